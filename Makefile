@@ -1,0 +1,37 @@
+# Everything runs in a virtual environment of its own; a fresh machine needs only Python 3.11 and make.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.PHONY: test check unit demo bench format clean
+
+test: check unit
+
+$(READY): pyproject.toml
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
+	touch $(READY)
+
+check: $(READY)
+	$(BIN)/ruff format --check src tests bench
+	$(BIN)/ruff check src tests bench
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+unit: $(READY)
+	$(BIN)/python -m pytest -n 2
+
+demo: $(READY)
+	@PATH="$(CURDIR)/$(BIN):$$PATH" sh demo.sh
+
+bench: $(READY)
+	$(BIN)/python bench/run.py
+
+format: $(READY)
+	$(BIN)/ruff format src tests bench
+	$(BIN)/ruff check --fix src tests bench
+
+clean:
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build

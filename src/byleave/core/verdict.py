@@ -1,0 +1,87 @@
+"""What the policy said: a decision, its reason, and every rule that had a say."""
+
+from enum import IntEnum
+
+from byleave.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+class Decision(IntEnum):
+    """Ordered by strictness, so the strictest of several is simply `max`."""
+
+    ALLOW = 0
+    ASK = 1
+    DENY = 2
+
+    @property
+    def word(self) -> str:
+        """The decision as it stands in JSON and in configuration."""
+        return WORDS[self]
+
+
+WORDS = ("allow", "ask", "deny")
+ALLOW, ASK, DENY = Decision
+
+BUILT_IN = "built-in"
+INLINE = "inline"
+
+
+class RuleRef(Record):
+    """One rule that had a say: its text, where it was written, and what it answered."""
+
+    rule: str
+    source: str
+    decision: Decision
+
+
+class Verdict(Record):
+    """The answer to one action. `because` names the deciding rule first and is never empty."""
+
+    decision: Decision
+    reason: str
+    code: str
+    because: tuple[RuleRef, ...]
+    suggestion: str | None = None
+    canonical: str | None = None
+    grants: tuple[str, ...] | None = None
+
+    @property
+    def allowed(self) -> bool:
+        return self.decision is ALLOW
+
+
+def strictest(verdicts: "list[Verdict]") -> Verdict:
+    """Return the strictest verdict, with the rules of the others behind its own."""
+    first = max(verdicts, key=_strictness)
+    if len(verdicts) == 1:
+        return first
+    others = [ref for verdict in verdicts if verdict is not first for ref in verdict.because]
+    because = (*first.because, *(ref for ref in others if ref not in first.because))
+    combined: Verdict = first.replace(because=because)
+    return combined
+
+
+def verdict_tree(verdict: Verdict) -> "dict[str, Any]":
+    """Return the verdict in the JSON shape that other programs rely on."""
+    tree: dict[str, Any] = {
+        "decision": WORDS[verdict.decision],
+        "reason": verdict.reason,
+        "code": verdict.code,
+        "because": [
+            {"rule": ref.rule, "source": ref.source, "decision": WORDS[ref.decision]} for ref in verdict.because
+        ],
+    }
+    if verdict.canonical is not None:
+        tree["canonical"] = verdict.canonical
+    if verdict.grants is not None:
+        tree["grants"] = verdict.grants
+    if verdict.decision is not ALLOW:
+        tree["suggestion"] = verdict.suggestion
+    return tree
+
+
+def _strictness(verdict: Verdict) -> int:
+    return verdict.decision

@@ -1,0 +1,145 @@
+"""Every error byleave raises, in one place.
+
+    ByleaveError                what happened, and a hint: what to do about it
+    |-- ConfigError             a configuration file has a value we cannot use (exit 2)
+    |-- ConfigErrors            all the problems of one load (an ExceptionGroup of ConfigError)
+    |-- InputError              a request we cannot read, or that names something unknown (exit 2)
+    |-- StateError              byleave's own files are missing, damaged or not safe to use
+    |-- UnsafePathError         a checked path changed, or is no ordinary file, when it was to be opened
+    |-- FsAccessError           a file check failed: capability, path, and the grants there are
+    |-- NetAccessError          a network check failed
+    `-- EnvAccessError          an environment check failed
+
+A denial is an ordinary answer (core.verdict), not an error; only the SDK's `check_*` raise on it. Errors never
+log, print or exit: `cli.main` turns them into text and an exit code.
+"""
+
+from byleave.record import Record
+from byleave.text import shown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+
+class Place(Record):
+    """A stretch of one line of a file: where a rule or a problem stands. Lines count from 1, columns from 0."""
+
+    file: str
+    line: int
+    column: int = 0
+    width: int = 0
+    text: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}"
+
+
+class ByleaveError(Exception):
+    """What happened and what to do about it. `code` is the word programs read."""
+
+    exit_code = 1
+    code = "error"
+
+    def __init__(self, problem: str, *, hint: str) -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.problem}\n  hint: {self.hint}"
+
+
+class ConfigError(ByleaveError):
+    """A configuration value we cannot use. Points at it, and says what would work."""
+
+    exit_code = 2
+    code = "config"
+
+    def __init__(self, problem: str, *, hint: str, at: Place | None = None) -> None:
+        super().__init__(problem, hint=hint)
+        self.at = at
+
+    def __str__(self) -> str:
+        if self.at is None:
+            return super().__str__()
+        where = f"{shown(self.at.file)}:{self.at.line}: {self.problem}"
+        if not self.at.text:
+            return f"{where}\n  hint: {self.hint}"
+        return f"{where}\n{_underlined(self.at)}\n  hint: {self.hint}"
+
+
+class ConfigErrors(ExceptionGroup[ConfigError]):  # noqa: N818 -- several errors, and says so
+    """All the problems found in one load, so that nobody mends them one run at a time."""
+
+    exit_code = 2
+    code = "config"
+
+    def __new__(cls, problems: "Sequence[ConfigError]") -> "ConfigErrors":
+        return super().__new__(cls, "the configuration cannot be used", problems)
+
+    def derive(self, excs: "Sequence[ConfigError]") -> "ConfigErrors":  # type: ignore[override]
+        return ConfigErrors(excs)
+
+    def __str__(self) -> str:
+        return "\n".join(str(problem) for problem in self.exceptions)
+
+
+class InputError(ByleaveError):
+    """A request that cannot be read, or that names something which does not exist."""
+
+    exit_code = 2
+    code = "input"
+
+
+class StateError(ByleaveError):
+    """byleave's own files are missing, damaged, or in a place that others can change."""
+
+    exit_code = 2
+    code = "state"
+
+
+class UnsafePathError(ByleaveError):
+    """A path that was judged could not be opened as the very thing that was judged."""
+
+    code = "io"
+
+
+class FsAccessError(ByleaveError):
+    """A tool may not do this to this path. `code` is the verdict's; `grants` are the paths that would do."""
+
+    def __init__(
+        self, problem: str, *, hint: str, code: str, path: str, capability: str, grants: tuple[str, ...] = ()
+    ) -> None:
+        super().__init__(problem, hint=hint)
+        self.code = code
+        self.path = path
+        self.capability = capability
+        self.grants = grants
+
+
+class NetAccessError(ByleaveError):
+    """A tool may not reach this URL."""
+
+    def __init__(self, problem: str, *, hint: str, code: str, url: str) -> None:
+        super().__init__(problem, hint=hint)
+        self.code = code
+        self.url = url
+
+
+class EnvAccessError(ByleaveError):
+    """A tool may not read this variable."""
+
+    code = "denied"
+
+    def __init__(self, problem: str, *, hint: str, name: str) -> None:
+        super().__init__(problem, hint=hint)
+        self.name = name
+
+
+def _underlined(place: Place) -> str:
+    """Show the line with its stretch underlined; escapes widen the line, so the marker is measured on them."""
+    before = shown(place.text[: place.column])
+    marked = shown(place.text[place.column : place.column + place.width])
+    after = shown(place.text[place.column + place.width :])
+    return f"    {before}{marked}{after}\n    {' ' * len(before)}{'^' * max(1, len(marked))}"

@@ -1,0 +1,82 @@
+"""Frozen, slotted value classes that cost nothing to import.
+
+`dataclasses` alone takes longer to import than the interpreter takes to start, and a hook starts before every
+tool call. A `Record` is declared like a dataclass and behaves like a frozen, slotted, keyword-friendly one.
+"""
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, dataclass_transform
+else:
+
+    def dataclass_transform(**_options):
+        return lambda decorated: decorated
+
+
+_MISSING = object()
+
+
+@dataclass_transform(frozen_default=True, eq_default=True)
+class _RecordType(type):
+    """Turns the annotations of a class into slots, an `__init__`, equality, a hash and a `repr`."""
+
+    def __new__(cls, name: str, bases: tuple[type, ...], space: "dict[str, Any]") -> "_RecordType":
+        own = [field for field in space.get("__annotations__", {}) if not field.startswith("__")]
+        inherited = [field for base in bases for field in getattr(base, "_fields", ())]
+        defaults = {key: value for base in reversed(bases) for key, value in getattr(base, "_defaults", {}).items()}
+        defaults.update({field: space.pop(field) for field in own if field in space})
+        made = super().__new__(cls, name, bases, {**space, "__slots__": tuple(own)})
+        made._fields = fields = (*inherited, *own)  # type: ignore[attr-defined]
+        made._defaults = defaults  # type: ignore[attr-defined]
+        made.__match_args__ = fields  # type: ignore[attr-defined]
+        if fields and "__init__" not in space:
+            made.__init__ = _initialiser(made, fields, defaults)  # type: ignore[misc]
+        return made
+
+
+def _initialiser(made: type, fields: tuple[str, ...], defaults: "dict[str, Any]") -> "Any":
+    """Write `__init__` out as source once per class: calling it is then as fast as a hand-written one."""
+    scope: dict[str, Any] = {}
+    parameters, body = [], []
+    for field in fields:
+        scope[f"set_{field}"] = getattr(made, field).__set__
+        body.append(f" set_{field}(self, {field})")
+        if field in defaults:
+            scope[f"default_{field}"] = defaults[field]
+        parameters.append(f"{field}=default_{field}" if field in defaults else field)
+    source = f"def __init__(self, {', '.join(parameters)}):\n" + "\n".join(body)
+    exec(source, scope)  # noqa: S102 -- the source is built from field names of our own classes
+    return scope["__init__"]
+
+
+class Record(metaclass=_RecordType):
+    """Base of every value in the house: compared by content, never changed."""
+
+    def __setattr__(self, name: str, _value: object) -> None:
+        raise AttributeError(f"{type(self).__name__}.{name} cannot be changed: records are values")
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"{type(self).__name__}.{name} cannot be removed: records are values")
+
+    def _values(self) -> tuple[object, ...]:
+        return tuple([getattr(self, field) for field in self._fields])  # type: ignore[attr-defined]
+
+    def __eq__(self, other: object) -> bool:
+        if type(self) is not type(other):
+            return NotImplemented
+        return self._values() == other._values()  # type: ignore[attr-defined]
+
+    def __hash__(self) -> int:
+        return hash((type(self), self._values()))
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{field}={getattr(self, field)!r}" for field in self._fields)  # type: ignore[attr-defined]
+        return f"{type(self).__name__}({shown})"
+
+    def __reduce__(self) -> "tuple[Any, ...]":
+        return (type(self), self._values())
+
+    def replace(self, **changes: "Any") -> "Any":
+        """Return a copy with some fields changed."""
+        values = {field: getattr(self, field) for field in self._fields}  # type: ignore[attr-defined]
+        return type(self)(**{**values, **changes})
