@@ -1,0 +1,63 @@
+"""byleave: nothing touches your machine but by your leave.
+
+    policy = byleave.load_policy(root)
+    verdict = policy.decide({"kind": "read", "path": "src/lib.rs", "tool": "fs_read_file"})
+    print(byleave.explain(verdict))
+
+Names are loaded when they are first used, so that importing the package costs next to nothing.
+"""
+
+__version__ = "0.1.0"
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from byleave.api import Policy, compile_policy, load_policy
+    from byleave.core.action import Action
+    from byleave.core.explain import explain
+    from byleave.core.verdict import Decision, RuleRef, Verdict
+    from byleave.errors import ByleaveError, ConfigError, ConfigErrors, InputError
+
+_HOMES = {
+    "Action": "byleave.core.action",
+    "ByleaveError": "byleave.errors",
+    "ConfigError": "byleave.errors",
+    "ConfigErrors": "byleave.errors",
+    "Decision": "byleave.core.verdict",
+    "InputError": "byleave.errors",
+    "Policy": "byleave.api",
+    "RuleRef": "byleave.core.verdict",
+    "Verdict": "byleave.core.verdict",
+    "compile_policy": "byleave.api",
+    "explain": "byleave.core.explain",
+    "load_policy": "byleave.api",
+}
+
+__all__ = [
+    "Action",
+    "ByleaveError",
+    "ConfigError",
+    "ConfigErrors",
+    "Decision",
+    "InputError",
+    "Policy",
+    "RuleRef",
+    "Verdict",
+    "compile_policy",
+    "explain",
+    "load_policy",
+]
+
+
+def __getattr__(name: str) -> "Any":
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module 'byleave' has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(home), name)
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "__version__"]

@@ -18,7 +18,7 @@ def sentence_list(words: "list[str] | tuple[str, ...]", *, most: int = 8) -> str
     kept = [shown(word) for word in words[:most]]
     if len(words) > most:
         return f"{', '.join(kept)} and {len(words) - most} more"
-    return ", ".join(kept[:-2] + [" and ".join(kept[-2:])])
+    return ", ".join([*kept[:-2], " and ".join(kept[-2:])])
 
 
 def _escape(char: str) -> str:

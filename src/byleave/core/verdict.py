@@ -3,6 +3,7 @@
 from enum import IntEnum
 
 from byleave.record import Record
+from byleave.text import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -75,12 +76,24 @@ def verdict_tree(verdict: Verdict) -> "dict[str, Any]":
         ],
     }
     if verdict.canonical is not None:
-        tree["canonical"] = verdict.canonical
+        tree |= named_path("canonical", verdict.canonical)
     if verdict.grants is not None:
         tree["grants"] = verdict.grants
     if verdict.decision is not ALLOW:
         tree["suggestion"] = verdict.suggestion
     return tree
+
+
+def named_path(key: str, path: str) -> dict[str, str]:
+    """Return a path for JSON; a name that is not UTF-8 is escaped, and its bytes stand beside it in base64."""
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        from binascii import b2a_base64
+
+        raw = b2a_base64(path.encode("utf-8", "surrogateescape"), newline=False).decode()
+        return {key: shown(path), f"{key}_b64": raw}
+    return {key: path}
 
 
 def _strictness(verdict: Verdict) -> int:

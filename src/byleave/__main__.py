@@ -1,0 +1,7 @@
+"""`python -m byleave`."""
+
+import sys
+
+from byleave.cli.main import run
+
+sys.exit(run())

@@ -1,0 +1,93 @@
+"""`byleave doctor`: does everything work here, and what is really enforced?"""
+
+import os
+import sys
+
+from byleave import __version__
+from byleave.cli.check_command import open_workspace
+from byleave.cli.output import columns, paint, say, say_json
+from byleave.errors import ByleaveError, ConfigErrors
+from byleave.record import Record
+from byleave.text import shown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from byleave.api import Workspace
+    from byleave.cli.arguments import Given
+
+GOOD, NOTE, BAD = "ok", "note", "bad"
+_PAINTS = {GOOD: "allow", NOTE: "ask", BAD: "deny"}
+
+
+class Finding(Record):
+    """One thing the doctor looked at."""
+
+    state: str
+    what: str
+    text: str
+
+
+def run(given: "Given") -> int:
+    """Show every finding; exit 1 if one is bad."""
+    findings = list(_findings(given))
+    if given.flag("json"):
+        say_json([{"state": finding.state, "what": finding.what, "text": finding.text} for finding in findings])
+    else:
+        rows = [(f"{finding.state:<4}", finding.what, finding.text) for finding in findings]
+        for finding, line in zip(findings, columns(rows, indent=""), strict=True):
+            say(paint(line[:4], _PAINTS[finding.state]) + line[4:])
+    return int(any(finding.state == BAD for finding in findings))
+
+
+def _findings(given: "Given") -> "Iterator[Finding]":
+    yield Finding(GOOD, "byleave", f"{__version__}, Python {sys.version.split()[0]}, {sys.platform}")
+    try:
+        workspace = open_workspace(given)
+    except ByleaveError as error:
+        yield Finding(BAD, "workspace", str(error))
+        return
+    yield Finding(GOOD, "workspace", shown(workspace.root.path))
+    yield from _state(workspace)
+    yield from _policy(given, workspace)
+    yield _opening()
+    yield Finding(
+        NOTE, "OS sandbox", "not part of this version: `check` and the SDK answer, the kernel does not enforce yet"
+    )
+
+
+def _state(workspace: "Workspace") -> "Iterator[Finding]":
+    from byleave.private import refuse_shared
+
+    for what, path in (("configuration", workspace.homes.config), ("state", workspace.homes.state)):
+        try:
+            refuse_shared(path, os.stat(path))
+            yield Finding(GOOD, what, shown(path))
+        except FileNotFoundError:
+            yield Finding(GOOD, what, f"{shown(path)} (not there yet)")
+        except OSError as error:
+            yield Finding(BAD, what, f"{shown(path)}: {error.strerror}")
+        except ByleaveError as error:
+            yield Finding(BAD, what, f"{error.problem}; {error.hint}")
+
+
+def _policy(given: "Given", workspace: "Workspace") -> "Iterator[Finding]":
+    try:
+        policy = workspace.load(files=given.options.get("policy", ()), session=given.one("session") or "default")
+    except (ByleaveError, ConfigErrors) as error:
+        yield Finding(BAD, "policy", str(error).replace("\n", "\n" + " " * 4))
+        return
+    compiled = policy.compiled
+    layers = ", ".join(f"{shown(layer.file or '')} ({layer.name})" for layer in compiled.layers) or "no files"
+    yield Finding(GOOD, "policy", f"{len(compiled.tools)} tools from {layers}")
+    for warning in compiled.warnings:
+        yield Finding(NOTE, "policy", warning)
+
+
+def _opening() -> Finding:
+    from byleave.workspace.opening import openat2, works
+
+    if works(openat2):
+        return Finding(GOOD, "race-free opening", "openat2")
+    return Finding(NOTE, "race-free opening", "a walk with O_NOFOLLOW: this kernel has no openat2")

@@ -1,0 +1,156 @@
+"""`byleave init`: write a commented byleave.toml that fits what is found in the project."""
+
+import os
+
+from byleave.cli.check_command import open_workspace
+from byleave.cli.output import say, say_json
+from byleave.cli.schema_command import shipped_schema
+from byleave.config.homes import PROJECT_FILES
+from byleave.core.suggest import toml_string
+from byleave.errors import InputError
+from byleave.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from byleave.cli.arguments import Given
+
+
+class Kind(Record):
+    """A kind of project: the file that gives it away, and the commands that build and test it."""
+
+    name: str
+    marker: str
+    program: str
+    args: tuple[tuple[str, ...], ...]
+
+
+KINDS = (
+    Kind("git", ".git", "git", (("status", "**"), ("diff", "**"), ("log", "**"), ("show", "**"))),
+    Kind("npm", "package.json", "npm", (("test", "**"), ("run", "build"), ("run", "lint"))),
+    Kind("cargo", "Cargo.toml", "cargo", (("build", "**"), ("check", "**"), ("test", "**"), ("clippy", "**"))),
+    Kind("uv", "pyproject.toml", "uv", (("run", "pytest", "**"), ("sync",), ("lock",))),
+    Kind("go", "go.mod", "go", (("build", "**"), ("test", "**"), ("vet", "**"))),
+    Kind("make", "Makefile", "make", (("test",), ("build",), ("check",))),
+)
+SOURCE_DIRECTORIES = ("src", "lib", "app", "pkg", "cmd", "packages", "tests", "test", "docs")
+SECRETS = (".env", ".env.local", "secrets")
+
+_HEAD = """\
+#:schema ./.byleave/schema.json
+#
+# What the tools of AI agents may touch in this project. Nothing touches your machine but by your leave.
+#
+#   byleave trust                                    let this file speak for you, as it is now
+#   byleave policy show                              what holds, and where each rule was written
+#   byleave check update README.md --tool editor     ask, and be told why
+#
+# A tool without rules of some type (fs, net, env, commands) keeps the default of that type; the first rule closes the
+# type but for what the rules grant. The longest path decides; a rule stands alone, nothing is inherited.
+
+[defaults]
+os_sandbox = "auto"     # auto | require | off: what to do where the kernel cannot enforce this
+"""
+
+_READER = """
+# Looks at everything but secrets.
+[tools.reader]
+source = "local"
+runtime = "vfs"         # vfs: may read the workspace, nothing else; stdio: an ordinary program in a sandbox
+run = "unattended"      # ask | unattended | edit | skip
+
+[[tools.reader.access.fs]]
+path = "."
+read = true
+"""
+
+_EDITOR = """
+# Changes what is written by hand.
+[tools.editor]
+source = "local"
+runtime = "vfs"
+run = "ask"
+
+[[tools.editor.access.fs]]
+path = "."
+read = true
+"""
+
+_BUILDER = """
+# Builds and tests. Its files are the whole workspace (the default of stdio); its network is closed.
+[tools.builder]
+source = "local"
+runtime = "stdio"
+run = "ask"
+"""
+
+_NET_EXAMPLE = """
+# To open a host:
+# [[tools.builder.access.net]]
+# host = "registry.example.org"
+# scheme = "https"
+# allow = true
+"""
+
+
+def run(given: "Given") -> int:
+    """Write the file and the schema it names; never overwrite one."""
+    root = open_workspace(given).root.path if given.one("root") else os.getcwd()
+    for name in PROJECT_FILES:
+        if os.path.lexists(os.path.join(root, name)):
+            raise InputError(f"{name} is already there", hint="edit it, or remove it first")
+    kinds = [kind for kind in KINDS if os.path.lexists(os.path.join(root, kind.marker))]
+    written = {
+        "byleave.toml": "".join(_parts(root, kinds)),
+        ".byleave/schema.json": shipped_schema(),
+        ".byleave/.gitignore": "# personal settings stay personal\nlocal.toml\n",
+    }
+    for name, text in written.items():
+        _write(os.path.join(root, name), text)
+    if given.flag("json"):
+        say_json({"written": list(written), "found": [kind.name for kind in kinds]})
+    elif not given.flag("quiet"):
+        found = ", ".join(kind.name for kind in kinds) or "nothing in particular"
+        say(f"wrote byleave.toml (found: {found}); read it, then run `byleave trust`")
+    return 0
+
+
+def _parts(root: str, kinds: "list[Kind]") -> "Iterator[str]":
+    yield _HEAD
+    yield _READER
+    yield from (_no_access("reader", name) for name in SECRETS if name == ".env" or _is_there(root, name))
+    yield _EDITOR
+    yield from (_writable("editor", name) for name in SOURCE_DIRECTORIES if _is_there(root, name))
+    yield from (_no_access("editor", name) for name in SECRETS if name == ".env" or _is_there(root, name))
+    if kinds:
+        yield _BUILDER
+        yield from map(_command, kinds)
+        yield _NET_EXAMPLE
+
+
+def _no_access(tool: str, path: str) -> str:
+    return f"\n[[tools.{tool}.access.fs]]\npath = {toml_string(path)}      # grants nothing: stays closed\n"
+
+
+def _writable(tool: str, path: str) -> str:
+    return f"\n[[tools.{tool}.access.fs]]\npath = {toml_string(path)}\nread = true\nwrite = true\n"
+
+
+def _command(kind: Kind) -> str:
+    lists = ", ".join(f"[{', '.join(map(toml_string, words))}]" for words in kind.args)
+    return f'\n[tools.builder.access.commands.{kind.program}]\nargs = [{lists}]    # "**": anything after\n'
+
+
+def _is_there(root: str, name: str) -> bool:
+    return os.path.lexists(os.path.join(root, name))
+
+
+def _write(path: str, text: str) -> None:
+    """Write a new file; one that is there, even as a dangling link, is left alone."""
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    try:
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644), "w") as file:
+            file.write(text)
+    except FileExistsError:
+        return

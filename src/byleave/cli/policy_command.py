@@ -1,0 +1,87 @@
+"""`byleave policy show`: the merged policy, with the origin of each rule."""
+
+from byleave.cli.check_command import open_workspace
+from byleave.cli.output import columns, paint, say, say_json, warn
+from byleave.core.access import Default
+from byleave.text import shown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from byleave.cli.arguments import Given
+    from byleave.config.compile import Compiled, Tool
+    from byleave.core.access import Access
+
+FAMILIES = ("fs", "net", "env", "commands")
+
+
+def run(given: "Given") -> int:
+    """Show every tool with its settings and rules."""
+    policy = open_workspace(given).load(files=given.options.get("policy", ()), session=given.one("session") or "default")
+    compiled = policy.compiled
+    warn(given, compiled.warnings)
+    if given.flag("json"):
+        say_json(_tree(policy.root.path, compiled))
+        return 0
+    for line in _lines(policy.root.path, compiled):
+        say(line)
+    return 0
+
+
+def rules_of(access: "Access", family: str) -> "Iterator[tuple[str, str]]":
+    """Yield the text and the origin of each rule of a family; a default stands for the rules that are not there."""
+    table = getattr(access, family)
+    if isinstance(table, Default):
+        yield table.rule, "built-in"
+        return
+    rules = table.rules.values() if isinstance(table.rules, dict) else table.rules
+    for rule in rules:
+        yield rule.text.removeprefix(f"{family} "), rule.source
+
+
+def _lines(root: str, compiled: "Compiled") -> "Iterator[str]":
+    yield f"workspace: {shown(root)}"
+    yield "layers, weakest first:"
+    rows = [(layer.name, shown(layer.file or "inline"), "" if layer.trusted else "not trusted") for layer in compiled.layers]
+    yield from columns(rows) or ["  (none)"]
+    for name, tool in compiled.tools.items():
+        yield ""
+        yield f"{paint(f'tools.{shown(name)}', 'bold')}  {_settings(tool)}  ({tool.layer.source(tool.line)})"
+        access = compiled.policy.voices[0].tools[name].access
+        rows = [(family, shown(text), shown(source)) for family in FAMILIES for text, source in rules_of(access, family)]
+        yield from columns(rows)
+    for voice in compiled.policy.voices[1:]:
+        yield ""
+        yield f"also heard, and the stricter answer wins: {shown(voice.name)}"
+
+
+def _settings(tool: "Tool") -> str:
+    settings = tool.settings
+    words = [settings["source"], tool.runtime]
+    words += [] if settings.get("enable", True) else ["disabled"]
+    words += [f"run = {settings['run']}"] if isinstance(settings.get("run"), str) else []
+    words += ["conditional run"] if isinstance(settings.get("run"), list) else []
+    words += [f"command: {' '.join(shown(word) for word in settings['command'])}"] if settings.get("command") else []
+    return ", ".join(words)
+
+
+def _tree(root: str, compiled: "Compiled") -> "dict[str, Any]":
+    return {
+        "root": root,
+        "layers": [{"name": layer.name, "file": layer.file, "trusted": layer.trusted} for layer in compiled.layers],
+        "tools": {name: _tool_tree(tool, compiled) for name, tool in compiled.tools.items()},
+        "warnings": list(compiled.warnings),
+    }
+
+
+def _tool_tree(tool: "Tool", compiled: "Compiled") -> "dict[str, Any]":
+    access = compiled.policy.voices[0].tools[tool.name].access
+    return {
+        **{key: value for key, value in tool.settings.items() if key != "options" or value},
+        "runtime": tool.runtime,
+        "access": {
+            family: [{"rule": text, "source": source} for text, source in rules_of(access, family)] for family in FAMILIES
+        },
+    }

@@ -1,0 +1,23 @@
+"""`byleave schema`: the JSON Schema of the configuration file, as it is shipped."""
+
+import os
+
+from byleave.cli.output import say
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from byleave.cli.arguments import Given
+
+SHIPPED = os.path.join(os.path.dirname(os.path.dirname(__file__)), "config", "byleave.schema.json")
+
+
+def run(_given: "Given") -> int:
+    """Print the schema."""
+    say(shipped_schema().rstrip("\n"))
+    return 0
+
+
+def shipped_schema() -> str:
+    """Return the text of the schema that came with this version."""
+    with open(SHIPPED, encoding="utf-8") as file:
+        return file.read()

@@ -1,0 +1,243 @@
+"""From layers to a policy: merge what each tool is given, check it, resolve its paths, index its rules.
+
+What touches the disk is passed in: `resolve` turns a rule's path into a place, `approved` says whether the user has agreed
+to an external target. All problems of all layers are raised together.
+
+Start at `compile_layers`.
+"""
+
+from byleave.config.merge import NOTHING, Item, Patch, compose, patch
+from byleave.config.normal import ACCESS_LISTS, AT, LEGACY, LINE
+from byleave.config.rules import RuleCompiler
+from byleave.core.access import COOPERATIVE, STDIO, VFS, VFS_DECLARED, Access, with_defaults
+from byleave.core.policy import Policy, ToolPolicy, Voice
+from byleave.core.protected import Protected, resolved_places
+from byleave.errors import ConfigError, ConfigErrors
+from byleave.record import Record
+from byleave.text import quoted, sentence_list, shown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from typing import Any
+
+    from byleave.config.layers import Layer
+    from byleave.config.normal import At, Tree
+    from byleave.core.fs import FsTarget, Refused
+
+    Resolve = Callable[[str], FsTarget | Refused]
+    Approved = Callable[[str, str], bool]
+
+_SCALARS = ("source", "command", "runtime", "run", "enable", "description")
+
+
+class Surroundings(Record):
+    """What the compiler must be told about the world: how paths resolve, what was approved, what is ours."""
+
+    resolve: "Resolve"
+    approved: "Approved"
+    root: str
+    own_places: tuple[str, ...] = ()
+
+
+class Tool(Record):
+    """One tool after all layers have spoken: its settings, and its merged rules with their origins."""
+
+    name: str
+    settings: "Mapping[str, Any]"
+    lists: "Mapping[str, Patch]"
+    commands: "Mapping[str, Mapping[str, Any]] | None"
+    layer: "Layer"
+    at: "At"
+    line: int
+
+    @property
+    def runtime(self) -> str:
+        command = self.settings.get("command") or [""]
+        inferred = "wasm" if command[0].endswith(".wasm") else "stdio"
+        runtime: str = self.settings.get("runtime", inferred)
+        return runtime
+
+    @property
+    def declares(self) -> bool:
+        return self.commands is not None or any(merged.items for merged in self.lists.values())
+
+
+class Compiled(Record):
+    """A policy and what is worth knowing beside it: its tools, settings, warnings, and the places it rests on."""
+
+    policy: Policy
+    tools: "Mapping[str, Tool]"
+    settings: "Mapping[str, Any]"
+    warnings: tuple[str, ...]
+    places: "Mapping[str, FsTarget | Refused]"
+    layers: "tuple[Layer, ...]"
+
+
+def compile_layers(layers: "Sequence[Layer]", surroundings: Surroundings) -> Compiled:
+    """Return the policy of these layers, weakest first; every problem there is, if there are any."""
+    work = _Compilation(layers, surroundings)
+    compiled = work.run()
+    if work.problems:
+        raise ConfigErrors(work.problems)
+    return compiled
+
+
+class _Compilation:
+    """One compilation: collects problems and warnings while the voices are built."""
+
+    def __init__(self, layers: "Sequence[Layer]", surroundings: Surroundings) -> None:
+        self._layers = tuple(layers)
+        self._surroundings = surroundings
+        self.problems: list[ConfigError] = []
+        self.warnings: list[str] = []
+        self._settings = _settings(layer for layer in layers if layer.trusted)
+        self._rules = RuleCompiler(surroundings, self.problems, self.warnings)
+
+    def run(self) -> Compiled:
+        trusted = [layer for layer in self._layers if layer.trusted]
+        tools = {tool.name: tool for tool in self._merge(trusted) if self._is_whole(tool)}
+        voices = [self._voice("trusted", tools.values())]
+        for layer in self._layers:
+            if not layer.trusted:
+                self.warnings.append(_untrusted(layer))
+                present = [_access_only(other) if other is layer else other for other in self._layers]
+                merged = self._merge([other for other in present if other.trusted or other.file == layer.file])
+                voices.append(self._voice(f"{layer.file} (untrusted)", _known(merged, tools)))
+            elif layer.name == "managed" and len(self._layers) > 1:
+                voices.append(self._voice("managed", _known(self._merge([layer]), tools), denies_only=True))
+        policy = Policy(tuple(voices), self._protected(), bool(self._settings.get("strict_links")))
+        places = self._rules.places
+        return Compiled(policy, tools, self._settings, tuple(dict.fromkeys(self.warnings)), places, self._layers)
+
+    def _merge(self, layers: "Sequence[Layer]") -> "Iterator[Tool]":
+        names = dict.fromkeys(name for layer in layers for name in layer.tree["tools"])
+        for name in names:
+            yield self._merge_tool(name, [layer for layer in layers if name in layer.tree["tools"]])
+
+    def _merge_tool(self, name: str, layers: "Sequence[Layer]") -> Tool:
+        settings: Tree = {}
+        lists = dict.fromkeys(ACCESS_LISTS, NOTHING)
+        commands: dict[str, dict[str, Any]] | None = None
+        spellings = set()
+        for layer in layers:
+            tool = layer.tree["tools"][name]
+            settings |= {key: tool[key] for key in _SCALARS if key in tool}
+            settings["options"] = {**settings.get("options", {}), **tool.get("options", {})}
+            access = tool.get("access", {})
+            if access:
+                spellings.add(access.get(LEGACY, False))
+            for key in ACCESS_LISTS:
+                if key in access:
+                    lists[key] = compose(lists[key], _patch(access[key], layer))
+            if "commands" in access:
+                commands = _merge_commands(commands or {}, access["commands"], layer)
+        last = layers[-1]
+        at, line = last.tree["tools"][name][AT], last.tree["tools"][name][LINE]
+        if len(spellings) > 1:
+            self._problem(last, at, "a tool has access or the older sandbox, not both", "move sandbox to access")
+        return Tool(name, settings, lists, commands, last, at, line)
+
+    def _is_whole(self, tool: Tool) -> bool:
+        """Check what only the merged tool can show; a tool that is not there in full is left out."""
+        source = tool.settings.get("source")
+        if source is None:
+            if self._defined_untrusted(tool.name):
+                self.warnings.append(f"the tool {shown(tool.name)} is not available until its project file is trusted")
+            else:
+                self._tool_problem(tool, "has no source", 'add source = "local" (or "builtin", or "mcp.<server>")')
+            return False
+        if source != "local":
+            if tool.declares:
+                hint = "remove access, or make the tool local: only a local tool's process can be held to it"
+                self._tool_problem(tool, f"has access, but its source is {quoted(source)}", hint)
+            if "runtime" in tool.settings:
+                self.warnings.append(f"tools.{shown(tool.name)}: runtime means nothing for source {quoted(source)}")
+        elif tool.runtime == "wasm":
+            self._tool_problem(tool, "wants the wasm runtime, which does not exist here", 'use "vfs" or "stdio"')
+        return True
+
+    def _defined_untrusted(self, name: str) -> bool:
+        return any("source" in layer.tree["tools"].get(name, {}) for layer in self._layers if not layer.trusted)
+
+    def _voice(self, name: str, tools: "Iterable[Tool]", *, denies_only: bool = False) -> Voice:
+        policies = {tool.name: self._tool_policy(tool) for tool in tools}
+        return Voice(name, policies, denies_only)
+
+    def _tool_policy(self, tool: Tool) -> ToolPolicy:
+        rules = self._rules
+        tables = {
+            "fs": rules.fs(tool.lists["fs"].items),
+            "net": rules.net(tool.lists["net"].items),
+            "env": rules.env(tool.lists["env"].items),
+            "commands": None if tool.commands is None else rules.commands(tool.commands),
+        }
+        access = with_defaults(self._defaults(tool), **tables)  # type: ignore[arg-type]
+        return ToolPolicy(tool.name, access, bool(tool.settings.get("enable", True)))
+
+    def _defaults(self, tool: Tool) -> Access:
+        if tool.runtime == "vfs":
+            return VFS_DECLARED if tool.declares else VFS
+        off = self._settings.get("defaults", {}).get("os_sandbox") == "off"
+        return COOPERATIVE if off else STDIO
+
+    def _protected(self) -> Protected:
+        return Protected(resolved_places(self._surroundings.resolve), self._surroundings.own_places)
+
+    def _problem(self, layer: "Layer", at: "At", problem: str, hint: str) -> None:
+        self.problems.append(layer.error(problem, hint, at))
+
+    def _tool_problem(self, tool: Tool, problem: str, hint: str) -> None:
+        self._problem(tool.layer, tool.at, f"the tool {quoted(tool.name)} {problem}", hint)
+
+
+def _settings(layers: "Iterable[Layer]") -> "Tree":
+    """Return the scalars of all layers, the strongest that sets one winning."""
+    merged: Tree = {"defaults": {}}
+    for layer in layers:
+        merged["defaults"] |= layer.tree.get("defaults", {})
+        merged |= {key: value for key, value in layer.tree.items() if key not in ("tools", "defaults")}
+    return merged
+
+
+def _patch(configured: "Mapping[str, Any]", layer: "Layer") -> Patch:
+    return patch(configured["strategy"], [Item(_frozen(entry), layer) for entry in configured["value"]])
+
+
+def _frozen(entry: "Any") -> "Any":
+    return tuple(entry) if isinstance(entry, list) else entry
+
+
+def _merge_commands(
+    known: "dict[str, dict[str, Any]]", added: "Mapping[str, Any]", layer: "Layer"
+) -> "dict[str, dict[str, Any]]":
+    merged = dict(known)
+    for program, entry in added.items():
+        weaker = merged.get(program, {})
+        lists = {key: compose(weaker.get(key, NOTHING), _patch(entry[key], layer)) for key in ("args", "envs") if key in entry}
+        merged[program] = {**weaker, **lists, LINE: entry[LINE], AT: entry[AT], "layer": layer}
+    return merged
+
+
+def _access_only(layer: "Layer") -> "Layer":
+    """Return what an untrusted layer may say: grants and refusals for tools that others define."""
+    tools = {
+        name: {key: value for key, value in tool.items() if key == "access" or key.startswith("#")}
+        for name, tool in layer.tree["tools"].items()
+    }
+    reduced: Layer = layer.replace(tree={"tools": tools})
+    return reduced
+
+
+def _known(merged: "Iterable[Tool]", tools: "Mapping[str, Tool]") -> "Iterator[Tool]":
+    """Yield the merged tools that exist in the trusted reading, with the settings that hold there."""
+    for tool in merged:
+        if tool.name in tools:
+            yield tool.replace(settings=tools[tool.name].settings)
+
+
+def _untrusted(layer: "Layer") -> str:
+    file = shown(layer.file or "")
+    tools = sentence_list([name for name, tool in layer.tree["tools"].items() if "source" in tool])
+    ignored = f"its tools ({tools}) and other settings are ignored" if tools else "its settings are ignored"
+    return f"{file} is not trusted yet: it can only tighten, and {ignored}; see `byleave trust {file}`"

@@ -1,0 +1,80 @@
+"""Join the lists of several layers. Pure.
+
+A list in one layer is a patch on the weaker layers: `append` stands behind them, `prepend` before them, `replace`
+instead of them, `dedup` behind them without what is there already. Patches compose, and it does not matter in which
+order neighbours are composed (`dedup` aside, which looks at what came before it).
+"""
+
+from byleave.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any
+
+
+class Item:
+    """One entry of a configured list with the layer it came from. Equal to another that says the same."""
+
+    __slots__ = ("layer", "tree")
+
+    def __init__(self, tree: "Any", layer: "Any") -> None:
+        self.tree = tree
+        self.layer = layer
+
+    def _said(self) -> object:
+        if isinstance(self.tree, dict):
+            return frozenset((key, value) for key, value in self.tree.items() if not key.startswith("#"))
+        return self.tree
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Item) and self._said() == other._said()
+
+    def __hash__(self) -> int:
+        return hash(self._said())
+
+
+class Patch(Record):
+    """What one layer, or several composed, do to the list of the weaker ones."""
+
+    front: tuple["Any", ...] = ()
+    back: tuple["Any", ...] = ()
+    replaces: bool = False
+    distinct: bool = False
+
+    @property
+    def items(self) -> tuple["Any", ...]:
+        """The whole list, once nothing weaker is left."""
+        return (*self.front, *self.back)
+
+
+NOTHING = Patch()
+
+
+def patch(strategy: str, items: "Iterable[Any]") -> Patch:
+    """Return the patch that a configured list stands for."""
+    return _MAKERS[strategy](tuple(items))
+
+
+def compose(weaker: Patch, stronger: Patch) -> Patch:
+    """Return the one patch that does what `weaker` and then `stronger` do."""
+    if stronger.replaces:
+        return stronger
+    back = stronger.back
+    if stronger.distinct:
+        known = frozenset(weaker.items)
+        back = tuple(item for item in dict.fromkeys(back) if item not in known)
+    return Patch(
+        front=(*stronger.front, *weaker.front),
+        back=(*weaker.back, *back),
+        replaces=weaker.replaces,
+        distinct=weaker.distinct,
+    )
+
+
+_MAKERS = {
+    "append": lambda items: Patch(back=items),
+    "prepend": lambda items: Patch(front=items),
+    "replace": lambda items: Patch(back=items, replaces=True),
+    "dedup": lambda items: Patch(back=items, distinct=True),
+}

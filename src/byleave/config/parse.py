@@ -1,0 +1,46 @@
+"""From the text of one configuration file, or a tree of the same shape, to the normal form.
+
+The slow path: it is walked only for content that `private.Memory` has not seen, so it may import what it likes.
+"""
+
+from byleave.config.normal import normal_tree
+from byleave.config.places import locate
+from byleave.config.problems import check_tree, parse_toml, read_text
+from byleave.errors import ConfigError, ConfigErrors
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from byleave.config.normal import At, Tree
+
+
+def parse_file(content: bytes, file: str) -> "Tree":
+    """Return the normal form of a TOML file; all its problems at once if it has any."""
+    text = read_text(content, file)
+    tree = parse_toml(text, file)
+    places = locate(text)
+    problems = check_tree(tree, file=file, places=places)
+    if problems:
+        raise ConfigErrors(problems)
+    made, found = normal_tree(tree, places.line)
+    if found:
+        raise ConfigErrors(
+            [ConfigError(error.problem, hint=error.hint, at=places.point(at, file)) for at, error in found]
+        )
+    return made
+
+
+def parse_tree(tree: "Any") -> "Tree":
+    """Return the normal form of a tree that came as JSON or as a dictionary."""
+    problems = check_tree(tree)
+    if problems:
+        raise ConfigErrors(problems)
+    made, found = normal_tree(tree, _no_line)
+    if found:
+        raise ConfigErrors([error for _at, error in found])
+    return made
+
+
+def _no_line(_at: "At") -> int:
+    return 0

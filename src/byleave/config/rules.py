@@ -1,0 +1,166 @@
+"""Compile the rules of one tool: check each against what its family can mean, resolve paths, build the tables."""
+
+from byleave.config.normal import AT, LINE
+from byleave.core.commands import CommandRule, CommandTable, args_problem
+from byleave.core.env import EnvRule, EnvTable, name_problem
+from byleave.core.fs import FsRule, FsTable, FsTarget, Refused, fs_rule, is_under
+from byleave.core.net import NetRule, NetTable
+from byleave.core.paths import is_absolute
+from byleave.core.url import normal_host, prefix_segments
+from byleave.text import quoted, shown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from byleave.config.compile import Surroundings
+    from byleave.config.merge import Item
+    from byleave.errors import ConfigError
+
+_SCHEME_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789+-.")
+
+
+class RuleCompiler:
+    """Turns merged entries into tables. Problems and warnings are collected, never raised one by one."""
+
+    def __init__(self, surroundings: "Surroundings", problems: "list[ConfigError]", warnings: list[str]) -> None:
+        self._surroundings = surroundings
+        self._problems = problems
+        self._warnings = warnings
+        self.places: dict[str, FsTarget | Refused] = {}
+
+    def fs(self, items: "Sequence[Item]") -> FsTable | None:
+        """Return the table of the file rules, None if there are none."""
+        rules = [rule for item in items if (rule := self._fs_rule(item)) is not None]
+        return FsTable(rules) if items else None
+
+    def net(self, items: "Sequence[Item]") -> NetTable | None:
+        """Return the table of the network rules, None if there are none."""
+        rules = [rule for item in items if (rule := self._net_rule(item)) is not None]
+        return NetTable(rules) if items else None
+
+    def env(self, items: "Sequence[Item]") -> EnvTable | None:
+        """Return the table of the environment rules, None if there are none."""
+        for item in items:
+            if (problem := name_problem(item.tree["name"])) is not None:
+                self._problem(item, "name", problem, 'name one variable, or a prefix such as "AWS_*"')
+        rules = [_env_rule(item) for item in items]
+        return EnvTable(rules) if items else None
+
+    def commands(self, entries: "Mapping[str, Mapping[str, Any]]") -> CommandTable:
+        """Return the table of the command rules; an empty one lets nothing start."""
+        return CommandTable([self._command_rule(program, entry) for program, entry in entries.items()])
+
+    def _fs_rule(self, item: "Item") -> FsRule | None:
+        path: str = item.tree["path"]
+        place = self.places.get(path)
+        if place is None:
+            place = self.places[path] = self._surroundings.resolve(path)
+        if isinstance(place, Refused):
+            self._refused_path(item, path, place)
+            return None
+        if item.tree.get("external"):
+            return self._external(item, path, place)
+        if place.relative is None:
+            hint = "grant a path inside, or say `external = true` and approve its target (`byleave mount`)"
+            self._problem(item, "path", f"the path {quoted(path)} leads outside the workspace", hint)
+            return None
+        return fs_rule(item.tree, path=place.relative, source=_source(item))
+
+    def _external(self, item: "Item", path: str, place: FsTarget) -> FsRule | None:
+        """Compile a rule that may leave the workspace: approved, or a deny at its place; never wider."""
+        if place.relative is not None and place.exists:
+            hint = "remove `external`: it is for a link that leads out of the workspace"
+            self._problem(item, "path", f"external is set, but {quoted(path)} lies inside the workspace", hint)
+            return None
+        lexical = place.door if place.door is not None else place.relative
+        rule = fs_rule(item.tree, path=lexical or path, source=_source(item))
+        if not place.exists:
+            return self._dropped(rule, path, "its target does not exist here")
+        reach = self._reaches_too_far(place.canonical)
+        if reach is not None:
+            self._problem(item, "path", f"{quoted(path)} leads to {reach}", "link to a directory that does not hold it")
+            return None
+        if not self._surroundings.approved(lexical or path, place.canonical):
+            return self._dropped(rule, path, "its target is not approved")
+        approved: FsRule = rule.replace(approved_target=place.canonical)
+        return approved
+
+    def _dropped(self, rule: FsRule, path: str, why: str) -> FsRule:
+        self._warnings.append(f"{rule.source}: the external path {quoted(path)} grants nothing: {why}")
+        dropped: FsRule = rule.replace(dropped=f"the external path {shown(path)} grants nothing: {why}")
+        return dropped
+
+    def _reaches_too_far(self, target: str) -> str | None:
+        if is_under(self._surroundings.root, target):
+            return "a directory that holds the workspace"
+        for place in self._surroundings.own_places:
+            if is_under(place, target) or is_under(target, place):
+                return "byleave's own files"
+        return None
+
+    def _refused_path(self, item: "Item", path: str, place: Refused) -> None:
+        hint = "write a path relative to the workspace root"
+        if is_absolute(path) and is_under(path, self._surroundings.root):
+            inside = path[len(self._surroundings.root) :].strip("/") or "."
+            hint = f"write the relative form: path = {quoted(inside)}"
+        self._problem(item, "path", f"the path of a rule cannot be used: {place.problem}", hint)
+
+    def _net_rule(self, item: "Item") -> NetRule | None:
+        tree = item.tree
+        host = normal_host(tree["host"])
+        if host is None:
+            hint = "write one host name or address, without scheme, port, path or `*`"
+            self._problem(item, "host", f"{quoted(tree['host'])} is no host", hint)
+            return None
+        allow = bool(tree.get("allow"))
+        scheme, prefix = tree.get("scheme"), tree.get("path_prefix")
+        if scheme is not None and not _is_scheme(scheme):
+            self._problem(item, "scheme", f"{quoted(scheme)} is no scheme", 'write "https", without "://"')
+            return None
+        if prefix is not None and prefix_segments(prefix, allow=allow) is None:
+            hint = 'write a plain path such as "/repos"'
+            self._problem(item, "path_prefix", f"no URL can match the path_prefix {quoted(prefix)}", hint)
+            return None
+        if prefix and not prefix.startswith("/"):
+            self._warnings.append(f"{_source(item)}: path_prefix {quoted(prefix)} is read as {quoted('/' + prefix)}")
+        return NetRule(
+            host=host,
+            scheme=None if scheme is None else scheme.lower(),
+            port=tree.get("port"),
+            path_prefix=prefix,
+            allow=allow,
+            private=bool(tree.get("private")),
+            source=_source(item),
+        )
+
+    def _command_rule(self, program: str, entry: "Mapping[str, Any]") -> CommandRule:
+        layer, at = entry["layer"], entry[AT]
+        args = tuple(item.tree for item in entry["args"].items) if "args" in entry else None
+        envs = tuple(item.tree for item in entry["envs"].items) if "envs" in entry else ()
+        problem = args_problem(args) if args is not None else None
+        if problem is not None:
+            self._problems.append(layer.error(problem, 'put "**" last, to allow anything after', (*at, "args")))
+        if not program:
+            self._problems.append(layer.error("a command needs a name", "name the program", at))
+        return CommandRule(program, args, envs, layer.source(entry[LINE]))
+
+    def _problem(self, item: "Item", key: str, problem: str, hint: str) -> None:
+        at = item.tree[AT]
+        # The older spelling has the value itself at that path, the newer one a table with the key in it.
+        self._problems.append(item.layer.error(problem, hint, at if "sandbox" in at else (*at, key)))
+
+
+def _env_rule(item: "Item") -> EnvRule:
+    tree = item.tree
+    return EnvRule(tree["name"], bool(tree.get("read")), bool(tree.get("substitute")), _source(item))
+
+
+def _source(item: "Item") -> str:
+    source: str = item.layer.source(item.tree[LINE])
+    return source
+
+
+def _is_scheme(text: str) -> bool:
+    return text[:1].isalpha() and text.isascii() and set(text.lower()) <= _SCHEME_LETTERS

@@ -1,0 +1,343 @@
+"""The shape of a configuration file, as types: what may stand where, and what each key is for.
+
+Only the shape. Whether a path may be granted or a host makes sense is the compiler's business. A key that a
+file leaves out is `UNSET`, which is not the same as false. The descriptions end up in the JSON Schema
+(config.schema) and so in people's editors; `extra["hint"]` is what config.problems says when a value does
+not fit.
+
+Start at `File`.
+"""
+
+from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar
+
+from msgspec import UNSET, Meta, Struct, UnsetType
+
+NOT_YET: frozenset[tuple[str, ...]] = frozenset(
+    {
+        ("agents",),
+        ("defaults", "deny_on_missing_agent"),
+        ("gateway",),
+        ("rules",),
+        ("sandbox",),
+        ("servers",),
+        ("store",),
+    }
+)
+"""Keys of the full tree that this version does not enforce: an error, so that nobody relies on them."""
+
+RunMode = Literal["ask", "unattended", "edit", "skip"]
+Item = TypeVar("Item")
+
+
+class Table(Struct, kw_only=True, forbid_unknown_fields=True):
+    """A table that knows its keys and refuses all others. `one_of`: exactly one of these keys is needed."""
+
+    one_of: ClassVar[tuple[str, ...]] = ()
+
+
+class Merge(Table, Generic[Item]):
+    """A list that says how it joins the lists of weaker layers."""
+
+    strategy: Annotated[
+        Literal["append", "prepend", "replace", "dedup"],
+        Meta(
+            description="append: after the weaker layers. prepend: before them. replace: instead of them. "
+            "dedup: append what is not there yet.",
+            examples=["append"],
+        ),
+    ]
+    value: Annotated[list[Item], Meta(description="The list itself.", examples=[[]])]
+
+
+class FsRule(Table):
+    """What the tool may do at one path and below. The longest path decides; on a tie, the last rule."""
+
+    path: Annotated[
+        str,
+        Meta(description="Path relative to the workspace root; '.' is the root.", examples=["src", "."]),
+    ]
+    external: Annotated[
+        bool | UnsetType,
+        Meta(description="The path is a link that leads out of the workspace; its target needs approval."),
+    ] = UNSET
+    read: Annotated[bool | UnsetType, Meta(description="May read and list.")] = UNSET
+    write: Annotated[bool | UnsetType, Meta(description="Short for create, update and delete.")] = UNSET
+    create: Annotated[bool | UnsetType, Meta(description="May make new files and directories.")] = UNSET
+    update: Annotated[bool | UnsetType, Meta(description="May change existing files.")] = UNSET
+    delete: Annotated[bool | UnsetType, Meta(description="May remove files and directories.")] = UNSET
+    execute: Annotated[bool | UnsetType, Meta(description="May run files found here.")] = UNSET
+
+
+class NetRule(Table):
+    """Whether the tool may reach a host. The rule that matches in most parts decides; on a tie, the last."""
+
+    host: Annotated[
+        str,
+        Meta(
+            description="Host name or IP address, without scheme or port.",
+            examples=["api.github.com", "127.0.0.1"],
+        ),
+    ]
+    scheme: Annotated[
+        str | UnsetType,
+        Meta(description="Only this URL scheme. Absent: any, plain http too.", examples=["https"]),
+    ] = UNSET
+    port: Annotated[
+        Annotated[int, Meta(ge=1, le=65535)] | UnsetType,
+        Meta(description="Only this port. Absent: the default port of the scheme.", examples=[443]),
+    ] = UNSET
+    path_prefix: Annotated[
+        str | UnsetType,
+        Meta(description="Only URL paths at or below this one, by whole segments.", examples=["/repos"]),
+    ] = UNSET
+    allow: Annotated[bool | UnsetType, Meta(description="true lets it through, false refuses.")] = UNSET
+    private: Annotated[
+        bool | UnsetType,
+        Meta(description="The host may resolve to a private, loopback or link-local address."),
+    ] = UNSET
+
+
+class EnvRule(Table):
+    """Whether the tool sees an environment variable. The longest name decides; exact beats prefix."""
+
+    name: Annotated[
+        str,
+        Meta(
+            description="Name of the variable, or a prefix that ends in *.",
+            examples=["GITHUB_TOKEN", "AWS_*"],
+        ),
+    ]
+    read: Annotated[bool | UnsetType, Meta(description="The tool gets the variable.")] = UNSET
+    substitute: Annotated[
+        bool | UnsetType,
+        Meta(description="The host may put the value into requests; the tool never sees it."),
+    ] = UNSET
+
+
+Args = list[list[str]]
+
+
+class CommandRule(Table):
+    """How one program may be started."""
+
+    args: Annotated[
+        Args | Merge[list[str]] | UnsetType,
+        Meta(
+            description="Allowed argument lists; a last '**' allows anything after. Absent: any arguments. "
+            "Empty: none at all.",
+            examples=[[["check", "**"]]],
+        ),
+    ] = UNSET
+    envs: Annotated[
+        list[str] | Merge[str] | UnsetType,
+        Meta(description="Which of the tool's variables reach this program.", examples=[["CARGO_TERM_COLOR"]]),
+    ] = UNSET
+
+
+class Access(Table):
+    """What a tool may touch. A kind of resource that has rules is closed except for what they open."""
+
+    fs: Annotated[
+        list[FsRule] | Merge[FsRule] | UnsetType,
+        Meta(description="Files and directories.", examples=[[{"path": "src", "read": True}]]),
+    ] = UNSET
+    net: Annotated[
+        list[NetRule] | Merge[NetRule] | UnsetType,
+        Meta(
+            description="Hosts on the network.",
+            examples=[[{"host": "api.github.com", "scheme": "https", "allow": True}]],
+        ),
+    ] = UNSET
+    env: Annotated[
+        list[EnvRule] | Merge[EnvRule] | UnsetType,
+        Meta(description="Environment variables.", examples=[[{"name": "AWS_*", "read": True}]]),
+    ] = UNSET
+    commands: Annotated[
+        dict[str, CommandRule] | UnsetType,
+        Meta(
+            description="Programs the tool may start, by name as written. Absent: any.",
+            examples=[{"cargo": {"args": [["check", "**"]]}}],
+        ),
+    ] = UNSET
+
+
+class SandboxFilesystem(Table):
+    """Older spelling of `access.fs`."""
+
+    allow: Annotated[list[str] | UnsetType, Meta(description="Paths the tool may read.", examples=[["src"]])] = UNSET
+    writable: Annotated[
+        list[str] | UnsetType, Meta(description="Paths the tool may also change.", examples=[["target"]])
+    ] = UNSET
+
+
+class SandboxNetwork(Table):
+    """Older spelling of `access.net`, and of `access.env` with `substitute`."""
+
+    allow: Annotated[
+        list[str] | UnsetType, Meta(description="Hosts the tool may reach.", examples=[["api.github.com"]])
+    ] = UNSET
+    envs: Annotated[
+        list[str] | UnsetType,
+        Meta(description="Variables the host may put into requests.", examples=[["GITHUB_TOKEN"]]),
+    ] = UNSET
+
+
+class SandboxCommand(Table):
+    """Older spelling of an entry of `access.commands`; its lists are plain."""
+
+    args: Annotated[Args | UnsetType, Meta(description="Allowed argument lists.", examples=[[["check", "**"]]])] = UNSET
+    envs: Annotated[
+        list[str] | UnsetType,
+        Meta(description="Variables that reach this program.", examples=[["CARGO_TERM_COLOR"]]),
+    ] = UNSET
+
+
+class Sandbox(Table):
+    """Older spelling of `access`. A tool has one or the other."""
+
+    filesystem: Annotated[
+        SandboxFilesystem | UnsetType,
+        Meta(description="Files and directories.", examples=[{"allow": ["src"]}]),
+    ] = UNSET
+    network: Annotated[
+        SandboxNetwork | UnsetType,
+        Meta(description="Hosts on the network.", examples=[{"allow": ["api.github.com"]}]),
+    ] = UNSET
+    commands: Annotated[
+        dict[str, SandboxCommand] | UnsetType,
+        Meta(description="Programs the tool may start.", examples=[{"cargo": {"args": [["check", "**"]]}}]),
+    ] = UNSET
+
+
+class RunRule(Table):
+    """One line of a conditional `run`: the mode for calls whose argument looks like this."""
+
+    one_of = ("prefix", "equals", "glob", "regex")
+
+    arg: Annotated[
+        str,
+        Meta(
+            description="JSON pointer into the arguments; through a list it means any element.",
+            examples=["/path"],
+        ),
+    ]
+    mode: Annotated[RunMode, Meta(description="What to do with such a call.", examples=["ask"])]
+    prefix: Annotated[str | UnsetType, Meta(description="The argument starts with this text.", examples=["docs/"])] = (
+        UNSET
+    )
+    equals: Annotated[
+        str | int | float | bool | UnsetType,
+        Meta(description="The argument is exactly this.", examples=["main"]),
+    ] = UNSET
+    glob: Annotated[str | UnsetType, Meta(description="The argument matches this glob.", examples=["*.md"])] = UNSET
+    regex: Annotated[str | UnsetType, Meta(description="The argument matches this pattern.", examples=["(?i)drop"])] = (
+        UNSET
+    )
+
+    def __post_init__(self) -> None:
+        if sum(getattr(self, key) is not UNSET for key in self.one_of) != 1:
+            raise ValueError(f"exactly one of {', '.join(self.one_of)} is needed")
+
+
+class Tool(Table):
+    """One tool: where it comes from, how it runs, and what it may touch."""
+
+    source: Annotated[
+        # `$` alone would let a trailing newline pass; editors' regular expressions know no \Z.
+        Annotated[str, Meta(pattern=r"^(local|builtin|mcp\.\S+)(?!\n)$")] | UnsetType,
+        Meta(
+            description="Where the tool is defined: local, builtin or mcp.<server>.",
+            examples=["local", "builtin", "mcp.github"],
+            extra={"hint": 'write "local", "builtin" or "mcp.<server>"'},
+        ),
+    ] = UNSET
+    command: Annotated[
+        list[str] | str | UnsetType,
+        Meta(
+            description="Program and arguments; a string is split once by POSIX quoting, never by a shell.",
+            examples=[["byleave-tool", "fs_modify_file"]],
+        ),
+    ] = UNSET
+    runtime: Annotated[
+        Literal["vfs", "stdio", "wasm"] | UnsetType,
+        Meta(
+            description="vfs: every wish goes through the host. stdio: a plain process.",
+            examples=["vfs", "stdio"],
+        ),
+    ] = UNSET
+    run: Annotated[
+        RunMode | list[RunRule] | UnsetType,
+        Meta(
+            description="Whether a call runs: one mode, or a list of conditions; the first match decides.",
+            examples=["ask"],
+        ),
+    ] = UNSET
+    enable: Annotated[bool | UnsetType, Meta(description="false switches the tool off.")] = UNSET
+    description: Annotated[
+        str | UnsetType,
+        Meta(description="What the tool does, for people and models.", examples=["Edits one file."]),
+    ] = UNSET
+    options: Annotated[
+        dict[str, Any] | UnsetType,
+        Meta(description="Free table, handed to the tool as it is.", examples=[{"style": "unified"}]),
+    ] = UNSET
+    access: Annotated[
+        Access | UnsetType,
+        Meta(description="What the tool may touch.", examples=[{"fs": [{"path": "src", "read": True}]}]),
+    ] = UNSET
+    sandbox: Annotated[
+        Sandbox | UnsetType,
+        Meta(description="Older spelling of access.", examples=[{"filesystem": {"allow": ["src"]}}]),
+    ] = UNSET
+
+
+class Conversation(Table):
+    """The seeds' name for the table that holds `tools`."""
+
+    tools: Annotated[
+        dict[str, Tool] | UnsetType,
+        Meta(description="Read as the top-level tools table.", examples=[{"grep": {"source": "builtin"}}]),
+    ] = UNSET
+
+
+class Defaults(Table):
+    """What holds where nothing else is said."""
+
+    os_sandbox: Annotated[
+        Literal["auto", "require", "off"] | UnsetType,
+        Meta(
+            description="auto: the kernel enforces where it can. require: refuse to run where it cannot. "
+            "off: only the cooperative check.",
+            examples=["auto"],
+        ),
+    ] = UNSET
+
+
+class File(Table):
+    """A byleave configuration file."""
+
+    tools: Annotated[
+        dict[str, Tool] | UnsetType,
+        Meta(description="Tools by name.", examples=[{"grep": {"source": "builtin"}}]),
+    ] = UNSET
+    conversation: Annotated[
+        Conversation | UnsetType,
+        Meta(
+            description="conversation.tools is read as tools.",
+            examples=[{"tools": {"grep": {"source": "builtin"}}}],
+        ),
+    ] = UNSET
+    defaults: Annotated[
+        Defaults | UnsetType,
+        Meta(description="What holds where nothing else is said.", examples=[{"os_sandbox": "auto"}]),
+    ] = UNSET
+    sensitive_paths: Annotated[
+        list[str] | Merge[str] | UnsetType,
+        Meta(
+            description="Paths whose grant asks once per session; added to the built-in list.",
+            examples=[["**/*.pem"]],
+        ),
+    ] = UNSET
+    strict_links: Annotated[
+        bool | UnsetType, Meta(description="Writing to a file that has several hard links asks first.")
+    ] = UNSET

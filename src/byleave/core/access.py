@@ -1,0 +1,120 @@
+"""What one tool may touch: its file, network, environment and command rules, and what holds where it has none.
+
+Default-deny holds per resource type: a type with rules is closed but for them, a type without keeps its default.
+"""
+
+from byleave.core.commands import CommandTable
+from byleave.core.env import MINIMAL_ENVIRONMENT, EnvRule, EnvTable
+from byleave.core.fs import FsAnswer, FsRule, FsTable, FsTarget
+from byleave.core.verdict import ALLOW, ASK, BUILT_IN, DENY, Decision, RuleRef
+from byleave.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from byleave.core.net import NetTable
+
+
+class Default(Record):
+    """What holds for a resource type that has no rules."""
+
+    decision: Decision
+    rule: str
+
+    @property
+    def ref(self) -> RuleRef:
+        """The reference a verdict carries."""
+        return RuleRef(self.rule, BUILT_IN, self.decision)
+
+    @property
+    def code(self) -> str:
+        """The code of a verdict that rests on this default."""
+        return _CODES[self.decision]
+
+
+_CODES = {ALLOW: "ok", ASK: "no_match", DENY: "denied"}
+
+
+class Access(Record):
+    """The compiled access policy of one tool. A `Default` stands where no rule was declared."""
+
+    fs: FsTable | Default
+    net: "NetTable | Default"
+    env: EnvTable | Default
+    commands: CommandTable | Default
+
+    def judge_file(self, place: FsTarget, capability: str, *, tree: bool = False) -> FsAnswer:
+        """Judge a capability at a resolved place; with `tree`, at everything the rules name below it as well."""
+        table = self.fs
+        if isinstance(table, Default):
+            return FsAnswer(DENY, "escape") if place.relative is None else FsAnswer(table.decision, table.code)
+        answer = table.judge(place, capability)
+        view = place.relative if place.relative is not None else place.door
+        if tree and answer.decision is ALLOW and view is not None:
+            below = table.denying_below(view, capability)
+            if below is not None:
+                return FsAnswer(DENY, "denied", below)
+        return answer
+
+    def can_read(self, path: str) -> bool:
+        """Whether the canonical, workspace-relative `path` may be read."""
+        return self._can(path, "read")
+
+    def can_create(self, path: str) -> bool:
+        """Whether the canonical, workspace-relative `path` may be created."""
+        return self._can(path, "create")
+
+    def can_update(self, path: str) -> bool:
+        """Whether the canonical, workspace-relative `path` may be changed."""
+        return self._can(path, "update")
+
+    def can_delete(self, path: str) -> bool:
+        """Whether the canonical, workspace-relative `path` may be removed."""
+        return self._can(path, "delete")
+
+    def can_execute(self, path: str) -> bool:
+        """Whether the canonical, workspace-relative `path` may be run."""
+        return self._can(path, "execute")
+
+    def _can(self, path: str, capability: str) -> bool:
+        relative = "" if path == "." else path
+        return self.judge_file(FsTarget(relative, relative), capability).decision is ALLOW
+
+
+UNRESTRICTED = Default(ALLOW, "no rule of this type is declared: unrestricted inside the workspace")
+VFS_ASK = Default(ASK, "a vfs tool that declares other access, but none of this type, asks")
+_STDIO_FS = FsTable([FsRule("", read=True, create=True, update=True, delete=True, execute=True, source=BUILT_IN)])
+_STDIO_ENV = EnvTable([EnvRule(name, read=True, source=BUILT_IN) for name in MINIMAL_ENVIRONMENT])
+_VFS_FS = FsTable([FsRule("", read=True, source=BUILT_IN)])
+
+# What holds, per runtime, for a type without rules; the last is the cooperative reading without any sandbox.
+STDIO = Access(
+    fs=_STDIO_FS,
+    net=Default(DENY, "a stdio tool has no network unless a net rule allows it"),
+    env=_STDIO_ENV,
+    commands=Default(ALLOW, "a stdio tool may start any program while no command is listed"),
+)
+VFS = Access(
+    fs=_VFS_FS,
+    net=Default(DENY, "a vfs tool has no network unless a net rule allows it"),
+    env=Default(DENY, "a vfs tool has no variables unless an env rule allows it"),
+    commands=Default(DENY, "a vfs tool starts no programs unless a command is listed"),
+)
+VFS_DECLARED = Access(fs=VFS_ASK, net=VFS_ASK, env=VFS_ASK, commands=VFS_ASK)
+COOPERATIVE = Access(fs=UNRESTRICTED, net=UNRESTRICTED, env=UNRESTRICTED, commands=UNRESTRICTED)
+
+
+def with_defaults(
+    defaults: Access,
+    *,
+    fs: FsTable | None = None,
+    net: "NetTable | None" = None,
+    env: EnvTable | None = None,
+    commands: CommandTable | None = None,
+) -> Access:
+    """Return the access of a tool that declares some types, the others being as `defaults` say."""
+    return Access(
+        fs=defaults.fs if fs is None else fs,
+        net=defaults.net if net is None else net,
+        env=defaults.env if env is None else env,
+        commands=defaults.commands if commands is None else commands,
+    )

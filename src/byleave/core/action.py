@@ -1,0 +1,149 @@
+"""What is attempted: one record per kind of action, and the reading of its JSON form."""
+
+from byleave.errors import InputError
+from byleave.record import Record
+from byleave.text import quoted, sentence_list
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+
+class FileAction(Record):
+    """Reading, creating, updating, deleting or executing one path."""
+
+    kind: str
+    path: str
+    tool: str | None = None
+    agent: str | None = None
+
+
+class MoveAction(Record):
+    path: str
+    to: str
+    tool: str | None = None
+    agent: str | None = None
+
+
+class SearchAction(Record):
+    path: str = "."
+    query: str | None = None
+    tool: str | None = None
+    agent: str | None = None
+
+
+class UrlAction(Record):
+    """Reaching a URL. `address` is the resolved address that would be dialled, where it is known already."""
+
+    url: str
+    method: str | None = None
+    address: str | None = None
+    tool: str | None = None
+    agent: str | None = None
+
+
+class EnvAction(Record):
+    name: str
+    tool: str | None = None
+    agent: str | None = None
+
+
+class SpawnAction(Record):
+    program: str
+    args: tuple[str, ...] = ()
+    tool: str | None = None
+    agent: str | None = None
+
+
+class CommandAction(Record):
+    command: str
+    cwd: str | None = None
+    agent: str | None = None
+
+
+class CallAction(Record):
+    server: str
+    tool: str | None = None
+    arguments: "Any" = None
+    agent: str | None = None
+
+
+class OtherAction(Record):
+    name: str
+    title: str | None = None
+    agent: str | None = None
+
+
+Action = (
+    FileAction
+    | MoveAction
+    | SearchAction
+    | UrlAction
+    | EnvAction
+    | SpawnAction
+    | CommandAction
+    | CallAction
+    | OtherAction
+)
+
+CAPABILITY_OF = {"read": "read", "create": "create", "update": "update", "delete": "delete", "exec": "execute"}
+_MAKERS: "dict[str, Callable[..., Action]]" = {
+    **dict.fromkeys(CAPABILITY_OF, FileAction),
+    "move": MoveAction,
+    "search": SearchAction,
+    "url": UrlAction,
+    "env": EnvAction,
+    "spawn": SpawnAction,
+    "command": CommandAction,
+    "call": CallAction,
+    "other": OtherAction,
+}
+KINDS = tuple(_MAKERS)
+_BYTES_FIELDS = ("path", "to")
+
+
+def parse_action(tree: object) -> Action:
+    """Return the typed action of a JSON object; what cannot be read is an input error."""
+    if not isinstance(tree, dict):
+        raise InputError("an action must be an object", hint='write {"kind": "read", "path": "src", ...}')
+    kind = tree.get("kind")
+    make = _MAKERS.get(kind) if isinstance(kind, str) else None
+    if make is None:
+        what = quoted(kind) if isinstance(kind, str) else "none"
+        raise InputError(f"unknown kind of action: {what}", hint=f"the kinds are {sentence_list(KINDS, most=20)}")
+    fields = {name: _field(tree, name, kind) for name in make._fields if name in tree}  # type: ignore[attr-defined]
+    for name in _BYTES_FIELDS:
+        if f"{name}_b64" in tree and name in make._fields:  # type: ignore[attr-defined]
+            fields[name] = _bytes_field(tree, f"{name}_b64")
+    missing = [name for name in make._fields if name not in fields and name not in make._defaults]  # type: ignore[attr-defined]
+    if missing:
+        raise InputError(
+            f"the action {quoted(str(kind))} lacks {sentence_list(missing)}", hint="add what is missing to the action"
+        )
+    return make(**fields)
+
+
+def _field(tree: "Mapping[str, Any]", name: str, kind: object) -> "Any":
+    value = tree[name]
+    if name == "arguments":
+        return value
+    if name == "args":
+        if isinstance(value, list) and all(isinstance(word, str) for word in value):
+            return tuple(value)
+        raise InputError("args must be a list of strings", hint='write "args": ["build", "--release"]')
+    if isinstance(value, str):
+        return value
+    if value is None and name not in ("path", "to", "url", "name", "program", "command", "server", "kind"):
+        return None
+    raise InputError(f"{name} must be a string in the action {quoted(str(kind))}", hint=f'write "{name}": "..."')
+
+
+def _bytes_field(tree: "Mapping[str, Any]", name: str) -> str:
+    """Read a name that is not UTF-8: its bytes in base64, kept as os.fsdecode would keep them."""
+    from binascii import Error, a2b_base64
+
+    try:
+        return a2b_base64(tree[name], strict_mode=True).decode("utf-8", "surrogateescape")
+    except (Error, TypeError, ValueError):
+        raise InputError(f"{name} is not base64", hint="give the bytes of the name, base64-encoded") from None

@@ -1,0 +1,170 @@
+"""Decide whether an action is allowed, and say why.
+
+Pure: a Policy and an Action in, a Verdict out. Paths arrive already resolved (workspace.resolve), one for each path
+the action names. Each family answers by its own precedence; the strictest answer wins.
+
+Start at `decide`. Files have a room of their own, `files`. How a verdict becomes prose: `explain`.
+"""
+
+from byleave.core.access import Default
+from byleave.core.action import (
+    CallAction,
+    CommandAction,
+    EnvAction,
+    FileAction,
+    MoveAction,
+    OtherAction,
+    SearchAction,
+    SpawnAction,
+    UrlAction,
+)
+from byleave.core.files import NO_RULE, judge_file, judge_move, judge_search
+from byleave.core.net import judge_net, may_dial
+from byleave.core.selfguard import changes_trust
+from byleave.core.suggest import suggest_command, suggest_env, suggest_net
+from byleave.core.url import BadUrl, parse_url
+from byleave.core.verdict import ALLOW, ASK, BUILT_IN, DENY, RuleRef, Verdict
+from byleave.text import shown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from byleave.core.action import Action
+    from byleave.core.fs import FsTarget, Refused
+    from byleave.core.net import NetRule
+    from byleave.core.policy import Answer, Policy, ToolPolicy
+
+    Place = FsTarget | Refused
+
+
+def decide(policy: "Policy", action: "Action", places: "tuple[Place, ...]" = ()) -> Verdict:
+    """Return what `policy` says about `action`, with every rule that had a say.
+
+    `places` are the resolved paths of the action, in the order its fields name them.
+    """
+    return _JUDGES[type(action)](policy, action, places)
+
+
+def _url(policy: "Policy", action: UrlAction, _places: "tuple[Place, ...]") -> Verdict:
+    target = parse_url(action.url)
+    if action.tool is not None:
+        policy.tool(action.tool)
+    if isinstance(target, BadUrl):
+        return Verdict(DENY, target.problem, "bad_url", (RuleRef("how URLs are read", BUILT_IN, DENY),))
+    if action.tool is None:
+        return _unclaimed(f"reaching {shown(target.host)}")
+    return policy.strictest(action.tool, lambda known: _url_by(known, target, action.address))
+
+
+def _url_by(tool: "ToolPolicy", target: "Any", address: str | None) -> "Answer":
+    table = tool.access.net
+    where = f"{target.scheme}://{shown(target.host)}"
+    if isinstance(table, Default):
+        return _by_default(table, f"reaching {where}", suggest_net(tool.name, target, None)), False
+    answer = judge_net(table, target)
+    ref = _net_ref(answer.rule)
+    if answer.rule is None or not answer.allowed:
+        said = answer.problem or (ref.rule if answer.rule is not None else "no network rule of this tool covers it")
+        suggestion = suggest_net(tool.name, target, answer.rule)
+        reason = f"reaching {where} is denied: {said}"
+        return Verdict(DENY, reason, "denied", (ref,), suggestion), answer.rule is not None
+    if address is not None and not may_dial(answer.rule, address):
+        denied = RuleRef(f"private addresses ({ref.rule})", BUILT_IN, DENY)
+        reason = f"{where} leads to {shown(address)}, which is not a public address; the rule does not say `private = true`"
+        return Verdict(DENY, reason, "denied", (denied, ref)), True
+    return Verdict(ALLOW, f"reaching {where} is allowed by {ref.rule}", "ok", (ref,)), True
+
+
+def _net_ref(rule: "NetRule | None") -> RuleRef:
+    if rule is None:
+        return RuleRef("no access.net rule covers it", BUILT_IN, DENY)
+    return RuleRef(f"net {rule.text}", rule.source, ALLOW if rule.allow else DENY)
+
+
+def _env(policy: "Policy", action: EnvAction, _places: "tuple[Place, ...]") -> Verdict:
+    if action.tool is None:
+        return _unclaimed(f"reading the variable {shown(action.name)}")
+    return policy.strictest(action.tool, lambda known: _env_by(known, action.name))
+
+
+def _env_by(tool: "ToolPolicy", name: str) -> "Answer":
+    table = tool.access.env
+    what = f"reading the variable {shown(name)}"
+    if isinstance(table, Default):
+        return _by_default(table, what, suggest_env(tool.name, name)), False
+    rule = table.match(name)
+    allowed = rule is not None and rule.read and bool(name) and "=" not in name and "\0" not in name
+    ref = table.ref(rule, allowed=allowed)
+    if allowed:
+        return Verdict(ALLOW, f"{what} is allowed by {ref.rule}", "ok", (ref,)), True
+    said = ref.rule if rule is not None else "no environment rule of this tool covers it"
+    verdict = Verdict(DENY, f"{what} is denied: {said}", "denied", (ref,), suggest_env(tool.name, name))
+    return verdict, rule is not None
+
+
+def _spawn(policy: "Policy", action: SpawnAction, _places: "tuple[Place, ...]") -> Verdict:
+    if action.tool is not None:
+        policy.tool(action.tool)
+    if changes_trust((action.program, *action.args)):
+        return _self_guard()
+    if action.tool is None:
+        return _unclaimed(f"starting {shown(action.program)}")
+    return policy.strictest(action.tool, lambda known: _spawn_by(known, action))
+
+
+def _spawn_by(tool: "ToolPolicy", action: SpawnAction) -> "Answer":
+    table = tool.access.commands
+    what = f"starting {shown(action.program)}"
+    suggestion = suggest_command(tool.name, action.program, action.args)
+    if isinstance(table, Default):
+        return _by_default(table, what, suggestion), False
+    rule, allowed = table.match(action.program, action.args)
+    ref = table.ref(rule, allowed=allowed)
+    if allowed:
+        return Verdict(ALLOW, f"{what} is allowed by {ref.rule}", "ok", (ref,)), True
+    said = f"its arguments are not among {ref.rule}" if rule is not None else "the program is not listed for this tool"
+    return Verdict(DENY, f"{what} is denied: {said}", "denied", (ref,), suggestion), rule is not None
+
+
+def _command(_policy: "Policy", _action: CommandAction, _places: "tuple[Place, ...]") -> Verdict:
+    return _unclaimed("the command")
+
+
+def _call(_policy: "Policy", action: CallAction, _places: "tuple[Place, ...]") -> Verdict:
+    return _unclaimed(f"calling {shown(action.server)}{'.' + shown(action.tool) if action.tool else ''}")
+
+
+def _other(_policy: "Policy", action: OtherAction, _places: "tuple[Place, ...]") -> Verdict:
+    if action.name == "think":
+        return Verdict(ALLOW, "thinking touches nothing", "ok", (RuleRef("think", BUILT_IN, ALLOW),))
+    return _unclaimed(shown(action.name))
+
+
+def _self_guard() -> Verdict:
+    ref = RuleRef("byleave guards itself", BUILT_IN, DENY)
+    reason = "this byleave command changes what is trusted; a person runs it in a terminal, no tool and no agent does"
+    return Verdict(DENY, reason, "denied", (ref,))
+
+
+def _unclaimed(what: str) -> Verdict:
+    return Verdict(ASK, f"{what} asks: no rule matches", "no_match", (NO_RULE,))
+
+
+def _by_default(default: Default, what: str, suggestion: str | None) -> Verdict:
+    offered = None if default.decision is ALLOW else suggestion
+    return Verdict(default.decision, f"{what}: {default.rule}", default.code, (default.ref,), offered)
+
+
+_JUDGES: "dict[type, Callable[[Policy, Any, tuple[Place, ...]], Verdict]]" = {
+    FileAction: judge_file,
+    MoveAction: judge_move,
+    SearchAction: judge_search,
+    UrlAction: _url,
+    EnvAction: _env,
+    SpawnAction: _spawn,
+    CommandAction: _command,
+    CallAction: _call,
+    OtherAction: _other,
+}

@@ -1,0 +1,19 @@
+"""How a verdict becomes prose. The words come from the verdict itself, never from a second look at the rules."""
+
+from byleave.core.verdict import ALLOW, Verdict
+from byleave.text import sentence_list, shown
+
+
+def explain(verdict: Verdict) -> str:
+    """Return the verdict for a person: the decision and its reason, the rules behind it, and what would help."""
+    lines = [f"{verdict.decision.word}: {verdict.reason}"]
+    lines += [f"  because: {shown(ref.rule)} ({ref.decision.word}, {shown(ref.source)})" for ref in verdict.because]
+    if verdict.grants is not None:
+        granted = sentence_list(verdict.grants) if verdict.grants else "nowhere"
+        lines.append(f"  granted at: {granted}")
+    if verdict.decision is not ALLOW and verdict.suggestion:
+        lines.append("  to allow it, add to your configuration:")
+        lines += [f"    {line}" for line in verdict.suggestion.splitlines()]
+    return "\n".join(lines)
+
+

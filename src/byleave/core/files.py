@@ -1,0 +1,147 @@
+"""Judge what is done to files: the tool's rules, the places nobody writes to by accident, and who was asked.
+
+Pure: paths arrive resolved. Called by `decide`.
+"""
+
+from byleave.core.access import Default
+from byleave.core.action import CAPABILITY_OF
+from byleave.core.fs import WRITES, FsTable, FsTarget, Refused
+from byleave.core.suggest import suggest_fs
+from byleave.core.verdict import ALLOW, ASK, BUILT_IN, DENY, RuleRef, Verdict, strictest
+from byleave.text import quoted, shown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from byleave.core.action import FileAction, MoveAction, SearchAction
+    from byleave.core.fs import FsAnswer
+    from byleave.core.policy import Answer, Policy, ToolPolicy
+    from byleave.core.protected import Protection
+
+    Place = FsTarget | Refused
+
+NO_RULE = RuleRef("no rule matches", BUILT_IN, ASK)
+_RESOLUTION = RuleRef("how paths are resolved", BUILT_IN, DENY)
+
+
+def judge_file(policy: "Policy", action: "FileAction", places: "tuple[Place, ...]") -> Verdict:
+    """Judge one path; deleting a directory touches everything below it."""
+    (place,) = places
+    tree = action.kind == "delete" and isinstance(place, FsTarget) and place.directory
+    return _judge(policy, place, _Touch(action.kind, action.path, action.tool, tree=tree))
+
+
+def judge_search(policy: "Policy", action: "SearchAction", places: "tuple[Place, ...]") -> Verdict:
+    """Judge a search as a read of where it starts."""
+    return _judge(policy, places[0], _Touch("read", action.path, action.tool))
+
+
+def judge_move(policy: "Policy", action: "MoveAction", places: "tuple[Place, ...]") -> Verdict:
+    """Judge a move: delete here, create or update there; a directory takes everything below it along."""
+    source, target = places
+    tree = isinstance(source, FsTarget) and source.directory
+    kind = "update" if isinstance(target, FsTarget) and target.exists else "create"
+    leave = _judge(policy, source, _Touch("delete", action.path, action.tool, tree=tree))
+    arrive = _judge(policy, target, _Touch(kind, action.to, action.tool, tree=tree))
+    return strictest([leave, arrive])
+
+
+class _Touch:
+    """One thing done to one path: the kind of action, the path as it was written, and for which tool."""
+
+    __slots__ = ("capability", "kind", "path", "tool", "tree")
+
+    def __init__(self, kind: str, path: str, tool: str | None, *, tree: bool = False) -> None:
+        self.kind = kind
+        self.path = path
+        self.tool = tool
+        self.capability = CAPABILITY_OF[kind]
+        self.tree = tree  # whatever lies below is touched as well
+
+
+def _judge(policy: "Policy", place: "Place", touch: _Touch) -> Verdict:
+    tool = touch.tool
+    if tool is not None:
+        policy.tool(tool)
+    if isinstance(place, Refused):
+        return Verdict(DENY, place.problem, place.code, (_RESOLUTION,))
+    protection = None
+    if touch.capability in WRITES:
+        protection = policy.protected.of(place, subtree=touch.tree)
+        if protection is not None and protection.final:
+            return _guarded(place, touch, protection)
+    if tool is None:
+        return _unclaimed(place, touch, protection)
+    verdict = policy.strictest(tool, lambda known: _by_tool(known, place, touch, protection))
+    if policy.strict_links and place.links > 1 and touch.capability in WRITES and verdict.decision is ALLOW:
+        return _linked(verdict, place, touch)
+    return verdict
+
+
+def _by_tool(tool: "ToolPolicy", place: FsTarget, touch: _Touch, protection: "Protection | None") -> "Answer":
+    """Ask one tool's file rules, then what a protected place adds to an allow."""
+    answer = tool.access.judge_file(place, touch.capability, tree=touch.tree)
+    rule, table = answer.rule, tool.access.fs
+    if answer.decision is not ALLOW:
+        return _not_allowed(tool, place, touch, answer), rule is not None
+    if protection is not None and not (rule is not None and protection.named_by(rule.path)):
+        return _protected(tool, place, touch, protection), True
+    ref = table.ref if isinstance(table, Default) else table.ref(rule, decision=ALLOW)
+    reason = f"{touch.kind} on {_named(place)} is granted by {ref.rule}"
+    return Verdict(ALLOW, reason, "ok", (ref,), None, place.canonical), rule is not None
+
+
+def _not_allowed(tool: "ToolPolicy", place: FsTarget, touch: _Touch, answer: "FsAnswer") -> Verdict:
+    table, rule = tool.access.fs, answer.rule
+    if isinstance(table, Default):
+        ref, grants = RuleRef(table.rule, BUILT_IN, answer.decision), None
+    else:
+        ref, grants = table.ref(rule, decision=DENY), table.grants(touch.capability)
+    if answer.code == "escape":
+        within = "the workspace" if rule is None or not rule.external else f"the approved target of {shown(rule.path)}"
+        reason = f"{quoted(touch.path)} leads outside {within}; `byleave mount` opens a place outside"
+        return Verdict(DENY, reason, "escape", (ref,))
+    said = ref.rule if rule is None or rule.dropped is None else rule.dropped
+    reason = f"{touch.kind} on {_named(place)} {_VERBS[answer.decision]}: {said}"
+    suggestion = None
+    if place.relative is not None and (rule is None or rule.dropped is None):
+        suggestion = suggest_fs(tool.access, tool.name, place.relative, touch.capability)
+    return Verdict(answer.decision, reason, answer.code, (ref,), suggestion, place.canonical, grants)
+
+
+def _guarded(place: FsTarget, touch: _Touch, protection: "Protection") -> Verdict:
+    ref = RuleRef(f"guarded place {shown(protection.place)}", BUILT_IN, DENY)
+    reason = f"{touch.kind} on {_named(place)} would change what byleave or an agent's hooks obey; no rule allows that"
+    return Verdict(DENY, reason, "denied", (ref,), None, place.canonical, () if touch.tool else None)
+
+
+def _protected(tool: "ToolPolicy", place: FsTarget, touch: _Touch, protection: "Protection") -> Verdict:
+    table = tool.access.fs
+    ref = RuleRef(f"protected place {shown(protection.place)}", BUILT_IN, DENY)
+    reason = f"{touch.kind} on {_named(place)} is denied: {shown(protection.place)} is protected and no rule names it"
+    suggestion = suggest_fs(tool.access, tool.name, protection.path, touch.capability)
+    grants = table.grants(touch.capability) if isinstance(table, FsTable) else None
+    return Verdict(DENY, reason, "denied", (ref,), suggestion, place.canonical, grants)
+
+
+def _unclaimed(place: FsTarget, touch: _Touch, protection: "Protection | None") -> Verdict:
+    """No tool was named, so only `rules` could answer, and none does: ask."""
+    ref, why = NO_RULE, "no rule matches"
+    if protection is not None:
+        ref = RuleRef(f"protected place {shown(protection.place)}", BUILT_IN, ASK)
+        why = f"{shown(protection.place)} is a protected place"
+    return Verdict(ASK, f"{touch.kind} on {_named(place)} asks: {why}", "no_match", (ref,), None, place.canonical)
+
+
+def _linked(verdict: Verdict, place: FsTarget, touch: _Touch) -> Verdict:
+    ref = RuleRef("strict_links", BUILT_IN, ASK)
+    reason = f"{touch.kind} on {_named(place)} asks: the file has {place.links} names, and the others may lie elsewhere"
+    return Verdict(ASK, reason, "no_match", (ref, *verdict.because), None, verdict.canonical)
+
+
+def _named(place: FsTarget) -> str:
+    """Name the place as the workspace does; what lies outside is named by the link that leads there."""
+    name = place.relative if place.relative is not None else place.door
+    return quoted((name if name is not None else place.canonical) or ".")
+
+
+_VERBS = {ASK: "asks", DENY: "is denied"}

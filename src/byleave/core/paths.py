@@ -1,0 +1,75 @@
+"""What can be said of a path by its text alone: absolute, escaping, or spelled in a way nobody should trust.
+
+Pure. What the file system adds (symlinks, what exists) is workspace.resolve's.
+"""
+
+from byleave.core.fs import Refused
+from byleave.text import quoted
+
+LONGEST_NAME = 255  # NAME_MAX of every file system Linux mounts, in bytes
+LONGEST_PATH = 4095  # PATH_MAX less its NUL
+_DEVICE_STARTS = frozenset("acnplACNPL")
+_DEVICES = frozenset(
+    ["con", "prn", "aux", "nul", "conin$", "conout$"]
+    + [f"{name}{digit}" for name in ("com", "lpt") for digit in "123456789¹²³"]
+)
+
+
+def is_absolute(text: str) -> bool:
+    """Whether the text is absolute or rooted on any system: `/x`, `\\x`, `C:\\x`, `C:/x`."""
+    if text[:1] in ("/", "\\"):
+        return True
+    return text[1:2] == ":" and text[2:3] in ("/", "\\") and text[0].isalpha() and text[0].isascii()
+
+
+def collapse(text: str) -> str | None:
+    """Return the relative path with `.`, `..` and doubled slashes resolved by text; None if it climbs out."""
+    if "." not in text and "//" not in text:
+        return text.strip("/") if text[-1:] == "/" else text
+    kept: list[str] = []
+    for part in text.split("/"):
+        if part == "..":
+            if not kept:
+                return None
+            kept.pop()
+        elif part and part != ".":
+            kept.append(part)
+    return "/".join(kept)
+
+
+def refuse_input(text: str) -> Refused | None:
+    """Refuse what no tool may pass as a path: absolute, climbing out, or with a name nobody should trust."""
+    if is_absolute(text):
+        return Refused("absolute", f"{quoted(text)} is absolute; tools name files relative to the workspace")
+    return refuse_name(text)
+
+
+def refuse_name(text: str) -> Refused | None:
+    """Refuse control characters, over-long names, and names that Windows takes for devices or streams."""
+    if not text.isprintable() and _has_control(text):
+        return Refused("denied", f"{quoted(text)} contains a control character")
+    if len(text) > LONGEST_NAME // 4 and _too_long(text):
+        return Refused("denied", f"{quoted(text[:80])}... is longer than a path or a name can be")
+    if ":" in text:
+        return Refused("denied", f"{quoted(text)} contains a colon, which names a stream on some systems")
+    for part in text.split("/"):
+        if part and part[0] in _DEVICE_STARTS and _is_device(part):
+            return Refused("denied", f"{quoted(part)} names a device on some systems")
+    return None
+
+
+def _has_control(text: str) -> bool:
+    return any(char < " " or "\x7f" <= char <= "\x9f" for char in text)
+
+
+def _too_long(text: str) -> bool:
+    raw = text.encode("utf-8", "surrogateescape" if not _has_lone(text) else "replace")
+    return len(raw) > LONGEST_PATH or max(map(len, raw.split(b"/"))) > LONGEST_NAME
+
+
+def _has_lone(text: str) -> bool:
+    return any("\ud800" <= char <= "\udc7f" or "\udd00" <= char <= "\udfff" for char in text)
+
+
+def _is_device(part: str) -> bool:
+    return part.partition(".")[0].rstrip(" ").lower() in _DEVICES

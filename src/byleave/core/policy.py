@@ -1,0 +1,71 @@
+"""All rules, compiled: what every tool may touch, and who has a voice in it."""
+
+from byleave.core.access import Access
+from byleave.core.protected import Protected
+from byleave.core.verdict import BUILT_IN, DENY, RuleRef, Verdict, strictest
+from byleave.errors import InputError
+from byleave.record import Record
+from byleave.text import quoted, shown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    # A family's answer about one tool, and whether a written rule gave it (and not merely the absence of one).
+    Answer = tuple[Verdict, bool]
+
+
+class ToolPolicy(Record):
+    """One configured tool, as far as decisions go."""
+
+    name: str
+    access: Access
+    enabled: bool = True
+
+
+class Voice(Record):
+    """One reading of the configuration. The strictest voice wins.
+
+    The first voice is what the user trusts. A project file nobody trusts yet is a further voice, so it can tighten but
+    never loosen; the managed layer's own file rules are one too, and only their denials count (`denies_only`).
+    """
+
+    name: str
+    tools: "Mapping[str, ToolPolicy]"
+    denies_only: bool = False
+
+
+class Policy(Record):
+    """Everything `decide` needs to know."""
+
+    voices: tuple[Voice, ...]
+    protected: Protected
+    strict_links: bool = False
+
+    def tool(self, name: str) -> ToolPolicy:
+        """Return a configured tool; an input error if there is none of that name."""
+        found = self.voices[0].tools.get(name)
+        if found is None:
+            raise InputError(
+                f"no tool named {quoted(name)} is configured",
+                hint="name a tool that is configured; `byleave policy show` lists them",
+            )
+        return found
+
+    def strictest(self, name: str, judge: "Callable[[ToolPolicy], Answer]") -> Verdict:
+        """Let every voice that knows the tool answer; the strictest answer is the verdict."""
+        tool = self.tool(name)
+        if not tool.enabled:
+            ref = RuleRef(f"tools.{shown(name)}: enable = false", BUILT_IN, DENY)
+            return Verdict(DENY, f"the tool {shown(name)} is disabled", "denied", (ref,))
+        first = judge(tool)[0]
+        if len(self.voices) == 1:
+            return first
+        verdicts = [first]
+        for voice in self.voices[1:]:
+            other = voice.tools.get(name)
+            if other is not None:
+                verdict, written = judge(other)
+                if not voice.denies_only or (written and verdict.decision is DENY):
+                    verdicts.append(verdict)
+        return strictest(verdicts)

@@ -1,0 +1,70 @@
+"""Resolve what an action names, then decide it: the one way from an action to a verdict.
+
+A judge is long-lived. The places its rules name may be replaced by links meanwhile, so they are looked at again after a
+while, and a policy whose rules no longer lead where they led is compiled anew.
+"""
+
+from time import monotonic
+
+from byleave.core.action import FileAction, MoveAction, SearchAction, parse_action
+from byleave.core.decide import decide
+from byleave.core.fs import FsTarget
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from byleave.config.compile import Compiled
+    from byleave.core.action import Action
+    from byleave.core.fs import Refused
+    from byleave.core.verdict import Verdict
+    from byleave.workspace.resolve import Root
+
+REVALIDATE_AFTER = 0.1  # seconds; longer where looking takes long, so that it never costs more than a twentieth
+_SHARE = 20
+
+
+class Policy:
+    """A compiled policy in its workspace. `decide` takes an action as a record or as its JSON object."""
+
+    def __init__(self, compiled: "Compiled", root: "Root", compile_again: "Callable[[], Compiled]") -> None:
+        self.compiled = compiled
+        self.root = root
+        self._compile_again = compile_again
+        self._look_again = monotonic() + REVALIDATE_AFTER
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the user should know about this policy."""
+        return self.compiled.warnings
+
+    def decide(self, action: "Action | Mapping[str, Any]") -> "Verdict":
+        """Return the verdict on `action`; an input error if it cannot be read or names an unknown tool."""
+        asked = parse_action(action) if isinstance(action, dict) else action
+        places: tuple[FsTarget | Refused, ...] = ()
+        if isinstance(asked, (FileAction, SearchAction)):
+            places = (self._place(asked.path, asked.tool),)
+        elif isinstance(asked, MoveAction):
+            places = (self._place(asked.path, asked.tool), self._place(asked.to, asked.tool))
+        if places and monotonic() > self._look_again:
+            self._revalidate()
+        return decide(self.compiled.policy, asked, places)  # type: ignore[arg-type]
+
+    def _place(self, path: str, tool: str | None) -> "FsTarget | Refused":
+        return self.root.resolve_any(path) if tool is None else self.root.resolve_input(path)
+
+    def _revalidate(self) -> None:
+        started = monotonic()
+        if any(_moved(known, self.root.resolve_input(path)) for path, known in self.compiled.places.items()):
+            self.compiled = self._compile_again()
+        finished = monotonic()
+        self._look_again = finished + max(REVALIDATE_AFTER, _SHARE * (finished - started))
+
+
+def _moved(known: "FsTarget | Refused", now: "FsTarget | Refused") -> bool:
+    """Whether a rule's path leads elsewhere than when it was compiled."""
+    if isinstance(known, FsTarget) and isinstance(now, FsTarget):
+        outside = known.relative is None or now.relative is None
+        return known.canonical != now.canonical or known.door != now.door or (outside and known.exists != now.exists)
+    return known != now

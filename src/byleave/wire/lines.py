@@ -1,0 +1,68 @@
+"""Cut a stream of bytes into lines, without ever holding more than one line of bounded length.
+
+Sans-IO: feed it what arrived, take what is complete. A line that is too long is reported once and skipped to its end.
+"""
+
+from byleave.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+
+class TooLong(Record):
+    """Stands for a line that exceeded the limit; its bytes are gone."""
+
+    limit: int
+
+
+class LineBuffer:
+    """Collects bytes until a newline; carriage returns are the reader's business."""
+
+    def __init__(self, *, limit: int) -> None:
+        self._limit = limit
+        self._held: list[bytes] = []
+        self._size = 0
+        self._skipping = False
+
+    def feed(self, data: bytes) -> "Iterator[bytes | TooLong]":
+        """Yield every line that `data` completes, without its newline."""
+        start = 0
+        while (end := data.find(b"\n", start)) >= 0:
+            yield from self._close(data[start:end])
+            start = end + 1
+        if start < len(data):
+            yield from self._hold(data[start:] if start else data)
+
+    def finish(self) -> "Iterator[bytes | TooLong]":
+        """Yield what was left without a newline at the end of the stream."""
+        if self._size and not self._skipping:
+            yield b"".join(self._held)
+        self._clear()
+
+    def _close(self, piece: bytes) -> "Iterator[bytes | TooLong]":
+        if self._skipping:
+            self._clear()
+            return
+        if self._size + len(piece) > self._limit:
+            self._clear()
+            yield TooLong(self._limit)
+            return
+        line = b"".join([*self._held, piece]) if self._held else piece
+        self._clear()
+        yield line
+
+    def _hold(self, piece: bytes) -> "Iterator[bytes | TooLong]":
+        if self._skipping:
+            return
+        self._held.append(piece)
+        self._size += len(piece)
+        if self._size > self._limit:
+            self._clear()
+            self._skipping = True
+            yield TooLong(self._limit)
+
+    def _clear(self) -> None:
+        self._held = []
+        self._size = 0
+        self._skipping = False

@@ -1,0 +1,497 @@
+"""Open what was judged and nothing else, however fast somebody swaps links and directories meanwhile.
+
+Takes canonical places only, resolved and judged before they come here. An `Anchor` holds a directory, or the
+one file of a file mount, by descriptor and reaches everything below without following a single symbolic link.
+It knows no rules, no capabilities, and not how a tool names a place.
+
+Two families of errors leave this module. An ordinary condition is an `OSError` with the whole path in it:
+FileNotFoundError, FileExistsError, PermissionError, NotADirectoryError, IsADirectoryError, a full disk, a
+move to another file system. Everything suspicious is an `UnsafePathError`: a link anywhere in the path, a
+path that keeps changing or is not canonical, a device, a FIFO, a socket, a file larger than the caller wants.
+
+A descriptor holds a directory, not its name: if somebody moves a directory away while it is being walked, the
+acting goes on in that very directory, which lay below the anchor when it was reached.
+
+Start at `Anchor`. How the kernel is asked: `openat2`, and `walk` where that is missing.
+"""
+
+import errno
+import os
+import stat
+import sys
+
+from byleave.errors import UnsafePathError
+from byleave.text import quoted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Protocol, Self
+
+    class Opener(Protocol):
+        """Opens a relative path below a directory's descriptor without following any link."""
+
+        def __call__(self, directory: int, relative: str, flags: int, mode: int = 0, /) -> int: ...
+
+
+_O_PATH: int = getattr(os, "O_PATH", 0)  # Linux only; elsewhere what is held is opened for reading
+# Neither wait for the other end of a FIFO, nor make a terminal ours.
+_OPEN_FILE = os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
+_HOLD = _O_PATH | os.O_CLOEXEC if _O_PATH else _OPEN_FILE
+_HOLD_DIRECTORY = _HOLD | os.O_DIRECTORY
+_LIST_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
+_KNOWN_FLAGS = (
+    (_OPEN_FILE | os.O_RDONLY | os.O_WRONLY | os.O_RDWR | os.O_NOFOLLOW)
+    | (os.O_CREAT | os.O_EXCL | os.O_TRUNC | os.O_APPEND)
+    | (os.O_SYNC | os.O_DSYNC)
+)
+_CHUNK = 1 << 20
+
+_CHANGED = "changed after it was judged: a symbolic link stands in it now"
+_RESTLESS = "kept changing while it was being opened"
+_NOT_A_FILE = "is no ordinary file"
+_SUSPICIOUS = {
+    errno.ELOOP: _CHANGED,
+    errno.EMLINK: _CHANGED,  # as FreeBSD says it
+    errno.EXDEV: "leads out of the place it was judged in",
+    errno.EAGAIN: _RESTLESS,  # or somebody holds a lease on it
+    errno.EINTR: _RESTLESS,
+    errno.ENXIO: _NOT_A_FILE,  # a socket, a FIFO nobody reads, a device nobody serves
+    errno.ENODEV: _NOT_A_FILE,
+    errno.EOPNOTSUPP: _NOT_A_FILE,  # a socket, on the BSDs
+}
+_HINTS = {
+    _CHANGED: "ask again with the path the link leads to, so that the real place is judged",
+    _NOT_A_FILE: "only regular files are read and written; devices, FIFOs and sockets never are",
+}
+_ASK_AGAIN = "ask again when nothing else is changing this path"
+
+
+class Anchor:
+    """A canonical directory, or a single regular file, held open; the way to everything at or below it.
+
+    Paths are relative to it and canonical: names joined by single slashes, or "." for the anchor itself.
+    A file's anchor stands for that very file: replaced by another one, it is refused until anchored anew.
+    """
+
+    __slots__ = ("_directory", "_file", "_name", "_opener", "identity", "path")
+
+    def __init__(self, path: str, directory: int, *, name: str = ".", file: int = -1, opener: "Opener") -> None:
+        self.path = path
+        self._directory = directory  # for a file's anchor: the directory the file is in
+        self._name = name
+        self._file = file  # held so that nobody else is given its inode number
+        self._opener = opener
+        self.identity = _identity(directory if file < 0 else file)
+
+    @classmethod
+    def open(cls, path: str, *, opener: "Opener | None" = None) -> "Self":
+        """Hold the directory or regular file at the absolute `path`, if no component of it is a link."""
+        if not path.startswith("/") or path == "/.":
+            problem = f"{quoted(path)} is not a canonical absolute path"
+            raise UnsafePathError(problem, hint="resolve and judge it first")
+        relative = _checked(path[1:] or ".")
+        opener = opener or beneath
+        with _Telling(path), _Closing(os.open("/", _HOLD_DIRECTORY)) as root:
+            held = opener(root, relative, _HOLD)
+            try:
+                if stat.S_ISDIR(os.fstat(held).st_mode):
+                    return cls(path, held, opener=opener)
+                _require_regular(held, path)
+                above, _, name = relative.rpartition("/")
+                directory = opener(root, above or ".", _HOLD_DIRECTORY)
+            except BaseException:
+                os.close(held)
+                raise
+            return cls(path, directory, name=name, file=held, opener=opener)
+
+    def __enter__(self) -> "Self":
+        return self
+
+    def __exit__(self, *_raised: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Let go of the place. Once closed, every use fails; closing again does nothing."""
+        held = self._directory, self._file
+        self._directory = self._file = -1
+        for descriptor in held:
+            if descriptor >= 0:
+                os.close(descriptor)
+
+    def open_file(self, relative: str, flags: int, mode: int = 0o666) -> int:
+        """Return a descriptor of a regular file; one that is made here gets `mode` less the umask.
+
+        O_TRUNC empties it only once it is known to be a regular file.
+        """
+        if flags & ~_KNOWN_FLAGS:
+            raise ValueError(f"a file is not opened with the flags {flags & ~_KNOWN_FLAGS:#o}")
+        path = self._path_of(relative)
+        if self._file >= 0 and flags & os.O_CREAT:  # it is there; were it gone, no other is made in its place
+            if flags & os.O_EXCL and relative == ".":
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
+            flags &= ~os.O_CREAT
+        descriptor = self._open(relative, (flags & ~os.O_TRUNC) | _OPEN_FILE, mode)
+        try:
+            with _Telling(path):
+                _require_regular(descriptor, path)
+                if flags & os.O_TRUNC:
+                    os.ftruncate(descriptor, 0)
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return descriptor
+
+    def read_bytes(self, relative: str, *, limit: int) -> bytes:
+        """Return the whole file, or refuse it if it is longer than `limit` bytes."""
+        path = self._path_of(relative)
+        with _Closing(self.open_file(relative, os.O_RDONLY)) as descriptor, _Telling(path):
+            data = _read_at_most(descriptor, limit + 1)
+        if len(data) > limit:
+            problem = f"{quoted(path)} is longer than {limit} bytes"
+            raise UnsafePathError(problem, hint="read a smaller file, or raise the limit for what is read")
+        return data
+
+    def write_bytes(self, relative: str, data: bytes, *, create: bool, update: bool) -> None:
+        """Make `data` the whole content of the file, in place: links to it, its owner and its mode stay.
+
+        Without `update` the file must be new, without `create` it must be there, as the kernel sees it.
+        """
+        if not (create or update):
+            raise ValueError("to write is to create, to update, or either of them")
+        making = (os.O_CREAT if create else 0) | (0 if update else os.O_EXCL)
+        flags = os.O_WRONLY | os.O_TRUNC | making
+        with _Closing(self.open_file(relative, flags)) as descriptor, _Telling(self._path_of(relative)):
+            rest = memoryview(data)
+            while rest:
+                rest = rest[os.write(descriptor, rest) :]
+
+    def open_directory(self, relative: str) -> int:
+        """Return a descriptor of a directory, good for listing it."""
+        return self._open(relative, _LIST_DIRECTORY)
+
+    def list_names(self, relative: str) -> list[str]:
+        """Return the names in a directory, sorted, as `os.fsdecode` gives them."""
+        with _Closing(self.open_directory(relative)) as descriptor, _Telling(self._path_of(relative)):
+            return sorted(os.listdir(descriptor))
+
+    def stat(self, relative: str) -> os.stat_result:
+        """Return what is known of whatever stands there, without opening it; a link is refused."""
+        if relative == ".":
+            return os.fstat(self._directory if self._file < 0 else self._file)
+        with self._place(relative) as place, _Telling(place.path):
+            found = os.stat(place.name, dir_fd=place.directory, follow_symlinks=False)
+            if stat.S_ISLNK(found.st_mode):
+                raise _link_found()
+            return found
+
+    def make_directories(self, relative: str) -> None:
+        """Make the directory and all that are missing above it; one that is there already is fine."""
+        held = self._open(".", _HOLD_DIRECTORY)
+        try:
+            for name in _checked(relative).split("/"):
+                with _Telling(self._path_of(relative)):
+                    below = self._open_or_make(held, name)
+                held, above = below, held
+                os.close(above)
+        finally:
+            os.close(held)
+
+    def _open_or_make(self, directory: int, name: str) -> int:
+        try:
+            return self._opener(directory, name, _HOLD_DIRECTORY)
+        except FileNotFoundError:
+            try:  # noqa: SIM105 -- contextlib costs start-up time
+                os.mkdir(name, dir_fd=directory)
+            except FileExistsError:  # somebody was faster; what they made is looked at like any other
+                pass
+        return self._opener(directory, name, _HOLD_DIRECTORY)
+
+    def unlink(self, relative: str) -> None:
+        """Remove a name that is no directory. A link that took its place is removed, never followed."""
+        with self._place(relative) as place, _Telling(place.path):
+            os.unlink(place.name, dir_fd=place.directory)
+
+    def remove_directory(self, relative: str) -> None:
+        """Remove an empty directory."""
+        with self._place(relative) as place, _Telling(place.path):
+            os.rmdir(place.name, dir_fd=place.directory)
+
+    def rename(self, relative: str, to: "Anchor", to_relative: str, *, replace: bool) -> None:
+        """Move a file or a directory. Without `replace`, a name that is taken is a FileExistsError.
+
+        Neither last name is followed if it is a link. To another file system: OSError with EXDEV.
+        """
+        move = _rename if replace else _rename_to_free_name
+        with (
+            self._place(relative) as source,
+            to._place(to_relative) as target,  # noqa: SLF001 -- of our own class
+            _Telling(source.path, target.path),
+        ):
+            move(source, target)
+
+    def _open(self, relative: str, flags: int, mode: int = 0) -> int:
+        """Ask the opener: every path of every method comes through here."""
+        path, inside = self._path_of(relative), self._inside(relative)
+        with _Telling(path):
+            descriptor = self._opener(self._directory, inside, flags, mode)
+        if self._file >= 0 and _identity(descriptor) != self.identity:
+            os.close(descriptor)
+            raise UnsafePathError(f"{quoted(path)} is another file than the one approved", hint=_ASK_AGAIN)
+        return descriptor
+
+    def _inside(self, relative: str) -> str:
+        if _checked(relative) == ".":
+            return self._name
+        if self._file >= 0:
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), self._path_of(relative))
+        return relative
+
+    def _place(self, relative: str) -> "_Place":
+        above, _, name = self._inside(relative).rpartition("/")
+        if relative == ".":
+            problem = f"{quoted(self.path)} cannot be moved or removed through itself"
+            raise UnsafePathError(problem, hint="name something below it")
+        return _Place(self._open(above or ".", _HOLD_DIRECTORY), name, self._path_of(relative))
+
+    def _path_of(self, relative: str) -> str:
+        return self.path if relative == "." else f"{self.path.rstrip('/')}/{relative}"
+
+
+class _Openat2:
+    """The kernel resolves the whole path at once, and refuses every link and every way out (Linux 5.6)."""
+
+    __slots__ = ("_syscall",)
+
+    NUMBER = 437  # asm-generic/unistd.h; an architecture that numbers otherwise fails `works`
+    RESOLVE = 0x02 | 0x04 | 0x08  # linux/openat2.h: NO_MAGICLINKS, NO_SYMLINKS, BENEATH
+    ATTEMPTS = 64  # openat2(2) says to try again on EAGAIN; whoever races us does not get to hold us up
+
+    def __init__(self) -> None:
+        self._syscall: Callable[..., int] | None = None
+
+    def __call__(self, directory: int, relative: str, flags: int, mode: int = 0, /) -> int:
+        how = (flags, mode if flags & os.O_CREAT else 0, self.RESOLVE)  # struct open_how: three u64
+        packed = b"".join([number.to_bytes(8, sys.byteorder) for number in how])
+        arguments = (self.NUMBER, directory, os.fsencode(relative), packed, len(packed))
+        for _ in range(self.ATTEMPTS - 1):
+            try:
+                return self._ask(*arguments)
+            except (BlockingIOError, InterruptedError):
+                continue
+        return self._ask(*arguments)
+
+    def _ask(self, *arguments: int | bytes) -> int:
+        if self._syscall is None:
+            if sys.platform != "linux":
+                raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+            self._syscall = _libc("syscall", "c_long", "c_long", "c_char_p", "c_char_p", "c_size_t")
+        return self._syscall(*arguments)
+
+
+def walk(directory: int, relative: str, flags: int, mode: int = 0, /) -> int:
+    """Open one name after the other, each from the directory before it, and none of them if it is a link."""
+    *above, last = relative.split("/")
+    held = directory
+    try:
+        for name in above:
+            below = _step(held, name, _HOLD_DIRECTORY)
+            held, left = below, held
+            if left != directory:
+                os.close(left)
+        return _step(held, last, flags, mode)
+    finally:
+        if held != directory:
+            os.close(held)
+
+
+def _step(directory: int, name: str, flags: int, mode: int = 0) -> int:
+    try:
+        descriptor = os.open(name, flags | os.O_NOFOLLOW, mode, dir_fd=directory)
+    except NotADirectoryError:
+        # O_DIRECTORY calls a link no directory. What is a directory by now was a link a moment ago.
+        found = os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode
+        if stat.S_ISLNK(found) or stat.S_ISDIR(found):
+            raise _link_found() from None
+        raise
+    if stat.S_ISLNK(os.fstat(descriptor).st_mode):  # O_PATH opens the link itself
+        os.close(descriptor)
+        raise _link_found()
+    return descriptor
+
+
+class FirstThatWorks:
+    """Opens by `first`; once the kernel turns out not to have that, by `second` for good."""
+
+    __slots__ = ("_first", "_second")
+
+    def __init__(self, first: "Opener", second: "Opener") -> None:
+        self._first = first
+        self._second = second
+
+    def __call__(self, directory: int, relative: str, flags: int, mode: int = 0, /) -> int:
+        try:
+            return self._first(directory, relative, flags, mode)
+        except OSError as error:
+            # Seccomp filters answer either. EPERM may be the file's own answer, too: immutable files give it.
+            if error.errno not in (errno.ENOSYS, errno.EPERM) or works(self._first):
+                raise
+        self._first = self._second
+        return self._second(directory, relative, flags, mode)
+
+
+def works(opener: "Opener") -> bool:
+    """Say whether `opener` can open the root directory, as everybody may."""
+    with _Closing(os.open("/", _HOLD_DIRECTORY)) as root:
+        try:
+            with _Closing(opener(root, ".", _HOLD_DIRECTORY)) as again:
+                return _identity(again) == _identity(root)
+        except OSError:
+            return False
+
+
+openat2 = _Openat2()
+beneath = FirstThatWorks(openat2, walk)
+
+
+class _Place:
+    """A name in a directory that is held: what the calls that take `dir_fd` act on."""
+
+    __slots__ = ("directory", "name", "path")
+
+    def __init__(self, directory: int, name: str, path: str) -> None:
+        self.directory = directory
+        self.name = name
+        self.path = path
+
+    def __enter__(self) -> "Self":
+        return self
+
+    def __exit__(self, *_raised: object) -> None:
+        os.close(self.directory)
+
+
+class _Closing:
+    """A descriptor for the length of a `with`."""
+
+    __slots__ = ("_descriptor",)
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+
+    def __enter__(self) -> int:
+        return self._descriptor
+
+    def __exit__(self, *_raised: object) -> None:
+        os.close(self._descriptor)
+
+
+class _Telling:
+    """Gives every OSError its whole path, or turns it into UnsafePathError where it is suspicious."""
+
+    __slots__ = ("_other", "_path")
+
+    def __init__(self, path: str, other: str | None = None) -> None:
+        self._path = path
+        self._other = other  # where a rename goes, which follows nothing: EXDEV is ordinary there
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        if not isinstance(error, OSError) or error.errno is None:
+            return
+        problem = _SUSPICIOUS.get(error.errno)
+        if problem and self._other is None:
+            hint = _HINTS.get(problem, _ASK_AGAIN)
+            raise UnsafePathError(f"{quoted(self._path)} {problem}", hint=hint) from None
+        raise OSError(error.errno, os.strerror(error.errno), self._path, None, self._other) from None
+
+
+def _checked(relative: str) -> str:
+    """Return `relative` if it is canonical: "." or names without "", "." and ".." among them."""
+    if relative != "." and not {"", ".", ".."}.isdisjoint(relative.split("/")):
+        raise UnsafePathError(f"{quoted(relative)} is not a canonical path", hint="resolve and judge it first")
+    try:
+        usable = b"\0" not in os.fsencode(relative)
+    except UnicodeEncodeError:  # a surrogate that stands for no byte
+        usable = False
+    if not usable:
+        raise UnsafePathError(f"{quoted(relative)} cannot be the name of a file", hint="leave out such characters")
+    return relative
+
+
+def _require_regular(descriptor: int, path: str) -> None:
+    mode = os.fstat(descriptor).st_mode
+    if stat.S_ISDIR(mode):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+    if not stat.S_ISREG(mode):
+        raise UnsafePathError(f"{quoted(path)} {_NOT_A_FILE}", hint=_HINTS[_NOT_A_FILE])
+
+
+def _rename(source: _Place, target: _Place) -> None:
+    os.rename(source.name, target.name, src_dir_fd=source.directory, dst_dir_fd=target.directory)
+
+
+def _rename_to_free_name(source: _Place, target: _Place) -> None:
+    names = os.fsencode(source.name), os.fsencode(target.name)
+    no_replace = 1  # linux/fs.h: RENAME_NOREPLACE
+    try:
+        rename = _libc("renameat2", "c_int", "c_char_p", "c_int", "c_char_p", "c_uint")
+        rename(source.directory, names[0], target.directory, names[1], no_replace)
+    except OSError as error:
+        if error.errno not in (errno.ENOSYS, errno.EINVAL):  # EINVAL: not on this file system (NFS, 9p)
+            raise
+        _take_name_and_rename(source, target)
+
+
+def _take_name_and_rename(source: _Place, target: _Place) -> None:
+    """Rename without RENAME_NOREPLACE: neither `link` nor `mkdir` takes a name that is taken."""
+    found = os.stat(source.name, dir_fd=source.directory, follow_symlinks=False)
+    directories = {"src_dir_fd": source.directory, "dst_dir_fd": target.directory}
+    if not stat.S_ISDIR(found.st_mode):
+        os.link(source.name, target.name, **directories, follow_symlinks=False)
+        os.unlink(source.name, dir_fd=source.directory)
+        return
+    os.mkdir(target.name, dir_fd=target.directory)
+    try:
+        _rename(source, target)  # a directory replaces an empty one
+    except OSError:
+        os.rmdir(target.name, dir_fd=target.directory)
+        raise
+
+
+def _libc(name: str, *types: str) -> "Callable[..., int]":
+    """Return a function of the C library that raises OSError when it fails, as it does when there is none."""
+    try:
+        import ctypes  # here, because many a run opens nothing
+
+        function = getattr(ctypes.CDLL(None, use_errno=True), name)
+    except (ImportError, AttributeError, OSError):
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS)) from None
+    function.argtypes = [getattr(ctypes, each) for each in types]
+    function.restype = ctypes.c_long if name == "syscall" else ctypes.c_int
+
+    def call(*arguments: int | bytes) -> int:
+        result: int = function(*arguments)
+        if result < 0:
+            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+        return result
+
+    return call
+
+
+def _identity(descriptor: int) -> tuple[int, int]:
+    found = os.fstat(descriptor)
+    return found.st_dev, found.st_ino
+
+
+def _link_found() -> OSError:
+    return OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+
+
+def _read_at_most(descriptor: int, most: int) -> bytes:
+    read = bytearray()
+    while len(read) < most and (chunk := os.read(descriptor, min(most - len(read), _CHUNK))):
+        read += chunk
+    return bytes(read)

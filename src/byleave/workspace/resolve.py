@@ -1,0 +1,166 @@
+"""Where does a path really lead? The one resolver: rule paths, tool input and the SDK all go through it.
+
+A path is joined to the root, collapsed by its text, then walked name by name with `lstat`, following every symlink,
+also one whose target is missing: a dangling link is never a missing name, or a create could escape through it.
+Nothing here opens anything; what acts on a resolved path later uses `opening`.
+"""
+
+import os
+import stat
+
+from byleave.core.fs import FsTarget, Refused
+from byleave.core.paths import collapse, refuse_input, refuse_name
+from byleave.errors import InputError
+from byleave.text import quoted, shown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+MOST_LINKS = 40  # as the kernel's own limit
+
+
+class Root:
+    """A workspace root: a canonical directory, and the resolution of paths below it."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self._prefix = path if path.endswith("/") else f"{path}/"
+
+    @classmethod
+    def at(cls, path: str) -> "Root":
+        """Return the root at `path`, canonical; an error for people if it is not a directory we can use."""
+        try:
+            if "\0" in path:
+                raise NotADirectoryError
+            canonical = os.path.realpath(path, strict=True)
+            if not stat.S_ISDIR(os.stat(canonical).st_mode):
+                raise NotADirectoryError
+        except (OSError, UnicodeEncodeError) as error:
+            why = "it does not exist" if isinstance(error, FileNotFoundError) else "it is not a directory we can read"
+            raise InputError(
+                f"the workspace root {quoted(path)} cannot be used: {why}",
+                hint="give an existing directory with --root",
+            ) from None
+        return cls(canonical)
+
+    def resolve_input(self, text: str) -> FsTarget | Refused:
+        """Resolve what a tool passed: relative to the root, never absolute, never climbing out."""
+        refused = refuse_input(text)
+        if refused is not None:
+            return refused
+        lexical = collapse(text)
+        if lexical is None:
+            return Refused("input_escape", f"{quoted(text)} climbs out of the workspace")
+        return self._walk(self.path, lexical, ends_as_directory=_wants_directory(text))
+
+    def resolve_any(self, text: str, cwd: str | None = None) -> FsTarget | Refused:
+        """Resolve a path that an agent's own tool named: absolute, or relative to `cwd`, inside or outside."""
+        refused = refuse_name(text)
+        if refused is not None:
+            return refused
+        joined = os.path.join(cwd or self.path, text).lstrip("/")
+        wants_directory = _wants_directory(text)
+        physical = self._walk("/", joined, ends_as_directory=wants_directory)
+        if ".." not in joined or isinstance(physical, Refused):
+            return physical
+        lexical = collapse(joined)
+        by_text = None if lexical is None else self._walk("/", lexical, ends_as_directory=wants_directory)
+        if by_text != physical:  # the kernel and an editor that tidies paths up would touch different files
+            return Refused("escape", f"{quoted(text)} climbs out of a symbolic link, and may be read in two ways")
+        return physical
+
+    def resolve_rule(self, path: str) -> FsTarget | Refused:
+        """Resolve the path of a rule, by the same steps as a tool's input."""
+        return self.resolve_input(path)
+
+    def relative(self, canonical: str) -> str | None:
+        """Return the workspace-relative form of a canonical path; None if it lies outside."""
+        if canonical.startswith(self._prefix):
+            return canonical[len(self._prefix) :]
+        return "" if canonical == self.path else None
+
+    def _walk(self, start: str, lexical: str, *, ends_as_directory: bool) -> FsTarget | Refused:
+        try:
+            return _Walk(self).run(start, lexical, ends_as_directory=ends_as_directory)
+        except OSError as error:
+            why = shown(error.strerror or "cannot be examined")
+            return Refused("io", f"{quoted(lexical)} cannot be resolved: {why}")
+        except (UnicodeEncodeError, ValueError):
+            return Refused("denied", f"{quoted(lexical)} is not a name a file can have")
+
+
+class _Walk:
+    """One resolution: the place reached so far, and the names still ahead."""
+
+    def __init__(self, root: Root) -> None:
+        self._root = root
+        self._links = 0
+        self._door: str | None = None
+
+    def run(self, start: str, lexical: str, *, ends_as_directory: bool) -> FsTarget | Refused:
+        here = start
+        ahead = lexical.split("/")[::-1] if lexical else []
+        found: os.stat_result | None = None
+        lstat: Callable[[str], os.stat_result] = os.lstat
+        while ahead:
+            name = ahead.pop()
+            if name == "..":  # only ever from a link's target; `here` holds no links, so this is the real parent
+                here, found = os.path.dirname(here), None
+                continue
+            if not name or name == ".":
+                continue
+            place = f"{here}/{name}" if here != "/" else f"/{name}"
+            try:
+                found = lstat(place)
+            except FileNotFoundError:
+                return self._missing(place, ahead)
+            mode = found.st_mode
+            if stat.S_ISLNK(mode):
+                self._links += 1
+                if self._links > MOST_LINKS:
+                    return Refused("io", f"{quoted(lexical)} leads through too many symbolic links")
+                here = self._follow(here, place, ahead)
+                found = None
+                continue
+            if not stat.S_ISDIR(mode) and (ahead or ends_as_directory):
+                return self._not_a_directory(place)
+            here = place
+        return self._reached(here, found if found is not None else lstat(here), ends_as_directory=ends_as_directory)
+
+    def _follow(self, here: str, place: str, ahead: list[str]) -> str:
+        """Put the link's target ahead of what remains; note where the workspace was left, if it was."""
+        inside = self._root.relative(place)
+        target = os.readlink(place)
+        rest = [name for name in reversed(ahead) if name and name != "."]
+        ahead.extend(target.split("/")[::-1])
+        if inside is not None:
+            # A later link back into the workspace sets a later door; only the last one can lead outside.
+            self._door = "/".join([inside, *rest])
+        return "/" if target.startswith("/") else here
+
+    def _missing(self, place: str, ahead: list[str]) -> FsTarget | Refused:
+        """Nothing is there: what remains is a name that may be created, unless it tries to climb."""
+        rest = [name for name in reversed(ahead) if name and name != "."]
+        if ".." in rest:
+            return Refused("io", f"{quoted(place)} does not exist, and a link climbs out of it")
+        return self._target("/".join([place, *rest]), exists=False)
+
+    def _reached(self, place: str, found: os.stat_result, *, ends_as_directory: bool) -> FsTarget | Refused:
+        directory = stat.S_ISDIR(found.st_mode)
+        if ends_as_directory and not directory:
+            return self._not_a_directory(place)
+        return self._target(place, directory=directory, links=1 if directory else found.st_nlink)
+
+    def _target(self, place: str, *, exists: bool = True, directory: bool = False, links: int = 1) -> FsTarget:
+        relative = self._root.relative(place)
+        door = self._door if relative is None else None
+        return FsTarget(place, relative, door, exists, directory, links)
+
+    def _not_a_directory(self, place: str) -> Refused:
+        name = self._root.relative(place)
+        return Refused("not_a_directory", f"{quoted(place if name is None else name)} is a file, not a directory")
+
+
+def _wants_directory(text: str) -> bool:
+    return text.endswith(("/", "/."))
