@@ -86,6 +86,14 @@ byleave.toml:2: unknown key "read" in tools.t
     ^^^^
   hint: "read" is a key of tools.*.access.fs[] or tools.*.access.env[]""",
     ),
+    "a key of the top level is sent there": (
+        "[defaults]\nstrict_links = true",
+        """\
+byleave.toml:2: unknown key "strict_links" in defaults
+    strict_links = true
+    ^^^^^^^^^^^^
+  hint: "strict_links" is a key of the top level""",
+    ),
     "a key like no other gets the list": (
         "[defaults]\nzzz = 1",
         """\

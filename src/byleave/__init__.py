@@ -13,11 +13,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from byleave.api import Policy, compile_policy, load_policy
+    from byleave.api import compile_policy, load_policy
     from byleave.core.action import Action
     from byleave.core.explain import explain
     from byleave.core.verdict import Decision, RuleRef, Verdict
     from byleave.errors import ByleaveError, ConfigError, ConfigErrors, InputError
+    from byleave.guard.judge import Policy
 
 _HOMES = {
     "Action": "byleave.core.action",
@@ -26,7 +27,7 @@ _HOMES = {
     "ConfigErrors": "byleave.errors",
     "Decision": "byleave.core.verdict",
     "InputError": "byleave.errors",
-    "Policy": "byleave.api",
+    "Policy": "byleave.guard.judge",
     "RuleRef": "byleave.core.verdict",
     "Verdict": "byleave.core.verdict",
     "compile_policy": "byleave.api",

@@ -104,9 +104,7 @@ class Workspace:
             return anchor.open_file(relative, os.O_RDONLY)
 
 
-def load_policy(
-    root: str | None = None, *, files: "Sequence[str]" = (), session: str = "default"
-) -> Policy:
+def load_policy(root: str | None = None, *, files: "Sequence[str]" = (), session: str = "default") -> Policy:
     """Return the policy that holds at `root`, from its layered files."""
     return Workspace(root).load(files=files, session=session)
 
@@ -114,5 +112,3 @@ def load_policy(
 def compile_policy(tree: "Mapping[str, Any]", *, root: str | None = None) -> Policy:
     """Return the policy of a tree shaped like the TOML file, alone."""
     return Workspace(root).compile_tree(tree)
-
-

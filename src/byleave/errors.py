@@ -69,13 +69,13 @@ class ConfigError(ByleaveError):
         return f"{where}\n{_underlined(self.at)}\n  hint: {self.hint}"
 
 
-class ConfigErrors(ExceptionGroup[ConfigError]):  # noqa: N818 -- several errors, and says so
+class ConfigErrors(ExceptionGroup[ConfigError]):
     """All the problems found in one load, so that nobody mends them one run at a time."""
 
     exit_code = 2
     code = "config"
 
-    def __new__(cls, problems: "Sequence[ConfigError]") -> "ConfigErrors":
+    def __new__(cls, problems: "Sequence[ConfigError]") -> "ConfigErrors":  # noqa: PYI034 -- no subclass
         return super().__new__(cls, "the configuration cannot be used", problems)
 
     def derive(self, excs: "Sequence[ConfigError]") -> "ConfigErrors":  # type: ignore[override]

@@ -16,11 +16,24 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
-    from typing import TypeVar
+    from typing import Any, Self, TypeVar
 
     Value = TypeVar("Value")
 
 _FORMAT = 1  # raise it when what a parse yields changes its shape
+
+
+def digest(content: bytes) -> str:
+    """Return the SHA-256 of `content` in hex. `hashlib` loads OpenSSL, which every start would pay for."""
+    try:
+        from _sha256 import sha256  # type: ignore[import-not-found] # Python 3.11
+    except ImportError:
+        try:
+            from _sha2 import sha256  # type: ignore[import-not-found] # Python 3.12 and later
+        except ImportError:
+            from hashlib import sha256
+    hexadecimal: str = sha256(content).hexdigest()
+    return hexadecimal
 
 
 def make_private_directory(path: str) -> str:
@@ -39,7 +52,9 @@ def make_private_directory(path: str) -> str:
 def refuse_shared(path: str, found: os.stat_result) -> None:
     """Refuse a file or directory of ours that another user owns or can write to."""
     if found.st_uid not in (os.geteuid(), 0) or (found.st_uid == 0 and os.geteuid() != 0 and not _readable_only(found)):
-        raise StateError(f"{quoted(path)} belongs to another user", hint=f"remove it, or `chown` it to yourself: {path}")
+        raise StateError(
+            f"{quoted(path)} belongs to another user", hint=f"remove it, or `chown` it to yourself: {path}"
+        )
     if found.st_mode & 0o022 and not (stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_ISVTX):
         raise StateError(f"{quoted(path)} can be written by others", hint=f"run: chmod go-w {path}")
 
@@ -95,7 +110,7 @@ class Lock:
         self._path = path
         self._descriptor = -1
 
-    def __enter__(self) -> "Lock":
+    def __enter__(self) -> "Self":
         import fcntl
 
         flags = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -123,10 +138,9 @@ class Memory:
     def recall(self, name: str, content: bytes, parse: "Callable[[bytes], Value]") -> "Value":
         """Return what `parse` makes of `content`; `name` says whose content it is. Only plain values are remembered."""
         path = self._path(name)
-        known = None if path is None else self._read(path, content)
+        known: tuple[Value] | None = None if path is None else self._read(path, content)
         if known is not None:
-            value: Value = known[0]
-            return value
+            return known[0]
         made = parse(content)
         if path is not None:
             self._write(path, content, made)
@@ -142,12 +156,12 @@ class Memory:
             raw = read_private(path, limit=1 << 28)
             if raw is None:
                 return None
-            stamp, kept, value = marshal.loads(raw)
+            stamp, kept, value = marshal.loads(raw)  # noqa: S302 -- a file of the user's own, checked above
         except (StateError, OSError, EOFError, ValueError, TypeError):
             return None
         return (value,) if stamp == self._stamp and kept == content else None
 
-    def _write(self, path: str, content: bytes, value: object) -> None:
+    def _write(self, path: str, content: bytes, value: "Any") -> None:
         try:
             make_private_directory(os.path.dirname(path))
             write_private(path, marshal.dumps((self._stamp, content, value)))

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from typing import Any, dataclass_transform
 else:
 
-    def dataclass_transform(**_options):
+    def dataclass_transform(**_options: object) -> object:
         return lambda decorated: decorated
 
 
@@ -28,10 +28,20 @@ class _RecordType(type):
         made = super().__new__(cls, name, bases, {**space, "__slots__": tuple(own)})
         made._fields = fields = (*inherited, *own)  # type: ignore[attr-defined]
         made._defaults = defaults  # type: ignore[attr-defined]
-        made.__match_args__ = fields  # type: ignore[attr-defined]
+        made.__match_args__ = fields  # type: ignore[attr-defined,misc]
         if fields and "__init__" not in space:
-            made.__init__ = _initialiser(made, fields, defaults)  # type: ignore[misc]
+            made.__init__ = _on_first_use(made, fields, defaults)  # type: ignore[misc]
         return made
+
+
+def _on_first_use(made: type, fields: tuple[str, ...], defaults: "dict[str, Any]") -> "Any":
+    """Compiling an `__init__` takes a tenth of a millisecond, and most classes are not used in most runs."""
+
+    def __init__(self: object, *values: object, **named: object) -> None:  # noqa: N807 -- becomes the real one
+        initialise = made.__init__ = _initialiser(made, fields, defaults)  # type: ignore[misc]
+        initialise(self, *values, **named)
+
+    return __init__
 
 
 def _initialiser(made: type, fields: tuple[str, ...], defaults: "dict[str, Any]") -> "Any":
@@ -58,13 +68,24 @@ class Record(metaclass=_RecordType):
     def __delattr__(self, name: str) -> None:
         raise AttributeError(f"{type(self).__name__}.{name} cannot be removed: records are values")
 
+    @classmethod
+    def field_names(cls) -> tuple[str, ...]:
+        """Return the names of the fields, in the order they are declared."""
+        names: tuple[str, ...] = cls._fields  # type: ignore[attr-defined]
+        return names
+
+    @classmethod
+    def required_names(cls) -> tuple[str, ...]:
+        """Return the names of the fields that have no default."""
+        return tuple(name for name in cls.field_names() if name not in cls._defaults)  # type: ignore[attr-defined]
+
     def _values(self) -> tuple[object, ...]:
         return tuple([getattr(self, field) for field in self._fields])  # type: ignore[attr-defined]
 
     def __eq__(self, other: object) -> bool:
         if type(self) is not type(other):
             return NotImplemented
-        return self._values() == other._values()  # type: ignore[attr-defined]
+        return self._values() == other._values()
 
     def __hash__(self) -> int:
         return hash((type(self), self._values()))

@@ -1,1 +1,1 @@
-"""A human's yes, remembered: targets of external paths, and project files. `store` keeps it, `fingerprint` says of what."""
+"""A human's yes, remembered: targets of external paths, project files. `store` keeps it, `fingerprint` says of what."""

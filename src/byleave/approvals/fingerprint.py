@@ -1,7 +1,6 @@
 """What exactly is trusted when a project file is: its content, and the scripts of the workspace that its tools run."""
 
-from hashlib import sha256
-
+from byleave.private import digest
 from byleave.record import Record
 
 TYPE_CHECKING = False
@@ -23,8 +22,8 @@ def fingerprint(
 ) -> Fingerprint:
     """Return the fingerprint; `read_script` gives name and content of a word that is a file of the workspace."""
     found = {script[0]: script[1] for word in command_words(tree) if (script := read_script(word)) is not None}
-    scripts = tuple((name, sha256(text).hexdigest()) for name, text in sorted(found.items()))
-    return Fingerprint(file, sha256(content).hexdigest(), scripts)
+    scripts = tuple((name, digest(text)) for name, text in sorted(found.items()))
+    return Fingerprint(file, digest(content), scripts)
 
 
 def command_words(tree: "Mapping[str, Any]") -> "Iterator[str]":

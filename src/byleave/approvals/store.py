@@ -3,8 +3,8 @@
     {"mounts":        [{"rule_path", "canonical_target", "approved_at"}],
      "project_files": [{"path", "sha256", "scripts": {name: sha256}, "approved_at"}]}
 
-Written whole or not at all, under a lock, so that two writers lose nothing. A damaged file counts as empty, is kept beside
-the new one, and is warned about: forgetting a yes is safe.
+Written whole or not at all, under a lock, so that two writers lose nothing. A damaged file counts as empty, is kept
+beside the new one, and is warned about: forgetting a yes is safe.
 """
 
 import os
@@ -45,7 +45,9 @@ class Approvals:
         """Whether the user trusted exactly this content of this file, and of the scripts it starts."""
         scripts = dict(print_.scripts)
         return any(
-            entry.get("path") == print_.file and entry.get("sha256") == print_.sha256 and entry.get("scripts", {}) == scripts
+            entry.get("path") == print_.file
+            and entry.get("sha256") == print_.sha256
+            and entry.get("scripts", {}) == scripts
             for entry in self._entries("project_files")
         )
 
@@ -73,11 +75,13 @@ class Approvals:
     def _load(self) -> "Tree":
         content = read_private(self._path, limit=LARGEST)
         if content is None:
-            return dict.fromkeys(_KINDS, [])
+            return _nothing()
         tree = self._memory.recall(self._path, content, _parse)
         if tree is None:
-            self.warnings.append(f"{shown(self._path)} is damaged: nothing counts as approved until you approve it again")
-            return dict.fromkeys(_KINDS, [])
+            self.warnings.append(
+                f"{shown(self._path)} is damaged: nothing counts as approved until you approve it again"
+            )
+            return _nothing()
         return tree
 
     def _change(self, change: "Callable[[Tree], Tree]") -> None:
@@ -107,7 +111,11 @@ def _parse(content: bytes) -> "Tree | None":
         return None
     if not isinstance(tree, dict) or not all(isinstance(tree.get(kind, []), list) for kind in _KINDS):
         return None
-    return {**dict.fromkeys(_KINDS, []), **tree}
+    return {**_nothing(), **tree}
+
+
+def _nothing() -> "Tree":
+    return {kind: [] for kind in _KINDS}
 
 
 def _others(tree: "Tree", file: str) -> "list[Tree]":

@@ -1,7 +1,7 @@
 """Read a command line against a table of commands. The same table makes the help and the shell completions.
 
-Our own, because `check` runs before every tool call and argparse alone takes as long to import as the interpreter takes to
-start. Long options are never abbreviated: what a flag means must not depend on which others exist.
+Our own, because `check` runs before every tool call and argparse alone takes as long to import as the interpreter takes
+to start. Long options are never abbreviated: what a flag means must not depend on which others exist.
 """
 
 from byleave.errors import InputError
@@ -64,7 +64,7 @@ class Given(Record):
         return key in self.options
 
     def one(self, key: str) -> str | None:
-        """The value of an option, the last one if it was repeated; None if it was not given."""
+        """Return the value of an option, the last one if it was repeated; None if it was not given."""
         values = self.options.get(key)
         return values[-1] if values else None
 
@@ -163,7 +163,9 @@ def usage(command: Command, path: tuple[str, ...]) -> str:
     parts = ["byleave", *path]
     if command.subcommands:
         parts.append("COMMAND")
-    parts += [f"{option.names[0]} {option.value}" if option.value else option.names[0] for option in command.options[:4]]
+    parts += [
+        f"{option.names[0]} {option.value}" if option.value else option.names[0] for option in command.options[:4]
+    ]
     parts[len(path) + 1 :] = [f"[{part}]" if part.startswith("-") else part for part in parts[len(path) + 1 :]]
     parts += [positional.name if positional.required else f"[{positional.name}]" for positional in command.positionals]
     if command.rest:

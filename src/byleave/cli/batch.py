@@ -1,7 +1,7 @@
 """`byleave check --batch`: one JSON object a line in, one a line out, in order, flushed per line.
 
-A policy given inline is compiled once however many lines carry it. A line that cannot be answered is answered with an error;
-the stream goes on.
+A policy given inline is compiled once however many lines carry it. A line that cannot be answered is answered with an
+error; the stream goes on.
 """
 
 import os
@@ -25,6 +25,7 @@ LONGEST_LINE = 64 << 20
 MOST_POLICIES = 256  # compiled inline policies kept at a time
 _CHUNK = 1 << 18
 _NO_ID = msgspec.Raw(b"null")
+_ABSENT = msgspec.Raw(b"")
 
 
 class Question(msgspec.Struct):
@@ -33,7 +34,7 @@ class Question(msgspec.Struct):
     action: Any = None
     id: msgspec.Raw = _NO_ID
     root: str | None = None
-    policy: msgspec.Raw | None = None
+    policy: msgspec.Raw = _ABSENT
 
 
 def run_batch(given: "Given") -> int:
@@ -54,14 +55,16 @@ class Answers:
     def __init__(self, given: "Given") -> None:
         self._given = given
         self._workspaces: dict[str | None, Workspace] = {}
-        self._policies: dict[tuple[str | None, bytes | None], Policy | ByleaveError | ConfigErrors] = {}
+        self._policies: dict[tuple[str | None, bytes], Policy | ByleaveError | ConfigErrors] = {}
         self._decode = msgspec.json.Decoder(Question).decode
         self._encode = msgspec.json.Encoder().encode
 
     def answer(self, line: "bytes | TooLong") -> bytes:
         """Return the answer to one line, itself a line."""
         if isinstance(line, TooLong):
-            return self._error(_NO_ID, InputError(f"the line is longer than {line.limit} bytes", hint="send less at once"))
+            return self._error(
+                _NO_ID, InputError(f"the line is longer than {line.limit} bytes", hint="send less at once")
+            )
         question = self._read(line)
         if not isinstance(question, Question):
             return question
@@ -91,7 +94,7 @@ class Answers:
             return _NO_ID
 
     def _policy(self, question: Question) -> "Policy":
-        key = (question.root, None if question.policy is None else bytes(question.policy))
+        key = (question.root, bytes(question.policy))
         found = self._policies.get(key)
         if found is None:
             if len(self._policies) >= MOST_POLICIES:
@@ -101,13 +104,13 @@ class Answers:
             raise found
         return found
 
-    def _load(self, root: str | None, policy: bytes | None) -> "Policy | ByleaveError | ConfigErrors":
+    def _load(self, root: str | None, policy: bytes) -> "Policy | ByleaveError | ConfigErrors":
         given = self._given
         try:
             workspace = self._workspaces.get(root)
             if workspace is None:
                 workspace = self._workspaces[root] = Workspace(root if root is not None else given.one("root"))
-            if policy is not None:
+            if policy not in (b"", b"null"):
                 return workspace.compile_tree(_tree(policy))
             loaded = workspace.load(files=given.options.get("policy", ()), session=given.one("session") or "default")
         except (ByleaveError, ConfigErrors) as error:

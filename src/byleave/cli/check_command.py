@@ -24,7 +24,9 @@ def run(given: "Given") -> int:
 
         return run_batch(given)
     action = parse_action(_action(given))
-    policy = open_workspace(given).load(files=given.options.get("policy", ()), session=given.one("session") or "default")
+    policy = open_workspace(given).load(
+        files=given.options.get("policy", ()), session=given.one("session") or "default"
+    )
     warn(given, policy.warnings)
     verdict = policy.decide(action)
     _show(given, verdict)
@@ -59,7 +61,7 @@ def _json(text: str) -> "Any":
     try:
         return json.loads(text)
     except (ValueError, RecursionError):
-        raise InputError("--arguments is not JSON", hint="write an object, such as '{\"sql\": \"select 1\"}'") from None
+        raise InputError("--arguments is not JSON", hint='write an object, such as \'{"sql": "select 1"}\'') from None
 
 
 def _show(given: "Given", verdict: "Verdict") -> None:

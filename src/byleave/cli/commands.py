@@ -26,9 +26,7 @@ CHECKS = (
     Command(
         "move", "may a tool move this path there?", "check", (_TOOL, _AGENT), (_PATH, Positional("TO", "the new path"))
     ),
-    Command(
-        "search", "may a tool search below this path?", "check", (_TOOL, _AGENT), (_PATH.replace(required=False),)
-    ),
+    Command("search", "may a tool search below this path?", "check", (_TOOL, _AGENT), (_PATH.replace(required=False),)),
     Command(
         "url",
         "may a tool reach this URL?",
@@ -94,7 +92,13 @@ ROOT = Command(
         ),
         Command("doctor", "check that everything works here", "doctor"),
         Command("schema", "print the JSON Schema of the configuration file", "schema"),
-        Command("completion", "print the completion script of a shell", "completion", (), (Positional("SHELL", "which", choices=SHELLS),)),
+        Command(
+            "completion",
+            "print the completion script of a shell",
+            "completion",
+            (),
+            (Positional("SHELL", "which", choices=SHELLS),),
+        ),
     ),
 )
 VERSION = Option(("--version",), "show the version")

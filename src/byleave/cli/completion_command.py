@@ -70,8 +70,10 @@ def _fish() -> str:
     lines = ["# fish completion for byleave:  byleave completion fish | source", "complete -c byleave -f"]
     for path, command in _paths():
         here = _fish_condition(path, command)
-        for child in command.subcommands:
-            lines.append(f"complete -c byleave -n '{here}' -a {child.name} -d '{_fish_text(child.help)}'")
+        lines += [
+            f"complete -c byleave -n '{here}' -a {child.name} -d '{_fish_text(child.help)}'"
+            for child in command.subcommands
+        ]
         for positional in command.positionals:
             if positional.choices:
                 lines.append(f"complete -c byleave -n '{here}' -a '{' '.join(positional.choices)}'")

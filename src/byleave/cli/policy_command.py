@@ -19,7 +19,9 @@ FAMILIES = ("fs", "net", "env", "commands")
 
 def run(given: "Given") -> int:
     """Show every tool with its settings and rules."""
-    policy = open_workspace(given).load(files=given.options.get("policy", ()), session=given.one("session") or "default")
+    policy = open_workspace(given).load(
+        files=given.options.get("policy", ()), session=given.one("session") or "default"
+    )
     compiled = policy.compiled
     warn(given, compiled.warnings)
     if given.flag("json"):
@@ -44,13 +46,17 @@ def rules_of(access: "Access", family: str) -> "Iterator[tuple[str, str]]":
 def _lines(root: str, compiled: "Compiled") -> "Iterator[str]":
     yield f"workspace: {shown(root)}"
     yield "layers, weakest first:"
-    rows = [(layer.name, shown(layer.file or "inline"), "" if layer.trusted else "not trusted") for layer in compiled.layers]
+    rows = [
+        (layer.name, shown(layer.file or "inline"), "" if layer.trusted else "not trusted") for layer in compiled.layers
+    ]
     yield from columns(rows) or ["  (none)"]
     for name, tool in compiled.tools.items():
         yield ""
         yield f"{paint(f'tools.{shown(name)}', 'bold')}  {_settings(tool)}  ({tool.layer.source(tool.line)})"
         access = compiled.policy.voices[0].tools[name].access
-        rows = [(family, shown(text), shown(source)) for family in FAMILIES for text, source in rules_of(access, family)]
+        rows = [
+            (family, shown(text), shown(source)) for family in FAMILIES for text, source in rules_of(access, family)
+        ]
         yield from columns(rows)
     for voice in compiled.policy.voices[1:]:
         yield ""
@@ -82,6 +88,7 @@ def _tool_tree(tool: "Tool", compiled: "Compiled") -> "dict[str, Any]":
         **{key: value for key, value in tool.settings.items() if key != "options" or value},
         "runtime": tool.runtime,
         "access": {
-            family: [{"rule": text, "source": source} for text, source in rules_of(access, family)] for family in FAMILIES
+            family: [{"rule": text, "source": source} for text, source in rules_of(access, family)]
+            for family in FAMILIES
         },
     }

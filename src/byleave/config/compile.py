@@ -1,7 +1,7 @@
 """From layers to a policy: merge what each tool is given, check it, resolve its paths, index its rules.
 
-What touches the disk is passed in: `resolve` turns a rule's path into a place, `approved` says whether the user has agreed
-to an external target. All problems of all layers are raised together.
+What touches the disk is passed in: `resolve` turns a rule's path into a place, `approved` says whether the user has
+agreed to an external target. All problems of all layers are raised together.
 
 Start at `compile_layers`.
 """
@@ -214,7 +214,11 @@ def _merge_commands(
     merged = dict(known)
     for program, entry in added.items():
         weaker = merged.get(program, {})
-        lists = {key: compose(weaker.get(key, NOTHING), _patch(entry[key], layer)) for key in ("args", "envs") if key in entry}
+        lists = {
+            key: compose(weaker.get(key, NOTHING), _patch(entry[key], layer))
+            for key in ("args", "envs")
+            if key in entry
+        }
         merged[program] = {**weaker, **lists, LINE: entry[LINE], AT: entry[AT], "layer": layer}
     return merged
 

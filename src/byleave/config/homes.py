@@ -3,6 +3,7 @@
 import os
 
 from byleave.errors import InputError
+from byleave.private import digest
 from byleave.record import Record
 from byleave.text import quoted
 
@@ -27,9 +28,7 @@ class Homes(Record):
 
     def workspace(self, root: str) -> str:
         """Return the directory that holds what is remembered of the workspace at `root`."""
-        from hashlib import sha256
-
-        return os.path.join(self.state, "workspaces", sha256(os.fsencode(root)).hexdigest()[:32])
+        return os.path.join(self.state, "workspaces", digest(os.fsencode(root))[:32])
 
     def own_places(self) -> tuple[str, ...]:
         """Return every directory that only byleave may write to, and the agents' own hook settings."""

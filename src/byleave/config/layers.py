@@ -184,7 +184,7 @@ def _unreadable(path: str, why: "str | None") -> ConfigErrors:
 
 
 def _refuse_session_keys(layer: Layer) -> None:
-    """A session may hold grants only; what runs, and how, is never a session's to say."""
+    """Refuse all but grants: what runs, and how, is never a session's to say."""
     extra = [key for key in layer.tree if key not in _SESSION_KEYS and not key.startswith("#")]
     extra += [
         f"tools.{name}.{key}"

@@ -52,7 +52,9 @@ class _Normal:
         if "command" in tool:
             made["command"] = self._command(tool["command"], (*at, "command"))
         if "access" in tool and "sandbox" in tool:
-            self._problem((*at, "sandbox"), "a tool has access or the older sandbox, not both", "move sandbox to access")
+            self._problem(
+                (*at, "sandbox"), "a tool has access or the older sandbox, not both", "move sandbox to access"
+            )
         elif "access" in tool:
             made["access"] = self._access(tool["access"], (*at, "access"))
         elif "sandbox" in tool:
@@ -108,7 +110,9 @@ class _Normal:
             for number, name in enumerate(network.get("envs", ()))
         ]
         made |= {
-            name: {"strategy": STRATEGY, "value": rules} for name, rules in (("fs", fs), ("net", net), ("env", env)) if rules
+            name: {"strategy": STRATEGY, "value": rules}
+            for name, rules in (("fs", fs), ("net", net), ("env", env))
+            if rules
         }
         if "commands" in sandbox:
             made["commands"] = self._access({"commands": sandbox["commands"]}, at)["commands"]

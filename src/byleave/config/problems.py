@@ -281,7 +281,7 @@ def _all_keys(kind: Any, table: str) -> "Iterator[tuple[str, str]]":
 def _keys_of(struct: Any, table: str) -> "Iterator[tuple[str, str]]":
     for field in struct.fields:
         if field.encode_name != "conversation":  # a second way to the same tables
-            yield table or "the top of the file", field.encode_name
+            yield table or "the top level", field.encode_name
             yield from _all_keys(field.type, f"{table}.{field.encode_name}".lstrip("."))
 
 
@@ -385,7 +385,7 @@ def read_text(data: bytes | str, file: str) -> str:
     if text.startswith("\ufeff"):
         hint = "save the file as UTF-8 without a byte order mark"
         raise _refused("the file begins with a byte order mark", (0, 1), text, file, hint=hint)
-    if bad := re.search(r"[\ud800-\udfff]+", text):  # surrogateescape's stand-ins for bytes that are not UTF-8
+    if not text.isascii() and (bad := re.search(r"[\ud800-\udfff]+", text)):  # what surrogateescape leaves
         raise _refused("this is not UTF-8", bad.span(), text, file, hint="save the file as UTF-8")
     if (nul := text.find("\0")) >= 0:
         raise _refused("a NUL byte stands here", (nul, nul + 1), text, file, hint="remove it")
@@ -441,7 +441,7 @@ _SLIPS = (
 
 
 def _syntax_error(message: str, text: str, file: str) -> ConfigError:
-    said, _, where = message.rpartition(" (at ")
+    said, _, where = message.rpartition(" (at ") if " (at " in message else (message, "", "")
     slip = next((slip for slip in _SLIPS if said.startswith(slip.said)), None)
     slip = slip or _Slip(said, said[:1].lower() + said[1:], "see https://toml.io for how TOML is written")
     at = place_at(text, _blamed(where, text, whole=slip.whole), file)

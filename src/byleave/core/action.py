@@ -6,7 +6,7 @@ from byleave.text import quoted, sentence_list
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
     from typing import Any
 
 
@@ -88,7 +88,7 @@ Action = (
 )
 
 CAPABILITY_OF = {"read": "read", "create": "create", "update": "update", "delete": "delete", "exec": "execute"}
-_MAKERS: "dict[str, Callable[..., Action]]" = {
+_MAKERS: "dict[str, type[Action]]" = {
     **dict.fromkeys(CAPABILITY_OF, FileAction),
     "move": MoveAction,
     "search": SearchAction,
@@ -112,11 +112,12 @@ def parse_action(tree: object) -> Action:
     if make is None:
         what = quoted(kind) if isinstance(kind, str) else "none"
         raise InputError(f"unknown kind of action: {what}", hint=f"the kinds are {sentence_list(KINDS, most=20)}")
-    fields = {name: _field(tree, name, kind) for name in make._fields if name in tree}  # type: ignore[attr-defined]
+    names = make.field_names()
+    fields = {name: _field(tree, name, kind) for name in names if name in tree}
     for name in _BYTES_FIELDS:
-        if f"{name}_b64" in tree and name in make._fields:  # type: ignore[attr-defined]
+        if f"{name}_b64" in tree and name in names:
             fields[name] = _bytes_field(tree, f"{name}_b64")
-    missing = [name for name in make._fields if name not in fields and name not in make._defaults]  # type: ignore[attr-defined]
+    missing = [name for name in make.required_names() if name not in fields]
     if missing:
         raise InputError(
             f"the action {quoted(str(kind))} lacks {sentence_list(missing)}", hint="add what is missing to the action"

@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
     from byleave.core.action import Action
     from byleave.core.fs import FsTarget, Refused
-    from byleave.core.net import NetRule
     from byleave.core.policy import Answer, Policy, ToolPolicy
 
     Place = FsTarget | Refused
@@ -64,7 +63,9 @@ def _url_by(tool: "ToolPolicy", target: "Any", address: str | None) -> "Answer":
     if isinstance(table, Default):
         return _by_default(table, f"reaching {where}", suggest_net(tool.name, target, None)), False
     answer = judge_net(table, target)
-    ref = _net_ref(answer.rule)
+    ref = table.ref(answer.rule, allowed=answer.allowed)
+    if answer.problem is not None:
+        ref = RuleRef(answer.problem, BUILT_IN, DENY)
     if answer.rule is None or not answer.allowed:
         said = answer.problem or (ref.rule if answer.rule is not None else "no network rule of this tool covers it")
         suggestion = suggest_net(tool.name, target, answer.rule)
@@ -72,15 +73,11 @@ def _url_by(tool: "ToolPolicy", target: "Any", address: str | None) -> "Answer":
         return Verdict(DENY, reason, "denied", (ref,), suggestion), answer.rule is not None
     if address is not None and not may_dial(answer.rule, address):
         denied = RuleRef(f"private addresses ({ref.rule})", BUILT_IN, DENY)
-        reason = f"{where} leads to {shown(address)}, which is not a public address; the rule does not say `private = true`"
+        reason = (
+            f"{where} leads to {shown(address)}, which is not a public address; the rule does not say `private = true`"
+        )
         return Verdict(DENY, reason, "denied", (denied, ref)), True
     return Verdict(ALLOW, f"reaching {where} is allowed by {ref.rule}", "ok", (ref,)), True
-
-
-def _net_ref(rule: "NetRule | None") -> RuleRef:
-    if rule is None:
-        return RuleRef("no access.net rule covers it", BUILT_IN, DENY)
-    return RuleRef(f"net {rule.text}", rule.source, ALLOW if rule.allow else DENY)
 
 
 def _env(policy: "Policy", action: EnvAction, _places: "tuple[Place, ...]") -> Verdict:

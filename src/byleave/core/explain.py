@@ -15,5 +15,3 @@ def explain(verdict: Verdict) -> str:
         lines.append("  to allow it, add to your configuration:")
         lines += [f"    {line}" for line in verdict.suggestion.splitlines()]
     return "\n".join(lines)
-
-

@@ -59,8 +59,11 @@ class FsRule(Record):
 def fs_rule(tree: "Mapping[str, Any]", *, path: str, source: str = INLINE) -> FsRule:
     """Build a rule from its configured or wire form; `write` is the default of create, update and delete."""
     write = bool(tree.get("write"))
-    given = {name: _flag(tree, name, default=write and name in WRITES) for name in CAPABILITIES}
-    return FsRule(path=path, external=bool(tree.get("external")), source=source, **given)
+    read, create, update, delete, execute = [
+        _flag(tree, name, default=write and name in WRITES) for name in CAPABILITIES
+    ]
+    external = bool(tree.get("external"))
+    return FsRule(path, external, None, read, create, update, delete, execute, source)
 
 
 def _flag(tree: "Mapping[str, Any]", name: str, *, default: bool) -> bool:
@@ -180,7 +183,7 @@ class FsTable:
         yield target.door if target.door is not None else target.canonical
         for place in _ancestors(target.canonical):
             for rule in self._by_target.get(place, ()):
-                yield f"{rule.path}{target.canonical[len(place.rstrip('/')):]}"
+                yield f"{rule.path}{target.canonical[len(place.rstrip('/')) :]}"
 
 
 class _Denied:
@@ -236,7 +239,7 @@ def is_under(path: str, place: str | None) -> bool:
     """Whether the absolute `path` is `place` or lies below it."""
     if place is None:
         return False
-    return path == place or place == "/" or path.startswith(f"{place}/")
+    return place in (path, "/") or path.startswith(f"{place}/")
 
 
 def _by_target(rules: "Sequence[FsRule]") -> dict[str, tuple[FsRule, ...]]:

@@ -16,7 +16,7 @@ _DEVICES = frozenset(
 
 
 def is_absolute(text: str) -> bool:
-    """Whether the text is absolute or rooted on any system: `/x`, `\\x`, `C:\\x`, `C:/x`."""
+    r"""Whether the text is absolute or rooted on any system: `/x`, `\x`, `C:\x`, `C:/x`."""
     if text[:1] in ("/", "\\"):
         return True
     return text[1:2] == ":" and text[2:3] in ("/", "\\") and text[0].isalpha() and text[0].isascii()

@@ -64,7 +64,9 @@ def suggest_command(tool: str, program: str, args: "Sequence[str]") -> str | Non
 
 def toml_string(text: str) -> str:
     """Return `text` as a TOML basic string."""
-    return '"' + "".join(_TOML_ESCAPES.get(char, char) if char.isprintable() else _toml_code(char) for char in text) + '"'
+    return (
+        '"' + "".join(_TOML_ESCAPES.get(char, char) if char.isprintable() else _toml_code(char) for char in text) + '"'
+    )
 
 
 def toml_key(text: str) -> str:
@@ -96,4 +98,3 @@ def _fs_block(tool: str, path: str, given: set[str]) -> str:
 def _unspeakable(text: str) -> bool:
     """Whether the text holds bytes that are not UTF-8, which no TOML file can name."""
     return any("\ud800" <= char <= "\udfff" for char in text) if not text.isascii() else False
-

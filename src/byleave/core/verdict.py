@@ -1,30 +1,52 @@
 """What the policy said: a decision, its reason, and every rule that had a say."""
 
-from enum import IntEnum
-
 from byleave.record import Record
 from byleave.text import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any
+    from typing import Any, ClassVar
+
+WORDS = ("allow", "ask", "deny")
 
 
-class Decision(IntEnum):
-    """Ordered by strictness, so the strictest of several is simply `max`."""
+class Decision(int):
+    """Ordered by strictness, so the strictest of several is simply `max`. There are three, and no more.
 
-    ALLOW = 0
-    ASK = 1
-    DENY = 2
+    Not an IntEnum: importing `enum` would cost every start nearly half an interpreter.
+    """
+
+    __slots__ = ()
+
+    ALLOW: "ClassVar[Decision]"
+    ASK: "ClassVar[Decision]"
+    DENY: "ClassVar[Decision]"
+
+    def __new__(cls, value: int) -> "Decision":  # noqa: PYI034 -- there is no subclass
+        """Return the one decision of this strictness."""
+        return _DECISIONS[value] if value in (0, 1, 2) else _no_decision(value)
 
     @property
     def word(self) -> str:
         """The decision as it stands in JSON and in configuration."""
         return WORDS[self]
 
+    def __repr__(self) -> str:
+        return f"Decision.{WORDS[self].upper()}"
 
-WORDS = ("allow", "ask", "deny")
-ALLOW, ASK, DENY = Decision
+    def __str__(self) -> str:
+        return WORDS[self]
+
+    def __reduce__(self) -> "tuple[type[Decision], tuple[int]]":
+        return Decision, (int(self),)
+
+
+def _no_decision(value: int) -> Decision:
+    raise ValueError(f"{value} is no decision")
+
+
+_DECISIONS = tuple(int.__new__(Decision, value) for value in range(3))
+ALLOW, ASK, DENY = Decision.ALLOW, Decision.ASK, Decision.DENY = _DECISIONS
 
 BUILT_IN = "built-in"
 INLINE = "inline"

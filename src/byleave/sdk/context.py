@@ -1,7 +1,7 @@
 """What a tool is told about its work: the root, the action, and what it may touch.
 
-The same resolver and the same tables as the host's. A check is a courtesy that gives good messages; the sandbox and the host
-enforce the same policy without it.
+The same resolver and the same tables as the host's. A check is a courtesy that gives good messages; the sandbox and the
+host enforce the same policy without it.
 """
 
 from byleave.core.access import COOPERATIVE, Access, with_defaults
@@ -162,7 +162,9 @@ def _net(rules: "list[dict[str, Any]]") -> "NetTable | None":
 
     names = ("host", "scheme", "port", "path_prefix", "allow", "private")
     try:
-        return NetTable([NetRule(**{name: rule[name] for name in names if rule.get(name) is not None}) for rule in rules])
+        return NetTable(
+            [NetRule(**{name: rule[name] for name in names if rule.get(name) is not None}) for rule in rules]
+        )
     except (TypeError, ValueError, AttributeError):
         raise InputError("a network rule of the context cannot be used", hint=_HINT) from None
 

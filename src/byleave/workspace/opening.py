@@ -263,7 +263,7 @@ class _Openat2:
 
     __slots__ = ("_syscall",)
 
-    NUMBER = 437  # asm-generic/unistd.h; an architecture that numbers otherwise fails `works`
+    NUMBER = 437  # asm-generic/unistd.h; where it has another number (mips) the answer is ENOSYS
     RESOLVE = 0x02 | 0x04 | 0x08  # linux/openat2.h: NO_MAGICLINKS, NO_SYMLINKS, BENEATH
     ATTEMPTS = 64  # openat2(2) says to try again on EAGAIN; whoever races us does not get to hold us up
 

@@ -1,0 +1,29 @@
+"""Every test has a home of its own: nothing is read from, or left in, the user's."""
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from stage import Stage
+
+
+@pytest.fixture(autouse=True)
+def own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Point byleave at an empty home, and away from the developer's settings."""
+    home = tmp_path_factory.mktemp("home")
+    monkeypatch.setenv("BYLEAVE_HOME", str(home))
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.setenv("NO_COLOR", "1")
+    yield home
+
+
+@pytest.fixture
+def stage(tmp_path: Path) -> Callable[[dict[str, Any] | None], Stage]:
+    """Return a function that builds a workspace, and two directories beside it, from a case's `root_setup`."""
+
+    def build(setup: dict[str, Any] | None = None) -> Stage:
+        return Stage.build(tmp_path, setup or {})
+
+    return build
