@@ -1,6 +1,6 @@
 """Every test has a home of its own: nothing is read from, or left in, the user's."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,13 +10,13 @@ from stage import Stage
 
 
 @pytest.fixture(autouse=True)
-def own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Point byleave at an empty home, and away from the developer's settings."""
     home = tmp_path_factory.mktemp("home")
     monkeypatch.setenv("BYLEAVE_HOME", str(home))
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("NO_COLOR", "1")
-    yield home
+    return home
 
 
 @pytest.fixture

@@ -17,10 +17,11 @@ import pytest
 
 from byleave.errors import UnsafePathError
 from byleave.workspace import opening
-from byleave.workspace.opening import Anchor, FirstThatWorks, openat2, walk, works
+from byleave.workspace.openers import FirstThatWorks, openat2, walk, works
+from byleave.workspace.opening import Anchor
 
 if TYPE_CHECKING:
-    from byleave.workspace.opening import Opener
+    from byleave.workspace.openers import Opener
 
 LINUX = sys.platform == "linux"
 needs_linux = pytest.mark.skipif(not LINUX, reason="leases, seccomp and /proc are Linux")

@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, NamedTuple
 import pytest
 
 from byleave.errors import UnsafePathError
-from byleave.workspace.opening import Anchor, openat2, walk, works
+from byleave.workspace.openers import openat2, walk, works
+from byleave.workspace.opening import Anchor
 
 if TYPE_CHECKING:
-    from byleave.workspace.opening import Opener
+    from byleave.workspace.openers import Opener
 
 SWAPPER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "swapper.py")
 RACE = 2.5  # seconds for each strategy

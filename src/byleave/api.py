@@ -91,7 +91,8 @@ class Workspace:
 
     def _open_inside(self, name: str) -> int:
         """Open a file of the workspace for reading; what leads out of it is refused."""
-        from byleave.workspace.opening import Anchor, walk
+        from byleave.workspace.openers import walk
+        from byleave.workspace.opening import Anchor
 
         place = self.root.resolve_input(name)
         relative = getattr(place, "relative", None)

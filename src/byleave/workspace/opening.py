@@ -12,40 +12,30 @@ path that keeps changing or is not canonical, a device, a FIFO, a socket, a file
 A descriptor holds a directory, not its name: if somebody moves a directory away while it is being walked, the
 acting goes on in that very directory, which lay below the anchor when it was reached.
 
-Start at `Anchor`. How the kernel is asked: `openat2`, and `walk` where that is missing.
+Start at `Anchor`. How the kernel is asked: `openers`.
 """
 
 import errno
 import os
 import stat
-import sys
 
 from byleave.errors import UnsafePathError
+from byleave.private import read_all
 from byleave.text import quoted
+from byleave.workspace.openers import HOLD, HOLD_DIRECTORY, OPEN_FILE, Closing, beneath, identity_of, libc, link_found
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Protocol, Self
+    from typing import Self
 
-    class Opener(Protocol):
-        """Opens a relative path below a directory's descriptor without following any link."""
+    from byleave.workspace.openers import Opener
 
-        def __call__(self, directory: int, relative: str, flags: int, mode: int = 0, /) -> int: ...
-
-
-_O_PATH: int = getattr(os, "O_PATH", 0)  # Linux only; elsewhere what is held is opened for reading
-# Neither wait for the other end of a FIFO, nor make a terminal ours.
-_OPEN_FILE = os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
-_HOLD = _O_PATH | os.O_CLOEXEC if _O_PATH else _OPEN_FILE
-_HOLD_DIRECTORY = _HOLD | os.O_DIRECTORY
 _LIST_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC
 _KNOWN_FLAGS = (
-    (_OPEN_FILE | os.O_RDONLY | os.O_WRONLY | os.O_RDWR | os.O_NOFOLLOW)
+    (OPEN_FILE | os.O_RDONLY | os.O_WRONLY | os.O_RDWR | os.O_NOFOLLOW)
     | (os.O_CREAT | os.O_EXCL | os.O_TRUNC | os.O_APPEND)
     | (os.O_SYNC | os.O_DSYNC)
 )
-_CHUNK = 1 << 20
 
 _CHANGED = "changed after it was judged: a symbolic link stands in it now"
 _RESTLESS = "kept changing while it was being opened"
@@ -82,7 +72,7 @@ class Anchor:
         self._name = name
         self._file = file  # held so that nobody else is given its inode number
         self._opener = opener
-        self.identity = _identity(directory if file < 0 else file)
+        self.identity = identity_of(directory if file < 0 else file)
 
     @classmethod
     def open(cls, path: str, *, opener: "Opener | None" = None) -> "Self":
@@ -92,14 +82,14 @@ class Anchor:
             raise UnsafePathError(problem, hint="resolve and judge it first")
         relative = _checked(path[1:] or ".")
         opener = opener or beneath
-        with _Telling(path), _Closing(os.open("/", _HOLD_DIRECTORY)) as root:
-            held = opener(root, relative, _HOLD)
+        with _Telling(path), Closing(os.open("/", HOLD_DIRECTORY)) as root:
+            held = opener(root, relative, HOLD)
             try:
                 if stat.S_ISDIR(os.fstat(held).st_mode):
                     return cls(path, held, opener=opener)
                 _require_regular(held, path)
                 above, _, name = relative.rpartition("/")
-                directory = opener(root, above or ".", _HOLD_DIRECTORY)
+                directory = opener(root, above or ".", HOLD_DIRECTORY)
             except BaseException:
                 os.close(held)
                 raise
@@ -131,7 +121,7 @@ class Anchor:
             if flags & os.O_EXCL and relative == ".":
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), path)
             flags &= ~os.O_CREAT
-        descriptor = self._open(relative, (flags & ~os.O_TRUNC) | _OPEN_FILE, mode)
+        descriptor = self._open(relative, (flags & ~os.O_TRUNC) | OPEN_FILE, mode)
         try:
             with _Telling(path):
                 _require_regular(descriptor, path)
@@ -145,8 +135,8 @@ class Anchor:
     def read_bytes(self, relative: str, *, limit: int) -> bytes:
         """Return the whole file, or refuse it if it is longer than `limit` bytes."""
         path = self._path_of(relative)
-        with _Closing(self.open_file(relative, os.O_RDONLY)) as descriptor, _Telling(path):
-            data = _read_at_most(descriptor, limit + 1)
+        with Closing(self.open_file(relative, os.O_RDONLY)) as descriptor, _Telling(path):
+            data = read_all(descriptor, limit + 1)
         if len(data) > limit:
             problem = f"{quoted(path)} is longer than {limit} bytes"
             raise UnsafePathError(problem, hint="read a smaller file, or raise the limit for what is read")
@@ -161,7 +151,7 @@ class Anchor:
             raise ValueError("to write is to create, to update, or either of them")
         making = (os.O_CREAT if create else 0) | (0 if update else os.O_EXCL)
         flags = os.O_WRONLY | os.O_TRUNC | making
-        with _Closing(self.open_file(relative, flags)) as descriptor, _Telling(self._path_of(relative)):
+        with Closing(self.open_file(relative, flags)) as descriptor, _Telling(self._path_of(relative)):
             rest = memoryview(data)
             while rest:
                 rest = rest[os.write(descriptor, rest) :]
@@ -172,7 +162,7 @@ class Anchor:
 
     def list_names(self, relative: str) -> list[str]:
         """Return the names in a directory, sorted, as `os.fsdecode` gives them."""
-        with _Closing(self.open_directory(relative)) as descriptor, _Telling(self._path_of(relative)):
+        with Closing(self.open_directory(relative)) as descriptor, _Telling(self._path_of(relative)):
             return sorted(os.listdir(descriptor))
 
     def stat(self, relative: str) -> os.stat_result:
@@ -182,12 +172,12 @@ class Anchor:
         with self._place(relative) as place, _Telling(place.path):
             found = os.stat(place.name, dir_fd=place.directory, follow_symlinks=False)
             if stat.S_ISLNK(found.st_mode):
-                raise _link_found()
+                raise link_found()
             return found
 
     def make_directories(self, relative: str) -> None:
         """Make the directory and all that are missing above it; one that is there already is fine."""
-        held = self._open(".", _HOLD_DIRECTORY)
+        held = self._open(".", HOLD_DIRECTORY)
         try:
             for name in _checked(relative).split("/"):
                 with _Telling(self._path_of(relative)):
@@ -199,13 +189,13 @@ class Anchor:
 
     def _open_or_make(self, directory: int, name: str) -> int:
         try:
-            return self._opener(directory, name, _HOLD_DIRECTORY)
+            return self._opener(directory, name, HOLD_DIRECTORY)
         except FileNotFoundError:
             try:  # noqa: SIM105 -- contextlib costs start-up time
                 os.mkdir(name, dir_fd=directory)
             except FileExistsError:  # somebody was faster; what they made is looked at like any other
                 pass
-        return self._opener(directory, name, _HOLD_DIRECTORY)
+        return self._opener(directory, name, HOLD_DIRECTORY)
 
     def unlink(self, relative: str) -> None:
         """Remove a name that is no directory. A link that took its place is removed, never followed."""
@@ -235,7 +225,7 @@ class Anchor:
         path, inside = self._path_of(relative), self._inside(relative)
         with _Telling(path):
             descriptor = self._opener(self._directory, inside, flags, mode)
-        if self._file >= 0 and _identity(descriptor) != self.identity:
+        if self._file >= 0 and identity_of(descriptor) != self.identity:
             os.close(descriptor)
             raise UnsafePathError(f"{quoted(path)} is another file than the one approved", hint=_ASK_AGAIN)
         return descriptor
@@ -252,106 +242,10 @@ class Anchor:
         if relative == ".":
             problem = f"{quoted(self.path)} cannot be moved or removed through itself"
             raise UnsafePathError(problem, hint="name something below it")
-        return _Place(self._open(above or ".", _HOLD_DIRECTORY), name, self._path_of(relative))
+        return _Place(self._open(above or ".", HOLD_DIRECTORY), name, self._path_of(relative))
 
     def _path_of(self, relative: str) -> str:
         return self.path if relative == "." else f"{self.path.rstrip('/')}/{relative}"
-
-
-class _Openat2:
-    """The kernel resolves the whole path at once, and refuses every link and every way out (Linux 5.6)."""
-
-    __slots__ = ("_syscall",)
-
-    NUMBER = 437  # asm-generic/unistd.h; where it has another number (mips) the answer is ENOSYS
-    RESOLVE = 0x02 | 0x04 | 0x08  # linux/openat2.h: NO_MAGICLINKS, NO_SYMLINKS, BENEATH
-    ATTEMPTS = 64  # openat2(2) says to try again on EAGAIN; whoever races us does not get to hold us up
-
-    def __init__(self) -> None:
-        self._syscall: Callable[..., int] | None = None
-
-    def __call__(self, directory: int, relative: str, flags: int, mode: int = 0, /) -> int:
-        how = (flags, mode if flags & os.O_CREAT else 0, self.RESOLVE)  # struct open_how: three u64
-        packed = b"".join([number.to_bytes(8, sys.byteorder) for number in how])
-        arguments = (self.NUMBER, directory, os.fsencode(relative), packed, len(packed))
-        for _ in range(self.ATTEMPTS - 1):
-            try:
-                return self._ask(*arguments)
-            except (BlockingIOError, InterruptedError):
-                continue
-        return self._ask(*arguments)
-
-    def _ask(self, *arguments: int | bytes) -> int:
-        if self._syscall is None:
-            if sys.platform != "linux":
-                raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
-            self._syscall = _libc("syscall", "c_long", "c_long", "c_char_p", "c_char_p", "c_size_t")
-        return self._syscall(*arguments)
-
-
-def walk(directory: int, relative: str, flags: int, mode: int = 0, /) -> int:
-    """Open one name after the other, each from the directory before it, and none of them if it is a link."""
-    *above, last = relative.split("/")
-    held = directory
-    try:
-        for name in above:
-            below = _step(held, name, _HOLD_DIRECTORY)
-            held, left = below, held
-            if left != directory:
-                os.close(left)
-        return _step(held, last, flags, mode)
-    finally:
-        if held != directory:
-            os.close(held)
-
-
-def _step(directory: int, name: str, flags: int, mode: int = 0) -> int:
-    try:
-        descriptor = os.open(name, flags | os.O_NOFOLLOW, mode, dir_fd=directory)
-    except NotADirectoryError:
-        # O_DIRECTORY calls a link no directory. What is a directory by now was a link a moment ago.
-        found = os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode
-        if stat.S_ISLNK(found) or stat.S_ISDIR(found):
-            raise _link_found() from None
-        raise
-    if stat.S_ISLNK(os.fstat(descriptor).st_mode):  # O_PATH opens the link itself
-        os.close(descriptor)
-        raise _link_found()
-    return descriptor
-
-
-class FirstThatWorks:
-    """Opens by `first`; once the kernel turns out not to have that, by `second` for good."""
-
-    __slots__ = ("_first", "_second")
-
-    def __init__(self, first: "Opener", second: "Opener") -> None:
-        self._first = first
-        self._second = second
-
-    def __call__(self, directory: int, relative: str, flags: int, mode: int = 0, /) -> int:
-        try:
-            return self._first(directory, relative, flags, mode)
-        except OSError as error:
-            # Seccomp filters answer either. EPERM may be the file's own answer, too: immutable files give it.
-            if error.errno not in (errno.ENOSYS, errno.EPERM) or works(self._first):
-                raise
-        self._first = self._second
-        return self._second(directory, relative, flags, mode)
-
-
-def works(opener: "Opener") -> bool:
-    """Say whether `opener` can open the root directory, as everybody may."""
-    with _Closing(os.open("/", _HOLD_DIRECTORY)) as root:
-        try:
-            with _Closing(opener(root, ".", _HOLD_DIRECTORY)) as again:
-                return _identity(again) == _identity(root)
-        except OSError:
-            return False
-
-
-openat2 = _Openat2()
-beneath = FirstThatWorks(openat2, walk)
 
 
 class _Place:
@@ -369,21 +263,6 @@ class _Place:
 
     def __exit__(self, *_raised: object) -> None:
         os.close(self.directory)
-
-
-class _Closing:
-    """A descriptor for the length of a `with`."""
-
-    __slots__ = ("_descriptor",)
-
-    def __init__(self, descriptor: int) -> None:
-        self._descriptor = descriptor
-
-    def __enter__(self) -> int:
-        return self._descriptor
-
-    def __exit__(self, *_raised: object) -> None:
-        os.close(self._descriptor)
 
 
 class _Telling:
@@ -437,7 +316,7 @@ def _rename_to_free_name(source: _Place, target: _Place) -> None:
     names = os.fsencode(source.name), os.fsencode(target.name)
     no_replace = 1  # linux/fs.h: RENAME_NOREPLACE
     try:
-        rename = _libc("renameat2", "c_int", "c_char_p", "c_int", "c_char_p", "c_uint")
+        rename = libc("renameat2", "c_int", "c_char_p", "c_int", "c_char_p", "c_uint")
         rename(source.directory, names[0], target.directory, names[1], no_replace)
     except OSError as error:
         if error.errno not in (errno.ENOSYS, errno.EINVAL):  # EINVAL: not on this file system (NFS, 9p)
@@ -459,39 +338,3 @@ def _take_name_and_rename(source: _Place, target: _Place) -> None:
     except OSError:
         os.rmdir(target.name, dir_fd=target.directory)
         raise
-
-
-def _libc(name: str, *types: str) -> "Callable[..., int]":
-    """Return a function of the C library that raises OSError when it fails, as it does when there is none."""
-    try:
-        import ctypes  # here, because many a run opens nothing
-
-        function = getattr(ctypes.CDLL(None, use_errno=True), name)
-    except (ImportError, AttributeError, OSError):
-        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS)) from None
-    function.argtypes = [getattr(ctypes, each) for each in types]
-    function.restype = ctypes.c_long if name == "syscall" else ctypes.c_int
-
-    def call(*arguments: int | bytes) -> int:
-        result: int = function(*arguments)
-        if result < 0:
-            raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
-        return result
-
-    return call
-
-
-def _identity(descriptor: int) -> tuple[int, int]:
-    found = os.fstat(descriptor)
-    return found.st_dev, found.st_ino
-
-
-def _link_found() -> OSError:
-    return OSError(errno.ELOOP, os.strerror(errno.ELOOP))
-
-
-def _read_at_most(descriptor: int, most: int) -> bytes:
-    read = bytearray()
-    while len(read) < most and (chunk := os.read(descriptor, min(most - len(read), _CHUNK))):
-        read += chunk
-    return bytes(read)
