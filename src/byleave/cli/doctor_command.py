@@ -86,7 +86,7 @@ def _policy(given: "Given", workspace: "Workspace") -> "Iterator[Finding]":
 
 
 def _opening() -> Finding:
-    from byleave.workspace.opening import openat2, works
+    from byleave.workspace.openers import openat2, works
 
     if works(openat2):
         return Finding(GOOD, "race-free opening", "openat2")

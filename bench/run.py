@@ -1,0 +1,202 @@
+"""What byleave costs, as ratios within one run: absolute times depend on the machine, ratios hardly do.
+
+    make bench
+"""
+
+import json
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+import byleave
+from byleave.core.action import EnvAction, FileAction, SpawnAction, UrlAction
+from byleave.core.decide import decide
+from byleave.core.fs import FsTarget
+from byleave.workspace.opening import Anchor
+from byleave.workspace.resolve import Root
+
+SIZES = (10, 1_000, 100_000)
+BATCH_LINES = 40_000
+
+
+def main() -> None:
+    """Print every figure."""
+    with tempfile.TemporaryDirectory() as scratch:
+        os.environ["BYLEAVE_HOME"] = str(Path(scratch, "home"))
+        os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+        root = Path(scratch, "workspace").resolve()
+        (root / "src" / "deep").mkdir(parents=True)
+        (root / "src" / "deep" / "file.txt").write_text("x")
+        for title, rows in (
+            ("decide: one action against N rules", decisions(root)),
+            ("compile", compiling(root)),
+            ("start-up", starting(root)),
+            ("check --batch", batches(root)),
+            ("paths", paths(root)),
+        ):
+            print(f"\n{title}")
+            for what, figure, ratio in rows:
+                print(f"  {what:<58} {figure:>16}   {ratio}")
+
+
+def tool(access: dict[str, Any]) -> dict[str, Any]:
+    return {"tools": {"t": {"source": "local", "runtime": "stdio", "access": access}}}
+
+
+def rules(count: int) -> dict[str, Any]:
+    """Return an access table with `count` rules of each type."""
+    return {
+        "fs": [{"path": f"src/d{number % 997}/f{number}", "read": True} for number in range(count - 1)]
+        + [{"path": "src", "read": True}],
+        "net": [{"host": "api.example.com", "path_prefix": f"/p{number}/x", "allow": True} for number in range(count)],
+        "env": [{"name": f"VAR_{number}", "read": True} for number in range(count)],
+        "commands": {f"prog{number}": {"args": [["run", "**"]]} for number in range(count)},
+    }
+
+
+def timed(work: Callable[[], object], *, least: float = 0.2) -> float:
+    """Return the seconds of one call: the best of five rounds, each long enough to be measured."""
+    rounds = 1
+    while True:
+        started = time.perf_counter()
+        for _ in range(rounds):
+            work()
+        if time.perf_counter() - started > least / 5:
+            break
+        rounds *= 2
+    best = float("inf")
+    for _ in range(5):
+        started = time.perf_counter()
+        for _ in range(rounds):
+            work()
+        best = min(best, (time.perf_counter() - started) / rounds)
+    return best
+
+
+def decisions(root: Path) -> "Iterator[tuple[str, str, str]]":
+    table = {f"src/d{number % 997}/f{number}": number for number in range(100_000)}
+    floor = timed(lambda: table.get("src/d5/f5"))
+    yield "a plain dictionary look-up", f"{floor * 1e6:.3f} µs", "1x"
+    place = FsTarget(f"{root}/src/deep/file.txt", "src/deep/file.txt")
+    actions: dict[str, tuple[Any, tuple[FsTarget, ...]]] = {
+        "file": (FileAction("read", "src/deep/file.txt", "t"), (place,)),
+        "url": (UrlAction("https://api.example.com/p5/x/y", tool="t"), ()),
+        "env": (EnvAction("VAR_5", "t"), ()),
+        "spawn": (SpawnAction("prog5", ("run", "it"), "t"), ()),
+    }
+    first: dict[str, float] = {}
+    for size in SIZES:
+        policy = byleave.compile_policy(tool(rules(size)), root=str(root)).compiled.policy
+        for kind, (action, places) in actions.items():
+            took = timed(lambda a=action, p=places, policy=policy: decide(policy, a, p))  # type: ignore[misc]
+            first.setdefault(kind, took)
+            grown = f"{took / floor:5.0f}x a look-up, {took / first[kind]:.2f}x of 10 rules"
+            yield f"{kind}, {size:,} rules", f"{took * 1e6:.2f} µs", grown
+
+
+def compiling(root: Path) -> "Iterator[tuple[str, str, str]]":
+    tree = tool({"fs": rules(1_000)["fs"]})
+    plain = timed(lambda: json.loads(json.dumps(tree)))
+    took = timed(lambda: byleave.compile_policy(tree, root=str(root)))
+    yield "1,000 file rules from a tree, paths resolved", f"{took * 1e3:.1f} ms", f"{took / plain:.1f}x a JSON round trip"
+    blocks = [f'[[tools.t.access.fs]]\npath = "{rule["path"]}"\nread = true\n' for rule in tree["tools"]["t"]["access"]["fs"]]
+    file = root / "many.toml"
+    file.write_text('[tools.t]\nsource = "local"\n' + "\n".join(blocks))
+    started = time.perf_counter()
+    byleave.load_policy(str(root), files=[str(file)])
+    cold = time.perf_counter() - started
+    warm = timed(lambda: byleave.load_policy(str(root), files=[str(file)]))
+    yield "1,000 file rules from TOML, seen for the first time", f"{cold * 1e3:.1f} ms", ""
+    yield "1,000 file rules from TOML, remembered", f"{warm * 1e3:.1f} ms", f"{warm / cold:.2f}x of the first time"
+
+
+def starting(root: Path) -> "Iterator[tuple[str, str, str]]":
+    (root / "policy.toml").write_text('[tools.t]\nsource = "local"\n[[tools.t.access.fs]]\npath = "src"\nread = true\n')
+    python, command = sys.executable, str(Path(sys.executable).with_name("byleave"))
+    policy = ["--root", str(root), "--policy", str(root / "policy.toml")]
+    programs = {
+        "python -c pass": [python, "-c", "pass"],
+        "python -c 'import byleave.sdk'": [python, "-c", "import byleave.sdk"],
+        "byleave --help": [command, "--help"],
+        "byleave check read": [command, "check", "read", "src/x", "--tool", "t", *policy],
+        "byleave check read --json": [command, "check", "read", "src/x", "--tool", "t", "--json", *policy],
+        "byleave check url": [command, "check", "url", "https://example.com/", "--tool", "t", *policy],
+    }
+    took = in_turn(programs, rounds=25)
+    floor = took["python -c pass"]
+    for name, seconds in took.items():
+        yield name, f"{seconds * 1e3:.1f} ms", f"{seconds / floor:.2f}x"
+
+
+def in_turn(programs: dict[str, list[str]], *, rounds: int) -> dict[str, float]:
+    """Return the median time of each program, run in turn so that the machine's moods hit all alike."""
+    times: dict[str, list[float]] = {name: [] for name in programs}
+    for number in range(rounds + 2):
+        for name, argv in programs.items():
+            started = time.perf_counter()
+            subprocess.run(argv, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, check=False)
+            if number >= 2:  # the first rounds fill caches
+                times[name].append(time.perf_counter() - started)
+    return {name: statistics.median(taken) for name, taken in times.items()}
+
+
+def batches(root: Path) -> "Iterator[tuple[str, str, str]]":
+    policy = tool({"fs": [{"path": "src", "read": True}], "env": [{"name": "A*", "read": True}]})
+    env_action = {"kind": "env", "name": "AWS_REGION", "tool": "t"}
+    file_action = {"kind": "read", "path": "src/deep/file.txt", "tool": "t"}
+    without = lines_per_second(root, {"root": str(root), "policy": policy, "action": env_action})
+    yield "lines without files", f"{without:,.0f} /s", ""
+    with_files = lines_per_second(root, {"root": str(root), "policy": policy, "action": file_action})
+    question = json.dumps({"id": 1, "root": str(root), "policy": policy, "action": file_action}).encode()
+    answer = {"id": 1, "verdict": {"decision": "allow", "reason": "x" * 60, "code": "ok", "because": [{"rule": "y" * 20}]}}
+
+    def bare_loop() -> None:
+        msgspec.json.decode(question)
+        for part in ("src", "src/deep", "src/deep/file.txt"):
+            os.lstat(f"{root}/{part}")
+        msgspec.json.encode(answer)
+
+    bare = 1 / timed(bare_loop)
+    yield "lines with files", f"{with_files:,.0f} /s", f"{bare / with_files:.2f}x a loop of decode, lstat, encode"
+
+
+def lines_per_second(root: Path, question: dict[str, Any]) -> float:
+    line = json.dumps({"id": 1, **question}).encode() + b"\n"
+    argv = [sys.executable, "-m", "byleave", "check", "--batch"]
+    (root / "lines").write_bytes(line * BATCH_LINES)
+    seconds = []
+    for count in (1, BATCH_LINES):
+        with (root / "lines").open("rb") as given:
+            source = given if count > 1 else subprocess.DEVNULL
+            started = time.perf_counter()
+            subprocess.run(argv, stdin=source, stdout=subprocess.DEVNULL, check=True)
+            seconds.append(time.perf_counter() - started)
+    return BATCH_LINES / (seconds[1] - seconds[0])
+
+
+def paths(root: Path) -> "Iterator[tuple[str, str, str]]":
+    place = Root.at(str(root))
+
+    def lstats() -> None:
+        for part in ("src", "src/deep", "src/deep/file.txt"):
+            os.lstat(f"{root}/{part}")
+
+    floor = timed(lstats)
+    took = timed(lambda: place.resolve_input("src/deep/file.txt"))
+    yield "resolve a path of three names", f"{took * 1e6:.1f} µs", f"{took / floor:.2f}x lstat of each"
+    plain = timed(lambda: os.close(os.open(f"{root}/src/deep/file.txt", os.O_RDONLY)))
+    with Anchor.open(str(root)) as anchor:
+        safe = timed(lambda: os.close(anchor.open_file("src/deep/file.txt", os.O_RDONLY)))
+    yield "open it race-free and check it is a file", f"{safe * 1e6:.1f} µs", f"{safe / plain:.2f}x open and close"
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,71 @@
+#!/bin/sh
+# A walk through what byleave does, in a scratch project with a scratch home. Nothing of yours is touched.
+set -eu
+
+scratch=$(mktemp -d)
+trap 'rm -rf "$scratch"' EXIT
+export BYLEAVE_HOME="$scratch/home"
+mkdir -p "$scratch/project/src" "$scratch/project/.git" "$scratch/elsewhere"
+cd "$scratch/project"
+echo '{"scripts": {"test": "true"}}' > package.json
+echo 'API_KEY=hunter2' > .env
+echo 'fn main() {}' > src/main.rs
+ln -s "$scratch/elsewhere" leak
+
+say() { printf '\n\033[1m# %s\033[0m\n' "$1"; }
+# Show a command, run it, and hold it to the exit code that the demo promises.
+try() {
+  wanted=$1; shift
+  printf '$ %s\n' "$*"
+  code=0; "$@" || code=$?
+  [ "$code" -eq "$wanted" ] || { echo "demo: exit code $code instead of $wanted" >&2; exit 1; }
+}
+
+say "1. Write a policy that fits the project"
+try 0 byleave init
+
+say "2. A project file is somebody else's code: until you trust it, it cannot grant anything"
+try 2 byleave check read src/main.rs --tool reader
+try 0 byleave trust --yes
+
+say "3. Ask, and be told why (exit code: 0 allow, 10 ask, 20 deny)"
+try 0 byleave check read src/main.rs --tool reader
+try 20 byleave check read .env --tool reader
+try 0 byleave check update src/main.rs --tool editor
+try 20 byleave check update package.json --tool editor
+
+say "4. Links, protected places and byleave's own files are not a way round"
+try 20 byleave check read leak/secret --tool reader
+try 20 byleave check create .git/hooks/pre-commit --tool builder
+try 20 byleave check update byleave.toml --tool editor
+
+say "5. Programs, hosts and variables"
+try 0 byleave check spawn --tool builder -- npm test
+try 20 byleave check spawn --tool builder -- npm publish
+try 20 byleave check url https://api.github.com/repos --tool builder
+try 20 byleave check env AWS_SECRET_ACCESS_KEY --tool builder
+
+say "6. Many questions at once, for programs"
+try 0 byleave check --batch <<'LINES'
+{"id": 1, "action": {"kind": "read", "path": "src/main.rs", "tool": "reader"}}
+{"id": 2, "action": {"kind": "delete", "path": "../elsewhere", "tool": "editor"}}
+LINES
+
+say "7. What holds, and where each rule was written"
+try 0 byleave policy show
+try 0 byleave doctor
+
+say "8. The same rules inside a tool, through the SDK"
+try 0 python - <<'PYTHON'
+from byleave.sdk import Context, FsAccessError
+
+access = {"fs": [{"path": "src", "read": True}]}
+context = Context.from_tree({"root": ".", "action": "run", "access": access})
+print("may read", context.check_read("src/main.rs").rsplit("/", 2)[-2:])
+try:
+    context.check_update("src/main.rs")
+except FsAccessError as error:
+    print(error)
+PYTHON
+
+printf '\nThat was the demo: every answer above was checked.\n'

@@ -1,0 +1,148 @@
+"""How the house is built: which rooms are pure, what a start loads, and which names the public may rely on."""
+
+import ast
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+import byleave
+import byleave.sdk
+
+SOURCE = Path(byleave.__file__).parent
+PURE_ROOMS = ("core", "shell", "wire")
+PURE_MODULES = ("record.py", "text.py", "errors.py", "config/merge.py", "config/normal.py")
+IMPURE_NAMES = frozenset({"open", "print", "input", "exec", "eval", "compile", "__import__", "breakpoint"})
+IMPURE_MODULES = frozenset(
+    {"os", "io", "sys", "time", "datetime", "random", "secrets", "socket", "subprocess", "pathlib", "logging", "shutil"}
+    | {"tempfile", "threading", "asyncio", "signal", "urllib", "http", "ctypes", "fcntl", "platform", "locale"}
+)
+# `record` writes the `__init__` of value classes out as source, from the names of their fields.
+EXCUSED = {("record.py", "exec")}
+
+# Each costs a third of an interpreter's start or more; `check` runs before every tool call.
+HEAVY = frozenset(
+    {"argparse", "asyncio", "ctypes", "dataclasses", "enum", "hashlib", "inspect", "json", "logging", "msgspec"}
+    | {"pathlib", "re", "rich", "shlex", "subprocess", "tempfile", "tomllib", "typing", "urllib.parse"}
+)
+
+
+def pure_files() -> Iterator[Path]:
+    for room in PURE_ROOMS:
+        yield from sorted((SOURCE / room).rglob("*.py"))
+    yield from (SOURCE / name for name in PURE_MODULES)
+
+
+def impurities(file: Path) -> Iterator[str]:
+    for node in ast.walk(ast.parse(file.read_text())):
+        match node:
+            case ast.Import(names=names):
+                yield from (name.name for name in names if name.name.split(".")[0] in IMPURE_MODULES)
+            case ast.ImportFrom(module=str(module)) if module.split(".")[0] in IMPURE_MODULES:
+                yield module
+            case ast.Call(func=ast.Name(id=name)) if name in IMPURE_NAMES:
+                yield name
+
+
+@pytest.mark.parametrize("file", list(pure_files()), ids=lambda file: str(file.relative_to(SOURCE)))
+def test_a_pure_room_opens_prints_and_looks_at_nothing(file: Path) -> None:
+    name = str(file.relative_to(SOURCE))
+    assert [found for found in impurities(file) if (name, found) not in EXCUSED] == []
+
+
+def test_the_purity_test_can_fail(tmp_path: Path) -> None:
+    sinner = tmp_path / "sinner.py"
+    sinner.write_text("import os\nfrom time import time\nprint(open('x'))\n")
+    assert sorted(impurities(sinner)) == ["open", "os", "print", "time"]
+
+
+def loaded_by(code: str, *, cwd: Path) -> set[str]:
+    """Return the modules that are loaded after `code` ran in a fresh, isolated interpreter."""
+    script = f"import sys\n{code}\nsys.stderr.write('\\n'.join(sys.modules))"
+    argv = [sys.executable, "-I", "-S", "-c", f"import sys; sys.path[:0] = {[str(SOURCE.parent)]!r}\n{script}"]
+    done = subprocess.run(argv, capture_output=True, text=True, check=True, cwd=cwd, timeout=60)
+    return set(done.stderr.splitlines())
+
+
+CHECKS = {
+    "a file": ["read", "src/x", "--tool", "t"],
+    "a URL": ["url", "https://example.com/a", "--tool", "t"],
+    "a variable": ["env", "HOME", "--tool", "t"],
+    "a program": ["spawn", "--tool", "t", "--", "ls"],
+}
+
+
+@pytest.mark.parametrize("words", CHECKS.values(), ids=CHECKS.keys())
+def test_checking_something_a_second_time_loads_nothing_heavy(words: list[str], tmp_path: Path) -> None:
+    (tmp_path / "p.toml").write_text('[tools.t]\nsource = "local"\n[[tools.t.access.fs]]\npath = "src"\nread = true\n')
+    argv = ["check", "--policy", "p.toml", *words]
+    code = f"from byleave.cli.main import main; main({argv!r})"
+    loaded_by(code, cwd=tmp_path)
+    assert loaded_by(code, cwd=tmp_path) & HEAVY == set()
+
+
+def test_a_trusted_project_file_loads_nothing_heavy_either(tmp_path: Path) -> None:
+    (tmp_path / "byleave.toml").write_text('[tools.t]\nsource = "local"\n')
+    trust = f"from byleave.cli.main import main; main(['trust', '--yes', '-q', '--root', {str(tmp_path)!r}])"
+    check = "from byleave.cli.main import main; assert main(['check', 'read', 'x', '--tool', 't']) == 0"
+    for code in (trust, check):
+        loaded_by(code, cwd=tmp_path)
+    assert loaded_by(check, cwd=tmp_path) & HEAVY == set()
+
+
+def test_help_and_the_sdk_load_nothing_heavy(tmp_path: Path) -> None:
+    assert loaded_by("from byleave.cli.main import main; main(['--help'])", cwd=tmp_path) & HEAVY == set()
+    assert loaded_by("import byleave.sdk", cwd=tmp_path) & HEAVY == set()
+
+
+def test_importing_the_package_loads_none_of_its_rooms(tmp_path: Path) -> None:
+    assert {name for name in loaded_by("import byleave", cwd=tmp_path) if name.startswith("byleave.")} == set()
+
+
+def test_the_public_names_are_these() -> None:
+    assert set(byleave.__all__) == {
+        "Action",
+        "ByleaveError",
+        "ConfigError",
+        "ConfigErrors",
+        "Decision",
+        "InputError",
+        "Policy",
+        "RuleRef",
+        "Verdict",
+        "compile_policy",
+        "explain",
+        "load_policy",
+    }
+    assert all(getattr(byleave, name) is not None for name in byleave.__all__)
+    assert dir(byleave) == sorted([*byleave.__all__, "__version__"])
+
+
+def test_the_public_names_of_the_sdk_are_these() -> None:
+    assert set(byleave.sdk.__all__) == {"Context", "FsAccessError"}
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'nonsense'"):
+        _ = byleave.nonsense
+
+
+def test_the_package_says_that_it_is_typed_and_which_version_it_is() -> None:
+    assert (SOURCE / "py.typed").exists()
+    pyproject = SOURCE.parent.parent / "pyproject.toml"
+    if not pyproject.exists():
+        pytest.skip("not run from a checkout")
+    assert f'version = "{byleave.__version__}"' in pyproject.read_text()
+
+
+def test_no_file_names_a_place_on_the_machine_it_was_written_on() -> None:
+    checkout = SOURCE.parent.parent
+    if not (checkout / "pyproject.toml").exists():
+        pytest.skip("not run from a checkout")
+    own = os.sep.join(["", "work", "main"])
+    files = [file for suffix in ("py", "md", "toml", "json", "jsonl", "sh") for file in checkout.rglob(f"*.{suffix}")]
+    kept = [file for file in files if ".venv" not in file.parts and ".git" not in file.parts]
+    assert [str(file) for file in kept if own in file.read_text(errors="replace")] == []
