@@ -62,7 +62,7 @@ def test_the_purity_test_can_fail(tmp_path: Path) -> None:
 def loaded_by(code: str, *, cwd: Path) -> set[str]:
     """Return the modules that are loaded after `code` ran in a fresh, isolated interpreter."""
     script = f"import sys\n{code}\nsys.stderr.write('\\n'.join(sys.modules))"
-    argv = [sys.executable, "-I", "-S", "-c", f"import sys; sys.path[:0] = {[str(SOURCE.parent)]!r}\n{script}"]
+    argv = [sys.executable, "-I", "-c", f"import sys; sys.path[:0] = {[str(SOURCE.parent)]!r}\n{script}"]
     done = subprocess.run(argv, capture_output=True, text=True, check=True, cwd=cwd, timeout=60)
     return set(done.stderr.splitlines())
 
