@@ -1,0 +1,282 @@
+"""Compile one configured rule: its tables become matchers, its examples are put to the test.
+
+What touches the disk, and what reads shell commands, is passed in. Problems are collected with their place.
+"""
+
+from byleave.config.normal import AT, LINE
+from byleave.core.arguments import TESTS, ArgumentTest, pointer_problem
+from byleave.core.globs import compile_glob, glob_problem
+from byleave.core.groups import GROUPS
+from byleave.core.line import spellings
+from byleave.core.matchers import (
+    OPERATIONS,
+    AgentMatcher,
+    All,
+    Any,
+    CallMatcher,
+    CommandMatcher,
+    Not,
+    OperationMatcher,
+    PathMatcher,
+    UrlMatcher,
+)
+from byleave.core.rules import Rule
+from byleave.core.subject import Subject
+from byleave.core.url import normal_host, prefix_segments
+from byleave.core.verdict import ALLOW, ASK, DENY
+from byleave.text import quoted, sentence_list
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any as Anything
+
+    from byleave.config.merge import Item
+    from byleave.config.normal import At
+    from byleave.core.line import Line
+    from byleave.core.matchers import Matcher
+    from byleave.errors import ConfigError
+
+OUTCOMES = {"allow": ALLOW, "ask": ASK, "deny": DENY}
+ALL_OPS = frozenset({"read", "create", "update", "delete", "exec"})
+_COMMAND_KEYS = (
+    *("command", "subcommand", "flags", "args", "operands"),
+    *("within", "options", "piped_to_shell", "any_command"),
+)
+_NEEDS_COMMAND = ("subcommand", "flags", "args", "operands")
+
+
+class RuleReader:
+    """Compiles the rules of all layers. `directory` turns a configured directory into a canonical one."""
+
+    def __init__(
+        self,
+        problems: "list[ConfigError]",
+        warnings: list[str],
+        *,
+        directory: "Callable[[str], str | None]",
+        home: str,
+        read_line: "Callable[[str], Line]",
+    ) -> None:
+        self._problems = problems
+        self._warnings = warnings
+        self._directory = directory
+        self._home = home
+        self._read_line = read_line
+
+    def rule(self, item: "Item") -> Rule | None:
+        """Return the compiled rule, None if it has a problem."""
+        tree = item.tree
+        word = next(word for word in OUTCOMES if word in tree)
+        before = len(self._problems)
+        matcher = self._table(tree[word], (*tree[AT], word), item)
+        if matcher is None or len(self._problems) > before:
+            return None
+        outcome = OUTCOMES[word]
+        source = item.layer.source(tree[LINE])
+        rule = Rule(outcome, matcher, tree.get("why"), source, spellings(matcher) if outcome is DENY else ())
+        self._try_examples(rule, item)
+        if outcome is ALLOW and _is_wide(tree[word]):
+            self._warnings.append(f"{source}: this allows any command in that directory, whatever it writes elsewhere")
+        return rule
+
+    def _table(self, table: "Mapping[str, Anything]", at: "At", item: "Item") -> "Matcher | None":
+        """Return the matcher of one table: all its keys must hold."""
+        found = [matcher for make in _MAKERS if (matcher := make(self, table, at, item)) is not None]
+        if not table:
+            self._problem(item, at, "this matches nothing", "say what the rule is about, such as command = ...")
+        if not found:
+            return None
+        return found[0] if len(found) == 1 else All(tuple(found))
+
+    def _command(self, table: "Mapping[str, Anything]", at: "At", item: "Item") -> "Matcher | None":
+        given = [key for key in _COMMAND_KEYS if key in table]
+        if not given:
+            return None
+        if "command" in table and "any_command" in table:
+            self._problem(item, (*at, "any_command"), "command and any_command exclude each other", "keep one")
+        if "command" not in table:
+            for key in _NEEDS_COMMAND:
+                if key in table:
+                    self._problem(item, (*at, key), f"{key} needs a command", "add command = ...")
+        args = table.get("args")
+        if args is not None and "**" in args[:-1]:
+            self._problem(item, (*at, "args"), '"**" may only be the last word', "put it last")
+        return CommandMatcher(
+            names=_words(table.get("command", ())),
+            subcommands=_words(table.get("subcommand", ())),
+            flags=_words(table.get("flags", ())),
+            args=None if args is None else tuple(args),
+            operands=table.get("operands"),
+            within=self._within(table, at, item),
+            any_options=table.get("options") == "any",
+            piped_to_shell=bool(table.get("piped_to_shell")),
+        )
+
+    def _within(self, table: "Mapping[str, Anything]", at: "At", item: "Item") -> str | None:
+        if "within" not in table:
+            return None
+        wanted = self._expanded(table["within"])
+        place = self._directory(wanted)
+        if place is None:
+            self._problem(item, (*at, "within"), f"{quoted(table['within'])} cannot be resolved", "name a directory")
+        return place
+
+    def _group(self, table: "Mapping[str, Anything]", at: "At", item: "Item") -> "Matcher | None":
+        if "group" not in table:
+            return None
+        name = table["group"]
+        if name not in GROUPS:
+            known = sentence_list(tuple(GROUPS), most=30)
+            self._problem(item, (*at, "group"), f"there is no group {quoted(name)}", f"the groups are {known}")
+            return None
+        return self._table(GROUPS[name], at, item)
+
+    def _path(self, table: "Mapping[str, Anything]", at: "At", item: "Item") -> "Matcher | None":
+        if "path" not in table:
+            if "ops" in table:
+                self._problem(item, (*at, "ops"), "ops needs a path", "add path = ...")
+            return None
+        ops = frozenset(table.get("ops", ALL_OPS))
+        found: list[Matcher] = []
+        for text in _words(table["path"]):
+            pattern = self._expanded(text)
+            problem = glob_problem(pattern)
+            if problem is not None:
+                self._problem(item, (*at, "path"), f"{quoted(text)}: {problem}", "write a glob such as src/**")
+                continue
+            found.append(PathMatcher(compile_glob(pattern), ops, absolute=pattern.startswith("/")))
+        return None if not found else found[0] if len(found) == 1 else Any(tuple(found))
+
+    def _url(self, table: "Mapping[str, Anything]", at: "At", item: "Item") -> "Matcher | None":
+        if "url" not in table:
+            return None
+        url = table["url"]
+        host = normal_host(url["host"]) if "host" in url else None
+        if "host" in url and host is None:
+            self._problem(item, (*at, "url", "host"), f"{quoted(url['host'])} is no host", "write one host name")
+        if "path_prefix" in url and prefix_segments(url["path_prefix"], allow="allow" in at) is None:
+            self._problem(item, (*at, "url", "path_prefix"), "no URL can match it", "write a plain path")
+        if not url:
+            self._problem(item, (*at, "url"), "this matches nothing", "name a host")
+        scheme = url.get("scheme")
+        methods = tuple(word.upper() for word in _words(url.get("method", ())))
+        lowered = None if scheme is None else scheme.lower()
+        return UrlMatcher(host, lowered, url.get("port"), url.get("path_prefix"), methods)
+
+    def _call(self, table: "Mapping[str, Anything]", at: "At", item: "Item") -> "Matcher | None":
+        if "call" not in table:
+            return None
+        call = table["call"]
+        for key in ("server", "tool", "glob"):
+            problem = glob_problem(call[key]) if key in call and "[" in call[key] else None
+            if problem is not None:
+                self._problem(item, (*at, "call", key), problem, "close it")
+        return CallMatcher(call.get("server", "*"), call.get("tool"), self._argument(call, (*at, "call"), item))
+
+    def _argument(self, call: "Mapping[str, Anything]", at: "At", item: "Item") -> ArgumentTest | None:
+        tests = [test for test in TESTS if test in call]
+        if "arg" not in call:
+            if tests:
+                self._problem(item, (*at, tests[0]), f"{tests[0]} needs an arg", 'name the argument: arg = "/name"')
+            return None
+        if len(tests) != 1:
+            self._problem(item, (*at, "arg"), "arg needs exactly one test", f"add one of {', '.join(TESTS)}")
+            return None
+        (test,) = tests
+        value = call[test]
+        problem = pointer_problem(call["arg"])
+        if problem is not None:
+            self._problem(item, (*at, "arg"), problem, 'write "/name"')
+        if test == "host":
+            value = normal_host(value) or ""
+        search = self._pattern(value, (*at, test), item) if test == "regex" else None
+        return ArgumentTest(call["arg"], test, value, search)
+
+    def _pattern(self, text: str, at: "At", item: "Item") -> "Callable[[str], bool] | None":
+        """Compile a pattern in RE2's syntax, which has no pattern that takes long."""
+        import re2
+
+        options = re2.Options()
+        options.log_errors = False
+        try:
+            compiled = re2.compile(text, options)
+        except re2.error as error:
+            self._problem(item, at, f"the pattern cannot be used: {error}", "write RE2 syntax")
+            return None
+        return lambda value: compiled.search(value) is not None
+
+    def _operation(self, table: "Mapping[str, Anything]", at: "At", item: "Item") -> "Matcher | None":
+        if "operation" not in table:
+            return None
+        kinds = _words(table["operation"])
+        for kind in kinds:
+            if kind not in OPERATIONS:
+                hint = f"the operations are {sentence_list(OPERATIONS, most=20)}"
+                self._problem(item, (*at, "operation"), f"there is no operation {quoted(kind)}", hint)
+        return OperationMatcher(kinds)
+
+    def _agent(self, table: "Mapping[str, Anything]", at: "At", item: "Item") -> "Matcher | None":
+        if "agent" not in table:
+            return None
+        agents = _words(table["agent"])
+        for agent in agents:
+            if "[" in agent and glob_problem(agent) is not None:
+                self._problem(item, (*at, "agent"), 'a "[" is not closed', "close it")
+        return AgentMatcher(agents)
+
+    def _combined(self, table: "Mapping[str, Anything]", at: "At", item: "Item") -> "Matcher | None":
+        found: list[Matcher] = []
+        for key, combine in (("all", All), ("any", Any)):
+            if key in table:
+                inner = [self._table(each, (*at, key, number), item) for number, each in enumerate(table[key])]
+                kept = tuple(matcher for matcher in inner if matcher is not None)
+                if not table[key]:
+                    self._problem(item, (*at, key), f"{key} is empty", "list at least one matcher")
+                found.append(combine(kept))
+        if "not" in table:
+            inverted = self._table(table["not"], (*at, "not"), item)
+            if inverted is not None:
+                found.append(Not(inverted))
+        return None if not found else found[0] if len(found) == 1 else All(tuple(found))
+
+    def _try_examples(self, rule: Rule, item: "Item") -> None:
+        for key, wanted in (("match", True), ("not_match", False)):
+            for number, example in enumerate(item.tree.get(key, ())):
+                if self._matches(rule, example) is not wanted:
+                    verb = "does not match" if wanted else "matches"
+                    at = (*item.tree[AT], key, number)
+                    self._problem(item, at, f"the rule {verb} its own example {quoted(example)}", "mend one of them")
+
+    def _matches(self, rule: Rule, example: str) -> bool:
+        line = self._read_line(example)
+        granting = rule.outcome is ALLOW
+        subjects = [Subject("execute", None, part) for part in line.parts]
+        return any(rule.matcher.match(subject, granting=granting) is True for subject in subjects)
+
+    def _expanded(self, text: str) -> str:
+        return self._home + text[1:] if text == "~" or text.startswith("~/") else text
+
+    def _problem(self, item: "Item", at: "At", problem: str, hint: str) -> None:
+        self._problems.append(item.layer.error(problem, hint, at))
+
+
+_MAKERS = (
+    RuleReader._command,  # noqa: SLF001 -- the table of this very class
+    RuleReader._group,  # noqa: SLF001
+    RuleReader._path,  # noqa: SLF001
+    RuleReader._url,  # noqa: SLF001
+    RuleReader._call,  # noqa: SLF001
+    RuleReader._operation,  # noqa: SLF001
+    RuleReader._agent,  # noqa: SLF001
+    RuleReader._combined,  # noqa: SLF001
+)
+
+
+def _words(value: "str | list[str] | tuple[str, ...]") -> tuple[str, ...]:
+    return (value,) if isinstance(value, str) else tuple(value)
+
+
+def _is_wide(table: "Mapping[str, Anything]") -> bool:
+    """Whether an allow says no more than where: any command may run, and write wherever it likes."""
+    return "any_command" in table and not {"subcommand", "flags", "args"} & set(table)

@@ -1,0 +1,117 @@
+"""The shape of `rules`: outcomes, matchers and their combinators, as types. See config.shape for the rest of the file."""
+
+from typing import Annotated, Literal
+
+from msgspec import UNSET, Meta, UnsetType, field
+
+from byleave.config.tables import Table
+
+Words = str | list[str]
+Op = Literal["read", "create", "update", "delete", "exec"]
+Scalar = str | int | float | bool
+
+
+class UrlMatch(Table):
+    """A URL by its parts; every key that is there must hold."""
+
+    host: Annotated[str | UnsetType, Meta(description="Host name or address.", examples=["pastebin.com"])] = UNSET
+    scheme: Annotated[str | UnsetType, Meta(description="Only this scheme.", examples=["https"])] = UNSET
+    port: Annotated[
+        Annotated[int, Meta(ge=1, le=65535)] | UnsetType, Meta(description="Only this port.", examples=[443])
+    ] = UNSET
+    path_prefix: Annotated[
+        str | UnsetType, Meta(description="Only paths at or below this one.", examples=["/admin"])
+    ] = UNSET
+    method: Annotated[Words | UnsetType, Meta(description="Only these HTTP methods.", examples=["POST"])] = UNSET
+
+
+class CallMatch(Table):
+    """An MCP call by server, tool and one argument."""
+
+    at_most_one_of = ("equals", "prefix", "glob", "regex", "inside", "host")
+
+    server: Annotated[str | UnsetType, Meta(description="Glob over server names.", examples=["postgres"])] = UNSET
+    tool: Annotated[str | UnsetType, Meta(description="Glob over tool names.", examples=["query"])] = UNSET
+    arg: Annotated[
+        str | UnsetType,
+        Meta(description="JSON pointer to one argument; needs one of the tests below.", examples=["/sql"]),
+    ] = UNSET
+    equals: Annotated[Scalar | UnsetType, Meta(description="It is exactly this.", examples=["main"])] = UNSET
+    prefix: Annotated[str | UnsetType, Meta(description="It starts with this.", examples=["docs/"])] = UNSET
+    glob: Annotated[str | UnsetType, Meta(description="It matches this glob.", examples=["*.md"])] = UNSET
+    regex: Annotated[
+        str | UnsetType, Meta(description="It matches this pattern (RE2 syntax).", examples=["(?i)\\bdrop\\b"])
+    ] = UNSET
+    inside: Annotated[str | UnsetType, Meta(description="It is a path below this one.", examples=["/srv"])] = UNSET
+    host: Annotated[str | UnsetType, Meta(description="It is a URL of this host.", examples=["example.com"])] = UNSET
+
+
+class Match(Table):
+    """What a rule is about. All keys in one table must hold."""
+
+    command: Annotated[
+        Words | UnsetType,
+        Meta(description="Program, or several; a bare name in an allow means the system's own.", examples=["git"]),
+    ] = UNSET
+    subcommand: Annotated[
+        Words | UnsetType, Meta(description="Its subcommand, or any of several.", examples=["status"])
+    ] = UNSET
+    flags: Annotated[
+        Words | UnsetType, Meta(description="Flags that must all be there, in any spelling.", examples=[["--force"]])
+    ] = UNSET
+    args: Annotated[
+        list[str] | UnsetType,
+        Meta(description="The whole argument list; a last '**' is anything after.", examples=[["run", "test", "**"]]),
+    ] = UNSET
+    operands: Annotated[
+        Annotated[int, Meta(ge=0)] | UnsetType,
+        Meta(description="At most this many words that are neither options nor the subcommand.", examples=[0]),
+    ] = UNSET
+    within: Annotated[
+        str | UnsetType, Meta(description="The command runs in this directory or below.", examples=["."])
+    ] = UNSET
+    options: Annotated[
+        Literal["any"] | UnsetType,
+        Meta(description="The rule also covers options that execute or write.", examples=["any"]),
+    ] = UNSET
+    piped_to_shell: Annotated[
+        Literal[True] | UnsetType, Meta(description="Its output goes to a shell.", examples=[True])
+    ] = UNSET
+    any_command: Annotated[Literal[True] | UnsetType, Meta(description="Any command.", examples=[True])] = UNSET
+    group: Annotated[
+        str | UnsetType, Meta(description="A ready-made group of commands.", examples=["read_only_git"])
+    ] = UNSET
+    path: Annotated[Words | UnsetType, Meta(description="Glob over paths.", examples=["migrations/**"])] = UNSET
+    ops: Annotated[
+        list[Op] | UnsetType, Meta(description="Only these file actions.", examples=[["create", "update"]])
+    ] = UNSET
+    url: Annotated[UrlMatch | UnsetType, Meta(description="A URL.", examples=[{"host": "pastebin.com"}])] = UNSET
+    call: Annotated[CallMatch | UnsetType, Meta(description="An MCP call.", examples=[{"server": "db"}])] = UNSET
+    operation: Annotated[
+        Words | UnsetType, Meta(description="Kind of operation, as editors name it.", examples=["fetch"])
+    ] = UNSET
+    agent: Annotated[Words | UnsetType, Meta(description="Glob over agents.", examples=["claude*"])] = UNSET
+    all: Annotated["list[Match] | UnsetType", Meta(description="All of these.", examples=[[]])] = UNSET
+    any: Annotated["list[Match] | UnsetType", Meta(description="Any of these.", examples=[[]])] = UNSET
+    not_: Annotated["Match | UnsetType", Meta(description="Not this.", examples=[{}])] = field(
+        default=UNSET, name="not"
+    )
+
+
+class RuleTable(Table):
+    """One rule: exactly one of allow, ask and deny."""
+
+    one_of = ("allow", "ask", "deny")
+
+    allow: Annotated[Match | UnsetType, Meta(description="Let it through.", examples=[{"command": "git"}])] = UNSET
+    ask: Annotated[Match | UnsetType, Meta(description="Ask the user.", examples=[{"command": "git"}])] = UNSET
+    deny: Annotated[Match | UnsetType, Meta(description="Refuse it.", examples=[{"command": "sudo"}])] = UNSET
+    why: Annotated[str | UnsetType, Meta(description="Shown with an ask or a deny.", examples=["why not"])] = UNSET
+    match: Annotated[
+        list[str] | UnsetType,
+        Meta(description="Examples it must match; checked when the file loads.", examples=[["git push --force"]]),
+    ] = UNSET
+    not_match: Annotated[
+        list[str] | UnsetType,
+        Meta(description="Examples it must not match; checked when the file loads.", examples=[["git push"]]),
+    ] = UNSET

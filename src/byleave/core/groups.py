@@ -1,0 +1,135 @@
+"""Ready-made groups of commands, as data: tables in the very language of `rules`.
+
+A group holds only what its name says. `read_only_git` has `git branch -a` in it, and neither `git branch -D x` nor
+`git branch x`; options that execute or write are outside of every group unless a rule says `options = "any"`.
+"""
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    Table = dict[str, Any]
+
+
+def _git(subcommand: "str | list[str]", **more: "Any") -> "Table":
+    return {"command": "git", "subcommand": subcommand, **more}
+
+
+def _without(table: "Table", *flags: str) -> "Table":
+    """Return the table less the forms that any of the flags makes of it."""
+    return {"all": [table, {"not": {"any": [{**_program(table), "flags": [flag]} for flag in flags]}}]}
+
+
+def _program(table: "Table") -> "Table":
+    return {key: table[key] for key in ("command", "subcommand") if key in table}
+
+
+_BRANCH_WRITES = (
+    *("-d", "-D", "-m", "-M", "-c", "-C", "-f", "-u", "-t", "--delete", "--move", "--copy", "--force", "--track"),
+    *("--set-upstream-to", "--set-upstream", "--unset-upstream", "--edit-description", "--create-reflog"),
+)
+_TAG_WRITES = ("-d", "-a", "-s", "-f", "-m", "-F", "-u", "-e", "--delete", "--annotate", "--sign", "--force", "--edit")
+
+GROUPS: "dict[str, Table]" = {
+    "read_only_git": {
+        "any": [
+            _git(
+                ["status", "log", "diff", "show", "blame", "describe", "rev-parse", "ls-files", "ls-tree", "cat-file"]
+                + ["shortlog", "show-ref"]
+            ),
+            _without(_git("branch", operands=0), *_BRANCH_WRITES),
+            _without(_git("branch", flags=["--list"]), *_BRANCH_WRITES),
+            _without(_git("tag", operands=0), *_TAG_WRITES),
+            _without(_git("tag", flags=["--list"]), *_TAG_WRITES),
+            _git("remote", operands=0),
+            {"command": "git", "args": ["remote", "show", "**"]},
+            {"command": "git", "args": ["remote", "get-url", "**"]},
+        ]
+    },
+    "compilation": {
+        "any": [
+            {"command": "cargo", "subcommand": ["build", "check", "test", "clippy", "bench", "doc"]},
+            {"command": ["rustc", "tsc", "javac", "make", "cmake", "ninja"]},
+            {"command": ["gcc", "g++", "cc", "c++", "clang", "clang++"]},
+            {"command": "npx", "subcommand": "tsc"},
+            {"command": "go", "subcommand": ["build", "test", "vet"]},
+            {"command": "gradle", "subcommand": ["build", "test", "check"]},
+            {"command": "mvn", "subcommand": ["compile", "test", "verify"]},
+            {"command": ["bazel", "buck", "buck2"], "subcommand": ["build", "test"]},
+        ]
+    },
+    "safe_npm": {
+        "any": [
+            {"command": "npm", "subcommand": ["list", "ls", "view", "search", "outdated", "explain", "fund", "help"]},
+            {"command": "npm", "subcommand": "audit", "operands": 0},
+        ]
+    },
+    "package_listing": {
+        "any": [
+            {"command": ["npm", "pnpm", "yarn"], "subcommand": ["list", "ls", "outdated", "why"]},
+            {"command": ["pip", "pip3"], "subcommand": ["list", "show", "freeze", "check"]},
+            {"command": "uv", "args": ["pip", "list", "**"]},
+            {"command": "uv", "args": ["tree", "**"]},
+            {"command": "cargo", "subcommand": ["tree", "metadata"]},
+            {"command": "go", "subcommand": "list"},
+            {"command": ["gem", "brew"], "subcommand": ["list", "info", "outdated"]},
+        ]
+    },
+    "tests": {
+        "any": [
+            {"command": ["cargo", "npm", "pnpm", "yarn", "go", "gradle", "mvn", "dotnet", "swift"], "subcommand": "test"},
+            {"command": ["npm", "pnpm", "yarn"], "args": ["run", "test", "**"]},
+            {"command": ["pytest", "jest", "vitest", "mocha", "tox", "nox", "rspec", "phpunit", "ctest", "bats"]},
+            {"command": ["python", "python3"], "args": ["-m", "pytest", "**"]},
+            {"command": ["python", "python3"], "args": ["-m", "unittest", "**"]},
+            {"command": "uv", "args": ["run", "pytest", "**"]},
+            {"command": "make", "args": ["test"]},
+            {"command": "make", "args": ["check"]},
+        ]
+    },
+    "read_only_files": {
+        "any": [
+            {"command": ["ls", "cat", "head", "tail", "wc", "file", "stat", "du", "df", "pwd", "which", "whoami"]},
+            {"command": ["basename", "dirname", "realpath", "readlink", "tree", "cut", "sort", "tr", "diff", "cmp"]},
+            {"command": ["md5sum", "sha1sum", "sha256sum", "grep", "egrep", "fgrep", "rg", "find", "fd", "jq", "nl"]},
+            {"command": ["rev", "tac", "column", "echo", "printf", "test", "[", "true", "false", "uname", "id"]},
+            {"command": "uniq", "operands": 1},
+        ]
+    },
+    "network": {
+        "any": [
+            {"command": ["curl", "wget", "ssh", "scp", "sftp", "rsync", "nc", "ncat", "netcat", "socat", "telnet", "ftp"]},
+            {"command": ["dig", "nslookup", "host", "ping", "traceroute", "whois", "aria2c", "http", "https", "xh"]},
+            _git(["clone", "fetch", "pull", "push", "ls-remote"]),
+        ]
+    },
+    "destructive": {
+        "any": [
+            {"command": "rm", "flags": ["-r"]},
+            {"command": "rm", "flags": ["-f"]},
+            {"command": ["shred", "dd", "truncate", "wipefs", "fdisk", "parted", "mkswap", "blkdiscard"]},
+            {"command": ["mkfs", "mkfs.ext4", "mkfs.xfs", "mkfs.btrfs", "mkfs.vfat"]},
+            _git("push", flags=["--force"]),
+            _git("push", flags=["--force-with-lease"]),
+            _git("push", flags=["--delete"]),
+            _git("push", flags=["--mirror"]),
+            _git("reset", flags=["--hard"]),
+            _git("clean"),
+            _git("branch", flags=["-D"]),
+            {"command": "git", "args": ["stash", "drop", "**"]},
+            {"command": "git", "args": ["stash", "clear", "**"]},
+            {"command": "find", "flags": ["-delete"]},
+            {"command": "docker", "args": ["system", "prune", "**"]},
+            {"command": "docker", "subcommand": ["rm", "rmi"]},
+            {"command": "kubectl", "subcommand": "delete"},
+            {"command": "terraform", "subcommand": "destroy"},
+        ]
+    },
+    "privilege": {
+        "any": [
+            {"command": ["sudo", "doas", "su", "pkexec", "runuser", "setpriv", "chroot", "unshare", "nsenter"]},
+            {"command": ["chmod", "chown", "chgrp", "setcap", "setfacl", "passwd", "usermod", "useradd", "visudo"]},
+            {"command": ["mount", "umount", "insmod", "modprobe", "sysctl", "systemctl", "service", "launchctl"]},
+        ]
+    },
+}

@@ -1,0 +1,208 @@
+"""Judge a command line: every command in it, every file its redirections write, the strictest answer.
+
+Pure: the line arrives read (shell) and its paths resolved. A line that was not understood is never allowed.
+"""
+
+from byleave.core.files import refusal_of_write
+from byleave.core.fs import FsTarget, Refused
+from byleave.core.matchers import All, Any, CommandMatcher
+from byleave.core.rules import Rule, RuleTable, Ruling
+from byleave.core.selfguard import changes_trust
+from byleave.core.subject import Subject
+from byleave.core.verdict import ALLOW, ASK, BUILT_IN, DENY, PartVerdict, RuleRef, Verdict
+from byleave.record import Record
+from byleave.text import quoted, shown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from byleave.core.matchers import Matcher
+    from byleave.core.protected import Protected
+    from byleave.core.subject import Part
+    from byleave.core.verdict import Decision
+
+NO_RULE = RuleRef("no rule matches", BUILT_IN, ASK)
+_SELF_GUARD = RuleRef("byleave guards itself", BUILT_IN, DENY)
+_WORD_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-+@:=")
+
+
+class Redirection(Record):
+    """A file that a redirection touches; None stands for a name known only at run time."""
+
+    text: str
+    writes: bool
+    place: "FsTarget | Refused | None"
+
+
+class Line(Record):
+    """A command line, read and resolved. `problem` says why it was not understood, if it was not."""
+
+    text: str
+    parts: "tuple[Part, ...]" = ()
+    argvs: tuple[tuple[str | None, ...], ...] = ()
+    redirections: tuple[Redirection, ...] = ()
+    problem: str | None = None
+
+
+class _Answer(Record):
+    """What one piece of the line comes to; `decision` None is silence."""
+
+    text: str
+    decision: "Decision | None"
+    why: str
+    ref: RuleRef = NO_RULE
+    code: str = "ok"
+
+
+def judge_line(line: Line, table: RuleTable, protected: "Protected", agent: str | None = None) -> Verdict:
+    """Return the verdict on a whole line, with one part for each command and each redirection."""
+    if line.problem is not None:
+        return _unread(line, table)
+    answers = [*_commands(line, table, agent), *_redirections(line, table, protected, agent)]
+    heard = [answer for answer in answers if answer.decision is not None]
+    if not heard:
+        heard = [_Answer(line.text, ASK, "no rule matches", NO_RULE, "no_match")]
+    first = max(heard, key=_strictness)
+    refs = dict.fromkeys([first.ref, *[answer.ref for answer in heard]])
+    decision = first.decision if first.decision is not None else ASK
+    parts = tuple(PartVerdict(shown(each.text), each.decision or ALLOW, each.why, each.ref) for each in answers)
+    return Verdict(decision, _reason(first), first.code, tuple(refs), parts=parts)
+
+
+def _commands(line: Line, table: RuleTable, agent: str | None) -> "Iterator[_Answer]":
+    rulings: list[Ruling] = []
+    for number, part in enumerate(line.parts):
+        subject = Subject("execute", agent, part)
+        transparent = part.wraps == "transparent" or part.empty
+        ruling = table.judge(subject, restricting_only=transparent)
+        if ruling.decision is None and not transparent and part.parent is not None:
+            ruling = _named_by_wrapper(part, line.parts[part.parent], rulings[part.parent]) or ruling
+        rulings.append(ruling)
+        if changes_trust(line.argvs[number]):
+            why = "this byleave command changes what is trusted; a person runs it, no tool and no agent does"
+            yield _Answer(part.text, DENY, why, _SELF_GUARD, "denied")
+        elif part.blocked is not None and ruling.decision in (None, ALLOW):
+            yield _Answer(part.text, ASK, part.blocked, _ref(ruling), "no_match")
+        elif ruling.decision is None and transparent:
+            yield _Answer(part.text, None, "judged by what it runs")
+        else:
+            yield _from_ruling(part.text, ruling)
+
+
+def _named_by_wrapper(part: "Part", wrapper: "Part", ruling: Ruling) -> Ruling | None:
+    """A rule that allows a wrapper with this very child covers the child's name, not its dangerous options."""
+    if ruling.decision is not ALLOW or part.name is None or "/" in part.name:
+        return None
+    rule = ruling.rules[0]
+    subject = Subject("execute", None, wrapper)
+    names = any(part.name in _named_children(each) for each in _leaves(rule.matcher, subject))
+    if not names:
+        return None
+    uncovered = part.knowledge.uncovered((), ())
+    return Ruling(ALLOW, (rule,)) if uncovered is None else Ruling(None, (), uncovered)
+
+
+def _named_children(matcher: CommandMatcher) -> "Sequence[str]":
+    return matcher.subcommands or (matcher.args or ())[:1]
+
+
+def _leaves(matcher: "Matcher", subject: Subject) -> "Iterator[CommandMatcher]":
+    """Yield the command matchers that make this one match."""
+    if isinstance(matcher, CommandMatcher):
+        yield matcher
+    elif isinstance(matcher, All):
+        for each in matcher.matchers:
+            yield from _leaves(each, subject)
+    elif isinstance(matcher, Any):
+        for each in matcher.matchers:
+            if each.match(subject, granting=True) is True:
+                yield from _leaves(each, subject)
+
+
+def _redirections(
+    line: Line, table: RuleTable, protected: "Protected", agent: str | None
+) -> "Iterator[_Answer]":
+    for redirection in line.redirections:
+        place = redirection.place
+        if place is None or isinstance(place, Refused):
+            if redirection.writes:
+                why = place.problem if isinstance(place, Refused) else "the file it writes is known only at run time"
+                yield _Answer(redirection.text, ASK, why, RuleRef("redirections", BUILT_IN, ASK), "no_match")
+            continue
+        yield _redirection(redirection, place, table, protected, agent)
+
+
+def _redirection(
+    redirection: Redirection, place: FsTarget, table: RuleTable, protected: "Protected", agent: str | None
+) -> _Answer:
+    op = ("update" if place.exists else "create") if redirection.writes else "read"
+    subject = Subject("edit" if redirection.writes else "read", agent, op=op, file=place)
+    ruling = table.judge(subject, restricting_only=not redirection.writes)
+    if not redirection.writes:
+        return _from_ruling(redirection.text, ruling) if ruling.decision else _Answer(redirection.text, None, "reads")
+    guarded = refusal_of_write(protected, place, ruling)
+    if guarded is not None:
+        return _Answer(redirection.text, guarded.decision, guarded.rule, guarded, _CODES[guarded.decision])
+    return _from_ruling(redirection.text, ruling)
+
+
+def _from_ruling(text: str, ruling: Ruling) -> _Answer:
+    if ruling.decision is None:
+        if ruling.withheld is not None:
+            why = f"a rule allows the program, but not {shown(ruling.withheld)}"
+            return _Answer(text, ASK, why, NO_RULE, "no_match")
+        return _Answer(text, ASK, "no rule matches", NO_RULE, "no_match")
+    rule = ruling.rules[0]
+    why = rule.why if rule.why and ruling.decision is not ALLOW else rule.text
+    if ruling.decision is ASK and rule.outcome is not ASK:
+        why = f"it may be what {rule.text} means"
+    return _Answer(text, ruling.decision, why, rule.ref, _CODES[ruling.decision])
+
+
+def _ref(ruling: Ruling) -> RuleRef:
+    return ruling.rules[0].ref if ruling.rules else NO_RULE
+
+
+def _unread(line: Line, table: RuleTable) -> Verdict:
+    """Not understood: ask, or deny where a deny rule's own words stand in the text."""
+    words = _words(line.text)
+    for rule in table.rules:
+        if rule.outcome is DENY and any(spelled and words.issuperset(spelled) for spelled in rule.words):
+            reason = f"the command was not understood ({line.problem}), and it names what {rule.text} forbids"
+            return Verdict(DENY, reason, "unparsed", (rule.ref,))
+    ref = RuleRef("what is not understood asks", BUILT_IN, ASK)
+    return Verdict(ASK, f"the command was not understood: {line.problem}", "unparsed", (ref,))
+
+
+def _words(text: str) -> set[str]:
+    spaced = "".join([char if char in _WORD_LETTERS else " " for char in text])
+    words = set(spaced.split())
+    return words | {word.rpartition("/")[2] for word in words}
+
+
+def spellings(matcher: "Matcher") -> tuple[tuple[str, ...], ...]:
+    """Return the sets of literals that name what a matcher is about: program, subcommand, flags."""
+    if isinstance(matcher, CommandMatcher):
+        tails = [(*((sub,) if sub else ()), *matcher.flags) for sub in matcher.subcommands or ("",)]
+        return tuple((name, *tail) for name in matcher.names for tail in tails)
+    if isinstance(matcher, Any):
+        return tuple(spelled for each in matcher.matchers for spelled in spellings(each))
+    if isinstance(matcher, All):
+        known = [found for each in matcher.matchers if (found := spellings(each))]
+        return tuple(tuple(word for group in known for word in group[0]) for _ in known[:1])
+    return ()
+
+
+def _reason(answer: _Answer) -> str:
+    verb = {ALLOW: "is allowed", ASK: "asks", DENY: "is denied"}[answer.decision or ALLOW]
+    return f"{quoted(answer.text)} {verb}: {answer.why}"
+
+
+def _strictness(answer: _Answer) -> int:
+    return answer.decision if answer.decision is not None else 0
+
+
+_CODES = {ALLOW: "ok", ASK: "no_match", DENY: "denied"}
+
+__all__ = ["Line", "Redirection", "Rule", "judge_line", "spellings"]

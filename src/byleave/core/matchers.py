@@ -1,0 +1,318 @@
+"""Matchers: predicates over subjects, three-valued. True is a clear yes, False a clear no, None "it depends".
+
+A matcher is asked with `granting`: a rule that allows must not be satisfied by a look-alike (`./git`), and a rule that denies or
+asks must not be walked round by one (`/bin/rm`). Under `not` the two change places.
+"""
+
+from byleave.core.fs import is_under
+from byleave.core.globs import Glob, name_matches
+from byleave.core.net import NetRule, NetTable
+from byleave.record import Record
+from byleave.text import shown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Any, Protocol
+
+    from byleave.core.arguments import ArgumentTest
+    from byleave.core.subject import Part, Subject
+
+    class Matcher(Protocol):
+        """One predicate. `programs` are the names of commands it can match, None for any."""
+
+        @property
+        def programs(self) -> frozenset[str] | None: ...
+
+        def match(self, subject: Subject, *, granting: bool) -> bool | None: ...
+
+        def covers(self, subject: Subject) -> bool: ...
+
+
+SYSTEM_DIRECTORIES = (
+    "/bin/",
+    "/usr/bin/",
+    "/usr/local/bin/",
+    "/sbin/",
+    "/usr/sbin/",
+    "/usr/local/sbin/",
+    "/opt/homebrew/bin/",
+)
+OPERATIONS = ("read", "edit", "delete", "move", "search", "execute", "fetch", "think", "switch_mode", "other")
+
+
+def both(answers: "Iterable[bool | None]") -> bool | None:
+    """Return the conjunction: a clear no settles it, a clear yes needs all."""
+    depends = False
+    for answer in answers:
+        if answer is False:
+            return False
+        depends = depends or answer is None
+    return None if depends else True
+
+
+def either(answers: "Iterable[bool | None]") -> bool | None:
+    """Return the disjunction: a clear yes settles it, a clear no needs all."""
+    depends = False
+    for answer in answers:
+        if answer is True:
+            return True
+        depends = depends or answer is None
+    return None if depends else False
+
+
+class CommandMatcher(Record):
+    """A command by name, subcommand, flags, whole argument list, directory; every key that is set must hold."""
+
+    names: tuple[str, ...] = ()  # empty: any command
+    subcommands: tuple[str, ...] = ()
+    flags: tuple[str, ...] = ()
+    args: tuple[str, ...] | None = None
+    operands: int | None = None
+    within: str | None = None
+    any_options: bool = False
+    piped_to_shell: bool = False
+
+    @property
+    def programs(self) -> frozenset[str] | None:
+        if not self.names:
+            return None
+        return frozenset(name.rpartition("/")[2] for name in self.names)
+
+    def match(self, subject: "Subject", *, granting: bool) -> bool | None:
+        part = subject.part
+        if part is None or part.empty:
+            return False
+        named = either([_is_named(part, name, granting=granting) for name in self.names]) if self.names else True
+        if named is False or (self.piped_to_shell and not part.piped_to_shell):
+            return False
+        return both([named, *self._details(part, granting=granting)])
+
+    def covers(self, subject: "Subject") -> bool:
+        """Whether an allow by this matcher reaches the options that execute or write."""
+        part = subject.part
+        return part is None or self.any_options or part.knowledge.uncovered(self.flags, self.args or ()) is None
+
+    def _details(self, part: "Part", *, granting: bool) -> "Iterable[bool | None]":
+        if self.subcommands:
+            yield either([part.knowledge.is_subcommand(wanted) for wanted in self.subcommands])
+        for flag in self.flags:
+            yield part.knowledge.has_flag(flag)
+        if self.args is not None:
+            yield part.knowledge.args_match(self.args)
+        if self.operands is not None:
+            yield part.knowledge.has_operands(most=self.operands)
+        if self.within is not None:
+            yield _is_within(part, self.within, granting=granting)
+
+
+class PathMatcher(Record):
+    """A file action by path and kind. Denying patterns also match names that differ in case or normal form."""
+
+    glob: Glob
+    ops: frozenset[str]
+    absolute: bool = False
+
+    programs = None
+
+    def match(self, subject: "Subject", *, granting: bool) -> bool | None:
+        if subject.file is None or subject.op not in self.ops:
+            return False
+        path = subject.file.canonical.lstrip("/") if self.absolute else subject.file.relative
+        if path is None:
+            return False
+        return self.glob.matches(path) or (not granting and self.glob.matches(path, folded=True))
+
+    def covers(self, _subject: "Subject") -> bool:
+        return True
+
+
+class UrlMatcher(Record):
+    """A URL by host, scheme, port, path prefix and method."""
+
+    host: str | None = None
+    scheme: str | None = None
+    port: int | None = None
+    path_prefix: str | None = None
+    methods: tuple[str, ...] = ()
+
+    programs = None
+
+    def match(self, subject: "Subject", *, granting: bool) -> bool | None:
+        target = subject.url
+        if target is None:
+            return False
+        if self.methods and (subject.method or "GET").upper() not in self.methods:
+            return False
+        host = self.host if self.host is not None else target.host
+        rule = NetRule(host, self.scheme, self.port, self.path_prefix, allow=granting)
+        found = NetTable([rule]).match(target)
+        return found is not None and not (granting and target.userinfo)
+
+    def covers(self, _subject: "Subject") -> bool:
+        return True
+
+
+class CallMatcher(Record):
+    """An MCP call by server, tool and one argument."""
+
+    server: str = "*"
+    tool: str | None = None
+    argument: "ArgumentTest | None" = None
+
+    programs = None
+
+    def match(self, subject: "Subject", *, granting: bool) -> bool | None:
+        if subject.call is None:
+            return False
+        server, tool, arguments = subject.call
+        if not name_matches(self.server, server):
+            return False
+        if self.tool is not None and (tool is None or not name_matches(self.tool, tool)):
+            return False
+        return True if self.argument is None else self.argument.holds(arguments, granting=granting)
+
+    def covers(self, _subject: "Subject") -> bool:
+        return True
+
+
+class OperationMatcher(Record):
+    """An action by its kind as editors name it."""
+
+    kinds: tuple[str, ...]
+
+    programs = None
+
+    def match(self, subject: "Subject", *, granting: bool) -> bool | None:  # noqa: ARG002 -- the kind is certain
+        return subject.operation in self.kinds
+
+    def covers(self, subject: "Subject") -> bool:
+        return subject.part is None or subject.part.knowledge.uncovered((), ()) is None
+
+
+class AgentMatcher(Record):
+    """An action by the agent it is done for."""
+
+    agents: tuple[str, ...]
+
+    programs = None
+
+    def match(self, subject: "Subject", *, granting: bool) -> bool | None:  # noqa: ARG002 -- the agent is certain
+        return subject.agent is not None and any(name_matches(agent, subject.agent) for agent in self.agents)
+
+    def covers(self, subject: "Subject") -> bool:
+        return subject.part is None or subject.part.knowledge.uncovered((), ()) is None
+
+
+class All(Record):
+    """All of several matchers."""
+
+    matchers: "tuple[Matcher, ...]"
+
+    @property
+    def programs(self) -> frozenset[str] | None:
+        known = [found for matcher in self.matchers if (found := matcher.programs) is not None]
+        return frozenset.intersection(*known) if known else None
+
+    def match(self, subject: "Subject", *, granting: bool) -> bool | None:
+        return both(matcher.match(subject, granting=granting) for matcher in self.matchers)
+
+    def covers(self, subject: "Subject") -> bool:
+        """What one of them says covers, covers: `options = "any"` may stand in any of the tables."""
+        return any(matcher.covers(subject) for matcher in self.matchers)
+
+
+class Any(Record):
+    """Any of several matchers."""
+
+    matchers: "tuple[Matcher, ...]"
+
+    @property
+    def programs(self) -> frozenset[str] | None:
+        known = [matcher.programs for matcher in self.matchers]
+        if any(found is None for found in known):
+            return None
+        return frozenset(name for found in known for name in found or ())
+
+    def match(self, subject: "Subject", *, granting: bool) -> bool | None:
+        return either(matcher.match(subject, granting=granting) for matcher in self.matchers)
+
+    def covers(self, subject: "Subject") -> bool:
+        """Only an alternative that matches by itself can cover."""
+        return any(
+            matcher.match(subject, granting=True) is True and matcher.covers(subject) for matcher in self.matchers
+        )
+
+
+class Not(Record):
+    """Everything but what a matcher matches."""
+
+    matcher: "Matcher"
+
+    programs = None
+
+    def match(self, subject: "Subject", *, granting: bool) -> bool | None:
+        answer = self.matcher.match(subject, granting=not granting)
+        return None if answer is None else not answer
+
+    def covers(self, _subject: "Subject") -> bool:
+        return False
+
+
+def _is_named(part: "Part", wanted: str, *, granting: bool) -> bool | None:
+    """Whether the command is the program a rule names: exactly, or by its last name where that may be."""
+    name = part.name
+    if name is None:
+        return None
+    if name == wanted:
+        return True
+    if "/" in wanted:
+        return False
+    directory, slash, last = name.rpartition("/")
+    if not slash or last != wanted:
+        return False
+    return f"{directory}/" in SYSTEM_DIRECTORIES if granting else True
+
+
+def _is_within(part: "Part", place: str, *, granting: bool) -> bool | None:
+    if part.directories is None:
+        return False if granting else None
+    inside = [is_under(directory, place) for directory in part.directories]
+    if all(inside):
+        return True
+    return None if any(inside) else False
+
+
+def describe(matcher: "Matcher") -> str:
+    """Return a matcher in a few words, for `because`."""
+    match matcher:
+        case CommandMatcher():
+            return _describe_command(matcher)
+        case PathMatcher(glob, ops):
+            return f"{'/'.join(sorted(ops))} {shown(glob.text)}" if len(ops) < 5 else f"path {shown(glob.text)}"
+        case UrlMatcher():
+            return f"url {shown(matcher.host or 'any host')}"
+        case CallMatcher(server, tool):
+            return f"call {shown(server)}.{shown(tool or '*')}"
+        case OperationMatcher(kinds):
+            return f"operation {', '.join(kinds)}"
+        case AgentMatcher(agents):
+            return f"agent {shown(', '.join(agents))}"
+        case All(matchers):
+            return " and ".join(describe(each) for each in matchers)
+        case Any(matchers):
+            return " or ".join(describe(each) for each in matchers[:4]) + (" or ..." if len(matchers) > 4 else "")
+        case Not(inner):
+            return f"not ({describe(inner)})"
+        case _:
+            return getattr(matcher, "text", type(matcher).__name__)
+
+
+def _describe_command(matcher: CommandMatcher) -> str:
+    words = [shown("|".join(matcher.names)) if matcher.names else "any command"]
+    words += [shown("|".join(matcher.subcommands))] if matcher.subcommands else []
+    words += [shown(" ".join(matcher.args))] if matcher.args is not None else []
+    words += [shown(flag) for flag in matcher.flags]
+    words += ["piped to a shell"] if matcher.piped_to_shell else []
+    words += ["within the given directory"] if matcher.within is not None else []
+    return " ".join(words)

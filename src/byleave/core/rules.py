@@ -1,0 +1,114 @@
+"""Ordered rules: the first that matches decides; nothing matched is ask.
+
+Matching is three-valued. An allow needs a clear yes, and reaches options that execute or write only where it says so. A deny or
+an ask that may match makes the answer at least ask. Rules are indexed by the programs they can match, so that a thousand rules
+about other programs cost nothing.
+"""
+
+from byleave.core.matchers import describe
+from byleave.core.verdict import ALLOW, ASK, INLINE, Decision, RuleRef
+from byleave.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from byleave.core.matchers import Matcher
+    from byleave.core.subject import Subject
+
+
+class Rule(Record):
+    """A matcher with its outcome. `words` are the literals by which a text that cannot be read is still denied."""
+
+    outcome: Decision
+    matcher: "Matcher"
+    why: str | None = None
+    source: str = INLINE
+    words: tuple[tuple[str, ...], ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The rule in a few words."""
+        return f"{self.outcome.word} {describe(self.matcher)}"
+
+    @property
+    def ref(self) -> RuleRef:
+        """The reference a verdict carries."""
+        return RuleRef(self.text, self.source, self.outcome)
+
+
+class Ruling(Record):
+    """What the rules say about one subject: None is silence. `rules` had a say, the deciding one first."""
+
+    decision: Decision | None
+    rules: tuple[Rule, ...] = ()
+    withheld: str | None = None  # an allow matched, but does not reach this option
+
+
+class RuleTable:
+    """Rules in order, found by program."""
+
+    def __init__(self, rules: "Sequence[Rule]") -> None:
+        self.rules = tuple(rules)
+        self._general: list[tuple[int, Rule]] = []
+        self._by_program: dict[str, list[tuple[int, Rule]]] = {}
+        for entry in enumerate(self.rules):
+            programs = entry[1].matcher.programs
+            if programs is None:
+                self._general.append(entry)
+            else:
+                for program in programs:
+                    self._by_program.setdefault(program, []).append(entry)
+
+    def judge(self, subject: "Subject", *, restricting_only: bool = False) -> Ruling:
+        """Return what the rules say; with `restricting_only`, allows are passed over."""
+        floor: Rule | None = None
+        withheld: str | None = None
+        for rule in self._candidates(subject):
+            allows = rule.outcome is ALLOW
+            if allows and restricting_only:
+                continue
+            answer = rule.matcher.match(subject, granting=allows)
+            if answer is False or (answer is None and allows):
+                continue
+            if answer is None:
+                floor = floor or rule
+                continue
+            if allows and not rule.matcher.covers(subject):
+                withheld = withheld or _uncovered(subject)
+                continue
+            return _ruling(rule, floor)
+        if floor is not None:
+            return Ruling(ASK, (floor,), withheld)
+        return Ruling(None, (), withheld)
+
+    def _candidates(self, subject: "Subject") -> "Iterator[Rule]":
+        part = subject.part
+        if part is None:
+            yield from (rule for rule in self.rules if not rule.matcher.programs)
+            return
+        if part.name is None:  # it could be any program: every rule may be meant
+            yield from self.rules
+            return
+        own = self._by_program.get(part.name.rpartition("/")[2], [])
+        if not own:
+            yield from (rule for _number, rule in self._general)
+        elif not self._general:
+            yield from (rule for _number, rule in own)
+        else:
+            yield from (rule for _number, rule in sorted([*own, *self._general], key=_number))
+
+
+def _number(entry: tuple[int, Rule]) -> int:
+    return entry[0]
+
+
+def _uncovered(subject: "Subject") -> str | None:
+    return None if subject.part is None else subject.part.knowledge.uncovered((), ())
+
+
+def _ruling(rule: Rule, floor: Rule | None) -> Ruling:
+    """An ask that may have matched earlier stands above a later allow."""
+    if floor is not None and rule.outcome is ALLOW:
+        return Ruling(ASK, (floor, rule))
+    return Ruling(rule.outcome, (rule,) if floor is None else (rule, floor))
