@@ -1,0 +1,118 @@
+"""From the text of a command to the line that `core.line` judges: read it, resolve its directories and redirections.
+
+Reading is pure and remembered; what looks at the disk is done anew each time.
+"""
+
+from byleave.core.fs import FsTarget
+from byleave.core.line import Line, Redirection
+from byleave.core.subject import Part
+from byleave.shell.knowledge import Known
+from byleave.shell.reader import read_command
+from byleave.shell.variables import harmless_assignment
+from byleave.text import shown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from byleave.core.fs import Refused
+    from byleave.shell.model import Command, Reading
+    from byleave.shell.programs import Programs
+    from byleave.workspace.resolve import Root
+
+MOST_READINGS = 512
+
+
+class LineReader:
+    """Reads command lines in one workspace, and remembers what it read."""
+
+    def __init__(self, root: "Root", programs: "Programs") -> None:
+        self._root = root
+        self._programs = programs
+        self._readings: dict[str, Reading] = {}
+
+    def read(self, text: str, cwd: str | None = None) -> Line:
+        """Return the line as it stands now: commands, the directories they run in, the files they write."""
+        reading = self._reading(text)
+        if reading.problem is not None:
+            return Line(text, problem=f"{reading.problem.reason} (line {reading.problem.line})")
+        start = self._start(cwd)
+        parts = tuple(self._part(text, command, reading.commands[:number], start) for number, command in enumerate(reading.commands))
+        redirections = tuple(each for command in reading.commands for each in self._redirections(command, start))
+        return Line(text, parts, tuple(tuple(command.argv) for command in reading.commands), redirections)
+
+    def _reading(self, text: str) -> "Reading":
+        known = self._readings.get(text)
+        if known is None:
+            if len(self._readings) >= MOST_READINGS:
+                self._readings.pop(next(iter(self._readings)))
+            known = self._readings[text] = read_command(text)
+        return known
+
+    def _start(self, cwd: str | None) -> str | None:
+        """Return where the line starts, canonical; None if that is no directory."""
+        return self._root.path if cwd is None else self._directory(cwd, self._root.path)
+
+    def _part(self, text: str, command: "Command", before: "tuple[Command, ...]", start: str | None) -> Part:
+        return Part(
+            text=text[command.start : command.end],
+            name=command.name,
+            knowledge=Known(command, self._programs),
+            directories=self._directories(command.places, start),
+            piped_to_shell=command.piped_to_shell,
+            wraps=command.wraps,
+            parent=_parent(command, before),
+            blocked=_blocked(command),
+            empty=not command.words,
+        )
+
+    def _directories(self, places: "tuple[str, ...] | None", start: str | None) -> tuple[str, ...] | None:
+        if places is None or start is None:
+            return None
+        found = [self._directory(place, start) for place in places]
+        return None if None in found else tuple(place for place in found if place is not None)
+
+    def _directory(self, place: str, start: str) -> str | None:
+        found = self._root.resolve_place(place, start)
+        return found.canonical if isinstance(found, FsTarget) and found.directory else None
+
+    def _redirections(self, command: "Command", start: str | None) -> "Iterator[Redirection]":
+        for redirect in command.redirects:
+            if redirect.kind != "file":
+                continue
+            text = f"{redirect.operator} {redirect.target if redirect.target is not None else '...'}"
+            if redirect.target in _NOT_FILES or (redirect.target is None and not redirect.writes):
+                continue
+            bases = self._directories(command.base, start)
+            if redirect.target is None or bases is None:
+                yield Redirection(text, redirect.writes, self._absolute(redirect.target))
+                continue
+            for base in bases:
+                yield Redirection(text, redirect.writes, self._root.resolve_place(redirect.target, base))
+
+    def _absolute(self, target: str | None) -> "FsTarget | Refused | None":
+        return self._root.resolve_place(target, "/") if target is not None and target.startswith("/") else None
+
+
+_NOT_FILES = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/stdin", "/dev/tty"})
+
+
+def _parent(command: "Command", before: "tuple[Command, ...]") -> int | None:
+    """Return the number of the opaque wrapper that starts this command, the nearest before it."""
+    if not command.via or command.via[-1].transparent:
+        return None
+    for number in range(len(before) - 1, -1, -1):
+        wrapper = before[number]
+        if wrapper.wraps == "opaque" and len(wrapper.via) == len(command.via) - 1:
+            return number
+    return None
+
+
+def _blocked(command: "Command") -> str | None:
+    """Say why no rule may allow this command: something beside its words changes what it does."""
+    for assignment in command.assignments:
+        if not harmless_assignment(assignment.name):
+            return f"the variable {shown(assignment.name)} changes what runs"
+    if any(redirect.kind == "network" for redirect in command.redirects):
+        return "a redirection opens a network connection"
+    return None
