@@ -1,0 +1,5 @@
+"""Which variables change what a command runs."""
+
+
+def harmless_assignment(name: str) -> bool:
+    return name != "PATH"
