@@ -5,7 +5,7 @@ as effects of the word. A form whose effect depends on a value, such as `${!name
 """
 
 from byleave.shell.arithmetic import SPECIAL_NUMBERS, ArithmeticReader
-from byleave.shell.cursor import BASH, DIGITS, END, IDENTIFIER, ZSH
+from byleave.shell.cursor import BASH, DIGITS, END, IDENTIFIER, IDENTIFIER_START, ZSH
 from byleave.shell.syntax import Sets, Substitution
 
 TYPE_CHECKING = False
@@ -191,6 +191,8 @@ class ExpansionReader(ArithmeticReader):
         many = name == "@"
         plain = True
         if text[end] == "[":
+            if name[0] not in IDENTIFIER_START:
+                self.refuse("a subscript behind a special parameter", end)
             end, every = self._subscript(end, effects)
             many, plain = every == "@", False
         if keys and (text[end - 3 : end] not in ("[@]", "[*]") or text[end] != "}"):

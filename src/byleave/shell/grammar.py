@@ -214,7 +214,7 @@ class Grammar(ConditionalReader):
         if char in WORD_ENDS and char not in "<>&":
             self.refuse("a command is missing here")
         keyword = self._keyword_here() if char in "{iwufcs[!tde}" else ""
-        if keyword in CLOSERS:
+        if keyword in CLOSERS or keyword == "in":
             self.refuse(f"`{keyword}` cannot stand here")
         if keyword in OPENERS and not (keyword == "time" and self.text[self.at + 4] in " \t"):
             return self._compound(keyword)

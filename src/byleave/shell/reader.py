@@ -9,6 +9,7 @@ Start at `read_command`. The grammar: `grammar`. Directories, functions and wrap
 from byleave.shell.characters import refused_at
 from byleave.shell.grammar import parse
 from byleave.shell.model import NotUnderstoodError, Problem, Reading
+from byleave.shell.programs import BUILT_IN, Programs
 from byleave.shell.state import State
 from byleave.shell.walk import Walker
 
@@ -19,10 +20,11 @@ if TYPE_CHECKING:
 SIZE_LIMIT = 32 * 1024  # bytes; EDGE_CASES: longer texts are not looked at
 
 
-def read_command(text: str, cwd: str | None = None) -> Reading:
+def read_command(text: str, cwd: str | None = None, *, programs: Programs = BUILT_IN) -> Reading:
     """Return what `text` would do when bash runs it in `cwd`.
 
-    `cwd` should be canonical. Without it directories are told relative to where the text starts.
+    `cwd` should be canonical. Without it directories are told relative to where the text starts. `programs` are the
+    tables of what wrappers and options mean, if there are more than the built-in ones.
     """
     if len(text) > SIZE_LIMIT or (not text.isascii() and len(text.encode("utf-8", "replace")) > SIZE_LIMIT):
         return _not_understood(text, "longer than 32 KiB", SIZE_LIMIT)
@@ -33,7 +35,7 @@ def read_command(text: str, cwd: str | None = None) -> Reading:
     start = cwd if cwd is not None else "."
     try:
         grammar, tree = parse(text)
-        walker = Walker(grammar, commands, start)
+        walker = Walker(grammar, commands, start, programs)
         walker.sequence(tree, State((start,), None, frozenset(), frozenset()))
     except NotUnderstoodError as problem:
         return _not_understood(text, problem.reason, min(problem.at, len(text)))

@@ -9,6 +9,7 @@ from byleave.shell.cursor import BASH
 from byleave.shell.grammar import is_descriptor, parse
 from byleave.shell.model import Assignment, Command, NotUnderstoodError, Redirect, Via
 from byleave.shell.numbers import yields_number
+from byleave.shell.options import worked_in
 from byleave.shell.state import UNKNOWN, State, merged
 from byleave.shell.syntax import (
     AndOr,
@@ -26,6 +27,8 @@ from byleave.shell.syntax import (
     Substitution,
 )
 
+from byleave.shell.wrappers import unwrap
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
 
     from byleave.shell.grammar import Grammar
     from byleave.shell.model import Word
+    from byleave.shell.programs import Programs
     from byleave.shell.state import Flow
     from byleave.shell.syntax import AssignmentNode, Effect, Node, Number, RedirectNode
 
@@ -41,7 +45,6 @@ if TYPE_CHECKING:
 # Written to without changing any file.
 NO_FILES = frozenset(["/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/zero", "/dev/full"])
 WRITING = frozenset([">", ">>", ">|", "&>", "&>>", "<>", ">&"])
-WRAPPER_LIMIT = 16  # wrappers inside wrappers; nobody writes more than three or four
 # Variables bash itself keeps as numbers.
 COUNTERS = frozenset(["RANDOM", "SECONDS", "LINENO", "EPOCHSECONDS", "UID", "EUID", "PPID", "BASHPID", "SRANDOM"])
 
@@ -49,12 +52,15 @@ COUNTERS = frozenset(["RANDOM", "SECONDS", "LINENO", "EPOCHSECONDS", "UID", "EUI
 class Frame:
     """How the commands being read are run: through which wrappers, with which variables, in which shell."""
 
-    __slots__ = ("assignments", "inside", "via")
+    __slots__ = ("assignments", "here", "inside", "via")
 
-    def __init__(self, via: tuple[Via, ...], assignments: tuple[Assignment, ...], *, inside: bool) -> None:
+    def __init__(
+        self, via: tuple[Via, ...], assignments: tuple[Assignment, ...], *, inside: bool, here: bool = True
+    ) -> None:
         self.via = via
         self.assignments = assignments
         self.inside = inside  # run by this shell, so that functions and builtins are found
+        self.here = here  # on this machine and in its tree of files, so that directories mean what they say
 
 
 TOP = Frame((), (), inside=True)
@@ -63,10 +69,25 @@ TOP = Frame((), (), inside=True)
 class Walker:
     """Lists the commands of one text, and of the texts inside it."""
 
-    __slots__ = ("commands", "depth", "dialect", "frame", "functions", "movers", "start", "tainted", "used", "waiting")
+    __slots__ = (
+        "commands",
+        "depth",
+        "dialect",
+        "frame",
+        "functions",
+        "movers",
+        "programs",
+        "start",
+        "tainted",
+        "used",
+        "waiting",
+    )
 
-    def __init__(self, grammar: "Grammar", commands: list[Command], start: str, frame: Frame = TOP) -> None:
+    def __init__(
+        self, grammar: "Grammar", commands: list[Command], start: str, programs: "Programs", frame: Frame = TOP
+    ) -> None:
         self.commands = commands
+        self.programs = programs
         self.start = start
         self.frame = frame
         self.dialect = grammar.dialect
@@ -127,7 +148,8 @@ class Walker:
         if not node.timed:
             return self.follow(stage, state)
         frame = self.frame
-        self.frame = Frame((*frame.via, Via("time", transparent=True)), frame.assignments, inside=frame.inside)
+        via = (*frame.via, Via("time", transparent=True))
+        self.frame = Frame(via, frame.assignments, inside=frame.inside, here=frame.here)
         flow = self.follow(stage, state)
         self.frame = frame
         return flow
@@ -304,8 +326,6 @@ class Walker:
             self._emit(words, assignments, redirects, state, start, end)
             lost = state.lost() if self.frame.inside else state
             return lost, lost
-        from byleave.shell.wrappers import unwrap
-
         return unwrap(self, name, words, assignments, redirects, state, start, end)
 
     def plain(
@@ -343,7 +363,9 @@ class Walker:
             redirects, self.waiting = redirects + self.waiting, ()
         if frame.assignments:
             assignments = frame.assignments + assignments
-        places = base = state.places
+        places = base = state.places if frame.here else None
+        if words and not self.programs.is_plain(_base_name(words[0])):
+            places = worked_in(words, self.programs, base)
         cwd = places[0] if places is not None and len(places) == 1 else None
         if cwd == "." and self.start == ".":
             cwd = None
@@ -357,7 +379,7 @@ class Walker:
     def script(self, text: str, frame: Frame, state: State, dialect: str, at: int) -> None:
         """Read a text that another shell runs; nothing of it stays behind in this one."""
         grammar, tree = self._parsed(text, dialect, at)
-        walker = Walker(grammar, self.commands, self.start, frame)
+        walker = Walker(grammar, self.commands, self.start, self.programs, frame)
         try:
             walker.sequence(tree, State(state.places, None, frozenset(), frozenset()))
         except NotUnderstoodError as problem:
@@ -473,6 +495,11 @@ class Walker:
         if name in self.used:
             self.refuse("arithmetic on a value that may not be a number", at)
         self.tainted.add(name)
+
+
+def _base_name(word: "Word") -> str:
+    name = word.text or ""
+    return name[name.rfind("/") + 1 :]
 
 
 DECLARING = frozenset(["declare", "typeset", "local", "readonly", "export"])
