@@ -167,23 +167,30 @@ def _declare(walker: "Walker", words: "Words", state: "State") -> "Flow":
 
 def _names(walker: "Walker", words: "Words", state: "State", *, values: str, flags: str) -> "Flow":
     """A builtin that sets the variables it names: each must be a plain name that changes nothing."""
-    skip = False
-    for word in words[1:]:
-        if skip:
-            skip = False
-            continue
+    index = 1
+    while index < len(words):
+        word = words[index]
+        index += 1
         text = word.text
         if text is None:
             _refuse("a variable known only at run time", word)
         if text[:1] == "-" and len(text) > 1:
-            if text != "--" and not frozenset(values + flags).issuperset(text[1:2]):
-                _refuse(f"`{words[0].text} {text}` is not followed", word)
-            skip = text[1] in values and len(text) == 2
-            if text[1] in flags and not frozenset(flags).issuperset(text[1:]):
-                _refuse(f"`{words[0].text} {text}` is not followed", word)
+            index += _value_follows(words, word, text, values, flags)
         else:
             _plain_name(walker, text, word)
     return state, state
+
+
+def _value_follows(words: "Words", word: "Word", text: str, values: str, flags: str) -> bool:
+    """Check an option of `read` and its like; return whether the next word is its value."""
+    if text == "--":
+        return False
+    for place, letter in enumerate(text[1:], 2):
+        if letter in values:
+            return place == len(text)
+        if letter not in flags:
+            _refuse(f"`{words[0].text} {text}` is not followed", word)
+    return False
 
 
 def _plain_name(walker: "Walker", text: str, word: "Word") -> None:
@@ -194,7 +201,7 @@ def _plain_name(walker: "Walker", text: str, word: "Word") -> None:
 
 
 def _read(walker: "Walker", words: "Words", state: "State") -> "Flow":
-    return _names(walker, words, state, values="dinNptu", flags="rse")
+    return _names(walker, words, state, values="dinNptu", flags="rsea")  # the name of -a is checked like the others
 
 
 def _mapfile(walker: "Walker", words: "Words", state: "State") -> "Flow":
@@ -226,7 +233,15 @@ def _printf(walker: "Walker", words: "Words", state: "State") -> "Flow":
         if name.text is None or name is first:
             _refuse("a variable known only at run time", name)
         _plain_name(walker, name.text, name)
+    elif len(words) > 2 and (first.text is None or _counts(first.text)):
+        _refuse("`%n` sets a variable that the arguments name", first)
     return state, state
+
+
+def _counts(text: str) -> bool:
+    """Return whether a format has `%n`, or is an option so that the format is another word."""
+    parts = text.replace("%%", "").split("%")[1:]
+    return text.startswith("-") or any([part.lstrip("-+ #'0123456789.*$hlLjzt").startswith("n") for part in parts])
 
 
 def _wait(_walker: "Walker", words: "Words", state: "State") -> "Flow":

@@ -114,6 +114,9 @@ class ConditionalReader(HeredocReader):
                 self.refuse("[[ .. ]] of an unknown form")
             self.at += 1
             return text[at]
+        if self._ends_word("=~"):
+            self.at += 2
+            return "=~"
         word = self.word()
         if word.quoted or word.text is None:
             self.refuse("[[ .. ]] of an unknown form", at)

@@ -52,6 +52,8 @@ class ExpansionReader(ArithmeticReader):
         if following == "{":
             return self._braces(at, effects, quoted=quoted)
         if following in SPECIAL_PARAMETERS:
+            if following == "$" and text[at + 2] in "({":
+                self.refuse("$$ right before a parenthesis or a brace", at)
             return at + 2, None, following == "@", True if following in SPECIAL_NUMBERS else None
         if following == "[":
             self.refuse("$[..] is an old form of arithmetic", at)
@@ -71,7 +73,9 @@ class ExpansionReader(ArithmeticReader):
 
     def _parenthesis(self, at: int, effects: "list[Effect]") -> "tuple[int, None, bool, Number]":
         if self.text[at + 2] == "(":
+            self.deeper()
             end = self.arithmetic(at + 3, ")", effects)
+            self.depth -= 1
             if self.text[end + 1] != ")":
                 self.refuse("arithmetic or a subshell: it cannot be told which", at)
             return end + 2, None, False, True
@@ -179,6 +183,12 @@ class ExpansionReader(ArithmeticReader):
         return end, chr(code) if code < 0x80 else None
 
     def _braces(self, at: int, effects: "list[Effect]", *, quoted: bool) -> "tuple[int, None, bool, Number]":
+        self.deeper()
+        found = self._expansion(at, effects, quoted=quoted)
+        self.depth -= 1
+        return found
+
+    def _expansion(self, at: int, effects: "list[Effect]", *, quoted: bool) -> "tuple[int, None, bool, Number]":
         text, start = self.text, at
         at += 2
         if text[at] == "#" and text[at + 1] != "}":
@@ -267,7 +277,10 @@ class ExpansionReader(ArithmeticReader):
         end = self.text.find("}", at)
         if self.text.find("?", at, end) >= 0 or self.text.find("`", at, end) >= 0:
             self.refuse("a substring with a conditional inside", at)
-        at = self.arithmetic(at + 1, ":}", effects)
+        begin = at + 1
+        at = self.arithmetic(begin, ":}", effects)
+        if self.text[at] == "}" and not self.text[begin:at].strip():
+            self.refuse("a substring without an offset", begin)
         return self.arithmetic(at + 1, "}", effects) if self.text[at] == ":" else at
 
     def _operand(self, at: int, effects: "list[Effect]", *, quoted: bool) -> tuple[int, bool]:

@@ -204,7 +204,11 @@ class Grammar(ConditionalReader):
             self.only_bash("|&", at)
             at += 1
         self.at = at + 1
-        self.line_breaks()
+        self.blanks()
+        if self.text[self.at] == "\n":
+            self.line_breaks()
+            if self._keyword_here() == "time":
+                self.refuse("`time` on the line behind a pipe")
         return True
 
     def _command(self) -> "Node":
@@ -213,8 +217,8 @@ class Grammar(ConditionalReader):
             return self._parenthesised()
         if char in WORD_ENDS and char not in "<>&":
             self.refuse("a command is missing here")
-        keyword = self._keyword_here() if char in "{iwufcs[!tde}" else ""
-        if keyword in CLOSERS or keyword == "in":
+        keyword = self._keyword_here() if char in "{iwufcs[!tde}]" else ""
+        if keyword in CLOSERS or keyword in ("in", "]]"):
             self.refuse(f"`{keyword}` cannot stand here")
         if keyword in OPENERS and not (keyword == "time" and self.text[self.at + 4] in " \t"):
             return self._compound(keyword)
@@ -513,9 +517,11 @@ class Grammar(ConditionalReader):
     def _check_first(self, word: Word) -> None:
         """Refuse a first word that bash, or another shell, would not take as the name of a command."""
         text = word.text
+        if word.joined and not frozenset("=[").isdisjoint(self.text[word.start : word.end]):
+            self.refuse("a word continued on the next line that may be an assignment", word.start)
         if text is None:
             return
-        if word.joined and (text in KEYWORDS or "=" in text):
+        if word.joined and text in KEYWORDS:
             self.refuse("a word continued on the next line that may be part of the grammar", word.start)
         if self.dialect == ZSH and text in ZSH_WORDS:
             self.refuse(f"`{text}` has a grammar of its own in zsh", word.start)
@@ -641,10 +647,14 @@ class Grammar(ConditionalReader):
         word = self.word()
         if operator in (">&", "<&"):
             self._check_duplicate(operator, fd, word)
+        if self.text[self.at] in "<>" and not word.quoted and (word.text or "").isdecimal():
+            self.refuse("a number right before a redirection", word.start)
         return RedirectNode(operator, fd, word, None, start)
 
     def _check_duplicate(self, operator: str, fd: int | None, word: Word) -> None:
         """`>&word` is a descriptor for a number or `-`, else a file, and an error with a number before it."""
+        if word.quoted or (word.prefix.startswith("-") and word.text != "-"):
+            self.refuse("a descriptor of an unusual form", word.start)
         if word.text is not None and is_descriptor(word.text):
             return
         if operator == "<&" or fd not in (None, 1) or self.dialect == POSIX:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 class Given(Record):
     """One option as given: its canonical name, its value if it has one, and the word it stands in.
 
-    `known` is False for an option that the table does not list. `sure` is False for an abbreviation that may stand
+    `table` is the one it was looked up in: before the subcommand another than behind it. `known` is False for an option that the table does not list. `sure` is False for an abbreviation that may stand
     for something else.
     """
 
@@ -26,6 +26,7 @@ class Given(Record):
     value: "Word | str | None" = None
     known: bool = True
     sure: bool = True
+    table: "Program | None" = None
 
 
 class Scan(Record):
@@ -123,7 +124,7 @@ class _Scanner:
         if not name.startswith("--") and (self.table is None or self.table.style == "gnu"):
             return False
         for found in self._long(name):
-            self.given.append(found.replace(value=word))
+            self._give(found.name, self.index, word, known=found.known, sure=found.sure)
         self.index += 1
         return True
 
@@ -146,7 +147,12 @@ class _Scanner:
         if not equals and len(found) == 1 and self.table is not None and found[0].name in self.table.values:
             attached = self._next_word()
         for given in found:
-            self.given.append(Given(given.name, at, attached, given.known, given.sure))
+            self._give(given.name, at, attached, known=given.known, sure=given.sure)
+
+    def _give(
+        self, name: str, at: int, value: "Word | str | None" = None, *, known: bool = True, sure: bool = True
+    ) -> None:
+        self.given.append(Given(name, at, value, known, sure, self.table))
 
     def _next_word(self) -> "Word | None":
         if self.index >= len(self.words):
@@ -181,17 +187,17 @@ class _Scanner:
             letter = "-" + text[place]
             canonical = table.canonical.get(letter) if table is not None else None
             if canonical is None:
-                self.given.append(Given(letter, at, None, known=False))
+                self._give(letter, at, known=False)
                 continue
             assert table is not None  # noqa: S101 -- it gave the name
             if canonical in table.values:
                 rest = text[place + 1 :]
-                self.given.append(Given(canonical, at, rest or self._next_word()))
+                self._give(canonical, at, rest or self._next_word())
                 return
             if canonical in table.optional:
-                self.given.append(Given(canonical, at, text[place + 1 :]))
+                self._give(canonical, at, text[place + 1 :])
                 return
-            self.given.append(Given(canonical, at))
+            self._give(canonical, at)
 
 
 def worked_in(words: "tuple[Word, ...]", programs: Programs, places: "Places") -> "Places":
@@ -200,14 +206,15 @@ def worked_in(words: "tuple[Word, ...]", programs: Programs, places: "Places") -
     table = programs.table(name[name.rfind("/") + 1 :])
     if table is None or not (table.directory or table.sub):
         return places
+    if not any([word.text is None or word.text[:1] == "-" for word in words]):
+        return places
     found = scan_words(words, table)
-    options = found.table.directory if found.table is not None else frozenset()
-    if not options:
+    if not table.directory and not (found.table is not None and found.table.directory):
         return places
     if any([_may_move(index, found, words) for index in found.unknown]):
         return None
     for given in found.given:
-        if given.name in options:
+        if given.table is not None and given.name in given.table.directory:
             value = given.value if isinstance(given.value, str) or given.value is None else given.value.text
             places = None if value is None else entered(places, value)
     return places

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+    from byleave.shell.model import Word
+
 KEYS = frozenset(
     "like style stops abbreviates values optional flags same executes writes subcommands aliases sub wrap directory "
     "script runs most writer harmless".split()
@@ -50,7 +52,14 @@ class Program(Record):
     aliases: "Mapping[str, str]"
     sub: "Mapping[str, Any]"
     wrap: "Mapping[str, Any] | None"
+    wrapping: frozenset[str]
     behind: "dict[str, Program]"
+
+    def may_wrap(self, words: "tuple[Word, ...]") -> bool:
+        """Return whether a command with these words can be a wrapper; a quick look before sorting them."""
+        if self.wrap is not None:
+            return True
+        return bool(self.wrapping) and any([word.text is None or word.text in self.wrapping for word in words])
 
     def with_subcommand(self, name: str) -> "Program":
         """Return the table for words behind the subcommand: its own options, then the global ones."""
@@ -168,8 +177,15 @@ def _compiled(name: str, raw: "Mapping[str, Any]") -> Program:
         aliases=raw.get("aliases", {}),
         sub=raw.get("sub", {}),
         wrap=raw.get("wrap"),
+        wrapping=_wrapping(raw),
         behind={},
     )
+
+
+def _wrapping(raw: "Mapping[str, Any]") -> frozenset[str]:
+    """Return the names of the subcommands that run another command."""
+    names = [name for name, table in raw.get("sub", {}).items() if "wrap" in table]
+    return frozenset(names + [alias for alias, name in raw.get("aliases", {}).items() if name in names])
 
 
 def _behind(outer: Program, own: Program) -> Program:
@@ -194,6 +210,7 @@ def _behind(outer: Program, own: Program) -> Program:
         aliases={},
         sub={},
         wrap=own.wrap,
+        wrapping=frozenset(),
         behind={},
     )
 

@@ -16,7 +16,7 @@ SHELL_NAMES = frozenset("bash sh dash ash ksh mksh zsh rbash fish csh tcsh nu pw
 INTERPRETERS = SHELL_NAMES | frozenset(
     "python python2 python3 pypy pypy3 perl ruby node nodejs deno bun php lua tclsh Rscript osascript ghci irb".split()
 )
-PLAIN_LETTERS = frozenset("abefhluvxCET")  # options that leave the reading of the script as it is
+PLAIN_LETTERS = frozenset("abefhlnuvxCET")  # options that leave the reading of the script as it is
 LONG_OPTIONS = frozenset(["--norc", "--noprofile", "--login", "--verbose", "--noediting"])
 STANDARD_INPUT = frozenset(["-", "-s", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"])
 

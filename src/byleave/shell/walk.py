@@ -5,7 +5,7 @@ functions and numbers are followed in a `State`; what cannot be followed is refu
 """
 
 from byleave.shell.builtins import BUILTIN_NAMES, CHECKERS, SHELL_VARIABLES
-from byleave.shell.cursor import BASH
+from byleave.shell.cursor import BASH, ZSH
 from byleave.shell.grammar import is_descriptor, parse
 from byleave.shell.model import Assignment, Command, NotUnderstoodError, Redirect, Via
 from byleave.shell.numbers import yields_number
@@ -70,6 +70,7 @@ class Walker:
     """Lists the commands of one text, and of the texts inside it."""
 
     __slots__ = (
+        "ascii",
         "commands",
         "depth",
         "dialect",
@@ -91,6 +92,7 @@ class Walker:
         self.start = start
         self.frame = frame
         self.dialect = grammar.dialect
+        self.ascii = grammar.text.isascii()
         self.depth = grammar.depth
         self.functions = grammar.functions
         self.tainted = grammar.tainted
@@ -142,6 +144,8 @@ class Walker:
             begins.append(len(self.commands))
             self._timed(node, stage, state)
         self._mark_piped(begins)
+        if self.dialect == ZSH:
+            state = state.lost()  # its last stage runs in the shell itself
         return state, state
 
     def _timed(self, node: Pipeline, stage: "Node", state: State) -> "Flow":
@@ -268,12 +272,27 @@ class Walker:
             self._each_effect(assignment.value.effects, state)
             for word in assignment.values or ():
                 self._each_effect(word.effects, state)
+        begin = len(self.commands)
         for word in node.words:
             if word.effects:
                 self._each_effect(word.effects, state)
         if node.redirects:
             self._redirect_effects(node.redirects, state)
+        if len(self.commands) > begin and node.words:
+            self._mark_substituted(node, begin)
         return flow
+
+    def _mark_substituted(self, node: Simple, begin: int) -> None:
+        """Mark the commands inside `bash <(..)`: their output is the script of a shell."""
+        from byleave.shell.shells import INTERPRETERS
+
+        words = [*node.words, *[item.target for item in node.redirects if item.target is not None]]
+        effects = [effect for word in words for effect in word.effects]
+        if not any([isinstance(effect, Substitution) and effect.kind == "read" for effect in effects]):
+            return
+        if any([word.text in INTERPRETERS or word.text in ("source", ".") for word in node.words]):
+            for place in range(begin, len(self.commands)):
+                self.commands[place] = self.commands[place].replace(piped_to_shell=True)
 
     def _run(
         self,
@@ -379,6 +398,9 @@ class Walker:
     def script(self, text: str, frame: Frame, state: State, dialect: str, at: int) -> None:
         """Read a text that another shell runs; nothing of it stays behind in this one."""
         grammar, tree = self._parsed(text, dialect, at)
+        for assignment in frame.assignments:
+            if not text.isascii() and not self.ascii:
+                self.check_variable(assignment.name, at, assignment.value)
         walker = Walker(grammar, self.commands, self.start, self.programs, frame)
         try:
             walker.sequence(tree, State(state.places, None, frozenset(), frozenset()))
@@ -413,8 +435,8 @@ class Walker:
     def _assignments(self, nodes: "tuple[AssignmentNode, ...]") -> tuple[Assignment, ...]:
         made: list[Assignment] = []
         for node in nodes:
-            self.check_variable(node.name, node.at)
             value = None if node.values is not None else node.value.text
+            self.check_variable(node.name, node.at, value)
             made.append(Assignment(node.name, value, node.append))
         return tuple(made)
 
@@ -478,16 +500,19 @@ class Walker:
         for word in words:
             self.check_number(word.number, state, word.start)
 
-    def check_variable(self, name: str, at: int) -> None:
+    def check_variable(self, name: str, at: int, value: str | None = None) -> None:
         """Refuse to follow a shell whose own working is changed."""
         if name in SHELL_VARIABLES:
             self.refuse(f"{name} changes how the shell works", at)
+        if not self.ascii and (name == "LANG" or name.startswith("LC_")) and not _keeps_characters(value):
+            self.refuse(f"{name} changes how the characters of this text are read", at)
 
     def check_exotic(self, name: str, at: int) -> None:
         """Refuse to set, other than by a plain assignment, a variable that changes what runs."""
         from byleave.shell.variables import harmless_assignment
 
-        if name in SHELL_VARIABLES or not harmless_assignment(name):
+        self.check_variable(name, at)
+        if not harmless_assignment(name):
             self.refuse(f"{name} changes what later commands run", at)
 
     def taint(self, name: str, at: int) -> None:
@@ -495,6 +520,11 @@ class Walker:
         if name in self.used:
             self.refuse("arithmetic on a value that may not be a number", at)
         self.tainted.add(name)
+
+
+def _keeps_characters(value: str | None) -> bool:
+    """Return whether a locale reads UTF-8 text as it stands."""
+    return value is not None and (value in ("", "C", "POSIX") or value.lower().endswith((".utf-8", ".utf8")))
 
 
 def _base_name(word: "Word") -> str:
@@ -529,4 +559,4 @@ FOLLOWERS = {
     Evaluation: Walker._evaluation,  # noqa: SLF001
 }
 
-__all__ = ["BASH", "TOP", "Frame", "Walker"]
+

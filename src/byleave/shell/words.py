@@ -212,6 +212,7 @@ class _Building:
         reader.only_bash("process substitution", at)
         end, body = reader.substitution(at + 2)
         self.effects.append(Substitution(body, "read" if reader.text[at] == "<" else "write"))
+        self._add("/")  # it becomes the path of a pipe
         self._mark(splits=False)
         return end
 

@@ -5,7 +5,7 @@ the shell's own wrappers, `find`, `xargs`, `env`, `parallel`. Where the child ca
 understood; a program without an entry is simply a command. Shells: `shells`.
 """
 
-from byleave.shell.cursor import BASH, POSIX, is_identifier
+from byleave.shell.cursor import BASH, POSIX, ZSH
 from byleave.shell.directory import entered
 from byleave.shell.model import Assignment, NotUnderstoodError, Redirect, Via, Word
 from byleave.shell.options import scan_words
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     Words = tuple[Word, ...]
 
+SYSTEM = frozenset(["/bin/", "/usr/bin/", "/usr/local/bin/", "/sbin/", "/usr/sbin/", "/opt/homebrew/bin/"])
 WRAPPER_LIMIT = 16  # wrappers inside wrappers; nobody writes more than three or four
 APPENDED = Word(None, "", splits=True)  # words that a wrapper adds, known only at run time
 
@@ -29,7 +30,7 @@ APPENDED = Word(None, "", splits=True)  # words that a wrapper adds, known only 
 class Wrapped:
     """A command being unwrapped: its words and circumstances."""
 
-    __slots__ = ("assignments", "end", "name", "redirects", "start", "state", "walker", "words")
+    __slots__ = ("assignments", "end", "name", "redirects", "start", "state", "trusted", "walker", "words")
 
     def __init__(
         self,
@@ -44,6 +45,7 @@ class Wrapped:
     ) -> None:
         self.walker = walker
         self.name = name
+        self.trusted = _is_of_the_system(words[0].text or "")
         self.words = words
         self.assignments = assignments
         self.redirects = redirects
@@ -59,7 +61,7 @@ class Wrapped:
         return self.walker.plain(self.words, self.assignments, self.redirects, self.state, self.start, self.end)
 
     def list_itself(self, *, transparent: bool) -> None:
-        wraps = "transparent" if transparent else "opaque"
+        wraps = "transparent" if transparent and self.trusted else "opaque"
         self.walker.emit(self.words, self.assignments, self.redirects, self.state, self.start, self.end, wraps)
 
     def child(
@@ -102,7 +104,7 @@ class Wrapped:
         if len(outer.via) >= WRAPPER_LIMIT:
             self.refuse("too many wrappers inside each other")
         carried = outer.assignments + self.assignments + assignments
-        return Frame((*outer.via, Via(self.name, transparent)), carried, inside=inside, here=here and outer.here)
+        return Frame((*outer.via, Via(self.name, transparent and self.trusted)), carried, inside=inside, here=here and outer.here)
 
 
 def unwrap(
@@ -120,15 +122,13 @@ def unwrap(
     inside = INSIDE.get(name) if walker.frame.inside else None
     if inside is None and walker.programs.is_plain(base) and base not in SPECIAL:
         return walker.plain(words, assignments, redirects, state, start, end)
+    special = inside or SPECIAL.get(base)
+    table = walker.programs.table(base) if special is None else None
+    if special is None and (table is None or not table.may_wrap(words)):
+        return walker.plain(words, assignments, redirects, state, start, end)
     wrapped = Wrapped(walker, base, words, assignments, redirects, state, start, end)
-    if inside is not None:
-        return inside(wrapped)
-    special = SPECIAL.get(base)
     if special is not None:
         return special(wrapped)
-    table = walker.programs.table(base)
-    if table is None:
-        return wrapped.plain()
     found = scan_words(words, table)
     wrap = found.table.wrap if found.table is not None else None
     return wrapped.plain() if wrap is None else _from_table(wrapped, found, wrap)
@@ -181,12 +181,21 @@ def _child_words(
     while wrap.get("assigns") and operands and (made := assignment_word(words[operands[0]])):
         assigned.append(made)
         operands.pop(0)
+    for made in assigned:
+        wrapped.walker.check_variable(made.name, wrapped.start, made.value)
     begin = operands[0] if operands else len(words)
+    if begin < len(words) and (words[begin].text or "").startswith("-"):
+        wrapped.refuse(f"an option of `{wrapped.name}` in an unusual place", words[begin])
     if any([index < begin for index in found.unknown]) or any([word.many for word in words[1:begin]]):
         wrapped.refuse(f"which command `{wrapped.name}` runs is known only at run time")
     if begin < len(words) and words[begin].many and words[begin].text is None and wrap.get("assigns"):
         wrapped.refuse(f"which command `{wrapped.name}` runs is known only at run time", words[begin])
     return words[begin:], tuple(assigned)
+
+
+def _is_of_the_system(name: str) -> bool:
+    """Whether a name leads to the system's own program: looked up in PATH, or in one of its directories."""
+    return "/" not in name or name[: name.rfind("/") + 1] in SYSTEM
 
 
 def assignment_word(word: Word) -> Assignment | None:
@@ -426,9 +435,9 @@ SHELLS = {
     "sh": POSIX,
     "dash": POSIX,
     "ash": POSIX,
-    "ksh": POSIX,
-    "mksh": POSIX,
-    "zsh": "zsh",
+    "ksh": ZSH,  # like zsh in what matters here: the last stage of a pipeline runs in the shell itself
+    "mksh": ZSH,
+    "zsh": ZSH,
     "rbash": BASH,
     "fish": "",
     "csh": "",
@@ -448,5 +457,3 @@ SPECIAL: "Mapping[str, Callable[[Wrapped], Flow]]" = {
     "parallel": _parallel,
     **dict.fromkeys(SHELLS, _shell),
 }
-
-__all__ = ["SHELLS", "Wrapped", "is_identifier", "unwrap"]
