@@ -81,7 +81,7 @@ def _operands(command: "Command", found: "Scan", table: "Program") -> list[Dange
     dangers: list[Danger] = []
     for index in found.operands:
         word = command.words[index]
-        if table.runs and _may_start(word, table.runs):
+        if table.runs and index not in found.unknown and _may_start(word, table.runs):
             kind = EXECUTES if word.text is not None else UNKNOWN
             dangers.append(Danger(kind, word.prefix, index))
     if table.most is not None:

@@ -183,13 +183,15 @@ class _Scanner:
         at = self.index
         self.index += 1
         table = self.table
+        if table is None:
+            self._give(text, at, known=False)
+            return
         for place in range(1, len(text)):
             letter = "-" + text[place]
-            canonical = table.canonical.get(letter) if table is not None else None
+            canonical = table.canonical.get(letter)
             if canonical is None:
                 self._give(letter, at, known=False)
                 continue
-            assert table is not None  # noqa: S101 -- it gave the name
             if canonical in table.values:
                 rest = text[place + 1 :]
                 self._give(canonical, at, rest or self._next_word())
