@@ -1,0 +1,336 @@
+"""Builtins that change what later words mean, evaluate their arguments, or move the shell.
+
+Each checker gets the words and answers with the flow that follows, or refuses. A builtin without an entry here does
+nothing to the shell that matters to a reader.
+"""
+
+from byleave.shell.cursor import is_identifier
+from byleave.shell.directory import moved
+from byleave.shell.model import NotUnderstoodError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import NoReturn
+
+    from byleave.shell.model import Word
+    from byleave.shell.state import Flow, State
+    from byleave.shell.walk import Walker
+
+    Words = tuple[Word, ...]
+    Checker = Callable[["Walker", Words, State], Flow]
+
+# Every builtin and keyword: a function of that name would change the meaning of the language itself.
+BUILTIN_NAMES = frozenset(
+    ". : [ alias bg bind break builtin caller cd command compgen complete compopt continue declare dirs disown echo "
+    "enable eval exec exit export false fc fg getopts hash help history jobs kill let local logout mapfile popd "
+    "printf pushd pwd read readarray readonly return set shift shopt source suspend test times trap true type typeset "
+    "ulimit umask unalias unset wait time coproc select function".split()
+)
+# Variables that change how this very shell reads or runs what follows.
+SHELL_VARIABLES = frozenset(
+    "POSIXLY_CORRECT BASH_COMPAT SHELLOPTS BASHOPTS BASH_CMDS BASH_ALIASES PS4 CDPATH DIRSTACK PWD OLDPWD "
+    "BASH_ENV ENV BASH_XTRACEFD PROMPT_COMMAND PS0 EXECIGNORE FUNCNEST BASH_LOADABLES_PATH cdpath chpwd_functions "
+    "precmd_functions preexec_functions fpath module_path options aliases functions commands".split()
+)
+SET_OPTIONS = frozenset("aebfhmuvxCET")
+SET_NAMES = frozenset(
+    "allexport braceexpand errexit errtrace functrace hashall ignoreeof monitor noclobber noglob nolog notify nounset "
+    "pipefail verbose xtrace".split()
+)
+SHOPT_NAMES = frozenset(
+    "nullglob failglob dotglob globstar nocaseglob nocasematch globasciiranges inherit_errexit checkwinsize "
+    "huponexit cmdhist histappend".split()
+)
+UNARY_TESTS = frozenset(["-" + letter for letter in "abcdefghknoprstuwxzGLNOS"])
+BINARY_TESTS = frozenset("= == != < > -eq -ne -lt -le -gt -ge -nt -ot -ef -a -o".split())
+
+
+def _refuse(reason: str, word: "Word") -> "NoReturn":
+    raise NotUnderstoodError(reason, word.start)
+
+
+def _texts(words: "Words", what: str) -> list[str]:
+    """Return the arguments, all of which must be known."""
+    texts: list[str] = []
+    for word in words[1:]:
+        if word.text is None:
+            _refuse(f"{what} with a word known only at run time", word)
+        texts.append(word.text)
+    return texts
+
+
+def change_directory(walker: "Walker", words: "Words", state: "State") -> "Flow":
+    """`cd` and `pushd`: followed when the operand is one known word."""
+    arguments = list(words[1:])
+    physical = False
+    while arguments and arguments[0].text in ("-L", "-P", "-e", "-n", "--"):
+        option = arguments.pop(0).text
+        physical = physical or option in ("-P", "-n")
+        if option == "--":
+            break
+    target = arguments[0].text if len(arguments) == 1 else None
+    if target is None or not target or target[0] == "+" or physical:
+        return state.at(None, None), state.at(None, None) if len(arguments) > 1 else state
+    if target == "-":
+        return state.at(state.previous, state.places), state
+    if target[0] == "-":
+        return state.at(None, None), state
+    return state.at(moved(state.places, target, walker.start), state.places), state
+
+
+def _lose_directory(_walker: "Walker", _words: "Words", state: "State") -> "Flow":
+    return state.at(None, None), state
+
+
+def _lose(_walker: "Walker", _words: "Words", state: "State") -> "Flow":
+    lost = state.lost()
+    return lost, lost
+
+
+def _leave(_walker: "Walker", words: "Words", state: "State") -> "Flow":
+    """`exit` ends the shell, unless it has too many arguments."""
+    if len(words) > 2 or any([word.many and not word.number for word in words]):
+        return state, state
+    return None, None
+
+
+def _set(_walker: "Walker", words: "Words", state: "State") -> "Flow":
+    """`set`: only options that leave the reading of words as it is."""
+    named = False
+    for word in words[1:]:
+        text = word.text
+        if text is None:
+            if word.could_be_option or named:
+                _refuse("`set` with a word known only at run time", word)
+            break
+        if named:
+            if text not in SET_NAMES:
+                _refuse(f"`set -o {text}` changes how bash reads", word)
+            named = False
+        elif text in ("--", "-") or text[:1] not in ("-", "+"):
+            break
+        else:
+            named = text.endswith("o")
+            if not SET_OPTIONS.issuperset(text[1:].removesuffix("o")):
+                _refuse(f"`set {text}` changes how bash reads", word)
+    return state, state
+
+
+def _shopt(_walker: "Walker", words: "Words", state: "State") -> "Flow":
+    for text in _texts(words, "`shopt`"):
+        if text not in SHOPT_NAMES and text not in ("-s", "-u", "-q", "-p"):
+            _refuse(f"`shopt {text}` changes how bash reads", words[0])
+    return state, state
+
+
+def _alias(_walker: "Walker", words: "Words", state: "State") -> "Flow":
+    if any(["=" in text for text in _texts(words, "`alias`")]):
+        _refuse("an alias changes what later words mean", words[0])
+    return state, state
+
+
+def _never(_walker: "Walker", words: "Words", _state: "State") -> "Flow":
+    _refuse(f"`{words[0].text}` changes what later words mean, or evaluates its arguments", words[0])
+
+
+def _hash(_walker: "Walker", words: "Words", state: "State") -> "Flow":
+    if any([text.startswith("-") and text != "-r" for text in _texts(words, "`hash`")]):
+        _refuse("`hash` with options changes what later words run", words[0])
+    return state, state
+
+
+def _enable(_walker: "Walker", words: "Words", state: "State") -> "Flow":
+    if len(words) > 1:
+        _refuse("`enable` changes what later words run", words[0])
+    return state, state
+
+
+def _declare(walker: "Walker", words: "Words", state: "State") -> "Flow":
+    """`declare`, `export` and their like: plain names and values, no integers, references or functions."""
+    for word in words[1:]:
+        name = word.prefix.partition("=")[0].removesuffix("+")
+        if word.text is not None and word.text[:1] in ("-", "+") and word.text != "-":
+            if not frozenset("xrgpaAlu").issuperset(word.text[1:]):
+                _refuse(f"`{words[0].text} {word.text}` changes how values are read", word)
+        elif (word.text is None and "=" not in word.prefix) or not is_identifier(name):
+            _refuse("a variable known only at run time", word)
+        else:
+            walker.check_variable(name, word.start)
+            value = word.text.partition("=")[2] if word.text is not None else ""
+            if value.isdecimal() and value.isascii() and name not in walker.tainted:
+                state = state.counting(name)
+            elif "=" in word.prefix:
+                walker.taint(name, word.start)
+    return state, state
+
+
+def _names(walker: "Walker", words: "Words", state: "State", *, values: str, flags: str) -> "Flow":
+    """A builtin that sets the variables it names: each must be a plain name that changes nothing."""
+    index = 1
+    while index < len(words):
+        word = words[index]
+        index += 1
+        text = word.text
+        if text is None:
+            _refuse("a variable known only at run time", word)
+        if text[:1] == "-" and len(text) > 1:
+            index += _value_follows(words, word, text, values, flags)
+        else:
+            _plain_name(walker, text, word)
+    return state, state
+
+
+def _value_follows(words: "Words", word: "Word", text: str, values: str, flags: str) -> bool:
+    """Check an option of `read` and its like; return whether the next word is its value."""
+    if text == "--":
+        return False
+    for place, letter in enumerate(text[1:], 2):
+        if letter in values:
+            return place == len(text)
+        if letter not in flags:
+            _refuse(f"`{words[0].text} {text}` is not followed", word)
+    return False
+
+
+def _plain_name(walker: "Walker", text: str, word: "Word") -> None:
+    if not is_identifier(text):
+        _refuse("a subscript that bash evaluates", word)
+    walker.check_exotic(text, word.start)
+    walker.taint(text, word.start)
+
+
+def _read(walker: "Walker", words: "Words", state: "State") -> "Flow":
+    return _names(walker, words, state, values="dinNptu", flags="rsea")  # the name of -a is checked like the others
+
+
+def _mapfile(walker: "Walker", words: "Words", state: "State") -> "Flow":
+    return _names(walker, words, state, values="dnsuO", flags="t")
+
+
+def _unset(walker: "Walker", words: "Words", state: "State") -> "Flow":
+    if walker.functions:
+        _refuse("`unset` may remove a function", words[0])
+    return _names(walker, words, state, values="", flags="v")
+
+
+def _getopts(walker: "Walker", words: "Words", state: "State") -> "Flow":
+    if len(words) < 3 or words[1].text is None or words[2].text is None:
+        _refuse("`getopts` with a word known only at run time", words[0])
+    _plain_name(walker, words[2].text, words[2])
+    return state, state
+
+
+def _printf(walker: "Walker", words: "Words", state: "State") -> "Flow":
+    """`printf -v name` sets a variable; its options end at the format."""
+    if len(words) < 2:
+        return state, state
+    first = words[1]
+    if first.text is None and first.could_be_option:
+        _refuse("a word known only at run time that could be -v", first)
+    if first.text is not None and first.text.startswith("-v"):
+        name = words[2] if first.text == "-v" and len(words) > 2 else first
+        if name.text is None or name is first:
+            _refuse("a variable known only at run time", name)
+        _plain_name(walker, name.text, name)
+    elif len(words) > 2 and (first.text is None or _counts(first.text)):
+        _refuse("`%n` sets a variable that the arguments name", first)
+    return state, state
+
+
+def _counts(text: str) -> bool:
+    """Return whether a format has `%n`, or is an option so that the format is another word."""
+    parts = text.replace("%%", "").split("%")[1:]
+    return text.startswith("-") or any([part.lstrip("-+ #'0123456789.*$hlLjzt").startswith("n") for part in parts])
+
+
+def _wait(_walker: "Walker", words: "Words", state: "State") -> "Flow":
+    for word in words[1:]:
+        if (word.text is None and word.could_be_option and word.number is None) or (word.text or "").startswith("-p"):
+            _refuse("`wait -p` sets a variable", word)
+    return state, state
+
+
+def _wait_for_numbers(walker: "Walker", words: "Words", state: "State") -> "Flow":
+    walker.check_numbers([word for word in words[1:] if word.text is None], state)
+    return _wait(walker, words, state)
+
+
+def _test(walker: "Walker", words: "Words", state: "State") -> "Flow":
+    """`test` and `[`: -v and -R evaluate a subscript, so it must be clear which words are operators."""
+    arguments = list(words[1:])
+    if words[0].text == "[":
+        if not arguments or arguments[-1].text != "]":
+            return state, state  # an error, nothing is evaluated
+        arguments.pop()
+    walker.check_numbers([word for word in arguments if word.splits], state)
+    while len(arguments) > 1 and arguments[0].text == "!":
+        arguments.pop(0)
+    if not any([word.text is None for word in arguments]):
+        return _known_test(arguments, state)
+    if any([word.glob for word in arguments]):
+        _refuse("a pattern in a test may become an operator", words[0])
+    if len(arguments) == 2 and arguments[0].text not in UNARY_TESTS:
+        _refuse("an operator known only at run time, or one that evaluates", arguments[0])
+    if len(arguments) == 3 and arguments[1].text not in BINARY_TESTS:
+        _refuse("an operator known only at run time, or one that evaluates", arguments[1])
+    if len(arguments) > 3:
+        _refuse("a test in which it cannot be told which words are operators", arguments[0])
+    return state, state
+
+
+def _known_test(arguments: "list[Word]", state: "State") -> "Flow":
+    for word, following in zip(arguments, arguments[1:], strict=False):
+        if word.text in ("-v", "-R") and not is_identifier(following.text or ""):
+            _refuse("-v evaluates a subscript", following)
+    return state, state
+
+
+def _jobs(_walker: "Walker", words: "Words", state: "State") -> "Flow":
+    if any([text.startswith("-") and "x" in text for text in _texts(words, "`jobs`")]):
+        _refuse("`jobs -x` runs a command", words[0])
+    return state, state
+
+
+CHECKERS: "dict[str, Checker]" = {
+    "cd": change_directory,
+    "pushd": change_directory,
+    "popd": _lose_directory,
+    "source": _lose,
+    ".": _lose,
+    "exit": _leave,
+    "set": _set,
+    "shopt": _shopt,
+    "alias": _alias,
+    "hash": _hash,
+    "enable": _enable,
+    "declare": _declare,
+    "typeset": _declare,
+    "local": _declare,
+    "readonly": _declare,
+    "export": _declare,
+    "read": _read,
+    "mapfile": _mapfile,
+    "readarray": _mapfile,
+    "unset": _unset,
+    "getopts": _getopts,
+    "printf": _printf,
+    "wait": _wait_for_numbers,
+    "test": _test,
+    "[": _test,
+    "jobs": _jobs,
+    "let": _never,
+    "compgen": _never,
+    "complete": _never,
+    "compopt": _never,
+    "bind": _never,
+    "fc": _never,
+    "coproc": _never,
+    "suspend": _never,
+    "logout": _never,
+    "autoload": _never,
+    "zmodload": _never,
+    "setopt": _never,
+    "unsetopt": _never,
+    "emulate": _never,
+}

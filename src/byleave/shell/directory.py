@@ -1,0 +1,75 @@
+"""Where the shell stands: what `cd` makes of the places it may be in.
+
+A place is a directory as text, to be resolved with symlinks before `..`. Bash's `cd` takes `..` textually and, where
+that fails, as the system does; so a `cd` through `..` leads to two places unless both are sure to be the same.
+Pure text: the starting directory is taken to be canonical, and CDPATH to be unset.
+"""
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    Places = tuple[str, ...] | None
+
+MOST_PLACES = 8
+
+
+def moved(places: "Places", operand: str, start: str) -> "Places":
+    """Return where a successful `cd operand` leads from `places`; `start` is where the text started."""
+    if places is None and not operand.startswith("/"):
+        return None
+    found: list[str] = []
+    for place in places if places is not None else ("/",):
+        for reached in _reached(place, operand, start):
+            if reached not in found:
+                found.append(reached)
+    return tuple(found) if len(found) <= MOST_PLACES else None
+
+
+def entered(places: "Places", operand: str) -> "Places":
+    """Return where a program stands that changed to `operand` by the system's own rules (`git -C`)."""
+    if operand.startswith("/"):
+        return (operand,)
+    if places is None:
+        return None
+    return tuple([_join(place, operand) for place in places])
+
+
+def united(first: "Places", second: "Places") -> "Places":
+    """Return the places of both, unknown if one of them is."""
+    if first == second:
+        return first
+    if first is None or second is None:
+        return None
+    found = first + tuple([place for place in second if place not in first])
+    return found if len(found) <= MOST_PLACES else None
+
+
+def _reached(place: str, operand: str, start: str) -> list[str]:
+    raw = _join(place, operand)
+    if ".." not in operand.split("/"):
+        return [_textual(raw)]
+    parts = [part for part in operand.split("/") if part not in ("", ".")]
+    climbs = len(parts) - len([part for part in parts if part != ".."])
+    only_leading = ".." not in parts[climbs:] and not operand.startswith("/")
+    if only_leading and place == start:
+        return [_textual(raw)]
+    return [_textual(raw), raw]
+
+
+def _join(place: str, operand: str) -> str:
+    if operand.startswith("/"):
+        return operand
+    return operand if place == "." else f"{place.rstrip('/')}/{operand}"
+
+
+def _textual(path: str) -> str:
+    """Return the path with `.` and, as text, `..` taken out."""
+    rooted = path.startswith("/")
+    parts: list[str] = []
+    for part in path.split("/"):
+        if part in ("", "."):
+            continue
+        if part == ".." and parts and parts[-1] != "..":
+            parts.pop()
+        elif part != ".." or not rooted:
+            parts.append(part)
+    return ("/" if rooted else "") + "/".join(parts) or "."

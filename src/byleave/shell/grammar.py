@@ -1,0 +1,691 @@
+"""The grammar of bash from lists down to simple commands. Text in, tree out; nothing is followed or judged here.
+
+Recursive descent. Start at `parse`. Words: `words`. What the tree means for directories and commands: `walk`.
+"""
+
+from byleave.shell.conditional import ConditionalReader
+from byleave.shell.cursor import BASH, DIGITS, END, IDENTIFIER_START, POSIX, ZSH
+from byleave.shell.model import NotUnderstoodError, Word
+from byleave.shell.numbers import yields_number
+from byleave.shell.syntax import (
+    AndOr,
+    AssignmentNode,
+    Case,
+    Evaluation,
+    Function,
+    Group,
+    If,
+    Loop,
+    Pipeline,
+    RedirectNode,
+    Sequence,
+    Simple,
+    Substitution,
+)
+from byleave.shell.words import WORD_ENDS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from byleave.shell.syntax import Effect, Heredoc, Node
+
+CLOSERS = frozenset(["then", "do", "done", "fi", "elif", "else", "esac", "}"])
+OPENERS = frozenset(["{", "if", "while", "until", "for", "case", "[[", "function", "select", "coproc", "time", "!"])
+KEYWORDS = CLOSERS | OPENERS | {"in", "]]"}
+# Words with a grammar of their own in zsh.
+ZSH_WORDS = frozenset(
+    ["repeat", "foreach", "end", "nocorrect", "noglob", "-", "integer", "float", "always", "namespace", "typeset"]
+)
+# The builtins after which `name=(..)` is still an array.
+DECLARERS = frozenset(["declare", "typeset", "local", "readonly", "export"])
+# Commands that can leave the shell in another directory. A name known only at run time can be one of them.
+MOVERS = frozenset(["cd", "pushd", "popd", "eval", "source", ".", "builtin", "command", "trap"])
+REDIRECTIONS = ("<<<", "<<-", "<<", "<&", "<>", "<", ">>", ">&", ">|", ">")
+FUNCTION_NAME = IDENTIFIER_START | DIGITS | frozenset("-.:+@")
+EMPTY = Word("", "")
+
+
+class Grammar(ConditionalReader):
+    """Reads commands from the cursor on."""
+
+    __slots__ = ()
+
+    def program(self) -> Sequence:
+        """Read the whole text."""
+        body = self.sequence()
+        if self.text[self.at] != END or self.at != len(self.text) - 1:
+            self.refuse("nothing can stand here")
+        if self.pending:
+            self.refuse("a here-document without a body", self.pending[0].at)
+        return body
+
+    # The readers below call these two for what stands inside a word.
+
+    def substitution(self, at: int) -> tuple[int, Sequence]:
+        self.deeper()
+        outside = self.at, self.pending, self.blocked, self.moves
+        self.at, self.pending, self.blocked = at, [], self.blocked or bool(self.pending)
+        body = self.sequence()
+        if self.text[self.at] != ")":
+            self.refuse("an unfinished substitution", at)
+        if self.pending:
+            self.refuse("a here-document without a body", self.pending[0].at)
+        end = self.at + 1
+        self.at, self.pending, self.blocked, self.moves = outside
+        self.depth -= 1
+        return end, body
+
+    def separate(self, text: str, at: int) -> Sequence:
+        try:
+            return self.inner(text, at).program()
+        except NotUnderstoodError as problem:
+            self.refuse(problem.reason, at)
+
+    def inner(self, text: str, at: int) -> "Grammar":
+        self.deeper()
+        made = Grammar(text, dialect=self.dialect, depth=self.depth)
+        made.functions, made.tainted = self.functions, self.tainted
+        self.depth -= 1
+        return made
+
+    def sequence(self) -> Sequence:
+        """Read commands up to something that closes them."""
+        items: list[tuple[Node, bool]] = []
+        text = self.text
+        self.line_breaks()
+        while not self._at_closer():
+            before = self.moves
+            node = self._and_or()
+            self.blanks()
+            char = text[self.at]
+            following = text[self.at + 1] if char != END else END
+            if char == "&" and following not in "&>\\":
+                items.append((node, True))
+                self.moves = before
+            elif (char == ";" and following not in ";&\\") or char == "\n":
+                items.append((node, False))
+            else:
+                items.append((node, False))
+                break
+            if char != "\n":
+                self.at += 1
+            self.line_breaks()
+        return Sequence(tuple(items))
+
+    def _at_closer(self) -> bool:
+        text, at = self.text, self.at
+        char = text[at]
+        if char == ")" or char == END:
+            return True
+        if char == ";":
+            return text[at + 1] in ";&"
+        return char in "tdfe}" and self._keyword_here() in CLOSERS
+
+    def _keyword_here(self) -> str:
+        """Return the plain word at the cursor."""
+        text, at = self.text, self.at
+        end = at
+        while text[end] not in WORD_ENDS:
+            end += 1
+            if end - at > 8:  # longer than any keyword
+                return ""
+        return text[at:end]
+
+    def blanks(self) -> None:
+        """Move over blanks, continued lines and a comment. Only where a word may begin."""
+        text, at = self.text, self.at
+        while True:
+            char = text[at]
+            if char == " " or char == "\t":
+                at += 1
+            elif char == "\\" and text[at + 1] == "\n":
+                at += 2
+            elif char == "#":
+                at = text.find("\n", at)
+                if at < 0:
+                    at = len(text) - 1
+            else:
+                break
+        self.at = at
+
+    def line_breaks(self) -> None:
+        self.blanks()
+        while self.text[self.at] == "\n":
+            self.newline()
+            self.blanks()
+
+    def _and_or(self) -> "Node":
+        first = self._pipeline()
+        rest: list[tuple[str, Node]] = []
+        while True:
+            self.blanks()
+            operator = self.text[self.at : self.at + 2]
+            if operator not in ("&&", "||"):
+                return AndOr(first, tuple(rest)) if rest else first
+            self.at += 2
+            self.line_breaks()
+            rest.append((operator, self._pipeline()))
+
+    def _pipeline(self) -> "Node":
+        negated = timed = False
+        before = self.moves
+        while (char := self.text[self.at]) in "!t":
+            word = self._keyword_here()
+            if word == "!" and self.text[self.at + 1] != "(":
+                negated = not negated
+            elif word == "time" and self.dialect == BASH and not timed:
+                timed = True
+            else:
+                break
+            self.at += len(word)
+            self.blanks()
+            if word == "time" and self._keyword_here() == "-p":
+                self.at += 2
+                self.blanks()
+        if timed and self._keyword_here() == "time":
+            self.refuse("`time` twice")
+        stages = [self._command()]
+        while self._pipe():
+            stages.append(self._command())
+        if len(stages) > 1:
+            self.moves = before
+        if len(stages) > 1 or negated or timed:
+            return Pipeline(tuple(stages), negated, timed)
+        return stages[0]
+
+    def _pipe(self) -> bool:
+        """Move over a `|` or `|&` and the line ends behind it, if one stands here."""
+        self.blanks()
+        text, at = self.text, self.at
+        if text[at] != "|" or text[at + 1] == "|":
+            return False
+        if text[at + 1] == "\\" and text[at + 2 : at + 4] in ("\n|", "\n&", "\n\\"):
+            self.refuse("an operator continued on the next line")
+        if text[at + 1] == "&":
+            self.only_bash("|&", at)
+            at += 1
+        self.at = at + 1
+        self.blanks()
+        if self.text[self.at] == "\n":
+            self.line_breaks()
+            if self._keyword_here() == "time":
+                self.refuse("`time` on the line behind a pipe")
+        return True
+
+    def _command(self) -> "Node":
+        char = self.text[self.at]
+        if char == "(":
+            return self._parenthesised()
+        if char in WORD_ENDS and char not in "<>&":
+            self.refuse("a command is missing here")
+        keyword = self._keyword_here() if char in "{iwufcs[!tde}]" else ""
+        if keyword in CLOSERS or keyword in ("in", "]]"):
+            self.refuse(f"`{keyword}` cannot stand here")
+        if keyword in OPENERS and not (keyword == "time" and self.text[self.at + 4] in " \t"):
+            return self._compound(keyword)
+        return self._simple()
+
+    def _compound(self, keyword: str) -> "Node":
+        reader = COMPOUNDS.get(keyword)
+        if reader is None:
+            self.refuse(f"`{keyword}` cannot stand here, or is not followed")
+        self.deeper()
+        start = self.at
+        self.at += len(keyword)
+        node: Node = reader(self, start)
+        self.depth -= 1
+        return node
+
+    def _parenthesised(self) -> "Node":
+        start = self.at
+        self.deeper()
+        if self.text[start + 1] == "(":
+            self.only_bash("((", start)
+            node: Node = self._arithmetic_command(start)
+        else:
+            before = self.moves
+            self.at += 1
+            body = self._body_until(")")
+            self.moves = before
+            node = Group(body, self._redirects(), subshell=True)
+        self.depth -= 1
+        return node
+
+    def _body_until(self, closer: str) -> Sequence:
+        """Read commands, at least one, and the word or parenthesis that closes them."""
+        body = self.sequence()
+        if not body.items:
+            self.refuse("a command is missing here")
+        self.expect(closer)
+        return body
+
+    def expect(self, keyword: str) -> None:
+        self.blanks()
+        if self.text[self.at] != keyword if keyword == ")" else self._keyword_here() != keyword:
+            self.refuse(f"`{keyword}` is missing here")
+        self.at += len(keyword)
+
+    def _group(self, _start: int) -> "Node":
+        return Group(self._body_until("}"), self._redirects(), subshell=False)
+
+    def _if(self, _start: int) -> "Node":
+        branches: list[tuple[Sequence, Sequence]] = []
+        otherwise: Sequence | None = None
+        closer = "elif"
+        while closer == "elif":
+            condition = self._body_until("then")
+            body = self.sequence()
+            closer = self._closer("elif", "else", "fi")
+            if not body.items:
+                self.refuse("a command is missing here")
+            branches.append((condition, body))
+        if closer == "else":
+            otherwise = self._body_until("fi")
+        return If(tuple(branches), otherwise, self._redirects())
+
+    def _closer(self, *allowed: str) -> str:
+        self.blanks()
+        word = self._keyword_here()
+        if word not in allowed:
+            self.refuse(f"`{allowed[-1]}` is missing here")
+        self.at += len(word)
+        return word
+
+    def _while(self, start: int) -> "Node":
+        until = self.text[start] == "u"
+        before = self.moves
+        condition = self._body_until("do")
+        body = self._body_until("done")
+        moves = self.moves > before
+        return Loop(condition, None, (), body, self._redirects(), until, moves, (), start)
+
+    def _for(self, start: int) -> "Node":
+        self.blanks()
+        if self.text.startswith("((", self.at):
+            return self._arithmetic_for(start)
+        begin = self.at
+        end = self.identifier_end(begin)
+        name = self.text[begin:end]
+        if not name or self.text[end] not in " \t\n;":
+            self.refuse("a variable's name is missing here", begin)
+        self.at = end
+        words = self._for_words()
+        if not words or not all([self._is_count(word) for word in words]):
+            self.tainted.add(name)
+        before = self.moves
+        body = self._body_until("done")
+        moves = self.moves > before
+        return Loop(None, name, tuple(words), body, self._redirects(), until=False, moves=moves, effects=(), at=start)
+
+    def _is_count(self, word: Word) -> bool:
+        """Return whether a word of `for` yields numbers only: a number, `{1..5}`, `$(seq 5)`."""
+        raw = self.text[word.start : word.end]
+        bounds = raw[1:-1].split("..") if raw.startswith("{") and raw.endswith("}") else []
+        return _is_number(word) or (bool(bounds) and all([bound.isdecimal() for bound in bounds]))
+
+    def _for_words(self) -> list[Word]:
+        """Read `in words;` and the `do`."""
+        words: list[Word] = []
+        self.blanks()
+        if self._keyword_here() == "in":
+            self.at += 2
+            self.blanks()
+            while self.text[self.at] not in "\n;|&)\0":
+                words.append(self.word())
+                if self.text[self.at] in "(<>":
+                    self.refuse("a word of an unknown form", self.at)
+                self.blanks()
+            if self.text[self.at] not in ";\n":
+                self.refuse("`;` or a new line is missing here")
+        if self.text[self.at] == ";":
+            self.at += 1
+        self.line_breaks()
+        self.expect("do")
+        return words
+
+    def _arithmetic_for(self, start: int) -> "Node":
+        self.only_bash("for ((", start)
+        effects: list[Effect] = []
+        at = self.at + 2
+        for closer in ";;)":
+            at = self.arithmetic(at, closer, effects) + 1
+        if self.text[at] != ")":
+            self.refuse("`))` is missing here", at)
+        self.at = at + 1
+        self.blanks()
+        if self.text[self.at] == ";":
+            self.at += 1
+        self.line_breaks()
+        self.expect("do")
+        before = self.moves
+        body = self._body_until("done")
+        moves = self.moves > before
+        redirects = self._redirects()
+        return Loop(None, None, (), body, redirects, until=False, moves=moves, effects=tuple(effects), at=start)
+
+    def _case(self, _start: int) -> "Node":
+        self.blanks()
+        word = self.word()
+        self.line_breaks()
+        self.expect("in")
+        branches: list[tuple[tuple[Word, ...], Sequence]] = []
+        self.line_breaks()
+        while self._keyword_here() != "esac":
+            patterns = self._patterns()
+            body = self.sequence()
+            branches.append((patterns, body))
+            self.blanks()
+            if self.text[self.at] != ";":
+                break
+            self._case_break()
+            self.line_breaks()
+        self.expect("esac")
+        return Case(word, tuple(branches), self._redirects())
+
+    def _case_break(self) -> None:
+        for operator in (";;&", ";;", ";&"):
+            if self.text.startswith(operator, self.at):
+                if operator != ";;":
+                    self.only_bash(operator, self.at)
+                self.at += len(operator)
+                return
+        self.refuse("`;;` is missing here")
+
+    def _patterns(self) -> tuple[Word, ...]:
+        if self.text[self.at] == "(":
+            self.at += 1
+            self.blanks()
+        words: list[Word] = []
+        while True:
+            if self.text[self.at] in WORD_ENDS:
+                self.refuse("a pattern is missing here")
+            words.append(self.word())
+            self.blanks()
+            if self.text[self.at] == ")":
+                self.at += 1
+                return tuple(words)
+            if self.text[self.at] != "|" or self.text[self.at + 1] in "|&":
+                self.refuse("`)` is missing here")
+            self.at += 1
+            self.blanks()
+
+    def _conditional(self, _start: int) -> "Node":
+        self.only_bash("[[", self.at)
+        if self.text[self.at] not in " \t":
+            self.refuse("a blank is missing after [[")
+        effects: list[Effect] = []
+        self.conditional(effects)
+        return Evaluation(tuple(effects), self._redirects())
+
+    def _arithmetic_command(self, start: int) -> "Node":
+        effects: list[Effect] = []
+        end = self.arithmetic(start + 2, ")", effects)
+        if self.text[end + 1] != ")":
+            self.refuse("arithmetic or subshells: it cannot be told which", start)
+        self.at = end + 2
+        return Evaluation(tuple(effects), self._redirects())
+
+    def _function_keyword(self, start: int) -> "Node":
+        self.only_bash("function", start)
+        self.blanks()
+        name = self.word()
+        self.blanks()
+        if self.text[self.at] == "(":
+            self._empty_parentheses()
+        return self._function(name)
+
+    def _empty_parentheses(self) -> None:
+        self.at += 1
+        self.blanks()
+        if self.text[self.at] != ")":
+            self.refuse("`(` cannot stand here")
+        self.at += 1
+
+    def _function(self, name: Word) -> "Node":
+        """Read the body behind `name()`."""
+        text = name.text
+        if text is None or name.quoted or name.joined or text in KEYWORDS or not FUNCTION_NAME.issuperset(text):
+            self.refuse("a function's name of an unusual form", name.start)
+        self.line_breaks()
+        self.deeper()
+        before = self.moves
+        body = self._function_body()
+        moves = self.moves > before
+        self.moves = before + moves  # a call to it may move
+        self.functions.add(text)
+        self.depth -= 1
+        return Function(text, body, moves, name.start)
+
+    def _function_body(self) -> "Node":
+        if self.text[self.at] == "(":
+            return self._parenthesised()
+        keyword = self._keyword_here()
+        if keyword not in COMPOUNDS or keyword == "function":
+            self.refuse("a function's body is missing here")
+        return self._compound(keyword)
+
+    def _simple(self) -> "Node":
+        start = self.at
+        text = self.text
+        assignments: list[AssignmentNode] = []
+        words: list[Word] = []
+        redirects: list[RedirectNode] = []
+        arrays = False
+        end = start
+        while True:
+            char = text[self.at]
+            if char in WORD_ENDS and not (char in "<>" and text[self.at + 1] == "("):
+                if char not in "<>&" or not self._redirect(redirects):
+                    break
+            elif char in DIGITS and self._redirect(redirects):
+                pass
+            elif char == "{" and self._names_descriptor():
+                self.refuse("a descriptor in a variable")
+            elif (not words or arrays) and char in IDENTIFIER_START and (made := self._assignment(bool(words))):
+                assignments.append(made)
+            else:
+                word = self.word()
+                if text[self.at] == "(":
+                    if words or assignments or redirects:
+                        self.refuse("`(` cannot stand here")
+                    self._empty_parentheses()
+                    return self._function(word)
+                if not words:
+                    self._check_first(word)
+                    arrays = word.text in DECLARERS and not word.quoted
+                words.append(word)
+            end = self.at
+            self.blanks()
+            if len(words) == 1 and not assignments and not redirects and text[self.at] == "(":
+                self._empty_parentheses()
+                return self._function(words[0])
+        if not words and not assignments and not redirects:
+            self.refuse("a command is missing here")
+        return self._made(assignments, words, redirects, start, end)
+
+    def _made(
+        self,
+        assignments: list[AssignmentNode],
+        words: list[Word],
+        redirects: list[RedirectNode],
+        start: int,
+        end: int,
+    ) -> Simple:
+        if words and (words[0].text is None or words[0].text in MOVERS or words[0].text in self.functions):
+            self.moves += 1
+        return Simple(tuple(assignments), tuple(words), tuple(redirects), start, end)
+
+    def _check_first(self, word: Word) -> None:
+        """Refuse a first word that bash, or another shell, would not take as the name of a command."""
+        text = word.text
+        if word.joined and not frozenset("=[").isdisjoint(self.text[word.start : word.end]):
+            self.refuse("a word continued on the next line that may be an assignment", word.start)
+        if text is None:
+            return
+        if word.joined and text in KEYWORDS:
+            self.refuse("a word continued on the next line that may be part of the grammar", word.start)
+        if self.dialect == ZSH and text in ZSH_WORDS:
+            self.refuse(f"`{text}` has a grammar of its own in zsh", word.start)
+
+    def _assignment(self, as_argument: bool) -> AssignmentNode | None:  # noqa: FBT001 -- two callers, both plain
+        """Read `name=..` at the cursor; None if the word there is something else."""
+        text, start = self.text, self.at
+        end = self.identifier_end(start)
+        effects: list[Effect] = []
+        name = text[start:end]
+        subscript = text[end] == "["
+        if subscript:
+            if as_argument:
+                self.refuse("a subscript that bash evaluates", end)
+            self.only_bash("a subscript", end)
+            end = self.arithmetic(end + 1, "]", effects) + 1
+            if text[end - 2] == "[":
+                self.refuse("an empty subscript", end)
+        append = text[end] == "+"
+        if append:
+            end += 1
+        if text[end] != "=":
+            if subscript:
+                self.refuse("a subscript where a command's name stands", start)
+            return None
+        if as_argument and text[end + 1] != "(":
+            return None  # an ordinary word; `walk` knows which builtins take it as an assignment
+        if append or subscript:
+            self.only_bash("an assignment of this form", start)
+        self.at = end + 1
+        values: tuple[Word, ...] | None = None
+        value = EMPTY
+        if text[self.at] == "(":
+            self.only_bash("an array", self.at)
+            values = self._array()
+        elif text[self.at] not in WORD_ENDS or (text[self.at] in "<>" and text[self.at + 1] == "("):
+            value = self.word()
+        if values is not None or append or not _is_number(value):
+            self.tainted.add(name)
+        return AssignmentNode(name, value, append, values, tuple(effects), start)
+
+    def _array(self) -> tuple[Word, ...]:
+        start = self.at
+        self.at += 1
+        words: list[Word] = []
+        self.line_breaks()
+        while self.text[self.at] != ")":
+            if self.text[self.at] == "[" or self.text[self.at] in WORD_ENDS:
+                self.refuse("an array element of an unusual form")
+            words.append(self.word())
+            self.line_breaks()
+        self.at += 1
+        if self.text[self.at] not in WORD_ENDS:
+            self.refuse("text right behind an array")
+        if self.pending:
+            self.check_lines(start, self.at)
+        return tuple(words)
+
+    def _names_descriptor(self) -> bool:
+        """Return whether `{name}` stands right before a redirection."""
+        end = self.identifier_end(self.at + 1)
+        return end > self.at + 1 and self.text[end] == "}" and self.text[end + 1] in "<>\\&"
+
+    def _redirects(self) -> tuple[RedirectNode, ...]:
+        """Read the redirections behind a compound command."""
+        found: list[RedirectNode] = []
+        self.blanks()
+        while self.text[self.at] in "<>&0123456789":
+            if not self._redirect(found):
+                break
+            self.blanks()
+        return tuple(found)
+
+    def _redirect(self, found: list[RedirectNode]) -> bool:
+        """Read the redirection at the cursor; return False if there is none."""
+        text, at = self.text, self.at
+        start = at
+        fd: int | None = None
+        if text[at] in DIGITS:
+            while text[at] in DIGITS:
+                at += 1
+            if text[at] == "\\" and text[at + 1] == "\n":
+                self.refuse("a line continued right after a number", at)
+            if text[at] not in "<>":
+                return False
+            if at - start > 3:
+                self.refuse("a descriptor's number of an unusual size", start)
+            fd = int(text[start:at])
+        operator = self._redirect_operator(at)
+        if not operator:
+            return False
+        at += len(operator)
+        if text[at] == "\\" or (text[at] == "(" and fd is not None):
+            self.refuse("a redirection of an unusual form", at)
+        self.at = at
+        self.blanks()
+        found.append(self._redirect_target(operator, fd, start))
+        return True
+
+    def _redirect_operator(self, at: int) -> str:
+        text = self.text
+        if text[at] == "&":
+            if text[at + 1] != ">":
+                return ""
+            self.only_bash("&>", at)
+            return "&>>" if text[at + 2] == ">" else "&>"
+        for operator in REDIRECTIONS:
+            if text.startswith(operator, at):
+                if operator == "<<<":
+                    self.only_bash("<<<", at)
+                if self.dialect == ZSH and operator == "<" and text[at + 1] in "0123456789-":
+                    self.refuse("a numeric pattern in zsh", at)
+                return operator
+        return ""
+
+    def _redirect_target(self, operator: str, fd: int | None, start: int) -> RedirectNode:
+        if operator in ("<<", "<<-"):
+            heredoc: Heredoc = self.announce(strips_tabs=operator == "<<-")
+            return RedirectNode(operator, fd, None, heredoc, start)
+        char = self.text[self.at]
+        if char in WORD_ENDS and not (char in "<>" and self.text[self.at + 1] == "("):
+            self.refuse("a redirection without a target")
+        word = self.word()
+        if operator in (">&", "<&"):
+            self._check_duplicate(operator, fd, word)
+        if self.text[self.at] in "<>" and not word.quoted and (word.text or "").isdecimal():
+            self.refuse("a number right before a redirection", word.start)
+        return RedirectNode(operator, fd, word, None, start)
+
+    def _check_duplicate(self, operator: str, fd: int | None, word: Word) -> None:
+        """`>&word` is a descriptor for a number or `-`, else a file, and an error with a number before it."""
+        if word.quoted or (word.prefix.startswith("-") and word.text != "-"):
+            self.refuse("a descriptor of an unusual form", word.start)
+        if word.text is not None and is_descriptor(word.text):
+            return
+        if operator == "<&" or fd not in (None, 1) or self.dialect == POSIX:
+            self.refuse("a descriptor known only at run time, or none at all", word.start)
+
+
+def is_descriptor(text: str) -> bool:
+    """Return whether the word behind `>&` names a descriptor to copy, move or close."""
+    return text == "-" or text.isdecimal() or (text[-1:] == "-" and text[:-1].isdecimal())
+
+
+def _is_number(word: Word) -> bool:
+    """Return whether the word can be relied on to be a number; a variable's value is not followed here."""
+    if word.text is not None:
+        return word.text.lstrip("-").isdecimal() and word.text.isascii()
+    return word.number is True or (isinstance(word.number, Substitution) and yields_number(word.number))
+
+
+COMPOUNDS = {
+    "{": Grammar._group,  # noqa: SLF001 -- the table of this module's own readers
+    "if": Grammar._if,  # noqa: SLF001
+    "while": Grammar._while,  # noqa: SLF001
+    "until": Grammar._while,  # noqa: SLF001
+    "for": Grammar._for,  # noqa: SLF001
+    "case": Grammar._case,  # noqa: SLF001
+    "[[": Grammar._conditional,  # noqa: SLF001
+    "function": Grammar._function_keyword,  # noqa: SLF001
+}
+
+
+def parse(text: str, *, dialect: str = BASH, depth: int = 0) -> tuple[Grammar, Sequence]:
+    """Return the reader and the tree of a whole text."""
+    grammar = Grammar(text, dialect=dialect, depth=depth)
+    return grammar, grammar.program()

@@ -1,0 +1,142 @@
+"""What a reading is made of: words, assignments, redirections, commands.
+
+Values only. How a text becomes them: `reader.read_command`. What a program's options mean: `options`.
+"""
+
+from byleave.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from byleave.shell.syntax import Effect, Number
+
+
+class Word(Record):
+    """One word of a command as far as it is known before it runs.
+
+    `text` is the exact word, or None for one known only at run time. Of such a word `prefix` is the literal start.
+    `splits`: it may become no word or several, and only the first of them starts with `prefix`.
+    `glob`: a pattern (glob or braces): one word or several, each of which starts with `prefix`.
+    """
+
+    text: str | None
+    prefix: str
+    start: int = 0
+    end: int = 0
+    splits: bool = False
+    glob: bool = False
+    quoted: bool = False
+    joined: bool = False
+    effects: "tuple[Effect, ...]" = ()
+    number: "Number" = None
+
+    @property
+    def many(self) -> bool:
+        """Whether this may be another number of words than one."""
+        return self.splits or self.glob
+
+    @property
+    def could_be_option(self) -> bool:
+        """Whether a word that starts with `-` can come of it."""
+        if self.text is not None:
+            return self.text.startswith("-")
+        return self.splits or not self.prefix or self.prefix[0] == "-"
+
+
+class Assignment(Record):
+    """`NAME=value` before a command, on its own, or as an argument of `export`, `env` and the like."""
+
+    name: str
+    value: str | None
+    append: bool = False
+
+
+class Redirect(Record):
+    """One redirection. `target` is None for a word known only at run time, or where there is no word.
+
+    `kind` is `file`, `descriptor` (`2>&1`, `>&-`), `text` (here-documents and here-strings), `process` (`> >(cmd)`)
+    or `network` (`/dev/tcp/...`). `writes`: it can create or change a file; `/dev/null` and the like do not count.
+    """
+
+    operator: str
+    fd: int | None
+    target: str | None
+    writes: bool
+    kind: str = "file"
+    prefix: str = ""
+    body: str | None = None
+
+
+class Via(Record):
+    """A wrapper through which a command runs. A transparent one adds nothing that needs a rule of its own."""
+
+    name: str
+    transparent: bool
+
+
+class Command(Record):
+    """One simple command that the text can run.
+
+    `places` are all the directories it may run in (None: unknown). Each is to be resolved as it stands, symlinks
+    before `..`. A relative one starts where the text starts. `base` is the same for the shell itself, which opens the
+    redirections: it differs from `places` under `git -C` and the like. `cwd` is the place when there is only one.
+    `wraps` is `transparent` or `opaque` for a wrapper whose children follow as commands of their own, else None.
+    A command without words carries bare assignments or redirections. Redirections of a group stand at its first
+    command; those of a wrapper stand at the wrapper only; assignments reach the children too.
+    """
+
+    words: tuple[Word, ...]
+    assignments: tuple[Assignment, ...] = ()
+    redirects: tuple[Redirect, ...] = ()
+    cwd: str | None = None
+    places: tuple[str, ...] | None = None
+    base: tuple[str, ...] | None = None
+    via: tuple[Via, ...] = ()
+    wraps: str | None = None
+    piped_to_shell: bool = False
+    start: int = 0
+    end: int = 0
+
+    @property
+    def argv(self) -> list[str | None]:
+        """The words as text, None for one known only at run time."""
+        return [word.text for word in self.words]
+
+    @property
+    def name(self) -> str | None:
+        """The program as written, or None when it is known only at run time or there is none."""
+        return self.words[0].text if self.words else None
+
+    @property
+    def program(self) -> str | None:
+        """The program's name without its directory: `rm` for `/bin/rm`."""
+        name = self.name
+        return None if name is None else name[name.rfind("/") + 1 :]
+
+
+class Problem(Record):
+    """Why a text was not understood, and where: offset from 0, line from 1."""
+
+    reason: str
+    offset: int
+    line: int
+
+
+class Reading(Record):
+    """What a command line would do. Not understood means: no commands, and never an allow."""
+
+    text: str
+    commands: tuple[Command, ...] = ()
+    problem: Problem | None = None
+
+    @property
+    def understood(self) -> bool:
+        return self.problem is None
+
+
+class NotUnderstoodError(Exception):
+    """Raised inside the reader only; `read_command` turns it into a Reading with a problem."""
+
+    def __init__(self, reason: str, at: int) -> None:
+        super().__init__(reason)
+        self.reason = reason
+        self.at = at

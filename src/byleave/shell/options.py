@@ -1,0 +1,309 @@
+"""What the words of a command mean to its program: options, their values, operands, the subcommand.
+
+Knows no program by itself: tables come from `programs`. Answers are three-valued where a word is known only at run
+time: True, False, or None for "it depends".
+"""
+
+from byleave.record import Record
+from byleave.shell.directory import entered
+from byleave.shell.programs import BUILT_IN, Program, Programs
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from byleave.shell.directory import Places
+    from byleave.shell.model import Command, Word
+
+
+class Given(Record):
+    """One option as given: its canonical name, its value if it has one, and the word it stands in.
+
+    `table` is the one it was looked up in: before the subcommand another than behind it. `known` is False for an option that the table does not list. `sure` is False for an abbreviation that may stand
+    for something else.
+    """
+
+    name: str
+    index: int
+    value: "Word | str | None" = None
+    known: bool = True
+    sure: bool = True
+    table: "Program | None" = None
+
+
+class Scan(Record):
+    """The words of one command, sorted. `unknown`: words known only at run time that could be options."""
+
+    given: tuple[Given, ...]
+    operands: tuple[int, ...]
+    unknown: tuple[int, ...]
+    subcommand: str | None
+    subcommand_unknown: bool
+    table: "Program | None"
+
+
+def scan(command: "Command", programs: Programs = BUILT_IN) -> Scan:
+    """Sort the words of a command by what its program makes of them."""
+    return scan_words(command.words, programs.table(command.program or ""))
+
+
+def scan_words(words: "tuple[Word, ...]", table: "Program | None") -> Scan:
+    return _Scanner(words, table).read()
+
+
+class _Scanner:
+    __slots__ = ("given", "index", "operands", "subcommand", "subcommand_unknown", "table", "unknown", "words")
+
+    def __init__(self, words: "tuple[Word, ...]", table: "Program | None") -> None:
+        self.words = words
+        self.table = table
+        self.given: list[Given] = []
+        self.operands: list[int] = []
+        self.unknown: list[int] = []
+        self.subcommand: str | None = None
+        self.subcommand_unknown = False
+        self.index = 1
+
+    def read(self) -> Scan:
+        words = self.words
+        while self.index < len(words):
+            word = words[self.index]
+            text = word.text
+            if text is None:
+                if self._partial(word):
+                    continue
+                if word.could_be_option:
+                    self.unknown.append(self.index)
+                self._operand_or_rest()
+            elif text == "--":
+                self._rest(self.index + 1)
+                break
+            elif len(text) > 1 and text[0] == "-":
+                self._option(text)
+            else:
+                self._operand_or_rest()
+        table = self.table
+        return Scan(
+            tuple(self.given),
+            tuple(self.operands),
+            tuple(self.unknown),
+            self.subcommand,
+            self.subcommand_unknown,
+            table,
+        )
+
+    def _rest(self, begin: int) -> None:
+        self.index = begin
+        while self.index < len(self.words):
+            self._operand()
+
+    def _operand(self) -> bool:
+        """Take the word as an operand, False if it was the subcommand; the first one may be that, with a table of its own."""
+        table = self.table
+        if table is not None and table.subcommands and self.subcommand is None and not self.subcommand_unknown:
+            text = self.words[self.index].text
+            if text is None:
+                self.subcommand_unknown = True
+            else:
+                self.subcommand = table.aliases.get(text, text)
+                self.table = table.with_subcommand(self.subcommand)
+                self.index += 1
+                return False
+        self.operands.append(self.index)
+        self.index += 1
+        return True
+
+    def _operand_or_rest(self) -> None:
+        """Take an operand, and all that follows it where options end there."""
+        if self._operand() and self.table is not None and self.table.stops:
+            self._rest(self.index)
+
+    def _partial(self, word: "Word") -> bool:
+        """Take `--name=$value`: the option is known although its value is not."""
+        name, equals, _ = word.prefix.partition("=")
+        if not equals or not name.startswith("-") or word.splits:
+            return False
+        if not name.startswith("--") and (self.table is None or self.table.style == "gnu"):
+            return False
+        for found in self._long(name):
+            self._give(found.name, self.index, word, known=found.known, sure=found.sure)
+        self.index += 1
+        return True
+
+    def _option(self, text: str) -> None:
+        table = self.table
+        if text.startswith("--"):
+            self._named(text)
+        elif table is not None and table.style != "gnu":
+            self._named(text)
+        else:
+            self._cluster(text)
+
+    def _named(self, text: str) -> None:
+        """Take an option that is one word: `--name`, `--name=value`, `-name` where the program has such."""
+        name, equals, value = text.partition("=")
+        found = self._long(name)
+        at = self.index
+        self.index += 1
+        attached: Word | str | None = value if equals else None
+        if not equals and len(found) == 1 and self.table is not None and found[0].name in self.table.values:
+            attached = self._next_word()
+        for given in found:
+            self._give(given.name, at, attached, known=given.known, sure=given.sure)
+
+    def _give(
+        self, name: str, at: int, value: "Word | str | None" = None, *, known: bool = True, sure: bool = True
+    ) -> None:
+        self.given.append(Given(name, at, value, known, sure, self.table))
+
+    def _next_word(self) -> "Word | None":
+        if self.index >= len(self.words):
+            return None
+        self.index += 1
+        word = self.words[self.index - 1]
+        if word.many and word.text is None:
+            self.unknown.append(self.index - 1)  # it may be no word at all, and then the next one is the value
+        return word
+
+    def _long(self, name: str) -> list[Given]:
+        """Return the option or options that a long name can stand for."""
+        table = self.table
+        if table is None:
+            return [Given(name, self.index, None, known=False)]
+        canonical = table.canonical.get(name)
+        if canonical is not None:
+            return [Given(canonical, self.index)]
+        if table.abbreviates != "no" and name.startswith("--") and len(name) > 2:
+            meant = {table.canonical[full] for full in table.canonical if full.startswith(name)}
+            sure = table.abbreviates == "yes" and len(meant) == 1
+            if meant:
+                return [Given(option, self.index, None, known=True, sure=sure) for option in sorted(meant)]
+        return [Given(name, self.index, None, known=False)]
+
+    def _cluster(self, text: str) -> None:
+        """Take `-abc`: letters, of which one with a value takes the rest or the next word."""
+        at = self.index
+        self.index += 1
+        table = self.table
+        if table is None:
+            self._give(text, at, known=False)
+            return
+        for place in range(1, len(text)):
+            letter = "-" + text[place]
+            canonical = table.canonical.get(letter)
+            if canonical is None:
+                self._give(letter, at, known=False)
+                continue
+            if canonical in table.values:
+                rest = text[place + 1 :]
+                self._give(canonical, at, rest or self._next_word())
+                return
+            if canonical in table.optional:
+                self._give(canonical, at, text[place + 1 :])
+                return
+            self._give(canonical, at)
+
+
+def worked_in(words: "tuple[Word, ...]", programs: Programs, places: "Places") -> "Places":
+    """Return where a program works that the shell starts in `places`, after `-C` and the like."""
+    name = words[0].text or ""
+    table = programs.table(name[name.rfind("/") + 1 :])
+    if table is None or not (table.directory or table.sub):
+        return places
+    if not any([word.text is None or word.text[:1] == "-" for word in words]):
+        return places
+    found = scan_words(words, table)
+    if not table.directory and not (found.table is not None and found.table.directory):
+        return places
+    if any([_may_move(index, found, words) for index in found.unknown]):
+        return None
+    for given in found.given:
+        if given.table is not None and given.name in given.table.directory:
+            value = given.value if isinstance(given.value, str) or given.value is None else given.value.text
+            places = None if value is None else entered(places, value)
+    return places
+
+
+def _may_move(index: int, found: Scan, words: "tuple[Word, ...]") -> bool:
+    """Whether a word known only at run time could hold the option: not behind the subcommand of a program like git."""
+    if found.table is None or found.table.name.partition(" ")[0] not in ("git",) or found.subcommand is None:
+        return True
+    return any([word.text == found.subcommand for word in words[index:]])
+
+
+def subcommand(command: "Command", programs: Programs = BUILT_IN) -> str | None:
+    """Return the subcommand, aliases resolved; None where there is none or it is known only at run time.
+
+    `subcommand_is_unknown` tells the two apart. For a program without a table it is the first word that is no option.
+    """
+    found = scan(command, programs)
+    if found.table is None or not found.table.known_subcommands:
+        if found.subcommand is not None:
+            return found.subcommand
+        return command.words[found.operands[0]].text if found.operands and not _before(found) else None
+    return found.subcommand
+
+
+def subcommand_is_unknown(command: "Command", programs: Programs = BUILT_IN) -> bool:
+    """Return whether the subcommand depends on a word known only at run time."""
+    found = scan(command, programs)
+    if found.subcommand_unknown:
+        return True
+    if found.subcommand is not None:
+        where = next((i for i, word in enumerate(command.words) if i and word.text == found.subcommand), 0)
+        return any([index < where for index in found.unknown])
+    return bool(found.unknown) or _before(found)
+
+
+def _before(found: Scan) -> bool:
+    """Whether a word known only at run time stands where the first operand would be."""
+    return bool(found.unknown) and (not found.operands or min(found.unknown) <= found.operands[0])
+
+
+def has_flag(command: "Command", flag: str, programs: Programs = BUILT_IN) -> bool | None:
+    """Return whether an option is given, in any of its spellings; None where that depends.
+
+    `-rf` asks for both `-r` and `-f` where the program joins letters.
+    """
+    found = scan(command, programs)
+    wanted = _wanted(flag, found.table)
+    answers = [_has(found, name, command) for name in wanted]
+    if False in answers:
+        return False
+    return True if all(answers) else None
+
+
+def _wanted(flag: str, table: "Program | None") -> list[str]:
+    if table is None:
+        return [flag]
+    if flag in table.canonical:
+        return [table.canonical[flag]]
+    if flag.startswith("-") and not flag.startswith("--") and len(flag) > 2 and table.style == "gnu":
+        return [table.canonical.get("-" + letter, "-" + letter) for letter in flag[1:]]
+    return [flag]
+
+
+def _has(found: Scan, name: str, command: "Command") -> bool | None:
+    answer: bool | None = False
+    for given in found.given:
+        if given.name == name:
+            if given.sure:
+                return True
+            answer = None
+        elif not given.known and given.name.startswith("--") and name.startswith(given.name):
+            answer = None  # an abbreviation, if the program takes them
+    if found.unknown:
+        answer = None
+    if answer is False and found.table is None:
+        return _loosely(name, command)
+    return answer
+
+
+def _loosely(name: str, command: "Command") -> bool | None:
+    """For a program without a table: the word as it stands is a yes, letters of a cluster may be."""
+    texts = [word.text for word in command.words[1:] if word.text is not None]
+    if name in texts:
+        return True
+    if name.startswith("--") or len(name) < 2:
+        return False
+    letters = frozenset(name[1:])
+    clusters = [text for text in texts if text.startswith("-") and not text.startswith("--")]
+    return None if letters and letters.issubset("".join(clusters)) else False

@@ -1,0 +1,218 @@
+"""What is known of programs: their options, what runs or writes, what wraps another command.
+
+The source is `programs.toml`; `table.py` is made from it (`python -m byleave.shell.make_table`) because reading TOML
+takes longer than the interpreter takes to start. Users add programs with `Programs.extended`.
+"""
+
+from byleave.record import Record
+from byleave.shell.table import PROGRAMS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from byleave.shell.model import Word
+
+KEYS = frozenset(
+    "like style stops abbreviates values optional flags same executes writes subcommands aliases sub wrap directory "
+    "script runs most writer harmless".split()
+)
+WRAP_KEYS = frozenset(
+    "skip transparent assigns joins script elsewhere appends after chdir none replaces stop".split()
+)
+
+
+class Program(Record):
+    """One program's table. `canonical` maps every spelling of a listed option to the first of its group.
+
+    `style`: `gnu` joins letters, `word` has options of one word such as `-name`. `stops`: options end at the first
+    operand. `abbreviates`: `yes` (and every long option is listed), `maybe`, `no`. `executes` and `writes`: options
+    that run another program or write a file; with a value in `harmless` they do not. `runs`: beginnings of operands
+    that do. `most`: more operands than this write. `script`: the language of the first operand.
+    """
+
+    name: str
+    style: str
+    stops: bool
+    abbreviates: str
+    canonical: "Mapping[str, str]"
+    values: frozenset[str]
+    optional: frozenset[str]
+    executes: frozenset[str]
+    writes: frozenset[str]
+    directory: frozenset[str]
+    runs: tuple[str, ...]
+    script: str | None
+    most: int | None
+    writer: bool
+    harmless: "Mapping[str, tuple[str, ...]]"
+    subcommands: bool
+    known_subcommands: bool
+    aliases: "Mapping[str, str]"
+    sub: "Mapping[str, Any]"
+    wrap: "Mapping[str, Any] | None"
+    wrapping: frozenset[str]
+    behind: "dict[str, Program]"
+
+    def may_wrap(self, words: "tuple[Word, ...]") -> bool:
+        """Return whether a command with these words can be a wrapper; a quick look before sorting them."""
+        if self.wrap is not None:
+            return True
+        return bool(self.wrapping) and any([word.text is None or word.text in self.wrapping for word in words])
+
+    def with_subcommand(self, name: str) -> "Program":
+        """Return the table for words behind the subcommand: its own options, then the global ones."""
+        found = self.behind.get(name)
+        if found is None:
+            raw = self.sub.get(name)
+            key = name if raw is not None else ""  # all subcommands without a table of their own share one
+            if raw is None and "" in self.behind:
+                return self.behind[""]
+            given = {"style": self.style, "abbreviates": self.abbreviates, **(raw or {})}
+            found = self.behind[key] = _behind(self, _compiled(f"{self.name} {key}".rstrip(), given))
+        return found
+
+
+class Programs:
+    """The tables of all known programs, compiled as they are asked for."""
+
+    __slots__ = ("_compiled", "raw")
+
+    def __init__(self, raw: "Mapping[str, Mapping[str, Any]]") -> None:
+        self.raw = raw
+        self._compiled: dict[str, Program] = {}
+
+    def table(self, name: str) -> Program | None:
+        """Return what is known of a program, by its name without directory."""
+        found = self._compiled.get(name)
+        if found is None:
+            raw = self.raw.get(name)
+            if raw is None:
+                return None
+            found = self._compiled[name] = _compiled(name, self._resolved(raw))
+        return found
+
+    def is_plain(self, name: str) -> bool:
+        """Return whether a program wraps nothing and changes no directory, as far as is known."""
+        raw = self.raw.get(name)
+        return raw is None or NOT_PLAIN.isdisjoint(raw)
+
+    def extended(self, raw: "Mapping[str, Mapping[str, Any]]") -> "Programs":
+        """Return these tables with more programs, or more about known ones: lists are joined, other keys replaced.
+
+        Raises ValueError for a key that means nothing here, with its name.
+        """
+        tables = {name: dict(table) for name, table in self.raw.items()}
+        for name, table in raw.items():
+            check_keys(name, table)
+            tables[name] = _combined(tables.get(name, {}), table)
+        return Programs(tables)
+
+    def _resolved(self, raw: "Mapping[str, Any]") -> "Mapping[str, Any]":
+        while "like" in raw:
+            rest = {key: value for key, value in raw.items() if key != "like"}
+            raw = {**self.raw[raw["like"]], **rest}
+        return raw
+
+
+NOT_PLAIN = frozenset(["wrap", "sub", "directory", "like"])
+
+
+def check_keys(name: str, table: "Mapping[str, Any]") -> None:
+    """Refuse a table with a key that means nothing here."""
+    unknown = [key for key in table if key not in KEYS]
+    unknown += [f"wrap.{key}" for key in table.get("wrap", {}) if key not in WRAP_KEYS]
+    if unknown:
+        raise ValueError(f"unknown key {unknown[0]!r} for the program {name!r}")
+    for subcommand, behind in table.get("sub", {}).items():
+        check_keys(f"{name} {subcommand}", behind)
+
+
+def _combined(old: "Mapping[str, Any]", new: "Mapping[str, Any]") -> "dict[str, Any]":
+    made = dict(old)
+    for key, value in new.items():
+        if isinstance(value, list):
+            made[key] = [*old.get(key, []), *value]
+        elif key == "sub":
+            tables = old.get(key, {})
+            made[key] = {**tables, **{name: _combined(tables.get(name, {}), table) for name, table in value.items()}}
+        elif isinstance(value, dict):
+            made[key] = {**old.get(key, {}), **value}
+        else:
+            made[key] = value
+    return made
+
+
+def _compiled(name: str, raw: "Mapping[str, Any]") -> Program:
+    canonical: dict[str, str] = {}
+    for group in raw.get("same", ()):
+        for spelling in group:
+            canonical[spelling] = group[0]
+    for key in ("values", "optional", "flags", "executes", "writes", "directory"):
+        for option in raw.get(key, ()):
+            canonical.setdefault(option, option)
+
+    def options(*keys: str) -> frozenset[str]:
+        return frozenset([canonical[option] for key in keys for option in raw.get(key, ())])
+
+    return Program(
+        name=name,
+        style=raw.get("style", "gnu"),
+        stops=raw.get("stops", False),
+        abbreviates=raw.get("abbreviates", "maybe"),
+        canonical=canonical,
+        values=options("values", "directory"),
+        optional=options("optional"),
+        executes=options("executes"),
+        writes=options("writes"),
+        directory=options("directory"),
+        runs=tuple(raw.get("runs", ())),
+        script=raw.get("script"),
+        most=raw.get("most"),
+        writer=raw.get("writer", False),
+        harmless={canonical.get(option, option): tuple(values) for option, values in raw.get("harmless", {}).items()},
+        subcommands=raw.get("subcommands", "sub" in raw),
+        known_subcommands="sub" in raw or raw.get("subcommands", False),
+        aliases=raw.get("aliases", {}),
+        sub=raw.get("sub", {}),
+        wrap=raw.get("wrap"),
+        wrapping=_wrapping(raw),
+        behind={},
+    )
+
+
+def _wrapping(raw: "Mapping[str, Any]") -> frozenset[str]:
+    """Return the names of the subcommands that run another command."""
+    names = [name for name, table in raw.get("sub", {}).items() if "wrap" in table]
+    return frozenset(names + [alias for alias, name in raw.get("aliases", {}).items() if name in names])
+
+
+def _behind(outer: Program, own: Program) -> Program:
+    return Program(
+        name=own.name,
+        style=own.style,
+        stops=own.stops,
+        abbreviates=own.abbreviates,
+        canonical={**outer.canonical, **own.canonical} if not own.stops else own.canonical,
+        values=own.values | (outer.values - frozenset(own.canonical)),
+        optional=own.optional | (outer.optional - frozenset(own.canonical)),
+        executes=own.executes | (outer.executes - frozenset(own.canonical)),
+        writes=own.writes | (outer.writes - frozenset(own.canonical)),
+        directory=own.directory | (outer.directory - frozenset(own.canonical)),
+        runs=own.runs + outer.runs,
+        script=own.script,
+        most=own.most,
+        writer=own.writer or outer.writer,
+        harmless={**outer.harmless, **own.harmless},
+        subcommands=False,
+        known_subcommands=True,
+        aliases={},
+        sub={},
+        wrap=own.wrap,
+        wrapping=frozenset(),
+        behind={},
+    )
+
+
+BUILT_IN = Programs(PROGRAMS)

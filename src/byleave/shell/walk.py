@@ -1,0 +1,562 @@
+"""Follow a tree through success and failure, and list the commands it can run.
+
+The order is that of the text: a command, then the children it wraps, then the commands inside its words. Directories,
+functions and numbers are followed in a `State`; what cannot be followed is refused. Wrappers: `wrappers`.
+"""
+
+from byleave.shell.builtins import BUILTIN_NAMES, CHECKERS, SHELL_VARIABLES
+from byleave.shell.cursor import BASH, ZSH
+from byleave.shell.grammar import is_descriptor, parse
+from byleave.shell.model import Assignment, Command, NotUnderstoodError, Redirect, Via
+from byleave.shell.numbers import yields_number
+from byleave.shell.options import worked_in
+from byleave.shell.state import UNKNOWN, State, merged
+from byleave.shell.syntax import (
+    AndOr,
+    Arithmetic,
+    Case,
+    Evaluation,
+    Function,
+    Group,
+    If,
+    Loop,
+    Pipeline,
+    Sequence,
+    Sets,
+    Simple,
+    Substitution,
+)
+
+from byleave.shell.wrappers import unwrap
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import NoReturn
+
+    from byleave.shell.grammar import Grammar
+    from byleave.shell.model import Word
+    from byleave.shell.programs import Programs
+    from byleave.shell.state import Flow
+    from byleave.shell.syntax import AssignmentNode, Effect, Node, Number, RedirectNode
+
+    Words = tuple[Word, ...]
+
+# Written to without changing any file.
+NO_FILES = frozenset(["/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/zero", "/dev/full"])
+WRITING = frozenset([">", ">>", ">|", "&>", "&>>", "<>", ">&"])
+# Variables bash itself keeps as numbers.
+COUNTERS = frozenset(["RANDOM", "SECONDS", "LINENO", "EPOCHSECONDS", "UID", "EUID", "PPID", "BASHPID", "SRANDOM"])
+
+
+class Frame:
+    """How the commands being read are run: through which wrappers, with which variables, in which shell."""
+
+    __slots__ = ("assignments", "here", "inside", "via")
+
+    def __init__(
+        self, via: tuple[Via, ...], assignments: tuple[Assignment, ...], *, inside: bool, here: bool = True
+    ) -> None:
+        self.via = via
+        self.assignments = assignments
+        self.inside = inside  # run by this shell, so that functions and builtins are found
+        self.here = here  # on this machine and in its tree of files, so that directories mean what they say
+
+
+TOP = Frame((), (), inside=True)
+
+
+class Walker:
+    """Lists the commands of one text, and of the texts inside it."""
+
+    __slots__ = (
+        "ascii",
+        "commands",
+        "depth",
+        "dialect",
+        "frame",
+        "functions",
+        "movers",
+        "programs",
+        "start",
+        "tainted",
+        "used",
+        "waiting",
+    )
+
+    def __init__(
+        self, grammar: "Grammar", commands: list[Command], start: str, programs: "Programs", frame: Frame = TOP
+    ) -> None:
+        self.commands = commands
+        self.programs = programs
+        self.start = start
+        self.frame = frame
+        self.dialect = grammar.dialect
+        self.ascii = grammar.text.isascii()
+        self.depth = grammar.depth
+        self.functions = grammar.functions
+        self.tainted = grammar.tainted
+        self.used: set[str] = set()  # variables whose values arithmetic has relied on
+        self.movers: set[str] = set()  # functions that may change the directory
+        self.waiting: tuple[Redirect, ...] = ()  # redirections of a group, until its first command
+        if not self.functions.isdisjoint(BUILTIN_NAMES):
+            self.refuse("a function that replaces a builtin", 0)
+
+    def refuse(self, reason: str, at: int) -> "NoReturn":
+        raise NotUnderstoodError(reason, at)
+
+    def sequence(self, node: Sequence, state: "State | None") -> "Flow":
+        flow: Flow = (state, state)
+        for item, background in node.items:
+            state = merged(*flow)
+            flow = self.follow(item, state if state is not None else UNKNOWN)
+            if state is None:
+                flow = (None, None)
+            elif background:
+                flow = (state, state)
+        return flow
+
+    def follow(self, node: "Node", state: State) -> "Flow":
+        kind = type(node)
+        if kind is Simple:
+            return self._simple(node, state)  # type: ignore[arg-type]
+        return FOLLOWERS[kind](self, node, state)
+
+    def _and_or(self, node: AndOr, state: State) -> "Flow":
+        success, failure = self.follow(node.first, state)
+        for operator, part in node.rest:
+            entry = success if operator == "&&" else failure
+            after, otherwise = self.follow(part, entry if entry is not None else UNKNOWN)
+            if entry is None:
+                continue
+            if operator == "&&":
+                success, failure = after, merged(failure, otherwise)
+            else:
+                success, failure = merged(success, after), otherwise
+        return success, failure
+
+    def _pipeline(self, node: Pipeline, state: State) -> "Flow":
+        if len(node.stages) == 1:
+            success, failure = self._timed(node, node.stages[0], state)
+            return (failure, success) if node.negated else (success, failure)
+        begins: list[int] = []
+        for stage in node.stages:
+            begins.append(len(self.commands))
+            self._timed(node, stage, state)
+        self._mark_piped(begins)
+        if self.dialect == ZSH:
+            state = state.lost()  # its last stage runs in the shell itself
+        return state, state
+
+    def _timed(self, node: Pipeline, stage: "Node", state: State) -> "Flow":
+        if not node.timed:
+            return self.follow(stage, state)
+        frame = self.frame
+        via = (*frame.via, Via("time", transparent=True))
+        self.frame = Frame(via, frame.assignments, inside=frame.inside, here=frame.here)
+        flow = self.follow(stage, state)
+        self.frame = frame
+        return flow
+
+    def _mark_piped(self, begins: list[int]) -> None:
+        """Mark the commands whose output reaches an interpreter that reads its script from there."""
+        from byleave.shell.shells import reads_script
+
+        commands = self.commands
+        for index in range(len(begins) - 1, 0, -1):
+            end = begins[index + 1] if index + 1 < len(begins) else len(commands)
+            if any([reads_script(command) for command in commands[begins[index] : end]]):
+                for place in range(begins[0], begins[index]):
+                    commands[place] = commands[place].replace(piped_to_shell=True)
+                return
+
+    def _group(self, node: Group, state: State) -> "Flow":
+        self._hold(node.redirects, state)
+        flow = self.sequence(node.body, state)
+        self._release(node.redirects, state)
+        return (state, state) if node.subshell else flow
+
+    def _if(self, node: If, state: State) -> "Flow":
+        self._hold(node.redirects, state)
+        entry: State | None = state
+        success: State | None = None
+        failure: State | None = None
+        for condition, body in node.branches:
+            holds, entry = self.sequence(condition, entry)
+            after = self.sequence(body, holds)
+            success, failure = merged(success, after[0]), merged(failure, after[1])
+        if node.otherwise is not None:
+            after = self.sequence(node.otherwise, entry)
+            success, failure = merged(success, after[0]), merged(failure, after[1])
+        else:
+            success = merged(success, entry)
+        self._release(node.redirects, state)
+        return success, failure
+
+    def _loop(self, node: Loop, state: State) -> "Flow":
+        self._hold(node.redirects, state)
+        inside = state.at(None, None) if node.moves else state
+        inside = self._counted(node.effects, inside)
+        for word in node.words:
+            self._each_effect(word.effects, state)
+        if node.name is not None:
+            self.check_exotic(node.name, node.at)
+            if node.name not in self.tainted:
+                inside = inside.counting(node.name)
+        entry: State | None = inside
+        if node.condition is not None:
+            holds, fails = self.sequence(node.condition, inside)
+            entry = fails if node.until else holds
+        self.sequence(node.body, entry if entry is not None else UNKNOWN)
+        self._release(node.redirects, state)
+        after = state.at(None, None) if node.moves else state
+        return after, after
+
+    def _case(self, node: Case, state: State) -> "Flow":
+        self._hold(node.redirects, state)
+        self._each_effect(node.word.effects, state)
+        success: State | None = state
+        failure: State | None = state
+        entry: State | None = state
+        for patterns, body in node.branches:
+            for pattern in patterns:
+                self._each_effect(pattern.effects, state)
+            after = self.sequence(body, entry)
+            success, failure = merged(success, after[0]), merged(failure, after[1])
+            entry = merged(state, merged(*after))  # `;&` falls through
+        self._release(node.redirects, state)
+        return success, failure
+
+    def _function(self, node: Function, state: State) -> "Flow":
+        """List the body where it is defined; it runs in whatever directory it is called from."""
+        if node.moves:
+            self.movers.add(node.name)
+        defined = State(state.places, state.previous, state.numeric, state.functions | {node.name})
+        self.follow(node.body, State(None, None, frozenset(), defined.functions))
+        return defined, defined
+
+    def _evaluation(self, node: Evaluation, state: State) -> "Flow":
+        self._hold(node.redirects, state)
+        after = self._counted(node.effects, state)
+        self._release(node.redirects, state)
+        return after, after
+
+    def _counted(self, effects: "tuple[Effect, ...]", state: State) -> State:
+        """Follow effects one after the other; return the state with the variables that now hold numbers."""
+        for effect in effects:
+            self._each_effect((effect,), state)
+            if isinstance(effect, Arithmetic) and effect.sure:
+                for name in effect.sets:
+                    if name not in self.tainted:
+                        state = state.counting(name)
+        return state
+
+    def _hold(self, redirects: "tuple[RedirectNode, ...]", state: State) -> None:
+        if redirects:
+            self.waiting = (*self.waiting, *[self._redirect(node) for node in redirects])
+
+    def _release(self, redirects: "tuple[RedirectNode, ...]", state: State) -> None:
+        """Read what the words of a group's redirections do; give the redirections a place if none took them."""
+        if not redirects:
+            return
+        if self.waiting:
+            self._emit((), (), (), state, redirects[0].at, redirects[-1].at)
+        self._redirect_effects(redirects, state)
+
+    def _simple(self, node: Simple, state: State) -> "Flow":
+        assignments = self._assignments(node.assignments) if node.assignments else ()
+        redirects = tuple([self._redirect(item) for item in node.redirects]) if node.redirects else ()
+        flow = self._run(node, assignments, redirects, state)
+        for assignment in node.assignments:
+            self._each_effect(assignment.effects, state)
+            self._each_effect(assignment.value.effects, state)
+            for word in assignment.values or ():
+                self._each_effect(word.effects, state)
+        begin = len(self.commands)
+        for word in node.words:
+            if word.effects:
+                self._each_effect(word.effects, state)
+        if node.redirects:
+            self._redirect_effects(node.redirects, state)
+        if len(self.commands) > begin and node.words:
+            self._mark_substituted(node, begin)
+        return flow
+
+    def _mark_substituted(self, node: Simple, begin: int) -> None:
+        """Mark the commands inside `bash <(..)`: their output is the script of a shell."""
+        from byleave.shell.shells import INTERPRETERS
+
+        words = [*node.words, *[item.target for item in node.redirects if item.target is not None]]
+        effects = [effect for word in words for effect in word.effects]
+        if not any([isinstance(effect, Substitution) and effect.kind == "read" for effect in effects]):
+            return
+        if any([word.text in INTERPRETERS or word.text in ("source", ".") for word in node.words]):
+            for place in range(begin, len(self.commands)):
+                self.commands[place] = self.commands[place].replace(piped_to_shell=True)
+
+    def _run(
+        self,
+        node: Simple,
+        assignments: tuple[Assignment, ...],
+        redirects: tuple[Redirect, ...],
+        state: State,
+    ) -> "Flow":
+        words = node.words
+        if not words:
+            self._emit((), assignments, redirects, state, node.start, node.end)
+            for assignment in node.assignments:
+                if assignment.name not in self.tainted:
+                    state = state.counting(assignment.name)
+            return state, state
+        name = words[0].text
+        if name in self.functions:
+            return self._call(node, name or "", assignments, redirects, state)
+        return self.run_words(words, assignments, redirects, state, node.start, node.end)
+
+    def _call(
+        self,
+        node: Simple,
+        name: str,
+        assignments: tuple[Assignment, ...],
+        redirects: tuple[Redirect, ...],
+        state: State,
+    ) -> "Flow":
+        """A call to a function of this text: its body is listed where it is defined."""
+        if name not in state.functions:
+            self.refuse("a function that may not be defined yet", node.start)
+        if assignments or redirects:
+            self._emit((), assignments, redirects, state, node.start, node.end)
+        if name in self.movers:
+            state = state.at(None, None)
+        return state, state
+
+    def run_words(
+        self,
+        words: "Words",
+        assignments: tuple[Assignment, ...],
+        redirects: tuple[Redirect, ...],
+        state: State,
+        start: int,
+        end: int,
+    ) -> "Flow":
+        """List a command and its children; return the flow behind it."""
+        name = words[0].text
+        if name is None:
+            self._emit(words, assignments, redirects, state, start, end)
+            lost = state.lost() if self.frame.inside else state
+            return lost, lost
+        return unwrap(self, name, words, assignments, redirects, state, start, end)
+
+    def plain(
+        self,
+        words: "Words",
+        assignments: tuple[Assignment, ...],
+        redirects: tuple[Redirect, ...],
+        state: State,
+        start: int,
+        end: int,
+    ) -> "Flow":
+        """List a command that wraps nothing, and follow it if it is a builtin."""
+        checker = CHECKERS.get(words[0].text or "") if self.frame.inside else None
+        if checker is None:
+            self._emit(words, assignments, redirects, state, start, end)
+            return state, state
+        flow = checker(self, words, state)
+        if words[0].text in DECLARING:
+            assignments = assignments + declared(words)
+        self._emit(words, assignments, redirects, state, start, end)
+        return flow
+
+    def _emit(
+        self,
+        words: "Words",
+        assignments: tuple[Assignment, ...],
+        redirects: tuple[Redirect, ...],
+        state: State,
+        start: int,
+        end: int,
+        wraps: str | None = None,
+    ) -> None:
+        frame = self.frame
+        if self.waiting:
+            redirects, self.waiting = redirects + self.waiting, ()
+        if frame.assignments:
+            assignments = frame.assignments + assignments
+        places = base = state.places if frame.here else None
+        if words and not self.programs.is_plain(_base_name(words[0])):
+            places = worked_in(words, self.programs, base)
+        cwd = places[0] if places is not None and len(places) == 1 else None
+        if cwd == "." and self.start == ".":
+            cwd = None
+        kept = tuple([word if not word.effects else word.replace(effects=(), number=None) for word in words])
+        self.commands.append(
+            Command(kept, assignments, redirects, cwd, places, base, frame.via, wraps, False, start, end)
+        )
+
+    emit = _emit
+
+    def script(self, text: str, frame: Frame, state: State, dialect: str, at: int) -> None:
+        """Read a text that another shell runs; nothing of it stays behind in this one."""
+        grammar, tree = self._parsed(text, dialect, at)
+        for assignment in frame.assignments:
+            if not text.isascii() and not self.ascii:
+                self.check_variable(assignment.name, at, assignment.value)
+        walker = Walker(grammar, self.commands, self.start, self.programs, frame)
+        try:
+            walker.sequence(tree, State(state.places, None, frozenset(), frozenset()))
+        except NotUnderstoodError as problem:
+            self.refuse(problem.reason, at)
+
+    def evaluate(self, text: str, frame: Frame, state: State, at: int) -> "tuple[Flow, bool]":
+        """Read a text that this very shell runs; return the flow behind it and whether it may change directory."""
+        grammar, tree = self._parsed(text, self.dialect, at)
+        if grammar.functions:
+            self.refuse("a function defined by evaluation", at)
+        for name in grammar.tainted:
+            self.taint(name, at)
+        outside, self.frame = self.frame, frame
+        try:
+            flow = self.sequence(tree, state)
+        except NotUnderstoodError as problem:
+            self.refuse(problem.reason, at)
+        self.frame = outside
+        return flow, grammar.moves > 0
+
+    def _parsed(self, text: str, dialect: str, at: int) -> "tuple[Grammar, Sequence]":
+        from byleave.shell.characters import refused_at
+
+        if refused_at(text) >= 0:
+            self.refuse("a script with control characters", at)
+        try:
+            return parse(text, dialect=dialect, depth=self.depth + 1)
+        except NotUnderstoodError as problem:
+            self.refuse(problem.reason, at)
+
+    def _assignments(self, nodes: "tuple[AssignmentNode, ...]") -> tuple[Assignment, ...]:
+        made: list[Assignment] = []
+        for node in nodes:
+            value = None if node.values is not None else node.value.text
+            self.check_variable(node.name, node.at, value)
+            made.append(Assignment(node.name, value, node.append))
+        return tuple(made)
+
+    def _redirect(self, node: "RedirectNode") -> Redirect:
+        if node.body is not None:
+            return Redirect(node.operator, node.fd, None, False, "text", "", node.body.text)
+        word = node.target
+        assert word is not None  # noqa: S101 -- only here-documents have none
+        operator, text = node.operator, word.text
+        if operator == "<<<":
+            body = None if text is None else text + "\n"
+            return Redirect(operator, node.fd, text, False, "text", word.prefix, body)
+        if operator in (">&", "<&") and text is not None and is_descriptor(text):
+            return Redirect(operator, node.fd, text, False, "descriptor", text)
+        kind = "file"
+        if any([isinstance(effect, Substitution) and effect.kind != "command" for effect in word.effects]):
+            kind = "process"
+        elif word.prefix.startswith(("/dev/tcp/", "/dev/udp/")):
+            kind = "network"
+        quiet = text is not None and (text in NO_FILES or text.startswith("/dev/fd/"))
+        writes = operator in WRITING and kind != "process" and not quiet
+        return Redirect(operator, node.fd, text, writes, kind, word.prefix)
+
+    def _redirect_effects(self, nodes: "tuple[RedirectNode, ...]", state: State) -> None:
+        for node in nodes:
+            if node.target is not None:
+                self._each_effect(node.target.effects, state)
+            elif node.body is not None:
+                self._each_effect(node.body.effects, state)
+
+    def _each_effect(self, effects: "tuple[Effect, ...]", state: State) -> None:
+        for effect in effects:
+            if isinstance(effect, Substitution):
+                waiting, self.waiting = self.waiting, ()
+                self.sequence(effect.body, state)
+                self.waiting = waiting
+            elif isinstance(effect, Sets):
+                self.check_exotic(effect.name, effect.at)
+            else:
+                self._arithmetic(effect, state)
+
+    def _arithmetic(self, effect: Arithmetic, state: State) -> None:
+        for use in effect.uses:
+            self.check_number(use, state, effect.at)
+        for name in effect.sets:
+            self.check_exotic(name, effect.at)
+
+    def check_number(self, number: "Number", state: State, at: int) -> None:
+        """Refuse what may hold anything but a number."""
+        if number is True:
+            return
+        if isinstance(number, str) and number not in self.tainted:
+            self.used.add(number)
+            if number in state.numeric or number in COUNTERS:
+                return
+        if isinstance(number, Substitution) and yields_number(number) and not self.functions:
+            return
+        self.refuse("arithmetic on a value that may not be a number", at)
+
+    def check_numbers(self, words: "Iterable[Word]", state: State) -> None:
+        for word in words:
+            self.check_number(word.number, state, word.start)
+
+    def check_variable(self, name: str, at: int, value: str | None = None) -> None:
+        """Refuse to follow a shell whose own working is changed."""
+        if name in SHELL_VARIABLES:
+            self.refuse(f"{name} changes how the shell works", at)
+        if not self.ascii and (name == "LANG" or name.startswith("LC_")) and not _keeps_characters(value):
+            self.refuse(f"{name} changes how the characters of this text are read", at)
+
+    def check_exotic(self, name: str, at: int) -> None:
+        """Refuse to set, other than by a plain assignment, a variable that changes what runs."""
+        from byleave.shell.variables import harmless_assignment
+
+        self.check_variable(name, at)
+        if not harmless_assignment(name):
+            self.refuse(f"{name} changes what later commands run", at)
+
+    def taint(self, name: str, at: int) -> None:
+        """Note that a variable may hold anything from here on."""
+        if name in self.used:
+            self.refuse("arithmetic on a value that may not be a number", at)
+        self.tainted.add(name)
+
+
+def _keeps_characters(value: str | None) -> bool:
+    """Return whether a locale reads UTF-8 text as it stands."""
+    return value is not None and (value in ("", "C", "POSIX") or value.lower().endswith((".utf-8", ".utf8")))
+
+
+def _base_name(word: "Word") -> str:
+    name = word.text or ""
+    return name[name.rfind("/") + 1 :]
+
+
+DECLARING = frozenset(["declare", "typeset", "local", "readonly", "export"])
+
+
+def declared(words: "Words") -> tuple[Assignment, ...]:
+    """Return the assignments among the arguments of `export` and its like."""
+    made: list[Assignment] = []
+    for word in words[1:]:
+        name, equals, value = word.prefix.partition("=")
+        if equals:
+            plain = name.removesuffix("+")
+            made.append(Assignment(plain, value if word.text is not None else None, name.endswith("+")))
+    return tuple(made)
+
+
+FOLLOWERS = {
+    Simple: Walker._simple,  # noqa: SLF001 -- the table of this module's own followers
+    Pipeline: Walker._pipeline,  # noqa: SLF001
+    AndOr: Walker._and_or,  # noqa: SLF001
+    Sequence: Walker.sequence,
+    Group: Walker._group,  # noqa: SLF001
+    If: Walker._if,  # noqa: SLF001
+    Loop: Walker._loop,  # noqa: SLF001
+    Case: Walker._case,  # noqa: SLF001
+    Function: Walker._function,  # noqa: SLF001
+    Evaluation: Walker._evaluation,  # noqa: SLF001
+}
+
+

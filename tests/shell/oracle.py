@@ -1,0 +1,255 @@
+"""Ask the real bash what a text runs, and compare it with what the reader says.
+
+Bash runs without a PATH, in an empty directory of its own, as nobody where we are root, with limits and a timeout, and
+with the harmful builtins switched off. Every command that is not a builtin ends in a handler that logs its directory
+and words. `safe_to_run` keeps redirections inside the directory.
+"""
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from byleave.record import Record
+from byleave.shell.builtins import BUILTIN_NAMES
+from byleave.shell.model import Command, Reading, Word
+from byleave.shell.reader import read_command
+
+BASH = shutil.which("bash") or ""
+DISABLED = ("kill", "exec", "suspend", "ulimit", "fc", "history", "disown", "bg", "fg", "logout", "enable")
+KEYWORDS = ("time", "coproc", "select", "function")
+ENABLED = BUILTIN_NAMES.difference(DISABLED, KEYWORDS)
+PRELUDE = "unset BASH_ENV\nulimit -t 2 -f 64 -v 400000\nenable -n " + " ".join(DISABLED) + "\n"
+HANDLER = """() { local IFS=' '; builtin printf '%s\\0' "$#" "$@" "$PWD" "${V1-}" "${V2-}" > {log}/$EPOCHREALTIME.$BASHPID
+ case $1 in f*) return 1;; esac; }"""
+SYNTAX = re.compile(r"syntax error(?! in expression| in conditional)|unexpected EOF|unexpected end|bad substitution")
+ARITHMETIC = re.compile(r"syntax error (in expression|: )|operand expected|arithmetic syntax|division by 0")
+DIRECTORIES = ("d", "d/d", "e")
+SLASH = re.compile(r"(?<![\w$}{'\"\\./~=:-])[de]/(?=\w)")
+
+
+class Ran(Record):
+    """One command bash ran."""
+
+    argv: tuple[str, ...]
+    cwd: str
+    v1: str
+    v2: str
+
+
+class Outcome(Record):
+    """What one run showed."""
+
+    ran: tuple[Ran, ...]
+    stderr: str
+    files: tuple[str, ...]
+    finished: bool
+
+
+def safe_to_run(text: str) -> bool:
+    """Whether a text can reach nothing outside the directory it runs in."""
+    return ("/" not in SLASH.sub("", text)) and ".." not in text and "<&" not in text
+
+
+class Box:
+    """A directory in which bash runs one text after the other."""
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.work = os.path.join(path, "work0")
+        self._runs = 0
+        self.log = os.path.join(path, "log")
+        self.prelude = os.path.join(path, "prelude")
+        with open(self.prelude, "w") as file:
+            file.write(PRELUDE)
+        self.nobody = 65534 if os.getuid() == 0 else None
+        os.chmod(path, 0o755)
+
+    def run(self, text: str) -> Outcome:
+        assert safe_to_run(text), text
+        environment = {
+            "PATH": "/nonexistent",
+            "LC_ALL": "C.UTF-8",
+            "HOME": self.work,
+            "BASH_ENV": self.prelude,
+            "BASH_FUNC_command_not_found_handle%%": HANDLER.replace("{log}", self.log),
+        }
+        process = subprocess.Popen(
+            [BASH, "--norc", "--noprofile", "-c", "--", text, "bash", "p1", "p 2"],
+            cwd=self.work,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            start_new_session=True,
+            user=self.nobody,
+            group=self.nobody,
+        )
+        finished = True
+        try:
+            stderr = process.communicate(timeout=4)[1]
+        except subprocess.TimeoutExpired:
+            finished = False
+            os.killpg(process.pid, signal.SIGKILL)
+            stderr = process.communicate()[1]
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)  # what it left in the background
+        return Outcome(self._logged(), stderr.decode(errors="replace"), self._files(), finished)
+
+    def fresh(self) -> None:
+        """Begin in another empty directory."""
+        self._runs += 1
+        self.work = os.path.join(self.path, f"work{self._runs % 2}")
+        for _ in range(50):
+            shutil.rmtree(self.work, ignore_errors=True)
+            if not os.path.exists(self.work):
+                break
+            time.sleep(0.02)
+        for directory in ("", *DIRECTORIES):
+            os.mkdir(os.path.join(self.work, directory))
+            if self.nobody is not None:
+                os.chown(os.path.join(self.work, directory), self.nobody, self.nobody)
+        shutil.rmtree(self.log, ignore_errors=True)
+        os.mkdir(self.log)
+        os.chmod(self.log, 0o777)  # noqa: S103 -- nobody writes there, one file per command
+
+    def _logged(self) -> tuple[Ran, ...]:
+        ran: list[Ran] = []
+        for name in sorted(os.listdir(self.log)):
+            with open(os.path.join(self.log, name), "rb") as file:
+                fields = [part.decode(errors="surrogateescape") for part in file.read().split(b"\0")]
+            count = int(fields[0] or -1)
+            if len(fields) == count + 5:  # else it was cut short when the run ended
+                ran.append(Ran(tuple(fields[1 : count + 1]), *fields[count + 1 : count + 4]))
+        return tuple(ran)
+
+    def _files(self) -> tuple[str, ...]:
+        found: list[str] = []
+        for base, _, names in os.walk(self.work):
+            found.extend(os.path.join(base, name) for name in names)
+        return tuple(found)
+
+
+@contextmanager
+def box() -> Iterator[Box]:
+    with tempfile.TemporaryDirectory(prefix="byleave-fuzz-") as path:
+        yield Box(path)
+
+
+def difference(text: str, where: Box) -> str | None:
+    """Return in what bash and the reader differ; None if they agree or the reader did not understand."""
+    if not safe_to_run(text):
+        return None
+    where.fresh()
+    reading = read_command(text, cwd=where.work)
+    if not reading.understood:
+        return None
+    return compare(reading, where.run(text), where)
+
+
+def compare(reading: Reading, outcome: Outcome, where: Box) -> str | None:
+    if not outcome.finished:
+        return None
+    if SYNTAX.search(outcome.stderr) and not ARITHMETIC.search(outcome.stderr):
+        return f"bash says: {outcome.stderr.strip()}"
+    external = any(command.name == "time" for command in reading.commands)
+    expected = [command for command in reading.commands if _run_by_bash(command, keyword_time=not external)]
+    for ran in outcome.ran:
+        if not any(_explains(command, ran) for command in expected):
+            return f"bash ran {list(ran.argv)} in {ran.cwd}, the reader said {[c.argv for c in expected]}"
+    for file in outcome.files:
+        if not any(_may_write(command, file) for command in reading.commands):
+            return f"bash wrote {file}, the reader said {[c.redirects for c in reading.commands]}"
+    if _straight(reading) and not outcome.stderr.replace("\n", ""):
+        return _same_order(expected, outcome.ran)
+    return None
+
+
+def _same_order(expected: list[Command], ran: tuple[Ran, ...]) -> str | None:
+    """Straight-line code: what bash ran is what was said, one after the other."""
+    if any(command.name is None for command in expected):
+        return None
+    shown = f"bash ran {[list(item.argv) for item in ran]}, the reader said {[c.argv for c in expected]}"
+    if len(expected) != len(ran):
+        return shown
+    return None if all(_explains(*pair) for pair in zip(expected, ran, strict=True)) else shown
+
+
+def _straight(reading: Reading) -> bool:
+    """Whether every listed command is sure to run, once, in the order of the list."""
+    text = reading.text
+    if re.search(r"[|&(){}`<]|\b(if|for|while|until|case|set|eval|exit|return|trap)\b|\$\{?\w*\??:?\?", text):
+        return False
+    return all(not redirect.operator.startswith("<") for c in reading.commands for redirect in c.redirects)
+
+
+def _run_by_bash(command: Command, *, keyword_time: bool) -> bool:
+    if not command.words:
+        return False
+    inside = ("eval", "command", "builtin", "trap", "time" if keyword_time else "")
+    if any(via.name not in inside for via in command.via):
+        return False
+    name = command.name
+    return name is None or (name not in ENABLED and "/" not in name)
+
+
+def _explains(command: Command, ran: Ran) -> bool:
+    if not _matches(command.words, ran.argv):
+        return False
+    if command.base is not None and ran.cwd not in [os.path.normpath(place) for place in command.base]:
+        return False
+    values = {"V1": ran.v1, "V2": ran.v2}
+    last = {assignment.name: assignment for assignment in command.assignments}
+    return all(
+        assignment.value is None or assignment.append or values.get(name, assignment.value) == assignment.value
+        for name, assignment in last.items()
+    )
+
+
+def _matches(words: tuple[Word, ...], argv: tuple[str, ...]) -> bool:
+    """Whether the words as read can become the words bash ran. Dynamic programming over positions."""
+    reachable = {0}
+    for word in words:
+        following: set[int] = set()
+        for at in reachable:
+            if word.text is not None:
+                if argv[at : at + 1] == (word.text,):
+                    following.add(at + 1)
+            elif not word.many:
+                if at < len(argv) and _starts(word, argv[at]):
+                    following.add(at + 1)
+            else:
+                following.update(_several(word, argv, at))
+        reachable = following
+    return len(argv) in reachable
+
+
+def _several(word: Word, argv: tuple[str, ...], at: int) -> Iterator[int]:
+    yield at
+    for end in range(at + 1, len(argv) + 1):
+        if word.splits:
+            if end == at + 1 and not argv[at].startswith(word.prefix):
+                return
+        elif not _starts(word, argv[end - 1]):
+            return
+        yield end
+
+
+def _starts(word: Word, text: str) -> bool:
+    return word.prefix.startswith("~") or text.startswith(word.prefix) or "~" in word.prefix
+
+
+def _may_write(command: Command, file: str) -> bool:
+    for redirect in command.redirects:
+        if not redirect.writes:
+            continue
+        if redirect.target is None or command.base is None:
+            return True
+        if any(os.path.normpath(os.path.join(place, redirect.target)) == file for place in command.base):
+            return True
+    return False

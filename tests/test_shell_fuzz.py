@@ -1,0 +1,16 @@
+"""What bash runs is what the reader said. Bounded and with fixed seeds; for longer: PYTHONPATH=tests python -m shell.fuzz"""
+
+import pytest
+
+from shell.corpus import corpus
+from shell.fuzz import fuzz
+from shell.oracle import BASH, box
+
+
+@pytest.mark.skipif(not BASH, reason="bash is not installed")
+@pytest.mark.parametrize("seed", range(8))
+def test_the_reader_agrees_with_bash(seed: int) -> None:
+    with box() as where:
+        result = fuzz(seed, 2.2, where, corpus())
+    assert result.differences == ()
+    assert result.run > 0

@@ -1,0 +1,112 @@
+"""What the tables say of options, and that the made table is the written one."""
+
+import os
+import tomllib
+from typing import Any
+
+import pytest
+
+from byleave.shell import make_table, table
+from byleave.shell.dangers import dangerous_options, writes_by_nature
+from byleave.shell.loose import loose_words
+from byleave.shell.options import has_flag, subcommand, subcommand_is_unknown
+from byleave.shell.programs import BUILT_IN, check_keys
+from byleave.shell.reader import read_command
+from byleave.shell.variables import harmless_assignment
+
+with open(os.path.join(os.path.dirname(__file__), "shell", "programs.toml"), "rb") as _file:
+    CASES = tomllib.load(_file)
+
+# The programs that must be known at least.
+KNOWN = (
+    "git rg grep find fd sed awk tar zip sort rsync ssh curl wget npm pnpm yarn npx node pip uv python cargo go make "
+    "docker kubectl gh jq less man vim tee cp mv rm chmod chown dd ln install xargs env date ps kill ls cat head tail "
+    "wc cut tr diff du df stat file which echo printf test sudo doas nice ionice nohup setsid timeout time stdbuf "
+    "parallel watch uvx pipx command"
+)
+
+
+def test_the_made_table_is_the_written_one() -> None:
+    source = make_table.source()
+    assert (source["program"], source["variables"]) == (table.PROGRAMS, table.VARIABLES)
+    with open(table.__file__, encoding="utf-8") as file:
+        assert file.read() == make_table.rendered(source)
+
+
+@pytest.mark.parametrize("name", table.PROGRAMS)
+def test_every_table_makes_sense(name: str) -> None:
+    check_keys(name, table.PROGRAMS[name])
+    assert BUILT_IN.table(name) is not None
+
+
+@pytest.mark.parametrize("name", KNOWN.split())
+def test_the_usual_programs_are_known(name: str) -> None:
+    assert BUILT_IN.table(name) is not None
+
+
+@pytest.mark.parametrize("case", CASES["danger"], ids=lambda case: case["text"])
+def test_finds_options_that_execute_or_write(case: dict[str, Any]) -> None:
+    command = read_command(case["text"]).commands[0]
+    found = [f"{danger.kind} {danger.option}" for danger in dangerous_options(command)]
+    assert found == case.get("dangers", [])
+
+
+@pytest.mark.parametrize("case", CASES["flag"], ids=lambda case: case["text"])
+def test_knows_a_flag_in_all_its_spellings(case: dict[str, Any]) -> None:
+    command = read_command(case["text"]).commands[0]
+    for answer, word in ((True, "yes"), (False, "no"), (None, "maybe")):
+        assert {flag: has_flag(command, flag) for flag in case.get(word, ())} == dict.fromkeys(case.get(word, ()), answer)
+
+
+@pytest.mark.parametrize("case", CASES["subcommand"], ids=lambda case: case["text"])
+def test_finds_the_subcommand(case: dict[str, Any]) -> None:
+    command = read_command(case["text"]).commands[0]
+    found = subcommand(command), subcommand_is_unknown(command)
+    assert found == (case.get("is"), case.get("unknown", False))
+
+
+@pytest.mark.parametrize("name", "CI FORCE_COLOR FOO NODE_ENV RUST_LOG PYTHONUNBUFFERED IFS GIT_AUTHOR_NAME".split())
+def test_harmless_variables_do_not_get_in_the_way(name: str) -> None:
+    assert harmless_assignment(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    "PATH LD_PRELOAD GIT_PAGER GIT_EXTERNAL_DIFF GIT_CONFIG_COUNT PYTHONPATH NODE_OPTIONS PAGER EDITOR HOME RUSTC_WRAPPER "
+    "MAKEFLAGS BASH_FUNC_x%% a[0] npm_config_script_shell http_proxy BYLEAVE_HOME".split(),
+)
+def test_variables_that_change_what_runs_are_known(name: str) -> None:
+    assert not harmless_assignment(name)
+
+
+def test_a_pager_that_is_cat_is_harmless() -> None:
+    assert harmless_assignment("GIT_PAGER", "cat")
+    assert not harmless_assignment("GIT_PAGER", "sh")
+
+
+def test_writing_is_what_some_programs_are_for() -> None:
+    commands = read_command("tee x; cp a b; cat c").commands
+    assert [writes_by_nature(command) for command in commands] == [True, True, False]
+
+
+def test_users_add_programs_of_their_own() -> None:
+    mine = BUILT_IN.extended(
+        {
+            "mytool": {"values": ["-o"], "writes": ["-o"], "wrap": {"transparent": True}, "stops": True},
+            "git": {"sub": {"sync": {"executes": ["--hook"]}}},
+        }
+    )
+    reading = read_command("mytool -o x rm -rf y; git sync --hook=z; git push -f", programs=mine)
+    assert [command.argv[0] for command in reading.commands] == ["mytool", "rm", "git", "git"]
+    assert dangerous_options(reading.commands[2], mine)[0].option == "--hook"
+    assert has_flag(reading.commands[3], "--force", mine)
+    assert BUILT_IN.table("mytool") is None
+
+
+def test_a_key_that_means_nothing_is_refused() -> None:
+    with pytest.raises(ValueError, match="unknown key 'wirtes' for the program 'x'"):
+        BUILT_IN.extended({"x": {"wirtes": []}})
+
+
+def test_loose_words_see_through_quotes_and_directories() -> None:
+    assert {"sudo", "rm", "-rf"} <= loose_words("'s'udo /bin/rm \"-rf\" 'x")
