@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from byleave.config.places import Path, Span, deep_bracket, locate, long_key
+from byleave.config.places import Path, Span, locate
+from byleave.config.syntax import deep_bracket, long_key
 from byleave.errors import Place
 
 FILE = """\

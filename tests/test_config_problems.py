@@ -12,8 +12,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from byleave.config.places import locate
-from byleave.config.problems import MOST_PROBLEMS, check_tree, parse_toml, walk
+from byleave.config.problems import MOST_PROBLEMS, check_tree, walk
 from byleave.config.shape import File
+from byleave.config.syntax import parse_toml
 from byleave.errors import ConfigErrors
 
 
@@ -24,8 +25,8 @@ def told(text: str) -> str:
 
 GOOD = [
     "",
-    "strict_links = true\nsensitive_paths = ['**/*.pem']\ndefaults.os_sandbox = 'require'",
-    "sensitive_paths = {strategy = 'dedup', value = ['x']}",
+    "strict_links = true\ndefaults.os_sandbox = 'require'",
+    "tools.t.access.commands.make.envs = {strategy = 'dedup', value = ['x']}",
     "[conversation.tools.t]\nsource = 'mcp.github'",
     "[tools.t]\nsource = 'local'\ncommand = 'a b'\nruntime = 'wasm'\nrun = 'edit'\nenable = false",
     "[tools.t]\ncommand = ['a']\ndescription = 'd'\n[tools.t.options]\nfree = [1, {when = 2024-01-01}]",
@@ -135,12 +136,12 @@ byleave.toml:1: tools.t.access.env[0].name: expected a string, got the number 5
   hint: put it between quotes: "5\"""",
     ),
     "one item instead of a list": (
-        "sensitive_paths = '*.pem'",
+        "tools.t.access.commands.make.envs = 'CC'",
         """\
-byleave.toml:1: sensitive_paths: expected a list of strings or a table, got the string "*.pem"
-    sensitive_paths = '*.pem'
-                      ^^^^^^^
-  hint: put it in a list: ["*.pem"]""",
+byleave.toml:1: tools.t.access.commands.make.envs: expected a list of strings or a table, got the string "CC"
+    tools.t.access.commands.make.envs = 'CC'
+                                        ^^^^
+  hint: put it in a list: ["CC"]""",
     ),
     "a date where a table belongs": (
         "tools = 2024-01-01",
@@ -167,11 +168,11 @@ byleave.toml:1: tools.t.access.fs: expected a list, got a table
   hint: write [[tools.t.access.fs]], with double brackets, once for each rule""",
     ),
     "a table for a list of strings": (
-        "sensitive_paths = {}",
+        "tools.t.access.commands.make.envs = {}",
         """\
-byleave.toml:1: sensitive_paths: expected a list, got a table
-    sensitive_paths = {}
-                      ^^
+byleave.toml:1: tools.t.access.commands.make.envs: expected a list, got a table
+    tools.t.access.commands.make.envs = {}
+                                        ^^
   hint: write [...], or {strategy = ..., value = [...]}""",
     ),
     "a missing key": (

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Iterator
+from importlib.resources import files
 from typing import Any
 
 import msgspec
@@ -25,6 +26,11 @@ def references_in(value: Any) -> Iterator[str]:
 
 def test_the_schema_is_the_same_every_time() -> None:
     assert json.dumps(json_schema()) == json.dumps(json_schema())
+
+
+def test_the_shipped_schema_is_the_generated_one() -> None:
+    shipped = (files("byleave.config") / "byleave.schema.json").read_text()
+    assert shipped == json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"
 
 
 def test_the_schema_says_what_it_is() -> None:

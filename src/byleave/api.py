@@ -6,14 +6,15 @@ Used by the command line and by `import byleave`. Nothing below this module know
 import os
 
 from byleave import __version__
-from byleave.approvals.fingerprint import fingerprint
+from byleave.approvals.fingerprint import UNREAD, fingerprint
 from byleave.approvals.store import Approvals
 from byleave.config.compile import Compiled, Surroundings, compile_layers
 from byleave.config.homes import Homes, check_session_name, find_homes, find_root
 from byleave.config.layers import Files, Layer, inline_layer
-from byleave.errors import ConfigError
+from byleave.core.fs import Refused
+from byleave.errors import ConfigError, InputError, UnsafePathError
 from byleave.guard.judge import Policy
-from byleave.private import Memory, read_all
+from byleave.private import Memory, digest, digest_file
 from byleave.workspace.resolve import Root
 
 TYPE_CHECKING = False
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
     from byleave.approvals.fingerprint import Fingerprint
 
-LARGEST_SCRIPT = 64 << 20
+LARGEST_SCRIPT = 256 << 20  # hashed at every start: about a second
 
 
 class Workspace:
@@ -31,7 +32,7 @@ class Workspace:
 
     def __init__(self, root: str | None = None, *, homes: Homes | None = None) -> None:
         self.homes = homes if homes is not None else find_homes(os.environ)
-        self.root = Root.at(root if root is not None else find_root(os.getcwd()))
+        self.root = Root.at(root if root is not None else find_root(_working_directory()))
         self.memory = Memory(self.homes.memory, __version__)
         self.approvals = Approvals(self.homes.workspace(self.root.path), self.memory)
         self.files = Files(
@@ -39,23 +40,30 @@ class Workspace:
             self.homes,
             self.memory,
             open_project_file=self._open_inside,
-            trusts=lambda name, content, tree: self.approvals.trusts(self.print_of(name, content, tree)),
+            trusts=self._trusts,
         )
 
     def load(self, *, files: "Sequence[str]" = (), session: str = "default") -> Policy:
         """Return the policy of the layers that hold here; `files` replace what would be found."""
         check_session_name(session)
+        base = _working_directory() if files else ""
 
         def compile_now() -> Compiled:
-            layers = self.files.given(list(files), session) if files else self.files.discover(session)
-            return self.compile(list(layers))
+            self.approvals.refresh()
+            named = self.files.given(list(files), session, base=base) if files else self.files.discover(session)
+            return self.compile(list(named))
 
         return Policy(compile_now(), self.root, compile_now)
 
     def compile_tree(self, tree: "Mapping[str, Any]") -> Policy:
         """Return the policy of one tree alone: no other layer has a say."""
         layer = inline_layer(tree)
-        return Policy(self.compile([layer]), self.root, lambda: self.compile([layer]))
+
+        def compile_now() -> Compiled:
+            self.approvals.refresh()
+            return self.compile([layer])
+
+        return Policy(compile_now(), self.root, compile_now)
 
     def compile(self, layers: "list[Layer]") -> Compiled:
         """Compile layers in this workspace."""
@@ -63,7 +71,7 @@ class Workspace:
             resolve=self.root.resolve_rule,
             approved=self.approvals.approves_mount,
             root=self.root.path,
-            own_places=self.homes.own_places(),
+            own_places=self._own_places(layers),
         )
         compiled = compile_layers(layers, surroundings)
         if self.approvals.warnings:
@@ -74,18 +82,32 @@ class Workspace:
         """Return what trusting this project file would mean now."""
         return fingerprint(name, content, tree, self._read_script)
 
-    def _read_script(self, word: str) -> tuple[str, bytes] | None:
-        """Return name and content of a word that names a plain file of the workspace."""
+    def _own_places(self, layers: "list[Layer]") -> tuple[str, ...]:
+        """Return what no tool may write to: byleave's homes, and the very files that this policy was read from."""
+        files = [os.path.realpath(layer.path) for layer in layers if layer.path]
+        return tuple(dict.fromkeys([*self.homes.own_places(self.root.path), *files]))
+
+    def _trusts(self, name: str, content: bytes, tree: "Mapping[str, Any]") -> bool:
+        # Scripts are hashed only for content that was trusted once: nobody else's file makes us read gigabytes.
+        return self.approvals.knows(name, digest(content)) and self.approvals.trusts(self.print_of(name, content, tree))
+
+    def _read_script(self, word: str) -> tuple[str, str] | None:
+        """Return name and hash of a word that names a file of the workspace; of a link that leads out, its target."""
         place = self.root.resolve_any(word)
-        relative = getattr(place, "relative", None)
-        if relative is None or not getattr(place, "exists", False) or getattr(place, "directory", True):
+        if isinstance(place, Refused):  # a name that no tool may pass can still be run, and then must not go unseen
+            return (word, UNREAD) if "\0" not in word and os.path.lexists(os.path.join(self.root.path, word)) else None
+        if place.relative is None:
+            return None if place.door is None else (place.door, digest(os.fsencode(f"outside: {place.canonical}")))
+        if place.directory or not place.exists:
             return None
         try:
-            descriptor = self._open_inside(relative)
-        except (OSError, ConfigError):
-            return relative, b"\0unreadable"
+            descriptor = self._open_inside(place.relative)
+        except (OSError, ConfigError, UnsafePathError):
+            return place.relative, UNREAD
         try:
-            return relative, read_all(descriptor, LARGEST_SCRIPT)
+            return place.relative, digest_file(descriptor, limit=LARGEST_SCRIPT) or UNREAD
+        except OSError:
+            return place.relative, UNREAD
         finally:
             os.close(descriptor)
 
@@ -95,14 +117,22 @@ class Workspace:
         from byleave.workspace.opening import Anchor
 
         place = self.root.resolve_input(name)
-        relative = getattr(place, "relative", None)
-        if relative is None:
+        if isinstance(place, Refused):
+            raise ConfigError(place.problem, hint="keep the configuration in a plain file of the workspace")
+        if place.relative is None:
             raise ConfigError(
                 f"{name} is a link that leads out of the workspace", hint="keep the configuration inside the workspace"
             )
         # The walk is as safe as openat2, and spares every start the import of ctypes.
         with Anchor.open(self.root.path, opener=walk) as anchor:
-            return anchor.open_file(relative, os.O_RDONLY)
+            return anchor.open_file(place.relative, os.O_RDONLY)
+
+
+def _working_directory() -> str:
+    try:
+        return os.getcwd()
+    except OSError:
+        raise InputError("the working directory is gone", hint="change to another one, or give --root") from None
 
 
 def load_policy(root: str | None = None, *, files: "Sequence[str]" = (), session: str = "default") -> Policy:

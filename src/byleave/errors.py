@@ -21,6 +21,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+_MOST_TOLD = 50  # problems of one load that are written out; nobody reads ten thousand
+
 
 class Place(Record):
     """A stretch of one line of a file: where a rule or a problem stands. Lines count from 1, columns from 0."""
@@ -82,7 +84,9 @@ class ConfigErrors(ExceptionGroup[ConfigError]):
         return ConfigErrors(excs)
 
     def __str__(self) -> str:
-        return "\n".join(str(problem) for problem in self.exceptions)
+        told = [str(problem) for problem in self.exceptions[:_MOST_TOLD]]
+        more = len(self.exceptions) - len(told)
+        return "\n".join([*told, f"and {more} more problems"] if more else told)
 
 
 class InputError(ByleaveError):

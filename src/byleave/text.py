@@ -1,16 +1,29 @@
-"""Show text from outside so that it cannot act on the reader's terminal."""
+"""Show text from outside so that it can neither act on the reader's terminal nor pass for something else."""
+
+# Marks that take no room, or look like a space, though Unicode counts them as printable: fillers, joiners, selectors.
+_UNSEEN = frozenset(
+    "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0"
+    "\ufe00\ufe01\ufe02\ufe03\ufe04\ufe05\ufe06\ufe07\ufe08\ufe09\ufe0a\ufe0b\ufe0c\ufe0d\ufe0e\ufe0f"
+)
+_TAGS = "\U000e0000"  # the plane of tags and further selectors; nothing in it is seen
+_SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
 def shown(text: str) -> str:
     """Return `text` with control, bidi, invisible and undecodable characters written out as escapes."""
-    if text.isprintable():
+    if text.isprintable() and text.isascii():
         return text
-    return "".join([char if char.isprintable() else _escape(char) for char in text])
+    return "".join([char if _is_seen(char) else _escape(char) for char in text])
+
+
+def shown_lines(text: str) -> str:
+    """Return a text of several lines of ours, each of them as `shown`."""
+    return "\n".join([shown(line) for line in text.split("\n")])
 
 
 def quoted(text: str) -> str:
-    """Return `text` as `shown`, between double quotes."""
-    return f'"{shown(text)}"'
+    """Return `text` as `shown`, between double quotes; quotes and backslashes inside cannot be mistaken for ours."""
+    return f'"{shown(text.replace(_BACKSLASH, _BACKSLASH * 2).replace(_QUOTE, _BACKSLASH + _QUOTE))}"'
 
 
 def sentence_list(words: "list[str] | tuple[str, ...]", *, most: int = 8) -> str:
@@ -21,10 +34,17 @@ def sentence_list(words: "list[str] | tuple[str, ...]", *, most: int = 8) -> str
     return ", ".join([*kept[:-2], " and ".join(kept[-2:])])
 
 
+_BACKSLASH, _QUOTE = "\\", '"'
+
+
+def _is_seen(char: str) -> bool:
+    return char.isprintable() and char not in _UNSEEN and char < _TAGS
+
+
 def _escape(char: str) -> str:
     code = ord(char)
     if 0xDC80 <= code <= 0xDCFF:  # a byte that was not UTF-8, as os.fsdecode keeps it
         return f"\\x{code - 0xDC00:02x}"
-    if code < 0x100:
-        return {"\n": "\\n", "\r": "\\r", "\t": "\\t"}.get(char, f"\\x{code:02x}")
+    if code < 0x80:
+        return _SHORT.get(char, f"\\x{code:02x}")
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

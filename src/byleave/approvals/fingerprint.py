@@ -8,6 +8,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from typing import Any
 
+    # Name and hash of the file of the workspace that a word names, None if it names none.
+    ReadScript = Callable[[str], tuple[str, str] | None]
+
+UNREAD = ""  # the hash of a script that could not be read whole: nobody can trust it
+_SHELL = str.maketrans(dict.fromkeys("\"'`$(){};|&<>,@", " "))
+
 
 class Fingerprint(Record):
     """The hash of a project file, and of every script inside the workspace that it would start."""
@@ -16,21 +22,26 @@ class Fingerprint(Record):
     sha256: str
     scripts: tuple[tuple[str, str], ...] = ()
 
+    @property
+    def unread(self) -> tuple[str, ...]:
+        """The scripts that could not be read whole."""
+        return tuple(name for name, sha256 in self.scripts if sha256 == UNREAD)
 
-def fingerprint(
-    file: str, content: bytes, tree: "Mapping[str, Any]", read_script: "Callable[[str], tuple[str, bytes] | None]"
-) -> Fingerprint:
-    """Return the fingerprint; `read_script` gives name and content of a word that is a file of the workspace."""
-    found = {script[0]: script[1] for word in command_words(tree) if (script := read_script(word)) is not None}
-    scripts = tuple((name, digest(text)) for name, text in sorted(found.items()))
-    return Fingerprint(file, digest(content), scripts)
+
+def fingerprint(file: str, content: bytes, tree: "Mapping[str, Any]", read_script: "ReadScript") -> Fingerprint:
+    """Return the fingerprint of a project file as it is now."""
+    words = dict.fromkeys(command_words(tree))
+    found = {script[0]: script[1] for word in words if (script := read_script(word)) is not None}
+    return Fingerprint(file, digest(content), tuple(sorted(found.items())))
 
 
 def command_words(tree: "Mapping[str, Any]") -> "Iterator[str]":
-    """Yield every word of every tool's command that could name a file, `--option=FILE` included."""
+    """Yield whatever in a tool's command could name a file: words, `--option=FILE`, and what a shell would split."""
     for tool in tree.get("tools", {}).values():
         for word in tool.get("command", ()):
             yield word
-            _option, mark, value = word.partition("=")
-            if mark:
-                yield value
+            for part in word.translate(_SHELL).split():
+                yield part
+                _option, _mark, value = part.partition("=")
+                if value:
+                    yield value

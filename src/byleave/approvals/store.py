@@ -10,12 +10,13 @@ beside the new one, and is warned about: forgetting a yes is safe.
 import os
 
 from byleave.approvals.fingerprint import Fingerprint
+from byleave.errors import StateError
 from byleave.private import Lock, Memory, make_private_directory, read_private, write_private
-from byleave.text import shown
+from byleave.text import quoted, sentence_list, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from typing import Any
 
     Tree = dict[str, Any]
@@ -34,6 +35,11 @@ class Approvals:
         self._read: Tree | None = None
         self.warnings: list[str] = []
 
+    def refresh(self) -> None:
+        """Look at the file again at the next question: somebody may have changed their mind."""
+        self._read = None
+        self.warnings.clear()
+
     def approves_mount(self, rule_path: str, target: str) -> bool:
         """Whether the user agreed that this path of the workspace may lead to this very target."""
         return any(
@@ -44,15 +50,22 @@ class Approvals:
     def trusts(self, print_: Fingerprint) -> bool:
         """Whether the user trusted exactly this content of this file, and of the scripts it starts."""
         scripts = dict(print_.scripts)
-        return any(
-            entry.get("path") == print_.file
-            and entry.get("sha256") == print_.sha256
-            and entry.get("scripts", {}) == scripts
-            for entry in self._entries("project_files")
+        return not print_.unread and any(
+            entry.get("scripts", {}) == scripts for entry in self._yeses(print_.file, print_.sha256)
         )
+
+    def knows(self, file: str, sha256: str) -> bool:
+        """Whether the user ever trusted this content of this file, whatever its scripts were."""
+        return any(True for _ in self._yeses(file, sha256))
 
     def trust(self, print_: Fingerprint, *, now: str) -> None:
         """Remember that the user trusts this file as it is; an earlier yes to the same file is replaced."""
+        if print_.unread:
+            raise StateError(
+                f"{quoted(print_.file)} cannot be trusted: its tools run {sentence_list(print_.unread)}, "
+                "which cannot be read whole",
+                hint="make it a readable file of moderate size, or keep the program outside the workspace",
+            )
         entry = {
             "path": print_.file,
             "sha256": print_.sha256,
@@ -66,6 +79,11 @@ class Approvals:
         known = any(entry.get("path") == file for entry in self._entries("project_files"))
         self._change(lambda tree: _without(tree, file))
         return known
+
+    def _yeses(self, file: str, sha256: str) -> "Iterator[Tree]":
+        for entry in self._entries("project_files"):
+            if entry.get("path") == file and entry.get("sha256") == sha256:
+                yield entry
 
     def _entries(self, kind: str) -> "list[Tree]":
         if self._read is None:
@@ -88,11 +106,16 @@ class Approvals:
         import json
 
         make_private_directory(self._directory)
-        with Lock(os.path.join(self._directory, "approvals.lock")):
-            self._keep_damaged()
-            changed = change(self._load())
-            write_private(self._path, json.dumps(changed, indent=2, ensure_ascii=True).encode() + b"\n")
-            self._read = None
+        try:
+            with Lock(os.path.join(self._directory, "approvals.lock")):
+                self._keep_damaged()
+                changed = change(self._load())
+                write_private(self._path, json.dumps(changed, indent=2, ensure_ascii=True).encode() + b"\n")
+        except OSError as error:
+            raise StateError(
+                f"{quoted(self._path)} cannot be written: {error.strerror}", hint="nothing was changed; make room there"
+            ) from None
+        self._read = None
 
     def _keep_damaged(self) -> None:
         """Put a file we cannot read aside before it is replaced."""

@@ -12,6 +12,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+WIDEST = 100  # columns of the help
+
 
 class Option(Record):
     """One flag: its names, the name of its value if it takes one, and what it does."""
@@ -38,7 +40,10 @@ class Positional(Record):
 
 
 class Command(Record):
-    """One command: where its code is, and what it takes. `rest`: everything after `--` belongs to it."""
+    """One command: where its code is, and what it takes. `rest`: everything after `--` belongs to it.
+
+    `alone` names a flag that does the command's work without any of its subcommands.
+    """
 
     name: str
     help: str
@@ -48,6 +53,7 @@ class Command(Record):
     subcommands: "tuple[Command, ...]" = ()
     rest: str = ""
     details: str = ""
+    alone: str = ""
 
 
 class Given(Record):
@@ -64,13 +70,14 @@ class Given(Record):
         return key in self.options
 
     def one(self, key: str) -> str | None:
-        """Return the value of an option, the last one if it was repeated; None if it was not given."""
+        """Return the value of an option, None if it was not given."""
         values = self.options.get(key)
         return values[-1] if values else None
 
 
 class _Reader:
     def __init__(self, root: Command, common: tuple[Option, ...]) -> None:
+        self._root = root
         self._common = common
         self._command = root
         self._path: tuple[str, ...] = ()
@@ -82,17 +89,27 @@ class _Reader:
         ahead = iter(argv)
         for word in ahead:
             if word == "--":
-                self._rest = tuple(ahead)
-                break
-            if word.startswith("-") and word != "-":
+                self._end_options(ahead)
+            elif word.startswith("-") and word != "-":
                 self._flag(word, ahead)
-            elif self._command.subcommands and not self._words:
-                self._enter(word)
             else:
-                self._words.append(word)
+                self._word(word)
         return self._given()
 
-    def _enter(self, word: str) -> None:
+    def _end_options(self, ahead: "Iterator[str]") -> None:
+        """Take what follows `--`: the command's own rest, or words that may begin with a dash."""
+        if self._command.rest:
+            self._rest = tuple(ahead)
+        for word in ahead:
+            self._word(word)
+
+    def _word(self, word: str) -> None:
+        if not self._command.subcommands:
+            self._words.append(word)
+            return
+        if self._command.alone in self._options:
+            problem = f"--{self._command.alone} stands alone, without {quoted(word)}"
+            raise InputError(problem, hint=f"write byleave {' '.join(self._path)} --{self._command.alone}")
         for command in self._command.subcommands:
             if command.name == word:
                 self._command = command
@@ -104,53 +121,54 @@ class _Reader:
     def _flag(self, word: str, ahead: "Iterator[str]") -> None:
         name, mark, value = word.partition("=") if word.startswith("--") else (word, "", "")
         option = self._find(name)
-        if option.value is None:
-            if mark:
-                raise InputError(f"{name} takes no value", hint=f"write {name} alone")
-            value = ""
-        elif not mark:
-            following = next(ahead, None)
-            if following is None:
-                raise InputError(f"{name} needs a value", hint=f"write {name} {option.value}")
-            value = following
+        if option.value is None and mark:
+            raise InputError(f"{name} takes no value", hint=f"write {name} alone")
+        if option.value is not None and not mark:
+            value = _value(name, option, ahead)
         if option.choices and value not in option.choices:
             raise InputError(f"{name} cannot be {quoted(value)}", hint=f"it is one of {sentence_list(option.choices)}")
-        self._options.setdefault(option.key, []).append(value)
+        earlier = self._options.setdefault(option.key, [])
+        if earlier and value not in earlier and not option.repeat:
+            problem = f"{name} is given twice, as {quoted(earlier[0])} and as {quoted(value)}"
+            raise InputError(problem, hint="keep one of the two")
+        earlier.append(value)
 
     def _find(self, name: str) -> Option:
         known = (*self._common, *self._command.options)
         for option in known:
             if name in option.names:
                 return option
-        names = tuple(spelling for option in known for spelling in option.names)
-        raise InputError(f"unknown option {quoted(name)}", hint=_nearest_hint(name, names))
+        raise InputError(f"unknown option {quoted(name)}", hint=self._option_hint(name, known))
+
+    def _option_hint(self, name: str, known: tuple[Option, ...]) -> str:
+        if not name.startswith("--") and len(name) > 2 and any(name[:2] in option.names for option in known):
+            return "write short options one by one, and a value as a word of its own"
+        if self._command.subcommands and name in _spellings(_options_below(self._command)):
+            return f"it belongs to a command below {_called(self._path)}: write it behind that command"
+        if self._command.positionals and not name.startswith("--"):
+            return f"if {quoted(name)} is no option, write it after --"
+        names = _spellings(known)
+        return _nearest_hint(name, names, further=_spellings(_options_below(self._command)))
 
     def _given(self) -> Given:
-        wanted = self._command.positionals
-        if self.wants_help:
+        if "help" in self._options or "version" in self._options:
             return Given(self._command, self._path, self._options, {}, self._rest)
+        wanted = self._command.positionals
         if len(self._words) > len(wanted):
-            extra = self._words[len(wanted)]
-            raise InputError(f"{quoted(extra)} is one word too many", hint=usage(self._command, self._path))
+            raise self._too_many(self._words[len(wanted)])
         words = dict(zip((positional.name for positional in wanted), self._words, strict=False))
         missing = [positional.name for positional in wanted if positional.required and positional.name not in words]
-        if missing and not self._may_lack(missing):
-            raise InputError(f"{sentence_list(missing)} is missing", hint=usage(self._command, self._path))
+        if missing:
+            verb = "is" if len(missing) == 1 else "are"
+            raise InputError(f"{sentence_list(missing)} {verb} missing", hint=usage(self._command, self._path))
         for positional in wanted:
-            value = words.get(positional.name)
-            if value is not None and positional.choices and value not in positional.choices:
-                hint = f"it is one of {sentence_list(positional.choices, most=20)}"
-                raise InputError(f"{positional.name} cannot be {quoted(value)}", hint=hint)
-        if self._rest and not self._command.rest:
-            raise InputError("nothing is expected after --", hint=usage(self._command, self._path))
+            _check_choice(positional, words.get(positional.name))
         return Given(self._command, self._path, self._options, words, self._rest)
 
-    @property
-    def wants_help(self) -> bool:
-        return "help" in self._options or "version" in self._options
-
-    def _may_lack(self, _missing: "list[str]") -> bool:
-        return "batch" in self._options
+    def _too_many(self, word: str) -> InputError:
+        if self._command.rest:
+            return InputError(f"-- is missing before {quoted(word)}", hint=usage(self._command, self._path))
+        return InputError(f"{quoted(word)} is one word too many", hint=usage(self._command, self._path))
 
 
 def read_arguments(root: Command, common: tuple[Option, ...], argv: "list[str]") -> Given:
@@ -160,13 +178,11 @@ def read_arguments(root: Command, common: tuple[Option, ...], argv: "list[str]")
 
 def usage(command: Command, path: tuple[str, ...]) -> str:
     """Return the one line that shows how a command is written."""
-    parts = ["byleave", *path]
+    parts = [_called(path)]
     if command.subcommands:
-        parts.append("COMMAND")
-    parts += [
-        f"{option.names[0]} {option.value}" if option.value else option.names[0] for option in command.options[:4]
-    ]
-    parts[len(path) + 1 :] = [f"[{part}]" if part.startswith("-") else part for part in parts[len(path) + 1 :]]
+        parts.append(f"(COMMAND | --{command.alone})" if command.alone else "COMMAND")
+    options = [option for option in command.options if option.key != command.alone]
+    parts += [f"[{option.names[0]} {option.value}]" if option.value else f"[{option.names[0]}]" for option in options]
     parts += [positional.name if positional.required else f"[{positional.name}]" for positional in command.positionals]
     if command.rest:
         parts.append(f"-- {command.rest}")
@@ -178,19 +194,54 @@ def help_text(command: Command, path: tuple[str, ...], common: tuple[Option, ...
     lines = [f"usage: {usage(command, path)}", "", command.help]
     if command.details:
         lines += ["", command.details]
-    rows = [(entry.name, entry.help) for entry in command.subcommands]
-    lines += _section("commands", rows)
+    lines += _section("commands", [(entry.name, entry.help) for entry in command.subcommands])
     lines += _section("arguments", [(positional.name, _described(positional)) for positional in command.positionals])
     lines += _section("options", [(_spelled(option), option.help) for option in command.options])
-    lines += _section("common options", [(_spelled(option), option.help) for option in common])
+    lines += _section("common options, before or after the command", [(_spelled(one), one.help) for one in common])
+    if command.subcommands:
+        lines += ["", f"`{_called(path)} COMMAND --help` says more."]
     return "\n".join(lines)
+
+
+def _value(name: str, option: Option, ahead: "Iterator[str]") -> str:
+    """Take the next word as a value. One that looks like an option was hardly meant: it has to be written with `=`."""
+    following = next(ahead, None)
+    if following is None:
+        raise InputError(f"{name} needs a value", hint=f"write {name} {option.value}")
+    if following.startswith("-") and following != "-":
+        hint = f"write {name}={option.value} if the value begins with a dash"
+        raise InputError(f"{name} needs a value, and {quoted(following)} looks like an option", hint=hint)
+    return following
+
+
+def _check_choice(positional: Positional, value: str | None) -> None:
+    if value is not None and positional.choices and value not in positional.choices:
+        hint = f"it is one of {sentence_list(positional.choices, most=20)}"
+        raise InputError(f"{positional.name} cannot be {quoted(value)}", hint=hint)
+
+
+def _called(path: tuple[str, ...]) -> str:
+    return " ".join(("byleave", *path))
 
 
 def _section(title: str, rows: "list[tuple[str, str]]") -> "list[str]":
     if not rows:
         return []
     width = max(len(name) for name, _text in rows)
-    return ["", f"{title}:", *(f"  {name:<{width}}  {text}" for name, text in rows)]
+    lines = ["", f"{title}:"]
+    for name, text in rows:
+        first, *others = _wrapped(text, WIDEST - width - 4)
+        lines += [f"  {name:<{width}}  {first}", *(f"  {'':<{width}}  {other}" for other in others)]
+    return lines
+
+
+def _wrapped(text: str, width: int) -> "list[str]":
+    lines = [""]
+    for word in text.split(" "):
+        if lines[-1] and len(lines[-1]) + len(word) >= width:
+            lines.append("")
+        lines[-1] = f"{lines[-1]} {word}" if lines[-1] else word
+    return lines
 
 
 def _described(positional: Positional) -> str:
@@ -204,8 +255,19 @@ def _spelled(option: Option) -> str:
     return f"{names} {option.value}" if option.value else names
 
 
-def _nearest_hint(word: str, known: tuple[str, ...]) -> str:
+def _options_below(command: Command) -> tuple[Option, ...]:
+    below: tuple[Option, ...] = ()
+    for child in command.subcommands:
+        below += (*child.options, *_options_below(child))
+    return below
+
+
+def _spellings(options: tuple[Option, ...]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(name for option in options for name in option.names))
+
+
+def _nearest_hint(word: str, known: tuple[str, ...], *, further: tuple[str, ...] = ()) -> str:
     from difflib import get_close_matches
 
-    near = get_close_matches(word, known, n=1)
+    near = get_close_matches(word, (*known, *further), n=1)
     return f"did you mean {near[0]}?" if near else f"there are {sentence_list(known, most=20)}"

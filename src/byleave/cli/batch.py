@@ -1,20 +1,24 @@
 """`byleave check --batch`: one JSON object a line in, one a line out, in order, flushed per line.
 
 A policy given inline is compiled once however many lines carry it. A line that cannot be answered is answered with an
-error; the stream goes on.
+error; the stream goes on. What was found on disk, and what failed, is looked at again after a second: the stream may be
+long, and the disk may change under it.
 """
 
 import os
-import sys
+from time import monotonic
 from typing import Any
 
 import msgspec
 
-from byleave.api import Workspace
-from byleave.cli.output import warn
+from byleave.cli.output import speakable, tell, warn
+from byleave.cli.workspace import load_policy, open_workspace, origins
 from byleave.core.verdict import BUILT_IN, DENY, RuleRef, Verdict, verdict_tree
-from byleave.errors import ByleaveError, ConfigErrors, InputError
+from byleave.errors import ByleaveError, ConfigError, ConfigErrors, InputError
+from byleave.record import Record
+from byleave.text import shown, shown_lines
 from byleave.wire.lines import LineBuffer, TooLong
+from byleave.wire.members import members, repeats_a_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,10 +26,14 @@ if TYPE_CHECKING:
     from byleave.guard.judge import Policy
 
 LONGEST_LINE = 64 << 20
-MOST_POLICIES = 256  # compiled inline policies kept at a time
+MOST_POLICIES = 256  # compiled policies kept at a time; the one unused longest goes first
+LOOK_AGAIN_AFTER = 1.0  # seconds; longer where loading takes long, so that it never costs more than a twentieth
+_SHARE = 20
+_FOREVER = float("inf")
 _CHUNK = 1 << 18
 _NO_ID = msgspec.Raw(b"null")
 _ABSENT = msgspec.Raw(b"")
+_UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError)
 
 
 class Question(msgspec.Struct):
@@ -33,15 +41,23 @@ class Question(msgspec.Struct):
 
     action: Any = None
     id: msgspec.Raw = _NO_ID
-    root: str | None = None
+    root: str | msgspec.UnsetType | None = msgspec.UNSET
     policy: msgspec.Raw = _ABSENT
+
+
+class Known(Record):
+    """What loading a policy came to, and until when that holds."""
+
+    until: float
+    policy: "Policy | None" = None
+    error: "ByleaveError | ConfigErrors | None" = None
 
 
 def run_batch(given: "Given") -> int:
     """Answer every line of standard input; end of input ends the program."""
     answers = Answers(given)
     lines = LineBuffer(limit=LONGEST_LINE)
-    while chunk := os.read(0, _CHUNK):
+    while chunk := _read():
         for line in lines.feed(chunk):
             _write(answers.answer(line))
     for line in lines.finish():
@@ -54,86 +70,142 @@ class Answers:
 
     def __init__(self, given: "Given") -> None:
         self._given = given
-        self._workspaces: dict[str | None, Workspace] = {}
-        self._policies: dict[tuple[str | None, bytes], Policy | ByleaveError | ConfigErrors] = {}
+        self._known: dict[tuple[str | None, bytes], Known] = {}
+        self._said: set[str] = set()
         self._decode = msgspec.json.Decoder(Question).decode
         self._encode = msgspec.json.Encoder().encode
 
     def answer(self, line: "bytes | TooLong") -> bytes:
         """Return the answer to one line, itself a line."""
         if isinstance(line, TooLong):
-            return self._error(
-                _NO_ID, InputError(f"the line is longer than {line.limit} bytes", hint="send less at once")
-            )
-        question = self._read(line)
-        if not isinstance(question, Question):
-            return question
+            problem = f"the line is longer than {line.limit >> 20} MB"
+            return self._error(_NO_ID, InputError(problem, hint="send less at once"))
         try:
-            verdict = self._policy(question).decide(question.action)
+            question = self._decode(line)
+            policy = bytes(question.policy)
+            if not line.isascii():
+                bytes(question.id).decode()  # it was passed over, and goes back as it is: it must be UTF-8
+            if not isinstance(question.action, dict):
+                return self._error(question.id, InputError("the line has no action", hint=_FORM))
+            if _repeats(line, question, policy):
+                return self._error(_plain_id(line), InputError(_TWICE, hint="keep one of the two"))
+        except _UNREADABLE as error:
+            return self._error(_plain_id(line), _not_a_question(line, error))
+        return self._judge(question, policy)
+
+    def _judge(self, question: Question, policy: bytes) -> bytes:
+        root = question.root if isinstance(question.root, str) else None
+        try:
+            verdict = self._policy((root, policy)).decide(question.action)
+            return self._line({"id": question.id, "verdict": verdict_tree(verdict)})
         except (ByleaveError, ConfigErrors) as error:
             return self._error(question.id, error)
         except Exception as error:  # noqa: BLE001 -- outermost loop of a server: a defect of ours answers deny
-            verdict = _defect(error)
-        return self._encode({"id": question.id, "verdict": verdict_tree(verdict)}) + b"\n"
+            tell(self._given, _trace(error))
+            return self._line({"id": question.id, "verdict": verdict_tree(_defect(error))})
 
-    def _read(self, line: bytes) -> Question | bytes:
+    def _policy(self, key: tuple[str | None, bytes]) -> "Policy":
+        found = self._known.pop(key, None)
+        if found is None or found.until < monotonic():
+            found = self._load(*key)
+        self._known[key] = found
+        if len(self._known) > MOST_POLICIES:
+            self._known.pop(next(iter(self._known)))
+        if found.policy is not None:
+            return found.policy
+        raise found.error.with_traceback(None)  # type: ignore[union-attr] # there is one of the two
+
+    def _load(self, root: str | None, policy: bytes) -> Known:
+        started = monotonic()
         try:
-            question = self._decode(line)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return self._error(self._id_of(line), InputError(*_NOT_A_QUESTION[:1], hint=_NOT_A_QUESTION[1]))
-        if not isinstance(question.action, dict):
-            return self._error(question.id, InputError("the line has no action", hint=_NOT_A_QUESTION[1]))
-        return question
-
-    @staticmethod
-    def _id_of(line: bytes) -> msgspec.Raw:
-        """Return the id of a line that is an object but no question, so that the asker knows which one it was."""
-        try:
-            return msgspec.json.decode(line, type=_OnlyId).id
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
-            return _NO_ID
-
-    def _policy(self, question: Question) -> "Policy":
-        key = (question.root, bytes(question.policy))
-        found = self._policies.get(key)
-        if found is None:
-            if len(self._policies) >= MOST_POLICIES:
-                self._policies.pop(next(iter(self._policies)))
-            found = self._policies[key] = self._load(*key)
-        if isinstance(found, ByleaveError | ConfigErrors):
-            raise found
-        return found
-
-    def _load(self, root: str | None, policy: bytes) -> "Policy | ByleaveError | ConfigErrors":
-        given = self._given
-        try:
-            workspace = self._workspaces.get(root)
-            if workspace is None:
-                workspace = self._workspaces[root] = Workspace(root if root is not None else given.one("root"))
+            workspace = open_workspace(self._given, root)
             if policy not in (b"", b"null"):
-                return workspace.compile_tree(_tree(policy))
-            loaded = workspace.load(files=given.options.get("policy", ()), session=given.one("session") or "default")
+                return Known(_FOREVER, workspace.compile_tree(_tree(policy)))
+            loaded = load_policy(self._given, workspace)
         except (ByleaveError, ConfigErrors) as error:
-            return error
-        warn(given, loaded.warnings)
-        return loaded
+            return Known(_until(started), error=error)
+        self._report_once(loaded)
+        return Known(_until(started), loaded)
+
+    def _report_once(self, policy: "Policy") -> None:
+        """Say what is to be said about a policy, though it may be loaded many times."""
+        tell(self._given, [line for line in origins(policy) if line not in self._said])
+        warn(self._given, [warning for warning in policy.warnings if warning not in self._said])
+        self._said.update(origins(policy), policy.warnings)
 
     def _error(self, id_: msgspec.Raw, error: "ByleaveError | ConfigErrors") -> bytes:
         code = "config" if error.code == "config" else "input"
-        return self._encode({"id": id_, "error": {"code": code, "message": str(error)}}) + b"\n"
+        return self._line({"id": id_, "error": {"code": code, "message": shown_lines(str(error))}})
+
+    def _line(self, tree: "dict[str, Any]") -> bytes:
+        try:
+            return self._encode(tree) + b"\n"
+        except UnicodeEncodeError:  # a file of the configuration has a name that is not UTF-8
+            return self._encode({**speakable(tree), "id": tree["id"]}) + b"\n"
 
 
-class _OnlyId(msgspec.Struct):
-    id: msgspec.Raw = _NO_ID
+_FORM = 'write {"id": 1, "action": {"kind": ...}}'
+_TWICE = "the line gives a name twice, so that two readers could understand two things"
 
 
-_NOT_A_QUESTION = ("the line is not a JSON object with an action", 'write {"id": 1, "action": {"kind": ...}}')
+def _until(started: float) -> float:
+    now = monotonic()
+    return now + max(LOOK_AGAIN_AFTER, _SHARE * (now - started))
+
+
+def _not_a_question(line: bytes, error: Exception) -> InputError:
+    why, hint = shown(str(error)), _FORM
+    if not line.strip():
+        why = "it is empty"
+    elif isinstance(error, RecursionError):
+        why = "it is nested too deep"
+    elif isinstance(error, UnicodeDecodeError) or b"\\ud" in line.lower():
+        why, hint = "it holds text that is not Unicode", "a path that is not UTF-8 is sent as path_b64"
+    return InputError(f"the line is not a JSON object with an action: {why}", hint=hint)
+
+
+def _plain_id(line: bytes) -> msgspec.Raw:
+    """Return the id of an object that is no question, so that the asker knows which one it was; null if unclear."""
+    try:
+        ids = [text for name, text in members(line.decode()) if name == "id"]
+    except (ValueError, RecursionError):
+        return _NO_ID
+    return msgspec.Raw(ids[0].encode()) if len(ids) == 1 else _NO_ID
+
+
+def _repeats(line: bytes, question: Question, policy: bytes) -> bool:
+    """Whether an object gives a name twice. The policy is looked at when it is compiled, once, and not here."""
+    if _counts_up(line, question, policy):
+        return False
+    return repeats_a_name(line.replace(policy, b"0", 1) if policy.startswith(b"{") else line)
+
+
+def _counts_up(line: bytes, question: Question, policy: bytes) -> bool:
+    """Whether every colon is accounted for by what was read, so that no name can have been read over.
+
+    Next to free, and enough for most lines: flat actions without a backslash, which could stand for a colon.
+    """
+    colons = (question.id is not _NO_ID) + (question.root is not msgspec.UNSET) + (question.policy is not _ABSENT) + 1
+    for name, value in question.action.items():
+        if type(value) is str:
+            colons += 1 + name.count(":") + value.count(":")
+        elif value is None:
+            colons += 1 + name.count(":")
+        else:
+            return False
+    if type(question.root) is str:
+        colons += question.root.count(":")
+    if line.count(b":") != colons + policy.count(b":") + bytes(question.id).count(b":"):
+        return False
+    return b"\\" not in line or line.count(b"\\") == policy.count(b"\\")
 
 
 def _tree(policy: bytes) -> Any:
     try:
+        if repeats_a_name(policy):
+            raise ConfigErrors([ConfigError("the inline policy sets a key twice", hint="keep one of the two")])
         return msgspec.json.decode(policy)
-    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+    except _UNREADABLE:
         raise InputError("the inline policy is not JSON", hint="give the tree of byleave.toml as JSON") from None
 
 
@@ -142,7 +214,30 @@ def _defect(error: Exception) -> Verdict:
     return Verdict(DENY, f"byleave failed to judge this ({type(error).__name__}), so it is denied", "denied", (ref,))
 
 
+def _trace(error: Exception) -> "list[str]":
+    from traceback import format_exception
+
+    return "".join(format_exception(error)).splitlines()
+
+
+def _read() -> bytes:
+    while True:
+        try:
+            return os.read(0, _CHUNK)
+        except BlockingIOError:  # whoever shares the other end may have made it so
+            _wait(reading=(0,))
+
+
 def _write(line: bytes) -> None:
     left = memoryview(line)
     while left:
-        left = left[os.write(sys.stdout.fileno(), left) :]
+        try:
+            left = left[os.write(1, left) :]
+        except BlockingIOError:
+            _wait(writing=(1,))
+
+
+def _wait(*, reading: tuple[int, ...] = (), writing: tuple[int, ...] = ()) -> None:
+    from select import select
+
+    select(reading, writing, ())

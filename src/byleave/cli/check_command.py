@@ -1,11 +1,12 @@
 """`byleave check`: put one action to the policy and show the answer."""
 
-from byleave.api import Workspace
-from byleave.cli.output import paint, say, say_json, warn
-from byleave.core.action import parse_action
+from byleave.cli.output import paint, say, say_json
+from byleave.cli.workspace import open_policy
+from byleave.core.action import CallAction, CommandAction, OtherAction, parse_action
 from byleave.core.explain import explain
 from byleave.core.verdict import WORDS, verdict_tree
 from byleave.errors import InputError
+from byleave.text import quoted, sentence_list, shown_lines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,8 +14,10 @@ if TYPE_CHECKING:
 
     from byleave.cli.arguments import Given
     from byleave.core.verdict import Verdict
+    from byleave.guard.judge import Policy
 
 EXIT_CODES = (0, 10, 20)  # allow, ask, deny
+_TOOLLESS = (CallAction, CommandAction, OtherAction)  # the tool of a call is a server's, not a configured one
 
 
 def run(given: "Given") -> int:
@@ -24,25 +27,20 @@ def run(given: "Given") -> int:
 
         return run_batch(given)
     action = parse_action(_action(given))
-    policy = open_workspace(given).load(
-        files=given.options.get("policy", ()), session=given.one("session") or "default"
-    )
-    warn(given, policy.warnings)
+    policy = open_policy(given)
+    tool = None if isinstance(action, _TOOLLESS) else action.tool
+    if tool is not None and tool not in policy.compiled.tools:
+        raise InputError(f"no tool named {quoted(tool)} is configured", hint=_missing_tool_hint(policy, tool))
     verdict = policy.decide(action)
-    _show(given, verdict)
+    _show(given, verdict, None if tool is not None or isinstance(action, _TOOLLESS) else _toolless_hint(policy))
     return EXIT_CODES[verdict.decision]
-
-
-def open_workspace(given: "Given") -> Workspace:
-    """Return the workspace that the common flags name."""
-    return Workspace(given.one("root"))
 
 
 def _action(given: "Given") -> "dict[str, Any]":
     """Return the action in its JSON form, as the words of the command line spell it."""
     words = {name.lower(): value for name, value in given.words.items()}
     action: dict[str, Any] = {"kind": given.command.name, **words}
-    for key in ("tool", "agent", "cwd", "method", "address"):
+    for key in ("tool", "agent", "cwd", "method", "address", "query"):
         if (value := given.one(key)) is not None:
             action[key] = value
     if given.command.name == "spawn":
@@ -56,15 +54,42 @@ def _action(given: "Given") -> "dict[str, Any]":
 
 
 def _json(text: str) -> "Any":
-    import json
+    from byleave.wire.members import repeats_a_name
 
     try:
+        if repeats_a_name(text):
+            raise InputError("--arguments gives a name twice", hint="keep one of the two")
+        import json
+
         return json.loads(text)
     except (ValueError, RecursionError):
         raise InputError("--arguments is not JSON", hint='write an object, such as \'{"sql": "select 1"}\'') from None
 
 
-def _show(given: "Given", verdict: "Verdict") -> None:
+def _missing_tool_hint(policy: "Policy", name: str) -> str:
+    for layer in policy.compiled.layers:
+        if not layer.trusted and name in layer.tree.get("tools", {}):
+            return f"{layer.file} describes it, but is not trusted yet: read it, then run `byleave trust`"
+    known = tuple(policy.compiled.tools)
+    if not known:
+        return "no tool is configured here; `byleave init` writes a file to begin with"
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, known, n=1)
+    return f"did you mean {quoted(near[0])}?" if near else f"there are {sentence_list(known, most=20)}"
+
+
+def _toolless_hint(policy: "Policy") -> str:
+    """Say why a question without a tool is answered so poorly."""
+    tools = tuple(policy.compiled.tools)
+    if tools:
+        return f"no tool was named; with --tool TOOL its own rules answer (there are {sentence_list(tools)})"
+    if policy.compiled.layers:
+        return "no tool is configured; `byleave policy show` shows what was read"
+    return "no tool is configured here; `byleave init` writes a file to begin with"
+
+
+def _show(given: "Given", verdict: "Verdict", hint: str | None) -> None:
     if given.flag("json"):
         say_json(verdict_tree(verdict))
         return
@@ -72,4 +97,6 @@ def _show(given: "Given", verdict: "Verdict") -> None:
     if given.flag("quiet"):
         say(word)
         return
-    say(paint(word, word) + explain(verdict).removeprefix(word))
+    say(paint(word, word) + shown_lines(explain(verdict)).removeprefix(word))
+    if hint is not None and verdict.code == "no_match":
+        say(f"  hint: {hint}")

@@ -7,29 +7,53 @@ COMMON = (
     Option(("--policy",), "use this file instead of what would be found; may be repeated", "FILE", repeat=True),
     Option(("--session",), 'the session whose grants hold (default: "default")', "NAME"),
     Option(("--json",), "answer in JSON"),
-    Option(("--no-input",), "never ask; what would ask counts as no"),
-    Option(("-q", "--quiet"), "say only the answer"),
-    Option(("-v", "--verbose"), "say more"),
+    Option(("--no-input",), "never ask a person; where consent is needed, stop"),
+    Option(("-q", "--quiet"), "only the answer: no reasons, no warnings"),
+    Option(("-v", "--verbose"), "also say what was read or written, and where it lies"),
     Option(("-h", "--help"), "show this help"),
 )
 
 CHECK_KINDS = ("read", "create", "update", "delete", "exec", "move", "search", "url", "env", "spawn", "command", "call")
 SHELLS = ("bash", "zsh", "fish")
 
-_TOOL = Option(("--tool",), "the tool on whose behalf", "TOOL")
+_TOOL = Option(("--tool",), "the configured tool that would do it; without one, its grants have no say", "TOOL")
 _AGENT = Option(("--agent",), "the agent on whose behalf", "AGENT")
 _YES = Option(("--yes",), "agree without being asked: the consent of a script")
-_PATH = Positional("PATH", "a path; relative to the workspace if a tool is named")
+_PATH = Positional("PATH", "with --tool relative to the workspace, as tools name files; else also absolute")
+_FILE = Positional("FILE", "the file (default: every project file here)", required=False)
+_CODES = "Exit code: 0 allow, 10 ask, 20 deny, 2 the question or the configuration cannot be read."
+_DASHED = f"{_CODES}\nA PATH that begins with a dash is written after `--`: byleave check read --tool T -- -x"
+
+
+def _file_check(kind: str, verb: str) -> Command:
+    return Command(kind, f"May this path be {verb}?", "check", (_TOOL, _AGENT), (_PATH,), details=_DASHED)
+
 
 CHECKS = (
-    *(Command(kind, f"may a tool {kind} this path?", "check", (_TOOL, _AGENT), (_PATH,)) for kind in CHECK_KINDS[:5]),
+    _file_check("read", "read"),
+    _file_check("create", "created"),
+    _file_check("update", "changed"),
+    _file_check("delete", "deleted"),
+    _file_check("exec", "executed"),
     Command(
-        "move", "may a tool move this path there?", "check", (_TOOL, _AGENT), (_PATH, Positional("TO", "the new path"))
+        "move",
+        "May this path be moved there?",
+        "check",
+        (_TOOL, _AGENT),
+        (_PATH, Positional("TO", "the new path")),
+        details=_DASHED,
     ),
-    Command("search", "may a tool search below this path?", "check", (_TOOL, _AGENT), (_PATH.replace(required=False),)),
+    Command(
+        "search",
+        "May files below this path be searched?",
+        "check",
+        (_TOOL, _AGENT, Option(("--query",), "what is searched for", "TEXT")),
+        (_PATH.replace(required=False),),
+        details=_DASHED,
+    ),
     Command(
         "url",
-        "may a tool reach this URL?",
+        "May this URL be reached?",
         "check",
         (
             _TOOL,
@@ -37,23 +61,43 @@ CHECKS = (
             Option(("--method",), "the HTTP method", "METHOD"),
             Option(("--address",), "the address its host resolves to", "IP"),
         ),
-        (Positional("URL", "the URL"),),
+        (Positional("URL", "the whole URL, with its scheme"),),
+        details=_CODES,
     ),
-    Command("env", "may a tool read this variable?", "check", (_TOOL, _AGENT), (Positional("NAME", "its name"),)),
-    Command("spawn", "may a tool start this program?", "check", (_TOOL, _AGENT), rest="PROGRAM ARGS..."),
+    Command(
+        "env",
+        "May this environment variable be read?",
+        "check",
+        (_TOOL, _AGENT),
+        (Positional("NAME", "its name"),),
+        details=_CODES,
+    ),
+    Command(
+        "spawn",
+        "May this program be started?",
+        "check",
+        (_TOOL, _AGENT),
+        rest="PROGRAM ARGS...",
+        details=f"{_CODES}\nEverything after `--` is the program and its arguments, taken as they are.",
+    ),
     Command(
         "command",
-        "may this shell command run?",
+        "May this shell command run?",
         "check",
         (_AGENT, Option(("--cwd",), "the directory it would run in", "DIR")),
-        (Positional("COMMAND", "the command as one word"),),
+        (Positional("COMMAND", "the whole command as one word, in quotes"),),
+        details=_CODES,
     ),
     Command(
         "call",
-        "may an agent call this MCP tool?",
+        "May this MCP tool be called?",
         "check",
-        (_AGENT, Option(("--arguments",), "its arguments", "JSON")),
-        (Positional("SERVER", "the server"), Positional("TOOL", "the tool", required=False)),
+        (_AGENT, Option(("--arguments",), "the arguments of the call", "JSON")),
+        (
+            Positional("SERVER", "the MCP server"),
+            Positional("TOOL", "its tool (default: the server itself)", required=False),
+        ),
+        details=_CODES,
     ),
 )
 
@@ -61,43 +105,77 @@ ROOT = Command(
     "byleave",
     "Nothing touches your machine but by your leave.",
     subcommands=(
-        Command("init", "write a commented byleave.toml for this project", "init"),
+        Command(
+            "init",
+            "Write a commented byleave.toml for this project.",
+            "init",
+            details="Looks for git, npm, cargo, uv, go and make, and never overwrites a file. The file has no say\n"
+            "before you have read and trusted it: `byleave trust`.",
+        ),
         Command(
             "check",
-            "ask the policy about one action, or about many",
+            "Ask the policy about one action, or about many.",
             "check",
-            (Option(("--batch",), "read one JSON object a line, answer one a line"),),
+            (Option(("--batch",), "read questions from standard input, one JSON object a line, and answer each"),),
             subcommands=CHECKS,
-            details="Exit code: 0 allow, 10 ask, 20 deny, 2 the question or the configuration cannot be read.",
+            alone="batch",
+            details=f"""{_CODES}
+
+  byleave check read src/main.py --tool reader
+  byleave check url https://api.github.com/repos --tool builder
+  byleave check spawn --tool builder -- git status
+  echo '{{"id": 1, "action": {{"kind": "read", "path": "src"}}}}' | byleave check --batch""",
         ),
         Command(
             "policy",
-            "look at the policy",
-            subcommands=(Command("show", "show the merged policy with the origin of each rule", "policy"),),
+            "Look at the policy.",
+            subcommands=(
+                Command(
+                    "show",
+                    "Show what holds: every layer, tool and rule, and where it was written.",
+                    "policy",
+                    details="A tool without rules of some type shows the default that holds instead.",
+                ),
+            ),
         ),
         Command(
             "trust",
-            "trust a project file as it is now",
+            "Trust a project file as it is now.",
             "trust",
             (_YES,),
-            (Positional("FILE", "the file (default: every project file here)", required=False),),
-            details="Lists what would become active, then asks. A file that changes must be trusted again.",
+            (_FILE,),
+            details="Lists what would become active, then asks on the terminal. Trust is in the exact content: a file\n"
+            "that changes must be trusted again. Until then it can only tighten what holds.",
         ),
         Command(
             "untrust",
-            "stop trusting a project file",
+            "Stop trusting a project file.",
             "trust",
             (_YES,),
-            (Positional("FILE", "the file (default: every project file here)", required=False),),
+            (_FILE,),
         ),
-        Command("doctor", "check that everything works here", "doctor"),
-        Command("schema", "print the JSON Schema of the configuration file", "schema"),
+        Command(
+            "doctor",
+            "Check that everything works here, and say what is enforced.",
+            "doctor",
+            details="Exit code: 0, or 1 if something is bad. With -q only what is not well is shown.",
+        ),
+        Command(
+            "schema",
+            "Print the JSON Schema of the configuration file.",
+            "schema",
+            details="Editors complete and check byleave.toml with it; `byleave init` puts it where they find it.",
+        ),
         Command(
             "completion",
-            "print the completion script of a shell",
+            "Print the completion script of a shell.",
             "completion",
             (),
-            (Positional("SHELL", "which", choices=SHELLS),),
+            (Positional("SHELL", "the shell", choices=SHELLS),),
+            details="""\
+  bash  source <(byleave completion bash)       in ~/.bashrc
+  zsh   source <(byleave completion zsh)        in ~/.zshrc
+  fish  byleave completion fish | source        in ~/.config/fish/config.fish""",
         ),
     ),
 )

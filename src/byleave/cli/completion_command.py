@@ -2,7 +2,7 @@
 
 from byleave.cli.arguments import Command
 from byleave.cli.commands import COMMON, ROOT
-from byleave.cli.output import say
+from byleave.cli.output import say, tell
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -10,10 +10,14 @@ if TYPE_CHECKING:
 
     from byleave.cli.arguments import Given, Option
 
+_FILES = frozenset({"PATH", "FILE", "TO", "DIR"})  # names of values that are files
+
 
 def run(given: "Given") -> int:
     """Print the script for the shell that was named."""
-    say(_WRITERS[given.words["SHELL"]]())
+    shell = given.words["SHELL"]
+    tell(given, [f"to have it in every shell, see `byleave completion --help` ({shell})"])
+    say(_WRITERS[shell]())
     return 0
 
 
@@ -25,44 +29,74 @@ def _paths(command: Command = ROOT, path: tuple[str, ...] = ()) -> "Iterator[tup
 
 def _words(command: Command) -> "list[str]":
     names = [child.name for child in command.subcommands]
-    names += [choice for positional in command.positionals for choice in positional.choices]
-    return names + [name for option in (*command.options, *COMMON) for name in option.names]
+    return names + [choice for positional in command.positionals for choice in positional.choices]
+
+
+def _takes_files(command: Command) -> bool:
+    return any(positional.name in _FILES for positional in command.positionals)
+
+
+def _bash_case(path: tuple[str, ...], command: Command) -> str:
+    options = " ".join(name for option in (*command.options, *COMMON) for name in option.names)
+    files = " files=1" if _takes_files(command) else ""
+    return f'    "{" ".join(path)}") words="{" ".join(_words(command))}" options="{options}"{files} ;;'
 
 
 def _bash() -> str:
-    cases = "\n".join(f'    "{" ".join(path)}") words="{" ".join(_words(command))}" ;;' for path, command in _paths())
-    valued = "|".join(name for option in _valued() for name in option.names)
-    known = " ".join(dict.fromkeys(name for path, _command in _paths() for name in path))
+    valued = [option for _path, command in _paths() for option in (*command.options, *COMMON) if option.value]
+    filed = "|".join(dict.fromkeys(name for one in valued if one.value in _FILES for name in one.names))
+    other = "|".join(dict.fromkeys(name for one in valued if one.value not in _FILES for name in one.names))
+    known = "|".join(f'"{" ".join(path)}"' for path, _command in _paths() if path)
+    cases = "\n".join(_bash_case(path, command) for path, command in _paths())
     return f"""\
 # bash completion for byleave:  source <(byleave completion bash)
+_byleave_files() {{
+  local IFS=$'\\n'
+  compopt -o filenames 2>/dev/null || true
+  COMPREPLY+=($(compgen -f -- "$1"))
+}}
 _byleave() {{
-  local path="" word words="" skip="" position
+  local here="${{COMP_WORDS[COMP_CWORD]}}" path="" word words="" options="" files="" value="" position
   COMPREPLY=()
+  [[ $here == "=" ]] && here=""
   for ((position = 1; position < COMP_CWORD; position++)); do
     word="${{COMP_WORDS[position]}}"
-    if [[ -n $skip ]]; then skip=""; continue; fi
+    [[ $word == "=" ]] && continue
+    if [[ -n $value ]]; then value=""; continue; fi
     case "$word" in
-      {valued}) skip=1 ;;
-      --) COMPREPLY=($(compgen -f -- "${{COMP_WORDS[COMP_CWORD]}}")); return ;;
-      -*) ;;
-      *) [[ " {known} " == *" $word "* ]] && path="${{path:+$path }}$word" ;;
+      --) _byleave_files "$here"; return ;;
+      {filed}) value=file; continue ;;
+      {other}) value=other; continue ;;
+      -*) continue ;;
+    esac
+    case "${{path:+$path }}$word" in
+      {known}) path="${{path:+$path }}$word" ;;
     esac
   done
-  if [[ -n $skip ]]; then COMPREPLY=($(compgen -f -- "${{COMP_WORDS[COMP_CWORD]}}")); return; fi
+  case "$value" in
+    file) _byleave_files "$here"; return ;;
+    other) return ;;
+  esac
   case "$path" in
 {cases}
   esac
-  COMPREPLY=($(compgen -W "$words" -- "${{COMP_WORDS[COMP_CWORD]}}"))
-  [[ ${{#COMPREPLY[@]}} -eq 0 ]] && COMPREPLY=($(compgen -f -- "${{COMP_WORDS[COMP_CWORD]}}"))
+  if [[ $here == -* ]]; then
+    COMPREPLY=($(compgen -W "$options" -- "$here"))
+    return
+  fi
+  COMPREPLY=($(compgen -W "$words" -- "$here"))
+  [[ -n $files ]] && _byleave_files "$here"
+  return 0
 }}
-complete -o filenames -F _byleave byleave"""
+complete -F _byleave byleave"""
 
 
 def _zsh() -> str:
     return f"""\
 #compdef byleave
 # zsh completion for byleave:  source <(byleave completion zsh)
-autoload -U +X bashcompinit && bashcompinit
+(( $+functions[compdef] )) || {{ autoload -Uz compinit && compinit }}
+autoload -Uz +X bashcompinit && bashcompinit
 {_bash().partition(chr(10))[2]}"""
 
 
@@ -74,11 +108,9 @@ def _fish() -> str:
             f"complete -c byleave -n '{here}' -a {child.name} -d '{_fish_text(child.help)}'"
             for child in command.subcommands
         ]
-        for positional in command.positionals:
-            if positional.choices:
-                lines.append(f"complete -c byleave -n '{here}' -a '{' '.join(positional.choices)}'")
-            elif positional.name in ("PATH", "FILE", "TO"):
-                lines.append(f"complete -c byleave -n '{here}' -F")
+        choices = [choice for positional in command.positionals for choice in positional.choices]
+        lines += [f"complete -c byleave -n '{here}' -a '{' '.join(choices)}'"] if choices else []
+        lines += [f"complete -c byleave -n '{here}' -F"] if _takes_files(command) else []
         lines += [f"complete -c byleave -n '{here}' {_fish_option(option)}" for option in command.options]
     lines += [f"complete -c byleave {_fish_option(option)}" for option in COMMON]
     return "\n".join(lines)
@@ -94,18 +126,12 @@ def _fish_condition(path: tuple[str, ...], command: Command) -> str:
 
 def _fish_option(option: "Option") -> str:
     names = " ".join(f"-l {name[2:]}" if name.startswith("--") else f"-s {name[1:]}" for name in option.names)
-    value = " -r" if option.value else ""
-    files = " -F" if option.value in ("FILE", "DIR") else ""
-    return f"{names}{value}{files} -d '{_fish_text(option.help)}'"
+    value = "" if option.value is None else " -r -F" if option.value in _FILES else " -x"
+    return f"{names}{value} -d '{_fish_text(option.help)}'"
 
 
 def _fish_text(text: str) -> str:
     return text.replace("\\", "\\\\").replace("'", "\\'")
-
-
-def _valued() -> "Iterator[Option]":
-    seen = {option.key: option for _path, command in _paths() for option in (*command.options, *COMMON) if option.value}
-    yield from seen.values()
 
 
 _WRITERS = {"bash": _bash, "zsh": _zsh, "fish": _fish}

@@ -4,11 +4,11 @@ import os
 import sys
 
 from byleave import __version__
-from byleave.cli.check_command import open_workspace
-from byleave.cli.output import columns, paint, say, say_json
+from byleave.cli.output import columns, paint, say, say_json, tell
+from byleave.cli.workspace import load_policy, open_workspace, origins
 from byleave.errors import ByleaveError, ConfigErrors
 from byleave.record import Record
-from byleave.text import shown
+from byleave.text import shown, shown_lines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,11 +31,11 @@ class Finding(Record):
 
 def run(given: "Given") -> int:
     """Show every finding; exit 1 if one is bad."""
-    findings = list(_findings(given))
+    findings = [finding for finding in _findings(given) if finding.state != GOOD or not given.flag("quiet")]
     if given.flag("json"):
         say_json([{"state": finding.state, "what": finding.what, "text": finding.text} for finding in findings])
     else:
-        rows = [(f"{finding.state:<4}", finding.what, finding.text) for finding in findings]
+        rows = [(f"{finding.state:<4}", finding.what, shown_lines(finding.text)) for finding in findings]
         for finding, line in zip(findings, columns(rows, indent=""), strict=True):
             say(paint(line[:4], _PAINTS[finding.state]) + line[4:])
     return int(any(finding.state == BAD for finding in findings))
@@ -74,13 +74,18 @@ def _state(workspace: "Workspace") -> "Iterator[Finding]":
 
 def _policy(given: "Given", workspace: "Workspace") -> "Iterator[Finding]":
     try:
-        policy = workspace.load(files=given.options.get("policy", ()), session=given.one("session") or "default")
+        policy = load_policy(given, workspace)
     except (ByleaveError, ConfigErrors) as error:
         yield Finding(BAD, "policy", str(error).replace("\n", "\n" + " " * 4))
         return
+    tell(given, origins(policy))
     compiled = policy.compiled
-    layers = ", ".join(f"{shown(layer.file or '')} ({layer.name})" for layer in compiled.layers) or "no files"
-    yield Finding(GOOD, "policy", f"{len(compiled.tools)} tools from {layers}")
+    layers = ", ".join(f"{shown(layer.file or '')} ({layer.name})" for layer in compiled.layers)
+    number = len(compiled.tools)
+    if layers:
+        yield Finding(GOOD, "policy", f"{number} {'tool' if number == 1 else 'tools'} from {layers}")
+    else:
+        yield Finding(NOTE, "policy", "no configuration was found; `byleave init` writes a file to begin with")
     for warning in compiled.warnings:
         yield Finding(NOTE, "policy", warning)
 

@@ -2,13 +2,14 @@
 
 import os
 
-from byleave.cli.check_command import open_workspace
-from byleave.cli.output import say, say_json
+from byleave.cli.output import say, say_json, tell
 from byleave.cli.schema_command import shipped_schema
-from byleave.config.homes import PROJECT_FILES
+from byleave.cli.workspace import open_workspace, working_directory
+from byleave.config.homes import PROJECT_FILES, find_root
 from byleave.core.suggest import toml_string
-from byleave.errors import InputError
+from byleave.errors import ByleaveError, InputError
 from byleave.record import Record
+from byleave.text import quoted, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,21 +19,21 @@ if TYPE_CHECKING:
 
 
 class Kind(Record):
-    """A kind of project: the file that gives it away, and the commands that build and test it."""
+    """A kind of project: the files that give it away, and the commands that build and test it."""
 
     name: str
-    marker: str
+    markers: tuple[str, ...]
     program: str
     args: tuple[tuple[str, ...], ...]
 
 
 KINDS = (
-    Kind("git", ".git", "git", (("status", "**"), ("diff", "**"), ("log", "**"), ("show", "**"))),
-    Kind("npm", "package.json", "npm", (("test", "**"), ("run", "build"), ("run", "lint"))),
-    Kind("cargo", "Cargo.toml", "cargo", (("build", "**"), ("check", "**"), ("test", "**"), ("clippy", "**"))),
-    Kind("uv", "pyproject.toml", "uv", (("run", "pytest", "**"), ("sync",), ("lock",))),
-    Kind("go", "go.mod", "go", (("build", "**"), ("test", "**"), ("vet", "**"))),
-    Kind("make", "Makefile", "make", (("test",), ("build",), ("check",))),
+    Kind("git", (".git",), "git", (("status", "**"), ("diff", "**"), ("log", "**"), ("show", "**"))),
+    Kind("npm", ("package.json",), "npm", (("test", "**"), ("run", "build"), ("run", "lint"))),
+    Kind("cargo", ("Cargo.toml",), "cargo", (("build", "**"), ("check", "**"), ("test", "**"), ("clippy", "**"))),
+    Kind("uv", ("pyproject.toml", "uv.lock"), "uv", (("run", "pytest", "**"), ("sync",), ("lock",))),
+    Kind("go", ("go.mod",), "go", (("build", "**"), ("test", "**"), ("vet", "**"))),
+    Kind("make", ("Makefile", "makefile", "GNUmakefile"), "make", (("test",), ("build",), ("check",))),
 )
 SOURCE_DIRECTORIES = ("src", "lib", "app", "pkg", "cmd", "packages", "tests", "test", "docs")
 SECRETS = (".env", ".env.local", "secrets")
@@ -96,24 +97,34 @@ _NET_EXAMPLE = """
 
 def run(given: "Given") -> int:
     """Write the file and the schema it names; never overwrite one."""
-    root = open_workspace(given).root.path if given.one("root") else os.getcwd()
+    root = open_workspace(given).root.path if given.one("root") is not None else working_directory()
     for name in PROJECT_FILES:
-        if os.path.lexists(os.path.join(root, name)):
+        if _is_there(root, name):
             raise InputError(f"{name} is already there", hint="edit it, or remove it first")
-    kinds = [kind for kind in KINDS if os.path.lexists(os.path.join(root, kind.marker))]
-    written = {
+    kinds = [kind for kind in KINDS if any(_is_there(root, marker) for marker in kind.markers)]
+    wanted = {
         "byleave.toml": "".join(_parts(root, kinds)),
         ".byleave/schema.json": shipped_schema(),
         ".byleave/.gitignore": "# personal settings stay personal\nlocal.toml\n",
     }
-    for name, text in written.items():
-        _write(os.path.join(root, name), text)
-    if given.flag("json"):
-        say_json({"written": list(written), "found": [kind.name for kind in kinds]})
-    elif not given.flag("quiet"):
-        found = ", ".join(kind.name for kind in kinds) or "nothing in particular"
-        say(f"wrote byleave.toml (found: {found}); read it, then run `byleave trust`")
+    _refuse_odd_directory(root)
+    written = [name for name, text in wanted.items() if _write(os.path.join(root, name), text)]
+    tell(given, [f"wrote {os.path.join(root, name)}" for name in written])
+    _report(given, root, written, [kind.name for kind in kinds])
     return 0
+
+
+def _report(given: "Given", root: str, written: "list[str]", found: "list[str]") -> None:
+    if given.flag("json"):
+        say_json({"written": written, "found": found})
+        return
+    if given.flag("quiet"):
+        return
+    say(f"wrote byleave.toml (found: {', '.join(found) or 'nothing in particular'})")
+    above = find_root(root if os.path.dirname(root) == root else os.path.dirname(root))
+    if _is_there(above, ".git") and not _is_there(root, ".git"):
+        say(f"  note: the repository begins above, at {shown(above)}; this file holds for {shown(root)} only")
+    say("  next: read it, then let it speak with `byleave trust`")
 
 
 def _parts(root: str, kinds: "list[Kind]") -> "Iterator[str]":
@@ -146,11 +157,23 @@ def _is_there(root: str, name: str) -> bool:
     return os.path.lexists(os.path.join(root, name))
 
 
-def _write(path: str, text: str) -> None:
-    """Write a new file; one that is there, even as a dangling link, is left alone."""
-    os.makedirs(os.path.dirname(path), exist_ok=True)
+def _refuse_odd_directory(root: str) -> None:
+    """Refuse a link in the place of `.byleave`: it would have us write somewhere else."""
+    place = os.path.join(root, ".byleave")
+    if os.path.lexists(place) and (os.path.islink(place) or not os.path.isdir(place)):
+        raise InputError(".byleave is no directory", hint="move it away: the schema and personal settings go there")
+
+
+def _write(path: str, text: str) -> bool:
+    """Write a new file, and say whether it was written; one that is there, even as a dangling link, is left alone."""
     try:
-        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644), "w") as file:
-            file.write(text)
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        with open(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o644), "wb") as file:
+            file.write(text.encode())
     except FileExistsError:
-        return
+        return False
+    except OSError as error:
+        raise ByleaveError(
+            f"{quoted(path)} cannot be written: {error.strerror}", hint="run `byleave init` where you may write"
+        ) from None
+    return True

@@ -5,9 +5,12 @@ import sys
 
 from byleave.cli.arguments import Given, help_text, read_arguments
 from byleave.cli.commands import COMMON, ROOT, VERSION
+from byleave.cli.output import complain, open_closed_streams, say, say_json
 from byleave.errors import ByleaveError, ConfigErrors
+from byleave.text import shown, shown_lines
 
 FAILED = 1
+MISUSED = 2
 INTERRUPTED = 130
 
 
@@ -19,19 +22,34 @@ def run() -> int:
 def main(argv: "list[str]") -> int:
     """Run one command; whatever goes wrong becomes a sentence and an exit code, never a traceback."""
     try:
-        return _dispatch(argv)
-    except (ByleaveError, ConfigErrors) as error:
-        return _report(error, as_json="--json" in argv)
+        open_closed_streams()
+        sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+        code = _answer(argv)
+        sys.stdout.flush()
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
         _silence_stdout()
         return FAILED
     except OSError as error:
-        _say(f"byleave: {error.strerror or error}")
+        place = f"{shown(os.fsdecode(error.filename))}: " if isinstance(error.filename, str | bytes) else ""
+        complain(f"byleave: {place}{error.strerror or error}")
+        _silence_stdout()
         return FAILED
     except Exception as error:  # noqa: BLE001 -- the outermost frame: a defect of ours must not look like an answer
         return _defect(error, verbose="-v" in argv or "--verbose" in argv)
+    return code
+
+
+def _answer(argv: "list[str]") -> int:
+    try:
+        return _dispatch(argv)
+    except (ByleaveError, ConfigErrors) as error:
+        if "--json" in argv[: argv.index("--") if "--" in argv else None]:
+            say_json({"error": {"code": error.code, "message": shown_lines(str(error))}})
+        else:
+            complain(f"byleave: {shown_lines(str(error))}")
+        return error.exit_code
 
 
 def _dispatch(argv: "list[str]") -> int:
@@ -39,46 +57,36 @@ def _dispatch(argv: "list[str]") -> int:
     if given.flag("version"):
         from byleave import __version__
 
-        print(f"byleave {__version__}")  # noqa: T201 -- the command line speaks on stdout
+        say(f"byleave {__version__}")
         return 0
-    if given.flag("help") or not given.command.module or _is_bare(given):
-        print(help_text(given.command, given.path, COMMON))  # noqa: T201 -- as above
-        return 0 if given.flag("help") else 2
-    sys.stdout.reconfigure(errors="backslashreplace")  # type: ignore[union-attr]
+    if given.flag("help"):
+        say(_help(given))
+        return 0
+    if not given.command.module or _is_bare(given):
+        complain(_help(given))
+        return MISUSED
     # `__import__`, because importlib costs half a millisecond that `check` does not have.
     module = __import__(f"byleave.cli.{given.command.module}_command", fromlist=["run"])
     code: int = module.run(given)
     return code
 
 
+def _help(given: Given) -> str:
+    return help_text(given.command, given.path, COMMON if given.path else (*COMMON, VERSION))
+
+
 def _is_bare(given: Given) -> bool:
     return bool(given.command.subcommands) and not given.flag("batch")
 
 
-def _report(error: ByleaveError | ConfigErrors, *, as_json: bool) -> int:
-    if as_json:
-        import json
-
-        print(json.dumps({"error": {"code": error.code, "message": str(error)}}))  # noqa: T201 -- as above
-    else:
-        _say(f"byleave: {error}")
-    return error.exit_code
-
-
 def _defect(error: Exception, *, verbose: bool) -> int:
-    _say(f"byleave: internal error: {type(error).__name__}: {error}\n  hint: please report this; -v shows where it was")
+    complain(f"byleave: internal error: {type(error).__name__}: {shown(str(error))}")
+    complain("  hint: please report this; -v shows where it was")
     if verbose:
         import traceback
 
-        traceback.print_exception(error)
+        complain(shown_lines("".join(traceback.format_exception(error)).rstrip()))
     return FAILED
-
-
-def _say(text: str) -> None:
-    try:
-        sys.stderr.write(f"{text}\n")
-    except (OSError, ValueError):
-        return
 
 
 def _silence_stdout() -> None:

@@ -1,15 +1,30 @@
-"""How answers look: coloured on a terminal, plain in a pipe, JSON for programs."""
+"""How answers look: coloured on a terminal, plain in a pipe, JSON for programs. And where they go if nobody listens."""
 
 import os
 import sys
 
+from byleave.text import shown, shown_lines
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
+    from typing import Any
 
     from byleave.cli.arguments import Given
 
 _COLOURS = {"allow": "32", "ask": "33", "deny": "31", "bold": "1", "dim": "2"}
+
+
+def open_closed_streams() -> None:
+    """Put /dev/null in the place of standard streams that were closed: a file opened later must not become one."""
+    if None not in (sys.stdin, sys.stdout, sys.stderr):
+        return
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(descriptor, True)
+    os.close(descriptor)
+    sys.stdin = sys.stdin or os.fdopen(0, closefd=False)
+    sys.stdout = sys.stdout or os.fdopen(1, "w", closefd=False)
+    sys.stderr = sys.stderr or os.fdopen(2, "w", closefd=False)
 
 
 def say(text: str) -> None:
@@ -17,19 +32,47 @@ def say(text: str) -> None:
     sys.stdout.write(f"{text}\n")
 
 
+def say_json(tree: object) -> None:
+    """Write a tree as one line of JSON, in ASCII: valid and harmless whatever the encoding and the terminal are."""
+    import json
+
+    say(json.dumps(speakable(tree), default=str))
+
+
+def speakable(tree: "Any") -> "Any":
+    """Return a tree whose strings can all be written as UTF-8; bytes that were none are shown as escapes."""
+    if isinstance(tree, str):
+        try:
+            tree.encode()
+        except UnicodeEncodeError:
+            return shown(tree)
+        return tree
+    if isinstance(tree, dict):
+        return {speakable(key): speakable(value) for key, value in tree.items()}
+    return [speakable(value) for value in tree] if isinstance(tree, list | tuple) else tree
+
+
+def complain(text: str) -> None:
+    """Write to standard error, as far as anybody listens there."""
+    try:
+        sys.stderr.write(f"{text}\n")
+    except (OSError, ValueError):
+        return
+
+
 def warn(given: "Given", warnings: "Iterable[str]") -> None:
     """Write warnings to standard error, unless only the answer is wanted."""
     if given.flag("quiet"):
         return
     for warning in warnings:
-        sys.stderr.write(f"{paint('byleave: warning:', 'ask', sys.stderr)} {warning}\n")
+        complain(f"{paint('byleave: warning:', 'ask', sys.stderr)} {shown_lines(warning)}")
 
 
-def say_json(tree: object) -> None:
-    """Write a tree as one line of JSON."""
-    import json
-
-    say(json.dumps(tree, ensure_ascii=False))
+def tell(given: "Given", lines: "Iterable[str]") -> None:
+    """Write what `-v` is given for to standard error."""
+    if given.flag("verbose"):
+        for line in lines:
+            complain(f"{paint('byleave:', 'dim', sys.stderr)} {shown(line)}")
 
 
 def paint(text: str, colour: str, stream: "object" = None) -> str:

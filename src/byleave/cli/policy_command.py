@@ -1,8 +1,9 @@
 """`byleave policy show`: the merged policy, with the origin of each rule."""
 
-from byleave.cli.check_command import open_workspace
-from byleave.cli.output import columns, paint, say, say_json, warn
+from byleave.cli.output import columns, paint, say, say_json
+from byleave.cli.workspace import open_policy
 from byleave.core.access import Default
+from byleave.core.verdict import named_path
 from byleave.text import shown
 
 TYPE_CHECKING = False
@@ -19,11 +20,8 @@ FAMILIES = ("fs", "net", "env", "commands")
 
 def run(given: "Given") -> int:
     """Show every tool with its settings and rules."""
-    policy = open_workspace(given).load(
-        files=given.options.get("policy", ()), session=given.one("session") or "default"
-    )
+    policy = open_policy(given)
     compiled = policy.compiled
-    warn(given, compiled.warnings)
     if given.flag("json"):
         say_json(_tree(policy.root.path, compiled))
         return 0
@@ -49,10 +47,11 @@ def _lines(root: str, compiled: "Compiled") -> "Iterator[str]":
     rows = [
         (layer.name, shown(layer.file or "inline"), "" if layer.trusted else "not trusted") for layer in compiled.layers
     ]
-    yield from columns(rows) or ["  (none)"]
+    yield from columns(rows) or ["  none; `byleave init` writes a file to begin with"]
     for name, tool in compiled.tools.items():
         yield ""
-        yield f"{paint(f'tools.{shown(name)}', 'bold')}  {_settings(tool)}  ({tool.layer.source(tool.line)})"
+        heading = paint(f"tools.{shown(name)}", "bold")
+        yield f"{heading}  {shown(_settings(tool))}  ({shown(tool.layer.source(tool.line))})"
         access = compiled.policy.voices[0].tools[name].access
         rows = [
             (family, shown(text), shown(source)) for family in FAMILIES for text, source in rules_of(access, family)
@@ -69,13 +68,13 @@ def _settings(tool: "Tool") -> str:
     words += [] if settings.get("enable", True) else ["disabled"]
     words += [f"run = {settings['run']}"] if isinstance(settings.get("run"), str) else []
     words += ["conditional run"] if isinstance(settings.get("run"), list) else []
-    words += [f"command: {' '.join(shown(word) for word in settings['command'])}"] if settings.get("command") else []
+    words += [f"command: {' '.join(settings['command'])}"] if settings.get("command") else []
     return ", ".join(words)
 
 
 def _tree(root: str, compiled: "Compiled") -> "dict[str, Any]":
     return {
-        "root": root,
+        **named_path("root", root),
         "layers": [{"name": layer.name, "file": layer.file, "trusted": layer.trusted} for layer in compiled.layers],
         "tools": {name: _tool_tree(tool, compiled) for name, tool in compiled.tools.items()},
         "warnings": list(compiled.warnings),

@@ -2,7 +2,7 @@
 
 import os
 
-from byleave.cli.output import say
+from byleave.cli.output import say, tell
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -11,8 +11,9 @@ if TYPE_CHECKING:
 SHIPPED = os.path.join(os.path.dirname(os.path.dirname(__file__)), "config", "byleave.schema.json")
 
 
-def run(_given: "Given") -> int:
+def run(given: "Given") -> int:
     """Print the schema."""
+    tell(given, [f"this is {SHIPPED}"])
     say(shipped_schema().rstrip("\n"))
     return 0
 

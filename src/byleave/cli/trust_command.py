@@ -2,12 +2,13 @@
 
 import os
 
-from byleave.cli.check_command import open_workspace
-from byleave.cli.output import say, say_json
+from byleave.cli.output import say, say_json, tell
 from byleave.cli.terminal import consents
+from byleave.cli.workspace import open_workspace, working_directory
 from byleave.config.homes import LOCAL_FILE, PROJECT_FILES
+from byleave.core.suggest import toml_key, toml_string
 from byleave.errors import InputError
-from byleave.text import quoted, shown
+from byleave.text import quoted, sentence_list, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,49 +20,59 @@ if TYPE_CHECKING:
     from byleave.cli.arguments import Given
 
 REFUSED = 1
+_FAMILIES = ("fs", "net", "env")
 
 
 def run(given: "Given") -> int:
     """Trust or untrust the named file, or every project file there is."""
     workspace = open_workspace(given)
+    tell(given, [f"the workspace is {workspace.root.path}"])
     names = _names(given, workspace)
     return _trust(given, workspace, names) if given.command.name == "trust" else _untrust(given, workspace, names)
 
 
 def _trust(given: "Given", workspace: "Workspace", names: "list[str]") -> int:
+    effects: list[str] = []
     prints = []
     for name in names:
         content = workspace.files.read_project_file(name)
         layer = workspace.files.parse_project_file(name, content)
         print_ = workspace.print_of(name, content, layer.tree)
+        if workspace.approvals.trusts(print_):
+            effects.append(f"{shown(name)} is trusted already, as it is now")
+            continue
         prints.append(print_)
-        if not given.flag("quiet") and not given.flag("json"):
-            for line in _effects(name, layer.tree, print_):
-                say(line)
-    if not consents(given, f"Trust {' and '.join(shown(name) for name in names)} as it is now?"):
-        say("nothing was changed")
-        return REFUSED
+        effects += _effects(name, layer.tree, print_)
+    _tell_effects(given, effects)
+    new = [print_.file for print_ in prints]
+    if new and not consents(given, f"Trust {sentence_list(new)} as it is now?", about=effects):
+        return _done(given, "trusted", [], REFUSED)
     for print_ in prints:
         # What was shown is what is remembered: a file that changed meanwhile has another hash, and is not trusted.
         workspace.approvals.trust(print_, now=_now())
-    return _done(given, "trusted", names)
+    return _done(given, "trusted", new)
 
 
 def _untrust(given: "Given", workspace: "Workspace", names: "list[str]") -> int:
-    if not consents(given, f"Stop trusting {' and '.join(shown(name) for name in names)}?"):
-        say("nothing was changed")
-        return REFUSED
-    for name in names:
-        workspace.approvals.untrust(name)
-    return _done(given, "untrusted", names)
+    if not consents(given, f"Stop trusting {sentence_list(names)}?"):
+        return _done(given, "untrusted", [], REFUSED)
+    known = [name for name in names if workspace.approvals.untrust(name)]
+    _tell_effects(given, [f"{shown(name)} was not trusted" for name in names if name not in known])
+    return _done(given, "untrusted", known)
 
 
-def _done(given: "Given", word: str, names: "list[str]") -> int:
+def _tell_effects(given: "Given", lines: "list[str]") -> None:
+    if not given.flag("quiet") and not given.flag("json"):
+        for line in lines:
+            say(line)
+
+
+def _done(given: "Given", word: str, names: "list[str]", code: int = 0) -> int:
     if given.flag("json"):
         say_json({word: names})
     elif not given.flag("quiet"):
-        say(f"{word}: {', '.join(shown(name) for name in names)}")
-    return 0
+        say(f"{word}: {', '.join(shown(name) for name in names)}" if names else "nothing was changed")
+    return code
 
 
 def _names(given: "Given", workspace: "Workspace") -> "list[str]":
@@ -71,38 +82,58 @@ def _names(given: "Given", workspace: "Workspace") -> "list[str]":
         found = [name for name in known if os.path.lexists(os.path.join(workspace.root.path, name))]
         if found:
             return found
-        raise InputError("there is no project file here", hint="`byleave init` writes one")
-    name = os.path.relpath(os.path.join(os.getcwd(), wanted), workspace.root.path)
-    candidates = [candidate for candidate in (name, os.path.normpath(wanted)) if candidate in known]
-    if not candidates:
-        raise InputError(f"{quoted(wanted)} is no project file", hint=f"project files are {', '.join(known)}")
-    return candidates[:1]
+        problem = f"there is no project file in {quoted(workspace.root.path)}"
+        raise InputError(problem, hint="`byleave init` writes one")
+    name = os.path.normpath(wanted)
+    if name not in known:
+        name = os.path.relpath(os.path.join(working_directory(), wanted), workspace.root.path)
+    if name not in known:
+        raise InputError(f"{quoted(wanted)} is no project file", hint=f"project files are {sentence_list(known)}")
+    return [name]
 
 
 def _effects(name: str, tree: "dict[str, Any]", print_: "Fingerprint") -> "Iterator[str]":
     """Yield what would become active: commands, variables, grants, settings, scripts."""
     yield f"{shown(name)} (sha256 {print_.sha256[:16]}) would make active:"
-    for tool_name, tool in tree["tools"].items():
-        words = [f"tool {shown(tool_name)}"]
-        words += [f"runs: {' '.join(shown(word) for word in tool['command'])}"] if tool.get("command") else []
-        words += [f"run = {shown(str(tool['run']))}"] if "run" in tool else []
-        yield f"  {'; '.join(words)}"
+    for tool_name, tool in tree.get("tools", {}).items():
+        settings = {key: value for key, value in tool.items() if key != "access"}
+        yield f"  {shown(f'[tools.{toml_key(tool_name)}]')} {_fields(settings)}".rstrip()
         yield from (f"    {line}" for line in _grants(tool.get("access", {})))
     for key, value in tree.items():
-        if key != "tools":
-            yield f"  setting {shown(key)} = {shown(str(value))}"
+        if key != "tools" and not key.startswith("#"):
+            yield f"  {shown(toml_key(key))} = {_toml(value)}"
     for script, digest in print_.scripts:
-        yield f"  script {shown(script)} (sha256 {digest[:16]}), trusted as it is now"
+        yield f"  the script {quoted(script)} (sha256 {digest[:16]}), as it is now"
 
 
 def _grants(access: "dict[str, Any]") -> "Iterator[str]":
-    for family in ("fs", "net", "env"):
-        for rule in access.get(family, {}).get("value", ()):
-            fields = ", ".join(f"{key} = {shown(str(value))}" for key, value in rule.items() if not key.startswith("#"))
-            yield f"{family}: {fields}"
+    for family in _FAMILIES:
+        patch = access.get(family, {})
+        if patch.get("strategy", "append") != "append":
+            yield f"{family}: the rules below {patch['strategy']} those of weaker layers"
+        yield from (f"{family}: {_fields(rule)}" for rule in patch.get("value", ()))
     for program, entry in access.get("commands", {}).items():
-        args = entry.get("args", {}).get("value")
-        yield f"command {shown(program)}: {'any arguments' if args is None else shown(str(args))}"
+        fields = _fields({key: value["value"] if isinstance(value, dict) else value for key, value in entry.items()})
+        yield f"commands: {shown(toml_key(program))} with {fields or 'any arguments'}"
+
+
+def _fields(tree: "dict[str, Any]") -> str:
+    return ", ".join(
+        f"{shown(toml_key(key))} = {_toml(value)}" for key, value in tree.items() if not key.startswith("#")
+    )
+
+
+def _toml(value: "Any") -> str:
+    """Write a value as the file does, so that nobody can pass a name off as a setting."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, str):
+        return shown(toml_string(value))
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(_toml(item) for item in value)}]"
+    if isinstance(value, dict):
+        return f"{{{_fields(value)}}}"
+    return shown(str(value))
 
 
 def _now() -> str:

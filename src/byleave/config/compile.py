@@ -6,13 +6,13 @@ agreed to an external target. All problems of all layers are raised together.
 Start at `compile_layers`.
 """
 
+from byleave.config.layers import MANAGED, Problems
 from byleave.config.merge import NOTHING, Item, Patch, compose, patch
 from byleave.config.normal import ACCESS_LISTS, AT, LEGACY, LINE
 from byleave.config.rules import RuleCompiler
 from byleave.core.access import COOPERATIVE, STDIO, VFS, VFS_DECLARED, Access, with_defaults
 from byleave.core.policy import Policy, ToolPolicy, Voice
 from byleave.core.protected import Protected, resolved_places
-from byleave.errors import ConfigError, ConfigErrors
 from byleave.record import Record
 from byleave.text import quoted, sentence_list, shown
 
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     Resolve = Callable[[str], FsTarget | Refused]
     Approved = Callable[[str, str], bool]
 
+MOST_WARNINGS = 50  # more than anybody reads
+LONGEST_NAME = 60  # characters of a tool's name worth repeating in a warning
 _SCALARS = ("source", "command", "runtime", "run", "enable", "description")
 
 
@@ -78,8 +80,7 @@ def compile_layers(layers: "Sequence[Layer]", surroundings: Surroundings) -> Com
     """Return the policy of these layers, weakest first; every problem there is, if there are any."""
     work = _Compilation(layers, surroundings)
     compiled = work.run()
-    if work.problems:
-        raise ConfigErrors(work.problems)
+    work.problems.raise_any()
     return compiled
 
 
@@ -89,7 +90,7 @@ class _Compilation:
     def __init__(self, layers: "Sequence[Layer]", surroundings: Surroundings) -> None:
         self._layers = tuple(layers)
         self._surroundings = surroundings
-        self.problems: list[ConfigError] = []
+        self.problems = Problems()
         self.warnings: list[str] = []
         self._settings = _settings(layer for layer in layers if layer.trusted)
         self._rules = RuleCompiler(surroundings, self.problems, self.warnings)
@@ -104,11 +105,10 @@ class _Compilation:
                 present = [_access_only(other) if other is layer else other for other in self._layers]
                 merged = self._merge([other for other in present if other.trusted or other.file == layer.file])
                 voices.append(self._voice(f"{layer.file} (untrusted)", _known(merged, tools)))
-            elif layer.name == "managed" and len(self._layers) > 1:
+            elif layer.name == MANAGED and len(self._layers) > 1:
                 voices.append(self._voice("managed", _known(self._merge([layer]), tools), denies_only=True))
         policy = Policy(tuple(voices), self._protected(), bool(self._settings.get("strict_links")))
-        places = self._rules.places
-        return Compiled(policy, tools, self._settings, tuple(dict.fromkeys(self.warnings)), places, self._layers)
+        return Compiled(policy, tools, self._settings, _told(self.warnings), self._rules.places, self._layers)
 
     def _merge(self, layers: "Sequence[Layer]") -> "Iterator[Tool]":
         names = dict.fromkeys(name for layer in layers for name in layer.tree["tools"])
@@ -143,7 +143,9 @@ class _Compilation:
         source = tool.settings.get("source")
         if source is None:
             if self._defined_untrusted(tool.name):
-                self.warnings.append(f"the tool {shown(tool.name)} is not available until its project file is trusted")
+                self.warnings.append(
+                    f"the tool {shown(_cut(tool.name))} is not available until its project file is trusted"
+                )
             else:
                 self._tool_problem(tool, "has no source", 'add source = "local" (or "builtin", or "mcp.<server>")')
             return False
@@ -152,7 +154,9 @@ class _Compilation:
                 hint = "remove access, or make the tool local: only a local tool's process can be held to it"
                 self._tool_problem(tool, f"has access, but its source is {quoted(source)}", hint)
             if "runtime" in tool.settings:
-                self.warnings.append(f"tools.{shown(tool.name)}: runtime means nothing for source {quoted(source)}")
+                self.warnings.append(
+                    f"tools.{shown(_cut(tool.name))}: runtime means nothing for source {quoted(source)}"
+                )
         elif tool.runtime == "wasm":
             self._tool_problem(tool, "wants the wasm runtime, which does not exist here", 'use "vfs" or "stdio"')
         return True
@@ -161,10 +165,13 @@ class _Compilation:
         return any("source" in layer.tree["tools"].get(name, {}) for layer in self._layers if not layer.trusted)
 
     def _voice(self, name: str, tools: "Iterable[Tool]", *, denies_only: bool = False) -> Voice:
-        policies = {tool.name: self._tool_policy(tool) for tool in tools}
+        """Return one reading of the tools. Where only denies count, no default speaks: just what is written does."""
+        policies = {
+            tool.name: self._tool_policy(tool, COOPERATIVE if denies_only else self._defaults(tool)) for tool in tools
+        }
         return Voice(name, policies, denies_only)
 
-    def _tool_policy(self, tool: Tool) -> ToolPolicy:
+    def _tool_policy(self, tool: Tool, defaults: Access) -> ToolPolicy:
         rules = self._rules
         tables = {
             "fs": rules.fs(tool.lists["fs"].items),
@@ -172,7 +179,7 @@ class _Compilation:
             "env": rules.env(tool.lists["env"].items),
             "commands": None if tool.commands is None else rules.commands(tool.commands),
         }
-        access = with_defaults(self._defaults(tool), **tables)  # type: ignore[arg-type]
+        access = with_defaults(defaults, **tables)  # type: ignore[arg-type]
         return ToolPolicy(tool.name, access, bool(tool.settings.get("enable", True)))
 
     def _defaults(self, tool: Tool) -> Access:
@@ -182,13 +189,20 @@ class _Compilation:
         return COOPERATIVE if off else STDIO
 
     def _protected(self) -> Protected:
-        return Protected(resolved_places(self._surroundings.resolve), self._surroundings.own_places)
+        return Protected(resolved_places(self._rules.resolve), self._surroundings.own_places)
 
     def _problem(self, layer: "Layer", at: "At", problem: str, hint: str) -> None:
-        self.problems.append(layer.error(problem, hint, at))
+        self.problems.add(layer, problem, hint=hint, at=at)
 
     def _tool_problem(self, tool: Tool, problem: str, hint: str) -> None:
-        self._problem(tool.layer, tool.at, f"the tool {quoted(tool.name)} {problem}", hint)
+        self._problem(tool.layer, tool.at, f"the tool {quoted(_cut(tool.name))} {problem}", hint)
+
+
+def _told(warnings: "Iterable[str]") -> tuple[str, ...]:
+    """Return each warning once, and no more than anybody reads."""
+    distinct = list(dict.fromkeys(warnings))
+    more = len(distinct) - MOST_WARNINGS
+    return (*distinct[:MOST_WARNINGS], f"and {more} more warnings") if more > 0 else tuple(distinct)
 
 
 def _settings(layers: "Iterable[Layer]") -> "Tree":
@@ -242,6 +256,10 @@ def _known(merged: "Iterable[Tool]", tools: "Mapping[str, Tool]") -> "Iterator[T
 
 def _untrusted(layer: "Layer") -> str:
     file = shown(layer.file or "")
-    tools = sentence_list([name for name, tool in layer.tree["tools"].items() if "source" in tool])
+    tools = sentence_list([_cut(name) for name, tool in layer.tree["tools"].items() if "source" in tool])
     ignored = f"its tools ({tools}) and other settings are ignored" if tools else "its settings are ignored"
     return f"{file} is not trusted yet: it can only tighten, and {ignored}; see `byleave trust {file}`"
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}..."

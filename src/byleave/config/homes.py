@@ -2,7 +2,8 @@
 
 import os
 
-from byleave.errors import InputError
+from byleave.core.fs import is_under
+from byleave.errors import InputError, StateError
 from byleave.private import digest
 from byleave.record import Record
 from byleave.text import quoted
@@ -12,39 +13,68 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 MANAGED = "/etc/byleave"
+CONFIG_FILE = "config.toml"
 PROJECT_FILES = ("byleave.toml", ".byleave/config.toml")
 LOCAL_FILE = ".byleave/local.toml"
 _SESSION_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 
 
 class Homes(Record):
-    """The directories of one user on one machine."""
+    """The directories of one user on one machine; `user` is the home directory, "" where there is none."""
 
     config: str
     state: str
     memory: str
     managed: str = MANAGED
-    user: str = "~"
+    user: str = ""
 
     def workspace(self, root: str) -> str:
         """Return the directory that holds what is remembered of the workspace at `root`."""
         return os.path.join(self.state, "workspaces", digest(os.fsencode(root))[:32])
 
-    def own_places(self) -> tuple[str, ...]:
-        """Return every directory that only byleave may write to, and the agents' own hook settings."""
-        hooks = (".claude/settings.json", ".codex/config.toml", ".codex/hooks.json", ".gemini/settings.json")
-        settings = [os.path.join(self.user, name) for name in (*hooks, ".cursor/hooks.json", ".cursor/cli.json")]
-        named = [self.managed, self.config, self.state, self.memory, *settings]
-        return tuple(dict.fromkeys(os.path.realpath(place) for place in named))
+    def own_places(self, root: str | None = None) -> tuple[str, ...]:
+        """Return every place that only byleave may write to, and the agents' own hook settings.
+
+        Of a directory that holds the workspace at `root` itself, only what byleave keeps in it.
+        """
+        named = [os.path.realpath(place) for place in (self.managed, self.config, self.state, self.memory)]
+        kept = [place for directory in named for place in _kept_in(directory, root)]
+        # A configuration file may be a link, to a dotfiles repository for instance: what it leads to is ours as well.
+        files = [os.path.realpath(os.path.join(place, CONFIG_FILE)) for place in (self.managed, self.config)]
+        settings = [os.path.realpath(os.path.join(self.user, name)) for name in _HOOK_SETTINGS] if self.user else []
+        return tuple(dict.fromkeys([*kept, *files, *settings]))
+
+
+_HOOK_SETTINGS = (
+    ".claude/settings.json",
+    ".codex/config.toml",
+    ".codex/hooks.json",
+    ".gemini/settings.json",
+    ".cursor/hooks.json",
+    ".cursor/cli.json",
+)
+
+
+def _kept_in(directory: str, root: str | None) -> list[str]:
+    if root is None or not is_under(root, directory):
+        return [directory]
+    return [os.path.join(directory, name) for name in (CONFIG_FILE, "workspaces", "cache")]
 
 
 def find_homes(environment: "Mapping[str, str]") -> Homes:
-    """Return the homes as the environment says: BYLEAVE_HOME above all, else the XDG directories."""
-    home = environment.get("HOME") or os.path.expanduser("~")
+    """Return the homes as the environment says: BYLEAVE_HOME above all, else the XDG directories.
+
+    Never a relative one: it would lie in the workspace, and every cloned repository could bring its own.
+    """
+    home = _home(environment)
     own = environment.get("BYLEAVE_HOME")
     if own:
-        base = os.path.abspath(own)
+        if not os.path.isabs(own):
+            raise StateError(f"BYLEAVE_HOME is not absolute: {quoted(own)}", hint="write the whole path, from / on")
+        base = os.path.normpath(own)
         return Homes(config=base, state=base, memory=os.path.join(base, "cache"), user=home)
+    if not home:
+        raise StateError("there is no home directory", hint="set HOME or BYLEAVE_HOME to an absolute path")
     return Homes(
         config=os.path.join(_xdg(environment, "XDG_CONFIG_HOME", home, ".config"), "byleave"),
         state=os.path.join(_xdg(environment, "XDG_STATE_HOME", home, ".local/state"), "byleave"),
@@ -54,11 +84,16 @@ def find_homes(environment: "Mapping[str, str]") -> Homes:
 
 
 def find_root(start: str) -> str:
-    """Return the nearest directory above `start` with byleave's own files, else with `.git`, else `start`."""
+    """Return the nearest directory above `start` with byleave's own files, else with `.git`, else `start`.
+
+    What another user put above does not count: a `.git` planted in /tmp would make all of it the workspace.
+    """
+    owners = {os.geteuid(), 0, _owner(start)}
     for markers in ((*PROJECT_FILES[:1], ".byleave"), (".git",)):
         directory = start
         while True:
-            if any(os.path.lexists(os.path.join(directory, marker)) for marker in markers):
+            found = {_owner(os.path.join(directory, marker)) for marker in markers} - {None}
+            if found and (directory == start or found & owners):
                 return directory
             parent = os.path.dirname(directory)
             if parent == directory:
@@ -74,6 +109,27 @@ def check_session_name(name: str) -> str:
             f"{quoted(name)} is no session name", hint="use 1 to 64 letters, digits, dots, dashes or underscores"
         )
     return name
+
+
+def _owner(path: str) -> int | None:
+    """Return who owns what stands at `path`, None if nothing does."""
+    try:
+        return os.lstat(path).st_uid
+    except (OSError, ValueError):
+        return None
+
+
+def _home(environment: "Mapping[str, str]") -> str:
+    """Return the home directory: HOME if it is absolute, else what the system knows; "" if nobody knows."""
+    home = environment.get("HOME", "")
+    if not os.path.isabs(home):
+        import pwd
+
+        try:
+            home = pwd.getpwuid(os.getuid()).pw_dir
+        except KeyError:
+            return ""
+    return home if os.path.isabs(home) else ""
 
 
 def _xdg(environment: "Mapping[str, str]", name: str, home: str, default: str) -> str:

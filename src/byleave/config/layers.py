@@ -7,11 +7,12 @@ of the workspace is somebody else's until the user has trusted its exact content
 import os
 import stat
 
-from byleave.config.homes import LOCAL_FILE, PROJECT_FILES
-from byleave.errors import ConfigError, ConfigErrors
-from byleave.private import Memory, read_all, refuse_shared
+from byleave.config.homes import CONFIG_FILE, LOCAL_FILE, PROJECT_FILES
+from byleave.config.normal import AT
+from byleave.errors import ConfigError, ConfigErrors, StateError, UnsafePathError
+from byleave.private import Memory, read_all, read_private
 from byleave.record import Record
-from byleave.text import quoted
+from byleave.text import quoted, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,8 +21,12 @@ if TYPE_CHECKING:
 
     from byleave.config.homes import Homes
     from byleave.config.normal import At, Tree
+    from byleave.config.places import Places
 
 LARGEST_FILE = 64 << 20
+# Somebody else's file costs every start what it takes to read it: room for 100,000 rules, and some 10 s at the worst.
+LARGEST_PROJECT_FILE = 8 << 20
+MOST_PROBLEMS = 200  # more than anybody reads
 USER, PROJECT, LOCAL, SESSION, COMMAND_LINE, MANAGED, INLINE = (
     "user",
     "project",
@@ -35,27 +40,60 @@ _SESSION_KEYS = frozenset({"tools"})
 
 
 class Layer(Record):
-    """What one source says, in normal form, and whether it may loosen anything."""
+    """What one source says, in normal form, and whether it may loosen anything. `path` is where `file` really is."""
 
     name: str
     tree: "Tree"
     file: str | None = None
     content: bytes = b""
     trusted: bool = True
+    path: str = ""
 
     def source(self, line: int) -> str:
         """Return where a rule of this layer stands, as verdicts name it."""
         return "inline" if self.file is None else f"{self.file}:{line}"
 
-    def error(self, problem: str, hint: str, at: "At") -> ConfigError:
-        """Return an error that points at `at`: the value if it is written down, else its key or its table."""
-        if self.file is None:
-            return ConfigError(f"{_dotted(at)}: {problem}", hint=hint)
-        from byleave.config.places import locate
-        from byleave.config.problems import read_text
 
-        places = locate(read_text(self.content, self.file))
-        return ConfigError(problem, hint=hint, at=places.point(at, self.file))
+class Problems:
+    """What is wrong with the layers: each thing once, however many voices repeat it, and no more than anybody reads."""
+
+    def __init__(self) -> None:
+        self._found: dict[tuple[str | None, At, str], ConfigError] = {}
+        self._places: dict[str, Places] = {}
+        self._untold = 0
+
+    def add(self, layer: Layer, problem: str, *, hint: str, at: "At") -> None:
+        """Note a problem that stands at `at`: at the value if it is written down, else at its key or its table."""
+        key = (layer.file, at, problem)
+        if key in self._found:
+            return
+        if len(self._found) >= MOST_PROBLEMS:
+            self._untold += 1
+            return
+        self._found[key] = self._error(layer, problem, hint, at)
+
+    def raise_any(self) -> None:
+        """Raise all of them together, if there are any."""
+        errors = list(self._found.values())
+        if self._untold:
+            errors.append(ConfigError(f"there are more than {MOST_PROBLEMS} problems", hint="mend these first"))
+        if errors:
+            raise ConfigErrors(errors)
+
+    def _error(self, layer: Layer, problem: str, hint: str, at: "At") -> ConfigError:
+        if layer.file is None:
+            return ConfigError(f"{_dotted(at)}: {problem}", hint=hint)
+        places = self._places.get(layer.file)
+        if places is None:
+            places = self._places[layer.file] = _locate(layer)
+        return ConfigError(problem, hint=hint, at=places.point(at, layer.file))
+
+
+def _locate(layer: Layer) -> "Places":
+    from byleave.config.places import locate
+    from byleave.config.syntax import read_text
+
+    return locate(read_text(layer.content, layer.file or ""))
 
 
 class Files:
@@ -78,48 +116,62 @@ class Files:
 
     def discover(self, session: str) -> "Iterator[Layer]":
         """Yield the layers of this user, project and session, weakest first, and the managed one last."""
-        yield from self._own(USER, os.path.join(self._homes.config, "config.toml"))
+        yield from self._own(USER, os.path.join(self._homes.config, CONFIG_FILE))
         yield from self._project()
-        yield from self.session_and_managed(session)
+        yield from self._session(session)
+        yield from self._managed()
 
-    def given(self, paths: "list[str]", session: str) -> "Iterator[Layer]":
-        """Yield the files named on the command line instead of what would be found."""
+    def given(self, paths: "list[str]", session: str, *, base: str = "") -> "Iterator[Layer]":
+        """Yield the files named on the command line, relative to `base`, instead of what would be found.
+
+        Of several files the last is the strongest; all of them are stronger than the session.
+        """
+        yield from self._session(session)
         for path in paths:
-            content = _read_given(path)
-            yield self._layer(COMMAND_LINE, path, content)
-        yield from self.session_and_managed(session)
+            place = os.path.join(base, path)
+            yield self._layer(COMMAND_LINE, path, place, _read_given(path, place))
+        yield from self._managed()
 
-    def session_and_managed(self, session: str) -> "Iterator[Layer]":
-        """Yield what holds however the rest was found."""
-        path = os.path.join(self._homes.workspace(self._root), "sessions", session, "config.toml")
+    def _session(self, session: str) -> "Iterator[Layer]":
+        path = os.path.join(self._homes.workspace(self._root), "sessions", session, CONFIG_FILE)
         for layer in self._own(SESSION, path):
             _refuse_session_keys(layer)
             yield layer
-        yield from self._own(MANAGED, os.path.join(self._homes.managed, "config.toml"))
+
+    def _managed(self) -> "Iterator[Layer]":
+        yield from self._own(MANAGED, os.path.join(self._homes.managed, CONFIG_FILE))
 
     def _own(self, name: str, path: str) -> "Iterator[Layer]":
         try:
-            descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-        except (FileNotFoundError, NotADirectoryError):
-            return
-        except OSError as error:
-            raise _unreadable(path, error.strerror) from None
-        content = _read_regular(descriptor, path, private=True)
-        yield self._layer(name, path, content)
+            content = read_private(path, limit=LARGEST_FILE, links=True)
+        except StateError as error:
+            raise ConfigErrors([ConfigError(error.problem, hint=error.hint)]) from None
+        if content is not None:
+            yield self._layer(name, path, path, content)
 
     def _project(self) -> "Iterator[Layer]":
-        found = [name for name in PROJECT_FILES if os.path.lexists(os.path.join(self._root, name))]
+        found = [name for name in PROJECT_FILES if self._is_there(name)]
         if len(found) > 1:
             raise ConfigErrors(
                 [ConfigError("there is a byleave.toml and a .byleave/config.toml", hint="keep one of the two")]
             )
         wanted = [(PROJECT, name) for name in found]
-        if os.path.lexists(os.path.join(self._root, LOCAL_FILE)):
+        if self._is_there(LOCAL_FILE):
             wanted.append((LOCAL, LOCAL_FILE))
         for layer_name, name in wanted:
             content = self.read_project_file(name)
-            layer = self._layer(layer_name, name, content)
+            layer = self._project_layer(layer_name, name, content)
             yield layer if self._trusts(name, content, layer.tree) else layer.replace(trusted=False)
+
+    def _is_there(self, name: str) -> bool:
+        """Whether something stands there; what cannot be seen is not taken for missing, or its denies were lost."""
+        try:
+            os.lstat(os.path.join(self._root, name))
+        except (FileNotFoundError, NotADirectoryError):
+            return False
+        except OSError as error:
+            raise _unreadable(name, error.strerror) from None
+        return True
 
     def read_project_file(self, name: str) -> bytes:
         """Return the content of a file of the workspace; a link that leads out of it is not followed."""
@@ -127,22 +179,35 @@ class Files:
             descriptor = self._open_project_file(name)
         except ConfigError as error:
             raise ConfigErrors([error]) from None
+        except UnsafePathError as error:
+            raise ConfigErrors([ConfigError(error.problem, hint=error.hint)]) from None
         except OSError as error:
             raise _unreadable(name, error.strerror) from None
-        return _read_regular(descriptor, name, private=False)
+        return _read_regular(descriptor, name, limit=LARGEST_PROJECT_FILE)
 
     def parse_project_file(self, name: str, content: bytes) -> Layer:
         """Return the layer of a project file, whoever trusts it."""
-        return self._layer(PROJECT, name, content)
+        return self._project_layer(PROJECT, name, content)
 
-    def _layer(self, name: str, file: str, content: bytes) -> Layer:
+    def _project_layer(self, layer_name: str, name: str, content: bytes) -> Layer:
+        path = os.path.join(self._root, name)
+        try:
+            return self._layer(layer_name, name, path, content)
+        except ConfigErrors:
+            if os.path.realpath(path) == path:
+                raise
+            # A link to some other file of the workspace, a secret one perhaps: the error must not repeat its lines.
+            problem = f"{name} is a link to a file that is no configuration"
+            hint = "put the file itself there; `byleave check --policy FILE` says what is wrong with FILE"
+            raise ConfigErrors([ConfigError(problem, hint=hint)]) from None
+
+    def _layer(self, name: str, file: str, path: str, content: bytes) -> Layer:
         def parse(content: bytes) -> "Tree":
             from byleave.config.parse import parse_file
 
             return parse_file(content, file)
 
-        key = file if os.path.isabs(file) else os.path.join(self._root, file)
-        return Layer(name, self._memory.recall(key, content, parse), file, content)
+        return Layer(name, self._memory.recall(path, content, parse), file, content, True, path)
 
 
 def inline_layer(tree: "Any") -> Layer:
@@ -152,30 +217,28 @@ def inline_layer(tree: "Any") -> Layer:
     return Layer(INLINE, parse_tree(tree))
 
 
-def _read_given(path: str) -> bytes:
+def _read_given(path: str, place: str) -> bytes:
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        descriptor = os.open(place, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except (OSError, ValueError) as error:
         why = error.strerror if isinstance(error, OSError) else "it is no path"
         raise _unreadable(path, why) from None
-    return _read_regular(descriptor, path, private=False)
+    return _read_regular(descriptor, path, limit=LARGEST_FILE)
 
 
-def _read_regular(descriptor: int, path: str, *, private: bool) -> bytes:
+def _read_regular(descriptor: int, path: str, *, limit: int) -> bytes:
     """Read a plain file of bounded size from `descriptor`, and close it."""
     try:
-        found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode):
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
             raise _unreadable(path, "it is not a plain file")
-        if found.st_size > LARGEST_FILE:
-            raise _unreadable(path, f"it is larger than {LARGEST_FILE >> 20} MB")
-        if private:
-            refuse_shared(path, found)
-        return read_all(descriptor, LARGEST_FILE + 1)
+        content = read_all(descriptor, limit + 1)
     except OSError as error:
         raise _unreadable(path, error.strerror) from None
     finally:
         os.close(descriptor)
+    if len(content) > limit:
+        raise _unreadable(path, f"it is larger than {limit >> 20} MB")
+    return content
 
 
 def _unreadable(path: str, why: "str | None") -> ConfigErrors:
@@ -185,19 +248,15 @@ def _unreadable(path: str, why: "str | None") -> ConfigErrors:
 
 def _refuse_session_keys(layer: Layer) -> None:
     """Refuse all but grants: what runs, and how, is never a session's to say."""
-    extra = [key for key in layer.tree if key not in _SESSION_KEYS and not key.startswith("#")]
-    extra += [
-        f"tools.{name}.{key}"
-        for name, tool in layer.tree.get("tools", {}).items()
-        for key in tool
-        if key != "access" and not key.startswith("#")
-    ]
-    if extra:
-        raise ConfigErrors(
-            [ConfigError(f"a session cannot set {quoted(extra[0])}", hint="a session layer holds tools.*.access only")]
-        )
+    problems = Problems()
+    extra: list[At] = [(key,) for key in layer.tree if key not in _SESSION_KEYS and not key.startswith("#")]
+    for tool in layer.tree["tools"].values():
+        extra += [(*tool[AT], key) for key in tool if key != "access" and not key.startswith("#")]
+    for at in extra:
+        problems.add(layer, f"a session cannot set {_dotted(at)}", hint="a session holds tools.*.access only", at=at)
+    problems.raise_any()
 
 
 def _dotted(at: "At") -> str:
     text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in at)
-    return text.removeprefix(".")
+    return shown(text.removeprefix("."))

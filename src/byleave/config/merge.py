@@ -1,8 +1,9 @@
 """Join the lists of several layers. Pure.
 
 A list in one layer is a patch on the weaker layers: `append` stands behind them, `prepend` before them, `replace`
-instead of them, `dedup` behind them without what is there already. Patches compose, and it does not matter in which
-order neighbours are composed (`dedup` aside, which looks at what came before it).
+instead of them, `dedup` behind them as well, but nothing stands there twice: the last of equal entries stays, so that
+a tie falls as with `append`. Patches compose, and it does not matter in which order neighbours are composed (`dedup`
+aside, which looks at what came before it).
 """
 
 from byleave.record import Record
@@ -60,13 +61,15 @@ def compose(weaker: Patch, stronger: Patch) -> Patch:
     """Return the one patch that does what `weaker` and then `stronger` do."""
     if stronger.replaces:
         return stronger
-    back = stronger.back
+    front, before, back = weaker.front, weaker.back, stronger.back
     if stronger.distinct:
-        known = frozenset(weaker.items)
-        back = tuple(item for item in dict.fromkeys(back) if item not in known)
+        back = tuple(dict.fromkeys(back[::-1]))[::-1]
+        said = frozenset(back)
+        front = tuple(item for item in front if item not in said)
+        before = tuple(item for item in before if item not in said)
     return Patch(
-        front=(*stronger.front, *weaker.front),
-        back=(*weaker.back, *back),
+        front=(*stronger.front, *front),
+        back=(*before, *back),
         replaces=weaker.replaces,
         distinct=weaker.distinct,
     )

@@ -123,8 +123,9 @@ class _Normal:
         scheme, mark, rest = text.partition("://")
         host, slash, path = (rest if mark else text).partition("/")
         rule: Tree = {"host": host, "allow": True, **self._mark(at)}
-        if host.count(":") == 1 and host.rpartition(":")[2].isdecimal():
-            rule |= {"host": host.rpartition(":")[0], "port": int(host.rpartition(":")[2])}
+        name, _colon, port = host.rpartition(":")
+        if ":" not in name and _is_port(port):  # else it is an address, or no host at all, which the compiler will say
+            rule |= {"host": name, "port": int(port)}
         if mark:
             rule["scheme"] = scheme
         if slash and path:
@@ -136,6 +137,10 @@ class _Normal:
 
     def _problem(self, at: "At", problem: str, hint: str) -> None:
         self._problems.append((at, ConfigError(problem, hint=hint)))
+
+
+def _is_port(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and len(text) <= 5 and 1 <= int(text) <= 65535
 
 
 def _plain_list(value: "Any") -> "Tree":

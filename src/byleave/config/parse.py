@@ -5,7 +5,8 @@ The slow path: it is walked only for content that `private.Memory` has not seen,
 
 from byleave.config.normal import normal_tree
 from byleave.config.places import locate
-from byleave.config.problems import check_tree, parse_toml, read_text
+from byleave.config.problems import check_tree
+from byleave.config.syntax import parse_toml, read_text
 from byleave.errors import ConfigError, ConfigErrors
 
 TYPE_CHECKING = False

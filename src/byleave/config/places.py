@@ -41,7 +41,6 @@ _GAP = re.compile(r"[ \t\r\n,]*")
 _SCALAR = re.compile(r"\d{4}-\d\d-\d\d \d\d:[^\s,\]}#]*|[^\s,\]}#]+")  # a date and a time may have a blank between
 _ESCAPE_OR_QUOTE = re.compile(r'\\.|"', re.DOTALL)
 _ESCAPE_OR_QUOTES = re.compile(r'\\.|"""', re.DOTALL)
-_KEY_PIECE = re.compile(rf"{_BARE}|[^A-Za-z0-9_-]", re.DOTALL)
 
 
 class Span(Record):
@@ -189,54 +188,6 @@ def place_at(text: str, stretch: Stretch, file: str, *, line: int = 0) -> Place:
     return Place(file, line, column, width, shown if column < _WIDEST_LINE else "")
 
 
-def long_key(text: str, most: int) -> Stretch | None:
-    """Return the first dotted key of more than `most` names, in text that need not be valid.
-
-    tomllib takes 2 s for one key of 10,000 names (20 KB), and the time grows faster than its square.
-    """
-    if not re.search(rf"^(?:[^.\n]*\.){{{most}}}", text, re.MULTILINE):
-        return None
-    start = names = 0
-    dotted = True  # at the start of a key, and after each dot
-    for kind, begin, end in _key_pieces(text):
-        if kind == "name":
-            start, names = (start, names + 1) if dotted and names else (begin, 1)
-            dotted = False
-            if names > most:
-                return start, end
-        elif kind == ".":
-            dotted = True
-        else:
-            names = 0
-    return None
-
-
-def _key_pieces(text: str) -> "Iterator[tuple[str, int, int]]":
-    """Yield names, dots and all else ("") in order; blanks and comments are left out."""
-    offset, length = 0, len(text)
-    while offset < length:
-        match = _KEY_PIECE.match(text, offset)
-        begin, offset = offset, match.end() if match else length
-        char = text[begin]
-        if char in "\"'":
-            offset = _string_end(text, begin)
-            yield "name", begin, offset
-        elif char == "#":
-            offset = _line_end(text, begin)
-        elif char not in " \t":
-            yield "." if char == "." else "name" if _BARE_KEY.match(char) else "", begin, offset
-
-
-def deep_bracket(text: str, most: int) -> Stretch | None:
-    """Return the first bracket that stands inside more than `most` others."""
-    depth = 0
-    for char, offset in _turns(text, 0):
-        depth += {"[": 1, "{": 1, "]": -1, "}": -1}.get(char, 0)
-        if depth > most:
-            return offset - 1, offset
-    return None
-
-
 def _odd_statement(text: str, offset: int, headers: _Headers) -> int:
     """Pass over a statement the quick patterns do not know, and return where the next begins."""
     start = _skip(_BLANKS, text, offset)
@@ -249,7 +200,7 @@ def _odd_statement(text: str, offset: int, headers: _Headers) -> int:
 def _statement_end(text: str, offset: int) -> int:
     """Return where the next statement begins: after the first line end outside strings and brackets."""
     depth = 0
-    for char, after in _turns(text, offset):
+    for char, after in turns(text, offset):
         if char != "\n":
             depth += 1 if char in "[{" else -1
         elif depth <= 0:
@@ -257,24 +208,24 @@ def _statement_end(text: str, offset: int) -> int:
     return len(text)
 
 
-def _turns(text: str, offset: int) -> "Iterator[tuple[str, int]]":
+def turns(text: str, offset: int) -> "Iterator[tuple[str, int]]":
     """Yield each bracket and line end outside strings and comments, with the offset after it."""
     while match := _TURN.search(text, offset):
         char, offset = match[0], match.end()
         if char in "\"'":
-            offset = _string_end(text, match.start())
+            offset = string_end(text, match.start())
         elif char == "#":
-            offset = _line_end(text, offset)
+            offset = line_end(text, offset)
         else:
             yield char, offset
 
 
-def _line_end(text: str, offset: int) -> int:
+def line_end(text: str, offset: int) -> int:
     end = text.find("\n", offset)
     return len(text) if end < 0 else end
 
 
-def _string_end(text: str, start: int) -> int:
+def string_end(text: str, start: int) -> int:
     """Return the offset after the string, of any of the four kinds, that begins at `start`."""
     quote = text[start]
     if not text.startswith(quote * 3, start):
@@ -317,7 +268,7 @@ def _read_name(text: str, start: int) -> tuple[str, int]:
     if not text.startswith(('"', "'"), start):
         end = _skip(_BARE_KEY, text, start)
         return text[start:end], end
-    end = _string_end(text, start)
+    end = string_end(text, start)
     name = text[start + 1 : end - 1]
     return (_unescaped(text[start:end]) if text[start] == '"' and "\\" in name else name), end
 
@@ -357,7 +308,7 @@ def _read_value(text: str, offset: int, path: Path, found: Found) -> int:
     """Note the places inside the value at `offset`, and return the offset after it."""
     match text[offset : offset + 1]:
         case '"' | "'":
-            return _string_end(text, offset)
+            return string_end(text, offset)
         case "[":
             return _read_list(text, offset + 1, path, found)
         case "{":
@@ -385,7 +336,7 @@ def _read_inline_table(text: str, offset: int, path: Path, found: Found) -> int:
 def _past_filling(text: str, offset: int) -> int:
     """Return the offset after the blanks, commas, line ends and comments between statements or items."""
     while text.startswith("#", offset := _skip(_GAP, text, offset)):
-        offset = _line_end(text, offset)
+        offset = line_end(text, offset)
     return offset
 
 

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from byleave.config.compile import Surroundings
+    from byleave.config.layers import Problems
     from byleave.config.merge import Item
-    from byleave.errors import ConfigError
 
 _SCHEME_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789+-.")
 
@@ -24,11 +24,18 @@ _SCHEME_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789+-.")
 class RuleCompiler:
     """Turns merged entries into tables. Problems and warnings are collected, never raised one by one."""
 
-    def __init__(self, surroundings: "Surroundings", problems: "list[ConfigError]", warnings: list[str]) -> None:
+    def __init__(self, surroundings: "Surroundings", problems: "Problems", warnings: list[str]) -> None:
         self._surroundings = surroundings
         self._problems = problems
         self._warnings = warnings
         self.places: dict[str, FsTarget | Refused] = {}
+
+    def resolve(self, path: str) -> "FsTarget | Refused":
+        """Return where a path of the workspace leads, and note that the policy rests on it."""
+        place = self.places.get(path)
+        if place is None:
+            place = self.places[path] = self._surroundings.resolve(path)
+        return place
 
     def fs(self, items: "Sequence[Item]") -> FsTable | None:
         """Return the table of the file rules, None if there are none."""
@@ -54,9 +61,7 @@ class RuleCompiler:
 
     def _fs_rule(self, item: "Item") -> FsRule | None:
         path: str = item.tree["path"]
-        place = self.places.get(path)
-        if place is None:
-            place = self.places[path] = self._surroundings.resolve(path)
+        place = self.resolve(path)
         if isinstance(place, Refused):
             self._refused_path(item, path, place)
             return None
@@ -141,15 +146,16 @@ class RuleCompiler:
         envs = tuple(item.tree for item in entry["envs"].items) if "envs" in entry else ()
         problem = args_problem(args) if args is not None else None
         if problem is not None:
-            self._problems.append(layer.error(problem, 'put "**" last, to allow anything after', (*at, "args")))
+            self._problems.add(layer, problem, hint='put "**" last, to allow anything after', at=(*at, "args"))
         if not program:
-            self._problems.append(layer.error("a command needs a name", "name the program", at))
+            self._problems.add(layer, "a command needs a name", hint="name the program", at=at)
         return CommandRule(program, args, envs, layer.source(entry[LINE]))
 
     def _problem(self, item: "Item", key: str, problem: str, hint: str) -> None:
         at = item.tree[AT]
         # The older spelling has the value itself at that path, the newer one a table with the key in it.
-        self._problems.append(item.layer.error(problem, hint, at if "sandbox" in at else (*at, key)))
+        older = at[3 if at[0] == "conversation" else 2] == "sandbox"
+        self._problems.add(item.layer, problem, hint=hint, at=at if older else (*at, key))
 
 
 def _env_rule(item: "Item") -> EnvRule:

@@ -19,6 +19,7 @@ NOT_YET: frozenset[tuple[str, ...]] = frozenset(
         ("gateway",),
         ("rules",),
         ("sandbox",),
+        ("sensitive_paths",),
         ("servers",),
         ("store",),
     }
@@ -42,7 +43,7 @@ class Merge(Table, Generic[Item]):
         Literal["append", "prepend", "replace", "dedup"],
         Meta(
             description="append: after the weaker layers. prepend: before them. replace: instead of them. "
-            "dedup: append what is not there yet.",
+            "dedup: as append, and nothing stands there twice.",
             examples=["append"],
         ),
     ]
@@ -330,13 +331,6 @@ class File(Table):
     defaults: Annotated[
         Defaults | UnsetType,
         Meta(description="What holds where nothing else is said.", examples=[{"os_sandbox": "auto"}]),
-    ] = UNSET
-    sensitive_paths: Annotated[
-        list[str] | Merge[str] | UnsetType,
-        Meta(
-            description="Paths whose grant asks once per session; added to the built-in list.",
-            examples=[["**/*.pem"]],
-        ),
     ] = UNSET
     strict_links: Annotated[
         bool | UnsetType, Meta(description="Writing to a file that has several hard links asks first.")

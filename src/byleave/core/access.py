@@ -6,6 +6,7 @@ Default-deny holds per resource type: a type with rules is closed but for them, 
 from byleave.core.commands import CommandTable
 from byleave.core.env import MINIMAL_ENVIRONMENT, EnvRule, EnvTable
 from byleave.core.fs import FsAnswer, FsRule, FsTable, FsTarget
+from byleave.core.paths import collapse
 from byleave.core.verdict import ALLOW, ASK, BUILT_IN, DENY, Decision, RuleRef
 from byleave.record import Record
 
@@ -42,18 +43,16 @@ class Access(Record):
     env: EnvTable | Default
     commands: CommandTable | Default
 
-    def judge_file(self, place: FsTarget, capability: str, *, tree: bool = False) -> FsAnswer:
-        """Judge a capability at a resolved place; with `tree`, at everything the rules name below it as well."""
+    def judge_file(self, place: FsTarget, capability: str, *, below: str | None = None) -> FsAnswer:
+        """Judge a capability at a resolved place; `below` is one that every rule beneath it must give as well."""
         table = self.fs
         if isinstance(table, Default):
             return FsAnswer(DENY, "escape") if place.relative is None else FsAnswer(table.decision, table.code)
         answer = table.judge(place, capability)
-        view = place.relative if place.relative is not None else place.door
-        if tree and answer.decision is ALLOW and view is not None:
-            below = table.denying_below(view, capability)
-            if below is not None:
-                return FsAnswer(DENY, "denied", below)
-        return answer
+        if below is None or answer.decision is not ALLOW:
+            return answer
+        withheld = table.withheld_below(place, below)
+        return answer if withheld is None else FsAnswer(DENY, "denied", withheld)
 
     def can_read(self, path: str) -> bool:
         """Whether the canonical, workspace-relative `path` may be read."""
@@ -77,6 +76,8 @@ class Access(Record):
 
     def _can(self, path: str, capability: str) -> bool:
         relative = "" if path == "." else path
+        if relative.startswith("/") or collapse(relative) != relative:  # not canonical: nobody knows where it leads
+            return False
         return self.judge_file(FsTarget(relative, relative), capability).decision is ALLOW
 
 

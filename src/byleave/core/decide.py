@@ -24,7 +24,8 @@ from byleave.core.selfguard import changes_trust
 from byleave.core.suggest import suggest_command, suggest_env, suggest_net
 from byleave.core.url import BadUrl, parse_url
 from byleave.core.verdict import ALLOW, ASK, BUILT_IN, DENY, RuleRef, Verdict
-from byleave.text import shown
+from byleave.errors import InputError
+from byleave.text import quoted, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,7 +44,10 @@ def decide(policy: "Policy", action: "Action", places: "tuple[Place, ...]" = ())
 
     `places` are the resolved paths of the action, in the order its fields name them.
     """
-    return _JUDGES[type(action)](policy, action, places)
+    judge = _JUDGES.get(type(action))
+    if judge is None:
+        raise InputError("this is no action", hint='give an object such as {"kind": "read", "path": "src", ...}')
+    return judge(policy, action, places)
 
 
 def _url(policy: "Policy", action: UrlAction, _places: "tuple[Place, ...]") -> Verdict:
@@ -61,14 +65,14 @@ def _url_by(tool: "ToolPolicy", target: "Any", address: str | None) -> "Answer":
     table = tool.access.net
     where = f"{target.scheme}://{shown(target.host)}"
     if isinstance(table, Default):
-        return _by_default(table, f"reaching {where}", suggest_net(tool.name, target, None)), False
+        return _by_default(table, f"reaching {where}", suggest_net(tool.access, tool.name, target)), False
     answer = judge_net(table, target)
     ref = table.ref(answer.rule, allowed=answer.allowed)
     if answer.problem is not None:
         ref = RuleRef(answer.problem, BUILT_IN, DENY)
     if answer.rule is None or not answer.allowed:
         said = answer.problem or (ref.rule if answer.rule is not None else "no network rule of this tool covers it")
-        suggestion = suggest_net(tool.name, target, answer.rule)
+        suggestion = suggest_net(tool.access, tool.name, target)
         reason = f"reaching {where} is denied: {said}"
         return Verdict(DENY, reason, "denied", (ref,), suggestion), answer.rule is not None
     if address is not None and not may_dial(answer.rule, address):
@@ -88,17 +92,21 @@ def _env(policy: "Policy", action: EnvAction, _places: "tuple[Place, ...]") -> V
 
 def _env_by(tool: "ToolPolicy", name: str) -> "Answer":
     table = tool.access.env
-    what = f"reading the variable {shown(name)}"
+    what = f"reading the variable {quoted(name)}"
+    if not name or "=" in name or "\0" in name:
+        return Verdict(DENY, f"{what} is denied: no variable can have that name", "denied", (_ENV_NAMES,)), False
+    suggestion = suggest_env(tool.access, tool.name, name)
     if isinstance(table, Default):
-        return _by_default(table, what, suggest_env(tool.name, name)), False
+        return _by_default(table, what, suggestion), False
     rule = table.match(name)
-    allowed = rule is not None and rule.read and bool(name) and "=" not in name and "\0" not in name
-    ref = table.ref(rule, allowed=allowed)
-    if allowed:
+    ref = table.ref(rule, allowed=rule is not None and rule.read)
+    if rule is not None and rule.read:
         return Verdict(ALLOW, f"{what} is allowed by {ref.rule}", "ok", (ref,)), True
     said = ref.rule if rule is not None else "no environment rule of this tool covers it"
-    verdict = Verdict(DENY, f"{what} is denied: {said}", "denied", (ref,), suggest_env(tool.name, name))
-    return verdict, rule is not None
+    return Verdict(DENY, f"{what} is denied: {said}", "denied", (ref,), suggestion), rule is not None
+
+
+_ENV_NAMES = RuleRef("names of variables", BUILT_IN, DENY)
 
 
 def _spawn(policy: "Policy", action: SpawnAction, _places: "tuple[Place, ...]") -> Verdict:
@@ -114,14 +122,15 @@ def _spawn(policy: "Policy", action: SpawnAction, _places: "tuple[Place, ...]") 
 def _spawn_by(tool: "ToolPolicy", action: SpawnAction) -> "Answer":
     table = tool.access.commands
     what = f"starting {shown(action.program)}"
-    suggestion = suggest_command(tool.name, action.program, action.args)
     if isinstance(table, Default):
+        suggestion = suggest_command(tool.access, tool.name, action.program, action.args)
         return _by_default(table, what, suggestion), False
     rule, allowed = table.match(action.program, action.args)
     ref = table.ref(rule, allowed=allowed)
     if allowed:
         return Verdict(ALLOW, f"{what} is allowed by {ref.rule}", "ok", (ref,)), True
     said = f"its arguments are not among {ref.rule}" if rule is not None else "the program is not listed for this tool"
+    suggestion = suggest_command(tool.access, tool.name, action.program, action.args, rule)
     return Verdict(DENY, f"{what} is denied: {said}", "denied", (ref,), suggestion), rule is not None
 
 

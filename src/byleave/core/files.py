@@ -5,7 +5,7 @@ Pure: paths arrive resolved. Called by `decide`.
 
 from byleave.core.access import Default
 from byleave.core.action import CAPABILITY_OF
-from byleave.core.fs import WRITES, FsTable, FsTarget, Refused
+from byleave.core.fs import WRITES, FsTable, FsTarget, Refused, is_under
 from byleave.core.suggest import suggest_fs
 from byleave.core.verdict import ALLOW, ASK, BUILT_IN, DENY, RuleRef, Verdict, strictest
 from byleave.text import quoted, shown
@@ -13,7 +13,7 @@ from byleave.text import quoted, shown
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from byleave.core.action import FileAction, MoveAction, SearchAction
-    from byleave.core.fs import FsAnswer
+    from byleave.core.fs import FsAnswer, FsRule
     from byleave.core.policy import Answer, Policy, ToolPolicy
     from byleave.core.protected import Protection
 
@@ -27,7 +27,7 @@ def judge_file(policy: "Policy", action: "FileAction", places: "tuple[Place, ...
     """Judge one path; deleting a directory touches everything below it."""
     (place,) = places
     tree = action.kind == "delete" and isinstance(place, FsTarget) and place.directory
-    return _judge(policy, place, _Touch(action.kind, action.path, action.tool, tree=tree))
+    return _judge(policy, place, _Touch(action.kind, action.path, action.tool, below="delete" if tree else None))
 
 
 def judge_search(policy: "Policy", action: "SearchAction", places: "tuple[Place, ...]") -> Verdict:
@@ -39,23 +39,35 @@ def judge_move(policy: "Policy", action: "MoveAction", places: "tuple[Place, ...
     """Judge a move: delete here, create or update there; a directory takes everything below it along."""
     source, target = places
     tree = isinstance(source, FsTarget) and source.directory
-    kind = "update" if isinstance(target, FsTarget) and target.exists else "create"
-    leave = _judge(policy, source, _Touch("delete", action.path, action.tool, tree=tree))
-    arrive = _judge(policy, target, _Touch(kind, action.to, action.tool, tree=tree))
-    return strictest([leave, arrive])
+    replaces = isinstance(target, FsTarget) and target.exists
+    steps = [(source, _Touch("delete", action.path, action.tool, below="delete" if tree else None))]
+    if replaces:
+        steps.append((target, _Touch("update", action.to, action.tool)))
+    if tree or not replaces:
+        steps.append((target, _Touch("create", action.to, action.tool, below="create" if tree else None)))
+    verdicts = [_judge(policy, place, touch) for place, touch in steps]
+    verdict = strictest(verdicts)
+    if verdict.decision is ALLOW:
+        return verdict
+    missing = [(place, said) for (place, _), said in zip(steps, verdicts, strict=True) if said.decision is not ALLOW]
+    combined: Verdict = verdict.replace(suggestion=_combined(missing, source, target))
+    return combined
 
 
 class _Touch:
     """One thing done to one path: the kind of action, the path as it was written, and for which tool."""
 
-    __slots__ = ("capability", "kind", "path", "tool", "tree")
+    __slots__ = ("below", "capability", "kind", "path", "tool")
 
-    def __init__(self, kind: str, path: str, tool: str | None, *, tree: bool = False) -> None:
+    def __init__(self, kind: str, path: str, tool: str | None, *, below: str | None = None) -> None:
         self.kind = kind
         self.path = path
         self.tool = tool
         self.capability = CAPABILITY_OF[kind]
-        self.tree = tree  # whatever lies below is touched as well
+        self.below = below  # what is done to everything that lies below, if it is touched as well
+
+    def is_withheld_by(self, rule: "FsRule") -> bool:
+        return not rule.grants(self.capability) or (self.below is not None and not rule.grants(self.below))
 
 
 def _judge(policy: "Policy", place: "Place", touch: _Touch) -> Verdict:
@@ -64,33 +76,36 @@ def _judge(policy: "Policy", place: "Place", touch: _Touch) -> Verdict:
         policy.tool(tool)
     if isinstance(place, Refused):
         return Verdict(DENY, place.problem, place.code, (_RESOLUTION,))
-    protection = None
-    if touch.capability in WRITES:
-        protection = policy.protected.of(place, subtree=touch.tree)
-        if protection is not None and protection.final:
-            return _guarded(place, touch, protection)
+    writes = touch.capability in WRITES
+    protection = policy.protected.of(place, subtree=touch.below is not None) if writes else None
+    if protection is not None and protection.final:
+        return _guarded(place, touch, protection)
     if tool is None:
         return _unclaimed(place, touch, protection)
     verdict = policy.strictest(tool, lambda known: _by_tool(known, place, touch, protection))
-    if policy.strict_links and place.links > 1 and touch.capability in WRITES and verdict.decision is ALLOW:
+    if policy.strict_links and place.links > 1 and writes:
         return _linked(verdict, place, touch)
     return verdict
 
 
 def _by_tool(tool: "ToolPolicy", place: FsTarget, touch: _Touch, protection: "Protection | None") -> "Answer":
     """Ask one tool's file rules, then what a protected place adds to an allow."""
-    answer = tool.access.judge_file(place, touch.capability, tree=touch.tree)
+    answer = tool.access.judge_file(place, touch.capability, below=touch.below)
     rule, table = answer.rule, tool.access.fs
+    if rule is not None and protection is not None and protection.named_by(rule.path):
+        protection = None
     if answer.decision is not ALLOW:
-        return _not_allowed(tool, place, touch, answer), rule is not None
-    if protection is not None and not (rule is not None and protection.named_by(rule.path)):
-        return _protected(tool, place, touch, protection), True
+        return _not_allowed(tool, place, touch, answer, protection), rule is not None and touch.is_withheld_by(rule)
+    if protection is not None:
+        return _protected(tool, place, touch, protection), False
     ref = table.ref if isinstance(table, Default) else table.ref(rule, decision=ALLOW)
     reason = f"{touch.kind} on {_named(place)} is granted by {ref.rule}"
     return Verdict(ALLOW, reason, "ok", (ref,), None, place.canonical), rule is not None
 
 
-def _not_allowed(tool: "ToolPolicy", place: FsTarget, touch: _Touch, answer: "FsAnswer") -> Verdict:
+def _not_allowed(
+    tool: "ToolPolicy", place: FsTarget, touch: _Touch, answer: "FsAnswer", unnamed: "Protection | None"
+) -> Verdict:
     table, rule = tool.access.fs, answer.rule
     if isinstance(table, Default):
         ref, grants = RuleRef(table.rule, BUILT_IN, answer.decision), None
@@ -102,10 +117,33 @@ def _not_allowed(tool: "ToolPolicy", place: FsTarget, touch: _Touch, answer: "Fs
         return Verdict(DENY, reason, "escape", (ref,))
     said = ref.rule if rule is None or rule.dropped is None else rule.dropped
     reason = f"{touch.kind} on {_named(place)} {_VERBS[answer.decision]}: {said}"
-    suggestion = None
-    if place.relative is not None and (rule is None or rule.dropped is None):
-        suggestion = suggest_fs(tool.access, tool.name, place.relative, touch.capability)
+    suggestion = None if rule is not None and rule.dropped is not None else _suggestion(tool, place, touch, unnamed)
     return Verdict(answer.decision, reason, answer.code, (ref,), suggestion, place.canonical, grants)
+
+
+def _suggestion(tool: "ToolPolicy", place: FsTarget, touch: _Touch, unnamed: "Protection | None") -> str | None:
+    """Return the rule that would allow this touch. Where it opens a protected place, it opens it for nothing else."""
+    path, table = place.relative, tool.access.fs
+    if path is None or (unnamed is not None and not unnamed.named_by(path)):
+        return None
+    if touch.below is not None and isinstance(table, FsTable) and table.withheld_below(place, touch.below) is not None:
+        return None
+    return suggest_fs(
+        tool.access, tool.name, path, touch.capability, without=frozenset() if unnamed is None else WRITES
+    )
+
+
+def _combined(missing: "list[tuple[Place, Verdict]]", source: "Place", target: "Place") -> str | None:
+    """Return what all that is missing for a move needs together; None where one rule would undo another."""
+    texts = [verdict.suggestion for _, verdict in missing]
+    places = [place.canonical for place, _ in missing if isinstance(place, FsTarget)]
+    nested = (
+        isinstance(source, FsTarget) and isinstance(target, FsTarget) and is_under(target.canonical, source.canonical)
+    )
+    if nested or None in texts or len(set(places)) < len(missing):
+        return None
+    blocks = [block for text in texts if text is not None for block in text.split("\n\n")]
+    return "\n\n".join(dict.fromkeys(blocks))
 
 
 def _guarded(place: FsTarget, touch: _Touch, protection: "Protection") -> Verdict:
@@ -118,7 +156,7 @@ def _protected(tool: "ToolPolicy", place: FsTarget, touch: _Touch, protection: "
     table = tool.access.fs
     ref = RuleRef(f"protected place {shown(protection.place)}", BUILT_IN, DENY)
     reason = f"{touch.kind} on {_named(place)} is denied: {shown(protection.place)} is protected and no rule names it"
-    suggestion = suggest_fs(tool.access, tool.name, protection.path, touch.capability)
+    suggestion = _suggestion(tool, place, touch, protection)
     grants = table.grants(touch.capability) if isinstance(table, FsTable) else None
     return Verdict(DENY, reason, "denied", (ref,), suggestion, place.canonical, grants)
 
@@ -133,6 +171,10 @@ def _unclaimed(place: FsTarget, touch: _Touch, protection: "Protection | None") 
 
 
 def _linked(verdict: Verdict, place: FsTarget, touch: _Touch) -> Verdict:
+    """Ask about a file with several names; where it is denied anyway, no rule alone would allow it."""
+    if verdict.decision is not ALLOW:
+        denied: Verdict = verdict.replace(suggestion=None)
+        return denied
     ref = RuleRef("strict_links", BUILT_IN, ASK)
     reason = f"{touch.kind} on {_named(place)} asks: the file has {place.links} names, and the others may lie elsewhere"
     return Verdict(ASK, reason, "no_match", (ref, *verdict.because), None, verdict.canonical)

@@ -112,7 +112,7 @@ class FsTable:
         self.rules = tuple(rules)
         self._by_path = {rule.path: rule for rule in rules}
         effective = list(self._by_path.values())
-        self._by_target = _by_target(effective)
+        self._by_target = _by_target(rules)
         self._denied = {name: _Denied(effective, name) for name in CAPABILITIES}
         self._grants: dict[str, tuple[str, ...]] = {}
         self._refs: dict[tuple[str, Decision], RuleRef] = {}
@@ -136,6 +136,14 @@ class FsTable:
     def denying_below(self, path: str, capability: str) -> FsRule | None:
         """Return a rule strictly below `path` that withholds `capability`, if there is one."""
         return self._denied[capability].below(path)
+
+    def withheld_below(self, target: FsTarget, capability: str) -> FsRule | None:
+        """Return a rule that withholds `capability` below `target`, by any name the workspace has for that place."""
+        if target.relative is not None:
+            return self.denying_below(target.relative, capability)
+        denied = self._denied[capability]
+        found = (denied.below(view) for view in self._views(target))
+        return next((rule for rule in found if rule is not None), None) or denied.mounted_below(target.canonical)
 
     def grants(self, capability: str) -> tuple[str, ...]:
         """Return the paths of the rules that grant `capability`, computed once."""
@@ -187,13 +195,14 @@ class FsTable:
 
 
 class _Denied:
-    """The rules that withhold one capability, found by folded name and by subtree."""
+    """The rules that withhold one capability, found by folded name, by subtree and by what they open outside."""
 
     def __init__(self, rules: "Sequence[FsRule]", capability: str) -> None:
         denying = [rule for rule in rules if not rule.grants(capability)]
         self._by_fold = {fold(rule.path): rule for rule in denying if rule.path}
-        self._by_path = {rule.path: rule for rule in denying if rule.path}
-        self._sorted: list[str] | None = None
+        self._by_target = {rule.approved_target: rule for rule in denying if rule.approved_target is not None}
+        self._names: list[str] | None = None
+        self._targets = sorted(self._by_target)
 
     def over(self, path: str, *, longer_than: str) -> FsRule | None:
         """Return a rule above `path`, of equal name but for case and normal form, deeper than `longer_than`.
@@ -213,26 +222,62 @@ class _Denied:
         return None
 
     def below(self, path: str) -> FsRule | None:
-        if self._sorted is None:
-            self._sorted = sorted(self._by_path)
-        if not path:
-            return self._by_path[self._sorted[0]] if self._sorted else None
-        start = bisect_left(self._sorted, f"{path}/")
-        if start < len(self._sorted) and self._sorted[start].startswith(f"{path}/"):
-            return self._by_path[self._sorted[start]]
-        return None
+        if self._names is None:
+            self._names = sorted(self._by_fold)
+        found = _first_below(self._names, fold(path))
+        return None if found is None else self._by_fold[found]
+
+    def mounted_below(self, place: str) -> FsRule | None:
+        """Return a rule whose approved target lies strictly below the absolute `place`."""
+        found = _first_below(self._targets, place.rstrip("/"), absolute=True)
+        return None if found is None else self._by_target[found]
 
 
 NO_FS_RULE = RuleRef("no access.fs rule covers it", BUILT_IN, DENY)
 
 
 def fold(path: str) -> str:
-    """Return `path` as a file system that ignores case and normal form would compare it."""
-    if path.isascii():
-        return path.lower()
+    """Return `path` as the most forgiving file systems compare names.
+
+    They ignore case, normal form, characters that cannot be seen, and dots and blanks at the end of a name.
+    """
+    folded = path.lower() if path.isascii() else _fold_unicode(path)
+    if "./" in folded or " /" in folded or folded.endswith((".", " ")):
+        return "/".join([name.rstrip(". ") or name for name in folded.split("/")])
+    return folded
+
+
+def _fold_unicode(path: str) -> str:
     from unicodedata import normalize
 
-    return normalize("NFD", normalize("NFD", path).casefold())
+    visible = "".join([char for char in path if not _is_ignorable(ord(char))])
+    return normalize("NFD", normalize("NFD", visible).casefold())
+
+
+def _is_ignorable(code: int) -> bool:
+    return code >= _IGNORABLE[0][0] and any(first <= code <= last for first, last in _IGNORABLE)
+
+
+# Default_Ignorable_Code_Point of Unicode: ext4 and f2fs with `casefold`, and HFS+, compare names without them.
+_IGNORABLE = (
+    (0xAD, 0xAD),
+    (0x34F, 0x34F),
+    (0x61C, 0x61C),
+    (0x115F, 0x1160),
+    (0x17B4, 0x17B5),
+    (0x180B, 0x180F),
+    (0x200B, 0x200F),
+    (0x202A, 0x202E),
+    (0x2060, 0x206F),
+    (0x3164, 0x3164),
+    (0xFE00, 0xFE0F),
+    (0xFEFF, 0xFEFF),
+    (0xFFA0, 0xFFA0),
+    (0xFFF0, 0xFFF8),
+    (0x1BCA0, 0x1BCA3),
+    (0x1D173, 0x1D17A),
+    (0xE0000, 0xE0FFF),
+)
 
 
 def is_under(path: str, place: str | None) -> bool:
@@ -242,12 +287,22 @@ def is_under(path: str, place: str | None) -> bool:
     return place in (path, "/") or path.startswith(f"{place}/")
 
 
-def _by_target(rules: "Sequence[FsRule]") -> dict[str, tuple[FsRule, ...]]:
-    found: dict[str, tuple[FsRule, ...]] = {}
+def _by_target(rules: "Sequence[FsRule]") -> dict[str, list[FsRule]]:
+    """Index rules by what they open. One that a later rule replaced still names the place: that rule judges it."""
+    found: dict[str, list[FsRule]] = {}
     for rule in rules:
         if rule.approved_target is not None and rule.dropped is None:
-            found[rule.approved_target] = (*found.get(rule.approved_target, ()), rule)
+            found.setdefault(rule.approved_target, []).append(rule)
     return found
+
+
+def _first_below(names: list[str], path: str, *, absolute: bool = False) -> str | None:
+    """Return the first of the sorted `names` that lies strictly below `path`; "" is the place above them all."""
+    start = f"{path}/" if path or absolute else ""
+    position = bisect_left(names, start)
+    if position < len(names) and names[position].startswith(start) and names[position] != start:
+        return names[position]
+    return None
 
 
 def _ancestors(path: str) -> "Iterator[str]":

@@ -46,8 +46,8 @@ def refuse_input(text: str) -> Refused | None:
 
 def refuse_name(text: str) -> Refused | None:
     """Refuse control characters, over-long names, and names that Windows takes for devices or streams."""
-    if not text.isprintable() and _has_control(text):
-        return Refused("denied", f"{quoted(text)} contains a control character")
+    if not text.isprintable() and (problem := _unprintable_problem(text)) is not None:
+        return Refused("denied", f"{quoted(text[:LONGEST_NAME])} {problem}")
     if len(text) > LONGEST_NAME // 4 and _too_long(text):
         return Refused("denied", f"{quoted(text[:80])}... is longer than a path or a name can be")
     if ":" in text:
@@ -58,17 +58,17 @@ def refuse_name(text: str) -> Refused | None:
     return None
 
 
-def _has_control(text: str) -> bool:
-    return any(char < " " or "\x7f" <= char <= "\x9f" for char in text)
+def _unprintable_problem(text: str) -> str | None:
+    if any(char < " " or "\x7f" <= char <= "\x9f" for char in text):
+        return "contains a control character"
+    if any("\ud800" <= char <= "\udc7f" or "\udd00" <= char <= "\udfff" for char in text):
+        return "contains half a character, which no file name can hold"
+    return None
 
 
 def _too_long(text: str) -> bool:
-    raw = text.encode("utf-8", "surrogateescape" if not _has_lone(text) else "replace")
+    raw = text.encode("utf-8", "surrogateescape")
     return len(raw) > LONGEST_PATH or max(map(len, raw.split(b"/"))) > LONGEST_NAME
-
-
-def _has_lone(text: str) -> bool:
-    return any("\ud800" <= char <= "\udc7f" or "\udd00" <= char <= "\udfff" for char in text)
 
 
 def _is_device(part: str) -> bool:

@@ -2,7 +2,7 @@
 
 from byleave.core.access import Access
 from byleave.core.protected import Protected
-from byleave.core.verdict import BUILT_IN, DENY, RuleRef, Verdict, strictest
+from byleave.core.verdict import ALLOW, BUILT_IN, DENY, RuleRef, Verdict, strictest
 from byleave.errors import InputError
 from byleave.record import Record
 from byleave.text import quoted, shown
@@ -68,4 +68,12 @@ class Policy(Record):
                 verdict, written = judge(other)
                 if not voice.denies_only or (written and verdict.decision is DENY):
                     verdicts.append(verdict)
-        return strictest(verdicts)
+        return _with_help(strictest(verdicts), verdicts[1:])
+
+
+def _with_help(verdict: Verdict, others: list[Verdict]) -> Verdict:
+    """Return the verdict without its suggestion where a rule of the user's alone would not be enough."""
+    if verdict.suggestion is None or all(other.decision is ALLOW for other in others):
+        return verdict
+    helpless: Verdict = verdict.replace(suggestion=None)
+    return helpless

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 PROTECTED = (
     ".git/hooks",
     ".git/config",
+    ".git/config.worktree",  # read like .git/config
+    ".git/commondir",  # says where .git/config and .git/hooks are
     ".mcp.json",
     ".mcp-gateway-rules.json",
     ".claude",
@@ -58,7 +60,10 @@ GUARDED = (
 
 
 class Protection(Record):
-    """A place an action would touch: its name, where it really is, and whether no rule at all can open it."""
+    """A place an action would touch: its name, where it really is, and whether no rule at all can open it.
+
+    `path` is relative to the workspace, or absolute where the place lies outside.
+    """
 
     place: str
     path: str
@@ -66,29 +71,50 @@ class Protection(Record):
 
     def named_by(self, rule_path: str) -> bool:
         """Whether a rule with this path names the place, or something in it, and not merely what lies around it."""
-        named, place = fold(rule_path), fold(self.path)
-        return named == place or named.startswith(f"{place}/")
+        named = fold(rule_path)
+        return any(is_under(named, fold(own)) for own in (self.place, self.path))
 
 
 class Protected:
-    """The protected places of one workspace, by relative path, and byleave's own, by absolute path."""
+    """The protected places of one workspace, and byleave's own, by absolute path: nobody writes there."""
 
     def __init__(self, inside: "Iterable[Protection]", outside: "Iterable[str]" = ()) -> None:
-        self._inside = {fold(protection.path): protection for protection in sorted(inside, key=_final)}
-        self._above = {ancestor: protection for path, protection in self._inside.items() for ancestor in _above(path)}
-        self._outside = tuple(outside)
+        places = [*inside, *(Protection(place, place, final=True) for place in outside)]
+        self._inside = _Index(place for place in places if not place.path.startswith("/"))
+        self._outside = _Index(place for place in places if place.path.startswith("/"))
 
     def of(self, target: FsTarget, *, subtree: bool) -> Protection | None:
-        """Return what protects `target`; with `subtree`, also what protects something below it."""
-        for place in self._outside:
-            if is_under(target.canonical, place) or (subtree and is_under(place, target.canonical)):
-                return Protection(place, place, final=True)
-        if target.relative is None:
-            return None
-        path = fold(target.relative)
-        found = next((self._inside[name] for name in _upwards(path) if name in self._inside), None)
-        below = self._above.get(path) if subtree else None
-        return below if found is None or (below is not None and below.final) else found
+        """Return what protects `target`; with `subtree`, also what protects something below it.
+
+        A name above a protected place is protected too, unless it is a directory: as a file or as a link it would
+        decide what the names below it mean, as a `.git` that says `gitdir: evil` does.
+        """
+        name = target.relative if target.relative is not None else target.door
+        found = _strictest(self._outside.over(target.canonical), None if name is None else self._inside.over(name))
+        if subtree or (found is None and not target.directory):
+            found = _strictest(found, self._outside.below(target.canonical))
+            found = _strictest(found, None if name is None else self._inside.below(name))
+        return found
+
+
+class _Index:
+    """Places by folded path, and by every directory above them."""
+
+    def __init__(self, places: "Iterable[Protection]") -> None:
+        # The final ones come last, and so replace others under the same name.
+        self._at = {fold(place.path).rstrip("/"): place for place in sorted(places, key=_final)}
+        self._above = {name: place for path, place in self._at.items() for name in list(_upwards(path))[1:]}
+
+    def over(self, path: str) -> Protection | None:
+        """Return the place that `path` is or lies in; a final one if there are several."""
+        found = None
+        for name in _upwards(fold(path).rstrip("/")):
+            found = _strictest(found, self._at.get(name))
+        return found
+
+    def below(self, path: str) -> Protection | None:
+        """Return a place that lies below `path`; a final one if there are several."""
+        return self._above.get(fold(path).rstrip("/"))
 
 
 def builtin_places() -> "Iterator[Protection]":
@@ -104,8 +130,10 @@ def resolved_places(resolve: "Callable[[str], object]") -> list[Protection]:
     places = list(builtin_places())
     for place in list(places):
         found = resolve(place.path)
-        if isinstance(found, FsTarget) and found.relative and found.relative != place.path:
-            places.append(Protection(place.place, found.relative, place.final))
+        if isinstance(found, FsTarget):
+            path = found.canonical if found.relative is None else found.relative
+            if path not in ("", place.path):
+                places.append(Protection(place.place, path, place.final))
     return places
 
 
@@ -113,14 +141,15 @@ def _final(protection: Protection) -> bool:
     return protection.final
 
 
+def _strictest(one: Protection | None, other: Protection | None) -> Protection | None:
+    if one is None or (other is not None and other.final and not one.final):
+        return other
+    return one
+
+
 def _upwards(path: str) -> "Iterator[str]":
+    """Yield `path` and everything above it; the workspace itself, or the root of all, is "" and comes last."""
     while path:
         yield path
         path = path[: max(path.rfind("/"), 0)]
-
-
-def _above(path: str) -> "Iterator[str]":
-    """Yield every directory above the relative `path`, the workspace itself last."""
-    while path:
-        path = path[: max(path.rfind("/"), 0)]
-        yield path
+    yield path

@@ -100,7 +100,8 @@ def verdict_tree(verdict: Verdict) -> "dict[str, Any]":
     if verdict.canonical is not None:
         tree |= named_path("canonical", verdict.canonical)
     if verdict.grants is not None:
-        tree["grants"] = verdict.grants
+        spoken = _is_utf8("".join(verdict.grants))  # all at once: there may be thousands
+        tree["grants"] = verdict.grants if spoken else [shown(path) for path in verdict.grants]
     if verdict.decision is not ALLOW:
         tree["suggestion"] = verdict.suggestion
     return tree
@@ -108,14 +109,20 @@ def verdict_tree(verdict: Verdict) -> "dict[str, Any]":
 
 def named_path(key: str, path: str) -> dict[str, str]:
     """Return a path for JSON; a name that is not UTF-8 is escaped, and its bytes stand beside it in base64."""
+    if _is_utf8(path):
+        return {key: path}
+    from binascii import b2a_base64
+
+    raw = b2a_base64(path.encode("utf-8", "surrogateescape"), newline=False).decode()
+    return {key: shown(path), f"{key}_b64": raw}
+
+
+def _is_utf8(path: str) -> bool:
     try:
         path.encode()
     except UnicodeEncodeError:
-        from binascii import b2a_base64
-
-        raw = b2a_base64(path.encode("utf-8", "surrogateescape"), newline=False).decode()
-        return {key: shown(path), f"{key}_b64": raw}
-    return {key: path}
+        return False
+    return True
 
 
 def _strictness(verdict: Verdict) -> int:

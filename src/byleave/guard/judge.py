@@ -9,6 +9,7 @@ from time import monotonic
 from byleave.core.action import FileAction, MoveAction, SearchAction, parse_action
 from byleave.core.decide import decide
 from byleave.core.fs import FsTarget
+from byleave.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,25 +42,38 @@ class Policy:
 
     def decide(self, action: "Action | Mapping[str, Any]") -> "Verdict":
         """Return the verdict on `action`; an input error if it cannot be read or names an unknown tool."""
-        asked = parse_action(action) if isinstance(action, dict) else action
+        asked = action if isinstance(action, Record) else parse_action(_plain(action))
         places: tuple[FsTarget | Refused, ...] = ()
         if isinstance(asked, (FileAction, SearchAction)):
             places = (self._place(asked.path, asked.tool),)
         elif isinstance(asked, MoveAction):
             places = (self._place(asked.path, asked.tool), self._place(asked.to, asked.tool))
-        if places and monotonic() > self._look_again:
+        if places and monotonic() >= self._look_again:
             self._revalidate()
-        return decide(self.compiled.policy, asked, places)  # type: ignore[arg-type]
+        return decide(self.compiled.policy, asked, places)
+
+    def expire(self) -> None:
+        """Let the next question about a file look at the paths of the rules again, however fresh they are."""
+        self._look_again = 0.0
 
     def _place(self, path: str, tool: str | None) -> "FsTarget | Refused":
         return self.root.resolve_any(path) if tool is None else self.root.resolve_input(path)
 
     def _revalidate(self) -> None:
+        """Compile again if a path of the policy leads elsewhere now.
+
+        If that fails it is tried again at the next question, so the error stands until the rule or the path is mended.
+        """
         started = monotonic()
         if any(_moved(known, self.root.resolve_input(path)) for path, known in self.compiled.places.items()):
             self.compiled = self._compile_again()
         finished = monotonic()
         self._look_again = finished + max(REVALIDATE_AFTER, _SHARE * (finished - started))
+
+
+def _plain(action: "Mapping[str, Any]") -> object:
+    """Return any mapping as the dictionary that `parse_action` reads; what is none, as it is."""
+    return dict(action) if hasattr(action, "keys") and not isinstance(action, dict) else action
 
 
 def _moved(known: "FsTarget | Refused", now: "FsTarget | Refused") -> bool:

@@ -5,14 +5,14 @@ host enforce the same policy without it.
 """
 
 from byleave.core.access import COOPERATIVE, Access, with_defaults
-from byleave.core.commands import CommandRule, CommandTable
-from byleave.core.env import EnvRule, EnvTable
-from byleave.core.fs import WRITES, FsRule, FsTable, FsTarget, Refused, fs_rule
+from byleave.core.commands import CommandRule, CommandTable, args_problem
+from byleave.core.env import EnvRule, EnvTable, name_problem
+from byleave.core.fs import WRITES, FsRule, FsTable, FsTarget, Refused, fs_rule, is_under
 from byleave.core.paths import collapse, refuse_input
 from byleave.core.protected import Protected, Protection, resolved_places
 from byleave.core.verdict import ALLOW
 from byleave.errors import FsAccessError, InputError
-from byleave.text import quoted, sentence_list
+from byleave.text import quoted, sentence_list, shown
 from byleave.workspace.resolve import Root
 
 TYPE_CHECKING = False
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from byleave.core.net import NetTable
+    from byleave.core.net import NetRule, NetTable
 
 _ACTIONS = ("run", "format_arguments")
 _HINT = "pass on the context exactly as the host wrote it"
@@ -42,7 +42,7 @@ class Context:
         import json
 
         try:
-            tree = json.loads(text, object_pairs_hook=_no_duplicates)
+            tree = json.loads(text, object_pairs_hook=_no_duplicates, parse_constant=_no_constant)
         except (ValueError, RecursionError):
             raise InputError("the context is not JSON", hint=_HINT) from None
         return cls.from_tree(tree)
@@ -56,7 +56,7 @@ class Context:
         if action not in _ACTIONS:
             raise InputError("the context has an unknown action", hint=f"it is {sentence_list(_ACTIONS)}")
         access = tree.get("access")
-        return cls(tree["root"], action=action, access=None if access is None else _access(access))
+        return cls(tree["root"], action=action, access=None if access is None else _Reader(tree["root"]).access(access))
 
     def check_read(self, path: str) -> str:
         """Return the absolute path if the tool may read it; raise FsAccessError otherwise."""
@@ -84,9 +84,9 @@ class Context:
             raise self._denial(place.code, path, capability, place.problem)
         access = self.access if self.access is not None else COOPERATIVE
         tree = capability == "delete" and place.directory
-        answer = access.judge_file(place, capability, tree=tree)
+        answer = access.judge_file(place, capability, below="delete" if tree else None)
         if answer.decision is not ALLOW:
-            said = f": {answer.rule.text}" if answer.rule is not None else ""
+            said = f": {answer.rule.dropped or answer.rule.text}" if answer.rule is not None else ""
             raise self._denial(answer.code, path, capability, f"{capability} on {quoted(path)} is denied{said}")
         protection = self._protection(place, tree=tree) if capability in WRITES else None
         if protection is not None and (protection.final or not _names(answer.rule, protection)):
@@ -109,74 +109,122 @@ def _names(rule: FsRule | None, protection: Protection) -> bool:
     return rule is not None and protection.named_by(rule.path)
 
 
-def _access(tree: object) -> Access:
-    """Read the policy on the wire. An empty or absent list leaves its type unrestricted, as the seed says."""
-    if not isinstance(tree, dict):
-        raise InputError("access must be an object or null", hint=_HINT)
-    fs, env = _rules(tree, "fs"), _rules(tree, "env")
-    commands = tree.get("commands")
-    return with_defaults(
-        COOPERATIVE,
-        fs=FsTable([_fs(rule) for rule in fs]) if fs else None,
-        net=_net(_rules(tree, "net")),
-        env=EnvTable([EnvRule(_text(rule, "name"), rule.get("read") is True) for rule in env]) if env else None,
-        commands=None if commands is None else _commands(commands),
-    )
+class _Reader:
+    """Reads the policy on the wire. What has the wrong type is refused; an external rule out of place grants nothing."""
+
+    def __init__(self, root: str) -> None:
+        self._root = Root.at(root).path
+
+    def access(self, tree: object) -> Access:
+        """Read the four types. An empty or absent list leaves its type unrestricted, as the seed says."""
+        if not isinstance(tree, dict):
+            raise InputError("access must be an object or null", hint=_HINT)
+        fs, env = _rules(tree, "fs"), _rules(tree, "env")
+        commands = tree.get("commands")
+        return with_defaults(
+            COOPERATIVE,
+            fs=FsTable([self._fs(rule) for rule in fs]) if fs else None,
+            net=_net(_rules(tree, "net")),
+            env=EnvTable([_env(rule) for rule in env]) if env else None,
+            commands=None if commands is None else _commands(commands),
+        )
+
+    def _fs(self, tree: "Mapping[str, Any]") -> FsRule:
+        path = _path(tree)
+        for name in ("external", "read", "write", "create", "update", "delete", "execute"):
+            _checked(tree, name, bool)
+        rule = fs_rule(tree, path=path)
+        if not rule.external:
+            return rule
+        target = _checked(tree, "approved_target", str)
+        target = target and (target.rstrip("/") or "/")
+        problem = self._target_problem(path, target)
+        if problem is not None:
+            dropped: FsRule = rule.replace(dropped=f"the external path {shown(path or '.')} {problem}")
+            return dropped
+        approved: FsRule = rule.replace(approved_target=target)
+        return approved
+
+    def _target_problem(self, path: str, target: str | None) -> str | None:
+        """Say why an external rule grants nothing: no host of ours would have written it so."""
+        if target is None:
+            return "has no approved target"
+        if not path:
+            return "is the workspace itself"
+        if target != f"/{collapse(target[1:])}":
+            return "has an approved target that is no canonical path"
+        return "has an approved target that holds the workspace" if is_under(self._root, target) else None
 
 
 def _rules(tree: "Mapping[str, Any]", name: str) -> "list[dict[str, Any]]":
-    rules = tree.get(name)
-    if rules is None:
-        return []
-    if not isinstance(rules, list) or not all(isinstance(rule, dict) for rule in rules):
+    rules = _checked(tree, name, list) or []
+    if not all(isinstance(rule, dict) for rule in rules):
         raise InputError(f"access.{name} must be a list of rules", hint=_HINT)
     return rules
 
 
-def _fs(tree: "Mapping[str, Any]") -> FsRule:
-    path = _text(tree, "lexical_path" if "path" not in tree else "path")
+def _path(tree: "Mapping[str, Any]") -> str:
+    """Return the path of a file rule, collapsed; it has two spellings, and must not say two things."""
+    paths = {_text(tree, name) for name in ("path", "lexical_path") if name in tree}
+    if len(paths) != 1:
+        raise InputError("a file rule of the context needs one path", hint=_HINT)
+    (path,) = paths
     lexical = collapse(path) if refuse_input(path) is None else None
     if lexical is None:
         raise InputError(f"the rule path {quoted(path)} is not inside the workspace", hint=_HINT)
-    for name, value in tree.items():
-        if name in _FLAGS and not isinstance(value, bool | None):
-            raise InputError(f"{name} must be true or false in the rule for {quoted(path)}", hint=_HINT)
-    rule = fs_rule(tree, path=lexical)
-    if not rule.external:
-        return rule
-    target = tree.get("approved_target")
-    if not isinstance(target, str) or not target.startswith("/"):
-        dropped: FsRule = rule.replace(dropped=f"the external path {lexical} has no approved target")
-        return dropped
-    approved: FsRule = rule.replace(approved_target=target.rstrip("/") or "/")
-    return approved
-
-
-_FLAGS = frozenset({"external", "read", "write", "create", "update", "delete", "execute"})
+    return lexical
 
 
 def _net(rules: "list[dict[str, Any]]") -> "NetTable | None":
     if not rules:
         return None
-    from byleave.core.net import NetRule, NetTable
+    from byleave.core.net import NetTable
 
-    names = ("host", "scheme", "port", "path_prefix", "allow", "private")
     try:
-        return NetTable(
-            [NetRule(**{name: rule[name] for name in names if rule.get(name) is not None}) for rule in rules]
-        )
-    except (TypeError, ValueError, AttributeError):
+        return NetTable([_net_rule(rule) for rule in rules])
+    except ValueError:
         raise InputError("a network rule of the context cannot be used", hint=_HINT) from None
 
 
+def _net_rule(tree: "Mapping[str, Any]") -> "NetRule":
+    from byleave.core.net import NetRule
+
+    scheme, port = _checked(tree, "scheme", str), _checked(tree, "port", int)
+    if port is not None and not 0 < port < 65536:
+        raise InputError(f"{port} is no port", hint=_HINT)
+    return NetRule(
+        host=_text(tree, "host"),
+        scheme=None if scheme is None else scheme.lower(),
+        port=port,
+        path_prefix=_checked(tree, "path_prefix", str),
+        allow=_checked(tree, "allow", bool) is True,
+        private=_checked(tree, "private", bool) is True,
+    )
+
+
+def _env(tree: "Mapping[str, Any]") -> EnvRule:
+    name = _text(tree, "name")
+    problem = name_problem(name)
+    if problem is not None:
+        raise InputError(problem, hint=_HINT)
+    return EnvRule(name, _checked(tree, "read", bool) is True)
+
+
 def _commands(tree: object) -> CommandTable:
-    if not isinstance(tree, dict):
-        raise InputError("access.commands must be an object", hint=_HINT)
-    rules = []
-    for program, entry in tree.items():
-        args = entry.get("args") if isinstance(entry, dict) else ()
-        rules.append(CommandRule(program, None if args is None else tuple(tuple(words) for words in args)))
-    return CommandTable(rules)
+    if not isinstance(tree, dict) or not all(isinstance(entry, dict) for entry in tree.values()):
+        raise InputError("access.commands must be an object of objects", hint=_HINT)
+    return CommandTable([CommandRule(program, _args(entry)) for program, entry in tree.items()])
+
+
+def _args(entry: "Mapping[str, Any]") -> tuple[tuple[str, ...], ...] | None:
+    """Return the argument lists of one program; None, and no list at all, mean any arguments."""
+    lists = _checked(entry, "args", list)
+    if lists is None:
+        return None
+    words = [word for given in lists for word in (given if isinstance(given, list) else [None])]
+    if not all(isinstance(word, str) for word in words) or args_problem(lists) is not None:
+        raise InputError("args must be lists of words in access.commands", hint=_HINT)
+    return tuple(tuple(given) for given in lists)
 
 
 def _text(tree: "Mapping[str, Any]", name: str) -> str:
@@ -186,9 +234,24 @@ def _text(tree: "Mapping[str, Any]", name: str) -> str:
     return value
 
 
+def _checked(tree: "Mapping[str, Any]", name: str, kind: type) -> "Any":
+    """Return a value that may be absent or null; of another type than `kind`, it is refused."""
+    value = tree.get(name)
+    if value is not None and type(value) is not kind:  # not isinstance: `true` is no port
+        raise InputError(f"{name} is not a {_KINDS[kind]} in the access of the context", hint=_HINT)
+    return value
+
+
+_KINDS = {bool: "boolean", int: "number", str: "text", list: "list"}
+
+
 def _no_duplicates(pairs: "list[tuple[str, Any]]") -> "dict[str, Any]":
     """Refuse an object that says one thing twice: readers would disagree about it."""
     tree = dict(pairs)
     if len(tree) != len(pairs):
         raise ValueError("duplicate key")
     return tree
+
+
+def _no_constant(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")

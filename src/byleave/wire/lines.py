@@ -21,8 +21,7 @@ class LineBuffer:
 
     def __init__(self, *, limit: int) -> None:
         self._limit = limit
-        self._held: list[bytes] = []
-        self._size = 0
+        self._held = bytearray()  # one piece of memory, however small the pieces that arrive
         self._skipping = False
 
     def feed(self, data: bytes) -> "Iterator[bytes | TooLong]":
@@ -36,33 +35,33 @@ class LineBuffer:
 
     def finish(self) -> "Iterator[bytes | TooLong]":
         """Yield what was left without a newline at the end of the stream."""
-        if self._size and not self._skipping:
-            yield b"".join(self._held)
+        if self._held:
+            yield bytes(self._held)
         self._clear()
 
     def _close(self, piece: bytes) -> "Iterator[bytes | TooLong]":
         if self._skipping:
             self._clear()
             return
-        if self._size + len(piece) > self._limit:
+        if len(self._held) + len(piece) > self._limit:
             self._clear()
             yield TooLong(self._limit)
             return
-        line = b"".join([*self._held, piece]) if self._held else piece
+        line = bytes(self._held) + piece if self._held else piece
         self._clear()
         yield line
 
     def _hold(self, piece: bytes) -> "Iterator[bytes | TooLong]":
         if self._skipping:
             return
-        self._held.append(piece)
-        self._size += len(piece)
-        if self._size > self._limit:
+        if len(self._held) + len(piece) > self._limit:
             self._clear()
             self._skipping = True
             yield TooLong(self._limit)
+            return
+        self._held += piece
 
     def _clear(self) -> None:
-        self._held = []
-        self._size = 0
+        if self._held:
+            self._held = bytearray()
         self._skipping = False

@@ -31,7 +31,7 @@ class Root:
     def at(cls, path: str) -> "Root":
         """Return the root at `path`, canonical; an error for people if it is not a directory we can use."""
         try:
-            if "\0" in path:
+            if not path or "\0" in path:  # an empty path would be the working directory
                 raise NotADirectoryError
             canonical = os.path.realpath(path, strict=True)
             if not stat.S_ISDIR(os.stat(canonical).st_mode):
@@ -54,11 +54,16 @@ class Root:
             return Refused("input_escape", f"{quoted(text)} climbs out of the workspace")
         return self._walk(self.path, lexical, ends_as_directory=_wants_directory(text))
 
-    def resolve_any(self, text: str, cwd: str | None = None) -> FsTarget | Refused:
-        """Resolve a path that an agent's own tool named: absolute, or relative to `cwd`, inside or outside."""
-        refused = refuse_name(text)
+    def resolve_any(self, text: str, cwd: str | None = None, *, home: str | None = None) -> FsTarget | Refused:
+        """Resolve a path that an agent's own tool named: absolute, or relative to `cwd`, inside or outside.
+
+        With `home`, a leading `~` means it, as it does for whoever expands the path before using it.
+        """
+        refused = refuse_name(text.removeprefix(self._prefix))  # the root itself may be spelled as oddly as it likes
         if refused is not None:
             return refused
+        if home is not None and (text == "~" or text.startswith("~/")):
+            text = f"{home}{text[1:]}"
         joined = os.path.join(cwd or self.path, text).lstrip("/")
         wants_directory = _wants_directory(text)
         physical = self._walk("/", joined, ends_as_directory=wants_directory)
@@ -136,7 +141,8 @@ class _Walk:
         ahead.extend(target.split("/")[::-1])
         if inside is not None:
             # A later link back into the workspace sets a later door; only the last one can lead outside.
-            self._door = "/".join([inside, *rest])
+            # What climbs may climb out of the link's target, and so says nothing of where below it this leads.
+            self._door = inside if ".." in rest else "/".join([inside, *rest])
         return "/" if target.startswith("/") else here
 
     def _missing(self, place: str, ahead: list[str]) -> FsTarget | Refused:

@@ -1,0 +1,117 @@
+"""What byleave says about itself and about the policy: doctor, policy show, schema, version, help."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import byleave as package
+from byleave.cli.arguments import Command
+from byleave.cli.commands import ROOT
+from command import byleave
+
+POLICY = '[tools.t]\nsource = "local"\nrun = "ask"\ncommand = ["ls", "-l"]\n[[tools.t.access.fs]]\npath = "src"\nread = true\n'
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    (tmp_path / "src").mkdir()
+    (tmp_path / "byleave.toml").write_text(POLICY)
+    return tmp_path
+
+
+def test_the_doctor_finds_everything_well(project: Path) -> None:
+    byleave("trust", "--yes", cwd=project)
+    done = byleave("doctor", cwd=project)
+    assert (done.code, done.err) == (0, "")
+    assert {line.split()[0] for line in done.out.splitlines()} <= {"ok", "note"}
+    assert "1 tool from byleave.toml (project)" in done.out
+
+
+def test_the_doctor_speaks_json(project: Path) -> None:
+    findings = json.loads(byleave("doctor", "--json", cwd=project).out)
+    assert {frozenset(finding) for finding in findings} == {frozenset({"state", "what", "text"})}
+    assert [finding["state"] for finding in findings if "not trusted" in finding["text"]] == ["note"]
+
+
+def test_the_doctor_is_brief_if_asked_to(project: Path) -> None:
+    done = byleave("doctor", "-q", cwd=project)
+    assert [line.split()[0] for line in done.out.splitlines()] == ["note"] * len(done.out.splitlines())
+
+
+ILLS = {
+    "a policy that is not TOML": ("[tools", {}, [], "byleave.toml:1"),
+    "a root that is not there": (POLICY, {}, ["--root", "/does/not/exist"], "it does not exist"),
+    "a home that others can write to": (POLICY, {"BYLEAVE_HOME": "shared"}, [], "can be written by others"),
+    "a session name that is none": (POLICY, {}, ["--session", "../x"], "is no session name"),
+}
+
+
+@pytest.mark.parametrize(("policy", "env", "words", "said"), ILLS.values(), ids=ILLS.keys())
+def test_the_doctor_says_what_is_bad(
+    policy: str, env: dict[str, str], words: list[str], said: str, project: Path
+) -> None:
+    (project / "byleave.toml").write_text(policy)
+    (project / "shared").mkdir()
+    (project / "shared").chmod(0o777)
+    env = {name: str(project / value) for name, value in env.items()}
+    done = byleave("doctor", *words, cwd=project, env=env)
+    assert (done.code, "Traceback" in done.err) == (1, False)
+    assert [line for line in done.out.splitlines() if line.startswith("bad ")]
+    assert said in done.out
+    as_json = byleave("doctor", "--json", *words, cwd=project, env=env)
+    assert (as_json.code, "bad" in {finding["state"] for finding in json.loads(as_json.out)}) == (1, True)
+
+
+def test_without_any_configuration_the_doctor_points_at_init(tmp_path: Path) -> None:
+    done = byleave("doctor", cwd=tmp_path)
+    assert done.code == 0
+    assert "no configuration was found; `byleave init`" in done.out
+
+
+def test_the_policy_is_shown_with_the_origin_of_each_rule(project: Path) -> None:
+    byleave("trust", "--yes", cwd=project)
+    lines = byleave("policy", "show", cwd=project).out.splitlines()
+    assert lines[:3] == [f"workspace: {project.resolve()}", "layers, weakest first:", "  project  byleave.toml"]
+    assert "tools.t  local, stdio, run = ask, command: ls -l  (byleave.toml:1)" in lines
+    assert [line.split() for line in lines if line.startswith("  fs ")] == [["fs", "src:", "read", "byleave.toml:5"]]
+
+
+def test_the_policy_is_shown_as_json(project: Path) -> None:
+    tree = json.loads(byleave("policy", "show", "--json", cwd=project).out)
+    assert tree["root"] == str(project.resolve())
+    assert tree["layers"] == [{"name": "project", "file": "byleave.toml", "trusted": False}]
+    assert (tree["tools"], len(tree["warnings"])) == ({}, 1)
+    byleave("trust", "--yes", cwd=project)
+    tree = json.loads(byleave("policy", "show", "--json", cwd=project).out)
+    assert tree["tools"]["t"]["access"]["fs"] == [{"rule": "src: read", "source": "byleave.toml:5"}]
+    assert tree["warnings"] == []
+
+
+def test_a_broken_policy_cannot_be_shown(project: Path) -> None:
+    (project / "byleave.toml").write_text("[tools")
+    done = byleave("policy", "show", cwd=project)
+    assert (done.code, done.out) == (2, "")
+
+
+def test_the_schema_is_json(tmp_path: Path) -> None:
+    done = byleave("schema", "-v")
+    assert "$schema" in json.loads(done.out)
+    assert done.err.endswith("byleave.schema.json\n")
+
+
+def test_the_version_is_told() -> None:
+    assert byleave("--version").out == f"byleave {package.__version__}\n"
+    assert byleave("check", "--version").code == 0
+
+
+def leaves(command: Command = ROOT, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+    return [path, *(found for child in command.subcommands for found in leaves(child, (*path, child.name)))]
+
+
+@pytest.mark.parametrize("path", leaves(), ids=" ".join)
+def test_every_command_has_help(path: tuple[str, ...]) -> None:
+    done = byleave(*path, "--help")
+    assert (done.code, done.err) == (0, "")
+    assert done.out.startswith(f"usage: {' '.join(('byleave', *path))}")
+    assert (done.out == byleave("-h", *path).out) is True

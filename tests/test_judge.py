@@ -1,0 +1,139 @@
+"""A judge lives long, and the workspace changes under it."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import pytest
+
+from byleave.core.action import FileAction, UrlAction
+from byleave.errors import ConfigErrors, InputError
+from byleave.guard.judge import REVALIDATE_AFTER, Policy
+from scene import TOOL, Scene
+
+RULES = """
+[[tools.t.access.fs]]
+path = "."
+read = true
+write = true
+[[tools.t.access.fs]]
+path = "private"
+"""
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    made = Scene.build(tmp_path)
+    made.say("user", TOOL + RULES)
+    (made.root / "private").mkdir()
+    (made.root / "private/x").touch()
+    return made
+
+
+def ask(policy: Policy, kind: str = "read", **fields: Any) -> str:
+    return policy.decide({"kind": kind, "tool": "t", **fields}).decision.word
+
+
+def test_a_denied_directory_that_was_moved_behind_a_link_stays_denied(scene: Scene) -> None:
+    policy = scene.load()
+    before = ask(policy, path="private/x")
+    (scene.root / "private").rename(scene.root / "moved")
+    (scene.root / "private").symlink_to("moved")
+    policy.expire()
+    assert (before, ask(policy, path="moved/x"), ask(policy, path="private/x")) == ("deny", "deny", "deny")
+
+
+def test_a_moved_path_is_noticed_without_being_told(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = [1000.0]
+    monkeypatch.setattr("byleave.guard.judge.monotonic", lambda: clock[0])
+    policy = scene.load()
+    (scene.root / "private").rename(scene.root / "moved")
+    (scene.root / "private").symlink_to("moved")
+    clock[0] += REVALIDATE_AFTER
+    assert ask(policy, path="moved/x") == "deny"
+
+
+def test_a_rule_that_now_escapes_is_an_error_and_never_an_allow(scene: Scene) -> None:
+    policy = scene.load()
+    (scene.root / "private/x").unlink()
+    (scene.root / "private").rmdir()
+    (scene.root / "private").symlink_to("/usr")
+    policy.expire()
+    for path in ("private/share", "elsewhere", "private"):
+        with pytest.raises(ConfigErrors, match="leads outside the workspace"):
+            ask(policy, path=path)
+
+
+def test_the_error_ends_when_the_path_is_mended(scene: Scene) -> None:
+    policy = scene.load()
+    (scene.root / "private").rename(scene.root / "kept")
+    (scene.root / "private").symlink_to("/usr")
+    policy.expire()
+    with pytest.raises(ConfigErrors):
+        ask(policy, path="elsewhere")
+    (scene.root / "private").unlink()
+    (scene.root / "kept").rename(scene.root / "private")
+    assert (ask(policy, path="elsewhere"), ask(policy, path="private/x")) == ("allow", "deny")
+
+
+def test_a_protected_place_that_was_moved_behind_a_link_stays_protected(scene: Scene) -> None:
+    (scene.root / ".git/hooks").mkdir(parents=True)
+    policy = scene.load()
+    before = ask(policy, "create", path=".git/hooks/post-commit")
+    (scene.root / ".git").rename(scene.root / "store")
+    (scene.root / ".git").symlink_to("store")
+    policy.expire()
+    assert (before, ask(policy, "create", path="store/hooks/post-commit")) == ("deny", "deny")
+
+
+def test_an_approval_that_was_revoked_ends_with_the_next_compile(scene: Scene, tmp_path: Path) -> None:
+    (tmp_path / "ext").mkdir()
+    (scene.root / "ext").symlink_to(tmp_path / "ext")
+    scene.say("user", TOOL + '[[tools.t.access.fs]]\npath = "ext"\nexternal = true\nread = true\n' + RULES)
+    state = Path(scene.homes.workspace(str(scene.root)))
+    state.mkdir(parents=True, mode=0o700)
+    approvals = state / "approvals.json"
+    approvals.write_text(json.dumps({"mounts": [{"rule_path": "ext", "canonical_target": str(tmp_path / "ext")}]}))
+    approvals.chmod(0o600)
+    policy = scene.load()
+    before = ask(policy, path="ext/x")
+    approvals.write_text("{}")
+    (scene.root / "private/x").unlink()
+    (scene.root / "private").rmdir()
+    (scene.root / "private").symlink_to("elsewhere")
+    policy.expire()
+    assert (before, ask(policy, path="ext/x")) == ("allow", "deny")
+
+
+def test_an_unchanged_workspace_is_not_compiled_again(scene: Scene) -> None:
+    policy = scene.load()
+    compiled = policy.compiled
+    (scene.root / "new").mkdir()
+    policy.expire()
+    ask(policy, path="new/x")
+    assert policy.compiled is compiled
+
+
+ACTIONS: list[Mapping[str, Any]] = [
+    {"kind": "read", "path": "src", "tool": "t"},
+    MappingProxyType({"kind": "read", "path": "src", "tool": "t"}),
+]
+
+
+@pytest.mark.parametrize("action", ACTIONS)
+def test_an_action_may_be_any_mapping(action: Mapping[str, Any], scene: Scene) -> None:
+    assert scene.load().decide(action).decision.word == "allow"
+
+
+def test_an_action_may_be_a_record(scene: Scene) -> None:
+    policy = scene.load()
+    actions = [FileAction("read", "src", "t"), UrlAction("https://a.example/", tool="t")]
+    assert [policy.decide(action).decision.word for action in actions] == ["allow", "deny"]
+
+
+@pytest.mark.parametrize("action", [None, 5, "read", [], ["kind"], {}, {"kind": 5}, {"kind": "read"}, {"kind": "fly"}])
+def test_what_is_no_action_is_an_input_error(action: Any, scene: Scene) -> None:
+    with pytest.raises(InputError):
+        scene.load().decide(action)
