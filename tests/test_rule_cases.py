@@ -4,10 +4,10 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from stage import Stage, load_cases
-from test_cases import ask_library, expected
 
 import byleave
+from stage import Stage, load_cases
+from test_cases import ask_library, expected
 
 Build = Callable[[dict[str, Any] | None], Stage]
 FILES = ("rules.jsonl", "command_bypasses.jsonl", "command_benign.jsonl")

@@ -19,9 +19,17 @@ if TYPE_CHECKING:
     from byleave.core.verdict import Decision, RuleRef, Verdict
     from byleave.errors import ByleaveError, ConfigError, ConfigErrors, InputError
     from byleave.guard.judge import Policy
+    from byleave.ruleset import Matcher, Operation, Outcome, Rule, Ruleset
+    from byleave.shell.reader import read_command
 
 _HOMES = {
     "Action": "byleave.core.action",
+    "Matcher": "byleave.ruleset",
+    "Operation": "byleave.ruleset",
+    "Outcome": "byleave.ruleset",
+    "Rule": "byleave.ruleset",
+    "Ruleset": "byleave.ruleset",
+    "read_command": "byleave.shell.reader",
     "ByleaveError": "byleave.errors",
     "ConfigError": "byleave.errors",
     "ConfigErrors": "byleave.errors",
@@ -42,12 +50,18 @@ __all__ = [
     "ConfigErrors",
     "Decision",
     "InputError",
+    "Matcher",
+    "Operation",
+    "Outcome",
     "Policy",
+    "Rule",
     "RuleRef",
+    "Ruleset",
     "Verdict",
     "compile_policy",
     "explain",
     "load_policy",
+    "read_command",
 ]
 
 

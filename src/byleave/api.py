@@ -12,7 +12,7 @@ from byleave.config.compile import Compiled, Surroundings, compile_layers
 from byleave.config.homes import Homes, check_session_name, find_homes, find_root
 from byleave.config.layers import Files, Layer, inline_layer
 from byleave.core.fs import Refused
-from byleave.errors import ConfigError, InputError, UnsafePathError
+from byleave.errors import ConfigError, ConfigErrors, InputError, UnsafePathError
 from byleave.guard.judge import Policy
 from byleave.private import Memory, digest, digest_file
 from byleave.workspace.resolve import Root
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from byleave.approvals.fingerprint import Fingerprint
+    from byleave.config.compile import ReadLine
+    from byleave.core.line import Line
+    from byleave.guard.lines import LineReader
 
 LARGEST_SCRIPT = 256 << 20  # hashed at every start: about a second
 
@@ -72,11 +75,30 @@ class Workspace:
             approved=self.approvals.approves_mount,
             root=self.root.path,
             own_places=self._own_places(layers),
+            home=self.homes.user,
+            directory=self._directory,
+            line_reader=self._line_reader,
         )
         compiled = compile_layers(layers, surroundings)
         if self.approvals.warnings:
             compiled = compiled.replace(warnings=(*compiled.warnings, *dict.fromkeys(self.approvals.warnings)))
         return compiled
+
+    def _directory(self, path: str) -> str | None:
+        """Return the canonical form of a configured directory; one that is not there yet keeps its name."""
+        place = self.root.resolve_any(path)
+        return None if isinstance(place, Refused) else place.canonical
+
+    def _line_reader(self, programs: "Mapping[str, Any]") -> "ReadLine":
+        """Return what reads command lines here; the shell room is loaded when the first one comes."""
+        readers: list[LineReader] = []
+
+        def read(text: str, cwd: str | None = None) -> "Line":
+            if not readers:
+                readers.append(_make_reader(self.root, programs))
+            return readers[0].read(text, cwd)
+
+        return read
 
     def print_of(self, name: str, content: bytes, tree: "Mapping[str, Any]") -> "Fingerprint":
         """Return what trusting this project file would mean now."""
@@ -126,6 +148,16 @@ class Workspace:
         # The walk is as safe as openat2, and spares every start the import of ctypes.
         with Anchor.open(self.root.path, opener=walk) as anchor:
             return anchor.open_file(place.relative, os.O_RDONLY)
+
+
+def _make_reader(root: Root, programs: "Mapping[str, Any]") -> "LineReader":
+    from byleave.guard.lines import LineReader
+    from byleave.shell.programs import BUILT_IN
+
+    try:
+        return LineReader(root, BUILT_IN.extended(programs) if programs else BUILT_IN)
+    except (ValueError, TypeError, AttributeError, KeyError) as error:
+        raise ConfigErrors([ConfigError(f"programs: {error}", hint="see docs/commands.md for the keys")]) from None
 
 
 def _working_directory() -> str:

@@ -1,10 +1,10 @@
 """Rules as Python: builders that read like prose, and are the very tables of the configuration file underneath.
 
-    ruleset = Ruleset([
-        Rule(Matcher.command("git").with_subcommands(["status", "log"]), Outcome.ALLOW),
-        Rule(Matcher.command("git").with_subcommand("push").with_flag("--force"), Outcome.DENY),
-    ])
-    ruleset.evaluate(Operation.execute("git status"))     # Outcome.ALLOW
+ruleset = Ruleset([
+    Rule(Matcher.command("git").with_subcommands(["status", "log"]), Outcome.ALLOW),
+    Rule(Matcher.command("git").with_subcommand("push").with_flag("--force"), Outcome.DENY),
+])
+ruleset.evaluate(Operation.execute("git status"))     # Outcome.ALLOW
 """
 
 from byleave.api import Workspace

@@ -24,13 +24,21 @@ if TYPE_CHECKING:
     from byleave.config.layers import Layer
     from byleave.config.normal import At, Tree
     from byleave.core.fs import FsTarget, Refused
+    from byleave.core.line import Line
+    from byleave.core.rules import RuleTable
 
     Resolve = Callable[[str], FsTarget | Refused]
     Approved = Callable[[str, str], bool]
+    ReadLine = Callable[..., Line]  # the text of a command, and where it would run
 
 MOST_WARNINGS = 50  # more than anybody reads
 LONGEST_NAME = 60  # characters of a tool's name worth repeating in a warning
+_JOINED = ("tools", "rules", "defaults", "programs")
 _SCALARS = ("source", "command", "runtime", "run", "enable", "description")
+
+
+def _nowhere(_path: str) -> str | None:
+    return None
 
 
 class Surroundings(Record):
@@ -40,6 +48,9 @@ class Surroundings(Record):
     approved: "Approved"
     root: str
     own_places: tuple[str, ...] = ()
+    home: str = ""
+    directory: "Callable[[str], str | None]" = _nowhere
+    line_reader: "Callable[[Mapping[str, Any]], ReadLine] | None" = None
 
 
 class Tool(Record):
@@ -74,6 +85,7 @@ class Compiled(Record):
     warnings: tuple[str, ...]
     places: "Mapping[str, FsTarget | Refused]"
     layers: "tuple[Layer, ...]"
+    read_line: "ReadLine | None" = None
 
 
 def compile_layers(layers: "Sequence[Layer]", surroundings: Surroundings) -> Compiled:
@@ -94,21 +106,49 @@ class _Compilation:
         self.warnings: list[str] = []
         self._settings = _settings(layer for layer in layers if layer.trusted)
         self._rules = RuleCompiler(surroundings, self.problems, self.warnings)
+        self._read_line = self._make_reader()
 
     def run(self) -> Compiled:
         trusted = [layer for layer in self._layers if layer.trusted]
         tools = {tool.name: tool for tool in self._merge(trusted) if self._is_whole(tool)}
-        voices = [self._voice("trusted", tools.values())]
+        voices = [self._voice("trusted", tools.values(), rules=self._rule_table(trusted))]
         for layer in self._layers:
             if not layer.trusted:
                 self.warnings.append(_untrusted(layer))
                 present = [_access_only(other) if other is layer else other for other in self._layers]
-                merged = self._merge([other for other in present if other.trusted or other.file == layer.file])
-                voices.append(self._voice(f"{layer.file} (untrusted)", _known(merged, tools)))
+                heard = [other for other in present if other.trusted or other.file == layer.file]
+                known = _known(self._merge(heard), tools)
+                voices.append(self._voice(f"{layer.file} (untrusted)", known, rules=self._rule_table(heard)))
             elif layer.name == MANAGED and len(self._layers) > 1:
                 voices.append(self._voice("managed", _known(self._merge([layer]), tools), denies_only=True))
         policy = Policy(tuple(voices), self._protected(), bool(self._settings.get("strict_links")))
-        return Compiled(policy, tools, self._settings, _told(self.warnings), self._rules.places, self._layers)
+        return Compiled(
+            policy, tools, self._settings, _told(self.warnings), self._rules.places, self._layers, self._read_line
+        )
+
+    def _make_reader(self) -> "ReadLine | None":
+        make = self._surroundings.line_reader
+        return None if make is None else make(self._settings.get("programs", {}))
+
+    def _rule_table(self, layers: "Sequence[Layer]") -> "RuleTable | None":
+        """Return the ordered rules of these layers, the strongest first; None if there are none."""
+        merged = NOTHING
+        for layer in layers:
+            if "rules" in layer.tree:
+                merged = compose(merged, _patch(layer.tree["rules"], layer))
+        if not merged.items:
+            return None
+        from byleave.config.matchers import RuleReader
+        from byleave.core.rules import RuleTable
+
+        reader = RuleReader(
+            self.problems,
+            self.warnings,
+            directory=self._surroundings.directory,
+            home=self._surroundings.home,
+            read_line=self._read_line,
+        )
+        return RuleTable([rule for item in merged.items if (rule := reader.rule(item)) is not None])
 
     def _merge(self, layers: "Sequence[Layer]") -> "Iterator[Tool]":
         names = dict.fromkeys(name for layer in layers for name in layer.tree["tools"])
@@ -164,12 +204,14 @@ class _Compilation:
     def _defined_untrusted(self, name: str) -> bool:
         return any("source" in layer.tree["tools"].get(name, {}) for layer in self._layers if not layer.trusted)
 
-    def _voice(self, name: str, tools: "Iterable[Tool]", *, denies_only: bool = False) -> Voice:
+    def _voice(
+        self, name: str, tools: "Iterable[Tool]", *, denies_only: bool = False, rules: "RuleTable | None" = None
+    ) -> Voice:
         """Return one reading of the tools. Where only denies count, no default speaks: just what is written does."""
         policies = {
             tool.name: self._tool_policy(tool, COOPERATIVE if denies_only else self._defaults(tool)) for tool in tools
         }
-        return Voice(name, policies, denies_only)
+        return Voice(name, policies, denies_only, rules)
 
     def _tool_policy(self, tool: Tool, defaults: Access) -> ToolPolicy:
         rules = self._rules
@@ -207,10 +249,11 @@ def _told(warnings: "Iterable[str]") -> tuple[str, ...]:
 
 def _settings(layers: "Iterable[Layer]") -> "Tree":
     """Return the scalars of all layers, the strongest that sets one winning."""
-    merged: Tree = {"defaults": {}}
+    merged: Tree = {"defaults": {}, "programs": {}}
     for layer in layers:
         merged["defaults"] |= layer.tree.get("defaults", {})
-        merged |= {key: value for key, value in layer.tree.items() if key not in ("tools", "defaults")}
+        merged["programs"] |= layer.tree.get("programs", {})
+        merged |= {key: value for key, value in layer.tree.items() if key not in _JOINED}
     return merged
 
 
@@ -243,7 +286,8 @@ def _access_only(layer: "Layer") -> "Layer":
         name: {key: value for key, value in tool.items() if key == "access" or key.startswith("#")}
         for name, tool in layer.tree["tools"].items()
     }
-    reduced: Layer = layer.replace(tree={"tools": tools})
+    kept = {"rules": layer.tree["rules"]} if "rules" in layer.tree else {}
+    reduced: Layer = layer.replace(tree={**kept, "tools": tools})
     return reduced
 
 

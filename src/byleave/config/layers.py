@@ -36,7 +36,7 @@ USER, PROJECT, LOCAL, SESSION, COMMAND_LINE, MANAGED, INLINE = (
     "managed",
     "inline",
 )
-_SESSION_KEYS = frozenset({"tools"})
+_SESSION_KEYS = frozenset({"tools", "rules"})
 
 
 class Layer(Record):
@@ -71,6 +71,9 @@ class Problems:
             self._untold += 1
             return
         self._found[key] = self._error(layer, problem, hint, at)
+
+    def __len__(self) -> int:
+        return len(self._found) + self._untold
 
     def raise_any(self) -> None:
         """Raise all of them together, if there are any."""

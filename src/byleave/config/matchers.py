@@ -12,7 +12,7 @@ from byleave.core.matchers import (
     OPERATIONS,
     AgentMatcher,
     All,
-    Any,
+    AnyOf,
     CallMatcher,
     CommandMatcher,
     Not,
@@ -24,18 +24,19 @@ from byleave.core.rules import Rule
 from byleave.core.subject import Subject
 from byleave.core.url import normal_host, prefix_segments
 from byleave.core.verdict import ALLOW, ASK, DENY
+from byleave.shell.programs import BUILT_IN
 from byleave.text import quoted, sentence_list
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from typing import Any as Anything
+    from typing import Any
 
+    from byleave.config.layers import Problems
     from byleave.config.merge import Item
     from byleave.config.normal import At
     from byleave.core.line import Line
     from byleave.core.matchers import Matcher
-    from byleave.errors import ConfigError
 
 OUTCOMES = {"allow": ALLOW, "ask": ASK, "deny": DENY}
 ALL_OPS = frozenset({"read", "create", "update", "delete", "exec"})
@@ -51,12 +52,12 @@ class RuleReader:
 
     def __init__(
         self,
-        problems: "list[ConfigError]",
+        problems: "Problems",
         warnings: list[str],
         *,
         directory: "Callable[[str], str | None]",
         home: str,
-        read_line: "Callable[[str], Line]",
+        read_line: "Callable[..., Line] | None",
     ) -> None:
         self._problems = problems
         self._warnings = warnings
@@ -77,10 +78,12 @@ class RuleReader:
         rule = Rule(outcome, matcher, tree.get("why"), source, spellings(matcher) if outcome is DENY else ())
         self._try_examples(rule, item)
         if outcome is ALLOW and _is_wide(tree[word]):
-            self._warnings.append(f"{source}: this allows any command in that directory, whatever it writes elsewhere")
+            self._warnings.append(
+                f"{source}: `within` says where a command starts, not what it writes: this allows much"
+            )
         return rule
 
-    def _table(self, table: "Mapping[str, Anything]", at: "At", item: "Item") -> "Matcher | None":
+    def _table(self, table: "Mapping[str, Any]", at: "At", item: "Item") -> "Matcher | None":
         """Return the matcher of one table: all its keys must hold."""
         found = [matcher for make in _MAKERS if (matcher := make(self, table, at, item)) is not None]
         if not table:
@@ -89,7 +92,7 @@ class RuleReader:
             return None
         return found[0] if len(found) == 1 else All(tuple(found))
 
-    def _command(self, table: "Mapping[str, Anything]", at: "At", item: "Item") -> "Matcher | None":
+    def _command(self, table: "Mapping[str, Any]", at: "At", item: "Item") -> "Matcher | None":
         given = [key for key in _COMMAND_KEYS if key in table]
         if not given:
             return None
@@ -113,7 +116,7 @@ class RuleReader:
             piped_to_shell=bool(table.get("piped_to_shell")),
         )
 
-    def _within(self, table: "Mapping[str, Anything]", at: "At", item: "Item") -> str | None:
+    def _within(self, table: "Mapping[str, Any]", at: "At", item: "Item") -> str | None:
         if "within" not in table:
             return None
         wanted = self._expanded(table["within"])
@@ -122,7 +125,7 @@ class RuleReader:
             self._problem(item, (*at, "within"), f"{quoted(table['within'])} cannot be resolved", "name a directory")
         return place
 
-    def _group(self, table: "Mapping[str, Anything]", at: "At", item: "Item") -> "Matcher | None":
+    def _group(self, table: "Mapping[str, Any]", at: "At", item: "Item") -> "Matcher | None":
         if "group" not in table:
             return None
         name = table["group"]
@@ -132,7 +135,7 @@ class RuleReader:
             return None
         return self._table(GROUPS[name], at, item)
 
-    def _path(self, table: "Mapping[str, Anything]", at: "At", item: "Item") -> "Matcher | None":
+    def _path(self, table: "Mapping[str, Any]", at: "At", item: "Item") -> "Matcher | None":
         if "path" not in table:
             if "ops" in table:
                 self._problem(item, (*at, "ops"), "ops needs a path", "add path = ...")
@@ -146,9 +149,9 @@ class RuleReader:
                 self._problem(item, (*at, "path"), f"{quoted(text)}: {problem}", "write a glob such as src/**")
                 continue
             found.append(PathMatcher(compile_glob(pattern), ops, absolute=pattern.startswith("/")))
-        return None if not found else found[0] if len(found) == 1 else Any(tuple(found))
+        return None if not found else found[0] if len(found) == 1 else AnyOf(tuple(found))
 
-    def _url(self, table: "Mapping[str, Anything]", at: "At", item: "Item") -> "Matcher | None":
+    def _url(self, table: "Mapping[str, Any]", at: "At", item: "Item") -> "Matcher | None":
         if "url" not in table:
             return None
         url = table["url"]
@@ -164,7 +167,7 @@ class RuleReader:
         lowered = None if scheme is None else scheme.lower()
         return UrlMatcher(host, lowered, url.get("port"), url.get("path_prefix"), methods)
 
-    def _call(self, table: "Mapping[str, Anything]", at: "At", item: "Item") -> "Matcher | None":
+    def _call(self, table: "Mapping[str, Any]", at: "At", item: "Item") -> "Matcher | None":
         if "call" not in table:
             return None
         call = table["call"]
@@ -174,7 +177,7 @@ class RuleReader:
                 self._problem(item, (*at, "call", key), problem, "close it")
         return CallMatcher(call.get("server", "*"), call.get("tool"), self._argument(call, (*at, "call"), item))
 
-    def _argument(self, call: "Mapping[str, Anything]", at: "At", item: "Item") -> ArgumentTest | None:
+    def _argument(self, call: "Mapping[str, Any]", at: "At", item: "Item") -> ArgumentTest | None:
         tests = [test for test in TESTS if test in call]
         if "arg" not in call:
             if tests:
@@ -195,7 +198,7 @@ class RuleReader:
 
     def _pattern(self, text: str, at: "At", item: "Item") -> "Callable[[str], bool] | None":
         """Compile a pattern in RE2's syntax, which has no pattern that takes long."""
-        import re2
+        import re2  # type: ignore[import-untyped]
 
         options = re2.Options()
         options.log_errors = False
@@ -206,7 +209,7 @@ class RuleReader:
             return None
         return lambda value: compiled.search(value) is not None
 
-    def _operation(self, table: "Mapping[str, Anything]", at: "At", item: "Item") -> "Matcher | None":
+    def _operation(self, table: "Mapping[str, Any]", at: "At", item: "Item") -> "Matcher | None":
         if "operation" not in table:
             return None
         kinds = _words(table["operation"])
@@ -216,7 +219,7 @@ class RuleReader:
                 self._problem(item, (*at, "operation"), f"there is no operation {quoted(kind)}", hint)
         return OperationMatcher(kinds)
 
-    def _agent(self, table: "Mapping[str, Anything]", at: "At", item: "Item") -> "Matcher | None":
+    def _agent(self, table: "Mapping[str, Any]", at: "At", item: "Item") -> "Matcher | None":
         if "agent" not in table:
             return None
         agents = _words(table["agent"])
@@ -225,9 +228,9 @@ class RuleReader:
                 self._problem(item, (*at, "agent"), 'a "[" is not closed', "close it")
         return AgentMatcher(agents)
 
-    def _combined(self, table: "Mapping[str, Anything]", at: "At", item: "Item") -> "Matcher | None":
+    def _combined(self, table: "Mapping[str, Any]", at: "At", item: "Item") -> "Matcher | None":
         found: list[Matcher] = []
-        for key, combine in (("all", All), ("any", Any)):
+        for key, combine in (("all", All), ("any", AnyOf)):
             if key in table:
                 inner = [self._table(each, (*at, key, number), item) for number, each in enumerate(table[key])]
                 kept = tuple(matcher for matcher in inner if matcher is not None)
@@ -249,6 +252,8 @@ class RuleReader:
                     self._problem(item, at, f"the rule {verb} its own example {quoted(example)}", "mend one of them")
 
     def _matches(self, rule: Rule, example: str) -> bool:
+        if self._read_line is None:
+            return False
         line = self._read_line(example)
         granting = rule.outcome is ALLOW
         subjects = [Subject("execute", None, part) for part in line.parts]
@@ -258,7 +263,7 @@ class RuleReader:
         return self._home + text[1:] if text == "~" or text.startswith("~/") else text
 
     def _problem(self, item: "Item", at: "At", problem: str, hint: str) -> None:
-        self._problems.append(item.layer.error(problem, hint, at))
+        self._problems.add(item.layer, problem, hint=hint, at=at)
 
 
 _MAKERS = (
@@ -277,6 +282,15 @@ def _words(value: "str | list[str] | tuple[str, ...]") -> tuple[str, ...]:
     return (value,) if isinstance(value, str) else tuple(value)
 
 
-def _is_wide(table: "Mapping[str, Anything]") -> bool:
-    """Whether an allow says no more than where: any command may run, and write wherever it likes."""
-    return "any_command" in table and not {"subcommand", "flags", "args"} & set(table)
+def _is_wide(table: "Mapping[str, Any]") -> bool:
+    """Whether an allow of any command, or of a program that writes, says no more than where it starts."""
+    if not set(table) <= {"any_command", "command", "within", "options"} or not set(table) & {"any_command", "command"}:
+        return False
+    if "any_command" in table:
+        return True
+    return "within" in table and any(_writes(name) for name in _words(table["command"]))
+
+
+def _writes(program: str) -> bool:
+    table = BUILT_IN.table(program.rpartition("/")[2])
+    return table is not None and table.writer

@@ -22,6 +22,7 @@ AT = "#at"
 LEGACY = "#legacy"
 ACCESS_LISTS = ("fs", "net", "env")
 STRATEGY = "append"
+RULES_STRATEGY = "prepend"  # the stronger layer's rules are asked first
 
 
 def normal_tree(tree: "Mapping[str, Any]", line_of: "LineOf") -> "tuple[Tree, list[tuple[At, ConfigError]]]":
@@ -43,7 +44,9 @@ class _Normal:
             if name in tools:
                 self._problem(at, f"{quoted(name)} stands in tools and in conversation.tools", "keep one of the two")
             tools[name] = self._tool(tool, at)
-        rest = {key: value for key, value in tree.items() if key not in ("tools", "conversation")}
+        rest = {key: value for key, value in tree.items() if key not in ("tools", "conversation", "rules")}
+        if "rules" in tree:
+            rest["rules"] = self._rules(tree["rules"], ("rules",), strategy=RULES_STRATEGY)
         return {**rest, "tools": tools}, self._problems
 
     def _tool(self, tool: "Mapping[str, Any]", at: "At") -> "Tree":
@@ -83,11 +86,10 @@ class _Normal:
             }
         return made
 
-    def _rules(self, rules: "Any", at: "At") -> "Tree":
+    def _rules(self, rules: "Any", at: "At", *, strategy: str = STRATEGY) -> "Tree":
+        value = rules
         if isinstance(rules, dict):
             strategy, value, at = rules["strategy"], rules["value"], (*at, "value")
-        else:
-            strategy, value = STRATEGY, rules
         marked = [{**rule, **self._mark((*at, number))} for number, rule in enumerate(value)]
         return {"strategy": strategy, "value": marked}
 

@@ -258,26 +258,28 @@ def _nearest(word: str, known: tuple[str, ...]) -> str | None:
 def _homes() -> dict[str, list[str]]:
     """Return for each key of the shape the tables it belongs in, such as `tools.*.access.fs[]`."""
     homes: dict[str, list[str]] = {}
-    for table, key in _all_keys(_root(), ""):
+    for table, key in _all_keys(_root(), "", frozenset()):
         homes.setdefault(key, []).append(table)
     return homes
 
 
-def _all_keys(kind: Any, table: str) -> "Iterator[tuple[str, str]]":
+def _all_keys(kind: Any, table: str, above: frozenset[type]) -> "Iterator[tuple[str, str]]":
+    """Yield every table and key of a type; `above` are the tables it stands in, for matchers hold matchers."""
     for plain in _unwrapped(kind)[1]:
         if _name(plain) == "ListType":
-            yield from _all_keys(plain.item_type, f"{table}[]")
+            yield from _all_keys(plain.item_type, f"{table}[]", above)
         elif _name(plain) == "DictType":
-            yield from _all_keys(plain.value_type, f"{table}.*")
+            yield from _all_keys(plain.value_type, f"{table}.*", above)
         elif _name(plain) == "StructType" and getattr(plain.cls, "__origin__", None) is not Merge:
-            yield from _keys_of(plain, table)
+            if plain.cls not in above:
+                yield from _keys_of(plain, table, above | {plain.cls})
 
 
-def _keys_of(struct: Any, table: str) -> "Iterator[tuple[str, str]]":
+def _keys_of(struct: Any, table: str, above: frozenset[type]) -> "Iterator[tuple[str, str]]":
     for field in struct.fields:
         if field.encode_name != "conversation":  # a second way to the same tables
             yield table or "the top level", field.encode_name
-            yield from _all_keys(field.type, f"{table}.{field.encode_name}".lstrip("."))
+            yield from _all_keys(field.type, f"{table}.{field.encode_name}".lstrip("."), above)
 
 
 def _name(kind: object) -> str:

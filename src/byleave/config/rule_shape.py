@@ -28,8 +28,6 @@ class UrlMatch(Table):
 class CallMatch(Table):
     """An MCP call by server, tool and one argument."""
 
-    at_most_one_of = ("equals", "prefix", "glob", "regex", "inside", "host")
-
     server: Annotated[str | UnsetType, Meta(description="Glob over server names.", examples=["postgres"])] = UNSET
     tool: Annotated[str | UnsetType, Meta(description="Glob over tool names.", examples=["query"])] = UNSET
     arg: Annotated[

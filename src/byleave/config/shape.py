@@ -8,16 +8,18 @@ not fit.
 Start at `File`.
 """
 
-from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar
+from typing import Annotated, Any, Literal
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import UNSET, Meta, UnsetType
+
+from byleave.config.rule_shape import RuleTable
+from byleave.config.tables import Merge, Table
 
 NOT_YET: frozenset[tuple[str, ...]] = frozenset(
     {
         ("agents",),
         ("defaults", "deny_on_missing_agent"),
         ("gateway",),
-        ("rules",),
         ("sandbox",),
         ("sensitive_paths",),
         ("servers",),
@@ -27,27 +29,6 @@ NOT_YET: frozenset[tuple[str, ...]] = frozenset(
 """Keys of the full tree that this version does not enforce: an error, so that nobody relies on them."""
 
 RunMode = Literal["ask", "unattended", "edit", "skip"]
-Item = TypeVar("Item")
-
-
-class Table(Struct, kw_only=True, forbid_unknown_fields=True):
-    """A table that knows its keys and refuses all others. `one_of`: exactly one of these keys is needed."""
-
-    one_of: ClassVar[tuple[str, ...]] = ()
-
-
-class Merge(Table, Generic[Item]):
-    """A list that says how it joins the lists of weaker layers."""
-
-    strategy: Annotated[
-        Literal["append", "prepend", "replace", "dedup"],
-        Meta(
-            description="append: after the weaker layers. prepend: before them. replace: instead of them. "
-            "dedup: as append, and nothing stands there twice.",
-            examples=["append"],
-        ),
-    ]
-    value: Annotated[list[Item], Meta(description="The list itself.", examples=[[]])]
 
 
 class FsRule(Table):
@@ -235,10 +216,6 @@ class RunRule(Table):
         UNSET
     )
 
-    def __post_init__(self) -> None:
-        if sum(getattr(self, key) is not UNSET for key in self.one_of) != 1:
-            raise ValueError(f"exactly one of {', '.join(self.one_of)} is needed")
-
 
 class Tool(Table):
     """One tool: where it comes from, how it runs, and what it may touch."""
@@ -326,6 +303,20 @@ class File(Table):
         Meta(
             description="conversation.tools is read as tools.",
             examples=[{"tools": {"grep": {"source": "builtin"}}}],
+        ),
+    ] = UNSET
+    rules: Annotated[
+        list[RuleTable] | Merge[RuleTable] | UnsetType,
+        Meta(
+            description="Ordered rules; the first that matches decides, nothing matched asks.",
+            examples=[[{"allow": {"command": "git", "subcommand": ["status", "log"]}}]],
+        ),
+    ] = UNSET
+    programs: Annotated[
+        dict[str, dict[str, Any]] | UnsetType,
+        Meta(
+            description="More knowledge about programs: their options, what executes, what writes.",
+            examples=[{"mytool": {"executes": ["--plugin"], "values": ["--config"]}}],
         ),
     ] = UNSET
     defaults: Annotated[

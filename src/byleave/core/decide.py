@@ -18,12 +18,13 @@ from byleave.core.action import (
     SpawnAction,
     UrlAction,
 )
-from byleave.core.files import NO_RULE, judge_file, judge_move, judge_search
+from byleave.core.files import judge_file, judge_move, judge_search
 from byleave.core.net import judge_net, may_dial
+from byleave.core.policy import NO_RULE
 from byleave.core.selfguard import changes_trust
-from byleave.core.suggest import suggest_command, suggest_env, suggest_net
+from byleave.core.suggest import suggest_call_rule, suggest_command, suggest_env, suggest_net, suggest_url_rule
 from byleave.core.url import BadUrl, parse_url
-from byleave.core.verdict import ALLOW, ASK, BUILT_IN, DENY, RuleRef, Verdict
+from byleave.core.verdict import ALLOW, BUILT_IN, DENY, RuleRef, Verdict, strictest
 from byleave.errors import InputError
 from byleave.text import quoted, shown
 
@@ -34,15 +35,17 @@ if TYPE_CHECKING:
 
     from byleave.core.action import Action
     from byleave.core.fs import FsTarget, Refused
+    from byleave.core.line import Line
     from byleave.core.policy import Answer, Policy, ToolPolicy
+    from byleave.core.url import Target
 
     Place = FsTarget | Refused
 
 
-def decide(policy: "Policy", action: "Action", places: "tuple[Place, ...]" = ()) -> Verdict:
+def decide(policy: "Policy", action: "Action", places: "tuple[Place | Line, ...]" = ()) -> Verdict:
     """Return what `policy` says about `action`, with every rule that had a say.
 
-    `places` are the resolved paths of the action, in the order its fields name them.
+    `places` are the resolved paths of the action, in the order its fields name them; for a command, the line as read.
     """
     judge = _JUDGES.get(type(action))
     if judge is None:
@@ -56,9 +59,23 @@ def _url(policy: "Policy", action: UrlAction, _places: "tuple[Place, ...]") -> V
         policy.tool(action.tool)
     if isinstance(target, BadUrl):
         return Verdict(DENY, target.problem, "bad_url", (RuleRef("how URLs are read", BUILT_IN, DENY),))
+    ruled = _url_by_rules(policy, action, target)
     if action.tool is None:
-        return _unclaimed(f"reaching {shown(target.host)}")
-    return policy.strictest(action.tool, lambda known: _url_by(known, target, action.address))
+        verdict = ruled if ruled is not None else policy.unmatched(f"reaching {shown(target.host)}")
+        offered: Verdict = verdict.replace(suggestion=suggest_url_rule(target))
+        return offered if verdict.because[0] == NO_RULE else verdict
+    verdict = policy.strictest(action.tool, lambda known: _url_by(known, target, action.address))
+    return verdict if ruled is None else strictest([verdict, ruled])
+
+
+def _url_by_rules(policy: "Policy", action: UrlAction, target: "Target") -> Verdict | None:
+    if next(policy.rule_tables(), None) is None:
+        return None
+    from byleave.core.subject import Subject
+
+    subject = Subject("fetch", action.agent, url=target, method=action.method)
+    what = f"reaching {target.scheme}://{shown(target.host)}"
+    return policy.by_rules(subject, what, silent=action.tool is not None)
 
 
 def _url_by(tool: "ToolPolicy", target: "Any", address: str | None) -> "Answer":
@@ -86,7 +103,7 @@ def _url_by(tool: "ToolPolicy", target: "Any", address: str | None) -> "Answer":
 
 def _env(policy: "Policy", action: EnvAction, _places: "tuple[Place, ...]") -> Verdict:
     if action.tool is None:
-        return _unclaimed(f"reading the variable {shown(action.name)}")
+        return policy.unmatched(f"reading the variable {shown(action.name)}")
     return policy.strictest(action.tool, lambda known: _env_by(known, action.name))
 
 
@@ -115,7 +132,7 @@ def _spawn(policy: "Policy", action: SpawnAction, _places: "tuple[Place, ...]") 
     if changes_trust((action.program, *action.args)):
         return _self_guard()
     if action.tool is None:
-        return _unclaimed(f"starting {shown(action.program)}")
+        return policy.unmatched(f"starting {shown(action.program)}")
     return policy.strictest(action.tool, lambda known: _spawn_by(known, action))
 
 
@@ -134,18 +151,42 @@ def _spawn_by(tool: "ToolPolicy", action: SpawnAction) -> "Answer":
     return Verdict(DENY, f"{what} is denied: {said}", "denied", (ref,), suggestion), rule is not None
 
 
-def _command(_policy: "Policy", _action: CommandAction, _places: "tuple[Place, ...]") -> Verdict:
-    return _unclaimed("the command")
+def _command(policy: "Policy", action: CommandAction, places: "tuple[Any, ...]") -> Verdict:
+    """Judge a command line; it arrives read and resolved as the one place of the action."""
+    if not places:
+        return policy.unmatched("the command")
+    from byleave.core.line import judge_line
+    from byleave.core.rules import RuleTable
+
+    (line,) = places
+    tables = list(policy.rule_tables()) or [RuleTable(())]
+    return strictest([judge_line(line, table, policy.protected, action.agent) for table in tables])
 
 
-def _call(_policy: "Policy", action: CallAction, _places: "tuple[Place, ...]") -> Verdict:
-    return _unclaimed(f"calling {shown(action.server)}{'.' + shown(action.tool) if action.tool else ''}")
+def _call(policy: "Policy", action: CallAction, _places: "tuple[Place, ...]") -> Verdict:
+    from byleave.core.subject import Subject
+
+    what = f"calling {shown(action.server)}{'.' + shown(action.tool) if action.tool else ''}"
+    subject = Subject("other", action.agent, call=(action.server, action.tool, action.arguments))
+    verdict = policy.by_rules(subject, what, silent=False) or policy.unmatched(what)
+    if verdict.because[0] != NO_RULE:
+        return verdict
+    offered: Verdict = verdict.replace(suggestion=suggest_call_rule(action.server, action.tool))
+    return offered
 
 
-def _other(_policy: "Policy", action: OtherAction, _places: "tuple[Place, ...]") -> Verdict:
-    if action.name == "think":
+def _other(policy: "Policy", action: OtherAction, _places: "tuple[Place, ...]") -> Verdict:
+    from byleave.core.subject import Subject
+
+    operation = action.name if action.name in ("think", "switch_mode") else "other"
+    subject = Subject(operation, action.agent, other=action.name)
+    thinks = action.name == "think"
+    ruled = policy.by_rules(subject, shown(action.name), silent=thinks)
+    if ruled is not None:
+        return ruled
+    if thinks:
         return Verdict(ALLOW, "thinking touches nothing", "ok", (RuleRef("think", BUILT_IN, ALLOW),))
-    return _unclaimed(shown(action.name))
+    return policy.unmatched(shown(action.name))
 
 
 def _self_guard() -> Verdict:
@@ -154,16 +195,12 @@ def _self_guard() -> Verdict:
     return Verdict(DENY, reason, "denied", (ref,))
 
 
-def _unclaimed(what: str) -> Verdict:
-    return Verdict(ASK, f"{what} asks: no rule matches", "no_match", (NO_RULE,))
-
-
 def _by_default(default: Default, what: str, suggestion: str | None) -> Verdict:
     offered = None if default.decision is ALLOW else suggestion
     return Verdict(default.decision, f"{what}: {default.rule}", default.code, (default.ref,), offered)
 
 
-_JUDGES: "dict[type, Callable[[Policy, Any, tuple[Place, ...]], Verdict]]" = {
+_JUDGES: "dict[type, Callable[[Policy, Any, tuple[Any, ...]], Verdict]]" = {
     FileAction: judge_file,
     MoveAction: judge_move,
     SearchAction: judge_search,

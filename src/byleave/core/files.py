@@ -6,7 +6,8 @@ Pure: paths arrive resolved. Called by `decide`.
 from byleave.core.access import Default
 from byleave.core.action import CAPABILITY_OF
 from byleave.core.fs import WRITES, FsTable, FsTarget, Refused, is_under
-from byleave.core.suggest import suggest_fs
+from byleave.core.policy import NO_RULE
+from byleave.core.suggest import suggest_fs, suggest_path_rule
 from byleave.core.verdict import ALLOW, ASK, BUILT_IN, DENY, RuleRef, Verdict, strictest
 from byleave.text import quoted, shown
 
@@ -14,12 +15,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from byleave.core.action import FileAction, MoveAction, SearchAction
     from byleave.core.fs import FsAnswer, FsRule
+    from byleave.core.matchers import Matcher
     from byleave.core.policy import Answer, Policy, ToolPolicy
     from byleave.core.protected import Protection
 
     Place = FsTarget | Refused
 
-NO_RULE = RuleRef("no rule matches", BUILT_IN, ASK)
 _RESOLUTION = RuleRef("how paths are resolved", BUILT_IN, DENY)
 
 
@@ -27,12 +28,13 @@ def judge_file(policy: "Policy", action: "FileAction", places: "tuple[Place, ...
     """Judge one path; deleting a directory touches everything below it."""
     (place,) = places
     tree = action.kind == "delete" and isinstance(place, FsTarget) and place.directory
-    return _judge(policy, place, _Touch(action.kind, action.path, action.tool, below="delete" if tree else None))
+    below = "delete" if tree else None
+    return _judge(policy, place, _Touch(action.kind, action.path, action.tool, below=below, agent=action.agent))
 
 
 def judge_search(policy: "Policy", action: "SearchAction", places: "tuple[Place, ...]") -> Verdict:
     """Judge a search as a read of where it starts."""
-    return _judge(policy, places[0], _Touch("read", action.path, action.tool))
+    return _judge(policy, places[0], _Touch("read", action.path, action.tool, agent=action.agent, operation="search"))
 
 
 def judge_move(policy: "Policy", action: "MoveAction", places: "tuple[Place, ...]") -> Verdict:
@@ -40,11 +42,12 @@ def judge_move(policy: "Policy", action: "MoveAction", places: "tuple[Place, ...
     source, target = places
     tree = isinstance(source, FsTarget) and source.directory
     replaces = isinstance(target, FsTarget) and target.exists
-    steps = [(source, _Touch("delete", action.path, action.tool, below="delete" if tree else None))]
+    moved = {"agent": action.agent, "operation": "move"}
+    steps = [(source, _Touch("delete", action.path, action.tool, below="delete" if tree else None, **moved))]
     if replaces:
-        steps.append((target, _Touch("update", action.to, action.tool)))
+        steps.append((target, _Touch("update", action.to, action.tool, **moved)))
     if tree or not replaces:
-        steps.append((target, _Touch("create", action.to, action.tool, below="create" if tree else None)))
+        steps.append((target, _Touch("create", action.to, action.tool, below="create" if tree else None, **moved)))
     verdicts = [_judge(policy, place, touch) for place, touch in steps]
     verdict = strictest(verdicts)
     if verdict.decision is ALLOW:
@@ -57,13 +60,24 @@ def judge_move(policy: "Policy", action: "MoveAction", places: "tuple[Place, ...
 class _Touch:
     """One thing done to one path: the kind of action, the path as it was written, and for which tool."""
 
-    __slots__ = ("below", "capability", "kind", "path", "tool")
+    __slots__ = ("agent", "below", "capability", "kind", "operation", "path", "tool")
 
-    def __init__(self, kind: str, path: str, tool: str | None, *, below: str | None = None) -> None:
+    def __init__(
+        self,
+        kind: str,
+        path: str,
+        tool: str | None,
+        *,
+        below: str | None = None,
+        agent: str | None = None,
+        operation: str | None = None,
+    ) -> None:
         self.kind = kind
         self.path = path
         self.tool = tool
         self.capability = CAPABILITY_OF[kind]
+        self.agent = agent
+        self.operation = operation if operation is not None else _OPERATIONS[kind]
         self.below = below  # what is done to everything that lies below, if it is touched as well
 
     def is_withheld_by(self, rule: "FsRule") -> bool:
@@ -81,11 +95,55 @@ def _judge(policy: "Policy", place: "Place", touch: _Touch) -> Verdict:
     if protection is not None and protection.final:
         return _guarded(place, touch, protection)
     if tool is None:
-        return _unclaimed(place, touch, protection)
+        return _by_rules_alone(policy, place, touch, protection)
     verdict = policy.strictest(tool, lambda known: _by_tool(known, place, touch, protection))
     if policy.strict_links and place.links > 1 and writes:
-        return _linked(verdict, place, touch)
-    return verdict
+        verdict = _linked(verdict, place, touch)
+    ruled = _ruled(policy, place, touch, silent=True)
+    return verdict if ruled is None else strictest([verdict, ruled.replace(canonical=place.canonical)])
+
+
+def _ruled(policy: "Policy", place: FsTarget, touch: _Touch, *, silent: bool) -> Verdict | None:
+    """Ask the ordered rules about this touch."""
+    if silent and next(policy.rule_tables(), None) is None:
+        return None
+    from byleave.core.subject import Subject
+
+    subject = Subject(touch.operation, touch.agent, op=touch.kind, file=place)
+    return policy.by_rules(subject, f"{touch.kind} on {_named(place)}", silent=silent)
+
+
+def _by_rules_alone(policy: "Policy", place: FsTarget, touch: _Touch, protection: "Protection | None") -> Verdict:
+    """No tool was named, so only `rules` answer; a protected place asks unless a rule names it."""
+    ruled = _ruled(policy, place, touch, silent=False)
+    if ruled is None or (
+        ruled.decision is ALLOW and protection is not None and not _names(policy, place, touch, protection)
+    ):
+        return _unclaimed(place, touch, protection)
+    if ruled.because[0] == NO_RULE:
+        return _unclaimed(place, touch, protection)
+    answered: Verdict = ruled.replace(canonical=place.canonical)
+    return answered
+
+
+def _names(policy: "Policy", place: FsTarget, touch: _Touch, protection: "Protection") -> bool:
+    """Whether the rules that allow this touch name the protected place, and not merely what lies around it."""
+    from byleave.core.subject import Subject
+
+    subject = Subject(touch.operation, touch.agent, op=touch.kind, file=place)
+    rulings = [table.judge(subject) for table in policy.rule_tables()]
+    return all(ruling.rules and names_place(ruling.rules[0].matcher, protection) for ruling in rulings)
+
+
+def names_place(matcher: "Matcher", protection: "Protection") -> bool:
+    """Whether a path matcher names a protected place, or something in it, exactly."""
+    from byleave.core.matchers import All, AnyOf, PathMatcher
+
+    if isinstance(matcher, PathMatcher):
+        return not matcher.absolute and protection.named_by(matcher.glob.literal)
+    if isinstance(matcher, All):
+        return any(names_place(each, protection) for each in matcher.matchers)
+    return isinstance(matcher, AnyOf) and all(names_place(each, protection) for each in matcher.matchers)
 
 
 def _by_tool(tool: "ToolPolicy", place: FsTarget, touch: _Touch, protection: "Protection | None") -> "Answer":
@@ -113,7 +171,9 @@ def _not_allowed(
         ref, grants = table.ref(rule, decision=DENY), table.grants(touch.capability)
     if answer.code == "escape":
         within = "the workspace" if rule is None or not rule.external else f"the approved target of {shown(rule.path)}"
-        reason = f"{quoted(touch.path)} leads outside {within}; `byleave mount` opens a place outside"
+        reason = (
+            f"{quoted(touch.path)} leads outside {within}; a link out of it needs `external = true` and your approval"
+        )
         return Verdict(DENY, reason, "escape", (ref,))
     said = ref.rule if rule is None or rule.dropped is None else rule.dropped
     reason = f"{touch.kind} on {_named(place)} {_VERBS[answer.decision]}: {said}"
@@ -167,7 +227,8 @@ def _unclaimed(place: FsTarget, touch: _Touch, protection: "Protection | None") 
     if protection is not None:
         ref = RuleRef(f"protected place {shown(protection.place)}", BUILT_IN, ASK)
         why = f"{shown(protection.place)} is a protected place"
-    return Verdict(ASK, f"{touch.kind} on {_named(place)} asks: {why}", "no_match", (ref,), None, place.canonical)
+    suggestion = suggest_path_rule(place, touch.kind)
+    return Verdict(ASK, f"{touch.kind} on {_named(place)} asks: {why}", "no_match", (ref,), suggestion, place.canonical)
 
 
 def _linked(verdict: Verdict, place: FsTarget, touch: _Touch) -> Verdict:
@@ -186,4 +247,5 @@ def _named(place: FsTarget) -> str:
     return quoted((name if name is not None else place.canonical) or ".")
 
 
+_OPERATIONS = {"read": "read", "create": "edit", "update": "edit", "delete": "delete", "exec": "execute"}
 _VERBS = {ASK: "asks", DENY: "is denied"}

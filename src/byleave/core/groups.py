@@ -77,7 +77,10 @@ GROUPS: "dict[str, Table]" = {
     },
     "tests": {
         "any": [
-            {"command": ["cargo", "npm", "pnpm", "yarn", "go", "gradle", "mvn", "dotnet", "swift"], "subcommand": "test"},
+            {
+                "command": ["cargo", "npm", "pnpm", "yarn", "go", "gradle", "mvn", "dotnet", "swift"],
+                "subcommand": "test",
+            },
             {"command": ["npm", "pnpm", "yarn"], "args": ["run", "test", "**"]},
             {"command": ["pytest", "jest", "vitest", "mocha", "tox", "nox", "rspec", "phpunit", "ctest", "bats"]},
             {"command": ["python", "python3"], "args": ["-m", "pytest", "**"]},
@@ -98,7 +101,22 @@ GROUPS: "dict[str, Table]" = {
     },
     "network": {
         "any": [
-            {"command": ["curl", "wget", "ssh", "scp", "sftp", "rsync", "nc", "ncat", "netcat", "socat", "telnet", "ftp"]},
+            {
+                "command": [
+                    "curl",
+                    "wget",
+                    "ssh",
+                    "scp",
+                    "sftp",
+                    "rsync",
+                    "nc",
+                    "ncat",
+                    "netcat",
+                    "socat",
+                    "telnet",
+                    "ftp",
+                ]
+            },
             {"command": ["dig", "nslookup", "host", "ping", "traceroute", "whois", "aria2c", "http", "https", "xh"]},
             _git(["clone", "fetch", "pull", "push", "ls-remote"]),
         ]

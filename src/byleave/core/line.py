@@ -3,12 +3,14 @@
 Pure: the line arrives read (shell) and its paths resolved. A line that was not understood is never allowed.
 """
 
-from byleave.core.files import refusal_of_write
+from byleave.core.files import names_place
 from byleave.core.fs import FsTarget, Refused
-from byleave.core.matchers import All, Any, CommandMatcher
-from byleave.core.rules import Rule, RuleTable, Ruling
+from byleave.core.matchers import All, AnyOf, CommandMatcher
+from byleave.core.policy import NO_RULE
+from byleave.core.rules import CODES, VERBS, RuleTable, Ruling
 from byleave.core.selfguard import changes_trust
 from byleave.core.subject import Subject
+from byleave.core.suggest import suggest_command_rule, suggest_path_rule
 from byleave.core.verdict import ALLOW, ASK, BUILT_IN, DENY, PartVerdict, RuleRef, Verdict
 from byleave.record import Record
 from byleave.text import quoted, shown
@@ -22,9 +24,7 @@ if TYPE_CHECKING:
     from byleave.core.subject import Part
     from byleave.core.verdict import Decision
 
-NO_RULE = RuleRef("no rule matches", BUILT_IN, ASK)
 _SELF_GUARD = RuleRef("byleave guards itself", BUILT_IN, DENY)
-_WORD_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-+@:=")
 
 
 class Redirection(Record):
@@ -43,6 +43,7 @@ class Line(Record):
     argvs: tuple[tuple[str | None, ...], ...] = ()
     redirections: tuple[Redirection, ...] = ()
     problem: str | None = None
+    loose_words: frozenset[str] = frozenset()  # of a line that was not understood: whatever could be a word
 
 
 class _Answer(Record):
@@ -67,7 +68,29 @@ def judge_line(line: Line, table: RuleTable, protected: "Protected", agent: str 
     refs = dict.fromkeys([first.ref, *[answer.ref for answer in heard]])
     decision = first.decision if first.decision is not None else ASK
     parts = tuple(PartVerdict(shown(each.text), each.decision or ALLOW, each.why, each.ref) for each in answers)
-    return Verdict(decision, _reason(first), first.code, tuple(refs), parts=parts)
+    suggestion = _suggestion(line, answers) if decision is ASK else None
+    return Verdict(decision, _reason(first), first.code, tuple(refs), suggestion, parts=parts)
+
+
+def _suggestion(line: Line, answers: "Sequence[_Answer]") -> str | None:
+    """Return the rules that would let the whole line run; None where a rule would not be enough."""
+    blocks: list[str | None] = []
+    for number, answer in enumerate(answers):
+        if answer.decision is not ASK:
+            continue
+        plain = answer.ref == NO_RULE and number < len(line.parts) and line.parts[number].blocked is None
+        blocks.append(suggest_command_rule(line.argvs[number]) if plain else _suggest_write(line, answer))
+    if None in blocks:
+        return None
+    return "\n\n".join(dict.fromkeys(block for block in blocks if block is not None))
+
+
+def _suggest_write(line: Line, answer: _Answer) -> str | None:
+    """Return the rule for a file that a redirection writes, if nothing but a rule is missing."""
+    place = next((each.place for each in line.redirections if each.text == answer.text), None)
+    if answer.ref != NO_RULE or not isinstance(place, FsTarget):
+        return None
+    return suggest_path_rule(place, "update" if place.exists else "create")
 
 
 def _commands(line: Line, table: RuleTable, agent: str | None) -> "Iterator[_Answer]":
@@ -114,15 +137,13 @@ def _leaves(matcher: "Matcher", subject: Subject) -> "Iterator[CommandMatcher]":
     elif isinstance(matcher, All):
         for each in matcher.matchers:
             yield from _leaves(each, subject)
-    elif isinstance(matcher, Any):
+    elif isinstance(matcher, AnyOf):
         for each in matcher.matchers:
             if each.match(subject, granting=True) is True:
                 yield from _leaves(each, subject)
 
 
-def _redirections(
-    line: Line, table: RuleTable, protected: "Protected", agent: str | None
-) -> "Iterator[_Answer]":
+def _redirections(line: Line, table: RuleTable, protected: "Protected", agent: str | None) -> "Iterator[_Answer]":
     for redirection in line.redirections:
         place = redirection.place
         if place is None or isinstance(place, Refused):
@@ -141,9 +162,13 @@ def _redirection(
     ruling = table.judge(subject, restricting_only=not redirection.writes)
     if not redirection.writes:
         return _from_ruling(redirection.text, ruling) if ruling.decision else _Answer(redirection.text, None, "reads")
-    guarded = refusal_of_write(protected, place, ruling)
-    if guarded is not None:
-        return _Answer(redirection.text, guarded.decision, guarded.rule, guarded, _CODES[guarded.decision])
+    protection = protected.of(place, subtree=False)
+    if protection is not None:
+        named = bool(ruling.rules) and names_place(ruling.rules[0].matcher, protection)
+        if protection.final or (ruling.decision in (None, ALLOW) and not named):
+            decision = DENY if protection.final else ASK
+            ref = RuleRef(f"protected place {shown(protection.place)}", BUILT_IN, decision)
+            return _Answer(redirection.text, decision, f"{shown(protection.place)} is protected", ref, CODES[decision])
     return _from_ruling(redirection.text, ruling)
 
 
@@ -157,7 +182,7 @@ def _from_ruling(text: str, ruling: Ruling) -> _Answer:
     why = rule.why if rule.why and ruling.decision is not ALLOW else rule.text
     if ruling.decision is ASK and rule.outcome is not ASK:
         why = f"it may be what {rule.text} means"
-    return _Answer(text, ruling.decision, why, rule.ref, _CODES[ruling.decision])
+    return _Answer(text, ruling.decision, why, rule.ref, CODES[ruling.decision])
 
 
 def _ref(ruling: Ruling) -> RuleRef:
@@ -166,19 +191,12 @@ def _ref(ruling: Ruling) -> RuleRef:
 
 def _unread(line: Line, table: RuleTable) -> Verdict:
     """Not understood: ask, or deny where a deny rule's own words stand in the text."""
-    words = _words(line.text)
     for rule in table.rules:
-        if rule.outcome is DENY and any(spelled and words.issuperset(spelled) for spelled in rule.words):
+        if rule.outcome is DENY and any(spelled and line.loose_words.issuperset(spelled) for spelled in rule.words):
             reason = f"the command was not understood ({line.problem}), and it names what {rule.text} forbids"
             return Verdict(DENY, reason, "unparsed", (rule.ref,))
     ref = RuleRef("what is not understood asks", BUILT_IN, ASK)
     return Verdict(ASK, f"the command was not understood: {line.problem}", "unparsed", (ref,))
-
-
-def _words(text: str) -> set[str]:
-    spaced = "".join([char if char in _WORD_LETTERS else " " for char in text])
-    words = set(spaced.split())
-    return words | {word.rpartition("/")[2] for word in words}
 
 
 def spellings(matcher: "Matcher") -> tuple[tuple[str, ...], ...]:
@@ -186,7 +204,7 @@ def spellings(matcher: "Matcher") -> tuple[tuple[str, ...], ...]:
     if isinstance(matcher, CommandMatcher):
         tails = [(*((sub,) if sub else ()), *matcher.flags) for sub in matcher.subcommands or ("",)]
         return tuple((name, *tail) for name in matcher.names for tail in tails)
-    if isinstance(matcher, Any):
+    if isinstance(matcher, AnyOf):
         return tuple(spelled for each in matcher.matchers for spelled in spellings(each))
     if isinstance(matcher, All):
         known = [found for each in matcher.matchers if (found := spellings(each))]
@@ -195,14 +213,8 @@ def spellings(matcher: "Matcher") -> tuple[tuple[str, ...], ...]:
 
 
 def _reason(answer: _Answer) -> str:
-    verb = {ALLOW: "is allowed", ASK: "asks", DENY: "is denied"}[answer.decision or ALLOW]
-    return f"{quoted(answer.text)} {verb}: {answer.why}"
+    return f"{quoted(answer.text)} {VERBS[answer.decision or ALLOW]}: {answer.why}"
 
 
 def _strictness(answer: _Answer) -> int:
     return answer.decision if answer.decision is not None else 0
-
-
-_CODES = {ALLOW: "ok", ASK: "no_match", DENY: "denied"}
-
-__all__ = ["Line", "Redirection", "Rule", "judge_line", "spellings"]

@@ -13,7 +13,7 @@ from byleave.text import shown
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from typing import Any, Protocol
+    from typing import Protocol
 
     from byleave.core.arguments import ArgumentTest
     from byleave.core.subject import Part, Subject
@@ -222,7 +222,7 @@ class All(Record):
         return any(matcher.covers(subject) for matcher in self.matchers)
 
 
-class Any(Record):
+class AnyOf(Record):
     """Any of several matchers."""
 
     matchers: "tuple[Matcher, ...]"
@@ -300,7 +300,7 @@ def describe(matcher: "Matcher") -> str:
             return f"agent {shown(', '.join(agents))}"
         case All(matchers):
             return " and ".join(describe(each) for each in matchers)
-        case Any(matchers):
+        case AnyOf(matchers):
             return " or ".join(describe(each) for each in matchers[:4]) + (" or ..." if len(matchers) > 4 else "")
         case Not(inner):
             return f"not ({describe(inner)})"

@@ -2,14 +2,17 @@
 
 from byleave.core.access import Access
 from byleave.core.protected import Protected
-from byleave.core.verdict import ALLOW, BUILT_IN, DENY, RuleRef, Verdict, strictest
+from byleave.core.verdict import ALLOW, ASK, BUILT_IN, DENY, RuleRef, Verdict, strictest
 from byleave.errors import InputError
 from byleave.record import Record
 from byleave.text import quoted, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
+
+    from byleave.core.rules import RuleTable
+    from byleave.core.subject import Subject
 
     # A family's answer about one tool, and whether a written rule gave it (and not merely the absence of one).
     Answer = tuple[Verdict, bool]
@@ -33,6 +36,7 @@ class Voice(Record):
     name: str
     tools: "Mapping[str, ToolPolicy]"
     denies_only: bool = False
+    rules: "RuleTable | None" = None
 
 
 class Policy(Record):
@@ -41,6 +45,27 @@ class Policy(Record):
     voices: tuple[Voice, ...]
     protected: Protected
     strict_links: bool = False
+
+    def rule_tables(self) -> "Iterator[RuleTable]":
+        """Yield the ordered rules of every voice that has any to say."""
+        yield from (voice.rules for voice in self.voices if voice.rules is not None)
+
+    def by_rules(self, subject: "Subject", what: str, *, silent: bool) -> Verdict | None:
+        """Return what `rules` say about a subject; where none matches, None if they may be `silent`, else ask."""
+        tables = list(self.rule_tables())
+        if not tables:
+            return None if silent else _unmatched(what)
+        from byleave.core.rules import ruling_verdict
+
+        heard = [verdict for table in tables if (verdict := ruling_verdict(table.judge(subject), what)) is not None]
+        if silent:
+            return strictest(heard) if heard else None
+        return strictest([*heard, _unmatched(what)] if len(heard) < len(tables) else heard)
+
+    @staticmethod
+    def unmatched(what: str) -> Verdict:
+        """Return the answer where nothing was said."""
+        return _unmatched(what)
 
     def tool(self, name: str) -> ToolPolicy:
         """Return a configured tool; an input error if there is none of that name."""
@@ -69,6 +94,14 @@ class Policy(Record):
                 if not voice.denies_only or (written and verdict.decision is DENY):
                     verdicts.append(verdict)
         return _with_help(strictest(verdicts), verdicts[1:])
+
+
+NO_RULE = RuleRef("no rule matches", BUILT_IN, ASK)
+
+
+def _unmatched(what: str) -> Verdict:
+    """Nothing was said about it: a question for the human, never a yes."""
+    return Verdict(ASK, f"{what} asks: no rule matches", "no_match", (NO_RULE,))
 
 
 def _with_help(verdict: Verdict, others: list[Verdict]) -> Verdict:

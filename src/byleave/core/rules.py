@@ -1,12 +1,12 @@
 """Ordered rules: the first that matches decides; nothing matched is ask.
 
-Matching is three-valued. An allow needs a clear yes, and reaches options that execute or write only where it says so. A deny or
-an ask that may match makes the answer at least ask. Rules are indexed by the programs they can match, so that a thousand rules
-about other programs cost nothing.
+Matching is three-valued. An allow needs a clear yes, and reaches options that execute or write only where it says so. A
+deny or an ask that may match makes the answer at least ask. Rules are indexed by the programs they can match, so that a
+thousand rules about other programs cost nothing.
 """
 
 from byleave.core.matchers import describe
-from byleave.core.verdict import ALLOW, ASK, INLINE, Decision, RuleRef
+from byleave.core.verdict import ALLOW, ASK, DENY, INLINE, Decision, RuleRef, Verdict
 from byleave.record import Record
 
 TYPE_CHECKING = False
@@ -97,6 +97,22 @@ class RuleTable:
             yield from (rule for _number, rule in own)
         else:
             yield from (rule for _number, rule in sorted([*own, *self._general], key=_number))
+
+
+def ruling_verdict(ruling: Ruling, what: str) -> Verdict | None:
+    """Return a ruling as a verdict; None for silence."""
+    if ruling.decision is None:
+        return None
+    rule = ruling.rules[0]
+    said = rule.why if rule.why and ruling.decision is not ALLOW else rule.text
+    if ruling.decision is ASK and rule.outcome is not ASK:
+        said = f"it may be what {rule.text} means"
+    reason = f"{what} {VERBS[ruling.decision]}: {said}"
+    return Verdict(ruling.decision, reason, CODES[ruling.decision], tuple(rule.ref for rule in ruling.rules))
+
+
+VERBS = {ALLOW: "is allowed", ASK: "asks", DENY: "is denied"}
+CODES = {ALLOW: "ok", ASK: "no_match", DENY: "denied"}
 
 
 def _number(entry: tuple[int, Rule]) -> int:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from byleave.core.access import Access
     from byleave.core.commands import CommandRule
+    from byleave.core.fs import FsTarget
     from byleave.core.net import NetTable
     from byleave.core.url import Target
 
@@ -80,6 +81,45 @@ def suggest_command(
 def is_speakable(*texts: str) -> bool:
     """Whether TOML can spell the texts: bytes that are not UTF-8, and halves of characters, it cannot."""
     return not any("\ud800" <= char <= "\udfff" for text in texts if not text.isascii() for char in text)
+
+
+def suggest_path_rule(place: "FsTarget", kind: str) -> str | None:
+    """Return the rule that lets this very path be touched in this way, whoever asks."""
+    path = place.relative if place.relative is not None else place.canonical
+    if not path or not is_speakable(path) or not _GLOB_LETTERS.isdisjoint(path):
+        return None
+    return f"[[rules]]\nallow = {{ path = {toml_string(path)}, ops = [{toml_string(kind)}] }}"
+
+
+def suggest_url_rule(target: "Target") -> str | None:
+    """Return the rule that lets this very URL be reached, whoever asks."""
+    if target.userinfo or target.tainted or target.readings or target.segments != target.plain:
+        return None
+    parts = [f"host = {toml_string(target.host)}", f"scheme = {toml_string(target.scheme)}"]
+    parts += [f"port = {target.port}"] if target.port is not None else []
+    parts += [f"path_prefix = {toml_string('/' + '/'.join(target.segments))}"] if target.segments else []
+    return f"[[rules]]\nallow = {{ url = {{ {', '.join(parts)} }} }}"
+
+
+def suggest_call_rule(server: str, tool: str | None) -> str | None:
+    """Return the rule that lets this tool of this server be called."""
+    names = [server] if tool is None else [server, tool]
+    if not is_speakable(*names) or any(not _GLOB_LETTERS.isdisjoint(name) for name in names):
+        return None
+    keys = ", ".join(f"{key} = {toml_string(name)}" for key, name in zip(("server", "tool"), names, strict=False))
+    return f"[[rules]]\nallow = {{ call = {{ {keys} }} }}"
+
+
+def suggest_command_rule(argv: "Sequence[str | None]") -> str | None:
+    """Return the rule that lets exactly this command run: any wider one might allow a form nobody looked at."""
+    words = [word for word in argv if word is not None]
+    if len(words) < len(argv) or not words or not is_speakable(*words) or "**" in words:
+        return None
+    args = ", ".join(toml_string(word) for word in words[1:])
+    return f"[[rules]]\nallow = {{ command = {toml_string(words[0])}, args = [{args}] }}"
+
+
+_GLOB_LETTERS = frozenset("*?[")
 
 
 def toml_string(text: str) -> str:

@@ -60,6 +60,15 @@ class RuleRef(Record):
     decision: Decision
 
 
+class PartVerdict(Record):
+    """What one command or redirection of a command line came to, and why."""
+
+    text: str
+    decision: Decision
+    why: str
+    rule: RuleRef
+
+
 class Verdict(Record):
     """The answer to one action. `because` names the deciding rule first and is never empty."""
 
@@ -70,6 +79,7 @@ class Verdict(Record):
     suggestion: str | None = None
     canonical: str | None = None
     grants: tuple[str, ...] | None = None
+    parts: tuple[PartVerdict, ...] = ()
 
     @property
     def allowed(self) -> bool:
@@ -102,9 +112,15 @@ def verdict_tree(verdict: Verdict) -> "dict[str, Any]":
     if verdict.grants is not None:
         spoken = _is_utf8("".join(verdict.grants))  # all at once: there may be thousands
         tree["grants"] = verdict.grants if spoken else [shown(path) for path in verdict.grants]
+    if verdict.parts:
+        tree["parts"] = [_part_tree(part) for part in verdict.parts]
     if verdict.decision is not ALLOW:
         tree["suggestion"] = verdict.suggestion
     return tree
+
+
+def _part_tree(part: PartVerdict) -> dict[str, str]:
+    return {"text": part.text, "decision": WORDS[part.decision], "why": part.why, "source": part.rule.source}
 
 
 def named_path(key: str, path: str) -> dict[str, str]:

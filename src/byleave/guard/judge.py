@@ -6,7 +6,7 @@ while, and a policy whose rules no longer lead where they led is compiled anew.
 
 from time import monotonic
 
-from byleave.core.action import FileAction, MoveAction, SearchAction, parse_action
+from byleave.core.action import CommandAction, FileAction, MoveAction, SearchAction, parse_action
 from byleave.core.decide import decide
 from byleave.core.fs import FsTarget
 from byleave.record import Record
@@ -48,6 +48,9 @@ class Policy:
             places = (self._place(asked.path, asked.tool),)
         elif isinstance(asked, MoveAction):
             places = (self._place(asked.path, asked.tool), self._place(asked.to, asked.tool))
+        elif isinstance(asked, CommandAction) and self.compiled.read_line is not None:
+            line = self.compiled.read_line(asked.command, asked.cwd)
+            return decide(self.compiled.policy, asked, (line,))
         if places and monotonic() >= self._look_again:
             self._revalidate()
         return decide(self.compiled.policy, asked, places)

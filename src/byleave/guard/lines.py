@@ -7,6 +7,7 @@ from byleave.core.fs import FsTarget
 from byleave.core.line import Line, Redirection
 from byleave.core.subject import Part
 from byleave.shell.knowledge import Known
+from byleave.shell.loose import loose_words
 from byleave.shell.reader import read_command
 from byleave.shell.variables import harmless_assignment
 from byleave.text import shown
@@ -35,18 +36,20 @@ class LineReader:
         """Return the line as it stands now: commands, the directories they run in, the files they write."""
         reading = self._reading(text)
         if reading.problem is not None:
-            return Line(text, problem=f"{reading.problem.reason} (line {reading.problem.line})")
+            problem = f"{reading.problem.reason} (line {reading.problem.line})"
+            return Line(text, problem=problem, loose_words=loose_words(text))
         start = self._start(cwd)
-        parts = tuple(self._part(text, command, reading.commands[:number], start) for number, command in enumerate(reading.commands))
-        redirections = tuple(each for command in reading.commands for each in self._redirections(command, start))
-        return Line(text, parts, tuple(tuple(command.argv) for command in reading.commands), redirections)
+        commands = reading.commands
+        parts = tuple(self._part(text, each, commands[:number], start) for number, each in enumerate(commands))
+        redirections = tuple(each for command in commands for each in self._redirections(command, start))
+        return Line(text, parts, tuple(tuple(command.argv) for command in commands), redirections)
 
     def _reading(self, text: str) -> "Reading":
         known = self._readings.get(text)
         if known is None:
             if len(self._readings) >= MOST_READINGS:
                 self._readings.pop(next(iter(self._readings)))
-            known = self._readings[text] = read_command(text)
+            known = self._readings[text] = read_command(text, programs=self._programs)
         return known
 
     def _start(self, cwd: str | None) -> str | None:
@@ -111,7 +114,7 @@ def _parent(command: "Command", before: "tuple[Command, ...]") -> int | None:
 def _blocked(command: "Command") -> str | None:
     """Say why no rule may allow this command: something beside its words changes what it does."""
     for assignment in command.assignments:
-        if not harmless_assignment(assignment.name):
+        if not harmless_assignment(assignment.name, assignment.value):
             return f"the variable {shown(assignment.name)} changes what runs"
     if any(redirect.kind == "network" for redirect in command.redirects):
         return "a redirection opens a network connection"

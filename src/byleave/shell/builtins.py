@@ -22,28 +22,21 @@ if TYPE_CHECKING:
 
 # Every builtin and keyword: a function of that name would change the meaning of the language itself.
 BUILTIN_NAMES = frozenset(
-    ". : [ alias bg bind break builtin caller cd command compgen complete compopt continue declare dirs disown echo "
-    "enable eval exec exit export false fc fg getopts hash help history jobs kill let local logout mapfile popd "
-    "printf pushd pwd read readarray readonly return set shift shopt source suspend test times trap true type typeset "
-    "ulimit umask unalias unset wait time coproc select function".split()
+    [".", ":", "[", "alias", "bg", "bind", "break", "builtin", "caller", "cd", "command", "compgen", "complete", "compopt", "continue", "declare", "dirs", "disown", "echo", "enable", "eval", "exec", "exit", "export", "false", "fc", "fg", "getopts", "hash", "help", "history", "jobs", "kill", "let", "local", "logout", "mapfile", "popd", "printf", "pushd", "pwd", "read", "readarray", "readonly", "return", "set", "shift", "shopt", "source", "suspend", "test", "times", "trap", "true", "type", "typeset", "ulimit", "umask", "unalias", "unset", "wait", "time", "coproc", "select", "function"]
 )
 # Variables that change how this very shell reads or runs what follows.
 SHELL_VARIABLES = frozenset(
-    "POSIXLY_CORRECT BASH_COMPAT SHELLOPTS BASHOPTS BASH_CMDS BASH_ALIASES PS4 CDPATH DIRSTACK PWD OLDPWD "
-    "BASH_ENV ENV BASH_XTRACEFD PROMPT_COMMAND PS0 EXECIGNORE FUNCNEST BASH_LOADABLES_PATH cdpath chpwd_functions "
-    "precmd_functions preexec_functions fpath module_path options aliases functions commands".split()
+    ["POSIXLY_CORRECT", "BASH_COMPAT", "SHELLOPTS", "BASHOPTS", "BASH_CMDS", "BASH_ALIASES", "PS4", "CDPATH", "DIRSTACK", "PWD", "OLDPWD", "BASH_ENV", "ENV", "BASH_XTRACEFD", "PROMPT_COMMAND", "PS0", "EXECIGNORE", "FUNCNEST", "BASH_LOADABLES_PATH", "cdpath", "chpwd_functions", "precmd_functions", "preexec_functions", "fpath", "module_path", "options", "aliases", "functions", "commands"]
 )
 SET_OPTIONS = frozenset("aebfhmuvxCET")
 SET_NAMES = frozenset(
-    "allexport braceexpand errexit errtrace functrace hashall ignoreeof monitor noclobber noglob nolog notify nounset "
-    "pipefail verbose xtrace".split()
+    ["allexport", "braceexpand", "errexit", "errtrace", "functrace", "hashall", "ignoreeof", "monitor", "noclobber", "noglob", "nolog", "notify", "nounset", "pipefail", "verbose", "xtrace"]
 )
 SHOPT_NAMES = frozenset(
-    "nullglob failglob dotglob globstar nocaseglob nocasematch globasciiranges inherit_errexit checkwinsize "
-    "huponexit cmdhist histappend".split()
+    ["nullglob", "failglob", "dotglob", "globstar", "nocaseglob", "nocasematch", "globasciiranges", "inherit_errexit", "checkwinsize", "huponexit", "cmdhist", "histappend"]
 )
 UNARY_TESTS = frozenset(["-" + letter for letter in "abcdefghknoprstuwxzGLNOS"])
-BINARY_TESTS = frozenset("= == != < > -eq -ne -lt -le -gt -ge -nt -ot -ef -a -o".split())
+BINARY_TESTS = frozenset(["=", "==", "!=", "<", ">", "-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-nt", "-ot", "-ef", "-a", "-o"])
 
 
 def _refuse(reason: str, word: "Word") -> "NoReturn":

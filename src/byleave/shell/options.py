@@ -130,9 +130,7 @@ class _Scanner:
 
     def _option(self, text: str) -> None:
         table = self.table
-        if text.startswith("--"):
-            self._named(text)
-        elif table is not None and table.style != "gnu":
+        if text.startswith("--") or (table is not None and table.style != "gnu"):
             self._named(text)
         else:
             self._cluster(text)
@@ -269,6 +267,11 @@ def has_flag(command: "Command", flag: str, programs: Programs = BUILT_IN) -> bo
     if False in answers:
         return False
     return True if all(answers) else None
+
+
+def canonical_flags(command: "Command", flag: str, programs: Programs = BUILT_IN) -> list[str]:
+    """Return the names under which a scan knows a flag; several where it joins letters."""
+    return _wanted(flag, scan(command, programs).table)
 
 
 def _wanted(flag: str, table: "Program | None") -> list[str]:

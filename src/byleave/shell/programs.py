@@ -15,12 +15,9 @@ if TYPE_CHECKING:
     from byleave.shell.model import Word
 
 KEYS = frozenset(
-    "like style stops abbreviates values optional flags same executes writes subcommands aliases sub wrap directory "
-    "script runs most writer harmless".split()
+    ["like", "style", "stops", "abbreviates", "values", "optional", "flags", "same", "executes", "writes", "subcommands", "aliases", "sub", "wrap", "directory", "script", "runs", "most", "writer", "harmless"]
 )
-WRAP_KEYS = frozenset(
-    "skip transparent assigns joins script elsewhere appends after chdir none replaces stop".split()
-)
+WRAP_KEYS = frozenset(["skip", "transparent", "assigns", "joins", "script", "elsewhere", "appends", "after", "chdir", "none", "replaces", "stop"])
 
 
 class Program(Record):

@@ -20,9 +20,7 @@ def sed_danger(script: str) -> str | None:
     at, end = 0, len(script)
     while at < end:
         char = script[at]
-        if char in " \t\n;{}!":
-            at += 1
-        elif char.isdecimal() or char in "$,+~":
+        if char in " \t\n;{}!" or char.isdecimal() or char in "$,+~":
             at += 1
         elif char in "/\\":
             at = _sed_address(script, at)

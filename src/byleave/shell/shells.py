@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from byleave.shell.state import Flow
     from byleave.shell.wrappers import Wrapped
 
-SHELL_NAMES = frozenset("bash sh dash ash ksh mksh zsh rbash fish csh tcsh nu pwsh xonsh".split())
+SHELL_NAMES = frozenset(["bash", "sh", "dash", "ash", "ksh", "mksh", "zsh", "rbash", "fish", "csh", "tcsh", "nu", "pwsh", "xonsh"])
 INTERPRETERS = SHELL_NAMES | frozenset(
-    "python python2 python3 pypy pypy3 perl ruby node nodejs deno bun php lua tclsh Rscript osascript ghci irb".split()
+    ["python", "python2", "python3", "pypy", "pypy3", "perl", "ruby", "node", "nodejs", "deno", "bun", "php", "lua", "tclsh", "Rscript", "osascript", "ghci", "irb"]
 )
 PLAIN_LETTERS = frozenset("abefhlnuvxCET")  # options that leave the reading of the script as it is
 LONG_OPTIONS = frozenset(["--norc", "--noprofile", "--login", "--verbose", "--noediting"])
@@ -120,6 +120,8 @@ def reads_script(command: Command) -> bool:
         if program in SHELL_NAMES:
             if not text.startswith("--") and "s" in text:
                 return True
-        elif text[:2] in ("-c", "-m", "-e", "-E", "-p", "-r", "-n") or text.startswith(("--eval", "--print", "--version")):
+        elif text[:2] in ("-c", "-m", "-e", "-E", "-p", "-r", "-n") or text.startswith(
+            ("--eval", "--print", "--version")
+        ):
             return False
     return True

@@ -5,7 +5,7 @@ functions and numbers are followed in a `State`; what cannot be followed is refu
 """
 
 from byleave.shell.builtins import BUILTIN_NAMES, CHECKERS, SHELL_VARIABLES
-from byleave.shell.cursor import BASH, ZSH
+from byleave.shell.cursor import ZSH
 from byleave.shell.grammar import is_descriptor, parse
 from byleave.shell.model import Assignment, Command, NotUnderstoodError, Redirect, Via
 from byleave.shell.numbers import yields_number
@@ -26,7 +26,6 @@ from byleave.shell.syntax import (
     Simple,
     Substitution,
 )
-
 from byleave.shell.wrappers import unwrap
 
 TYPE_CHECKING = False
@@ -558,5 +557,3 @@ FOLLOWERS = {
     Function: Walker._function,  # noqa: SLF001
     Evaluation: Walker._evaluation,  # noqa: SLF001
 }
-
-

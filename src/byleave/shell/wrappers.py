@@ -104,7 +104,9 @@ class Wrapped:
         if len(outer.via) >= WRAPPER_LIMIT:
             self.refuse("too many wrappers inside each other")
         carried = outer.assignments + self.assignments + assignments
-        return Frame((*outer.via, Via(self.name, transparent and self.trusted)), carried, inside=inside, here=here and outer.here)
+        return Frame(
+            (*outer.via, Via(self.name, transparent and self.trusted)), carried, inside=inside, here=here and outer.here
+        )
 
 
 def unwrap(
@@ -164,9 +166,7 @@ def _from_table(wrapped: Wrapped, found: "Scan", wrap: "Mapping[str, Any]") -> "
     return wrapped.state, wrapped.state
 
 
-def _child_words(
-    wrapped: Wrapped, found: "Scan", wrap: "Mapping[str, Any]"
-) -> "tuple[Words, tuple[Assignment, ...]]":
+def _child_words(wrapped: Wrapped, found: "Scan", wrap: "Mapping[str, Any]") -> "tuple[Words, tuple[Assignment, ...]]":
     words = wrapped.words
     after = wrap.get("after")
     if after is not None:

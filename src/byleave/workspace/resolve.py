@@ -75,6 +75,14 @@ class Root:
             return Refused("escape", f"{quoted(text)} climbs out of a symbolic link, and may be read in two ways")
         return physical
 
+    def resolve_place(self, text: str, base: str) -> FsTarget | Refused:
+        """Resolve a path as the kernel does for a process in `base`: links before `..`."""
+        refused = refuse_name(text.removeprefix(self._prefix))
+        if refused is not None:
+            return refused
+        joined = os.path.join(base, text)
+        return self._walk("/", joined.lstrip("/"), ends_as_directory=_wants_directory(text))
+
     def resolve_rule(self, path: str) -> FsTarget | Refused:
         """Resolve the path of a rule, by the same steps as a tool's input."""
         return self.resolve_input(path)
