@@ -14,7 +14,7 @@ from byleave.errors import ConfigErrors
 from scene import TOOL, Scene
 
 ROOT = "/ws"
-PLACES = {
+PLACES: dict[str, FsTarget | Refused] = {
     "out": FsTarget("/ext", None, "out"),
     "gone": FsTarget("/missing", None, "gone", exists=False),
     "all": FsTarget("/", None, "all"),
@@ -45,7 +45,7 @@ def tool(*, fs: Any = None, **settings: Any) -> dict[str, Any]:
 def problems(tree: dict[str, Any]) -> list[str]:
     with pytest.raises(ConfigErrors) as caught:
         compile_layers([layer(tree)], surroundings())
-    return [error.problem for error in caught.value.exceptions]
+    return [str(error).partition("\n")[0] for error in caught.value.exceptions]
 
 
 PROBLEMS: list[tuple[dict[str, Any], str]] = [
@@ -85,9 +85,6 @@ def test_no_more_warnings_are_told_than_anybody_reads() -> None:
     tree = {"tools": {"t": {"source": "local", "access": {"net": rules}}}}
     warnings = compile_layers([layer(tree)], surroundings()).warnings
     assert (len(warnings), warnings[-1]) == (MOST_WARNINGS + 1, f"and {1000 - MOST_WARNINGS} more warnings")
-
-
-EXTERNAL = [{"path": ".", "read": True}, {"path": "out", "external": True, "read": True}]
 
 
 def external(path: str, *approved: tuple[str, str]) -> tuple[str | None, str | None, tuple[str, ...]]:

@@ -4,6 +4,7 @@ import json
 import os
 import tomllib
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -259,10 +260,8 @@ odd_words = (
     | st.text(alphabet="\0\n\x1b\u202e\u2066\u200b\ud800\udcff/.:\\~*a\"'", max_size=8)
     | st.sampled_from(["", "x", "t", "src", ".git/hooks", "https://h.com/a", "HOME", "byleave", "none", "127.0.0.1"])
 )
-fields = st.sampled_from(
-    ["path", "to", "path_b64", "to_b64", "tool", "agent", "url", "method", "address", "name", "program", "args"]
-    + ["command", "cwd", "server", "arguments", "title", "query"]
-)
+FIELDS = ("path", "to", "path_b64", "to_b64", "tool", "agent", "url", "method", "address", "name", "program", "args")
+fields = st.sampled_from([*FIELDS, "command", "cwd", "server", "arguments", "title", "query"])
 actions = st.tuples(
     st.sampled_from(KINDS) | odd_words,
     st.dictionaries(fields, odd_words | st.lists(odd_words, max_size=3) | json_trees, max_size=6),
@@ -318,6 +317,10 @@ def explained(verdict: Verdict) -> str:
     return byleave.explain(verdict)
 
 
+def answered(policy: byleave.Policy, action: dict[str, Any]) -> str:
+    return explained(policy.decide(action))
+
+
 @pytest.fixture(scope="module")
 def hostile(tmp_path_factory: pytest.TempPathFactory) -> str:
     root = tmp_path_factory.mktemp("hostile")
@@ -334,7 +337,7 @@ def test_any_action_is_answered_and_explained_in_harmless_words(
     policy = Workspace(hostile).compile_tree(HOSTILE)
     for tree in trees:
         asked = tree if name is None else {**tree, "tool": name}
-        assert is_harmless(outcome(lambda asked=asked: explained(policy.decide(asked))))
+        assert is_harmless(outcome(partial(answered, policy, asked)))
 
 
 @pytest.mark.parametrize("thing", [None, 5, "read", ["read"], object()])

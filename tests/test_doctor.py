@@ -10,7 +10,15 @@ from byleave.cli.arguments import Command
 from byleave.cli.commands import ROOT
 from command import byleave
 
-POLICY = '[tools.t]\nsource = "local"\nrun = "ask"\ncommand = ["ls", "-l"]\n[[tools.t.access.fs]]\npath = "src"\nread = true\n'
+POLICY = """\
+[tools.t]
+source = "local"
+run = "ask"
+command = ["ls", "-l"]
+[[tools.t.access.fs]]
+path = "src"
+read = true
+"""
 
 
 @pytest.fixture

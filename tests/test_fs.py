@@ -267,7 +267,11 @@ def test_the_tools_ask_for_what_the_seed_says() -> None:
     ],
 )
 def test_the_first_example_of_the_seed_holds(path: str, expected: str) -> None:
-    tree = [{"path": ".", "read": True}, {"path": ".config/jp/tools", "read": True, "write": True}, {"path": ".env"}]
+    tree: list[dict[str, Any]] = [
+        {"path": ".", "read": True},
+        {"path": ".config/jp/tools", "read": True, "write": True},
+        {"path": ".env"},
+    ]
     assert granted(table_of(tree), path) == expected
 
 

@@ -1,6 +1,9 @@
 """Which files there are, who is stronger, and what is said about a file that cannot be used."""
 
 import os
+import pwd
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from itertools import combinations
@@ -12,9 +15,9 @@ import pytest
 
 import byleave
 from byleave.api import Workspace, load_policy
-from byleave.config.homes import find_root
+from byleave.config.homes import Homes, find_homes, find_root
 from byleave.config.layers import LARGEST_PROJECT_FILE
-from byleave.errors import ConfigErrors, InputError
+from byleave.errors import ConfigErrors, InputError, StateError
 from scene import TOOL, Scene
 
 ORDINARY_USER = 65534  # nobody
@@ -487,6 +490,7 @@ def reachable() -> Iterator[Scene]:
         Path(base).chmod(0o755)
         scene = Scene.build(Path(base).resolve())
         scene.root.chmod(0o755)
+        scene.managed.chmod(0o755)
         if os.geteuid() == 0:
             os.chown(scene.home, ORDINARY_USER, -1)
         yield scene
@@ -516,7 +520,6 @@ def test_a_directory_of_project_files_that_cannot_be_searched_is_not_taken_for_e
 
 def test_a_configuration_of_the_user_that_cannot_be_read_is_a_config_error(reachable: Scene) -> None:
     reachable.say("managed", TOOL).chmod(0)
-    reachable.managed.chmod(0o755)
     assert "cannot be read: Permission denied" in in_child_as_ordinary_user(loading(reachable))
 
 
@@ -658,3 +661,120 @@ def test_a_workspace_whose_name_is_no_text_is_a_workspace(scene: Scene) -> None:
     odd = Scene(Path(root), scene.home, scene.managed)
     odd.trust()
     assert Workspace(root, homes=odd.homes).load().decide({"kind": "read", "path": "src", "tool": "t"}).allowed
+
+
+# Where byleave's own things are
+
+
+def homes_in(**environment: str) -> Homes:
+    return find_homes(environment)
+
+
+def test_byleave_home_holds_everything() -> None:
+    homes = homes_in(BYLEAVE_HOME="/b", HOME="/h", XDG_CONFIG_HOME="/x")
+    assert (homes.config, homes.state, homes.memory, homes.user) == ("/b", "/b", "/b/cache", "/h")
+
+
+@pytest.mark.parametrize("relative", [".", "x", "~/x", "./x", "../x"])
+def test_a_relative_home_would_lie_in_the_workspace_and_is_refused(relative: str) -> None:
+    with pytest.raises(StateError, match="BYLEAVE_HOME is not absolute"):
+        homes_in(BYLEAVE_HOME=relative, HOME="/h")
+
+
+@pytest.mark.parametrize("value", ["", ".", "x", "~/x"])
+def test_a_relative_xdg_directory_is_ignored(value: str) -> None:
+    names = ("XDG_CONFIG_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME")
+    homes = homes_in(HOME="/h", **dict.fromkeys(names, value))
+    assert (homes.config, homes.state, homes.memory) == (
+        "/h/.config/byleave",
+        "/h/.local/state/byleave",
+        "/h/.cache/byleave",
+    )
+
+
+@pytest.mark.parametrize("environment", [{}, {"HOME": ""}, {"HOME": "x"}, {"HOME": "~"}, {"HOME": "."}])
+def test_without_a_usable_home_the_system_is_asked(environment: dict[str, str]) -> None:
+    assert homes_in(**environment).user == pwd.getpwuid(os.getuid()).pw_dir
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become a user whom nobody knows")
+def test_a_user_without_any_home_is_told_so_and_the_workspace_provides_none(reachable: Scene) -> None:
+    """A repository may hold a directory named `~`, with the user's configuration in it."""
+    stranger = 54321
+    with pytest.raises(KeyError):
+        pwd.getpwuid(stranger)
+    code = f"import os, byleave.api\nos.setgid({stranger})\nos.setuid({stranger})\nbyleave.api.load_policy('.')"
+    planted = reachable.root / "~/.config/byleave/config.toml"
+    planted.parent.mkdir(parents=True)
+    planted.write_text(TOOL)
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=reachable.root, env={}, capture_output=True, text=True, check=False
+    )
+    assert "there is no home directory" in done.stderr
+
+
+ALL = TOOL + fs(".", "read write")
+
+
+def test_a_home_inside_the_workspace_is_guarded(scene: Scene) -> None:
+    inside = Scene(scene.root, scene.root / "own/home", scene.managed)
+    inside.say("user", ALL)
+    acts: list[tuple[str, dict[str, Any]]] = [
+        ("update", {"path": "own/home/config.toml"}),
+        ("create", {"path": "own/home/workspaces/x/approvals.json"}),
+        ("create", {"path": "own/home/cache/x.parsed"}),
+        ("delete", {"path": "own"}),
+        ("move", {"path": "own", "to": "away"}),
+        ("create", {"path": "own/other"}),
+        ("read", {"path": "own/home/config.toml"}),
+    ]
+    assert [inside.decision(kind, **fields) for kind, fields in acts] == ["deny"] * 5 + ["allow"] * 2
+
+
+def test_a_workspace_inside_the_home_can_be_worked_in(scene: Scene) -> None:
+    around = Scene(scene.root, scene.root.parent, scene.managed)
+    around.say("user", ALL)
+    assert around.decision("create", path="src/x") == "allow"
+    homes = set(around.homes.own_places(str(scene.root)))
+    assert {str(scene.root.parent / name) for name in ("config.toml", "workspaces", "cache")} <= homes
+    assert not {str(scene.root.parent), str(scene.root)} & homes
+
+
+def test_a_workspace_that_is_the_home_itself_keeps_its_secrets(scene: Scene) -> None:
+    same = Scene(scene.root, scene.root, scene.managed)
+    same.say("user", ALL)
+    places = ["config.toml", "workspaces/x/approvals.json", "cache/x.parsed", "src/x"]
+    assert [same.decision("create", path=place) for place in places] == ["deny", "deny", "deny", "allow"]
+
+
+def test_a_workspace_that_cannot_be_written_to_is_judged_as_any_other(reachable: Scene) -> None:
+    (reachable.root / "byleave.toml").write_text("")
+    reachable.root.chmod(0o555)
+
+    def question() -> str:
+        policy = reachable.workspace.compile_tree({"tools": {"t": {"source": "local"}}})
+        reachable.workspace.load()
+        return policy.decide({"kind": "read", "path": "byleave.toml", "tool": "t"}).decision.word
+
+    assert in_child_as_ordinary_user(question) == "allow"
+
+
+def test_a_home_that_cannot_be_written_to_costs_only_the_memory(reachable: Scene) -> None:
+    (reachable.root / "byleave.toml").write_text("")
+    reachable.home.chmod(0o555)
+    assert in_child_as_ordinary_user(loading(reachable)) == "loaded"
+    assert list(reachable.home.iterdir()) == []
+
+
+def test_two_starts_at_once_agree(scene: Scene) -> None:
+    scene.say("user", TOOL + "".join(fs(f"d{number}", "read") for number in range(300)))
+    code = (
+        "import sys\nfrom byleave.api import Workspace\nfrom byleave.config.homes import Homes\n"
+        "home = sys.argv[2]\nworkspace = Workspace(sys.argv[1], homes=Homes(home, home, home + '/cache', home, home))\n"
+        "print(workspace.load().decide({'kind': 'read', 'path': 'd7/x', 'tool': 't'}).decision.word)"
+    )
+    starts = [
+        subprocess.Popen([sys.executable, "-c", code, scene.root, scene.home], stdout=subprocess.PIPE, text=True)
+        for _ in range(4)
+    ]
+    assert [start.communicate(timeout=60)[0] for start in starts] == ["allow\n"] * 4

@@ -105,7 +105,8 @@ def read_private(path: str, *, limit: int, links: bool = False) -> bytes | None:
     except FileNotFoundError:
         return None
     except OSError as error:
-        raise StateError(f"{quoted(path)} cannot be read: {error.strerror}", hint="it must be a plain file") from None
+        hint = "it must be a plain file that you can read, and no link" if not links else "check its permissions"
+        raise StateError(f"{quoted(path)} cannot be read: {error.strerror}", hint=hint) from None
     if len(content) > limit:
         raise StateError(f"{quoted(path)} is larger than {limit >> 20} MB", hint="move it away")
     return content

@@ -22,6 +22,8 @@ from byleave.wire.members import members, repeats_a_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from byleave.cli.arguments import Given
     from byleave.guard.judge import Policy
 
@@ -68,8 +70,9 @@ def run_batch(given: "Given") -> int:
 class Answers:
     """Answers lines, and remembers the policies they name."""
 
-    def __init__(self, given: "Given") -> None:
+    def __init__(self, given: "Given", clock: "Callable[[], float]" = monotonic) -> None:
         self._given = given
+        self._clock = clock
         self._known: dict[tuple[str | None, bytes], Known] = {}
         self._said: set[str] = set()
         self._decode = msgspec.json.Decoder(Question).decode
@@ -106,8 +109,8 @@ class Answers:
 
     def _policy(self, key: tuple[str | None, bytes]) -> "Policy":
         found = self._known.pop(key, None)
-        if found is None or found.until < monotonic():
-            found = self._load(*key)
+        if found is None or found.until < self._clock():
+            found = self.load(*key)
         self._known[key] = found
         if len(self._known) > MOST_POLICIES:
             self._known.pop(next(iter(self._known)))
@@ -115,17 +118,22 @@ class Answers:
             return found.policy
         raise found.error.with_traceback(None)  # type: ignore[union-attr] # there is one of the two
 
-    def _load(self, root: str | None, policy: bytes) -> Known:
-        started = monotonic()
+    def load(self, root: str | None, policy: bytes) -> Known:
+        """Compile an inline policy, or find one if there is none; what goes wrong is remembered for a while too."""
+        started = self._clock()
         try:
             workspace = open_workspace(self._given, root)
             if policy not in (b"", b"null"):
                 return Known(_FOREVER, workspace.compile_tree(_tree(policy)))
             loaded = load_policy(self._given, workspace)
         except (ByleaveError, ConfigErrors) as error:
-            return Known(_until(started), error=error)
+            return Known(self._until(started), error=error)
         self._report_once(loaded)
-        return Known(_until(started), loaded)
+        return Known(self._until(started), loaded)
+
+    def _until(self, started: float) -> float:
+        now = self._clock()
+        return now + max(LOOK_AGAIN_AFTER, _SHARE * (now - started))
 
     def _report_once(self, policy: "Policy") -> None:
         """Say what is to be said about a policy, though it may be loaded many times."""
@@ -146,11 +154,6 @@ class Answers:
 
 _FORM = 'write {"id": 1, "action": {"kind": ...}}'
 _TWICE = "the line gives a name twice, so that two readers could understand two things"
-
-
-def _until(started: float) -> float:
-    now = monotonic()
-    return now + max(LOOK_AGAIN_AFTER, _SHARE * (now - started))
 
 
 def _not_a_question(line: bytes, error: Exception) -> InputError:

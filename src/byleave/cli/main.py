@@ -5,7 +5,7 @@ import sys
 
 from byleave.cli.arguments import Given, help_text, read_arguments
 from byleave.cli.commands import COMMON, ROOT, VERSION
-from byleave.cli.output import complain, open_closed_streams, say, say_json
+from byleave.cli.output import complain, open_closed_streams, say, say_json, silence
 from byleave.errors import ByleaveError, ConfigErrors
 from byleave.text import shown, shown_lines
 
@@ -29,12 +29,12 @@ def main(argv: "list[str]") -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     except BrokenPipeError:
-        _silence_stdout()
+        silence(sys.stdout)
         return FAILED
     except OSError as error:
         place = f"{shown(os.fsdecode(error.filename))}: " if isinstance(error.filename, str | bytes) else ""
         complain(f"byleave: {place}{error.strerror or error}")
-        _silence_stdout()
+        silence(sys.stdout)
         return FAILED
     except Exception as error:  # noqa: BLE001 -- the outermost frame: a defect of ours must not look like an answer
         return _defect(error, verbose="-v" in argv or "--verbose" in argv)
@@ -87,8 +87,3 @@ def _defect(error: Exception, *, verbose: bool) -> int:
 
         complain(shown_lines("".join(traceback.format_exception(error)).rstrip()))
     return FAILED
-
-
-def _silence_stdout() -> None:
-    """Nobody reads any more: keep the interpreter from complaining about it on its way out."""
-    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -8,7 +8,7 @@ from byleave.text import shown, shown_lines
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from typing import Any
+    from typing import Any, TextIO
 
     from byleave.cli.arguments import Given
 
@@ -25,6 +25,13 @@ def open_closed_streams() -> None:
     sys.stdin = sys.stdin or os.fdopen(0, closefd=False)
     sys.stdout = sys.stdout or os.fdopen(1, "w", closefd=False)
     sys.stderr = sys.stderr or os.fdopen(2, "w", closefd=False)
+
+
+def silence(stream: "TextIO") -> None:
+    """Lead a stream nowhere, so that the interpreter does not complain about what is left in it on its way out."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(nowhere, stream.fileno())
+    os.close(nowhere)
 
 
 def say(text: str) -> None:
@@ -56,8 +63,9 @@ def complain(text: str) -> None:
     """Write to standard error, as far as anybody listens there."""
     try:
         sys.stderr.write(f"{text}\n")
-    except (OSError, ValueError):
-        return
+        sys.stderr.flush()
+    except OSError:
+        silence(sys.stderr)
 
 
 def warn(given: "Given", warnings: "Iterable[str]") -> None:
