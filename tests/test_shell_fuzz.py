@@ -1,4 +1,7 @@
-"""What bash runs is what the reader said. Bounded and with fixed seeds; for longer: PYTHONPATH=tests python -m shell.fuzz"""
+"""What bash runs is what the reader said.
+
+Bounded and with fixed seeds here; for longer: `PYTHONPATH=tests python -m shell.fuzz`.
+"""
 
 import pytest
 

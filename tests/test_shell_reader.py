@@ -55,7 +55,7 @@ def test_a_difference_once_found_stays_fixed(name: str) -> None:
 
 
 def test_assignments_reach_the_children_of_wrappers() -> None:
-    commands = read_command("A=1 env B=2 C=\"$x\" timeout 5 git status").commands
+    commands = read_command('A=1 env B=2 C="$x" timeout 5 git status').commands
     assert [(item.name, item.value) for item in commands[-1].assignments] == [("A", "1"), ("B", "2"), ("C", None)]
 
 

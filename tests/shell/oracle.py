@@ -25,7 +25,8 @@ DISABLED = ("kill", "exec", "suspend", "ulimit", "fc", "history", "disown", "bg"
 KEYWORDS = ("time", "coproc", "select", "function")
 ENABLED = BUILTIN_NAMES.difference(DISABLED, KEYWORDS)
 PRELUDE = "unset BASH_ENV\nulimit -t 2 -f 64 -v 400000\nenable -n " + " ".join(DISABLED) + "\n"
-HANDLER = """() { local IFS=' '; builtin printf '%s\\0' "$#" "$@" "$PWD" "${V1-}" "${V2-}" > {log}/$EPOCHREALTIME.$BASHPID
+HANDLER = """() { local IFS=' '
+ builtin printf '%s\\0' "$#" "$@" "$PWD" "${V1-}" "${V2-}" > {log}/$EPOCHREALTIME.$BASHPID
  case $1 in f*) return 1;; esac; }"""
 SYNTAX = re.compile(r"syntax error(?! in expression| in conditional)|unexpected EOF|unexpected end|bad substitution")
 ARITHMETIC = re.compile(r"syntax error (in expression|: )|operand expected|arithmetic syntax|division by 0")
@@ -68,7 +69,7 @@ class Box:
         with open(self.prelude, "w") as file:
             file.write(PRELUDE)
         self.nobody = 65534 if os.getuid() == 0 else None
-        os.chmod(path, 0o755)
+        os.chmod(path, 0o755)  # noqa: S103 -- nobody has to reach the directory inside
 
     def run(self, text: str) -> Outcome:
         assert safe_to_run(text), text
@@ -157,10 +158,12 @@ def compare(reading: Reading, outcome: Outcome, where: Box) -> str | None:
         return None
     if SYNTAX.search(outcome.stderr) and not ARITHMETIC.search(outcome.stderr):
         return f"bash says: {outcome.stderr.strip()}"
-    external = any(command.name == "time" for command in reading.commands)
-    expected = [command for command in reading.commands if _run_by_bash(command, keyword_time=not external)]
+    times = [command for command in reading.commands if command.name == "time"]
+    expected = [command for command in reading.commands if _run_by_bash(command, times)]
     for ran in outcome.ran:
-        if not any(_explains(command, ran) for command in expected):
+        if not any(_may_run_words(command) for command in expected) and not any(
+            _explains(command, ran) for command in expected
+        ):
             return f"bash ran {list(ran.argv)} in {ran.cwd}, the reader said {[c.argv for c in expected]}"
     for file in outcome.files:
         if not any(_may_write(command, file) for command in reading.commands):
@@ -188,10 +191,22 @@ def _straight(reading: Reading) -> bool:
     return all(not redirect.operator.startswith("<") for c in reading.commands for redirect in c.redirects)
 
 
-def _run_by_bash(command: Command, *, keyword_time: bool) -> bool:
+def _may_run_words(command: Command) -> bool:
+    """Whether a name known only at run time may turn out to be `eval` or the like, which run what stands behind it."""
+    names = ("eval", "trap", "command", "builtin", "source", ".")
+    first = command.words[0]
+    if first.text is not None:
+        return False
+    if any(word.text in names for word in command.words[1:]):
+        return first.many  # it may be no word at all
+    return first.prefix != "" and any(name.startswith(first.prefix) for name in names)
+
+
+def _run_by_bash(command: Command, times: list[Command]) -> bool:
     if not command.words:
         return False
-    inside = ("eval", "command", "builtin", "trap", "time" if keyword_time else "")
+    external = any(item.start < command.start and command.end <= item.end for item in times)
+    inside = ("eval", "command", "builtin", "trap", "" if external else "time")
     if any(via.name not in inside for via in command.via):
         return False
     name = command.name

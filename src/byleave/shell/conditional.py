@@ -67,7 +67,7 @@ class ConditionalReader(HeredocReader):
             self.refuse("[[ .. ]] of an unknown form", at)
 
     def _numeric(self, word: "Word", effects: "list[Effect]") -> None:
-        """An operand of `-eq` and its like is evaluated as arithmetic, so it must be a number."""
+        """Check an operand of `-eq` and its like: it is evaluated as arithmetic, so it must be a number."""
         if word.number is True or (word.text is not None and word.text.lstrip("-").isdecimal()):
             return
         if word.number is None or word.number is False:

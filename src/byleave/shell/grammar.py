@@ -76,11 +76,11 @@ class Grammar(ConditionalReader):
 
     def separate(self, text: str, at: int) -> Sequence:
         try:
-            return self.inner(text, at).program()
+            return self.inner(text).program()
         except NotUnderstoodError as problem:
             self.refuse(problem.reason, at)
 
-    def inner(self, text: str, at: int) -> "Grammar":
+    def inner(self, text: str) -> "Grammar":
         self.deeper()
         made = Grammar(text, dialect=self.dialect, depth=self.depth)
         made.functions, made.tainted = self.functions, self.tainted
@@ -114,7 +114,7 @@ class Grammar(ConditionalReader):
     def _at_closer(self) -> bool:
         text, at = self.text, self.at
         char = text[at]
-        if char == ")" or char == END:
+        if char in (")", END):
             return True
         if char == ";":
             return text[at + 1] in ";&"
@@ -135,7 +135,7 @@ class Grammar(ConditionalReader):
         text, at = self.text, self.at
         while True:
             char = text[at]
-            if char == " " or char == "\t":
+            if char in {" ", "\t"}:
                 at += 1
             elif char == "\\" and text[at + 1] == "\n":
                 at += 2
@@ -168,7 +168,7 @@ class Grammar(ConditionalReader):
     def _pipeline(self) -> "Node":
         negated = timed = False
         before = self.moves
-        while (char := self.text[self.at]) in "!t":
+        while self.text[self.at] in "!t":
             word = self._keyword_here()
             if word == "!" and self.text[self.at + 1] != "(":
                 negated = not negated
@@ -309,7 +309,7 @@ class Grammar(ConditionalReader):
             self.refuse("a variable's name is missing here", begin)
         self.at = end
         words = self._for_words()
-        if not words or not all([self._is_count(word) for word in words]):
+        if not words or not all(self._is_count(word) for word in words):
             self.tainted.add(name)
         before = self.moves
         body = self._body_until("done")
@@ -320,7 +320,7 @@ class Grammar(ConditionalReader):
         """Return whether a word of `for` yields numbers only: a number, `{1..5}`, `$(seq 5)`."""
         raw = self.text[word.start : word.end]
         bounds = raw[1:-1].split("..") if raw.startswith("{") and raw.endswith("}") else []
-        return _is_number(word) or (bool(bounds) and all([bound.isdecimal() for bound in bounds]))
+        return _is_number(word) or (bool(bounds) and all(bound.isdecimal() for bound in bounds))
 
     def _for_words(self) -> list[Word]:
         """Read `in words;` and the `do`."""

@@ -91,7 +91,7 @@ class HeredocReader(WordReader):
         if heredoc.quoted or not ("$" in body or "`" in body or "\\" in body):
             heredoc.text = body
             return
-        reader = self.inner(body, heredoc.at)
+        reader = self.inner(body)
         effects: list[Effect] = []
         heredoc.text = reader.heredoc_text(effects)
         heredoc.effects = tuple(effects)
@@ -121,7 +121,7 @@ class HeredocReader(WordReader):
                 pieces.append(text[begin:at])
         return "".join(pieces) if sure else None
 
-    def inner(self, text: str, at: int) -> "HeredocReader":
+    def inner(self, text: str) -> "HeredocReader":
         """Return a reader of a text of its own that shares what must be known of the whole."""
         raise NotImplementedError
 

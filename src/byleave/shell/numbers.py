@@ -34,5 +34,5 @@ def _prints_numbers(words: list[str]) -> bool:
     if name == "date":
         return len(arguments) == 1 and arguments[0] in DATE_FORMATS
     if name == "seq":
-        return bool(arguments) and all([word.lstrip("-").isdecimal() for word in arguments])
+        return bool(arguments) and all(word.lstrip("-").isdecimal() for word in arguments)
     return False

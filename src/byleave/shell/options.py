@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 class Given(Record):
     """One option as given: its canonical name, its value if it has one, and the word it stands in.
 
-    `table` is the one it was looked up in: before the subcommand another than behind it. `known` is False for an option that the table does not list. `sure` is False for an abbreviation that may stand
-    for something else.
+    `table` is the one it was looked up in: before the subcommand another than behind it. `known` is False for an
+    option that the table does not list, `sure` for an abbreviation that may stand for something else.
     """
 
     name: str
@@ -96,7 +96,7 @@ class _Scanner:
             self._operand()
 
     def _operand(self) -> bool:
-        """Take the word as an operand, False if it was the subcommand; the first one may be that, with a table of its own."""
+        """Take the word as an operand; False if it was the subcommand, which has a table of its own."""
         table = self.table
         if table is not None and table.subcommands and self.subcommand is None and not self.subcommand_unknown:
             text = self.words[self.index].text
@@ -130,9 +130,7 @@ class _Scanner:
 
     def _option(self, text: str) -> None:
         table = self.table
-        if text.startswith("--"):
-            self._named(text)
-        elif table is not None and table.style != "gnu":
+        if text.startswith("--") or (table is not None and table.style != "gnu"):
             self._named(text)
         else:
             self._cluster(text)
@@ -208,12 +206,12 @@ def worked_in(words: "tuple[Word, ...]", programs: Programs, places: "Places") -
     table = programs.table(name[name.rfind("/") + 1 :])
     if table is None or not (table.directory or table.sub):
         return places
-    if not any([word.text is None or word.text[:1] == "-" for word in words]):
+    if not any(word.text is None or word.text[:1] == "-" for word in words):
         return places
     found = scan_words(words, table)
     if not table.directory and not (found.table is not None and found.table.directory):
         return places
-    if any([_may_move(index, found, words) for index in found.unknown]):
+    if any(_may_move(index, found, words) for index in found.unknown):
         return None
     for given in found.given:
         if given.table is not None and given.name in given.table.directory:
@@ -224,9 +222,9 @@ def worked_in(words: "tuple[Word, ...]", programs: Programs, places: "Places") -
 
 def _may_move(index: int, found: Scan, words: "tuple[Word, ...]") -> bool:
     """Whether a word known only at run time could hold the option: not behind the subcommand of a program like git."""
-    if found.table is None or found.table.name.partition(" ")[0] not in ("git",) or found.subcommand is None:
+    if found.table is None or found.table.name.partition(" ")[0] != "git" or found.subcommand is None:
         return True
-    return any([word.text == found.subcommand for word in words[index:]])
+    return any(word.text == found.subcommand for word in words[index:])
 
 
 def subcommand(command: "Command", programs: Programs = BUILT_IN) -> str | None:
@@ -249,7 +247,7 @@ def subcommand_is_unknown(command: "Command", programs: Programs = BUILT_IN) -> 
         return True
     if found.subcommand is not None:
         where = next((i for i, word in enumerate(command.words) if i and word.text == found.subcommand), 0)
-        return any([index < where for index in found.unknown])
+        return any(index < where for index in found.unknown)
     return bool(found.unknown) or _before(found)
 
 

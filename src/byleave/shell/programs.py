@@ -15,11 +15,44 @@ if TYPE_CHECKING:
     from byleave.shell.model import Word
 
 KEYS = frozenset(
-    "like style stops abbreviates values optional flags same executes writes subcommands aliases sub wrap directory "
-    "script runs most writer harmless".split()
+    [
+        "like",
+        "style",
+        "stops",
+        "abbreviates",
+        "values",
+        "optional",
+        "flags",
+        "same",
+        "executes",
+        "writes",
+        "subcommands",
+        "aliases",
+        "sub",
+        "wrap",
+        "directory",
+        "script",
+        "runs",
+        "most",
+        "writer",
+        "harmless",
+    ]
 )
 WRAP_KEYS = frozenset(
-    "skip transparent assigns joins script elsewhere appends after chdir none replaces stop".split()
+    [
+        "skip",
+        "transparent",
+        "assigns",
+        "joins",
+        "script",
+        "elsewhere",
+        "appends",
+        "after",
+        "chdir",
+        "none",
+        "replaces",
+        "stop",
+    ]
 )
 
 
@@ -59,7 +92,7 @@ class Program(Record):
         """Return whether a command with these words can be a wrapper; a quick look before sorting them."""
         if self.wrap is not None:
             return True
-        return bool(self.wrapping) and any([word.text is None or word.text in self.wrapping for word in words])
+        return bool(self.wrapping) and any(word.text is None or word.text in self.wrapping for word in words)
 
     def with_subcommand(self, name: str) -> "Program":
         """Return the table for words behind the subcommand: its own options, then the global ones."""

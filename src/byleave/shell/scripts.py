@@ -20,9 +20,7 @@ def sed_danger(script: str) -> str | None:
     at, end = 0, len(script)
     while at < end:
         char = script[at]
-        if char in " \t\n;{}!":
-            at += 1
-        elif char.isdecimal() or char in "$,+~":
+        if char in " \t\n;{}!" or char.isdecimal() or char in "$,+~":
             at += 1
         elif char in "/\\":
             at = _sed_address(script, at)
@@ -45,7 +43,7 @@ def sed_danger(script: str) -> str | None:
             while stop > 0 and script[stop - 1] == "\\":
                 stop = script.find("\n", stop + 1)
             at = end if stop < 0 else stop
-        elif char in "I" and at and script[at - 1] in "/|,":
+        elif char == "I" and at and script[at - 1] in "/|,":
             at += 1
         else:
             return EXECUTES
@@ -53,7 +51,7 @@ def sed_danger(script: str) -> str | None:
 
 
 def _sed_address(script: str, at: int) -> int:
-    """Return where `/regex/` or `\\cregexc` ends; -1 if it does not."""
+    """Return where `/regex/`, or one with another delimiter behind a backslash, ends; -1 if it does not."""
     if script[at] == "\\":
         at += 1
         if at >= len(script):

@@ -5,7 +5,7 @@ functions and numbers are followed in a `State`; what cannot be followed is refu
 """
 
 from byleave.shell.builtins import BUILTIN_NAMES, CHECKERS, SHELL_VARIABLES
-from byleave.shell.cursor import BASH, ZSH
+from byleave.shell.cursor import ZSH
 from byleave.shell.grammar import is_descriptor, parse
 from byleave.shell.model import Assignment, Command, NotUnderstoodError, Redirect, Via
 from byleave.shell.numbers import yields_number
@@ -26,7 +26,6 @@ from byleave.shell.syntax import (
     Simple,
     Substitution,
 )
-
 from byleave.shell.wrappers import unwrap
 
 TYPE_CHECKING = False
@@ -47,6 +46,28 @@ NO_FILES = frozenset(["/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "/d
 WRITING = frozenset([">", ">>", ">|", "&>", "&>>", "<>", ">&"])
 # Variables bash itself keeps as numbers.
 COUNTERS = frozenset(["RANDOM", "SECONDS", "LINENO", "EPOCHSECONDS", "UID", "EUID", "PPID", "BASHPID", "SRANDOM"])
+
+
+class Call:
+    """A simple command about to be listed: its words and what stands around them."""
+
+    __slots__ = ("assignments", "end", "redirects", "start", "state", "words")
+
+    def __init__(  # noqa: PLR0917 -- made once per command, in the order of its parts
+        self,
+        words: "Words",
+        assignments: tuple[Assignment, ...],
+        redirects: tuple[Redirect, ...],
+        state: State,
+        start: int,
+        end: int,
+    ) -> None:
+        self.words = words
+        self.assignments = assignments
+        self.redirects = redirects
+        self.state = state
+        self.start = start
+        self.end = end
 
 
 class Frame:
@@ -120,7 +141,8 @@ class Walker:
         kind = type(node)
         if kind is Simple:
             return self._simple(node, state)  # type: ignore[arg-type]
-        return FOLLOWERS[kind](self, node, state)
+        flow: Flow = FOLLOWERS[kind](self, node, state)  # type: ignore[operator]
+        return flow
 
     def _and_or(self, node: AndOr, state: State) -> "Flow":
         success, failure = self.follow(node.first, state)
@@ -165,19 +187,19 @@ class Walker:
         commands = self.commands
         for index in range(len(begins) - 1, 0, -1):
             end = begins[index + 1] if index + 1 < len(begins) else len(commands)
-            if any([reads_script(command) for command in commands[begins[index] : end]]):
+            if any(reads_script(command) for command in commands[begins[index] : end]):
                 for place in range(begins[0], begins[index]):
                     commands[place] = commands[place].replace(piped_to_shell=True)
                 return
 
     def _group(self, node: Group, state: State) -> "Flow":
-        self._hold(node.redirects, state)
+        self._hold(node.redirects)
         flow = self.sequence(node.body, state)
         self._release(node.redirects, state)
         return (state, state) if node.subshell else flow
 
     def _if(self, node: If, state: State) -> "Flow":
-        self._hold(node.redirects, state)
+        self._hold(node.redirects)
         entry: State | None = state
         success: State | None = None
         failure: State | None = None
@@ -194,7 +216,7 @@ class Walker:
         return success, failure
 
     def _loop(self, node: Loop, state: State) -> "Flow":
-        self._hold(node.redirects, state)
+        self._hold(node.redirects)
         inside = state.at(None, None) if node.moves else state
         inside = self._counted(node.effects, inside)
         for word in node.words:
@@ -213,7 +235,7 @@ class Walker:
         return after, after
 
     def _case(self, node: Case, state: State) -> "Flow":
-        self._hold(node.redirects, state)
+        self._hold(node.redirects)
         self._each_effect(node.word.effects, state)
         success: State | None = state
         failure: State | None = state
@@ -236,7 +258,7 @@ class Walker:
         return defined, defined
 
     def _evaluation(self, node: Evaluation, state: State) -> "Flow":
-        self._hold(node.redirects, state)
+        self._hold(node.redirects)
         after = self._counted(node.effects, state)
         self._release(node.redirects, state)
         return after, after
@@ -251,7 +273,7 @@ class Walker:
                         state = state.counting(name)
         return state
 
-    def _hold(self, redirects: "tuple[RedirectNode, ...]", state: State) -> None:
+    def _hold(self, redirects: "tuple[RedirectNode, ...]") -> None:
         if redirects:
             self.waiting = (*self.waiting, *[self._redirect(node) for node in redirects])
 
@@ -260,13 +282,13 @@ class Walker:
         if not redirects:
             return
         if self.waiting:
-            self._emit((), (), (), state, redirects[0].at, redirects[-1].at)
+            self.emit(Call((), (), (), state, redirects[0].at, redirects[-1].at))
         self._redirect_effects(redirects, state)
 
     def _simple(self, node: Simple, state: State) -> "Flow":
         assignments = self._assignments(node.assignments) if node.assignments else ()
         redirects = tuple([self._redirect(item) for item in node.redirects]) if node.redirects else ()
-        flow = self._run(node, assignments, redirects, state)
+        flow = self._run(Call(node.words, assignments, redirects, state, node.start, node.end), node)
         for assignment in node.assignments:
             self._each_effect(assignment.effects, state)
             self._each_effect(assignment.value.effects, state)
@@ -288,96 +310,61 @@ class Walker:
 
         words = [*node.words, *[item.target for item in node.redirects if item.target is not None]]
         effects = [effect for word in words for effect in word.effects]
-        if not any([isinstance(effect, Substitution) and effect.kind == "read" for effect in effects]):
+        if not any(isinstance(effect, Substitution) and effect.kind == "read" for effect in effects):
             return
-        if any([word.text in INTERPRETERS or word.text in ("source", ".") for word in node.words]):
+        if any(word.text in INTERPRETERS or word.text in ("source", ".") for word in node.words):
             for place in range(begin, len(self.commands)):
                 self.commands[place] = self.commands[place].replace(piped_to_shell=True)
 
-    def _run(
-        self,
-        node: Simple,
-        assignments: tuple[Assignment, ...],
-        redirects: tuple[Redirect, ...],
-        state: State,
-    ) -> "Flow":
-        words = node.words
-        if not words:
-            self._emit((), assignments, redirects, state, node.start, node.end)
+    def _run(self, call: Call, node: Simple) -> "Flow":
+        state = call.state
+        if not call.words:
+            self.emit(call)
             for assignment in node.assignments:
                 if assignment.name not in self.tainted:
                     state = state.counting(assignment.name)
             return state, state
-        name = words[0].text
-        if name in self.functions:
-            return self._call(node, name or "", assignments, redirects, state)
-        return self.run_words(words, assignments, redirects, state, node.start, node.end)
+        if call.words[0].text in self.functions:
+            return self._called(call)
+        return self.run(call)
 
-    def _call(
-        self,
-        node: Simple,
-        name: str,
-        assignments: tuple[Assignment, ...],
-        redirects: tuple[Redirect, ...],
-        state: State,
-    ) -> "Flow":
-        """A call to a function of this text: its body is listed where it is defined."""
+    def _called(self, call: Call) -> "Flow":
+        """Follow a call to a function of this text: its body is listed where it is defined."""
+        name = call.words[0].text or ""
+        state = call.state
         if name not in state.functions:
-            self.refuse("a function that may not be defined yet", node.start)
-        if assignments or redirects:
-            self._emit((), assignments, redirects, state, node.start, node.end)
+            self.refuse("a function that may not be defined yet", call.start)
+        if call.assignments or call.redirects:
+            self.emit(Call((), call.assignments, call.redirects, state, call.start, call.end))
         if name in self.movers:
             state = state.at(None, None)
         return state, state
 
-    def run_words(
-        self,
-        words: "Words",
-        assignments: tuple[Assignment, ...],
-        redirects: tuple[Redirect, ...],
-        state: State,
-        start: int,
-        end: int,
-    ) -> "Flow":
+    def run(self, call: Call) -> "Flow":
         """List a command and its children; return the flow behind it."""
-        name = words[0].text
-        if name is None:
-            self._emit(words, assignments, redirects, state, start, end)
-            lost = state.lost() if self.frame.inside else state
+        if call.words[0].text is None:
+            self.emit(call)
+            lost = call.state.lost() if self.frame.inside else call.state
             return lost, lost
-        return unwrap(self, name, words, assignments, redirects, state, start, end)
+        return unwrap(self, call.words[0].text, call)
 
-    def plain(
-        self,
-        words: "Words",
-        assignments: tuple[Assignment, ...],
-        redirects: tuple[Redirect, ...],
-        state: State,
-        start: int,
-        end: int,
-    ) -> "Flow":
+    def plain(self, call: Call) -> "Flow":
         """List a command that wraps nothing, and follow it if it is a builtin."""
-        checker = CHECKERS.get(words[0].text or "") if self.frame.inside else None
+        checker = CHECKERS.get(call.words[0].text or "") if self.frame.inside else None
         if checker is None:
-            self._emit(words, assignments, redirects, state, start, end)
-            return state, state
-        flow = checker(self, words, state)
-        if words[0].text in DECLARING:
-            assignments = assignments + declared(words)
-        self._emit(words, assignments, redirects, state, start, end)
+            self.emit(call)
+            return call.state, call.state
+        flow = checker(self, call.words, call.state)
+        if call.words[0].text in DECLARING:
+            made = call.assignments + declared(call.words)
+            call = Call(call.words, made, call.redirects, call.state, call.start, call.end)
+        self.emit(call)
         return flow
 
-    def _emit(
-        self,
-        words: "Words",
-        assignments: tuple[Assignment, ...],
-        redirects: tuple[Redirect, ...],
-        state: State,
-        start: int,
-        end: int,
-        wraps: str | None = None,
-    ) -> None:
-        frame = self.frame
+    def emit(self, call: Call, wraps: str | None = None) -> None:
+        """Put a command on the list."""
+        frame, words, state = self.frame, call.words, call.state
+        assignments, redirects = call.assignments, call.redirects
         if self.waiting:
             redirects, self.waiting = redirects + self.waiting, ()
         if frame.assignments:
@@ -390,10 +377,8 @@ class Walker:
             cwd = None
         kept = tuple([word if not word.effects else word.replace(effects=(), number=None) for word in words])
         self.commands.append(
-            Command(kept, assignments, redirects, cwd, places, base, frame.via, wraps, False, start, end)
+            Command(kept, assignments, redirects, cwd, places, base, frame.via, wraps, False, call.start, call.end)
         )
-
-    emit = _emit
 
     def script(self, text: str, frame: Frame, state: State, dialect: str, at: int) -> None:
         """Read a text that another shell runs; nothing of it stays behind in this one."""
@@ -452,7 +437,7 @@ class Walker:
         if operator in (">&", "<&") and text is not None and is_descriptor(text):
             return Redirect(operator, node.fd, text, False, "descriptor", text)
         kind = "file"
-        if any([isinstance(effect, Substitution) and effect.kind != "command" for effect in word.effects]):
+        if any(isinstance(effect, Substitution) and effect.kind != "command" for effect in word.effects):
             kind = "process"
         elif word.prefix.startswith(("/dev/tcp/", "/dev/udp/")):
             kind = "network"
@@ -558,5 +543,3 @@ FOLLOWERS = {
     Function: Walker._function,  # noqa: SLF001
     Evaluation: Walker._evaluation,  # noqa: SLF001
 }
-
-

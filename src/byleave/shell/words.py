@@ -211,6 +211,8 @@ class _Building:
         reader = self.reader
         reader.only_bash("process substitution", at)
         end, body = reader.substitution(at + 2)
+        if not body.items:
+            reader.refuse("an empty process substitution", at)
         self.effects.append(Substitution(body, "read" if reader.text[at] == "<" else "write"))
         self._add("/")  # it becomes the path of a pipe
         self._mark(splits=False)
@@ -220,7 +222,8 @@ class _Building:
         literal = "".join(self.pieces)
         number = self.number if self._marks == 1 and not self.pieces else None
         if self.unknown:
-            prefix = literal[: self.cut]
+            # With nullglob a pattern without a match goes, and what was split off behind it comes first.
+            prefix = "" if self.splits and self.glob else literal[: self.cut]
             text = None
         else:
             text = prefix = literal

@@ -7,7 +7,7 @@ understood; a program without an entry is simply a command. Shells: `shells`.
 
 from byleave.shell.cursor import BASH, POSIX, ZSH
 from byleave.shell.directory import entered
-from byleave.shell.model import Assignment, NotUnderstoodError, Redirect, Via, Word
+from byleave.shell.model import Assignment, NotUnderstoodError, Via, Word
 from byleave.shell.options import scan_words
 from byleave.shell.state import State
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from byleave.shell.options import Scan
     from byleave.shell.state import Flow
-    from byleave.shell.walk import Walker
+    from byleave.shell.walk import Call, Walker
 
     Words = tuple[Word, ...]
 
@@ -30,39 +30,28 @@ APPENDED = Word(None, "", splits=True)  # words that a wrapper adds, known only 
 class Wrapped:
     """A command being unwrapped: its words and circumstances."""
 
-    __slots__ = ("assignments", "end", "name", "redirects", "start", "state", "trusted", "walker", "words")
+    __slots__ = ("call", "name", "redirects", "start", "state", "trusted", "walker", "words")
 
-    def __init__(
-        self,
-        walker: "Walker",
-        name: str,
-        words: "Words",
-        assignments: tuple[Assignment, ...],
-        redirects: tuple[Redirect, ...],
-        state: State,
-        start: int,
-        end: int,
-    ) -> None:
+    def __init__(self, walker: "Walker", name: str, call: "Call") -> None:
         self.walker = walker
         self.name = name
-        self.trusted = _is_of_the_system(words[0].text or "")
-        self.words = words
-        self.assignments = assignments
-        self.redirects = redirects
-        self.state = state
-        self.start = start
-        self.end = end
+        self.call = call
+        self.words = call.words
+        self.redirects = call.redirects
+        self.state = call.state
+        self.start = call.start
+        self.trusted = _is_of_the_system(call.words[0].text or "")
 
     def refuse(self, reason: str, word: Word | None = None) -> "NoReturn":
         raise NotUnderstoodError(reason, self.start if word is None else word.start)
 
     def plain(self) -> "Flow":
         """List it as a command that wraps nothing."""
-        return self.walker.plain(self.words, self.assignments, self.redirects, self.state, self.start, self.end)
+        return self.walker.plain(self.call)
 
     def list_itself(self, *, transparent: bool) -> None:
         wraps = "transparent" if transparent and self.trusted else "opaque"
-        self.walker.emit(self.words, self.assignments, self.redirects, self.state, self.start, self.end, wraps)
+        self.walker.emit(self.call, wraps)
 
     def child(
         self,
@@ -75,11 +64,13 @@ class Wrapped:
         here: bool = True,
     ) -> "Flow":
         """List a child given as words."""
+        from byleave.shell.walk import Call
+
         walker = self.walker
         outside = walker.frame
         walker.frame = self._frame(transparent=transparent, assignments=assignments, inside=inside, here=here)
-        start, end = (words[0].start or self.start), (words[-1].end or self.end)
-        flow = walker.run_words(words, (), (), self.state if state is None else state, start, end)
+        start, end = (words[0].start or self.start), (words[-1].end or self.call.end)
+        flow = walker.run(Call(words, (), (), self.state if state is None else state, start, end))
         walker.frame = outside
         return flow
 
@@ -103,33 +94,26 @@ class Wrapped:
         outer = self.walker.frame
         if len(outer.via) >= WRAPPER_LIMIT:
             self.refuse("too many wrappers inside each other")
-        carried = outer.assignments + self.assignments + assignments
-        return Frame((*outer.via, Via(self.name, transparent and self.trusted)), carried, inside=inside, here=here and outer.here)
+        carried = outer.assignments + self.call.assignments + assignments
+        return Frame(
+            (*outer.via, Via(self.name, transparent and self.trusted)), carried, inside=inside, here=here and outer.here
+        )
 
 
-def unwrap(
-    walker: "Walker",
-    name: str,
-    words: "Words",
-    assignments: tuple[Assignment, ...],
-    redirects: tuple[Redirect, ...],
-    state: State,
-    start: int,
-    end: int,
-) -> "Flow":
+def unwrap(walker: "Walker", name: str, call: "Call") -> "Flow":
     """List a command, and its children if it is a wrapper; return the flow behind it."""
     base = name[name.rfind("/") + 1 :]
     inside = INSIDE.get(name) if walker.frame.inside else None
     if inside is None and walker.programs.is_plain(base) and base not in SPECIAL:
-        return walker.plain(words, assignments, redirects, state, start, end)
+        return walker.plain(call)
     special = inside or SPECIAL.get(base)
     table = walker.programs.table(base) if special is None else None
-    if special is None and (table is None or not table.may_wrap(words)):
-        return walker.plain(words, assignments, redirects, state, start, end)
-    wrapped = Wrapped(walker, base, words, assignments, redirects, state, start, end)
+    if special is None and (table is None or not table.may_wrap(call.words)):
+        return walker.plain(call)
+    wrapped = Wrapped(walker, base, call)
     if special is not None:
         return special(wrapped)
-    found = scan_words(words, table)
+    found = scan_words(call.words, table)
     wrap = found.table.wrap if found.table is not None else None
     return wrapped.plain() if wrap is None else _from_table(wrapped, found, wrap)
 
@@ -164,9 +148,7 @@ def _from_table(wrapped: Wrapped, found: "Scan", wrap: "Mapping[str, Any]") -> "
     return wrapped.state, wrapped.state
 
 
-def _child_words(
-    wrapped: Wrapped, found: "Scan", wrap: "Mapping[str, Any]"
-) -> "tuple[Words, tuple[Assignment, ...]]":
+def _child_words(wrapped: Wrapped, found: "Scan", wrap: "Mapping[str, Any]") -> "tuple[Words, tuple[Assignment, ...]]":
     words = wrapped.words
     after = wrap.get("after")
     if after is not None:
@@ -186,7 +168,7 @@ def _child_words(
     begin = operands[0] if operands else len(words)
     if begin < len(words) and (words[begin].text or "").startswith("-"):
         wrapped.refuse(f"an option of `{wrapped.name}` in an unusual place", words[begin])
-    if any([index < begin for index in found.unknown]) or any([word.many for word in words[1:begin]]):
+    if any(index < begin for index in found.unknown) or any(word.many for word in words[1:begin]):
         wrapped.refuse(f"which command `{wrapped.name}` runs is known only at run time")
     if begin < len(words) and words[begin].many and words[begin].text is None and wrap.get("assigns"):
         wrapped.refuse(f"which command `{wrapped.name}` runs is known only at run time", words[begin])
@@ -289,7 +271,7 @@ def _trap(wrapped: Wrapped) -> "Flow":
     if words and words[0].text == "--":
         words = words[1:]
     action = words[0].text if words else ""
-    if action is None or any([word.text is None for word in words]):
+    if action is None or any(word.text is None for word in words):
         wrapped.refuse("a script known only at run time")
     if len(words) < 2 or action in ("", "-") or action.startswith("-") or action.isdecimal():
         return wrapped.plain()
