@@ -16,9 +16,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from byleave.record import Record
-from byleave.shell.builtins import BUILTIN_NAMES
 from byleave.shell.model import Command, Reading, Word
 from byleave.shell.reader import read_command
+from byleave.shell.vocabulary import BUILTIN_NAMES
 
 BASH = shutil.which("bash") or ""
 DISABLED = ("kill", "exec", "suspend", "ulimit", "fc", "history", "disown", "bg", "fg", "logout", "enable")
@@ -28,8 +28,7 @@ PRELUDE = "unset BASH_ENV\nulimit -t 2 -f 64 -v 400000\nenable -n " + " ".join(D
 HANDLER = """() { local IFS=' '
  builtin printf '%s\\0' "$#" "$@" "$PWD" "${V1-}" "${V2-}" > {log}/$EPOCHREALTIME.$BASHPID
  case $1 in f*) return 1;; esac; }"""
-SYNTAX = re.compile(r"syntax error(?! in expression| in conditional)|unexpected EOF|unexpected end|bad substitution")
-ARITHMETIC = re.compile(r"syntax error (in expression|: )|operand expected|arithmetic syntax|division by 0")
+SYNTAX = re.compile(r"syntax error near|syntax error: unexpected end|unexpected EOF|bad substitution")
 DIRECTORIES = ("d", "d/d", "e")
 SLASH = re.compile(r"(?<![\w$}{'\"\\./~=:-])[de]/(?=\w)")
 
@@ -156,7 +155,7 @@ def difference(text: str, where: Box) -> str | None:
 def compare(reading: Reading, outcome: Outcome, where: Box) -> str | None:
     if not outcome.finished:
         return None
-    if SYNTAX.search(outcome.stderr) and not ARITHMETIC.search(outcome.stderr):
+    if SYNTAX.search(outcome.stderr):
         return f"bash says: {outcome.stderr.strip()}"
     times = [command for command in reading.commands if command.name == "time"]
     expected = [command for command in reading.commands if _run_by_bash(command, times)]

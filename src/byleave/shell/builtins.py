@@ -8,7 +8,8 @@ import itertools
 
 from byleave.shell.cursor import is_identifier
 from byleave.shell.directory import moved
-from byleave.shell.model import NotUnderstoodError
+from byleave.shell.model import Assignment, NotUnderstoodError
+from byleave.shell.vocabulary import BINARY_TESTS, SET_NAMES, SET_OPTIONS, SHOPT_NAMES, UNARY_TESTS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,152 +22,6 @@ if TYPE_CHECKING:
 
     Words = tuple[Word, ...]
     Checker = Callable[["Walker", Words, State], Flow]
-
-# Every builtin and keyword: a function of that name would change the meaning of the language itself.
-BUILTIN_NAMES = frozenset(
-    [
-        ".",
-        ":",
-        "[",
-        "alias",
-        "bg",
-        "bind",
-        "break",
-        "builtin",
-        "caller",
-        "cd",
-        "command",
-        "compgen",
-        "complete",
-        "compopt",
-        "continue",
-        "declare",
-        "dirs",
-        "disown",
-        "echo",
-        "enable",
-        "eval",
-        "exec",
-        "exit",
-        "export",
-        "false",
-        "fc",
-        "fg",
-        "getopts",
-        "hash",
-        "help",
-        "history",
-        "jobs",
-        "kill",
-        "let",
-        "local",
-        "logout",
-        "mapfile",
-        "popd",
-        "printf",
-        "pushd",
-        "pwd",
-        "read",
-        "readarray",
-        "readonly",
-        "return",
-        "set",
-        "shift",
-        "shopt",
-        "source",
-        "suspend",
-        "test",
-        "times",
-        "trap",
-        "true",
-        "type",
-        "typeset",
-        "ulimit",
-        "umask",
-        "unalias",
-        "unset",
-        "wait",
-        "time",
-        "coproc",
-        "select",
-        "function",
-    ]
-)
-# Variables that change how this very shell reads or runs what follows.
-SHELL_VARIABLES = frozenset(
-    [
-        "POSIXLY_CORRECT",
-        "BASH_COMPAT",
-        "SHELLOPTS",
-        "BASHOPTS",
-        "BASH_CMDS",
-        "BASH_ALIASES",
-        "PS4",
-        "CDPATH",
-        "DIRSTACK",
-        "PWD",
-        "OLDPWD",
-        "BASH_ENV",
-        "ENV",
-        "BASH_XTRACEFD",
-        "PROMPT_COMMAND",
-        "PS0",
-        "EXECIGNORE",
-        "FUNCNEST",
-        "BASH_LOADABLES_PATH",
-        "cdpath",
-        "chpwd_functions",
-        "precmd_functions",
-        "preexec_functions",
-        "fpath",
-        "module_path",
-        "options",
-        "aliases",
-        "functions",
-        "commands",
-    ]
-)
-SET_OPTIONS = frozenset("aebfhmuvxCET")
-SET_NAMES = frozenset(
-    [
-        "allexport",
-        "braceexpand",
-        "errexit",
-        "errtrace",
-        "functrace",
-        "hashall",
-        "ignoreeof",
-        "monitor",
-        "noclobber",
-        "noglob",
-        "nolog",
-        "notify",
-        "nounset",
-        "pipefail",
-        "verbose",
-        "xtrace",
-    ]
-)
-SHOPT_NAMES = frozenset(
-    [
-        "nullglob",
-        "failglob",
-        "dotglob",
-        "globstar",
-        "nocaseglob",
-        "nocasematch",
-        "globasciiranges",
-        "inherit_errexit",
-        "checkwinsize",
-        "huponexit",
-        "cmdhist",
-        "histappend",
-    ]
-)
-UNARY_TESTS = frozenset(["-" + letter for letter in "abcdefghknoprstuwxzGLNOS"])
-BINARY_TESTS = frozenset(
-    ["=", "==", "!=", "<", ">", "-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-nt", "-ot", "-ef", "-a", "-o"]
-)
 
 
 def _refuse(reason: str, word: "Word") -> "NoReturn":
@@ -413,6 +268,20 @@ def _jobs(_walker: "Walker", words: "Words", state: "State") -> "Flow":
     if any(text.startswith("-") and "x" in text for text in _texts(words, "`jobs`")):
         _refuse("`jobs -x` runs a command", words[0])
     return state, state
+
+
+DECLARING = frozenset(["declare", "typeset", "local", "readonly", "export"])
+
+
+def declared(words: "Words") -> tuple[Assignment, ...]:
+    """Return the assignments among the arguments of `export` and its like."""
+    made: list[Assignment] = []
+    for word in words[1:]:
+        name, equals, value = word.prefix.partition("=")
+        if equals:
+            plain = name.removesuffix("+")
+            made.append(Assignment(plain, value if word.text is not None else None, name.endswith("+")))
+    return tuple(made)
 
 
 CHECKERS: "dict[str, Checker]" = {

@@ -19,3 +19,8 @@ def refused_at(text: str) -> int:
         if (not char.isprintable() and char not in "\n\t") or char in INVISIBLE:
             return place
     return -1
+
+
+def keeps_characters(value: str | None) -> bool:
+    """Return whether a locale reads UTF-8 text as it stands."""
+    return value is not None and (value in ("", "C", "POSIX") or value.lower().endswith((".utf-8", ".utf8")))

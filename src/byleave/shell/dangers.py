@@ -1,6 +1,7 @@
 """What of a command goes beyond its plain use.
 
-Options that run other programs, options that write files, and words known only at run time that could be such. A rule that merely names a program does not cover these. The knowledge is in `programs.toml`.
+Options that run other programs, options that write files, and words known only at run time that could be such. A
+rule that merely names a program does not cover these. The knowledge is in `programs.toml`.
 """
 
 from byleave.record import Record

@@ -15,7 +15,7 @@ DELIMITER_REFUSED = frozenset("$`{}*?[]~\n\0")
 
 
 class HeredocReader(WordReader):
-    """Announces here-documents, and reads their bodies when the line ends."""
+    """Announces here-documents, reads their bodies when the line ends, and knows what separates words."""
 
     __slots__ = ()
 
@@ -61,6 +61,39 @@ class HeredocReader(WordReader):
             waiting, self.pending = self.pending, []
             for heredoc in waiting:
                 self._body(heredoc)
+
+    def keyword_here(self) -> str:
+        """Return the plain word at the cursor."""
+        text, at = self.text, self.at
+        end = at
+        while text[end] not in WORD_ENDS:
+            end += 1
+            if end - at > 8:  # longer than any keyword
+                return ""
+        return text[at:end]
+
+    def blanks(self) -> None:
+        """Move over blanks, continued lines and a comment. Only where a word may begin."""
+        text, at = self.text, self.at
+        while True:
+            char = text[at]
+            if char in {" ", "\t"}:
+                at += 1
+            elif char == "\\" and text[at + 1] == "\n":
+                at += 2
+            elif char == "#":
+                at = text.find("\n", at)
+                if at < 0:
+                    at = len(text) - 1
+            else:
+                break
+        self.at = at
+
+    def line_breaks(self) -> None:
+        self.blanks()
+        while self.text[self.at] == "\n":
+            self.newline()
+            self.blanks()
 
     def _body(self, heredoc: Heredoc) -> None:
         text, at, last = self.text, self.at, len(self.text) - 1

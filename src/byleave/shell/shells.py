@@ -4,13 +4,13 @@ A literal script of `sh -c`, or of a here-document, is read like the text itself
 time, or in the language of a shell that is not followed, is not understood. A script in a file is just an argument.
 """
 
-from byleave.shell.builtins import SET_NAMES
 from byleave.shell.model import Command, Word
+from byleave.shell.vocabulary import SET_NAMES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from byleave.shell.state import Flow
-    from byleave.shell.wrappers import Wrapped
+    from byleave.shell.wrapped import Wrapped
 
 SHELL_NAMES = frozenset(
     ["bash", "sh", "dash", "ash", "ksh", "mksh", "zsh", "rbash", "fish", "csh", "tcsh", "nu", "pwsh", "xonsh"]

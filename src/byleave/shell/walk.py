@@ -4,9 +4,11 @@ The order is that of the text: a command, then the children it wraps, then the c
 functions and numbers are followed in a `State`; what cannot be followed is refused. Wrappers: `wrappers`.
 """
 
-from byleave.shell.builtins import BUILTIN_NAMES, CHECKERS, SHELL_VARIABLES
+from byleave.shell.builtins import CHECKERS, DECLARING, declared
+from byleave.shell.calls import TOP, Call, Frame
+from byleave.shell.characters import keeps_characters, refused_at
 from byleave.shell.cursor import ZSH
-from byleave.shell.grammar import is_descriptor, parse
+from byleave.shell.grammar import parse
 from byleave.shell.model import Assignment, Command, NotUnderstoodError, Redirect, Via
 from byleave.shell.numbers import yields_number
 from byleave.shell.options import worked_in
@@ -26,6 +28,8 @@ from byleave.shell.syntax import (
     Simple,
     Substitution,
 )
+from byleave.shell.targets import redirect_of
+from byleave.shell.vocabulary import BUILTIN_NAMES, SHELL_VARIABLES
 from byleave.shell.wrappers import unwrap
 
 TYPE_CHECKING = False
@@ -41,50 +45,8 @@ if TYPE_CHECKING:
 
     Words = tuple[Word, ...]
 
-# Written to without changing any file.
-NO_FILES = frozenset(["/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/zero", "/dev/full"])
-WRITING = frozenset([">", ">>", ">|", "&>", "&>>", "<>", ">&"])
 # Variables bash itself keeps as numbers.
 COUNTERS = frozenset(["RANDOM", "SECONDS", "LINENO", "EPOCHSECONDS", "UID", "EUID", "PPID", "BASHPID", "SRANDOM"])
-
-
-class Call:
-    """A simple command about to be listed: its words and what stands around them."""
-
-    __slots__ = ("assignments", "end", "redirects", "start", "state", "words")
-
-    def __init__(  # noqa: PLR0917 -- made once per command, in the order of its parts
-        self,
-        words: "Words",
-        assignments: tuple[Assignment, ...],
-        redirects: tuple[Redirect, ...],
-        state: State,
-        start: int,
-        end: int,
-    ) -> None:
-        self.words = words
-        self.assignments = assignments
-        self.redirects = redirects
-        self.state = state
-        self.start = start
-        self.end = end
-
-
-class Frame:
-    """How the commands being read are run: through which wrappers, with which variables, in which shell."""
-
-    __slots__ = ("assignments", "here", "inside", "via")
-
-    def __init__(
-        self, via: tuple[Via, ...], assignments: tuple[Assignment, ...], *, inside: bool, here: bool = True
-    ) -> None:
-        self.via = via
-        self.assignments = assignments
-        self.inside = inside  # run by this shell, so that functions and builtins are found
-        self.here = here  # on this machine and in its tree of files, so that directories mean what they say
-
-
-TOP = Frame((), (), inside=True)
 
 
 class Walker:
@@ -275,7 +237,7 @@ class Walker:
 
     def _hold(self, redirects: "tuple[RedirectNode, ...]") -> None:
         if redirects:
-            self.waiting = (*self.waiting, *[self._redirect(node) for node in redirects])
+            self.waiting = (*self.waiting, *[redirect_of(node) for node in redirects])
 
     def _release(self, redirects: "tuple[RedirectNode, ...]", state: State) -> None:
         """Read what the words of a group's redirections do; give the redirections a place if none took them."""
@@ -287,7 +249,7 @@ class Walker:
 
     def _simple(self, node: Simple, state: State) -> "Flow":
         assignments = self._assignments(node.assignments) if node.assignments else ()
-        redirects = tuple([self._redirect(item) for item in node.redirects]) if node.redirects else ()
+        redirects = tuple([redirect_of(item) for item in node.redirects]) if node.redirects else ()
         flow = self._run(Call(node.words, assignments, redirects, state, node.start, node.end), node)
         for assignment in node.assignments:
             self._each_effect(assignment.effects, state)
@@ -408,8 +370,6 @@ class Walker:
         return flow, grammar.moves > 0
 
     def _parsed(self, text: str, dialect: str, at: int) -> "tuple[Grammar, Sequence]":
-        from byleave.shell.characters import refused_at
-
         if refused_at(text) >= 0:
             self.refuse("a script with control characters", at)
         try:
@@ -424,26 +384,6 @@ class Walker:
             self.check_variable(node.name, node.at, value)
             made.append(Assignment(node.name, value, node.append))
         return tuple(made)
-
-    def _redirect(self, node: "RedirectNode") -> Redirect:
-        if node.body is not None:
-            return Redirect(node.operator, node.fd, None, False, "text", "", node.body.text)
-        word = node.target
-        assert word is not None  # noqa: S101 -- only here-documents have none
-        operator, text = node.operator, word.text
-        if operator == "<<<":
-            body = None if text is None else text + "\n"
-            return Redirect(operator, node.fd, text, False, "text", word.prefix, body)
-        if operator in (">&", "<&") and text is not None and is_descriptor(text):
-            return Redirect(operator, node.fd, text, False, "descriptor", text)
-        kind = "file"
-        if any(isinstance(effect, Substitution) and effect.kind != "command" for effect in word.effects):
-            kind = "process"
-        elif word.prefix.startswith(("/dev/tcp/", "/dev/udp/")):
-            kind = "network"
-        quiet = text is not None and (text in NO_FILES or text.startswith("/dev/fd/"))
-        writes = operator in WRITING and kind != "process" and not quiet
-        return Redirect(operator, node.fd, text, writes, kind, word.prefix)
 
     def _redirect_effects(self, nodes: "tuple[RedirectNode, ...]", state: State) -> None:
         for node in nodes:
@@ -489,7 +429,7 @@ class Walker:
         """Refuse to follow a shell whose own working is changed."""
         if name in SHELL_VARIABLES:
             self.refuse(f"{name} changes how the shell works", at)
-        if not self.ascii and (name == "LANG" or name.startswith("LC_")) and not _keeps_characters(value):
+        if not self.ascii and (name == "LANG" or name.startswith("LC_")) and not keeps_characters(value):
             self.refuse(f"{name} changes how the characters of this text are read", at)
 
     def check_exotic(self, name: str, at: int) -> None:
@@ -507,28 +447,9 @@ class Walker:
         self.tainted.add(name)
 
 
-def _keeps_characters(value: str | None) -> bool:
-    """Return whether a locale reads UTF-8 text as it stands."""
-    return value is not None and (value in ("", "C", "POSIX") or value.lower().endswith((".utf-8", ".utf8")))
-
-
 def _base_name(word: "Word") -> str:
     name = word.text or ""
     return name[name.rfind("/") + 1 :]
-
-
-DECLARING = frozenset(["declare", "typeset", "local", "readonly", "export"])
-
-
-def declared(words: "Words") -> tuple[Assignment, ...]:
-    """Return the assignments among the arguments of `export` and its like."""
-    made: list[Assignment] = []
-    for word in words[1:]:
-        name, equals, value = word.prefix.partition("=")
-        if equals:
-            plain = name.removesuffix("+")
-            made.append(Assignment(plain, value if word.text is not None else None, name.endswith("+")))
-    return tuple(made)
 
 
 FOLLOWERS = {
