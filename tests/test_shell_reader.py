@@ -54,6 +54,21 @@ def test_a_difference_once_found_stays_fixed(name: str) -> None:
         assert difference(CASES["found"][name], where) is None
 
 
+@pytest.mark.parametrize("text", CASES["wrapped"]["texts"] + CASES["wrapped"]["found"])
+def test_a_command_is_seen_through_its_wrapper(text: str) -> None:
+    reading = read_command(text)
+    assert reading.problem is None
+    assert reading.commands[-1].argv == ["rm", "x"]
+    assert reading.commands[-1].via
+
+
+@pytest.mark.parametrize("text", CASES["wrapped"]["appended"])
+def test_words_that_a_wrapper_adds_are_unknown(text: str) -> None:
+    reading = read_command(text)
+    assert reading.problem is None
+    assert reading.commands[-1].argv == ["rm", "x", None]
+
+
 def test_assignments_reach_the_children_of_wrappers() -> None:
     commands = read_command('A=1 env B=2 C="$x" timeout 5 git status').commands
     assert [(item.name, item.value) for item in commands[-1].assignments] == [("A", "1"), ("B", "2"), ("C", None)]

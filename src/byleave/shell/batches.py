@@ -57,7 +57,9 @@ def run_fd(wrapped: "Wrapped") -> "Flow":
     words = wrapped.words
     for index, word in enumerate(words):
         text = word.text or ""
-        if index and (text in ("-x", "-X", "--exec", "--exec-batch")):
+        if index and text.startswith("--exec") and "=" in text:
+            wrapped.refuse("`fd --exec=..` of an unusual form", word)
+        if index and (text in ("--exec", "--exec-batch") or _ends_in_exec(text)):
             child = words[index + 1 :]
             stops = [place for place, item in enumerate(child) if item.text == ";"]
             child = child[: stops[0]] if stops else child
@@ -68,6 +70,10 @@ def run_fd(wrapped: "Wrapped") -> "Flow":
             wrapped.child((*marked, APPENDED), transparent=False)
             return wrapped.state, wrapped.state
     return wrapped.plain()
+
+
+def _ends_in_exec(text: str) -> bool:
+    return text.startswith("-") and not text.startswith("--") and text.endswith(("x", "X"))
 
 
 def _any_replaced(word: Word, marks: tuple[str, ...]) -> Word:
@@ -83,7 +89,7 @@ def run_xargs(wrapped: "Wrapped") -> "Flow":
         return wrapped.plain()
     found = scan_words(wrapped.words, table)
     child, _ = child_words(wrapped, found, {})
-    marks = [option.value for option in found.given if option.name == "-I"]
+    marks = [option.value for option in found.given if option.name in ("-I", "-i")]
     if not child:
         return wrapped.plain()
     wrapped.list_itself(transparent=False)

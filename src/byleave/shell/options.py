@@ -98,13 +98,14 @@ class _Scanner:
     def _operand(self) -> bool:
         """Take the word as an operand; False if it was the subcommand, which has a table of its own."""
         table = self.table
-        if table is not None and table.subcommands and self.subcommand is None and not self.subcommand_unknown:
+        if table is not None and table.subcommands and not self.subcommand_unknown:
             text = self.words[self.index].text
             if text is None:
-                self.subcommand_unknown = True
+                self.subcommand_unknown = self.subcommand is None
             else:
-                self.subcommand = table.aliases.get(text, text)
-                self.table = table.with_subcommand(self.subcommand)
+                name = table.aliases.get(text, text)
+                self.subcommand = self.subcommand or name
+                self.table = table.with_subcommand(name)
                 self.index += 1
                 return False
         self.operands.append(self.index)

@@ -217,7 +217,7 @@ def _compiled(name: str, raw: "Mapping[str, Any]") -> Program:
 
 def _wrapping(raw: "Mapping[str, Any]") -> frozenset[str]:
     """Return the names of the subcommands that run another command."""
-    names = [name for name, table in raw.get("sub", {}).items() if "wrap" in table]
+    names = [name for name, table in raw.get("sub", {}).items() if "wrap" in table or "sub" in table]
     return frozenset(names + [alias for alias, name in raw.get("aliases", {}).items() if name in names])
 
 
@@ -238,12 +238,12 @@ def _behind(outer: Program, own: Program) -> Program:
         most=own.most,
         writer=own.writer or outer.writer,
         harmless={**outer.harmless, **own.harmless},
-        subcommands=False,
+        subcommands=own.subcommands,
         known_subcommands=True,
-        aliases={},
-        sub={},
+        aliases=own.aliases,
+        sub=own.sub,
         wrap=own.wrap,
-        wrapping=frozenset(),
+        wrapping=own.wrapping,
         behind={},
     )
 

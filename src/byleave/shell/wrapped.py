@@ -125,6 +125,8 @@ def child_words(wrapped: Wrapped, found: "Scan", wrap: "Mapping[str, Any]") -> "
     after = wrap.get("after")
     if after is not None:
         places = [index for index, word in enumerate(words) if word.text == after]
+        if not places and len(found.operands) > int(wrap.get("skip", 0)):
+            wrapped.refuse(f"which command `{wrapped.name}` runs is not clear without `{after}`")
         return (words[places[0] + 1 :] if places else ()), ()
     for option in found.given:
         if not option.known or not option.sure:
