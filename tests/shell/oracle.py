@@ -29,7 +29,21 @@ HANDLER = """() { local IFS=' '
  builtin printf '%s\\0' "$#" "$@" "$PWD" "${V1-}" "${V2-}" > {log}/$EPOCHREALTIME.$BASHPID
  case $1 in f*) return 1;; esac; }"""
 SYNTAX = re.compile(r"syntax error near|syntax error: unexpected end|unexpected EOF|bad substitution")
+# Values that run c9 wherever bash evaluates them instead of taking them as they are.
+HOSTILE = (
+    "a[$(c9)]",
+    "-v a[$(c9)]",
+    "-v a[$(c9)] -o 1",
+    "$(c9)",
+    "`c9`",
+    "; c9",
+    "-p a[$(c9)]",
+    "1 + a[$(c9)]",
+    "x[$(c9)]=1",
+    "%n",
+)
 DIRECTORIES = ("d", "d/d", "e")
+RANGE = re.compile(r"(?<=\w)\.\.(?=\w)")
 SLASH = re.compile(r"(?<![\w$}{'\"\\./~=:-])[de]/(?=\w)")
 
 
@@ -53,7 +67,7 @@ class Outcome(Record):
 
 def safe_to_run(text: str) -> bool:
     """Whether a text can reach nothing outside the directory it runs in."""
-    return ("/" not in SLASH.sub("", text)) and ".." not in text and "<&" not in text
+    return "/" not in SLASH.sub("", text) and ".." not in RANGE.sub("", text) and "<&" not in text
 
 
 class Box:
@@ -70,7 +84,8 @@ class Box:
         self.nobody = 65534 if os.getuid() == 0 else None
         os.chmod(path, 0o755)  # noqa: S103 -- nobody has to reach the directory inside
 
-    def run(self, text: str) -> Outcome:
+    def run(self, text: str, value: str | None = None) -> Outcome:
+        """Run a text; with a value for the variables and arguments it may use."""
         assert safe_to_run(text), text
         environment = {
             "PATH": "/nonexistent",
@@ -79,8 +94,11 @@ class Box:
             "BASH_ENV": self.prelude,
             "BASH_FUNC_command_not_found_handle%%": HANDLER.replace("{log}", self.log),
         }
+        if value is not None:
+            environment.update(dict.fromkeys(("x", "y", "i", "n", "UNSET"), value))
+        arguments = ["p1", "p 2"] if value is None else [value, value]
         process = subprocess.Popen(
-            [BASH, "--norc", "--noprofile", "-c", "--", text, "bash", "p1", "p 2"],
+            [BASH, "--norc", "--noprofile", "-c", "--", text, "bash", *arguments],
             cwd=self.work,
             env=environment,
             stdin=subprocess.DEVNULL,
@@ -141,18 +159,21 @@ def box() -> Iterator[Box]:
         yield Box(path)
 
 
-def difference(text: str, where: Box) -> str | None:
-    """Return in what bash and the reader differ; None if they agree or the reader did not understand."""
+def difference(text: str, where: Box, value: str | None = None) -> str | None:
+    """Return in what bash and the reader differ; None if they agree or the reader did not understand.
+
+    `value` is what variables and arguments hold that the text does not set itself.
+    """
     if not safe_to_run(text):
         return None
     where.fresh()
     reading = read_command(text, cwd=where.work)
     if not reading.understood:
         return None
-    return compare(reading, where.run(text), where)
+    return compare(reading, where.run(text, value))
 
 
-def compare(reading: Reading, outcome: Outcome, where: Box) -> str | None:
+def compare(reading: Reading, outcome: Outcome) -> str | None:
     if not outcome.finished:
         return None
     if SYNTAX.search(outcome.stderr):
