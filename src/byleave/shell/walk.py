@@ -45,6 +45,7 @@ if TYPE_CHECKING:
 
     Words = tuple[Word, ...]
 
+NOT_A_NUMBER = "arithmetic on a value that may not be a number"
 # Variables bash itself keeps as numbers.
 COUNTERS = frozenset(["RANDOM", "SECONDS", "LINENO", "EPOCHSECONDS", "UID", "EUID", "PPID", "BASHPID", "SRANDOM"])
 
@@ -409,7 +410,7 @@ class Walker:
         for name in effect.sets:
             self.check_exotic(name, effect.at)
 
-    def check_number(self, number: "Number", state: State, at: int) -> None:
+    def check_number(self, number: "Number", state: State, at: int, why: str = NOT_A_NUMBER) -> None:
         """Refuse what may hold anything but a number."""
         if number is True:
             return
@@ -419,11 +420,11 @@ class Walker:
                 return
         if isinstance(number, Substitution) and yields_number(number) and not self.functions:
             return
-        self.refuse("arithmetic on a value that may not be a number", at)
+        self.refuse(why, at)
 
     def check_numbers(self, words: "Iterable[Word]", state: State) -> None:
         for word in words:
-            self.check_number(word.number, state, word.start)
+            self.check_number(word.number, state, word.start, "a word that may become an operator or an option")
 
     def check_variable(self, name: str, at: int, value: str | None = None) -> None:
         """Refuse to follow a shell whose own working is changed."""
@@ -443,7 +444,7 @@ class Walker:
     def taint(self, name: str, at: int) -> None:
         """Note that a variable may hold anything from here on."""
         if name in self.used:
-            self.refuse("arithmetic on a value that may not be a number", at)
+            self.refuse(NOT_A_NUMBER, at)
         self.tainted.add(name)
 
 
