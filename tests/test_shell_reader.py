@@ -117,6 +117,9 @@ def test_sees_what_reaches_an_interpreter(text: str, piped: list[bool]) -> None:
         ("for i in 1; do a; done > c", ["c"]),
         ("> c", ["c"]),
         ("a > /dev/tcp/h/80", ["/dev/tcp/h/80"]),
+        ("a > /dev/fd/2", []),
+        ("a > /dev/fd/../cwd/b", ["/dev/fd/../cwd/b"]),
+        ("a >&٣", ["٣"]),
     ],
 )
 def test_sees_what_redirections_write(text: str, writes: list[str | None]) -> None:

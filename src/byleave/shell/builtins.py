@@ -6,7 +6,7 @@ nothing to the shell that matters to a reader.
 
 import itertools
 
-from byleave.shell.cursor import is_identifier
+from byleave.shell.cursor import is_decimal, is_identifier
 from byleave.shell.directory import moved
 from byleave.shell.model import Assignment, NotUnderstoodError
 from byleave.shell.vocabulary import BINARY_TESTS, SET_NAMES, SET_OPTIONS, SHOPT_NAMES, UNARY_TESTS
@@ -136,7 +136,7 @@ def _declare(walker: "Walker", words: "Words", state: "State") -> "Flow":
         else:
             walker.check_variable(name, word.start)
             value = word.text.partition("=")[2] if word.text is not None else ""
-            if value.isdecimal() and value.isascii() and name not in walker.tainted:
+            if is_decimal(value) and name not in walker.tainted:
                 state = state.counting(name)
             elif "=" in word.prefix:
                 walker.taint(name, word.start)

@@ -3,7 +3,7 @@
 Recursive descent. Start at `parse`. Words: `words`. What the tree means for directories and commands: `walk`.
 """
 
-from byleave.shell.cursor import BASH, DIGITS, END, IDENTIFIER_START
+from byleave.shell.cursor import BASH, DIGITS, END, IDENTIFIER_START, is_decimal
 from byleave.shell.model import NotUnderstoodError, Word
 from byleave.shell.simple import CLOSERS, KEYWORDS, OPENERS, SimpleReader, is_number
 from byleave.shell.syntax import (
@@ -269,7 +269,7 @@ class Grammar(SimpleReader):
         """Return whether a word of `for` yields numbers only: a number, `{1..5}`, `$(seq 5)`."""
         raw = self.text[word.start : word.end]
         bounds = raw[1:-1].split("..") if raw.startswith("{") and raw.endswith("}") else []
-        return is_number(word) or (bool(bounds) and all(bound.isdecimal() for bound in bounds))
+        return is_number(word) or (bool(bounds) and all(is_decimal(bound) for bound in bounds))
 
     def _for_words(self) -> list[Word]:
         """Read `in words;` and the `do`."""

@@ -1,5 +1,7 @@
 """The shell's own wrappers: `command`, `builtin`, `exec`, `eval`, `trap`."""
 
+from byleave.shell.cursor import is_decimal
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from byleave.shell.state import Flow
@@ -67,12 +69,13 @@ def run_eval(wrapped: "Wrapped") -> "Flow":
 def run_trap(wrapped: "Wrapped") -> "Flow":
     """`trap action signal..`: the action may run at any time, so it must leave the shell where it is."""
     words = wrapped.words[1:]
-    if words and words[0].text == "--":
+    ended = bool(words) and words[0].text == "--"
+    if ended:
         words = words[1:]
     action = words[0].text if words else ""
     if action is None or any(word.text is None for word in words):
         wrapped.refuse("a script known only at run time")
-    if len(words) < 2 or action in ("", "-") or action.startswith("-") or action.isdecimal():
+    if len(words) < 2 or action in ("", "-") or (action[0] == "-" and not ended) or is_decimal(action):
         return wrapped.plain()
     wrapped.list_itself(transparent=True)
     _, moves = wrapped.evaluate(action, wrapped.state.lost())

@@ -1,7 +1,7 @@
 """Redirections: operator, descriptor, target."""
 
 from byleave.shell.conditional import ConditionalReader
-from byleave.shell.cursor import DIGITS, POSIX, ZSH
+from byleave.shell.cursor import DIGITS, POSIX, ZSH, is_decimal
 from byleave.shell.syntax import RedirectNode
 from byleave.shell.words import WORD_ENDS
 
@@ -80,7 +80,7 @@ class RedirectReader(ConditionalReader):
         word = self.word()
         if operator in (">&", "<&"):
             self._check_duplicate(operator, fd, word)
-        if self.text[self.at] in "<>" and not word.quoted and (word.text or "").isdecimal():
+        if self.text[self.at] in "<>" and not word.quoted and is_decimal(word.text or ""):
             self.refuse("a number right before a redirection", word.start)
         return RedirectNode(operator, fd, word, None, start)
 
@@ -96,4 +96,4 @@ class RedirectReader(ConditionalReader):
 
 def is_descriptor(text: str) -> bool:
     """Return whether the word behind `>&` names a descriptor to copy, move or close."""
-    return text == "-" or text.isdecimal() or (text[-1:] == "-" and text[:-1].isdecimal())
+    return text == "-" or is_decimal(text) or (text[-1:] == "-" and is_decimal(text[:-1]))

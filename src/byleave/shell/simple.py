@@ -1,6 +1,6 @@
 """Simple commands: assignments, words and redirections in any order; and the start of a function's definition."""
 
-from byleave.shell.cursor import DIGITS, IDENTIFIER_START, ZSH
+from byleave.shell.cursor import DIGITS, IDENTIFIER_START, ZSH, is_decimal
 from byleave.shell.model import Word
 from byleave.shell.numbers import yields_number
 from byleave.shell.redirects import RedirectReader
@@ -167,5 +167,5 @@ class SimpleReader(RedirectReader):
 def is_number(word: Word) -> bool:
     """Return whether the word can be relied on to be a number; a variable's value is not followed here."""
     if word.text is not None:
-        return word.text.lstrip("-").isdecimal() and word.text.isascii()
+        return is_decimal(word.text.lstrip("-"))
     return word.number is True or (isinstance(word.number, Substitution) and yields_number(word.number))

@@ -1,5 +1,6 @@
 """What a redirection does: to a file, a descriptor, a process, the network; does it write?"""
 
+from byleave.shell.cursor import is_decimal
 from byleave.shell.model import Redirect
 from byleave.shell.redirects import is_descriptor
 from byleave.shell.syntax import Substitution
@@ -30,6 +31,6 @@ def redirect_of(node: "RedirectNode") -> Redirect:
         kind = "process"
     elif word.prefix.startswith(("/dev/tcp/", "/dev/udp/")):
         kind = "network"
-    quiet = text is not None and (text in NO_FILES or text.startswith("/dev/fd/"))
+    quiet = text is not None and (text in NO_FILES or (text.startswith("/dev/fd/") and is_decimal(text[8:])))
     writes = operator in WRITING and kind != "process" and not quiet
     return Redirect(operator, node.fd, text, writes, kind, word.prefix)

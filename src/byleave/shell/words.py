@@ -31,10 +31,10 @@ class WordReader(ExpansionReader):
         if text[at] in WORD_ENDS and not (text[at] in "<>" and text[at + 1] == "("):
             if at == start:
                 self.refuse("a word is missing here", at)
-            if text[start] == "=" and self.dialect == ZSH:
-                self.refuse("=name in zsh", start)
             self.at = at
             plain = text[start:at]
+            if self.dialect == ZSH and (plain[0] == "=" or plain == "}"):
+                self.refuse(f"`{plain}` means something else in zsh", start)
             return Word(plain, plain, start, at)
         return _Building(self, start).read()
 
