@@ -67,14 +67,34 @@ def test_finds_the_subcommand(case: dict[str, Any]) -> None:
     assert found == (case.get("is"), case.get("unknown", False))
 
 
-@pytest.mark.parametrize("name", ["CI", "FORCE_COLOR", "FOO", "NODE_ENV", "RUST_LOG", "PYTHONUNBUFFERED", "IFS", "GIT_AUTHOR_NAME"])
+@pytest.mark.parametrize(
+    "name", ["CI", "FORCE_COLOR", "FOO", "NODE_ENV", "RUST_LOG", "PYTHONUNBUFFERED", "IFS", "GIT_AUTHOR_NAME"]
+)
 def test_harmless_variables_do_not_get_in_the_way(name: str) -> None:
     assert harmless_assignment(name)
 
 
 @pytest.mark.parametrize(
     "name",
-    ["PATH", "LD_PRELOAD", "GIT_PAGER", "GIT_EXTERNAL_DIFF", "GIT_CONFIG_COUNT", "PYTHONPATH", "NODE_OPTIONS", "PAGER", "EDITOR", "HOME", "RUSTC_WRAPPER", "MAKEFLAGS", "BASH_FUNC_x%%", "a[0]", "npm_config_script_shell", "http_proxy", "BYLEAVE_HOME"],
+    [
+        "PATH",
+        "LD_PRELOAD",
+        "GIT_PAGER",
+        "GIT_EXTERNAL_DIFF",
+        "GIT_CONFIG_COUNT",
+        "PYTHONPATH",
+        "NODE_OPTIONS",
+        "PAGER",
+        "EDITOR",
+        "HOME",
+        "RUSTC_WRAPPER",
+        "MAKEFLAGS",
+        "BASH_FUNC_x%%",
+        "a[0]",
+        "npm_config_script_shell",
+        "http_proxy",
+        "BYLEAVE_HOME",
+    ],
 )
 def test_variables_that_change_what_runs_are_known(name: str) -> None:
     assert not harmless_assignment(name)

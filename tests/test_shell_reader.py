@@ -54,6 +54,21 @@ def test_a_difference_once_found_stays_fixed(name: str) -> None:
         assert difference(CASES["found"][name], where) is None
 
 
+@pytest.mark.parametrize("text", CASES["wrapped"]["texts"] + CASES["wrapped"]["found"])
+def test_a_command_is_seen_through_its_wrapper(text: str) -> None:
+    reading = read_command(text)
+    assert reading.problem is None
+    assert reading.commands[-1].argv == ["rm", "x"]
+    assert reading.commands[-1].via
+
+
+@pytest.mark.parametrize("text", CASES["wrapped"]["appended"])
+def test_words_that_a_wrapper_adds_are_unknown(text: str) -> None:
+    reading = read_command(text)
+    assert reading.problem is None
+    assert reading.commands[-1].argv == ["rm", "x", None]
+
+
 def test_assignments_reach_the_children_of_wrappers() -> None:
     commands = read_command('A=1 env B=2 C="$x" timeout 5 git status').commands
     assert [(item.name, item.value) for item in commands[-1].assignments] == [("A", "1"), ("B", "2"), ("C", None)]
@@ -102,6 +117,9 @@ def test_sees_what_reaches_an_interpreter(text: str, piped: list[bool]) -> None:
         ("for i in 1; do a; done > c", ["c"]),
         ("> c", ["c"]),
         ("a > /dev/tcp/h/80", ["/dev/tcp/h/80"]),
+        ("a > /dev/fd/2", []),
+        ("a > /dev/fd/../cwd/b", ["/dev/fd/../cwd/b"]),
+        ("a >&٣", ["٣"]),
     ],
 )
 def test_sees_what_redirections_write(text: str, writes: list[str | None]) -> None:

@@ -8,7 +8,7 @@ from byleave.record import Record
 from byleave.shell.reader import read_command
 from shell.corpus import corpus
 from shell.generator import Generator
-from shell.oracle import Box, box, difference, safe_to_run
+from shell.oracle import HOSTILE, Box, box, difference, safe_to_run
 
 
 class Result(Record):
@@ -19,19 +19,19 @@ class Result(Record):
     differences: tuple[tuple[str, str], ...]
 
 
-def fuzz(seed: int, seconds: float, where: Box, others: list[str]) -> Result:
+def fuzz(seed: int, seconds: float, where: Box, others: list[str], *, most: int = 1 << 60) -> Result:
     """Make texts from one seed, also by damaging `others`, and compare the reader with bash."""
     generator = Generator(seed)
     made = run = 0
     found: list[tuple[str, str]] = []
     end = time.monotonic() + seconds
-    while time.monotonic() < end:
+    while made < most and time.monotonic() < end:
         text = generator.text(others)
         made += 1
         if not safe_to_run(text) or not read_command(text).understood:
             continue
         run += 1
-        differs = difference(text, where)
+        differs = difference(text, where, generator.random.choice([None, None, *HOSTILE]))
         if differs is not None:
             found.append((text, differs))
     return Result(made, run, tuple(found))

@@ -16,20 +16,34 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from byleave.record import Record
-from byleave.shell.builtins import BUILTIN_NAMES
 from byleave.shell.model import Command, Reading, Word
 from byleave.shell.reader import read_command
+from byleave.shell.vocabulary import BUILTIN_NAMES
 
 BASH = shutil.which("bash") or ""
 DISABLED = ("kill", "exec", "suspend", "ulimit", "fc", "history", "disown", "bg", "fg", "logout", "enable")
 KEYWORDS = ("time", "coproc", "select", "function")
 ENABLED = BUILTIN_NAMES.difference(DISABLED, KEYWORDS)
 PRELUDE = "unset BASH_ENV\nulimit -t 2 -f 64 -v 400000\nenable -n " + " ".join(DISABLED) + "\n"
-HANDLER = """() { local IFS=' '; builtin printf '%s\\0' "$#" "$@" "$PWD" "${V1-}" "${V2-}" > {log}/$EPOCHREALTIME.$BASHPID
+HANDLER = """() { local IFS=' '
+ builtin printf '%s\\0' "$#" "$@" "$PWD" "${V1-}" "${V2-}" > {log}/$EPOCHREALTIME.$BASHPID
  case $1 in f*) return 1;; esac; }"""
-SYNTAX = re.compile(r"syntax error(?! in expression| in conditional)|unexpected EOF|unexpected end|bad substitution")
-ARITHMETIC = re.compile(r"syntax error (in expression|: )|operand expected|arithmetic syntax|division by 0")
+SYNTAX = re.compile(r"syntax error near|syntax error: unexpected end|unexpected EOF|bad substitution")
+# Values that run c9 wherever bash evaluates them instead of taking them as they are.
+HOSTILE = (
+    "a[$(c9)]",
+    "-v a[$(c9)]",
+    "-v a[$(c9)] -o 1",
+    "$(c9)",
+    "`c9`",
+    "; c9",
+    "-p a[$(c9)]",
+    "1 + a[$(c9)]",
+    "x[$(c9)]=1",
+    "%n",
+)
 DIRECTORIES = ("d", "d/d", "e")
+RANGE = re.compile(r"(?<=\w)\.\.(?=\w)")
 SLASH = re.compile(r"(?<![\w$}{'\"\\./~=:-])[de]/(?=\w)")
 
 
@@ -53,7 +67,7 @@ class Outcome(Record):
 
 def safe_to_run(text: str) -> bool:
     """Whether a text can reach nothing outside the directory it runs in."""
-    return ("/" not in SLASH.sub("", text)) and ".." not in text and "<&" not in text
+    return "/" not in SLASH.sub("", text) and ".." not in RANGE.sub("", text) and "<&" not in text
 
 
 class Box:
@@ -68,9 +82,10 @@ class Box:
         with open(self.prelude, "w") as file:
             file.write(PRELUDE)
         self.nobody = 65534 if os.getuid() == 0 else None
-        os.chmod(path, 0o755)
+        os.chmod(path, 0o755)  # noqa: S103 -- nobody has to reach the directory inside
 
-    def run(self, text: str) -> Outcome:
+    def run(self, text: str, value: str | None = None) -> Outcome:
+        """Run a text; with a value for the variables and arguments it may use."""
         assert safe_to_run(text), text
         environment = {
             "PATH": "/nonexistent",
@@ -79,8 +94,11 @@ class Box:
             "BASH_ENV": self.prelude,
             "BASH_FUNC_command_not_found_handle%%": HANDLER.replace("{log}", self.log),
         }
+        if value is not None:
+            environment.update(dict.fromkeys(("x", "y", "i", "n", "UNSET"), value))
+        arguments = ["p1", "p 2"] if value is None else [value, value]
         process = subprocess.Popen(
-            [BASH, "--norc", "--noprofile", "-c", "--", text, "bash", "p1", "p 2"],
+            [BASH, "--norc", "--noprofile", "-c", "--", text, "bash", *arguments],
             cwd=self.work,
             env=environment,
             stdin=subprocess.DEVNULL,
@@ -141,26 +159,31 @@ def box() -> Iterator[Box]:
         yield Box(path)
 
 
-def difference(text: str, where: Box) -> str | None:
-    """Return in what bash and the reader differ; None if they agree or the reader did not understand."""
+def difference(text: str, where: Box, value: str | None = None) -> str | None:
+    """Return in what bash and the reader differ; None if they agree or the reader did not understand.
+
+    `value` is what variables and arguments hold that the text does not set itself.
+    """
     if not safe_to_run(text):
         return None
     where.fresh()
     reading = read_command(text, cwd=where.work)
     if not reading.understood:
         return None
-    return compare(reading, where.run(text), where)
+    return compare(reading, where.run(text, value))
 
 
-def compare(reading: Reading, outcome: Outcome, where: Box) -> str | None:
+def compare(reading: Reading, outcome: Outcome) -> str | None:
     if not outcome.finished:
         return None
-    if SYNTAX.search(outcome.stderr) and not ARITHMETIC.search(outcome.stderr):
+    if SYNTAX.search(outcome.stderr):
         return f"bash says: {outcome.stderr.strip()}"
-    external = any(command.name == "time" for command in reading.commands)
-    expected = [command for command in reading.commands if _run_by_bash(command, keyword_time=not external)]
+    times = [command for command in reading.commands if command.name == "time"]
+    expected = [command for command in reading.commands if _run_by_bash(command, times)]
     for ran in outcome.ran:
-        if not any(_explains(command, ran) for command in expected):
+        if not any(_may_run_words(command) for command in expected) and not any(
+            _explains(command, ran) for command in expected
+        ):
             return f"bash ran {list(ran.argv)} in {ran.cwd}, the reader said {[c.argv for c in expected]}"
     for file in outcome.files:
         if not any(_may_write(command, file) for command in reading.commands):
@@ -188,10 +211,22 @@ def _straight(reading: Reading) -> bool:
     return all(not redirect.operator.startswith("<") for c in reading.commands for redirect in c.redirects)
 
 
-def _run_by_bash(command: Command, *, keyword_time: bool) -> bool:
+def _may_run_words(command: Command) -> bool:
+    """Whether a name known only at run time may turn out to be `eval` or the like, which run what stands behind it."""
+    names = ("eval", "trap", "command", "builtin", "source", ".")
+    first = command.words[0]
+    if first.text is not None:
+        return False
+    if any(word.text in names for word in command.words[1:]):
+        return first.many  # it may be no word at all
+    return first.prefix != "" and any(name.startswith(first.prefix) for name in names)
+
+
+def _run_by_bash(command: Command, times: list[Command]) -> bool:
     if not command.words:
         return False
-    inside = ("eval", "command", "builtin", "trap", "time" if keyword_time else "")
+    external = any(item.start < command.start and command.end <= item.end for item in times)
+    inside = ("eval", "command", "builtin", "trap", "" if external else "time")
     if any(via.name not in inside for via in command.via):
         return False
     name = command.name

@@ -55,7 +55,7 @@ class ArithmeticReader(Cursor):
                 self.refuse("arithmetic that is not plain numbers, names and operators", at)
         self.check_lines(start, at)
         if uses or sets:
-            sure = not any([mark in text[start:at] for mark in "?&|"])
+            sure = not any(mark in text[start:at] for mark in "?&|")
             effects.append(Arithmetic(tuple(uses), tuple(sets), start, sure))
         return at
 

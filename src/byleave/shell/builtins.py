@@ -4,9 +4,12 @@ Each checker gets the words and answers with the flow that follows, or refuses. 
 nothing to the shell that matters to a reader.
 """
 
-from byleave.shell.cursor import is_identifier
+import itertools
+
+from byleave.shell.cursor import is_decimal, is_identifier
 from byleave.shell.directory import moved
-from byleave.shell.model import NotUnderstoodError
+from byleave.shell.model import Assignment, NotUnderstoodError
+from byleave.shell.vocabulary import BINARY_TESTS, SET_NAMES, SET_OPTIONS, SHOPT_NAMES, UNARY_TESTS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,24 +22,6 @@ if TYPE_CHECKING:
 
     Words = tuple[Word, ...]
     Checker = Callable[["Walker", Words, State], Flow]
-
-# Every builtin and keyword: a function of that name would change the meaning of the language itself.
-BUILTIN_NAMES = frozenset(
-    [".", ":", "[", "alias", "bg", "bind", "break", "builtin", "caller", "cd", "command", "compgen", "complete", "compopt", "continue", "declare", "dirs", "disown", "echo", "enable", "eval", "exec", "exit", "export", "false", "fc", "fg", "getopts", "hash", "help", "history", "jobs", "kill", "let", "local", "logout", "mapfile", "popd", "printf", "pushd", "pwd", "read", "readarray", "readonly", "return", "set", "shift", "shopt", "source", "suspend", "test", "times", "trap", "true", "type", "typeset", "ulimit", "umask", "unalias", "unset", "wait", "time", "coproc", "select", "function"]
-)
-# Variables that change how this very shell reads or runs what follows.
-SHELL_VARIABLES = frozenset(
-    ["POSIXLY_CORRECT", "BASH_COMPAT", "SHELLOPTS", "BASHOPTS", "BASH_CMDS", "BASH_ALIASES", "PS4", "CDPATH", "DIRSTACK", "PWD", "OLDPWD", "BASH_ENV", "ENV", "BASH_XTRACEFD", "PROMPT_COMMAND", "PS0", "EXECIGNORE", "FUNCNEST", "BASH_LOADABLES_PATH", "cdpath", "chpwd_functions", "precmd_functions", "preexec_functions", "fpath", "module_path", "options", "aliases", "functions", "commands"]
-)
-SET_OPTIONS = frozenset("aebfhmuvxCET")
-SET_NAMES = frozenset(
-    ["allexport", "braceexpand", "errexit", "errtrace", "functrace", "hashall", "ignoreeof", "monitor", "noclobber", "noglob", "nolog", "notify", "nounset", "pipefail", "verbose", "xtrace"]
-)
-SHOPT_NAMES = frozenset(
-    ["nullglob", "failglob", "dotglob", "globstar", "nocaseglob", "nocasematch", "globasciiranges", "inherit_errexit", "checkwinsize", "huponexit", "cmdhist", "histappend"]
-)
-UNARY_TESTS = frozenset(["-" + letter for letter in "abcdefghknoprstuwxzGLNOS"])
-BINARY_TESTS = frozenset(["=", "==", "!=", "<", ">", "-eq", "-ne", "-lt", "-le", "-gt", "-ge", "-nt", "-ot", "-ef", "-a", "-o"])
 
 
 def _refuse(reason: str, word: "Word") -> "NoReturn":
@@ -83,7 +68,7 @@ def _lose(_walker: "Walker", _words: "Words", state: "State") -> "Flow":
 
 def _leave(_walker: "Walker", words: "Words", state: "State") -> "Flow":
     """`exit` ends the shell, unless it has too many arguments."""
-    if len(words) > 2 or any([word.many and not word.number for word in words]):
+    if len(words) > 2 or any(word.many and not word.number for word in words):
         return state, state
     return None, None
 
@@ -118,7 +103,7 @@ def _shopt(_walker: "Walker", words: "Words", state: "State") -> "Flow":
 
 
 def _alias(_walker: "Walker", words: "Words", state: "State") -> "Flow":
-    if any(["=" in text for text in _texts(words, "`alias`")]):
+    if any("=" in text for text in _texts(words, "`alias`")):
         _refuse("an alias changes what later words mean", words[0])
     return state, state
 
@@ -128,7 +113,7 @@ def _never(_walker: "Walker", words: "Words", _state: "State") -> "Flow":
 
 
 def _hash(_walker: "Walker", words: "Words", state: "State") -> "Flow":
-    if any([text.startswith("-") and text != "-r" for text in _texts(words, "`hash`")]):
+    if any(text.startswith("-") and text != "-r" for text in _texts(words, "`hash`")):
         _refuse("`hash` with options changes what later words run", words[0])
     return state, state
 
@@ -151,7 +136,7 @@ def _declare(walker: "Walker", words: "Words", state: "State") -> "Flow":
         else:
             walker.check_variable(name, word.start)
             value = word.text.partition("=")[2] if word.text is not None else ""
-            if value.isdecimal() and value.isascii() and name not in walker.tainted:
+            if is_decimal(value) and name not in walker.tainted:
                 state = state.counting(name)
             elif "=" in word.prefix:
                 walker.taint(name, word.start)
@@ -159,7 +144,7 @@ def _declare(walker: "Walker", words: "Words", state: "State") -> "Flow":
 
 
 def _names(walker: "Walker", words: "Words", state: "State", *, values: str, flags: str) -> "Flow":
-    """A builtin that sets the variables it names: each must be a plain name that changes nothing."""
+    """Check a builtin that sets the variables it names: each must be a plain name that changes nothing."""
     index = 1
     while index < len(words):
         word = words[index]
@@ -234,7 +219,7 @@ def _printf(walker: "Walker", words: "Words", state: "State") -> "Flow":
 def _counts(text: str) -> bool:
     """Return whether a format has `%n`, or is an option so that the format is another word."""
     parts = text.replace("%%", "").split("%")[1:]
-    return text.startswith("-") or any([part.lstrip("-+ #'0123456789.*$hlLjzt").startswith("n") for part in parts])
+    return text.startswith("-") or any(part.lstrip("-+ #'0123456789.*$hlLjzt").startswith("n") for part in parts)
 
 
 def _wait(_walker: "Walker", words: "Words", state: "State") -> "Flow":
@@ -259,9 +244,9 @@ def _test(walker: "Walker", words: "Words", state: "State") -> "Flow":
     walker.check_numbers([word for word in arguments if word.splits], state)
     while len(arguments) > 1 and arguments[0].text == "!":
         arguments.pop(0)
-    if not any([word.text is None for word in arguments]):
+    if not any(word.text is None for word in arguments):
         return _known_test(arguments, state)
-    if any([word.glob for word in arguments]):
+    if any(word.glob for word in arguments):
         _refuse("a pattern in a test may become an operator", words[0])
     if len(arguments) == 2 and arguments[0].text not in UNARY_TESTS:
         _refuse("an operator known only at run time, or one that evaluates", arguments[0])
@@ -273,16 +258,30 @@ def _test(walker: "Walker", words: "Words", state: "State") -> "Flow":
 
 
 def _known_test(arguments: "list[Word]", state: "State") -> "Flow":
-    for word, following in zip(arguments, arguments[1:], strict=False):
+    for word, following in itertools.pairwise(arguments):
         if word.text in ("-v", "-R") and not is_identifier(following.text or ""):
             _refuse("-v evaluates a subscript", following)
     return state, state
 
 
 def _jobs(_walker: "Walker", words: "Words", state: "State") -> "Flow":
-    if any([text.startswith("-") and "x" in text for text in _texts(words, "`jobs`")]):
+    if any(text.startswith("-") and "x" in text for text in _texts(words, "`jobs`")):
         _refuse("`jobs -x` runs a command", words[0])
     return state, state
+
+
+DECLARING = frozenset(["declare", "typeset", "local", "readonly", "export"])
+
+
+def declared(words: "Words") -> tuple[Assignment, ...]:
+    """Return the assignments among the arguments of `export` and its like."""
+    made: list[Assignment] = []
+    for word in words[1:]:
+        name, equals, value = word.prefix.partition("=")
+        if equals:
+            plain = name.removesuffix("+")
+            made.append(Assignment(plain, value if word.text is not None else None, name.endswith("+")))
+    return tuple(made)
 
 
 CHECKERS: "dict[str, Checker]" = {

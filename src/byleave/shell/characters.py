@@ -1,5 +1,6 @@
-"""Characters that a command line must not hold, because they hide what it does or are read differently by different
-programs.
+"""Characters that a command line must not hold.
+
+They hide what it does from a person, or different programs read them differently.
 """
 
 # Letters and symbols by category, but shown as a blank or not at all.
@@ -7,8 +8,10 @@ INVISIBLE = frozenset("\u115f\u1160\u3164\uffa0\u2800\u034f\u17b4\u17b5\u180b\u1
 
 
 def refused_at(text: str) -> int:
-    """Return where the first refused character stands: a control other than newline and tab, a blank other than
-    the space, a bidi or other format control, an unassigned or private one, half a surrogate pair. -1 if none.
+    """Return where the first refused character stands, -1 if there is none.
+
+    Refused are controls other than newline and tab, blanks other than the space, bidi and other format controls,
+    unassigned and private characters, and halves of surrogate pairs.
     """
     if text.isprintable() and (text.isascii() or INVISIBLE.isdisjoint(text)):
         return -1
@@ -16,3 +19,8 @@ def refused_at(text: str) -> int:
         if (not char.isprintable() and char not in "\n\t") or char in INVISIBLE:
             return place
     return -1
+
+
+def keeps_characters(value: str | None) -> bool:
+    """Return whether a locale reads UTF-8 text as it stands."""
+    return value is not None and (value in ("", "C", "POSIX") or value.lower().endswith((".utf-8", ".utf8")))

@@ -1,6 +1,6 @@
 """`[[ .. ]]`: a grammar of its own, where `-eq` evaluates arithmetic and `-v` a subscript."""
 
-from byleave.shell.cursor import is_identifier
+from byleave.shell.cursor import is_decimal, is_identifier
 from byleave.shell.heredoc import HeredocReader
 from byleave.shell.syntax import Arithmetic
 from byleave.shell.words import WORD_ENDS
@@ -67,8 +67,8 @@ class ConditionalReader(HeredocReader):
             self.refuse("[[ .. ]] of an unknown form", at)
 
     def _numeric(self, word: "Word", effects: "list[Effect]") -> None:
-        """An operand of `-eq` and its like is evaluated as arithmetic, so it must be a number."""
-        if word.number is True or (word.text is not None and word.text.lstrip("-").isdecimal()):
+        """Check an operand of `-eq` and its like: it is evaluated as arithmetic, so it must be a number."""
+        if word.number is True or (word.text is not None and is_decimal(word.text.lstrip("-"))):
             return
         if word.number is None or word.number is False:
             self.refuse("arithmetic on a value that may not be a number", word.start)

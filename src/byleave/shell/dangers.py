@@ -1,7 +1,7 @@
-"""What of a command goes beyond its plain use: options that run other programs, options that write files, and words
-known only at run time that could be such.
+"""What of a command goes beyond its plain use.
 
-A rule that merely names a program does not cover these. The knowledge is in `programs.toml`.
+Options that run other programs, options that write files, and words known only at run time that could be such. A
+rule that merely names a program does not cover these. The knowledge is in `programs.toml`.
 """
 
 from byleave.record import Record
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from byleave.shell.programs import Program
 
 UNKNOWN = "unknown"
+SHELL_CHARACTERS = frozenset("$`;|&<>()\n\\\"'")
 READERS = {"sed": sed_danger, "awk": awk_danger}
 
 
@@ -41,7 +42,9 @@ def dangerous_options(command: "Command", programs: Programs = BUILT_IN) -> tupl
     dangers.extend(_operands(command, found, table))
     if table.script is not None:
         dangers.extend(_scripts(command, found, READERS[table.script]))
-    if dangerous_program(table):
+    if found.subcommand_unknown:
+        dangers.append(Danger(UNKNOWN, command.words[found.operands[0]].prefix, found.operands[0]))
+    elif dangerous_program(table):
         dangers.extend([Danger(UNKNOWN, command.words[index].prefix, index) for index in found.unknown])
     return tuple(dangers)
 
@@ -72,8 +75,8 @@ def _is_harmless(given: "Given", table: "Program") -> bool:
     if beginnings is None or given.value is None:
         return False
     text = given.value if isinstance(given.value, str) else (given.value.text or "")
-    return any([text == value if value[-1:] not in ".=:" else text.startswith(value) for value in beginnings]) or any(
-        [value[-1:].isalpha() and text.startswith(value + "=") for value in beginnings]
+    return any(text == value if value[-1:] not in ".=:" else text.startswith(value) for value in beginnings) or any(
+        value[-1:].isalpha() and text.startswith(value + "=") for value in beginnings
     )
 
 
@@ -81,7 +84,9 @@ def _operands(command: "Command", found: "Scan", table: "Program") -> list[Dange
     dangers: list[Danger] = []
     for index in found.operands:
         word = command.words[index]
-        if table.runs and index not in found.unknown and _may_start(word, table.runs):
+        if table.assigns and "=" in word.prefix and not (word.text and SHELL_CHARACTERS.isdisjoint(word.text)):
+            dangers.append(Danger(EXECUTES if word.text is not None else UNKNOWN, word.prefix, index))
+        elif table.runs and index not in found.unknown and _may_start(word, table.runs):
             kind = EXECUTES if word.text is not None else UNKNOWN
             dangers.append(Danger(kind, word.prefix, index))
     if table.most is not None:
@@ -95,14 +100,14 @@ def _operands(command: "Command", found: "Scan", table: "Program") -> list[Dange
 def _may_start(word: "Word", beginnings: tuple[str, ...]) -> bool:
     if word.text is not None:
         return word.text.startswith(beginnings)
-    return word.splits or any([b.startswith(word.prefix) or word.prefix.startswith(b) for b in beginnings])
+    return word.splits or any(b.startswith(word.prefix) or word.prefix.startswith(b) for b in beginnings)
 
 
 def _scripts(command: "Command", found: "Scan", reader: "object") -> list[Danger]:
     """Judge the script of sed or awk: the values of -e, else the first operand."""
     given = [item for item in found.given if item.name == "-e"]
     places: list[tuple[int, Word | str | None]] = [(item.index, item.value) for item in given]
-    if not places and not any([item.name == "-f" for item in found.given]) and found.operands:
+    if not places and not any(item.name == "-f" for item in found.given) and found.operands:
         places = [(found.operands[0], command.words[found.operands[0]])]
     dangers: list[Danger] = []
     for index, value in places:

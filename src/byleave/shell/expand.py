@@ -40,8 +40,10 @@ class ExpansionReader(ArithmeticReader):
     __slots__ = ()
 
     def dollar(self, at: int, effects: "list[Effect]", *, quoted: bool) -> "tuple[int, str | None, bool, Number]":
-        """Read the expansion at `at`: where it ends, its text if that is sure, whether it is many words even inside
-        double quotes, and what is known of it as a number.
+        """Read the expansion at `at`.
+
+        Return where it ends, its text if that is sure, whether it is many words even inside double quotes, and what
+        is known of it as a number.
         """
         text = self.text
         following = text[at + 1]
@@ -98,8 +100,10 @@ class ExpansionReader(ArithmeticReader):
         return end + 1, made
 
     def double_quotes(self, at: int, effects: "list[Effect]") -> "tuple[int, list[str], bool, bool, Number]":
-        """Read from behind a `"` to its end: where that is, the literal start, whether all is literal, whether it may
-        be many words, and the number it is.
+        """Read from behind a `"` to its end.
+
+        Return where that is, the literal start, whether all is literal, whether it may be many words, and the number
+        it is.
         """
         text, start = self.text, at
         pieces: list[str] = []
@@ -173,7 +177,7 @@ class ExpansionReader(ArithmeticReader):
             while text[end] in OCTAL and end < at + 3:
                 end += 1
             return self._ansi_code(end, int(text[at:end], 8))
-        if char == "c" or char == END:
+        if char in ("c", END):
             self.refuse("a control escape in $'..'", at)
         return at + 1, None
 

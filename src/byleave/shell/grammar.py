@@ -3,13 +3,11 @@
 Recursive descent. Start at `parse`. Words: `words`. What the tree means for directories and commands: `walk`.
 """
 
-from byleave.shell.conditional import ConditionalReader
-from byleave.shell.cursor import BASH, DIGITS, END, IDENTIFIER_START, POSIX, ZSH
+from byleave.shell.cursor import BASH, DIGITS, END, IDENTIFIER_START, is_decimal
 from byleave.shell.model import NotUnderstoodError, Word
-from byleave.shell.numbers import yields_number
+from byleave.shell.simple import CLOSERS, KEYWORDS, OPENERS, SimpleReader, is_number
 from byleave.shell.syntax import (
     AndOr,
-    AssignmentNode,
     Case,
     Evaluation,
     Function,
@@ -17,34 +15,18 @@ from byleave.shell.syntax import (
     If,
     Loop,
     Pipeline,
-    RedirectNode,
     Sequence,
-    Simple,
-    Substitution,
 )
 from byleave.shell.words import WORD_ENDS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from byleave.shell.syntax import Effect, Heredoc, Node
+    from byleave.shell.syntax import Effect, Node
 
-CLOSERS = frozenset(["then", "do", "done", "fi", "elif", "else", "esac", "}"])
-OPENERS = frozenset(["{", "if", "while", "until", "for", "case", "[[", "function", "select", "coproc", "time", "!"])
-KEYWORDS = CLOSERS | OPENERS | {"in", "]]"}
-# Words with a grammar of their own in zsh.
-ZSH_WORDS = frozenset(
-    ["repeat", "foreach", "end", "nocorrect", "noglob", "-", "integer", "float", "always", "namespace", "typeset"]
-)
-# The builtins after which `name=(..)` is still an array.
-DECLARERS = frozenset(["declare", "typeset", "local", "readonly", "export"])
-# Commands that can leave the shell in another directory. A name known only at run time can be one of them.
-MOVERS = frozenset(["cd", "pushd", "popd", "eval", "source", ".", "builtin", "command", "trap"])
-REDIRECTIONS = ("<<<", "<<-", "<<", "<&", "<>", "<", ">>", ">&", ">|", ">")
 FUNCTION_NAME = IDENTIFIER_START | DIGITS | frozenset("-.:+@")
-EMPTY = Word("", "")
 
 
-class Grammar(ConditionalReader):
+class Grammar(SimpleReader):
     """Reads commands from the cursor on."""
 
     __slots__ = ()
@@ -76,11 +58,11 @@ class Grammar(ConditionalReader):
 
     def separate(self, text: str, at: int) -> Sequence:
         try:
-            return self.inner(text, at).program()
+            return self.inner(text).program()
         except NotUnderstoodError as problem:
             self.refuse(problem.reason, at)
 
-    def inner(self, text: str, at: int) -> "Grammar":
+    def inner(self, text: str) -> "Grammar":
         self.deeper()
         made = Grammar(text, dialect=self.dialect, depth=self.depth)
         made.functions, made.tainted = self.functions, self.tainted
@@ -114,44 +96,11 @@ class Grammar(ConditionalReader):
     def _at_closer(self) -> bool:
         text, at = self.text, self.at
         char = text[at]
-        if char == ")" or char == END:
+        if char in (")", END):
             return True
         if char == ";":
             return text[at + 1] in ";&"
-        return char in "tdfe}" and self._keyword_here() in CLOSERS
-
-    def _keyword_here(self) -> str:
-        """Return the plain word at the cursor."""
-        text, at = self.text, self.at
-        end = at
-        while text[end] not in WORD_ENDS:
-            end += 1
-            if end - at > 8:  # longer than any keyword
-                return ""
-        return text[at:end]
-
-    def blanks(self) -> None:
-        """Move over blanks, continued lines and a comment. Only where a word may begin."""
-        text, at = self.text, self.at
-        while True:
-            char = text[at]
-            if char == " " or char == "\t":
-                at += 1
-            elif char == "\\" and text[at + 1] == "\n":
-                at += 2
-            elif char == "#":
-                at = text.find("\n", at)
-                if at < 0:
-                    at = len(text) - 1
-            else:
-                break
-        self.at = at
-
-    def line_breaks(self) -> None:
-        self.blanks()
-        while self.text[self.at] == "\n":
-            self.newline()
-            self.blanks()
+        return char in "tdfe}" and self.keyword_here() in CLOSERS
 
     def _and_or(self) -> "Node":
         first = self._pipeline()
@@ -168,8 +117,8 @@ class Grammar(ConditionalReader):
     def _pipeline(self) -> "Node":
         negated = timed = False
         before = self.moves
-        while (char := self.text[self.at]) in "!t":
-            word = self._keyword_here()
+        while self.text[self.at] in "!t":
+            word = self.keyword_here()
             if word == "!" and self.text[self.at + 1] != "(":
                 negated = not negated
             elif word == "time" and self.dialect == BASH and not timed:
@@ -178,10 +127,10 @@ class Grammar(ConditionalReader):
                 break
             self.at += len(word)
             self.blanks()
-            if word == "time" and self._keyword_here() == "-p":
+            if word == "time" and self.keyword_here() == "-p":
                 self.at += 2
                 self.blanks()
-        if timed and self._keyword_here() == "time":
+        if timed and self.keyword_here() == "time":
             self.refuse("`time` twice")
         stages = [self._command()]
         while self._pipe():
@@ -207,7 +156,7 @@ class Grammar(ConditionalReader):
         self.blanks()
         if self.text[self.at] == "\n":
             self.line_breaks()
-            if self._keyword_here() == "time":
+            if self.keyword_here() == "time":
                 self.refuse("`time` on the line behind a pipe")
         return True
 
@@ -217,12 +166,12 @@ class Grammar(ConditionalReader):
             return self._parenthesised()
         if char in WORD_ENDS and char not in "<>&":
             self.refuse("a command is missing here")
-        keyword = self._keyword_here() if char in "{iwufcs[!tde}]" else ""
+        keyword = self.keyword_here() if char in "{iwufcs[!tde}]" else ""
         if keyword in CLOSERS or keyword in ("in", "]]"):
             self.refuse(f"`{keyword}` cannot stand here")
         if keyword in OPENERS and not (keyword == "time" and self.text[self.at + 4] in " \t"):
             return self._compound(keyword)
-        return self._simple()
+        return self.simple()
 
     def _compound(self, keyword: str) -> "Node":
         reader = COMPOUNDS.get(keyword)
@@ -246,7 +195,7 @@ class Grammar(ConditionalReader):
             self.at += 1
             body = self._body_until(")")
             self.moves = before
-            node = Group(body, self._redirects(), subshell=True)
+            node = Group(body, self.redirects(), subshell=True)
         self.depth -= 1
         return node
 
@@ -260,12 +209,12 @@ class Grammar(ConditionalReader):
 
     def expect(self, keyword: str) -> None:
         self.blanks()
-        if self.text[self.at] != keyword if keyword == ")" else self._keyword_here() != keyword:
+        if self.text[self.at] != keyword if keyword == ")" else self.keyword_here() != keyword:
             self.refuse(f"`{keyword}` is missing here")
         self.at += len(keyword)
 
     def _group(self, _start: int) -> "Node":
-        return Group(self._body_until("}"), self._redirects(), subshell=False)
+        return Group(self._body_until("}"), self.redirects(), subshell=False)
 
     def _if(self, _start: int) -> "Node":
         branches: list[tuple[Sequence, Sequence]] = []
@@ -280,11 +229,11 @@ class Grammar(ConditionalReader):
             branches.append((condition, body))
         if closer == "else":
             otherwise = self._body_until("fi")
-        return If(tuple(branches), otherwise, self._redirects())
+        return If(tuple(branches), otherwise, self.redirects())
 
     def _closer(self, *allowed: str) -> str:
         self.blanks()
-        word = self._keyword_here()
+        word = self.keyword_here()
         if word not in allowed:
             self.refuse(f"`{allowed[-1]}` is missing here")
         self.at += len(word)
@@ -296,7 +245,7 @@ class Grammar(ConditionalReader):
         condition = self._body_until("do")
         body = self._body_until("done")
         moves = self.moves > before
-        return Loop(condition, None, (), body, self._redirects(), until, moves, (), start)
+        return Loop(condition, None, (), body, self.redirects(), until, moves, (), start)
 
     def _for(self, start: int) -> "Node":
         self.blanks()
@@ -309,24 +258,24 @@ class Grammar(ConditionalReader):
             self.refuse("a variable's name is missing here", begin)
         self.at = end
         words = self._for_words()
-        if not words or not all([self._is_count(word) for word in words]):
+        if not words or not all(self._is_count(word) for word in words):
             self.tainted.add(name)
         before = self.moves
         body = self._body_until("done")
         moves = self.moves > before
-        return Loop(None, name, tuple(words), body, self._redirects(), until=False, moves=moves, effects=(), at=start)
+        return Loop(None, name, tuple(words), body, self.redirects(), until=False, moves=moves, effects=(), at=start)
 
     def _is_count(self, word: Word) -> bool:
         """Return whether a word of `for` yields numbers only: a number, `{1..5}`, `$(seq 5)`."""
         raw = self.text[word.start : word.end]
         bounds = raw[1:-1].split("..") if raw.startswith("{") and raw.endswith("}") else []
-        return _is_number(word) or (bool(bounds) and all([bound.isdecimal() for bound in bounds]))
+        return is_number(word) or (bool(bounds) and all(is_decimal(bound) for bound in bounds))
 
     def _for_words(self) -> list[Word]:
         """Read `in words;` and the `do`."""
         words: list[Word] = []
         self.blanks()
-        if self._keyword_here() == "in":
+        if self.keyword_here() == "in":
             self.at += 2
             self.blanks()
             while self.text[self.at] not in "\n;|&)\0":
@@ -359,7 +308,7 @@ class Grammar(ConditionalReader):
         before = self.moves
         body = self._body_until("done")
         moves = self.moves > before
-        redirects = self._redirects()
+        redirects = self.redirects()
         return Loop(None, None, (), body, redirects, until=False, moves=moves, effects=tuple(effects), at=start)
 
     def _case(self, _start: int) -> "Node":
@@ -369,7 +318,7 @@ class Grammar(ConditionalReader):
         self.expect("in")
         branches: list[tuple[tuple[Word, ...], Sequence]] = []
         self.line_breaks()
-        while self._keyword_here() != "esac":
+        while self.keyword_here() != "esac":
             patterns = self._patterns()
             body = self.sequence()
             branches.append((patterns, body))
@@ -379,7 +328,7 @@ class Grammar(ConditionalReader):
             self._case_break()
             self.line_breaks()
         self.expect("esac")
-        return Case(word, tuple(branches), self._redirects())
+        return Case(word, tuple(branches), self.redirects())
 
     def _case_break(self) -> None:
         for operator in (";;&", ";;", ";&"):
@@ -414,7 +363,7 @@ class Grammar(ConditionalReader):
             self.refuse("a blank is missing after [[")
         effects: list[Effect] = []
         self.conditional(effects)
-        return Evaluation(tuple(effects), self._redirects())
+        return Evaluation(tuple(effects), self.redirects())
 
     def _arithmetic_command(self, start: int) -> "Node":
         effects: list[Effect] = []
@@ -422,7 +371,7 @@ class Grammar(ConditionalReader):
         if self.text[end + 1] != ")":
             self.refuse("arithmetic or subshells: it cannot be told which", start)
         self.at = end + 2
-        return Evaluation(tuple(effects), self._redirects())
+        return Evaluation(tuple(effects), self.redirects())
 
     def _function_keyword(self, start: int) -> "Node":
         self.only_bash("function", start)
@@ -430,17 +379,10 @@ class Grammar(ConditionalReader):
         name = self.word()
         self.blanks()
         if self.text[self.at] == "(":
-            self._empty_parentheses()
-        return self._function(name)
+            self.empty_parentheses()
+        return self.function(name)
 
-    def _empty_parentheses(self) -> None:
-        self.at += 1
-        self.blanks()
-        if self.text[self.at] != ")":
-            self.refuse("`(` cannot stand here")
-        self.at += 1
-
-    def _function(self, name: Word) -> "Node":
+    def function(self, name: Word) -> "Node":
         """Read the body behind `name()`."""
         text = name.text
         if text is None or name.quoted or name.joined or text in KEYWORDS or not FUNCTION_NAME.issuperset(text):
@@ -458,219 +400,10 @@ class Grammar(ConditionalReader):
     def _function_body(self) -> "Node":
         if self.text[self.at] == "(":
             return self._parenthesised()
-        keyword = self._keyword_here()
+        keyword = self.keyword_here()
         if keyword not in COMPOUNDS or keyword == "function":
             self.refuse("a function's body is missing here")
         return self._compound(keyword)
-
-    def _simple(self) -> "Node":
-        start = self.at
-        text = self.text
-        assignments: list[AssignmentNode] = []
-        words: list[Word] = []
-        redirects: list[RedirectNode] = []
-        arrays = False
-        end = start
-        while True:
-            char = text[self.at]
-            if char in WORD_ENDS and not (char in "<>" and text[self.at + 1] == "("):
-                if char not in "<>&" or not self._redirect(redirects):
-                    break
-            elif char in DIGITS and self._redirect(redirects):
-                pass
-            elif char == "{" and self._names_descriptor():
-                self.refuse("a descriptor in a variable")
-            elif (not words or arrays) and char in IDENTIFIER_START and (made := self._assignment(bool(words))):
-                assignments.append(made)
-            else:
-                word = self.word()
-                if text[self.at] == "(":
-                    if words or assignments or redirects:
-                        self.refuse("`(` cannot stand here")
-                    self._empty_parentheses()
-                    return self._function(word)
-                if not words:
-                    self._check_first(word)
-                    arrays = word.text in DECLARERS and not word.quoted
-                words.append(word)
-            end = self.at
-            self.blanks()
-            if len(words) == 1 and not assignments and not redirects and text[self.at] == "(":
-                self._empty_parentheses()
-                return self._function(words[0])
-        if not words and not assignments and not redirects:
-            self.refuse("a command is missing here")
-        return self._made(assignments, words, redirects, start, end)
-
-    def _made(
-        self,
-        assignments: list[AssignmentNode],
-        words: list[Word],
-        redirects: list[RedirectNode],
-        start: int,
-        end: int,
-    ) -> Simple:
-        if words and (words[0].text is None or words[0].text in MOVERS or words[0].text in self.functions):
-            self.moves += 1
-        return Simple(tuple(assignments), tuple(words), tuple(redirects), start, end)
-
-    def _check_first(self, word: Word) -> None:
-        """Refuse a first word that bash, or another shell, would not take as the name of a command."""
-        text = word.text
-        if word.joined and not frozenset("=[").isdisjoint(self.text[word.start : word.end]):
-            self.refuse("a word continued on the next line that may be an assignment", word.start)
-        if text is None:
-            return
-        if word.joined and text in KEYWORDS:
-            self.refuse("a word continued on the next line that may be part of the grammar", word.start)
-        if self.dialect == ZSH and text in ZSH_WORDS:
-            self.refuse(f"`{text}` has a grammar of its own in zsh", word.start)
-
-    def _assignment(self, as_argument: bool) -> AssignmentNode | None:  # noqa: FBT001 -- two callers, both plain
-        """Read `name=..` at the cursor; None if the word there is something else."""
-        text, start = self.text, self.at
-        end = self.identifier_end(start)
-        effects: list[Effect] = []
-        name = text[start:end]
-        subscript = text[end] == "["
-        if subscript:
-            if as_argument:
-                self.refuse("a subscript that bash evaluates", end)
-            self.only_bash("a subscript", end)
-            end = self.arithmetic(end + 1, "]", effects) + 1
-            if text[end - 2] == "[":
-                self.refuse("an empty subscript", end)
-        append = text[end] == "+"
-        if append:
-            end += 1
-        if text[end] != "=":
-            if subscript:
-                self.refuse("a subscript where a command's name stands", start)
-            return None
-        if as_argument and text[end + 1] != "(":
-            return None  # an ordinary word; `walk` knows which builtins take it as an assignment
-        if append or subscript:
-            self.only_bash("an assignment of this form", start)
-        self.at = end + 1
-        values: tuple[Word, ...] | None = None
-        value = EMPTY
-        if text[self.at] == "(":
-            self.only_bash("an array", self.at)
-            values = self._array()
-        elif text[self.at] not in WORD_ENDS or (text[self.at] in "<>" and text[self.at + 1] == "("):
-            value = self.word()
-        if values is not None or append or not _is_number(value):
-            self.tainted.add(name)
-        return AssignmentNode(name, value, append, values, tuple(effects), start)
-
-    def _array(self) -> tuple[Word, ...]:
-        start = self.at
-        self.at += 1
-        words: list[Word] = []
-        self.line_breaks()
-        while self.text[self.at] != ")":
-            if self.text[self.at] == "[" or self.text[self.at] in WORD_ENDS:
-                self.refuse("an array element of an unusual form")
-            words.append(self.word())
-            self.line_breaks()
-        self.at += 1
-        if self.text[self.at] not in WORD_ENDS:
-            self.refuse("text right behind an array")
-        if self.pending:
-            self.check_lines(start, self.at)
-        return tuple(words)
-
-    def _names_descriptor(self) -> bool:
-        """Return whether `{name}` stands right before a redirection."""
-        end = self.identifier_end(self.at + 1)
-        return end > self.at + 1 and self.text[end] == "}" and self.text[end + 1] in "<>\\&"
-
-    def _redirects(self) -> tuple[RedirectNode, ...]:
-        """Read the redirections behind a compound command."""
-        found: list[RedirectNode] = []
-        self.blanks()
-        while self.text[self.at] in "<>&0123456789":
-            if not self._redirect(found):
-                break
-            self.blanks()
-        return tuple(found)
-
-    def _redirect(self, found: list[RedirectNode]) -> bool:
-        """Read the redirection at the cursor; return False if there is none."""
-        text, at = self.text, self.at
-        start = at
-        fd: int | None = None
-        if text[at] in DIGITS:
-            while text[at] in DIGITS:
-                at += 1
-            if text[at] == "\\" and text[at + 1] == "\n":
-                self.refuse("a line continued right after a number", at)
-            if text[at] not in "<>":
-                return False
-            if at - start > 3:
-                self.refuse("a descriptor's number of an unusual size", start)
-            fd = int(text[start:at])
-        operator = self._redirect_operator(at)
-        if not operator:
-            return False
-        at += len(operator)
-        if text[at] == "\\" or (text[at] == "(" and fd is not None):
-            self.refuse("a redirection of an unusual form", at)
-        self.at = at
-        self.blanks()
-        found.append(self._redirect_target(operator, fd, start))
-        return True
-
-    def _redirect_operator(self, at: int) -> str:
-        text = self.text
-        if text[at] == "&":
-            if text[at + 1] != ">":
-                return ""
-            self.only_bash("&>", at)
-            return "&>>" if text[at + 2] == ">" else "&>"
-        for operator in REDIRECTIONS:
-            if text.startswith(operator, at):
-                if operator == "<<<":
-                    self.only_bash("<<<", at)
-                if self.dialect == ZSH and operator == "<" and text[at + 1] in "0123456789-":
-                    self.refuse("a numeric pattern in zsh", at)
-                return operator
-        return ""
-
-    def _redirect_target(self, operator: str, fd: int | None, start: int) -> RedirectNode:
-        if operator in ("<<", "<<-"):
-            heredoc: Heredoc = self.announce(strips_tabs=operator == "<<-")
-            return RedirectNode(operator, fd, None, heredoc, start)
-        char = self.text[self.at]
-        if char in WORD_ENDS and not (char in "<>" and self.text[self.at + 1] == "("):
-            self.refuse("a redirection without a target")
-        word = self.word()
-        if operator in (">&", "<&"):
-            self._check_duplicate(operator, fd, word)
-        if self.text[self.at] in "<>" and not word.quoted and (word.text or "").isdecimal():
-            self.refuse("a number right before a redirection", word.start)
-        return RedirectNode(operator, fd, word, None, start)
-
-    def _check_duplicate(self, operator: str, fd: int | None, word: Word) -> None:
-        """`>&word` is a descriptor for a number or `-`, else a file, and an error with a number before it."""
-        if word.quoted or (word.prefix.startswith("-") and word.text != "-"):
-            self.refuse("a descriptor of an unusual form", word.start)
-        if word.text is not None and is_descriptor(word.text):
-            return
-        if operator == "<&" or fd not in (None, 1) or self.dialect == POSIX:
-            self.refuse("a descriptor known only at run time, or none at all", word.start)
-
-
-def is_descriptor(text: str) -> bool:
-    """Return whether the word behind `>&` names a descriptor to copy, move or close."""
-    return text == "-" or text.isdecimal() or (text[-1:] == "-" and text[:-1].isdecimal())
-
-
-def _is_number(word: Word) -> bool:
-    """Return whether the word can be relied on to be a number; a variable's value is not followed here."""
-    if word.text is not None:
-        return word.text.lstrip("-").isdecimal() and word.text.isascii()
-    return word.number is True or (isinstance(word.number, Substitution) and yields_number(word.number))
 
 
 COMPOUNDS = {

@@ -15,7 +15,7 @@ DELIMITER_REFUSED = frozenset("$`{}*?[]~\n\0")
 
 
 class HeredocReader(WordReader):
-    """Announces here-documents, and reads their bodies when the line ends."""
+    """Announces here-documents, reads their bodies when the line ends, and knows what separates words."""
 
     __slots__ = ()
 
@@ -62,6 +62,39 @@ class HeredocReader(WordReader):
             for heredoc in waiting:
                 self._body(heredoc)
 
+    def keyword_here(self) -> str:
+        """Return the plain word at the cursor."""
+        text, at = self.text, self.at
+        end = at
+        while text[end] not in WORD_ENDS:
+            end += 1
+            if end - at > 8:  # longer than any keyword
+                return ""
+        return text[at:end]
+
+    def blanks(self) -> None:
+        """Move over blanks, continued lines and a comment. Only where a word may begin."""
+        text, at = self.text, self.at
+        while True:
+            char = text[at]
+            if char in {" ", "\t"}:
+                at += 1
+            elif char == "\\" and text[at + 1] == "\n":
+                at += 2
+            elif char == "#":
+                at = text.find("\n", at)
+                if at < 0:
+                    at = len(text) - 1
+            else:
+                break
+        self.at = at
+
+    def line_breaks(self) -> None:
+        self.blanks()
+        while self.text[self.at] == "\n":
+            self.newline()
+            self.blanks()
+
     def _body(self, heredoc: Heredoc) -> None:
         text, at, last = self.text, self.at, len(self.text) - 1
         lines: list[str] = []
@@ -91,7 +124,7 @@ class HeredocReader(WordReader):
         if heredoc.quoted or not ("$" in body or "`" in body or "\\" in body):
             heredoc.text = body
             return
-        reader = self.inner(body, heredoc.at)
+        reader = self.inner(body)
         effects: list[Effect] = []
         heredoc.text = reader.heredoc_text(effects)
         heredoc.effects = tuple(effects)
@@ -121,7 +154,7 @@ class HeredocReader(WordReader):
                 pieces.append(text[begin:at])
         return "".join(pieces) if sure else None
 
-    def inner(self, text: str, at: int) -> "HeredocReader":
+    def inner(self, text: str) -> "HeredocReader":
         """Return a reader of a text of its own that shares what must be known of the whole."""
         raise NotImplementedError
 

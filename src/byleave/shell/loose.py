@@ -5,7 +5,7 @@ QUOTES = str.maketrans("", "", "'\"\\")
 
 
 def loose_words(text: str) -> frozenset[str]:
-    """Return whatever can be taken for a word of `text`: split at blanks and operators, as it stands and without quotes.
+    """Return whatever can be taken for a word of `text`, as it stands and without quotes.
 
     Only good for saying no: a text that holds all the words of a deny rule is denied although nobody understood it.
     Names are also given without their directory.

@@ -1,7 +1,7 @@
 """Write `table.py` from `programs.toml`: `python -m byleave.shell.make_table`."""
 
+import json
 import os
-import pprint
 import tomllib
 from typing import Any
 
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 # fmt: off
+# ruff: noqa: E501
 '''
 
 
@@ -24,9 +25,21 @@ def source() -> dict[str, Any]:
 
 def rendered(tree: dict[str, Any]) -> str:
     """Return the text of `table.py`."""
-    programs = pprint.pformat(tree["program"], width=108, compact=True, sort_dicts=False)
-    variables = pprint.pformat(tree["variables"], width=108, compact=True, sort_dicts=False)
-    return f'{HEADER}PROGRAMS: "dict[str, Any]" = \\\n{programs}\n\nVARIABLES: "dict[str, Any]" = \\\n{variables}\n'
+    return HEADER + _assigned("PROGRAMS", tree["program"]) + "\n" + _assigned("VARIABLES", tree["variables"])
+
+
+def _assigned(name: str, table: dict[str, Any]) -> str:
+    lines = [f"    {json.dumps(key)}: {_literal(value)},\n" for key, value in table.items()]
+    return f'{name}: "dict[str, Any]" = {{\n{"".join(lines)}}}\n'
+
+
+def _literal(value: Any) -> str:
+    """Return a value as Python writes it, with double quotes."""
+    if isinstance(value, dict):
+        return "{" + ", ".join([f"{json.dumps(key)}: {_literal(item)}" for key, item in value.items()]) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join([_literal(item) for item in value]) + "]"
+    return json.dumps(value) if isinstance(value, str) else repr(value)
 
 
 def main() -> None:

@@ -1,5 +1,6 @@
 """Which substitutions can be relied on to print nothing but numbers."""
 
+from byleave.shell.cursor import is_decimal
 from byleave.shell.syntax import Pipeline, Simple
 
 TYPE_CHECKING = False
@@ -34,5 +35,5 @@ def _prints_numbers(words: list[str]) -> bool:
     if name == "date":
         return len(arguments) == 1 and arguments[0] in DATE_FORMATS
     if name == "seq":
-        return bool(arguments) and all([word.lstrip("-").isdecimal() for word in arguments])
+        return bool(arguments) and all(is_decimal(word.lstrip("-")) for word in arguments)
     return False

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 class Given(Record):
     """One option as given: its canonical name, its value if it has one, and the word it stands in.
 
-    `table` is the one it was looked up in: before the subcommand another than behind it. `known` is False for an option that the table does not list. `sure` is False for an abbreviation that may stand
-    for something else.
+    `table` is the one it was looked up in: before the subcommand another than behind it. `known` is False for an
+    option that the table does not list, `sure` for an abbreviation that may stand for something else.
     """
 
     name: str
@@ -64,6 +64,8 @@ class _Scanner:
 
     def read(self) -> Scan:
         words = self.words
+        if self.table is not None and self.table.bundle and len(words) > 1:
+            self._bundle(words[1].text or "-")
         while self.index < len(words):
             word = words[self.index]
             text = word.text
@@ -90,21 +92,32 @@ class _Scanner:
             table,
         )
 
+    def _bundle(self, text: str) -> None:
+        """Take `xzf` as letters of options; those with values take the words that follow, in order."""
+        if text.startswith("-"):
+            return
+        self.index = 2
+        for letter in text:
+            name = self.table.canonical.get("-" + letter, "-" + letter) if self.table is not None else ""
+            takes = self.table is not None and name in self.table.values
+            self.given.append(Given(name, 1, self._next_word() if takes else None, table=self.table))
+
     def _rest(self, begin: int) -> None:
         self.index = begin
         while self.index < len(self.words):
             self._operand()
 
     def _operand(self) -> bool:
-        """Take the word as an operand, False if it was the subcommand; the first one may be that, with a table of its own."""
+        """Take the word as an operand; False if it was the subcommand, which has a table of its own."""
         table = self.table
-        if table is not None and table.subcommands and self.subcommand is None and not self.subcommand_unknown:
+        if table is not None and table.subcommands and not self.subcommand_unknown:
             text = self.words[self.index].text
             if text is None:
-                self.subcommand_unknown = True
+                self.subcommand_unknown = self.subcommand is None
             else:
-                self.subcommand = table.aliases.get(text, text)
-                self.table = table.with_subcommand(self.subcommand)
+                name = table.aliases.get(text, text)
+                self.subcommand = self.subcommand or name
+                self.table = table.with_subcommand(name)
                 self.index += 1
                 return False
         self.operands.append(self.index)
@@ -206,12 +219,12 @@ def worked_in(words: "tuple[Word, ...]", programs: Programs, places: "Places") -
     table = programs.table(name[name.rfind("/") + 1 :])
     if table is None or not (table.directory or table.sub):
         return places
-    if not any([word.text is None or word.text[:1] == "-" for word in words]):
+    if not any(word.text is None or word.text[:1] == "-" for word in words):
         return places
     found = scan_words(words, table)
     if not table.directory and not (found.table is not None and found.table.directory):
         return places
-    if any([_may_move(index, found, words) for index in found.unknown]):
+    if any(_may_move(index, found, words) for index in found.unknown):
         return None
     for given in found.given:
         if given.table is not None and given.name in given.table.directory:
@@ -222,9 +235,9 @@ def worked_in(words: "tuple[Word, ...]", programs: Programs, places: "Places") -
 
 def _may_move(index: int, found: Scan, words: "tuple[Word, ...]") -> bool:
     """Whether a word known only at run time could hold the option: not behind the subcommand of a program like git."""
-    if found.table is None or found.table.name.partition(" ")[0] not in ("git",) or found.subcommand is None:
+    if found.table is None or found.table.name.partition(" ")[0] != "git" or found.subcommand is None:
         return True
-    return any([word.text == found.subcommand for word in words[index:]])
+    return any(word.text == found.subcommand for word in words[index:])
 
 
 def subcommand(command: "Command", programs: Programs = BUILT_IN) -> str | None:
@@ -247,7 +260,7 @@ def subcommand_is_unknown(command: "Command", programs: Programs = BUILT_IN) -> 
         return True
     if found.subcommand is not None:
         where = next((i for i, word in enumerate(command.words) if i and word.text == found.subcommand), 0)
-        return any([index < where for index in found.unknown])
+        return any(index < where for index in found.unknown)
     return bool(found.unknown) or _before(found)
 
 

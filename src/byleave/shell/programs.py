@@ -15,9 +15,47 @@ if TYPE_CHECKING:
     from byleave.shell.model import Word
 
 KEYS = frozenset(
-    ["like", "style", "stops", "abbreviates", "values", "optional", "flags", "same", "executes", "writes", "subcommands", "aliases", "sub", "wrap", "directory", "script", "runs", "most", "writer", "harmless"]
+    [
+        "like",
+        "style",
+        "stops",
+        "abbreviates",
+        "values",
+        "optional",
+        "flags",
+        "same",
+        "executes",
+        "writes",
+        "subcommands",
+        "aliases",
+        "sub",
+        "wrap",
+        "directory",
+        "script",
+        "runs",
+        "most",
+        "bundle",
+        "assigns",
+        "writer",
+        "harmless",
+    ]
 )
-WRAP_KEYS = frozenset(["skip", "transparent", "assigns", "joins", "script", "elsewhere", "appends", "after", "chdir", "none", "replaces", "stop"])
+WRAP_KEYS = frozenset(
+    [
+        "skip",
+        "transparent",
+        "assigns",
+        "joins",
+        "script",
+        "elsewhere",
+        "appends",
+        "after",
+        "chdir",
+        "none",
+        "replaces",
+        "stop",
+    ]
+)
 
 
 class Program(Record):
@@ -26,7 +64,8 @@ class Program(Record):
     `style`: `gnu` joins letters, `word` has options of one word such as `-name`. `stops`: options end at the first
     operand. `abbreviates`: `yes` (and every long option is listed), `maybe`, `no`. `executes` and `writes`: options
     that run another program or write a file; with a value in `harmless` they do not. `runs`: beginnings of operands
-    that do. `most`: more operands than this write. `script`: the language of the first operand.
+    that do. `most`: more operands than this write. `bundle`: the first word holds letters of options even without a
+    dash. `assigns`: operands `NAME=value` reach a shell. `script`: the language of the first operand.
     """
 
     name: str
@@ -43,6 +82,8 @@ class Program(Record):
     script: str | None
     most: int | None
     writer: bool
+    bundle: bool
+    assigns: bool
     harmless: "Mapping[str, tuple[str, ...]]"
     subcommands: bool
     known_subcommands: bool
@@ -56,7 +97,7 @@ class Program(Record):
         """Return whether a command with these words can be a wrapper; a quick look before sorting them."""
         if self.wrap is not None:
             return True
-        return bool(self.wrapping) and any([word.text is None or word.text in self.wrapping for word in words])
+        return bool(self.wrapping) and any(word.text is None or word.text in self.wrapping for word in words)
 
     def with_subcommand(self, name: str) -> "Program":
         """Return the table for words behind the subcommand: its own options, then the global ones."""
@@ -168,6 +209,8 @@ def _compiled(name: str, raw: "Mapping[str, Any]") -> Program:
         script=raw.get("script"),
         most=raw.get("most"),
         writer=raw.get("writer", False),
+        bundle=raw.get("bundle", False),
+        assigns=raw.get("assigns", False),
         harmless={canonical.get(option, option): tuple(values) for option, values in raw.get("harmless", {}).items()},
         subcommands=raw.get("subcommands", "sub" in raw),
         known_subcommands="sub" in raw or raw.get("subcommands", False),
@@ -181,7 +224,7 @@ def _compiled(name: str, raw: "Mapping[str, Any]") -> Program:
 
 def _wrapping(raw: "Mapping[str, Any]") -> frozenset[str]:
     """Return the names of the subcommands that run another command."""
-    names = [name for name, table in raw.get("sub", {}).items() if "wrap" in table]
+    names = [name for name, table in raw.get("sub", {}).items() if "wrap" in table or "sub" in table]
     return frozenset(names + [alias for alias, name in raw.get("aliases", {}).items() if name in names])
 
 
@@ -201,13 +244,15 @@ def _behind(outer: Program, own: Program) -> Program:
         script=own.script,
         most=own.most,
         writer=own.writer or outer.writer,
+        bundle=False,
+        assigns=own.assigns or outer.assigns,
         harmless={**outer.harmless, **own.harmless},
-        subcommands=False,
+        subcommands=own.subcommands,
         known_subcommands=True,
-        aliases={},
-        sub={},
+        aliases=own.aliases,
+        sub=own.sub,
         wrap=own.wrap,
-        wrapping=frozenset(),
+        wrapping=own.wrapping,
         behind={},
     )
 

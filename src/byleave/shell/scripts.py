@@ -43,7 +43,7 @@ def sed_danger(script: str) -> str | None:
             while stop > 0 and script[stop - 1] == "\\":
                 stop = script.find("\n", stop + 1)
             at = end if stop < 0 else stop
-        elif char in "I" and at and script[at - 1] in "/|,":
+        elif char == "I" and at and script[at - 1] in "/|,":
             at += 1
         else:
             return EXECUTES
@@ -51,7 +51,7 @@ def sed_danger(script: str) -> str | None:
 
 
 def _sed_address(script: str, at: int) -> int:
-    """Return where `/regex/` or `\\cregexc` ends; -1 if it does not."""
+    """Return where `/regex/`, or one with another delimiter behind a backslash, ends; -1 if it does not."""
     if script[at] == "\\":
         at += 1
         if at >= len(script):

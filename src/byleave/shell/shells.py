@@ -4,17 +4,38 @@ A literal script of `sh -c`, or of a here-document, is read like the text itself
 time, or in the language of a shell that is not followed, is not understood. A script in a file is just an argument.
 """
 
-from byleave.shell.builtins import SET_NAMES
 from byleave.shell.model import Command, Word
+from byleave.shell.vocabulary import SET_NAMES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from byleave.shell.state import Flow
-    from byleave.shell.wrappers import Wrapped
+    from byleave.shell.wrapped import Wrapped
 
-SHELL_NAMES = frozenset(["bash", "sh", "dash", "ash", "ksh", "mksh", "zsh", "rbash", "fish", "csh", "tcsh", "nu", "pwsh", "xonsh"])
+SHELL_NAMES = frozenset(
+    ["bash", "sh", "dash", "ash", "ksh", "mksh", "zsh", "rbash", "fish", "csh", "tcsh", "nu", "pwsh", "xonsh"]
+)
 INTERPRETERS = SHELL_NAMES | frozenset(
-    ["python", "python2", "python3", "pypy", "pypy3", "perl", "ruby", "node", "nodejs", "deno", "bun", "php", "lua", "tclsh", "Rscript", "osascript", "ghci", "irb"]
+    [
+        "python",
+        "python2",
+        "python3",
+        "pypy",
+        "pypy3",
+        "perl",
+        "ruby",
+        "node",
+        "nodejs",
+        "deno",
+        "bun",
+        "php",
+        "lua",
+        "tclsh",
+        "Rscript",
+        "osascript",
+        "ghci",
+        "irb",
+    ]
 )
 PLAIN_LETTERS = frozenset("abefhlnuvxCET")  # options that leave the reading of the script as it is
 LONG_OPTIONS = frozenset(["--norc", "--noprofile", "--login", "--verbose", "--noediting"])
@@ -86,7 +107,7 @@ def _file(wrapped: "Wrapped", script: Word) -> "Flow":
 
 
 def _input(wrapped: "Wrapped", dialect: str) -> "Flow":
-    """A shell that reads its script from its input: literal text is followed."""
+    """Follow a shell that reads its script from its input, where that is literal text."""
     texts = [item for item in wrapped.redirects if item.kind == "text" and item.fd in (None, 0)]
     if not texts:
         return wrapped.plain()
@@ -109,7 +130,7 @@ def reads_script(command: Command) -> bool:
         return len(command.words) > 1 and command.words[1].text in STANDARD_INPUT
     if program not in INTERPRETERS or command.wraps is not None:
         return False
-    if any([item.kind == "text" or (item.operator == "<" and item.fd in (None, 0)) for item in command.redirects]):
+    if any(item.kind == "text" or (item.operator == "<" and item.fd in (None, 0)) for item in command.redirects):
         return False
     for word in command.words[1:]:
         text = word.text

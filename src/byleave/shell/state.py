@@ -26,7 +26,7 @@ class State(Record):
         return State(self.places, self.previous, self.numeric | {name}, self.functions)
 
     def lost(self) -> "State":
-        """The state after something that may have changed directory and variables at will."""
+        """Return the state after something that may have changed directory and variables at will."""
         return State(None, None, frozenset(), self.functions)
 
 

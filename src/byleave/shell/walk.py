@@ -4,9 +4,11 @@ The order is that of the text: a command, then the children it wraps, then the c
 functions and numbers are followed in a `State`; what cannot be followed is refused. Wrappers: `wrappers`.
 """
 
-from byleave.shell.builtins import BUILTIN_NAMES, CHECKERS, SHELL_VARIABLES
+from byleave.shell.builtins import CHECKERS, DECLARING, declared
+from byleave.shell.calls import TOP, Call, Frame
+from byleave.shell.characters import keeps_characters, refused_at
 from byleave.shell.cursor import ZSH
-from byleave.shell.grammar import is_descriptor, parse
+from byleave.shell.grammar import parse
 from byleave.shell.model import Assignment, Command, NotUnderstoodError, Redirect, Via
 from byleave.shell.numbers import yields_number
 from byleave.shell.options import worked_in
@@ -26,6 +28,8 @@ from byleave.shell.syntax import (
     Simple,
     Substitution,
 )
+from byleave.shell.targets import redirect_of
+from byleave.shell.vocabulary import BUILTIN_NAMES, SHELL_VARIABLES
 from byleave.shell.wrappers import unwrap
 
 TYPE_CHECKING = False
@@ -41,28 +45,9 @@ if TYPE_CHECKING:
 
     Words = tuple[Word, ...]
 
-# Written to without changing any file.
-NO_FILES = frozenset(["/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/zero", "/dev/full"])
-WRITING = frozenset([">", ">>", ">|", "&>", "&>>", "<>", ">&"])
+NOT_A_NUMBER = "arithmetic on a value that may not be a number"
 # Variables bash itself keeps as numbers.
 COUNTERS = frozenset(["RANDOM", "SECONDS", "LINENO", "EPOCHSECONDS", "UID", "EUID", "PPID", "BASHPID", "SRANDOM"])
-
-
-class Frame:
-    """How the commands being read are run: through which wrappers, with which variables, in which shell."""
-
-    __slots__ = ("assignments", "here", "inside", "via")
-
-    def __init__(
-        self, via: tuple[Via, ...], assignments: tuple[Assignment, ...], *, inside: bool, here: bool = True
-    ) -> None:
-        self.via = via
-        self.assignments = assignments
-        self.inside = inside  # run by this shell, so that functions and builtins are found
-        self.here = here  # on this machine and in its tree of files, so that directories mean what they say
-
-
-TOP = Frame((), (), inside=True)
 
 
 class Walker:
@@ -119,7 +104,8 @@ class Walker:
         kind = type(node)
         if kind is Simple:
             return self._simple(node, state)  # type: ignore[arg-type]
-        return FOLLOWERS[kind](self, node, state)
+        flow: Flow = FOLLOWERS[kind](self, node, state)  # type: ignore[operator]
+        return flow
 
     def _and_or(self, node: AndOr, state: State) -> "Flow":
         success, failure = self.follow(node.first, state)
@@ -164,19 +150,19 @@ class Walker:
         commands = self.commands
         for index in range(len(begins) - 1, 0, -1):
             end = begins[index + 1] if index + 1 < len(begins) else len(commands)
-            if any([reads_script(command) for command in commands[begins[index] : end]]):
+            if any(reads_script(command) for command in commands[begins[index] : end]):
                 for place in range(begins[0], begins[index]):
                     commands[place] = commands[place].replace(piped_to_shell=True)
                 return
 
     def _group(self, node: Group, state: State) -> "Flow":
-        self._hold(node.redirects, state)
+        self._hold(node.redirects)
         flow = self.sequence(node.body, state)
         self._release(node.redirects, state)
         return (state, state) if node.subshell else flow
 
     def _if(self, node: If, state: State) -> "Flow":
-        self._hold(node.redirects, state)
+        self._hold(node.redirects)
         entry: State | None = state
         success: State | None = None
         failure: State | None = None
@@ -193,7 +179,7 @@ class Walker:
         return success, failure
 
     def _loop(self, node: Loop, state: State) -> "Flow":
-        self._hold(node.redirects, state)
+        self._hold(node.redirects)
         inside = state.at(None, None) if node.moves else state
         inside = self._counted(node.effects, inside)
         for word in node.words:
@@ -212,7 +198,7 @@ class Walker:
         return after, after
 
     def _case(self, node: Case, state: State) -> "Flow":
-        self._hold(node.redirects, state)
+        self._hold(node.redirects)
         self._each_effect(node.word.effects, state)
         success: State | None = state
         failure: State | None = state
@@ -235,7 +221,7 @@ class Walker:
         return defined, defined
 
     def _evaluation(self, node: Evaluation, state: State) -> "Flow":
-        self._hold(node.redirects, state)
+        self._hold(node.redirects)
         after = self._counted(node.effects, state)
         self._release(node.redirects, state)
         return after, after
@@ -250,22 +236,22 @@ class Walker:
                         state = state.counting(name)
         return state
 
-    def _hold(self, redirects: "tuple[RedirectNode, ...]", state: State) -> None:
+    def _hold(self, redirects: "tuple[RedirectNode, ...]") -> None:
         if redirects:
-            self.waiting = (*self.waiting, *[self._redirect(node) for node in redirects])
+            self.waiting = (*self.waiting, *[redirect_of(node) for node in redirects])
 
     def _release(self, redirects: "tuple[RedirectNode, ...]", state: State) -> None:
         """Read what the words of a group's redirections do; give the redirections a place if none took them."""
         if not redirects:
             return
         if self.waiting:
-            self._emit((), (), (), state, redirects[0].at, redirects[-1].at)
+            self.emit(Call((), (), (), state, redirects[0].at, redirects[-1].at))
         self._redirect_effects(redirects, state)
 
     def _simple(self, node: Simple, state: State) -> "Flow":
         assignments = self._assignments(node.assignments) if node.assignments else ()
-        redirects = tuple([self._redirect(item) for item in node.redirects]) if node.redirects else ()
-        flow = self._run(node, assignments, redirects, state)
+        redirects = tuple([redirect_of(item) for item in node.redirects]) if node.redirects else ()
+        flow = self._run(Call(node.words, assignments, redirects, state, node.start, node.end), node)
         for assignment in node.assignments:
             self._each_effect(assignment.effects, state)
             self._each_effect(assignment.value.effects, state)
@@ -287,96 +273,61 @@ class Walker:
 
         words = [*node.words, *[item.target for item in node.redirects if item.target is not None]]
         effects = [effect for word in words for effect in word.effects]
-        if not any([isinstance(effect, Substitution) and effect.kind == "read" for effect in effects]):
+        if not any(isinstance(effect, Substitution) and effect.kind == "read" for effect in effects):
             return
-        if any([word.text in INTERPRETERS or word.text in ("source", ".") for word in node.words]):
+        if any(word.text in INTERPRETERS or word.text in ("source", ".") for word in node.words):
             for place in range(begin, len(self.commands)):
                 self.commands[place] = self.commands[place].replace(piped_to_shell=True)
 
-    def _run(
-        self,
-        node: Simple,
-        assignments: tuple[Assignment, ...],
-        redirects: tuple[Redirect, ...],
-        state: State,
-    ) -> "Flow":
-        words = node.words
-        if not words:
-            self._emit((), assignments, redirects, state, node.start, node.end)
+    def _run(self, call: Call, node: Simple) -> "Flow":
+        state = call.state
+        if not call.words:
+            self.emit(call)
             for assignment in node.assignments:
                 if assignment.name not in self.tainted:
                     state = state.counting(assignment.name)
             return state, state
-        name = words[0].text
-        if name in self.functions:
-            return self._call(node, name or "", assignments, redirects, state)
-        return self.run_words(words, assignments, redirects, state, node.start, node.end)
+        if call.words[0].text in self.functions:
+            return self._called(call)
+        return self.run(call)
 
-    def _call(
-        self,
-        node: Simple,
-        name: str,
-        assignments: tuple[Assignment, ...],
-        redirects: tuple[Redirect, ...],
-        state: State,
-    ) -> "Flow":
-        """A call to a function of this text: its body is listed where it is defined."""
+    def _called(self, call: Call) -> "Flow":
+        """Follow a call to a function of this text: its body is listed where it is defined."""
+        name = call.words[0].text or ""
+        state = call.state
         if name not in state.functions:
-            self.refuse("a function that may not be defined yet", node.start)
-        if assignments or redirects:
-            self._emit((), assignments, redirects, state, node.start, node.end)
+            self.refuse("a function that may not be defined yet", call.start)
+        if call.assignments or call.redirects:
+            self.emit(Call((), call.assignments, call.redirects, state, call.start, call.end))
         if name in self.movers:
             state = state.at(None, None)
         return state, state
 
-    def run_words(
-        self,
-        words: "Words",
-        assignments: tuple[Assignment, ...],
-        redirects: tuple[Redirect, ...],
-        state: State,
-        start: int,
-        end: int,
-    ) -> "Flow":
+    def run(self, call: Call) -> "Flow":
         """List a command and its children; return the flow behind it."""
-        name = words[0].text
-        if name is None:
-            self._emit(words, assignments, redirects, state, start, end)
-            lost = state.lost() if self.frame.inside else state
+        if call.words[0].text is None:
+            self.emit(call)
+            lost = call.state.lost() if self.frame.inside else call.state
             return lost, lost
-        return unwrap(self, name, words, assignments, redirects, state, start, end)
+        return unwrap(self, call.words[0].text, call)
 
-    def plain(
-        self,
-        words: "Words",
-        assignments: tuple[Assignment, ...],
-        redirects: tuple[Redirect, ...],
-        state: State,
-        start: int,
-        end: int,
-    ) -> "Flow":
+    def plain(self, call: Call) -> "Flow":
         """List a command that wraps nothing, and follow it if it is a builtin."""
-        checker = CHECKERS.get(words[0].text or "") if self.frame.inside else None
+        checker = CHECKERS.get(call.words[0].text or "") if self.frame.inside else None
         if checker is None:
-            self._emit(words, assignments, redirects, state, start, end)
-            return state, state
-        flow = checker(self, words, state)
-        if words[0].text in DECLARING:
-            assignments = assignments + declared(words)
-        self._emit(words, assignments, redirects, state, start, end)
+            self.emit(call)
+            return call.state, call.state
+        flow = checker(self, call.words, call.state)
+        if call.words[0].text in DECLARING:
+            made = call.assignments + declared(call.words)
+            call = Call(call.words, made, call.redirects, call.state, call.start, call.end)
+        self.emit(call)
         return flow
 
-    def _emit(
-        self,
-        words: "Words",
-        assignments: tuple[Assignment, ...],
-        redirects: tuple[Redirect, ...],
-        state: State,
-        start: int,
-        end: int,
-        wraps: str | None = None,
-    ) -> None:
-        frame = self.frame
+    def emit(self, call: Call, wraps: str | None = None) -> None:
+        """Put a command on the list."""
+        frame, words, state = self.frame, call.words, call.state
+        assignments, redirects = call.assignments, call.redirects
         if self.waiting:
             redirects, self.waiting = redirects + self.waiting, ()
         if frame.assignments:
@@ -389,10 +340,8 @@ class Walker:
             cwd = None
         kept = tuple([word if not word.effects else word.replace(effects=(), number=None) for word in words])
         self.commands.append(
-            Command(kept, assignments, redirects, cwd, places, base, frame.via, wraps, False, start, end)
+            Command(kept, assignments, redirects, cwd, places, base, frame.via, wraps, False, call.start, call.end)
         )
-
-    emit = _emit
 
     def script(self, text: str, frame: Frame, state: State, dialect: str, at: int) -> None:
         """Read a text that another shell runs; nothing of it stays behind in this one."""
@@ -422,8 +371,6 @@ class Walker:
         return flow, grammar.moves > 0
 
     def _parsed(self, text: str, dialect: str, at: int) -> "tuple[Grammar, Sequence]":
-        from byleave.shell.characters import refused_at
-
         if refused_at(text) >= 0:
             self.refuse("a script with control characters", at)
         try:
@@ -438,26 +385,6 @@ class Walker:
             self.check_variable(node.name, node.at, value)
             made.append(Assignment(node.name, value, node.append))
         return tuple(made)
-
-    def _redirect(self, node: "RedirectNode") -> Redirect:
-        if node.body is not None:
-            return Redirect(node.operator, node.fd, None, False, "text", "", node.body.text)
-        word = node.target
-        assert word is not None  # noqa: S101 -- only here-documents have none
-        operator, text = node.operator, word.text
-        if operator == "<<<":
-            body = None if text is None else text + "\n"
-            return Redirect(operator, node.fd, text, False, "text", word.prefix, body)
-        if operator in (">&", "<&") and text is not None and is_descriptor(text):
-            return Redirect(operator, node.fd, text, False, "descriptor", text)
-        kind = "file"
-        if any([isinstance(effect, Substitution) and effect.kind != "command" for effect in word.effects]):
-            kind = "process"
-        elif word.prefix.startswith(("/dev/tcp/", "/dev/udp/")):
-            kind = "network"
-        quiet = text is not None and (text in NO_FILES or text.startswith("/dev/fd/"))
-        writes = operator in WRITING and kind != "process" and not quiet
-        return Redirect(operator, node.fd, text, writes, kind, word.prefix)
 
     def _redirect_effects(self, nodes: "tuple[RedirectNode, ...]", state: State) -> None:
         for node in nodes:
@@ -483,7 +410,7 @@ class Walker:
         for name in effect.sets:
             self.check_exotic(name, effect.at)
 
-    def check_number(self, number: "Number", state: State, at: int) -> None:
+    def check_number(self, number: "Number", state: State, at: int, why: str = NOT_A_NUMBER) -> None:
         """Refuse what may hold anything but a number."""
         if number is True:
             return
@@ -493,17 +420,17 @@ class Walker:
                 return
         if isinstance(number, Substitution) and yields_number(number) and not self.functions:
             return
-        self.refuse("arithmetic on a value that may not be a number", at)
+        self.refuse(why, at)
 
     def check_numbers(self, words: "Iterable[Word]", state: State) -> None:
         for word in words:
-            self.check_number(word.number, state, word.start)
+            self.check_number(word.number, state, word.start, "a word that may become an operator or an option")
 
     def check_variable(self, name: str, at: int, value: str | None = None) -> None:
         """Refuse to follow a shell whose own working is changed."""
         if name in SHELL_VARIABLES:
             self.refuse(f"{name} changes how the shell works", at)
-        if not self.ascii and (name == "LANG" or name.startswith("LC_")) and not _keeps_characters(value):
+        if not self.ascii and (name == "LANG" or name.startswith("LC_")) and not keeps_characters(value):
             self.refuse(f"{name} changes how the characters of this text are read", at)
 
     def check_exotic(self, name: str, at: int) -> None:
@@ -517,32 +444,13 @@ class Walker:
     def taint(self, name: str, at: int) -> None:
         """Note that a variable may hold anything from here on."""
         if name in self.used:
-            self.refuse("arithmetic on a value that may not be a number", at)
+            self.refuse(NOT_A_NUMBER, at)
         self.tainted.add(name)
-
-
-def _keeps_characters(value: str | None) -> bool:
-    """Return whether a locale reads UTF-8 text as it stands."""
-    return value is not None and (value in ("", "C", "POSIX") or value.lower().endswith((".utf-8", ".utf8")))
 
 
 def _base_name(word: "Word") -> str:
     name = word.text or ""
     return name[name.rfind("/") + 1 :]
-
-
-DECLARING = frozenset(["declare", "typeset", "local", "readonly", "export"])
-
-
-def declared(words: "Words") -> tuple[Assignment, ...]:
-    """Return the assignments among the arguments of `export` and its like."""
-    made: list[Assignment] = []
-    for word in words[1:]:
-        name, equals, value = word.prefix.partition("=")
-        if equals:
-            plain = name.removesuffix("+")
-            made.append(Assignment(plain, value if word.text is not None else None, name.endswith("+")))
-    return tuple(made)
 
 
 FOLLOWERS = {

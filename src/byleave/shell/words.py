@@ -31,10 +31,10 @@ class WordReader(ExpansionReader):
         if text[at] in WORD_ENDS and not (text[at] in "<>" and text[at + 1] == "("):
             if at == start:
                 self.refuse("a word is missing here", at)
-            if text[start] == "=" and self.dialect == ZSH:
-                self.refuse("=name in zsh", start)
             self.at = at
             plain = text[start:at]
+            if self.dialect == ZSH and (plain[0] == "=" or plain == "}"):
+                self.refuse(f"`{plain}` means something else in zsh", start)
             return Word(plain, plain, start, at)
         return _Building(self, start).read()
 
@@ -211,6 +211,8 @@ class _Building:
         reader = self.reader
         reader.only_bash("process substitution", at)
         end, body = reader.substitution(at + 2)
+        if not body.items:
+            reader.refuse("an empty process substitution", at)
         self.effects.append(Substitution(body, "read" if reader.text[at] == "<" else "write"))
         self._add("/")  # it becomes the path of a pipe
         self._mark(splits=False)
@@ -220,7 +222,8 @@ class _Building:
         literal = "".join(self.pieces)
         number = self.number if self._marks == 1 and not self.pieces else None
         if self.unknown:
-            prefix = literal[: self.cut]
+            # With nullglob a pattern without a match goes, and what was split off behind it comes first.
+            prefix = "" if self.splits and self.glob else literal[: self.cut]
             text = None
         else:
             text = prefix = literal
