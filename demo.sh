@@ -45,17 +45,30 @@ try 20 byleave check spawn --tool builder -- npm publish
 try 20 byleave check url https://api.github.com/repos --tool builder
 try 20 byleave check env AWS_SECRET_ACCESS_KEY --tool builder
 
-say "6. Many questions at once, for programs"
+say "6. Shell commands, read as bash reads them"
+cat > rules.toml <<'TOML'
+[[rules]]
+allow = { group = "read_only_git" }
+
+[[rules]]
+deny = { command = "git", subcommand = "push", flags = ["--force"] }
+why = "force-push rewrites history"
+TOML
+try 0 byleave check --policy rules.toml command 'git log --oneline 2>/dev/null || git status'
+try 20 byleave check --policy rules.toml command 'git status && env CI=1 git -C . push origin main -f'
+try 10 byleave check --policy rules.toml command 'git log $(cat secrets)'
+
+say "7. Many questions at once, for programs"
 try 0 byleave check --batch <<'LINES'
 {"id": 1, "action": {"kind": "read", "path": "src/main.rs", "tool": "reader"}}
 {"id": 2, "action": {"kind": "delete", "path": "../elsewhere", "tool": "editor"}}
 LINES
 
-say "7. What holds, and where each rule was written"
+say "8. What holds, and where each rule was written"
 try 0 byleave policy show
 try 0 byleave doctor
 
-say "8. The same rules inside a tool, through the SDK"
+say "9. The same rules inside a tool, through the SDK"
 try 0 python - <<'PYTHON'
 from byleave.sdk import Context, FsAccessError
 

@@ -1,6 +1,6 @@
 """What byleave costs, as ratios within one run: absolute times depend on the machine, ratios hardly do.
 
-    make bench
+make bench
 """
 
 import json
@@ -20,6 +20,7 @@ import byleave
 from byleave.core.action import EnvAction, FileAction, SpawnAction, UrlAction
 from byleave.core.decide import decide
 from byleave.core.fs import FsTarget
+from byleave.shell.reader import read_command
 from byleave.workspace.opening import Anchor
 from byleave.workspace.resolve import Root
 
@@ -37,6 +38,7 @@ def main() -> None:
         (root / "src" / "deep" / "file.txt").write_text("x")
         for title, rows in (
             ("decide: one action against N rules", decisions(root)),
+            ("commands: read and decide", commands(root)),
             ("compile", compiling(root)),
             ("start-up", starting(root)),
             ("check --batch", batches(root)),
@@ -102,12 +104,43 @@ def decisions(root: Path) -> "Iterator[tuple[str, str, str]]":
             yield f"{kind}, {size:,} rules", f"{took * 1e6:.2f} µs", grown
 
 
+LINE = "git status && npm test | tail -5"
+
+
+def commands(root: Path) -> "Iterator[tuple[str, str, str]]":
+    first = timed(lambda: read_command(LINE))
+    yield f"read {LINE}", f"{first * 1e6:.1f} µs", "1x"
+    script = "\n".join(f"for f in src/*.py; do grep -n 'x{n}' \"$f\" | head -3 > out{n}.txt; done" for n in range(32))
+    took = timed(lambda: read_command(script))
+    yield f"read a script of {len(script):,} characters", f"{took * 1e6:.0f} µs", f"{took / first:.0f}x"
+    for what, hostile in (("deep nesting", "(" * 30_000), ("1 MB of quotes", "'" * 1_000_000)):
+        took = timed(lambda hostile=hostile: read_command(hostile))  # type: ignore[misc]
+        yield f"read {what}", f"{took * 1e6:.0f} µs", f"{took / first:.0f}x"
+    base = [{"allow": {"group": "read_only_git"}}, {"allow": {"command": "npm", "subcommand": "test"}}]
+    for count in (0, 1_000):
+        others = [{"allow": {"command": f"prog{n}", "subcommand": "run"}} for n in range(count)]
+        tree = {"rules": [*others, *base, {"allow": {"command": "tail"}}]}
+        policy = byleave.compile_policy(tree, root=str(root))
+        took = timed(lambda policy=policy: policy.decide({"kind": "command", "command": LINE}))  # type: ignore[misc]
+        yield (
+            f"decide it among {count:,} other rules, reading remembered",
+            f"{took * 1e6:.1f} µs",
+            f"{took / first:.2f}x",
+        )
+
+
 def compiling(root: Path) -> "Iterator[tuple[str, str, str]]":
     tree = tool({"fs": rules(1_000)["fs"]})
     plain = timed(lambda: json.loads(json.dumps(tree)))
     took = timed(lambda: byleave.compile_policy(tree, root=str(root)))
-    yield "1,000 file rules from a tree, paths resolved", f"{took * 1e3:.1f} ms", f"{took / plain:.1f}x a JSON round trip"
-    blocks = [f'[[tools.t.access.fs]]\npath = "{rule["path"]}"\nread = true\n' for rule in tree["tools"]["t"]["access"]["fs"]]
+    yield (
+        "1,000 file rules from a tree, paths resolved",
+        f"{took * 1e3:.1f} ms",
+        f"{took / plain:.1f}x a JSON round trip",
+    )
+    blocks = [
+        f'[[tools.t.access.fs]]\npath = "{rule["path"]}"\nread = true\n' for rule in tree["tools"]["t"]["access"]["fs"]
+    ]
     file = root / "many.toml"
     file.write_text('[tools.t]\nsource = "local"\n' + "\n".join(blocks))
     started = time.perf_counter()
@@ -156,7 +189,10 @@ def batches(root: Path) -> "Iterator[tuple[str, str, str]]":
     yield "lines without files", f"{without:,.0f} /s", ""
     with_files = lines_per_second(root, {"root": str(root), "policy": policy, "action": file_action})
     question = json.dumps({"id": 1, "root": str(root), "policy": policy, "action": file_action}).encode()
-    answer = {"id": 1, "verdict": {"decision": "allow", "reason": "x" * 60, "code": "ok", "because": [{"rule": "y" * 20}]}}
+    answer = {
+        "id": 1,
+        "verdict": {"decision": "allow", "reason": "x" * 60, "code": "ok", "because": [{"rule": "y" * 20}]},
+    }
 
     def bare_loop() -> None:
         msgspec.json.decode(question)

@@ -110,12 +110,18 @@ def test_the_public_names_are_these() -> None:
         "ConfigErrors",
         "Decision",
         "InputError",
+        "Matcher",
+        "Operation",
+        "Outcome",
         "Policy",
+        "Rule",
         "RuleRef",
+        "Ruleset",
         "Verdict",
         "compile_policy",
         "explain",
         "load_policy",
+        "read_command",
     }
     assert all(getattr(byleave, name) is not None for name in byleave.__all__)
     assert dir(byleave) == sorted([*byleave.__all__, "__version__"])

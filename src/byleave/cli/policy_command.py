@@ -57,6 +57,11 @@ def _lines(root: str, compiled: "Compiled") -> "Iterator[str]":
             (family, shown(text), shown(source)) for family in FAMILIES for text, source in rules_of(access, family)
         ]
         yield from columns(rows)
+    table = compiled.policy.voices[0].rules
+    if table is not None:
+        yield ""
+        yield f"{paint('rules', 'bold')}, the first that matches decides:"
+        yield from columns([(shown(rule.text), shown(rule.source)) for rule in table.rules])
     for voice in compiled.policy.voices[1:]:
         yield ""
         yield f"also heard, and the stricter answer wins: {shown(voice.name)}"
@@ -73,10 +78,12 @@ def _settings(tool: "Tool") -> str:
 
 
 def _tree(root: str, compiled: "Compiled") -> "dict[str, Any]":
+    table = compiled.policy.voices[0].rules
     return {
         **named_path("root", root),
         "layers": [{"name": layer.name, "file": layer.file, "trusted": layer.trusted} for layer in compiled.layers],
         "tools": {name: _tool_tree(tool, compiled) for name, tool in compiled.tools.items()},
+        "rules": [{"rule": rule.text, "source": rule.source} for rule in table.rules] if table is not None else [],
         "warnings": list(compiled.warnings),
     }
 

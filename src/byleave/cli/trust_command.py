@@ -99,8 +99,12 @@ def _effects(name: str, tree: "dict[str, Any]", print_: "Fingerprint") -> "Itera
         settings = {key: value for key, value in tool.items() if key != "access"}
         yield f"  {shown(f'[tools.{toml_key(tool_name)}]')} {_fields(settings)}".rstrip()
         yield from (f"    {line}" for line in _grants(tool.get("access", {})))
+    rules = tree.get("rules", {})
+    if rules.get("strategy", "prepend") != "prepend":
+        yield f"  rules: the rules below {rules['strategy']} those of weaker layers"
+    yield from (f"  rule: {_fields(rule)}" for rule in rules.get("value", ()))
     for key, value in tree.items():
-        if key != "tools" and not key.startswith("#"):
+        if key not in ("tools", "rules") and not key.startswith("#"):
             yield f"  {shown(toml_key(key))} = {_toml(value)}"
     for script, digest in print_.scripts:
         yield f"  the script {quoted(script)} (sha256 {digest[:16]}), as it is now"

@@ -17,24 +17,37 @@ if TYPE_CHECKING:
     from byleave.core.subject import Subject
 
 
-class Rule(Record):
+class Rule:
     """A matcher with its outcome. `words` are the literals by which a text that cannot be read is still denied."""
 
-    outcome: Decision
-    matcher: "Matcher"
-    why: str | None = None
-    source: str = INLINE
-    words: tuple[tuple[str, ...], ...] = ()
+    __slots__ = ("_ref", "matcher", "outcome", "source", "why", "words")
+
+    def __init__(
+        self,
+        outcome: Decision,
+        matcher: "Matcher",
+        why: str | None = None,
+        source: str = INLINE,
+        words: tuple[tuple[str, ...], ...] = (),
+    ) -> None:
+        self.outcome = outcome
+        self.matcher = matcher
+        self.why = why
+        self.source = source
+        self.words = words
+        self._ref: RuleRef | None = None
 
     @property
     def text(self) -> str:
         """The rule in a few words."""
-        return f"{self.outcome.word} {describe(self.matcher)}"
+        return self.ref.rule
 
     @property
     def ref(self) -> RuleRef:
-        """The reference a verdict carries."""
-        return RuleRef(self.text, self.source, self.outcome)
+        """The reference a verdict carries, put into words once."""
+        if self._ref is None:
+            self._ref = RuleRef(f"{self.outcome.word} {describe(self.matcher)}", self.source, self.outcome)
+        return self._ref
 
 
 class Ruling(Record):

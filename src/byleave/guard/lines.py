@@ -30,41 +30,45 @@ class LineReader:
     def __init__(self, root: "Root", programs: "Programs") -> None:
         self._root = root
         self._programs = programs
-        self._readings: dict[str, Reading] = {}
+        self._readings: dict[str, tuple[Reading, tuple[Known, ...]]] = {}
 
     def read(self, text: str, cwd: str | None = None) -> Line:
         """Return the line as it stands now: commands, the directories they run in, the files they write."""
-        reading = self._reading(text)
+        reading, known = self._reading(text)
         if reading.problem is not None:
             problem = f"{reading.problem.reason} (line {reading.problem.line})"
             return Line(text, problem=problem, loose_words=loose_words(text))
         start = self._start(cwd)
         commands = reading.commands
-        parts = tuple(self._part(text, each, commands[:number], start) for number, each in enumerate(commands))
+        parts = tuple(self._part(reading, number, known[number], start) for number in range(len(commands)))
         redirections = tuple(each for command in commands for each in self._redirections(command, start))
         return Line(text, parts, tuple(tuple(command.argv) for command in commands), redirections)
 
-    def _reading(self, text: str) -> "Reading":
-        known = self._readings.get(text)
-        if known is None:
+    def _reading(self, text: str) -> "tuple[Reading, tuple[Known, ...]]":
+        """Return what the text says and what is known of its words: pure, so it may be remembered."""
+        found = self._readings.get(text)
+        if found is None:
             if len(self._readings) >= MOST_READINGS:
                 self._readings.pop(next(iter(self._readings)))
-            known = self._readings[text] = read_command(text, programs=self._programs)
-        return known
+            reading = read_command(text, programs=self._programs)
+            known = tuple(Known(command, self._programs) for command in reading.commands)
+            found = self._readings[text] = (reading, known)
+        return found
 
     def _start(self, cwd: str | None) -> str | None:
         """Return where the line starts, canonical; None if that is no directory."""
         return self._root.path if cwd is None else self._directory(cwd, self._root.path)
 
-    def _part(self, text: str, command: "Command", before: "tuple[Command, ...]", start: str | None) -> Part:
+    def _part(self, reading: "Reading", number: int, known: Known, start: str | None) -> Part:
+        command = reading.commands[number]
         return Part(
-            text=text[command.start : command.end],
+            text=reading.text[command.start : command.end],
             name=command.name,
-            knowledge=Known(command, self._programs),
+            knowledge=known,
             directories=self._directories(command.places, start),
             piped_to_shell=command.piped_to_shell,
             wraps=command.wraps,
-            parent=_parent(command, before),
+            parent=_parent(command, reading.commands[:number]),
             blocked=_blocked(command),
             empty=not command.words,
         )

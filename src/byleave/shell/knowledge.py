@@ -15,18 +15,23 @@ ANYTHING = "**"
 class Known:
     """Answers about one command; what is slow to find out is found out once."""
 
-    __slots__ = ("_command", "_dangers", "_programs")
+    __slots__ = ("_command", "_dangers", "_flags", "_programs", "_subcommand")
 
     def __init__(self, command: "Command", programs: "Programs") -> None:
         self._command = command
         self._programs = programs
         self._dangers: tuple[Danger, ...] | None = None
+        self._flags: dict[str, bool | None] = {}
+        self._subcommand: tuple[str | None, bool] | None = None
 
     def is_subcommand(self, wanted: str) -> bool | None:
         """Whether the subcommand is `wanted`, or one is an alias of the other."""
-        if subcommand_is_unknown(self._command, self._programs):
+        if self._subcommand is None:
+            unknown = subcommand_is_unknown(self._command, self._programs)
+            self._subcommand = subcommand(self._command, self._programs), unknown
+        given, unknown = self._subcommand
+        if unknown:
             return None
-        given = subcommand(self._command, self._programs)
         if given == wanted:
             return True
         table = self._programs.table(self._command.program or "")
@@ -34,7 +39,9 @@ class Known:
 
     def has_flag(self, flag: str) -> bool | None:
         """Whether a flag is given, in any of its spellings."""
-        return has_flag(self._command, flag, self._programs)
+        if flag not in self._flags:
+            self._flags[flag] = has_flag(self._command, flag, self._programs)
+        return self._flags[flag]
 
     def has_operands(self, *, most: int) -> bool | None:
         """Whether there are at most so many words that are neither options nor the subcommand."""
