@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from byleave.shell.programs import Program
 
 UNKNOWN = "unknown"
+SHELL_CHARACTERS = frozenset("$`;|&<>()\n\\\"'")
 READERS = {"sed": sed_danger, "awk": awk_danger}
 
 
@@ -41,7 +42,9 @@ def dangerous_options(command: "Command", programs: Programs = BUILT_IN) -> tupl
     dangers.extend(_operands(command, found, table))
     if table.script is not None:
         dangers.extend(_scripts(command, found, READERS[table.script]))
-    if dangerous_program(table):
+    if found.subcommand_unknown:
+        dangers.append(Danger(UNKNOWN, command.words[found.operands[0]].prefix, found.operands[0]))
+    elif dangerous_program(table):
         dangers.extend([Danger(UNKNOWN, command.words[index].prefix, index) for index in found.unknown])
     return tuple(dangers)
 
@@ -81,7 +84,9 @@ def _operands(command: "Command", found: "Scan", table: "Program") -> list[Dange
     dangers: list[Danger] = []
     for index in found.operands:
         word = command.words[index]
-        if table.runs and index not in found.unknown and _may_start(word, table.runs):
+        if table.assigns and "=" in word.prefix and not (word.text and SHELL_CHARACTERS.isdisjoint(word.text)):
+            dangers.append(Danger(EXECUTES if word.text is not None else UNKNOWN, word.prefix, index))
+        elif table.runs and index not in found.unknown and _may_start(word, table.runs):
             kind = EXECUTES if word.text is not None else UNKNOWN
             dangers.append(Danger(kind, word.prefix, index))
     if table.most is not None:

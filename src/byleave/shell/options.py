@@ -64,6 +64,8 @@ class _Scanner:
 
     def read(self) -> Scan:
         words = self.words
+        if self.table is not None and self.table.bundle and len(words) > 1:
+            self._bundle(words[1].text or "-")
         while self.index < len(words):
             word = words[self.index]
             text = word.text
@@ -89,6 +91,16 @@ class _Scanner:
             self.subcommand_unknown,
             table,
         )
+
+    def _bundle(self, text: str) -> None:
+        """Take `xzf` as letters of options; those with values take the words that follow, in order."""
+        if text.startswith("-"):
+            return
+        self.index = 2
+        for letter in text:
+            name = self.table.canonical.get("-" + letter, "-" + letter) if self.table is not None else ""
+            takes = self.table is not None and name in self.table.values
+            self.given.append(Given(name, 1, self._next_word() if takes else None, table=self.table))
 
     def _rest(self, begin: int) -> None:
         self.index = begin

@@ -34,6 +34,8 @@ KEYS = frozenset(
         "script",
         "runs",
         "most",
+        "bundle",
+        "assigns",
         "writer",
         "harmless",
     ]
@@ -62,7 +64,8 @@ class Program(Record):
     `style`: `gnu` joins letters, `word` has options of one word such as `-name`. `stops`: options end at the first
     operand. `abbreviates`: `yes` (and every long option is listed), `maybe`, `no`. `executes` and `writes`: options
     that run another program or write a file; with a value in `harmless` they do not. `runs`: beginnings of operands
-    that do. `most`: more operands than this write. `script`: the language of the first operand.
+    that do. `most`: more operands than this write. `bundle`: the first word holds letters of options even without a
+    dash. `assigns`: operands `NAME=value` reach a shell. `script`: the language of the first operand.
     """
 
     name: str
@@ -79,6 +82,8 @@ class Program(Record):
     script: str | None
     most: int | None
     writer: bool
+    bundle: bool
+    assigns: bool
     harmless: "Mapping[str, tuple[str, ...]]"
     subcommands: bool
     known_subcommands: bool
@@ -204,6 +209,8 @@ def _compiled(name: str, raw: "Mapping[str, Any]") -> Program:
         script=raw.get("script"),
         most=raw.get("most"),
         writer=raw.get("writer", False),
+        bundle=raw.get("bundle", False),
+        assigns=raw.get("assigns", False),
         harmless={canonical.get(option, option): tuple(values) for option, values in raw.get("harmless", {}).items()},
         subcommands=raw.get("subcommands", "sub" in raw),
         known_subcommands="sub" in raw or raw.get("subcommands", False),
@@ -237,6 +244,8 @@ def _behind(outer: Program, own: Program) -> Program:
         script=own.script,
         most=own.most,
         writer=own.writer or outer.writer,
+        bundle=False,
+        assigns=own.assigns or outer.assigns,
         harmless={**outer.harmless, **own.harmless},
         subcommands=own.subcommands,
         known_subcommands=True,
