@@ -69,6 +69,14 @@ def test_words_that_a_wrapper_adds_are_unknown(text: str) -> None:
     assert reading.commands[-1].argv == ["rm", "x", None]
 
 
+@pytest.mark.skipif(not BASH, reason="bash is not installed")
+@pytest.mark.parametrize("name", CASES["hostile"])
+def test_a_value_that_was_once_evaluated_stays_harmless(name: str) -> None:
+    text, value = CASES["hostile"][name]
+    with box() as where:
+        assert difference(text, where, value) is None
+
+
 def test_assignments_reach_the_children_of_wrappers() -> None:
     commands = read_command('A=1 env B=2 C="$x" timeout 5 git status').commands
     assert [(item.name, item.value) for item in commands[-1].assignments] == [("A", "1"), ("B", "2"), ("C", None)]

@@ -86,6 +86,8 @@ class RedirectReader(ConditionalReader):
 
     def _check_duplicate(self, operator: str, fd: int | None, word: "Word") -> None:
         """`>&word` is a descriptor for a number or `-`, else a file, and an error with a number before it."""
+        if word.text is None:
+            self.refuse("a descriptor known only at run time, which bash expands twice", word.start)
         if word.quoted or (word.prefix.startswith("-") and word.text != "-"):
             self.refuse("a descriptor of an unusual form", word.start)
         if word.text is not None and is_descriptor(word.text):
