@@ -12,7 +12,8 @@ from typing import Any
 
 import msgspec
 
-from byleave.config.shape import NOT_YET, File, Merge
+from byleave.config.shape import NOT_YET, File
+from byleave.config.tables import Merge
 from byleave.errors import ConfigError
 from byleave.record import Record
 from byleave.text import quoted, sentence_list, shown
@@ -270,9 +271,12 @@ def _all_keys(kind: Any, table: str, above: frozenset[type]) -> "Iterator[tuple[
             yield from _all_keys(plain.item_type, f"{table}[]", above)
         elif _name(plain) == "DictType":
             yield from _all_keys(plain.value_type, f"{table}.*", above)
-        elif _name(plain) == "StructType" and getattr(plain.cls, "__origin__", None) is not Merge:
-            if plain.cls not in above:
-                yield from _keys_of(plain, table, above | {plain.cls})
+        elif _name(plain) == "StructType" and not _is_merge(plain.cls) and plain.cls not in above:
+            yield from _keys_of(plain, table, above | {plain.cls})
+
+
+def _is_merge(cls: type) -> bool:
+    return getattr(cls, "__origin__", None) is Merge
 
 
 def _keys_of(struct: Any, table: str, above: frozenset[type]) -> "Iterator[tuple[str, str]]":

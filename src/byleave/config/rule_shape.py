@@ -1,4 +1,4 @@
-"""The shape of `rules`: outcomes, matchers and their combinators, as types. See config.shape for the rest of the file."""
+"""The shape of `rules`: outcomes, matchers and their combinators, as types. The rest of the file: config.shape."""
 
 from typing import Annotated, Literal
 

@@ -34,8 +34,10 @@ GROUPS: "dict[str, Table]" = {
     "read_only_git": {
         "any": [
             _git(
-                ["status", "log", "diff", "show", "blame", "describe", "rev-parse", "ls-files", "ls-tree", "cat-file"]
-                + ["shortlog", "show-ref"]
+                [
+                    *("status", "log", "diff", "show", "blame", "describe", "rev-parse", "ls-files", "ls-tree"),
+                    *("cat-file", "shortlog", "show-ref"),
+                ]
             ),
             _without(_git("branch", operands=0), *_BRANCH_WRITES),
             _without(_git("branch", flags=["--list"]), *_BRANCH_WRITES),

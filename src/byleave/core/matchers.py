@@ -1,7 +1,7 @@
 """Matchers: predicates over subjects, three-valued. True is a clear yes, False a clear no, None "it depends".
 
-A matcher is asked with `granting`: a rule that allows must not be satisfied by a look-alike (`./git`), and a rule that denies or
-asks must not be walked round by one (`/bin/rm`). Under `not` the two change places.
+A matcher is asked with `granting`: a rule that allows must not be satisfied by a look-alike (`./git`), and a rule that
+denies or asks must not be walked round by one (`/bin/rm`). Under `not` the two change places.
 """
 
 from byleave.core.fs import is_under
@@ -86,14 +86,14 @@ class CommandMatcher(Record):
         named = either([_is_named(part, name, granting=granting) for name in self.names]) if self.names else True
         if named is False or (self.piped_to_shell and not part.piped_to_shell):
             return False
-        return both(self._details(part, named, granting=granting))
+        return both(self._details(part, named=named, granting=granting))
 
     def covers(self, subject: "Subject") -> bool:
         """Whether an allow by this matcher reaches the options that execute or write."""
         part = subject.part
         return part is None or self.any_options or part.knowledge.uncovered(self.flags, self.args or ()) is None
 
-    def _details(self, part: "Part", named: bool | None, *, granting: bool) -> "Iterable[bool | None]":
+    def _details(self, part: "Part", *, named: bool | None, granting: bool) -> "Iterable[bool | None]":
         """Yield one answer a key, the cheap ones first: a clear no spares the rest."""
         yield named
         if self.subcommands:

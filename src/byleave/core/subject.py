@@ -29,8 +29,8 @@ if TYPE_CHECKING:
 class Part(Record):
     """One command of a command line. `name` is None where it is known only at run time.
 
-    `directories` are the canonical places it may run in, None where they cannot be known. `parents` are the numbers of the
-    opaque wrappers that start it, the innermost last; `wraps` says what kind of wrapper it is itself, if it is one.
+    `directories` are the canonical places it may run in, None where they cannot be known. `parent` is the number of the
+    opaque wrapper that starts it, if one does; `wraps` says what kind of wrapper it is itself, if it is one.
     """
 
     text: str

@@ -1,4 +1,4 @@
-"""What is known of one command's words, as the rules of `core` ask for it. None is "it depends on a word known at run time"."""
+"""What is known of one command's words, as the rules of `core` ask for it. None is "it depends" (on run time)."""
 
 from byleave.shell.dangers import UNKNOWN, dangerous_options
 from byleave.shell.options import canonical_flags, has_flag, scan, subcommand, subcommand_is_unknown
