@@ -77,7 +77,7 @@ byleave.toml:1: unknown key "strict-links" at the top of the file
 byleave.toml:1: unknown key "path" in tools.t.access.net[0]
     tools.t.access.net = [{host = 'h', path = '/'}]
                                        ^^^^
-  hint: did you mean "path_prefix"? "path" is a key of tools.*.access.fs[]""",
+  hint: did you mean "path_prefix"? "path" is a key of tools.*.access.fs[], rules[].allow, rules[].ask or rules[].deny""",
     ),
     "a key that belongs elsewhere is sent there": (
         "[tools.t]\nread = true",
@@ -104,11 +104,11 @@ byleave.toml:2: unknown key "zzz" in defaults
   hint: the keys here are os_sandbox""",
     ),
     "a key of a later version is refused": (
-        '[[rules]]\nallow = {command = "ls"}\n[[rules]]\n',
+        '[servers.x]\ncommand = ["ls"]\n',
         """\
-byleave.toml:1: "rules" is not in this version
-    [[rules]]
-      ^^^^^
+byleave.toml:1: "servers" is not in this version
+    [servers.x]
+     ^^^^^^^
   hint: this version does not enforce it yet: remove it, so that nobody relies on it""",
     ),
     "a nested key of a later version is refused": (

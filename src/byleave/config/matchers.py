@@ -102,6 +102,9 @@ class RuleReader:
             for key in _NEEDS_COMMAND:
                 if key in table:
                     self._problem(item, (*at, key), f"{key} needs a command", "add command = ...")
+        for key in ("any_command", "piped_to_shell"):
+            if table.get(key) is False:
+                self._problem(item, (*at, key), f"{key} = false says nothing", "leave it out, or write true")
         args = table.get("args")
         if args is not None and "**" in args[:-1]:
             self._problem(item, (*at, "args"), '"**" may only be the last word', "put it last")

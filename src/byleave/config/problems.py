@@ -295,7 +295,7 @@ def _wanted(kind: Any) -> list[str]:
         return [quoted(value) for value in kind.values]
     if _name(kind) != "ListType":
         return [_WANTED[_name(kind)]]
-    items = {"StrType": "strings", "ListType": "lists", "StructType": "tables"}
+    items = {"StrType": "strings", "LiteralType": "strings", "ListType": "lists", "StructType": "tables"}
     return [f"a list of {items[_name(kind.item_type)]}"]
 
 

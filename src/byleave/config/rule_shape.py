@@ -73,9 +73,9 @@ class Match(Table):
         Meta(description="The rule also covers options that execute or write.", examples=["any"]),
     ] = UNSET
     piped_to_shell: Annotated[
-        Literal[True] | UnsetType, Meta(description="Its output goes to a shell.", examples=[True])
+        bool | UnsetType, Meta(description="Its output goes to a shell.", examples=[True])
     ] = UNSET
-    any_command: Annotated[Literal[True] | UnsetType, Meta(description="Any command.", examples=[True])] = UNSET
+    any_command: Annotated[bool | UnsetType, Meta(description="Any command.", examples=[True])] = UNSET
     group: Annotated[
         str | UnsetType, Meta(description="A ready-made group of commands.", examples=["read_only_git"])
     ] = UNSET

@@ -90,7 +90,7 @@ class RedirectReader(ConditionalReader):
             self.refuse("a descriptor known only at run time, which bash expands twice", word.start)
         if word.quoted or (word.prefix.startswith("-") and word.text != "-"):
             self.refuse("a descriptor of an unusual form", word.start)
-        if word.text is not None and is_descriptor(word.text):
+        if is_descriptor(word.text):
             return
         if operator == "<&" or fd not in (None, 1) or self.dialect == POSIX:
             self.refuse("a descriptor known only at run time, or none at all", word.start)
