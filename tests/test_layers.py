@@ -564,6 +564,22 @@ def test_a_project_file_that_is_too_large_is_not_even_parsed(scene: Scene) -> No
     assert "it is larger than 8 MB" in told(scene)
 
 
+BULK = [
+    "a = [" + "1," * 3_000_000 + "]",
+    "[[a]]\n" * 1_200_000,
+    "a.b.c.d.e.f.g.h = 1\n" * 400_000,
+    "a={a=1}\n" * 900_000,
+]
+
+
+@pytest.mark.parametrize("text", BULK, ids=lambda text: text[:20])
+def test_a_project_file_that_would_take_minutes_to_read_is_not_even_parsed(text: str, scene: Scene) -> None:
+    scene.say("project", text)
+    started = time.monotonic()
+    assert "it holds too many keys and values" in told(scene)
+    assert time.monotonic() - started < 10
+
+
 def test_a_file_of_the_user_may_be_larger(scene: Scene) -> None:
     scene.say("user", TOOL.encode() + b"#" * (LARGEST_PROJECT_FILE + 1))
     assert list(scene.load().compiled.tools) == ["t"]
