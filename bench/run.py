@@ -1,6 +1,6 @@
 """What byleave costs, as ratios within one run: absolute times depend on the machine, ratios hardly do.
 
-    make bench
+make bench
 """
 
 import json
@@ -106,8 +106,14 @@ def compiling(root: Path) -> "Iterator[tuple[str, str, str]]":
     tree = tool({"fs": rules(1_000)["fs"]})
     plain = timed(lambda: json.loads(json.dumps(tree)))
     took = timed(lambda: byleave.compile_policy(tree, root=str(root)))
-    yield "1,000 file rules from a tree, paths resolved", f"{took * 1e3:.1f} ms", f"{took / plain:.1f}x a JSON round trip"
-    blocks = [f'[[tools.t.access.fs]]\npath = "{rule["path"]}"\nread = true\n' for rule in tree["tools"]["t"]["access"]["fs"]]
+    yield (
+        "1,000 file rules from a tree, paths resolved",
+        f"{took * 1e3:.1f} ms",
+        f"{took / plain:.1f}x a JSON round trip",
+    )
+    blocks = [
+        f'[[tools.t.access.fs]]\npath = "{rule["path"]}"\nread = true\n' for rule in tree["tools"]["t"]["access"]["fs"]
+    ]
     file = root / "many.toml"
     file.write_text('[tools.t]\nsource = "local"\n' + "\n".join(blocks))
     started = time.perf_counter()
@@ -156,7 +162,10 @@ def batches(root: Path) -> "Iterator[tuple[str, str, str]]":
     yield "lines without files", f"{without:,.0f} /s", ""
     with_files = lines_per_second(root, {"root": str(root), "policy": policy, "action": file_action})
     question = json.dumps({"id": 1, "root": str(root), "policy": policy, "action": file_action}).encode()
-    answer = {"id": 1, "verdict": {"decision": "allow", "reason": "x" * 60, "code": "ok", "because": [{"rule": "y" * 20}]}}
+    answer = {
+        "id": 1,
+        "verdict": {"decision": "allow", "reason": "x" * 60, "code": "ok", "because": [{"rule": "y" * 20}]},
+    }
 
     def bare_loop() -> None:
         msgspec.json.decode(question)

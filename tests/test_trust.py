@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from byleave.config.layers import LOCAL, MANAGED, PROJECT, SESSION, USER, Layer
 from byleave.config.parse import parse_tree
+from byleave.core.verdict import Decision
 from byleave.errors import ConfigErrors, InputError, StateError
 from byleave.guard.judge import Policy
 from scene import TOOL, Scene
@@ -235,6 +236,35 @@ def test_no_untrusted_layer_changes_what_runs_or_how(
         name: tool.settings for name, tool in without.tools.items()
     }
     assert (with_.settings, with_.policy.strict_links) == (without.settings, without.policy.strict_links)
+
+
+# What a managed layer denies stays denied, whatever weaker layers say.
+
+EVERY_GRANT: dict[str, Any] = {
+    "fs": [{"path": ".", **dict.fromkeys(CAPABILITIES, True)}, {"path": ".envrc", "write": True}],
+    "net": [{"host": host, "private": True, "allow": True, **more} for host in HOSTS for more in ({}, {"port": 8443})],
+    "env": [{"name": "*", "read": True}],
+    "commands": {program: {} for program in PROGRAMS},
+}
+DENIALS = some(
+    fs=st.lists(st.builds(lambda path: {"path": path}, st.sampled_from(["src", "src/gen", "link", "new"])), max_size=3),
+    net=st.lists(NET_RULES.map(lambda rule: {**rule, "allow": False}), max_size=3),
+    env=st.lists(ENV_RULES.map(lambda rule: {**rule, "read": False}), max_size=3),
+    commands=COMMANDS,
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(denials=DENIALS, own=tree(named=True), actions=st.lists(ACTIONS, min_size=1, max_size=12))
+def test_no_weaker_layer_whatever_it_says_goes_round_a_managed_deny(
+    furnished: Scene, denials: dict[str, Any], own: dict[str, Any], actions: list[dict[str, Any]]
+) -> None:
+    generous = layer(USER, {"tools": {"t": {"source": "local", "access": EVERY_GRANT}}})
+    managed = layer(MANAGED, {"tools": {"t": {"access": denials}}})
+    for action in actions:
+        free, denied = answer(furnished, [generous], action), answer(furnished, [generous, managed], action)
+        if (free, denied) == (Decision.ALLOW, Decision.DENY):
+            assert answer(furnished, [layer(USER, own), managed], action) >= Decision.DENY
 
 
 # What trust is, and when it ends.

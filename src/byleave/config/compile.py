@@ -105,7 +105,7 @@ class _Compilation:
                 present = [_access_only(other) if other is layer else other for other in self._layers]
                 merged = self._merge([other for other in present if other.trusted or other.file == layer.file])
                 voices.append(self._voice(f"{layer.file} (untrusted)", _known(merged, tools)))
-            elif layer.name == MANAGED and len(self._layers) > 1:
+            elif layer.name == "none":
                 voices.append(self._voice("managed", _known(self._merge([layer]), tools), denies_only=True))
         policy = Policy(tuple(voices), self._protected(), bool(self._settings.get("strict_links")))
         return Compiled(policy, tools, self._settings, _told(self.warnings), self._rules.places, self._layers)
