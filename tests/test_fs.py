@@ -366,7 +366,7 @@ def costs(size: int) -> list[int]:
             return access.judge_file(place, capability, below=capability)
 
         ask()  # what is computed once per table is not the cost of an answer
-        counted.append(instructions(ask))
+        counted.append(min(instructions(ask) for _ in range(5)))  # a collection of garbage may run code of its own
     return counted
 
 

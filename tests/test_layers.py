@@ -278,6 +278,20 @@ def test_no_weaker_layer_goes_round_a_managed_deny(kind: str, fields: dict[str, 
     assert (before, scene.decision(kind, files=files, **fields)) == ("allow", "deny")
 
 
+def test_a_managed_deny_holds_for_the_same_name_in_capitals(scene: Scene) -> None:
+    scene.say("user", TOOL + fs(".", "read") + fs("VAULT", "read"))
+    before = scene.decision("read", path="VAULT/x")
+    scene.say("managed", fs("vault"))
+    assert (before, scene.decision("read", path="VAULT/x")) == ("allow", "deny")
+
+
+def test_a_managed_grant_denies_nothing_where_it_does_not_reach(scene: Scene) -> None:
+    scene.say("user", TOOL + fs("src", "read write") + fs(".envrc", "write"))
+    scene.say("managed", fs("docs", "read"))
+    decisions = [scene.decision("create", path=path) for path in ("src/x", ".envrc", "docs/x")]
+    assert decisions == ["allow", "allow", "deny"]
+
+
 def test_a_managed_layer_denies_only_what_it_writes_down(scene: Scene) -> None:
     scene.say("user", TOOL + 'runtime = "vfs"\n' + fs("src", "read write"))
     scene.say("managed", '[tools.t]\nrun = "ask"')

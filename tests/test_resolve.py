@@ -219,7 +219,7 @@ DOORS = [
     ("alias/x", "out/x"),
     ("dir/deep/x", "a/deep/x"),
     ("again/back/out/x", "out/x"),
-    ("climb", "out"),
+    ("climb", "climb"),
     ("out", "out"),
 ]
 

@@ -223,6 +223,13 @@ HELP: list[tuple[str, str, Tree, Tree, str]] = [
         '[[tools.t.access.fs]]\npath = ".vscode/tasks.json"\nread = true\nupdate = true',
     ),
     (
+        "a protected place that may not be run is not opened for writing",
+        "stdio",
+        {"fs": [{"path": ".", "write": True}]},
+        {"kind": "exec", "path": ".git/hooks/x"},
+        '[[tools.t.access.fs]]\npath = ".git/hooks/x"\nexecute = true',
+    ),
+    (
         "the first rule of a type keeps what held without it",
         "vfs",
         {},

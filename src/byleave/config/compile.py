@@ -11,8 +11,10 @@ from byleave.config.merge import NOTHING, Item, Patch, compose, patch
 from byleave.config.normal import ACCESS_LISTS, AT, LEGACY, LINE
 from byleave.config.rules import RuleCompiler
 from byleave.core.access import COOPERATIVE, STDIO, VFS, VFS_DECLARED, Access, with_defaults
+from byleave.core.fs import FsRule
 from byleave.core.policy import Policy, ToolPolicy, Voice
 from byleave.core.protected import Protected, resolved_places
+from byleave.core.verdict import BUILT_IN
 from byleave.record import Record
 from byleave.text import quoted, sentence_list, shown
 
@@ -30,6 +32,7 @@ if TYPE_CHECKING:
 
 MOST_WARNINGS = 50  # more than anybody reads
 LONGEST_NAME = 60  # characters of a tool's name worth repeating in a warning
+_OPEN = (FsRule("", read=True, create=True, update=True, delete=True, execute=True, source=BUILT_IN),)
 _SCALARS = ("source", "command", "runtime", "run", "enable", "description")
 
 
@@ -105,7 +108,7 @@ class _Compilation:
                 present = [_access_only(other) if other is layer else other for other in self._layers]
                 merged = self._merge([other for other in present if other.trusted or other.file == layer.file])
                 voices.append(self._voice(f"{layer.file} (untrusted)", _known(merged, tools)))
-            elif layer.name == "none":
+            elif layer.name == MANAGED and len(self._layers) > 1:
                 voices.append(self._voice("managed", _known(self._merge([layer]), tools), denies_only=True))
         policy = Policy(tuple(voices), self._protected(), bool(self._settings.get("strict_links")))
         return Compiled(policy, tools, self._settings, _told(self.warnings), self._rules.places, self._layers)
@@ -165,16 +168,15 @@ class _Compilation:
         return any("source" in layer.tree["tools"].get(name, {}) for layer in self._layers if not layer.trusted)
 
     def _voice(self, name: str, tools: "Iterable[Tool]", *, denies_only: bool = False) -> Voice:
-        """Return one reading of the tools. Where only denies count, no default speaks: just what is written does."""
-        policies = {
-            tool.name: self._tool_policy(tool, COOPERATIVE if denies_only else self._defaults(tool)) for tool in tools
-        }
+        policies = {tool.name: self._tool_policy(tool, denies_only=denies_only) for tool in tools}
         return Voice(name, policies, denies_only)
 
-    def _tool_policy(self, tool: Tool, defaults: Access) -> ToolPolicy:
+    def _tool_policy(self, tool: Tool, *, denies_only: bool) -> ToolPolicy:
+        """Compile one tool. Where only denies count, all is open but what is written: no default denies anything."""
         rules = self._rules
+        defaults = COOPERATIVE if denies_only else self._defaults(tool)
         tables = {
-            "fs": rules.fs(tool.lists["fs"].items),
+            "fs": rules.fs(tool.lists["fs"].items, floor=_OPEN if denies_only else ()),
             "net": rules.net(tool.lists["net"].items),
             "env": rules.env(tool.lists["env"].items),
             "commands": None if tool.commands is None else rules.commands(tool.commands),

@@ -7,7 +7,7 @@ of the workspace is somebody else's until the user has trusted its exact content
 import os
 import stat
 
-from byleave.config.homes import CONFIG_FILE, LOCAL_FILE, PROJECT_FILES
+from byleave.config.homes import CONFIG_FILE, LOCAL_FILE, PROJECT_FILES, real_path
 from byleave.config.normal import AT
 from byleave.errors import ConfigError, ConfigErrors, StateError, UnsafePathError
 from byleave.private import Memory, read_all, read_private
@@ -199,7 +199,7 @@ class Files:
         try:
             return self._layer(layer_name, name, path, content)
         except ConfigErrors:
-            if os.path.realpath(path) == path:
+            if real_path(path) == path and not os.path.islink(path):
                 raise
             # A link to some other file of the workspace, a secret one perhaps: the error must not repeat its lines.
             problem = f"{name} is a link to a file that is no configuration"

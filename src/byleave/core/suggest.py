@@ -84,6 +84,8 @@ def is_speakable(*texts: str) -> bool:
 
 def toml_string(text: str) -> str:
     """Return `text` as a TOML basic string."""
+    if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
+        return f'"{text}"'
     return f'"{"".join([_TOML_ESCAPES.get(char) or _toml_char(char) for char in text])}"'
 
 
