@@ -100,7 +100,7 @@ REASONS: list[tuple[str, dict[str, Any], dict[str, Any], str, str]] = [
         "a link that leads out is named as it was asked for",
         tool({"fs": [{"path": ".", "read": True}]}),
         {"kind": "read", "path": "out/x", "tool": "t"},
-        '"out/x" leads outside the workspace; `byleave mount` opens a place outside',
+        '"out/x" leads outside the workspace; a link out of it needs `external = true` and your approval',
         "fs .: read",
     ),
     (

@@ -278,6 +278,20 @@ def test_no_weaker_layer_goes_round_a_managed_deny(kind: str, fields: dict[str, 
     assert (before, scene.decision(kind, files=files, **fields)) == ("allow", "deny")
 
 
+def test_a_managed_deny_holds_for_the_same_name_in_capitals(scene: Scene) -> None:
+    scene.say("user", TOOL + fs(".", "read") + fs("VAULT", "read"))
+    before = scene.decision("read", path="VAULT/x")
+    scene.say("managed", fs("vault"))
+    assert (before, scene.decision("read", path="VAULT/x")) == ("allow", "deny")
+
+
+def test_a_managed_grant_denies_nothing_where_it_does_not_reach(scene: Scene) -> None:
+    scene.say("user", TOOL + fs("src", "read write") + fs(".envrc", "write"))
+    scene.say("managed", fs("docs", "read"))
+    decisions = [scene.decision("create", path=path) for path in ("src/x", ".envrc", "docs/x")]
+    assert decisions == ["allow", "allow", "deny"]
+
+
 def test_a_managed_layer_denies_only_what_it_writes_down(scene: Scene) -> None:
     scene.say("user", TOOL + 'runtime = "vfs"\n' + fs("src", "read write"))
     scene.say("managed", '[tools.t]\nrun = "ask"')
@@ -564,6 +578,22 @@ def test_a_project_file_that_is_too_large_is_not_even_parsed(scene: Scene) -> No
     assert "it is larger than 8 MB" in told(scene)
 
 
+BULK = [
+    "a = [" + "1," * 3_000_000 + "]",
+    "[[a]]\n" * 1_200_000,
+    "a.b.c.d.e.f.g.h = 1\n" * 400_000,
+    "a={a=1}\n" * 900_000,
+]
+
+
+@pytest.mark.parametrize("text", BULK, ids=lambda text: text[:20])
+def test_a_project_file_that_would_take_minutes_to_read_is_not_even_parsed(text: str, scene: Scene) -> None:
+    scene.say("project", text)
+    started = time.monotonic()
+    assert "it holds too many keys and values" in told(scene)
+    assert time.monotonic() - started < 10
+
+
 def test_a_file_of_the_user_may_be_larger(scene: Scene) -> None:
     scene.say("user", TOOL.encode() + b"#" * (LARGEST_PROJECT_FILE + 1))
     assert list(scene.load().compiled.tools) == ["t"]
@@ -605,7 +635,7 @@ def test_a_rule_that_escapes_is_named_with_its_place(scene: Scene) -> None:
     assert told(scene) == (
         'byleave.toml:4: the path "out/share" leads outside the workspace\n'
         '    path = "out/share"\n           ^^^^^^^^^^^\n'
-        "  hint: grant a path inside, or say `external = true` and approve its target (`byleave mount`)"
+        "  hint: grant a path inside, or say `external = true` and have its target approved"
     )
 
 

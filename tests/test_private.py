@@ -13,7 +13,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from byleave.errors import StateError
@@ -424,6 +424,7 @@ def test_a_memory_that_somebody_else_wrote_is_not_decoded(bomb: bytes, place: Pa
         assert times(Memory(str(place), "1"), b"a", b"a") == 1
 
 
+@settings(deadline=None)
 @given(st.binary(max_size=64))
 def test_no_bytes_make_a_memory_lie(tmp_path_factory: pytest.TempPathFactory, raw: bytes) -> None:
     with TemporaryDirectory(dir=tmp_path_factory.getbasetemp()) as base:

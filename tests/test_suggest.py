@@ -158,13 +158,13 @@ def test_a_suggestion_allows_what_was_asked_and_nothing_else(
 def changed(before: byleave.Policy, after: byleave.Policy, asked: Tree, tool: str, *, minimal: bool) -> list[Tree]:
     """Return the other actions whose answer a suggestion changed, to or from an allow."""
     others = [action for action in SINGLE if action != asked and not (minimal and is_minimal(action))]
-    answers = [(action, *(policy.decide({**action, "tool": tool}) for policy in (before, after))) for action in others]
     canonical = {path: before.decide({"kind": "read", "path": path, "tool": tool}).canonical for path in PATHS}
-    return [
-        action
-        for action, old, new in answers
-        if old.allowed != new.allowed and (old.allowed or not is_part(action, asked, canonical))
-    ]
+    lost_or_won = []
+    for action in others:
+        old, new = [policy.decide({**action, "tool": tool}).allowed for policy in (before, after)]
+        if old != new and (old or not is_part(action, asked, canonical)):
+            lost_or_won.append(action)
+    return lost_or_won
 
 
 def is_minimal(action: Tree) -> bool:
@@ -221,6 +221,13 @@ HELP: list[tuple[str, str, Tree, Tree, str]] = [
         {"fs": [{"path": ".", "read": True, "write": True}]},
         {"kind": "update", "path": ".vscode/tasks.json"},
         '[[tools.t.access.fs]]\npath = ".vscode/tasks.json"\nread = true\nupdate = true',
+    ),
+    (
+        "a protected place that may not be run is not opened for writing",
+        "stdio",
+        {"fs": [{"path": ".", "write": True}]},
+        {"kind": "exec", "path": ".git/hooks/x"},
+        '[[tools.t.access.fs]]\npath = ".git/hooks/x"\nexecute = true',
     ),
     (
         "the first rule of a type keeps what held without it",

@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,6 +15,7 @@ from hypothesis import strategies as st
 
 from byleave.config.layers import LOCAL, MANAGED, PROJECT, SESSION, USER, Layer
 from byleave.config.parse import parse_tree
+from byleave.core.verdict import Decision
 from byleave.errors import ConfigErrors, InputError, StateError
 from byleave.guard.judge import Policy
 from scene import TOOL, Scene
@@ -172,14 +175,18 @@ def layer(name: str, said: dict[str, Any], *, trusted: bool = True) -> Layer:
     return Layer(name, parse_tree(said), file=f"{name}.toml", content=b"", trusted=trusted)
 
 
-def answer(scene: Scene, layers: list[Layer], action: dict[str, Any]) -> int:
-    """Return how strict the answer is; a configuration that cannot be used is stricter than any."""
+NO_ANSWER = 3  # a configuration that cannot be used is stricter than any answer
+
+
+def answers(scene: Scene, layers: list[Layer], actions: list[dict[str, Any]]) -> list[int]:
+    """Return how strict each answer is."""
     workspace = scene.workspace
     try:
         compiled = workspace.compile(layers)
     except ConfigErrors:
-        return 3
-    return int(Policy(compiled, workspace.root, lambda: compiled).decide(action).decision)
+        return [NO_ANSWER] * len(actions)
+    policy = Policy(compiled, workspace.root, lambda: compiled)
+    return [int(policy.decide(action).decision) for action in actions]
 
 
 def without_unknown_tools(said: dict[str, Any]) -> dict[str, Any]:
@@ -212,12 +219,12 @@ def test_no_untrusted_layer_whatever_it_says_ever_loosens_an_answer(
 ) -> None:
     first, last = own
     among = [layer(name, said, trusted=False) for name, said in zip((PROJECT, LOCAL), strangers, strict=False)]
-    for action in actions:
-        before = answer(furnished, [*first, *last], action)
-        assume(before < 3)
-        after = [answer(furnished, [*first, *among[:count], *last], action) for count in range(len(among) + 1)]
-        assert after == sorted(after)
-        assert after[0] == before
+    before = answers(furnished, [*first, *last], actions)
+    assume(NO_ANSWER not in before)
+    for count in range(1, len(among) + 1):
+        after = answers(furnished, [*first, *among[:count], *last], actions)
+        assert [one <= other for one, other in zip(before, after, strict=True)] == [True] * len(actions)
+        before = after
 
 
 @settings(max_examples=200, deadline=None)
@@ -235,6 +242,49 @@ def test_no_untrusted_layer_changes_what_runs_or_how(
         name: tool.settings for name, tool in without.tools.items()
     }
     assert (with_.settings, with_.policy.strict_links) == (without.settings, without.policy.strict_links)
+
+
+# What a managed layer denies stays denied, whatever weaker layers say.
+
+EVERY_GRANT: dict[str, Any] = {
+    "fs": [{"path": ".", **dict.fromkeys(CAPABILITIES, True)}, {"path": ".envrc", "write": True}],
+    "net": [{"host": host, "private": True, "allow": True, **more} for host in HOSTS for more in ({}, {"port": 8443})],
+    "env": [{"name": "*", "read": True}],
+    "commands": {program: {} for program in PROGRAMS},
+}
+DENIALS = some(
+    fs=st.lists(st.builds(lambda path: {"path": path}, st.sampled_from(["src", "src/gen", "link", "new"])), max_size=3),
+    net=st.lists(NET_RULES.map(lambda rule: {**rule, "allow": False}), max_size=3),
+    env=st.lists(ENV_RULES.map(lambda rule: {**rule, "read": False}), max_size=3),
+    commands=COMMANDS,
+)
+
+
+ANY_ARGUMENTS = {"args": {"strategy": "replace", "value": [["**"]]}}
+WAYS_ROUND = st.fixed_dictionaries(
+    {
+        "fs": st.lists(FS_RULES.map(lambda rule: {**rule, **dict.fromkeys(CAPABILITIES, True)}), max_size=4),
+        "net": st.lists(NET_RULES.map(lambda rule: {**rule, "allow": True, "private": True}), max_size=4),
+        "env": st.lists(ENV_RULES.map(lambda rule: {**rule, "read": True}), max_size=4),
+        "commands": st.just(dict.fromkeys(PROGRAMS, ANY_ARGUMENTS)),
+    }
+)
+
+
+@settings(max_examples=300, deadline=None)
+@given(denials=DENIALS, more=WAYS_ROUND, actions=st.lists(ACTIONS, min_size=1, max_size=12))
+def test_no_weaker_layer_whatever_it_says_goes_round_a_managed_deny(
+    furnished: Scene, denials: dict[str, Any], more: dict[str, Any], actions: list[dict[str, Any]]
+) -> None:
+    generous = layer(USER, {"tools": {"t": {"source": "local", "access": EVERY_GRANT}}})
+    inventive = layer(SESSION, {"tools": {"t": {"access": more}}})
+    managed = layer(MANAGED, {"tools": {"t": {"access": denials}}})
+    free, denied, still = [
+        answers(furnished, layers, actions)
+        for layers in ([generous], [generous, managed], [generous, inventive, managed])
+    ]
+    for one, other, now in zip(free, denied, still, strict=True):
+        assert now >= Decision.DENY or not (one == Decision.ALLOW and other == Decision.DENY)
 
 
 # What trust is, and when it ends.
@@ -390,6 +440,45 @@ def test_a_stranger_s_file_does_not_make_us_read_what_it_names(scene: Scene) -> 
     started = time.monotonic()
     assert trusted(scene) == [False]
     assert time.monotonic() - started < 10
+
+
+SWAP = """
+import os, sys
+good, evil, target = sys.argv[1:]
+print("ready", flush=True)
+while True:
+    for source in (good, evil):
+        if source == evil:
+            os.symlink(source, target + ".new")
+        else:
+            os.link(source, target + ".new")
+        os.replace(target + ".new", target)
+"""
+
+
+def test_what_is_trusted_is_what_is_used_however_fast_the_file_is_swapped(scene: Scene) -> None:
+    scene.say("project", TOOL)
+    scene.trust()
+    (scene.root / "good").write_text(TOOL)
+    (scene.root / "evil").write_text(TOOL.replace("tools.t", "tools.evil"))
+    swapper = subprocess.Popen(
+        [sys.executable, "-c", SWAP, scene.root / "good", "evil", scene.root / "byleave.toml"], stdout=subprocess.PIPE
+    )
+    assert swapper.stdout is not None
+    swapper.stdout.readline()
+    seen: dict[bool, set[str]] = {True: set(), False: set()}
+    deadline = time.monotonic() + 60
+    loads = 0
+    while (loads < 300 or not (seen[True] and seen[False])) and time.monotonic() < deadline:
+        loads += 1
+        try:
+            (layer,) = scene.load().compiled.layers
+        except ConfigErrors:  # caught in the act: the link stood there when it was opened
+            continue
+        seen[layer.trusted] |= set(layer.tree["tools"])
+    swapper.kill()
+    swapper.communicate()
+    assert seen == {True: {"t"}, False: {"evil"}}
 
 
 # What an untrusted file is told, and what it cannot do.

@@ -9,7 +9,7 @@ from byleave import __version__
 from byleave.approvals.fingerprint import UNREAD, fingerprint
 from byleave.approvals.store import Approvals
 from byleave.config.compile import Compiled, Surroundings, compile_layers
-from byleave.config.homes import Homes, check_session_name, find_homes, find_root
+from byleave.config.homes import Homes, check_session_name, find_homes, find_root, real_path
 from byleave.config.layers import Files, Layer, inline_layer
 from byleave.core.fs import Refused
 from byleave.errors import ConfigError, ConfigErrors, InputError, UnsafePathError
@@ -106,7 +106,7 @@ class Workspace:
 
     def _own_places(self, layers: "list[Layer]") -> tuple[str, ...]:
         """Return what no tool may write to: byleave's homes, and the very files that this policy was read from."""
-        files = [os.path.realpath(layer.path) for layer in layers if layer.path]
+        files = [real_path(layer.path) for layer in layers if layer.path]
         return tuple(dict.fromkeys([*self.homes.own_places(self.root.path), *files]))
 
     def _trusts(self, name: str, content: bytes, tree: "Mapping[str, Any]") -> bool:

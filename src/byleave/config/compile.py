@@ -11,8 +11,10 @@ from byleave.config.merge import NOTHING, Item, Patch, compose, patch
 from byleave.config.normal import ACCESS_LISTS, AT, LEGACY, LINE
 from byleave.config.rules import RuleCompiler
 from byleave.core.access import COOPERATIVE, STDIO, VFS, VFS_DECLARED, Access, with_defaults
+from byleave.core.fs import FsRule
 from byleave.core.policy import Policy, ToolPolicy, Voice
 from byleave.core.protected import Protected, resolved_places
+from byleave.core.verdict import BUILT_IN
 from byleave.record import Record
 from byleave.text import quoted, sentence_list, shown
 
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 MOST_WARNINGS = 50  # more than anybody reads
 LONGEST_NAME = 60  # characters of a tool's name worth repeating in a warning
 _JOINED = ("tools", "rules", "defaults", "programs")
+_OPEN = (FsRule("", read=True, create=True, update=True, delete=True, execute=True, source=BUILT_IN),)
 _SCALARS = ("source", "command", "runtime", "run", "enable", "description")
 
 
@@ -207,16 +210,15 @@ class _Compilation:
     def _voice(
         self, name: str, tools: "Iterable[Tool]", *, denies_only: bool = False, rules: "RuleTable | None" = None
     ) -> Voice:
-        """Return one reading of the tools. Where only denies count, no default speaks: just what is written does."""
-        policies = {
-            tool.name: self._tool_policy(tool, COOPERATIVE if denies_only else self._defaults(tool)) for tool in tools
-        }
+        policies = {tool.name: self._tool_policy(tool, denies_only=denies_only) for tool in tools}
         return Voice(name, policies, denies_only, rules)
 
-    def _tool_policy(self, tool: Tool, defaults: Access) -> ToolPolicy:
+    def _tool_policy(self, tool: Tool, *, denies_only: bool) -> ToolPolicy:
+        """Compile one tool. Where only denies count, all is open but what is written: no default denies anything."""
         rules = self._rules
+        defaults = COOPERATIVE if denies_only else self._defaults(tool)
         tables = {
-            "fs": rules.fs(tool.lists["fs"].items),
+            "fs": rules.fs(tool.lists["fs"].items, floor=_OPEN if denies_only else ()),
             "net": rules.net(tool.lists["net"].items),
             "env": rules.env(tool.lists["env"].items),
             "commands": None if tool.commands is None else rules.commands(tool.commands),

@@ -37,11 +37,11 @@ class Homes(Record):
 
         Of a directory that holds the workspace at `root` itself, only what byleave keeps in it.
         """
-        named = [os.path.realpath(place) for place in (self.managed, self.config, self.state, self.memory)]
+        named = [real_path(place) for place in (self.managed, self.config, self.state, self.memory)]
         kept = [place for directory in named for place in _kept_in(directory, root)]
         # A configuration file may be a link, to a dotfiles repository for instance: what it leads to is ours as well.
-        files = [os.path.realpath(os.path.join(place, CONFIG_FILE)) for place in (self.managed, self.config)]
-        settings = [os.path.realpath(os.path.join(self.user, name)) for name in _HOOK_SETTINGS] if self.user else []
+        files = [real_path(os.path.join(place, CONFIG_FILE)) for place in (self.managed, self.config)]
+        settings = [real_path(os.path.join(self.user, name)) for name in _HOOK_SETTINGS] if self.user else []
         return tuple(dict.fromkeys([*kept, *files, *settings]))
 
 
@@ -53,6 +53,14 @@ _HOOK_SETTINGS = (
     ".cursor/hooks.json",
     ".cursor/cli.json",
 )
+
+
+def real_path(path: str) -> str:
+    """Return where `path` really leads; as it is written, if a link in it is exchanged at this very moment."""
+    try:
+        return os.path.realpath(path)
+    except OSError:  # `realpath` reads what it has just seen to be a link
+        return os.path.abspath(path)
 
 
 def _kept_in(directory: str, root: str | None) -> list[str]:

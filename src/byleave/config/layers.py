@@ -7,7 +7,7 @@ of the workspace is somebody else's until the user has trusted its exact content
 import os
 import stat
 
-from byleave.config.homes import CONFIG_FILE, LOCAL_FILE, PROJECT_FILES
+from byleave.config.homes import CONFIG_FILE, LOCAL_FILE, PROJECT_FILES, real_path
 from byleave.config.normal import AT
 from byleave.errors import ConfigError, ConfigErrors, StateError, UnsafePathError
 from byleave.private import Memory, read_all, read_private
@@ -24,8 +24,10 @@ if TYPE_CHECKING:
     from byleave.config.places import Places
 
 LARGEST_FILE = 64 << 20
-# Somebody else's file costs every start what it takes to read it: room for 100,000 rules, and some 10 s at the worst.
+# Somebody else's file costs every start what it takes to read it: there is room for 100,000 rules, and a list of four
+# million numbers, which tomllib would take a minute and gigabytes for, is refused unread.
 LARGEST_PROJECT_FILE = 8 << 20
+MOST_MARKS = 1_000_000
 MOST_PROBLEMS = 200  # more than anybody reads
 USER, PROJECT, LOCAL, SESSION, COMMAND_LINE, MANAGED, INLINE = (
     "user",
@@ -186,7 +188,10 @@ class Files:
             raise ConfigErrors([ConfigError(error.problem, hint=error.hint)]) from None
         except OSError as error:
             raise _unreadable(name, error.strerror) from None
-        return _read_regular(descriptor, name, limit=LARGEST_PROJECT_FILE)
+        content = _read_regular(descriptor, name, limit=LARGEST_PROJECT_FILE)
+        if len(content) > MOST_MARKS and _marks(content) > MOST_MARKS:
+            raise _unreadable(name, "it holds too many keys and values")
+        return content
 
     def parse_project_file(self, name: str, content: bytes) -> Layer:
         """Return the layer of a project file, whoever trusts it."""
@@ -197,7 +202,7 @@ class Files:
         try:
             return self._layer(layer_name, name, path, content)
         except ConfigErrors:
-            if os.path.realpath(path) == path:
+            if real_path(path) == path and not os.path.islink(path):
                 raise
             # A link to some other file of the workspace, a secret one perhaps: the error must not repeat its lines.
             problem = f"{name} is a link to a file that is no configuration"
@@ -242,6 +247,12 @@ def _read_regular(descriptor: int, path: str, *, limit: int) -> bytes:
     if len(content) > limit:
         raise _unreadable(path, f"it is larger than {limit >> 20} MB")
     return content
+
+
+def _marks(content: bytes) -> int:
+    """Return about how many keys, values and tables a TOML file has, by the characters that keep them apart."""
+    pairs = content.count(b"[") + content.count(b".")
+    return content.count(b",") + content.count(b"=") + content.count(b"{") + pairs // 2
 
 
 def _unreadable(path: str, why: "str | None") -> ConfigErrors:

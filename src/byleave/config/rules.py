@@ -37,10 +37,10 @@ class RuleCompiler:
             place = self.places[path] = self._surroundings.resolve(path)
         return place
 
-    def fs(self, items: "Sequence[Item]") -> FsTable | None:
-        """Return the table of the file rules, None if there are none."""
+    def fs(self, items: "Sequence[Item]", *, floor: tuple[FsRule, ...] = ()) -> FsTable | None:
+        """Return the table of the file rules, None if there are none; they stand on those of the `floor`."""
         rules = [rule for item in items if (rule := self._fs_rule(item)) is not None]
-        return FsTable(rules) if items else None
+        return FsTable([*floor, *rules]) if items else None
 
     def net(self, items: "Sequence[Item]") -> NetTable | None:
         """Return the table of the network rules, None if there are none."""
@@ -68,7 +68,7 @@ class RuleCompiler:
         if item.tree.get("external"):
             return self._external(item, path, place)
         if place.relative is None:
-            hint = "grant a path inside, or say `external = true` and approve its target (`byleave mount`)"
+            hint = "grant a path inside, or say `external = true` and have its target approved"
             self._problem(item, "path", f"the path {quoted(path)} leads outside the workspace", hint)
             return None
         return fs_rule(item.tree, path=place.relative, source=_source(item))

@@ -96,7 +96,7 @@ def _judge(policy: "Policy", place: "Place", touch: _Touch) -> Verdict:
         return _guarded(place, touch, protection)
     if tool is None:
         return _by_rules_alone(policy, place, touch, protection)
-    verdict = policy.strictest(tool, lambda known: _by_tool(known, place, touch, protection))
+    verdict = policy.strictest(tool, lambda known: _with_help(policy, known, place, touch, protection))
     if policy.strict_links and place.links > 1 and writes:
         verdict = _linked(verdict, place, touch)
     ruled = _ruled(policy, place, touch, silent=True)
@@ -146,25 +146,35 @@ def names_place(matcher: "Matcher", protection: "Protection") -> bool:
     return isinstance(matcher, AnyOf) and all(names_place(each, protection) for each in matcher.matchers)
 
 
-def _by_tool(tool: "ToolPolicy", place: FsTarget, touch: _Touch, protection: "Protection | None") -> "Answer":
-    """Ask one tool's file rules, then what a protected place adds to an allow."""
+def _with_help(
+    policy: "Policy", tool: "ToolPolicy", place: FsTarget, touch: _Touch, protection: "Protection | None"
+) -> "Answer":
+    """Return the tool's answer; where it is not an allow but could be one, with the rule that would make it one."""
     answer = tool.access.judge_file(place, touch.capability, below=touch.below)
+    verdict, written = _by_tool(tool, place, touch, answer, protection)
+    if verdict.decision is ALLOW or place.relative is None or (answer.rule is not None and answer.rule.dropped):
+        return verdict, written
+    if touch.capability not in WRITES:
+        protection = policy.protected.of(place, subtree=False)
+    return verdict.replace(suggestion=_suggestion(tool, place.relative, place, touch, protection)), written
+
+
+def _by_tool(
+    tool: "ToolPolicy", place: FsTarget, touch: _Touch, answer: "FsAnswer", protection: "Protection | None"
+) -> "Answer":
+    """Turn what the file rules say into a verdict, with what a protected place adds to an allow."""
     rule, table = answer.rule, tool.access.fs
-    if rule is not None and protection is not None and protection.named_by(rule.path):
-        protection = None
     if answer.decision is not ALLOW:
-        return _not_allowed(tool, place, touch, answer, protection), rule is not None and touch.is_withheld_by(rule)
-    if protection is not None:
-        return _protected(tool, place, touch, protection), False
+        return _not_allowed(table, place, touch, answer), rule is not None and touch.is_withheld_by(rule)
+    if protection is not None and not (rule is not None and protection.named_by(rule.path)):
+        return _protected(table, place, touch, protection), False
     ref = table.ref if isinstance(table, Default) else table.ref(rule, decision=ALLOW)
     reason = f"{touch.kind} on {_named(place)} is granted by {ref.rule}"
     return Verdict(ALLOW, reason, "ok", (ref,), None, place.canonical), rule is not None
 
 
-def _not_allowed(
-    tool: "ToolPolicy", place: FsTarget, touch: _Touch, answer: "FsAnswer", unnamed: "Protection | None"
-) -> Verdict:
-    table, rule = tool.access.fs, answer.rule
+def _not_allowed(table: "FsTable | Default", place: FsTarget, touch: _Touch, answer: "FsAnswer") -> Verdict:
+    rule = answer.rule
     if isinstance(table, Default):
         ref, grants = RuleRef(table.rule, BUILT_IN, answer.decision), None
     else:
@@ -177,20 +187,26 @@ def _not_allowed(
         return Verdict(DENY, reason, "escape", (ref,))
     said = ref.rule if rule is None or rule.dropped is None else rule.dropped
     reason = f"{touch.kind} on {_named(place)} {_VERBS[answer.decision]}: {said}"
-    suggestion = None if rule is not None and rule.dropped is not None else _suggestion(tool, place, touch, unnamed)
-    return Verdict(answer.decision, reason, answer.code, (ref,), suggestion, place.canonical, grants)
+    return Verdict(answer.decision, reason, answer.code, (ref,), None, place.canonical, grants)
 
 
-def _suggestion(tool: "ToolPolicy", place: FsTarget, touch: _Touch, unnamed: "Protection | None") -> str | None:
+def _suggestion(
+    tool: "ToolPolicy", path: str, place: FsTarget, touch: _Touch, protection: "Protection | None"
+) -> str | None:
     """Return the rule that would allow this touch. Where it opens a protected place, it opens it for nothing else."""
-    path, table = place.relative, tool.access.fs
-    if path is None or (unnamed is not None and not unnamed.named_by(path)):
-        return None
+    table = tool.access.fs
     if touch.below is not None and isinstance(table, FsTable) and table.withheld_below(place, touch.below) is not None:
         return None
-    return suggest_fs(
-        tool.access, tool.name, path, touch.capability, without=frozenset() if unnamed is None else WRITES
-    )
+    if protection is None or _names(table, path, protection):
+        return suggest_fs(tool.access, tool.name, path, touch.capability)
+    if touch.capability in WRITES and not protection.named_by(path):
+        return None
+    return suggest_fs(tool.access, tool.name, path, touch.capability, without=WRITES)
+
+
+def _names(table: "FsTable | Default", path: str, protection: "Protection") -> bool:
+    rule = table.match(path) if isinstance(table, FsTable) else None
+    return rule is not None and protection.named_by(rule.path)
 
 
 def _combined(missing: "list[tuple[Place, Verdict]]", source: "Place", target: "Place") -> str | None:
@@ -212,13 +228,11 @@ def _guarded(place: FsTarget, touch: _Touch, protection: "Protection") -> Verdic
     return Verdict(DENY, reason, "denied", (ref,), None, place.canonical, () if touch.tool else None)
 
 
-def _protected(tool: "ToolPolicy", place: FsTarget, touch: _Touch, protection: "Protection") -> Verdict:
-    table = tool.access.fs
+def _protected(table: "FsTable | Default", place: FsTarget, touch: _Touch, protection: "Protection") -> Verdict:
     ref = RuleRef(f"protected place {shown(protection.place)}", BUILT_IN, DENY)
     reason = f"{touch.kind} on {_named(place)} is denied: {shown(protection.place)} is protected and no rule names it"
-    suggestion = _suggestion(tool, place, touch, protection)
     grants = table.grants(touch.capability) if isinstance(table, FsTable) else None
-    return Verdict(DENY, reason, "denied", (ref,), suggestion, place.canonical, grants)
+    return Verdict(DENY, reason, "denied", (ref,), None, place.canonical, grants)
 
 
 def _unclaimed(place: FsTarget, touch: _Touch, protection: "Protection | None") -> Verdict:

@@ -90,31 +90,40 @@ class Protected:
         decide what the names below it mean, as a `.git` that says `gitdir: evil` does.
         """
         name = target.relative if target.relative is not None else target.door
-        found = _strictest(self._outside.over(target.canonical), None if name is None else self._inside.over(name))
+        views = [(self._outside, fold(target.canonical).rstrip("/"))]
+        if name is not None:
+            views.append((self._inside, fold(name)))
+        found = None
+        for index, path in views:
+            found = _strictest(found, index.over(path))
         if subtree or (found is None and not target.directory):
-            found = _strictest(found, self._outside.below(target.canonical))
-            found = _strictest(found, None if name is None else self._inside.below(name))
+            for index, path in views:
+                found = _strictest(found, index.below(path))
         return found
 
 
 class _Index:
-    """Places by folded path, and by every directory above them."""
+    """Places by folded path, and by every directory above them. The workspace, and the root of all, is ""."""
 
     def __init__(self, places: "Iterable[Protection]") -> None:
         # The final ones come last, and so replace others under the same name.
         self._at = {fold(place.path).rstrip("/"): place for place in sorted(places, key=_final)}
-        self._above = {name: place for path, place in self._at.items() for name in list(_upwards(path))[1:]}
+        self._above = {name: place for path, place in self._at.items() for name in _above(path)}
 
     def over(self, path: str) -> Protection | None:
         """Return the place that `path` is or lies in; a final one if there are several."""
-        found = None
-        for name in _upwards(fold(path).rstrip("/")):
-            found = _strictest(found, self._at.get(name))
-        return found
+        places, found = self._at, None
+        while True:
+            place = places.get(path)
+            if place is not None:
+                found = _strictest(found, place)
+            if not path:
+                return found
+            path = path[: max(path.rfind("/"), 0)]
 
     def below(self, path: str) -> Protection | None:
         """Return a place that lies below `path`; a final one if there are several."""
-        return self._above.get(fold(path).rstrip("/"))
+        return self._above.get(path)
 
 
 def builtin_places() -> "Iterator[Protection]":
@@ -147,9 +156,8 @@ def _strictest(one: Protection | None, other: Protection | None) -> Protection |
     return one
 
 
-def _upwards(path: str) -> "Iterator[str]":
-    """Yield `path` and everything above it; the workspace itself, or the root of all, is "" and comes last."""
+def _above(path: str) -> "Iterator[str]":
+    """Yield everything above `path`, the workspace itself last."""
     while path:
-        yield path
         path = path[: max(path.rfind("/"), 0)]
-    yield path
+        yield path

@@ -124,6 +124,8 @@ _GLOB_LETTERS = frozenset("*?[")
 
 def toml_string(text: str) -> str:
     """Return `text` as a TOML basic string."""
+    if text.isascii() and text.isprintable() and '"' not in text and "\\" not in text:
+        return f'"{text}"'
     return f'"{"".join([_TOML_ESCAPES.get(char) or _toml_char(char) for char in text])}"'
 
 

@@ -110,7 +110,7 @@ def _names(rule: FsRule | None, protection: Protection) -> bool:
 
 
 class _Reader:
-    """Reads the policy on the wire. What has the wrong type is refused; an external rule out of place grants nothing."""
+    """Reads the policy on the wire: a wrong type is refused, an external rule out of place grants nothing."""
 
     def __init__(self, root: str) -> None:
         self._root = Root.at(root).path

@@ -148,9 +148,9 @@ class _Walk:
         rest = [name for name in reversed(ahead) if name and name != "."]
         ahead.extend(target.split("/")[::-1])
         if inside is not None:
-            # A later link back into the workspace sets a later door; only the last one can lead outside.
-            # What climbs may climb out of the link's target, and so says nothing of where below it this leads.
-            self._door = inside if ".." in rest else "/".join([inside, *rest])
+            # A later link back into the workspace sets a later door; only the last one can lead outside. What climbs
+            # out of a link's target is no name for what lies in it: then the link that said so keeps its name.
+            self._door = "/".join([inside, *rest]) if ".." not in rest else self._door or inside
         return "/" if target.startswith("/") else here
 
     def _missing(self, place: str, ahead: list[str]) -> FsTarget | Refused:
