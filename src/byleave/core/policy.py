@@ -47,8 +47,17 @@ class Policy(Record):
     strict_links: bool = False
 
     def rule_tables(self) -> "Iterator[RuleTable]":
-        """Yield the ordered rules of every voice that has any to say."""
-        yield from (voice.rules for voice in self.voices if voice.rules is not None)
+        """Yield the ordered rules of every voice, if there are rules at all.
+
+        A voice without any still counts: it allows nothing, so rules of a file nobody trusts cannot speak alone.
+        """
+        if all(voice.rules is None for voice in self.voices):
+            return
+        from byleave.core.rules import RuleTable
+
+        for voice in self.voices:
+            if not voice.denies_only:
+                yield voice.rules if voice.rules is not None else RuleTable(())
 
     def by_rules(self, subject: "Subject", what: str, *, silent: bool) -> Verdict | None:
         """Return what `rules` say about a subject; where none matches, None if they may be `silent`, else ask."""
