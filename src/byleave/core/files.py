@@ -117,7 +117,7 @@ def _by_rules_alone(policy: "Policy", place: FsTarget, touch: _Touch, protection
     """No tool was named, so only `rules` answer; a protected place asks unless a rule names it."""
     ruled = _ruled(policy, place, touch, silent=False)
     if ruled is None or (
-        ruled.decision is ALLOW and protection is not None and not _names(policy, place, touch, protection)
+        ruled.decision is ALLOW and protection is not None and not _named_by_rules(policy, place, touch, protection)
     ):
         return _unclaimed(place, touch, protection)
     if ruled.because[0] == NO_RULE:
@@ -126,7 +126,7 @@ def _by_rules_alone(policy: "Policy", place: FsTarget, touch: _Touch, protection
     return answered
 
 
-def _names(policy: "Policy", place: FsTarget, touch: _Touch, protection: "Protection") -> bool:
+def _named_by_rules(policy: "Policy", place: FsTarget, touch: _Touch, protection: "Protection") -> bool:
     """Whether the rules that allow this touch name the protected place, and not merely what lies around it."""
     from byleave.core.subject import Subject
 
