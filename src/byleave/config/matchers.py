@@ -5,7 +5,7 @@ What touches the disk, and what reads shell commands, is passed in. Problems are
 
 from byleave.config.normal import AT, LINE
 from byleave.core.arguments import TESTS, ArgumentTest, pointer_problem
-from byleave.core.globs import compile_glob, glob_problem
+from byleave.core.globs import Glob, compile_glob, glob_problem
 from byleave.core.groups import GROUPS
 from byleave.core.line import spellings
 from byleave.core.matchers import (
@@ -151,8 +151,18 @@ class RuleReader:
             if problem is not None:
                 self._problem(item, (*at, "path"), f"{quoted(text)}: {problem}", "write a glob such as src/**")
                 continue
-            found.append(PathMatcher(compile_glob(pattern), ops, absolute=pattern.startswith("/")))
+            glob, absolute = compile_glob(pattern), pattern.startswith("/")
+            found.append(PathMatcher(glob, ops, absolute, self._resolved(glob, absolute=absolute)))
         return None if not found else found[0] if len(found) == 1 else AnyOf(tuple(found))
+
+    def _resolved(self, glob: Glob, *, absolute: bool) -> Glob | None:
+        """Return the pattern from where its beginning really leads, if links lead it elsewhere."""
+        beginning = f"/{glob.literal}" if absolute else glob.literal
+        place = self._directory(beginning) if glob.literal else None
+        if place is None or place == beginning or (not absolute and place == f"{self._directory('.')}/{beginning}"):
+            return None
+        rest = glob.names[glob.literal.count("/") + 1 :]
+        return Glob(glob.text, (*[name for name in place.split("/") if name], *rest))
 
     def _url(self, table: "Mapping[str, Any]", at: "At", item: "Item") -> "Matcher | None":
         if "url" not in table:
@@ -210,7 +220,7 @@ class RuleReader:
         except re2.error as error:
             self._problem(item, at, f"the pattern cannot be used: {error}", "write RE2 syntax")
             return None
-        return lambda value: compiled.search(value) is not None
+        return lambda value: compiled.search(value.encode("utf-8", "replace").decode()) is not None
 
     def _operation(self, table: "Mapping[str, Any]", at: "At", item: "Item") -> "Matcher | None":
         if "operation" not in table:
@@ -260,10 +270,15 @@ class RuleReader:
         line = self._read_line(example)
         granting = rule.outcome is ALLOW
         subjects = [Subject("execute", None, part) for part in line.parts]
-        return any(rule.matcher.match(subject, granting=granting) is True for subject in subjects)
+        return any(
+            rule.matcher.match(subject, granting=granting) is True and (not granting or rule.matcher.covers(subject))
+            for subject in subjects
+        )
 
     def _expanded(self, text: str) -> str:
-        return self._home + text[1:] if text == "~" or text.startswith("~/") else text
+        if text != "~" and not text.startswith("~/"):
+            return text
+        return (self._directory(self._home) or self._home) + text[1:]  # actions come by their real names
 
     def _problem(self, item: "Item", at: "At", problem: str, hint: str) -> None:
         self._problems.add(item.layer, problem, hint=hint, at=at)
@@ -287,6 +302,8 @@ def _words(value: "str | list[str] | tuple[str, ...]") -> tuple[str, ...]:
 
 def _is_wide(table: "Mapping[str, Any]") -> bool:
     """Whether an allow of any command, or of a program that writes, says no more than where it starts."""
+    if set(table) <= {"not", "within", "options"} and "not" in table:
+        return True
     if not set(table) <= {"any_command", "command", "within", "options"} or not set(table) & {"any_command", "command"}:
         return False
     if "any_command" in table:

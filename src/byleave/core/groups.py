@@ -26,9 +26,12 @@ def _program(table: "Table") -> "Table":
 
 _BRANCH_WRITES = (
     *("-d", "-D", "-m", "-M", "-c", "-C", "-f", "-u", "-t", "--delete", "--move", "--copy", "--force", "--track"),
-    *("--set-upstream-to", "--set-upstream", "--unset-upstream", "--edit-description", "--create-reflog"),
+    *("--set-upstream-to", "--set-upstream", "--unset-upstream", "--edit-description", "--create-reflog", "--no-list"),
 )
-_TAG_WRITES = ("-d", "-a", "-s", "-f", "-m", "-F", "-u", "-e", "--delete", "--annotate", "--sign", "--force", "--edit")
+_TAG_WRITES = (
+    *("-d", "-a", "-s", "-f", "-m", "-F", "-u", "-e", "--delete", "--annotate", "--sign", "--force", "--edit"),
+    *("--no-list", "--local-user", "--message", "--file", "--create-reflog"),
+)
 
 GROUPS: "dict[str, Table]" = {
     "read_only_git": {
@@ -55,8 +58,8 @@ GROUPS: "dict[str, Table]" = {
             {"command": ["gcc", "g++", "cc", "c++", "clang", "clang++"]},
             {"command": "npx", "subcommand": "tsc"},
             {"command": "go", "subcommand": ["build", "test", "vet"]},
-            {"command": "gradle", "subcommand": ["build", "test", "check"]},
-            {"command": "mvn", "subcommand": ["compile", "test", "verify"]},
+            {"command": "gradle", "subcommand": ["build", "test", "check"], "operands": 0},
+            {"command": "mvn", "subcommand": ["compile", "test", "verify"], "operands": 0},
             {"command": ["bazel", "buck", "buck2"], "subcommand": ["build", "test"]},
         ]
     },
@@ -80,9 +83,10 @@ GROUPS: "dict[str, Table]" = {
     "tests": {
         "any": [
             {
-                "command": ["cargo", "npm", "pnpm", "yarn", "go", "gradle", "mvn", "dotnet", "swift"],
+                "command": ["cargo", "npm", "pnpm", "yarn", "go", "dotnet", "swift"],
                 "subcommand": "test",
             },
+            {"command": ["gradle", "mvn"], "subcommand": "test", "operands": 0},
             {"command": ["npm", "pnpm", "yarn"], "args": ["run", "test", "**"]},
             {"command": ["pytest", "jest", "vitest", "mocha", "tox", "nox", "rspec", "phpunit", "ctest", "bats"]},
             {"command": ["python", "python3"], "args": ["-m", "pytest", "**"]},

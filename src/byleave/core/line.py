@@ -8,7 +8,7 @@ from byleave.core.fs import FsTarget, Refused
 from byleave.core.matchers import All, AnyOf, CommandMatcher
 from byleave.core.policy import NO_RULE
 from byleave.core.rules import CODES, VERBS, RuleTable, Ruling
-from byleave.core.selfguard import changes_trust
+from byleave.core.selfguard import GUARDED_COMMANDS, changes_trust
 from byleave.core.subject import Subject
 from byleave.core.suggest import suggest_command_rule, suggest_path_rule
 from byleave.core.verdict import ALLOW, ASK, BUILT_IN, DENY, PartVerdict, RuleRef, Verdict
@@ -18,12 +18,14 @@ from byleave.text import quoted, shown
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from collections.abc import Set as AbstractSet
 
     from byleave.core.matchers import Matcher
     from byleave.core.protected import Protected
     from byleave.core.subject import Part
     from byleave.core.verdict import Decision
 
+MOST_SPELLINGS = 1000  # more than any rule that a person writes has
 _SELF_GUARD = RuleRef("byleave guards itself", BUILT_IN, DENY)
 
 
@@ -79,10 +81,17 @@ def _suggestion(line: Line, answers: "Sequence[_Answer]") -> str | None:
         if answer.decision is not ASK:
             continue
         plain = answer.ref == NO_RULE and number < len(line.parts) and line.parts[number].blocked is None
+        if plain and not _is_placed(line.parts[number]):
+            return None  # its name means another file elsewhere, and a rule could not say which
         blocks.append(suggest_command_rule(line.argvs[number]) if plain else _suggest_write(line, answer))
     if None in blocks:
         return None
     return "\n\n".join(dict.fromkeys(block for block in blocks if block is not None))
+
+
+def _is_placed(part: "Part") -> bool:
+    """Whether the name of the program means to a rule what it means here."""
+    return part.at_root or part.name is None or "/" not in part.name or part.name.startswith("/")
 
 
 def _suggest_write(line: Line, answer: _Answer) -> str | None:
@@ -97,7 +106,7 @@ def _commands(line: Line, table: RuleTable, agent: str | None) -> "Iterator[_Ans
     rulings: list[Ruling] = []
     for number, part in enumerate(line.parts):
         subject = Subject("execute", agent, part)
-        transparent = part.wraps == "transparent" or part.empty
+        transparent = part.empty or (part.wraps == "transparent" and part.knowledge.uncovered((), ()) is None)
         ruling = table.judge(subject, restricting_only=transparent)
         if ruling.decision is None and not transparent and part.parent is not None:
             ruling = _named_by_wrapper(part, line.parts[part.parent], rulings[part.parent]) or ruling
@@ -147,8 +156,9 @@ def _redirections(line: Line, table: RuleTable, protected: "Protected", agent: s
     for redirection in line.redirections:
         place = redirection.place
         if place is None or isinstance(place, Refused):
-            if redirection.writes:
-                why = place.problem if isinstance(place, Refused) else "the file it writes is known only at run time"
+            if redirection.writes or table.restricts_reading:
+                verb = "writes" if redirection.writes else "reads"
+                why = place.problem if isinstance(place, Refused) else f"the file it {verb} is known only at run time"
                 yield _Answer(redirection.text, ASK, why, RuleRef("redirections", BUILT_IN, ASK), "no_match")
             continue
         yield _redirection(redirection, place, table, protected, agent)
@@ -189,8 +199,16 @@ def _ref(ruling: Ruling) -> RuleRef:
     return ruling.rules[0].ref if ruling.rules else NO_RULE
 
 
+def names_guarded(words: "AbstractSet[str]") -> bool:
+    """Whether loose words could be a command of byleave that changes what is trusted."""
+    return "byleave" in words and not words.isdisjoint(GUARDED_COMMANDS)
+
+
 def _unread(line: Line, table: RuleTable) -> Verdict:
-    """Not understood: ask, or deny where a deny rule's own words stand in the text."""
+    """Not understood: ask, or deny where a deny rule's own words stand in the text, or byleave's guarded ones."""
+    if names_guarded(line.loose_words):
+        reason = f"the command was not understood ({line.problem}), and it names what byleave guards"
+        return Verdict(DENY, reason, "unparsed", (_SELF_GUARD,))
     for rule in table.rules:
         if rule.outcome is DENY and any(spelled and line.loose_words.issuperset(spelled) for spelled in rule.words):
             reason = f"the command was not understood ({line.problem}), and it names what {rule.text} forbids"
@@ -202,14 +220,25 @@ def _unread(line: Line, table: RuleTable) -> Verdict:
 def spellings(matcher: "Matcher") -> tuple[tuple[str, ...], ...]:
     """Return the sets of literals that name what a matcher is about: program, subcommand, flags."""
     if isinstance(matcher, CommandMatcher):
-        tails = [(*((sub,) if sub else ()), *matcher.flags) for sub in matcher.subcommands or ("",)]
+        args = [word for word in matcher.args or () if word != "**"]
+        tails = [(*((sub,) if sub else ()), *matcher.flags, *args) for sub in matcher.subcommands or ("",)]
         return tuple((name, *tail) for name in matcher.names for tail in tails)
     if isinstance(matcher, AnyOf):
         return tuple(spelled for each in matcher.matchers for spelled in spellings(each))
     if isinstance(matcher, All):
         known = [found for each in matcher.matchers if (found := spellings(each))]
-        return tuple(tuple(word for group in known for word in group[0]) for _ in known[:1])
+        return _joined(known) if known else ()
     return ()
+
+
+def _joined(known: "list[tuple[tuple[str, ...], ...]]") -> tuple[tuple[str, ...], ...]:
+    """Return every way to take one spelling of each; where there are too many, the first matcher's alone."""
+    ways: tuple[tuple[str, ...], ...] = ((),)
+    for spelled in known:
+        if len(ways) * len(spelled) > MOST_SPELLINGS:
+            return known[0]
+        ways = tuple((*way, *words) for way in ways for words in spelled)
+    return ways
 
 
 def _reason(answer: _Answer) -> str:

@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 
         def covers(self, subject: Subject) -> bool: ...
 
+        def concerns(self, subject: Subject) -> bool:
+            """Whether it speaks about this kind of subject at all: `not` inverts only that."""
+            ...
+
 
 SYSTEM_DIRECTORIES = (
     "/bin/",
@@ -93,6 +97,9 @@ class CommandMatcher(Record):
         part = subject.part
         return part is None or self.any_options or part.knowledge.uncovered(self.flags, self.args or ()) is None
 
+    def concerns(self, subject: "Subject") -> bool:
+        return subject.part is not None and not subject.part.empty
+
     def _details(self, part: "Part", *, named: bool | None, granting: bool) -> "Iterable[bool | None]":
         """Yield one answer a key, the cheap ones first: a clear no spares the rest."""
         yield named
@@ -103,7 +110,7 @@ class CommandMatcher(Record):
         if self.args is not None:
             yield part.knowledge.args_match(self.args)
         if self.operands is not None:
-            yield part.knowledge.has_operands(most=self.operands)
+            yield part.knowledge.has_operands(most=self.operands, behind=bool(self.subcommands))
         if self.within is not None:
             yield _is_within(part, self.within, granting=granting)
 
@@ -114,19 +121,27 @@ class PathMatcher(Record):
     glob: Glob
     ops: frozenset[str]
     absolute: bool = False
+    resolved: Glob | None = None  # where the pattern's beginning leads through links; only for saying no
 
     programs = None
 
     def match(self, subject: "Subject", *, granting: bool) -> bool | None:
         if subject.file is None or subject.op not in self.ops:
             return False
-        path = subject.file.canonical.lstrip("/") if self.absolute else subject.file.relative
-        if path is None:
-            return False
-        return self.glob.matches(path) or (not granting and self.glob.matches(path, folded=True))
+        canonical = subject.file.canonical.lstrip("/")
+        path = canonical if self.absolute else subject.file.relative
+        if granting:
+            return path is not None and self.glob.matches(path)
+        names = (path, None if self.absolute else subject.file.door)
+        if any(name is not None and self.glob.matches(name, folded=True) for name in names):
+            return True
+        return self.resolved is not None and self.resolved.matches(canonical, folded=True)
 
     def covers(self, _subject: "Subject") -> bool:
         return True
+
+    def concerns(self, subject: "Subject") -> bool:
+        return subject.file is not None
 
 
 class UrlMatcher(Record):
@@ -154,6 +169,9 @@ class UrlMatcher(Record):
     def covers(self, _subject: "Subject") -> bool:
         return True
 
+    def concerns(self, subject: "Subject") -> bool:
+        return subject.url is not None
+
 
 class CallMatcher(Record):
     """An MCP call by server, tool and one argument."""
@@ -177,6 +195,9 @@ class CallMatcher(Record):
     def covers(self, _subject: "Subject") -> bool:
         return True
 
+    def concerns(self, subject: "Subject") -> bool:
+        return subject.call is not None
+
 
 class OperationMatcher(Record):
     """An action by its kind as editors name it."""
@@ -191,6 +212,9 @@ class OperationMatcher(Record):
     def covers(self, subject: "Subject") -> bool:
         return subject.part is None or subject.part.knowledge.uncovered((), ()) is None
 
+    def concerns(self, _subject: "Subject") -> bool:
+        return True
+
 
 class AgentMatcher(Record):
     """An action by the agent it is done for."""
@@ -204,6 +228,9 @@ class AgentMatcher(Record):
 
     def covers(self, subject: "Subject") -> bool:
         return subject.part is None or subject.part.knowledge.uncovered((), ()) is None
+
+    def concerns(self, _subject: "Subject") -> bool:
+        return True
 
 
 class All(Record):
@@ -222,6 +249,9 @@ class All(Record):
     def covers(self, subject: "Subject") -> bool:
         """What one of them says covers, covers: `options = "any"` may stand in any of the tables."""
         return any(matcher.covers(subject) for matcher in self.matchers)
+
+    def concerns(self, subject: "Subject") -> bool:
+        return all(matcher.concerns(subject) for matcher in self.matchers)
 
 
 class AnyOf(Record):
@@ -245,20 +275,28 @@ class AnyOf(Record):
             matcher.match(subject, granting=True) is True and matcher.covers(subject) for matcher in self.matchers
         )
 
+    def concerns(self, subject: "Subject") -> bool:
+        return any(matcher.concerns(subject) for matcher in self.matchers)
+
 
 class Not(Record):
-    """Everything but what a matcher matches."""
+    """Everything of its kind but what a matcher matches: what is not `rm` is another command, never a file."""
 
     matcher: "Matcher"
 
     programs = None
 
     def match(self, subject: "Subject", *, granting: bool) -> bool | None:
+        if not self.matcher.concerns(subject):
+            return False
         answer = self.matcher.match(subject, granting=not granting)
         return None if answer is None else not answer
 
-    def covers(self, _subject: "Subject") -> bool:
-        return False
+    def covers(self, subject: "Subject") -> bool:
+        return subject.part is None or subject.part.knowledge.uncovered((), ()) is None
+
+    def concerns(self, subject: "Subject") -> bool:
+        return self.matcher.concerns(subject)
 
 
 def _is_named(part: "Part", wanted: str, *, granting: bool) -> bool | None:
@@ -266,14 +304,14 @@ def _is_named(part: "Part", wanted: str, *, granting: bool) -> bool | None:
     name = part.name
     if name is None:
         return None
-    if name == wanted:
-        return True
-    if "/" in wanted:
-        return False
     directory, slash, last = name.rpartition("/")
-    if not slash or last != wanted:
+    if "/" in wanted:
+        if granting:  # a relative name means the file that it means at the root
+            return name == wanted and (part.at_root or wanted.startswith("/"))
+        return True if name == wanted else None if last == wanted.rpartition("/")[2] else False
+    if last != wanted:
         return False
-    return f"{directory}/" in SYSTEM_DIRECTORIES if granting else True
+    return not granting or not slash or f"{directory}/" in SYSTEM_DIRECTORIES
 
 
 def _is_within(part: "Part", place: str, *, granting: bool) -> bool | None:
@@ -283,6 +321,20 @@ def _is_within(part: "Part", place: str, *, granting: bool) -> bool | None:
     if all(inside):
         return True
     return None if any(inside) else False
+
+
+def reads_files(matcher: "Matcher") -> bool:
+    """Whether a matcher can match the reading of a file."""
+    if isinstance(matcher, PathMatcher):
+        return "read" in matcher.ops
+    if isinstance(matcher, OperationMatcher):
+        return "read" in matcher.kinds
+    if isinstance(matcher, Not):
+        return not isinstance(matcher.matcher, CommandMatcher | UrlMatcher | CallMatcher)
+    if isinstance(matcher, All | AnyOf):
+        each = [reads_files(inner) for inner in matcher.matchers]
+        return all(each) if isinstance(matcher, All) else any(each)
+    return isinstance(matcher, AgentMatcher)
 
 
 def describe(matcher: "Matcher") -> str:

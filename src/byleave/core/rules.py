@@ -5,7 +5,7 @@ deny or an ask that may match makes the answer at least ask. Rules are indexed b
 thousand rules about other programs cost nothing.
 """
 
-from byleave.core.matchers import describe
+from byleave.core.matchers import describe, reads_files
 from byleave.core.verdict import ALLOW, ASK, DENY, INLINE, Decision, RuleRef, Verdict
 from byleave.record import Record
 
@@ -72,6 +72,11 @@ class RuleTable:
             else:
                 for program in programs:
                     self._by_program.setdefault(program, []).append(entry)
+
+    @property
+    def restricts_reading(self) -> bool:
+        """Whether a rule denies or asks about reading some file, so that a file nobody knows cannot pass."""
+        return any(rule.outcome is not ALLOW and reads_files(rule.matcher) for rule in self.rules)
 
     def judge(self, subject: "Subject", *, restricting_only: bool = False) -> Ruling:
         """Return what the rules say; with `restricting_only`, allows are passed over."""

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
         def has_flag(self, flag: str) -> bool | None: ...
 
-        def has_operands(self, *, most: int) -> bool | None: ...
+        def has_operands(self, *, most: int, behind: bool) -> bool | None: ...
 
         def args_match(self, wanted: tuple[str, ...]) -> bool | None: ...
 
@@ -41,6 +41,7 @@ class Part(Record):
     wraps: str | None = None
     parent: int | None = None
     blocked: str | None = None  # why no rule may allow it: a variable that changes what runs, a network redirection
+    at_root: bool = False  # started in the workspace's root: `./x` means what it means in the configuration
     empty: bool = False  # assignments or redirections without a command
 
 

@@ -10,6 +10,7 @@ from byleave.shell.knowledge import Known
 from byleave.shell.loose import loose_words
 from byleave.shell.reader import read_command
 from byleave.shell.variables import harmless_assignment
+from byleave.shell.wrappers import SHELLS
 from byleave.text import shown
 
 TYPE_CHECKING = False
@@ -62,14 +63,15 @@ class LineReader:
     def _part(self, reading: "Reading", number: int, known: Known, start: str | None) -> Part:
         command = reading.commands[number]
         return Part(
-            text=reading.text[command.start : command.end],
+            text=_spelled(reading.text, command),
             name=command.name,
             knowledge=known,
             directories=self._directories(command.places, start),
-            piped_to_shell=command.piped_to_shell,
+            piped_to_shell=command.piped_to_shell or _feeds_shell(command, reading.commands),
             wraps=command.wraps,
             parent=_parent(command, reading.commands[:number]),
             blocked=_blocked(command),
+            at_root=self._is_at_root(command, start),
             empty=not command.words,
         )
 
@@ -78,6 +80,13 @@ class LineReader:
             return None
         found = [self._directory(place, start) for place in places]
         return None if None in found else tuple(place for place in found if place is not None)
+
+    def _is_at_root(self, command: "Command", start: str | None) -> bool:
+        """Whether a program named by a relative path is looked for in the root; asked only of such names."""
+        name = command.name
+        if name is None or "/" not in name or name.startswith("/"):
+            return False
+        return self._directories(command.base, start) == (self._root.path,)
 
     def _directory(self, place: str, start: str) -> str | None:
         found = self._root.resolve_place(place, start)
@@ -88,7 +97,7 @@ class LineReader:
             if redirect.kind != "file":
                 continue
             text = f"{redirect.operator} {redirect.target if redirect.target is not None else '...'}"
-            if redirect.target in _NOT_FILES or (redirect.target is None and not redirect.writes):
+            if redirect.target in _NOT_FILES:
                 continue
             bases = self._directories(command.base, start)
             if redirect.target is None or bases is None:
@@ -110,9 +119,23 @@ def _parent(command: "Command", before: "tuple[Command, ...]") -> int | None:
         return None
     for number in range(len(before) - 1, -1, -1):
         wrapper = before[number]
-        if wrapper.wraps == "opaque" and len(wrapper.via) == len(command.via) - 1:
+        if wrapper.wraps == "opaque" and wrapper.via == command.via[:-1] and wrapper.program == command.via[-1].name:
             return number
     return None
+
+
+def _feeds_shell(command: "Command", commands: "tuple[Command, ...]") -> bool:
+    """Whether its output goes into a process of its own (`> >(..)`) while the line starts a shell somewhere."""
+    outputs = [each for each in command.redirects if each.kind == "process" and ">" in each.operator]
+    return bool(outputs) and any(other.program in SHELLS for other in commands)
+
+
+def _spelled(text: str, command: "Command") -> str:
+    """Return the command as it is written; one inside a script of its own, or beside substitutions, by its words."""
+    written = text[command.start : command.end]
+    if all(word.text is None or word.text in written for word in command.words):
+        return written
+    return " ".join([word.text if word.text is not None else "..." for word in command.words])
 
 
 def _blocked(command: "Command") -> str | None:
