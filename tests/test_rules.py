@@ -268,6 +268,26 @@ def test_a_relative_pattern_never_allows_what_lies_outside(root: Path) -> None:
     assert answers == ["allow", "ask", "ask"]
 
 
+def test_the_rest_of_the_workspace_is_not_the_rest_of_the_world(root: Path) -> None:
+    rest = {"not": {"path": "src/**"}}
+    decided = {
+        (outcome, path): Workspace(str(root))
+        .compile_tree({"rules": [{outcome: rest}]})
+        .decide({"kind": "update", "path": path})
+        .decision.word
+        for outcome in ("allow", "deny")
+        for path in ("src/a", "out/a", "/etc/passwd")
+    }
+    assert decided == {
+        ("allow", "src/a"): "ask",
+        ("allow", "out/a"): "allow",
+        ("allow", "/etc/passwd"): "ask",
+        ("deny", "src/a"): "ask",
+        ("deny", "out/a"): "deny",
+        ("deny", "/etc/passwd"): "deny",
+    }
+
+
 def test_an_absolute_pattern_may_point_into_the_workspace(root: Path) -> None:
     policy = Workspace(str(root)).compile_tree({"rules": [{"allow": {"path": f"{root}/src/**"}}]})
     answers = [policy.decide({"kind": "read", "path": path}).decision.word for path in ("src/a", "out/a")]

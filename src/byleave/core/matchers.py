@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
         def covers(self, subject: Subject) -> bool: ...
 
-        def concerns(self, subject: Subject) -> bool:
+        def concerns(self, subject: Subject, *, granting: bool) -> bool:
             """Whether it speaks about this kind of subject at all: `not` inverts only that."""
             ...
 
@@ -97,7 +97,7 @@ class CommandMatcher(Record):
         part = subject.part
         return part is None or self.any_options or part.knowledge.uncovered(self.flags, self.args or ()) is None
 
-    def concerns(self, subject: "Subject") -> bool:
+    def concerns(self, subject: "Subject", *, granting: bool) -> bool:  # noqa: ARG002 -- the kind is certain
         return subject.part is not None and not subject.part.empty
 
     def _details(self, part: "Part", *, named: bool | None, granting: bool) -> "Iterable[bool | None]":
@@ -140,8 +140,9 @@ class PathMatcher(Record):
     def covers(self, _subject: "Subject") -> bool:
         return True
 
-    def concerns(self, subject: "Subject") -> bool:
-        return subject.file is not None
+    def concerns(self, subject: "Subject", *, granting: bool) -> bool:
+        """A pattern inside the workspace says nothing of what lies outside, so its `not` opens nothing there."""
+        return subject.file is not None and (not granting or self.absolute or subject.file.relative is not None)
 
 
 class UrlMatcher(Record):
@@ -169,7 +170,7 @@ class UrlMatcher(Record):
     def covers(self, _subject: "Subject") -> bool:
         return True
 
-    def concerns(self, subject: "Subject") -> bool:
+    def concerns(self, subject: "Subject", *, granting: bool) -> bool:  # noqa: ARG002 -- the kind is certain
         return subject.url is not None
 
 
@@ -195,7 +196,7 @@ class CallMatcher(Record):
     def covers(self, _subject: "Subject") -> bool:
         return True
 
-    def concerns(self, subject: "Subject") -> bool:
+    def concerns(self, subject: "Subject", *, granting: bool) -> bool:  # noqa: ARG002 -- the kind is certain
         return subject.call is not None
 
 
@@ -212,7 +213,7 @@ class OperationMatcher(Record):
     def covers(self, subject: "Subject") -> bool:
         return subject.part is None or subject.part.knowledge.uncovered((), ()) is None
 
-    def concerns(self, _subject: "Subject") -> bool:
+    def concerns(self, _subject: "Subject", *, granting: bool) -> bool:  # noqa: ARG002 -- they speak of everything
         return True
 
 
@@ -229,7 +230,7 @@ class AgentMatcher(Record):
     def covers(self, subject: "Subject") -> bool:
         return subject.part is None or subject.part.knowledge.uncovered((), ()) is None
 
-    def concerns(self, _subject: "Subject") -> bool:
+    def concerns(self, _subject: "Subject", *, granting: bool) -> bool:  # noqa: ARG002 -- they speak of everything
         return True
 
 
@@ -250,8 +251,8 @@ class All(Record):
         """What one of them says covers, covers: `options = "any"` may stand in any of the tables."""
         return any(matcher.covers(subject) for matcher in self.matchers)
 
-    def concerns(self, subject: "Subject") -> bool:
-        return all(matcher.concerns(subject) for matcher in self.matchers)
+    def concerns(self, subject: "Subject", *, granting: bool) -> bool:
+        return all(matcher.concerns(subject, granting=granting) for matcher in self.matchers)
 
 
 class AnyOf(Record):
@@ -275,8 +276,8 @@ class AnyOf(Record):
             matcher.match(subject, granting=True) is True and matcher.covers(subject) for matcher in self.matchers
         )
 
-    def concerns(self, subject: "Subject") -> bool:
-        return any(matcher.concerns(subject) for matcher in self.matchers)
+    def concerns(self, subject: "Subject", *, granting: bool) -> bool:
+        return any(matcher.concerns(subject, granting=granting) for matcher in self.matchers)
 
 
 class Not(Record):
@@ -287,7 +288,7 @@ class Not(Record):
     programs = None
 
     def match(self, subject: "Subject", *, granting: bool) -> bool | None:
-        if not self.matcher.concerns(subject):
+        if not self.matcher.concerns(subject, granting=granting):
             return False
         answer = self.matcher.match(subject, granting=not granting)
         return None if answer is None else not answer
@@ -295,8 +296,8 @@ class Not(Record):
     def covers(self, subject: "Subject") -> bool:
         return subject.part is None or subject.part.knowledge.uncovered((), ()) is None
 
-    def concerns(self, subject: "Subject") -> bool:
-        return self.matcher.concerns(subject)
+    def concerns(self, subject: "Subject", *, granting: bool) -> bool:
+        return self.matcher.concerns(subject, granting=granting)
 
 
 def _is_named(part: "Part", wanted: str, *, granting: bool) -> bool | None:
