@@ -1,5 +1,6 @@
 """Every test has a home of its own: nothing is read from, or left in, the user's."""
 
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
