@@ -1,12 +1,21 @@
 """Every test has a home of its own: nothing is read from, or left in, the user's."""
 
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from stage import Stage
+
+# How long one example takes says more about the machine than about us; timings never decide a test.
+settings.register_profile("patient", deadline=None)
+settings.load_profile("patient")
+
+# Whoever starts the tests in the background has them ignore interrupts, and our children would inherit that.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)

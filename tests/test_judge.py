@@ -138,3 +138,9 @@ def test_an_action_may_be_a_record(scene: Scene) -> None:
 def test_what_is_no_action_is_an_input_error(action: Any, scene: Scene) -> None:
     with pytest.raises(InputError):
         scene.load().decide(action)
+
+
+def test_a_tilde_in_an_agents_path_is_the_users_home_and_not_a_name_in_the_workspace(scene: Scene) -> None:
+    scene.say("user", TOOL)
+    verdict = scene.load().decide({"kind": "update", "path": "~/.bashrc"})
+    assert verdict.canonical == str(scene.home / ".bashrc")

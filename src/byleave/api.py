@@ -56,7 +56,7 @@ class Workspace:
             named = self.files.given(list(files), session, base=base) if files else self.files.discover(session)
             return self.compile(list(named))
 
-        return Policy(compile_now(), self.root, compile_now)
+        return Policy(compile_now(), self.root, compile_now, home=self.homes.user)
 
     def compile_tree(self, tree: "Mapping[str, Any]") -> Policy:
         """Return the policy of one tree alone: no other layer has a say."""
@@ -66,7 +66,7 @@ class Workspace:
             self.approvals.refresh()
             return self.compile([layer])
 
-        return Policy(compile_now(), self.root, compile_now)
+        return Policy(compile_now(), self.root, compile_now, home=self.homes.user)
 
     def compile(self, layers: "list[Layer]") -> Compiled:
         """Compile layers in this workspace."""

@@ -100,7 +100,8 @@ _MAKERS: "dict[str, type[Action]]" = {
     "other": OtherAction,
 }
 KINDS = tuple(_MAKERS)
-_BYTES_FIELDS = ("path", "to")
+_BYTES_FIELDS = (("path", "path_b64"), ("to", "to_b64"))
+_FIELDS = {make: (make.field_names(), make.required_names()) for make in _MAKERS.values()}
 
 
 def parse_action(tree: object) -> Action:
@@ -112,12 +113,12 @@ def parse_action(tree: object) -> Action:
     if make is None:
         what = quoted(kind) if isinstance(kind, str) else "none"
         raise InputError(f"unknown kind of action: {what}", hint=f"the kinds are {sentence_list(KINDS, most=20)}")
-    names = make.field_names()
+    names, required = _FIELDS[make]
     fields = {name: _field(tree, name, kind) for name in names if name in tree}
-    for name in _BYTES_FIELDS:
-        if f"{name}_b64" in tree and name in names:
-            fields[name] = _bytes_field(tree, f"{name}_b64")
-    missing = [name for name in make.required_names() if name not in fields]
+    for name, spelled in _BYTES_FIELDS:
+        if spelled in tree and name in names:
+            fields[name] = _bytes_field(tree, spelled)
+    missing = [name for name in required if name not in fields]
     if missing:
         raise InputError(
             f"the action {quoted(str(kind))} lacks {sentence_list(missing)}", hint="add what is missing to the action"
@@ -127,14 +128,14 @@ def parse_action(tree: object) -> Action:
 
 def _field(tree: "Mapping[str, Any]", name: str, kind: object) -> "Any":
     value = tree[name]
+    if type(value) is str and name != "args":
+        return value
     if name == "arguments":
         return value
     if name == "args":
         if isinstance(value, list) and all(isinstance(word, str) for word in value):
             return tuple(value)
         raise InputError("args must be a list of strings", hint='write "args": ["build", "--release"]')
-    if isinstance(value, str):
-        return value
     if value is None and name not in ("path", "to", "url", "name", "program", "command", "server", "kind"):
         return None
     raise InputError(f"{name} must be a string in the action {quoted(str(kind))}", hint=f'write "{name}": "..."')

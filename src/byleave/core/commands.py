@@ -3,7 +3,7 @@
 A program is matched as it was written: `cargo` is neither `./cargo` nor `/x/cargo`.
 """
 
-from byleave.core.verdict import ALLOW, BUILT_IN, DENY, INLINE, RuleRef
+from byleave.core.verdict import BUILT_IN, DENY, INLINE, RuleRef, ref_to
 from byleave.record import Record
 from byleave.text import shown
 
@@ -49,9 +49,7 @@ class CommandTable:
     @staticmethod
     def ref(rule: CommandRule | None, *, allowed: bool) -> RuleRef:
         """Return the reference to `rule` that a verdict carries; None stands for default-deny."""
-        if rule is None:
-            return NO_COMMAND_RULE
-        return RuleRef(rule.text, rule.source, ALLOW if allowed else DENY)
+        return ref_to(rule, allowed=allowed, missing=NO_COMMAND_RULE)
 
 
 class _Arguments:

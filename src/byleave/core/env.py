@@ -1,6 +1,6 @@
 """Environment rules: exact names, and prefixes that end in `*`. Longest literal decides; on a tie, exact, then last."""
 
-from byleave.core.verdict import ALLOW, BUILT_IN, DENY, INLINE, RuleRef
+from byleave.core.verdict import BUILT_IN, DENY, INLINE, RuleRef, ref_to
 from byleave.record import Record
 from byleave.text import shown
 
@@ -51,9 +51,7 @@ class EnvTable:
     @staticmethod
     def ref(rule: EnvRule | None, *, allowed: bool) -> RuleRef:
         """Return the reference to `rule` that a verdict carries; None stands for default-deny."""
-        if rule is None:
-            return NO_ENV_RULE
-        return RuleRef(rule.text, rule.source, ALLOW if allowed else DENY)
+        return ref_to(rule, allowed=allowed, missing=NO_ENV_RULE)
 
 
 NO_ENV_RULE = RuleRef("no access.env rule covers it", BUILT_IN, DENY)

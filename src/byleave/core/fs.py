@@ -101,10 +101,6 @@ class FsAnswer(Record):
     rule: FsRule | None = None
 
 
-def _answer(rule: FsRule, capability: str) -> FsAnswer:
-    return FsAnswer(ALLOW, "ok", rule) if rule.grants(capability) else FsAnswer(DENY, "denied", rule)
-
-
 class FsTable:
     """All file rules of one tool, indexed: the cost of a match is the depth of the path, not the number of rules."""
 
@@ -116,6 +112,7 @@ class FsTable:
         self._denied = {name: _Denied(effective, name) for name in CAPABILITIES}
         self._grants: dict[str, tuple[str, ...]] = {}
         self._refs: dict[tuple[str, Decision], RuleRef] = {}
+        self._answers: dict[tuple[str, str], FsAnswer] = {}
 
     def match(self, path: str) -> FsRule | None:
         """Return the rule with the longest prefix of `path`; of equal ones, the last that was written."""
@@ -124,7 +121,7 @@ class FsTable:
             rule = rules.get(path)
             if rule is not None or not path:
                 return rule
-            path = path[: max(path.rfind("/"), 0)]
+            path = path.rpartition("/")[0]
 
     def judge(self, target: FsTarget, capability: str) -> FsAnswer:
         """Judge the canonical place under every rule that reaches it; the strictest answer counts."""
@@ -171,7 +168,7 @@ class FsTable:
             return FsAnswer(DENY, "denied", folded)
         if rule.external and rule.dropped is None:  # an external rule says nothing about a place inside
             return FsAnswer(DENY, "denied", rule)
-        return _answer(rule, capability)
+        return self._answer(rule, capability)
 
     def _judge_outside(self, view: str, canonical: str, capability: str) -> FsAnswer:
         rule = self.match(view)
@@ -184,7 +181,16 @@ class FsTable:
         folded = self._denied[capability].over(view, longer_than=rule.path)
         if folded is not None:
             return FsAnswer(DENY, "denied", folded)
-        return _answer(rule, capability)
+        return self._answer(rule, capability)
+
+    def _answer(self, rule: FsRule, capability: str) -> FsAnswer:
+        """Return what a rule says by itself: the same answer every time, so it is made once."""
+        known = self._answers.get((rule.path, capability))
+        if known is None:
+            allowed = rule.grants(capability)
+            known = FsAnswer(ALLOW, "ok", rule) if allowed else FsAnswer(DENY, "denied", rule)
+            self._answers[rule.path, capability] = known
+        return known
 
     def _views(self, target: FsTarget) -> "Iterator[str]":
         """Yield each workspace name of a place outside: as it was reached, then through every mount that holds it."""

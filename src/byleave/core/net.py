@@ -8,7 +8,7 @@ Start at `judge_net`. The index behind it: `NetTable`.
 """
 
 from byleave.core.url import normal_host, prefix_readings, prefix_segments
-from byleave.core.verdict import ALLOW, BUILT_IN, DENY, INLINE, RuleRef
+from byleave.core.verdict import BUILT_IN, DENY, INLINE, RuleRef, ref_to
 from byleave.record import Record
 from byleave.text import quoted, shown
 
@@ -143,9 +143,7 @@ class NetTable:
     @staticmethod
     def ref(rule: NetRule | None, *, allowed: bool) -> RuleRef:
         """Return the reference to `rule` that a verdict carries; None stands for default-deny."""
-        if rule is None:
-            return NO_NET_RULE
-        return RuleRef(rule.text, rule.source, ALLOW if allowed else DENY)
+        return ref_to(rule, allowed=allowed, missing=NO_NET_RULE)
 
 
 NO_NET_RULE = RuleRef("no access.net rule covers it", BUILT_IN, DENY)

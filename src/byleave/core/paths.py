@@ -24,8 +24,8 @@ def is_absolute(text: str) -> bool:
 
 def collapse(text: str) -> str | None:
     """Return the relative path with `.`, `..` and doubled slashes resolved by text; None if it climbs out."""
-    if "." not in text and "//" not in text:
-        return text.strip("/") if text[-1:] == "/" else text
+    if "/." not in text and "//" not in text and text[:1] not in (".", "/"):
+        return text.rstrip("/")
     kept: list[str] = []
     for part in text.split("/"):
         if part == "..":

@@ -5,7 +5,17 @@ from byleave.text import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, ClassVar
+    from typing import Any, ClassVar, Protocol
+
+    class Written(Protocol):
+        """A rule that somebody wrote somewhere."""
+
+        @property
+        def text(self) -> str: ...
+
+        @property
+        def source(self) -> str: ...
+
 
 WORDS = ("allow", "ask", "deny")
 
@@ -84,6 +94,13 @@ class Verdict(Record):
     @property
     def allowed(self) -> bool:
         return self.decision is ALLOW
+
+
+def ref_to(rule: "Written | None", *, allowed: bool, missing: RuleRef) -> RuleRef:
+    """Return the reference to a rule that a verdict carries; `missing` stands for a rule that is not there."""
+    if rule is None:
+        return missing
+    return RuleRef(rule.text, rule.source, ALLOW if allowed else DENY)
 
 
 def strictest(verdicts: "list[Verdict]") -> Verdict:

@@ -29,10 +29,13 @@ _SHARE = 20
 class Policy:
     """A compiled policy in its workspace. `decide` takes an action as a record or as its JSON object."""
 
-    def __init__(self, compiled: "Compiled", root: "Root", compile_again: "Callable[[], Compiled]") -> None:
+    def __init__(
+        self, compiled: "Compiled", root: "Root", compile_again: "Callable[[], Compiled]", *, home: str | None = None
+    ) -> None:
         self.compiled = compiled
         self.root = root
         self._compile_again = compile_again
+        self._home = home
         self._look_again = monotonic() + REVALIDATE_AFTER
 
     @property
@@ -60,7 +63,10 @@ class Policy:
         self._look_again = 0.0
 
     def _place(self, path: str, tool: str | None) -> "FsTarget | Refused":
-        return self.root.resolve_any(path) if tool is None else self.root.resolve_input(path)
+        """Resolve a path: a tool's own, or one that an agent names, where `~` is the user's home."""
+        if tool is not None:
+            return self.root.resolve_input(path)
+        return self.root.resolve_any(path, home=self._home)
 
     def _revalidate(self) -> None:
         """Compile again if a path of the policy leads elsewhere now.
