@@ -77,7 +77,8 @@ byleave.toml:1: unknown key "strict-links" at the top of the file
 byleave.toml:1: unknown key "path" in tools.t.access.net[0]
     tools.t.access.net = [{host = 'h', path = '/'}]
                                        ^^^^
-  hint: did you mean "path_prefix"? "path" is a key of tools.*.access.fs[], rules[].allow, rules[].ask or rules[].deny""",
+  hint: did you mean "path_prefix"? "path" is a key of tools.*.access.fs[], \
+rules[].allow, rules[].ask or rules[].deny""",
     ),
     "a key that belongs elsewhere is sent there": (
         "[tools.t]\nread = true",
