@@ -130,8 +130,24 @@ class _Compilation:
         )
 
     def _make_reader(self) -> "ReadLine | None":
+        self._check_programs()
         make = self._surroundings.line_reader
         return None if make is None else make(self._settings.get("programs", {}))
+
+    def _check_programs(self) -> None:
+        """Look at the programs of every layer before anything is read with them."""
+        programs = self._settings.get("programs", {})
+        if not programs:
+            return
+        from byleave.config.rule_shape import program_problem
+        from byleave.shell.programs import BUILT_IN
+
+        for layer in self._layers:
+            for name in layer.tree.get("programs", {}) if layer.trusted else ():
+                problem = program_problem(name, programs, BUILT_IN.raw)
+                if problem is not None:
+                    self._problem(layer, ("programs", name), problem, "see docs/commands.md for the keys")
+        self.problems.raise_any()
 
     def _rule_table(self, layers: "Sequence[Layer]") -> "RuleTable | None":
         """Return the ordered rules of these layers, the strongest first; None if there are none."""

@@ -1,10 +1,15 @@
 """The shape of `rules`: outcomes, matchers and their combinators, as types. The rest of the file: config.shape."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from msgspec import UNSET, Meta, UnsetType, field
+from msgspec import UNSET, Meta, Struct, UnsetType, ValidationError, convert, field
 
 from byleave.config.tables import Table
+from byleave.text import quoted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Container
 
 Words = str | list[str]
 Op = Literal["read", "create", "update", "delete", "exec"]
@@ -72,9 +77,9 @@ class Match(Table):
         Literal["any"] | UnsetType,
         Meta(description="The rule also covers options that execute or write.", examples=["any"]),
     ] = UNSET
-    piped_to_shell: Annotated[
-        bool | UnsetType, Meta(description="Its output goes to a shell.", examples=[True])
-    ] = UNSET
+    piped_to_shell: Annotated[bool | UnsetType, Meta(description="Its output goes to a shell.", examples=[True])] = (
+        UNSET
+    )
     any_command: Annotated[bool | UnsetType, Meta(description="Any command.", examples=[True])] = UNSET
     group: Annotated[
         str | UnsetType, Meta(description="A ready-made group of commands.", examples=["read_only_git"])
@@ -113,3 +118,63 @@ class RuleTable(Table):
         list[str] | UnsetType,
         Meta(description="Examples it must not match; checked when the file loads.", examples=[["git push"]]),
     ] = UNSET
+
+
+class Wrap(Struct, forbid_unknown_fields=True):
+    """How a program runs another; the keys are explained in shell/programs.toml."""
+
+    skip: int = 0
+    transparent: bool = False
+    assigns: bool = False
+    joins: bool = False
+    elsewhere: bool = False
+    appends: bool = False
+    after: str | None = None
+    script: list[str] = []
+    chdir: list[str] = []
+    none: list[str] = []
+    replaces: list[str] = []
+    stop: list[str] = []
+
+
+class ProgramTable(Struct, forbid_unknown_fields=True):
+    """What a user adds to the knowledge of one program; the keys are explained in shell/programs.toml."""
+
+    like: str | None = None
+    style: Literal["gnu", "word"] = "gnu"
+    abbreviates: Literal["yes", "maybe", "no"] = "maybe"
+    script: Literal["sed", "awk"] | None = None
+    stops: bool = False
+    subcommands: bool = False
+    bundle: bool = False
+    assigns: bool = False
+    writer: bool = False
+    most: Annotated[int, Meta(ge=0)] | None = None
+    values: list[str] = []
+    optional: list[str] = []
+    flags: list[str] = []
+    executes: list[str] = []
+    writes: list[str] = []
+    directory: list[str] = []
+    runs: list[str] = []
+    same: list[Annotated[list[str], Meta(min_length=1)]] = []
+    aliases: dict[str, str] = {}
+    harmless: dict[str, list[str]] = {}
+    sub: "dict[str, ProgramTable]" = {}
+    wrap: Wrap | None = None
+
+
+def program_problem(name: str, programs: dict[str, Any], known: "Container[str]") -> str | None:
+    """Say what is wrong with the table of one program, or None. `known` are the programs with a table of ours."""
+    try:
+        convert(programs[name], ProgramTable)
+    except ValidationError as error:
+        return str(error)
+    seen = [name]
+    while (like := programs.get(seen[-1], {}).get("like")) is not None:
+        if like in seen:
+            return f"{quoted(name)} is like itself"
+        if like not in programs:
+            return None if like in known else f"there is no program {quoted(like)} to be like"
+        seen.append(like)
+    return None
