@@ -136,7 +136,8 @@ class RuleReader:
             known = sentence_list(tuple(GROUPS), most=30)
             self._problem(item, (*at, "group"), f"there is no group {quoted(name)}", f"the groups are {known}")
             return None
-        return self._table(GROUPS[name], at, item)
+        matcher = self._table(GROUPS[name], at, item)
+        return matcher.replace(label=f"group {name}") if isinstance(matcher, AnyOf) else matcher
 
     def _path(self, table: "Mapping[str, Any]", at: "At", item: "Item") -> "Matcher | None":
         if "path" not in table:

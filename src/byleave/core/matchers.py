@@ -256,9 +256,10 @@ class All(Record):
 
 
 class AnyOf(Record):
-    """Any of several matchers."""
+    """Any of several matchers. `label` names them where they have a name together: a group."""
 
     matchers: "tuple[Matcher, ...]"
+    label: str = ""
 
     @property
     def programs(self) -> frozenset[str] | None:
@@ -355,6 +356,8 @@ def describe(matcher: "Matcher") -> str:
             return f"agent {shown(', '.join(agents))}"
         case All(matchers):
             return " and ".join(describe(each) for each in matchers)
+        case AnyOf(_, label) if label:
+            return label
         case AnyOf(matchers):
             return " or ".join(describe(each) for each in matchers[:4]) + (" or ..." if len(matchers) > 4 else "")
         case Not(inner):

@@ -177,7 +177,7 @@ class Known:
         spelled = len(args) - (args[-1:] == (ANYTHING,))
         for danger in self._dangers:
             if danger.kind == UNKNOWN:
-                return "a word known only at run time, which could be such an option"
+                return "a word known only at run time, which could be an option that executes or writes"
             if danger.option not in named and danger.index > spelled:
                 return danger.option
         return None
