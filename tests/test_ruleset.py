@@ -194,3 +194,42 @@ def test_matchers_are_values() -> None:
     assert git.with_subcommand("log") != git
     assert git == Matcher.command("git")
     assert SafeNpm.matcher() == Matcher.group("safe_npm")
+
+
+PARSING = {
+    "simple commands": ("git status", ALLOW),
+    "commands with subcommands, flags and arguments": ("git log --oneline -n 10", ALLOW),
+    "pipelines": ("find . | grep foo", ALLOW),
+    "logical operators": ("make && make test", ALLOW),
+    "a substitution is judged, too": ("echo $(git status)", ALLOW),
+    "a substitution that nobody allowed": ("echo $(id)", ASK),
+    "a word that depends on a substitution may be an option": ("git log $(git status)", ASK),
+    "one part that is not allowed": ("git status | tee x", ASK),
+    "one part that is denied": ("git status || rm x", DENY),
+}
+
+
+@pytest.mark.parametrize(("command", "outcome"), PARSING.values(), ids=PARSING.keys())
+def test_what_the_parser_understands_is_judged_part_by_part(command: str, outcome: Outcome, tmp_path: Path) -> None:
+    known = Matcher.command("git", "find", "grep", "make", "echo")
+    ruleset = Ruleset([Rule(Matcher.command("rm"), DENY), Rule(known, ALLOW)], root=str(tmp_path))
+    assert ruleset.evaluate(Operation.execute(command)) is outcome
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        Operation.execute("ls"),
+        Operation.read("a"),
+        Operation.edit("a"),
+        Operation.delete("a"),
+        Operation.move("a", "b"),
+        Operation.search(),
+        Operation.fetch("https://example.com"),
+        Operation.switch_mode(),
+        Operation.other("x"),
+    ],
+    ids=lambda operation: str(operation.action["kind"]),
+)
+def test_nothing_is_allowed_without_an_explicit_rule(operation: Operation, tmp_path: Path) -> None:
+    assert Ruleset([], root=str(tmp_path)).evaluate(operation) is ASK
