@@ -175,6 +175,17 @@ COMMANDS: dict[str, tuple[Rules, str, str]] = {
     "a text nobody understood": (PLAIN, "ls 'unfinished", "ask"),
     "a text nobody understood that names a deny": (PLAIN, "/bin/rm 'unfinished", "deny"),
     "a text nobody understood that names what byleave guards": (PLAIN, "byleave trust 'unfinished", "deny"),
+    "a text nobody understood where nothing may run": ([{"deny": {"any_command": True}}], "ls 'unfinished", "deny"),
+    "a text nobody understood where one agent may run nothing": (
+        [{"deny": {"any_command": True, "agent": "x"}}],
+        "ls 'unfinished",
+        "ask",
+    ),
+    "a text nobody understood where nothing may run in one place": (
+        [{"deny": {"any_command": True, "within": "src"}}],
+        "ls 'unfinished",
+        "ask",
+    ),
     "a text that is too long": (PLAIN, "ls " + "x" * 40_000, "ask"),
     "a text that is too long and names a deny": (PLAIN, "rm " + "x" * 40_000, "deny"),
     "every literal of the deny must be there": (

@@ -5,7 +5,7 @@ Pure: the line arrives read (shell) and its paths resolved. A line that was not 
 
 from byleave.core.files import names_place
 from byleave.core.fs import FsTarget, Refused
-from byleave.core.matchers import All, AnyOf, CommandMatcher
+from byleave.core.matchers import All, AnyOf, CommandMatcher, OperationMatcher
 from byleave.core.policy import NO_RULE
 from byleave.core.rules import CODES, VERBS, RuleTable, Ruling
 from byleave.core.selfguard import GUARDED_COMMANDS, changes_trust
@@ -210,7 +210,7 @@ def _unread(line: Line, table: RuleTable) -> Verdict:
         reason = f"the command was not understood ({line.problem}), and it names what byleave guards"
         return Verdict(DENY, reason, "unparsed", (_SELF_GUARD,))
     for rule in table.rules:
-        if rule.outcome is DENY and any(spelled and line.loose_words.issuperset(spelled) for spelled in rule.words):
+        if rule.outcome is DENY and any(line.loose_words.issuperset(spelled) for spelled in rule.words):
             reason = f"the command was not understood ({line.problem}), and it names what {rule.text} forbids"
             return Verdict(DENY, reason, "unparsed", (rule.ref,))
     ref = RuleRef("what is not understood asks", BUILT_IN, ASK)
@@ -222,12 +222,17 @@ def spellings(matcher: "Matcher") -> tuple[tuple[str, ...], ...]:
     if isinstance(matcher, CommandMatcher):
         args = [word for word in matcher.args or () if word != "**"]
         tails = [(*((sub,) if sub else ()), *matcher.flags, *args) for sub in matcher.subcommands or ("",)]
+        if not matcher.names:  # any command at all: no word is missing, unless it is about a place or a pipe
+            return ((),) if matcher.within is None and not matcher.piped_to_shell else ()
         return tuple((name, *tail) for name in matcher.names for tail in tails)
+    if isinstance(matcher, OperationMatcher):
+        return ((),) if "execute" in matcher.kinds else ()
     if isinstance(matcher, AnyOf):
         return tuple(spelled for each in matcher.matchers for spelled in spellings(each))
     if isinstance(matcher, All):
-        known = [found for each in matcher.matchers if (found := spellings(each))]
-        return _joined(known) if known else ()
+        found = [spellings(each) for each in matcher.matchers]
+        ways = _joined([each for each in found if each]) if any(found) else ()
+        return ways if all(found) else tuple(way for way in ways if way)  # without a word, nothing may be left open
     return ()
 
 
