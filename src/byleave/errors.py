@@ -6,9 +6,7 @@
     |-- InputError              a request we cannot read, or that names something unknown (exit 2)
     |-- StateError              byleave's own files are missing, damaged or not safe to use
     |-- UnsafePathError         a checked path changed, or is no ordinary file, when it was to be opened
-    |-- FsAccessError           a file check failed: capability, path, and the grants there are
-    |-- NetAccessError          a network check failed
-    `-- EnvAccessError          an environment check failed
+    `-- FsAccessError           a file check failed: capability, path, and the grants there are
 
 A denial is an ordinary answer (core.verdict), not an error; only the SDK's `check_*` raise on it. Errors never
 log, print or exit: `cli.main` turns them into text and an exit code.
@@ -122,10 +120,7 @@ class FsAccessError(ByleaveError):
         self.grants = grants
 
 
-class NetAccessError(ByleaveError):
-    """A tool may not reach this URL."""
-
-    def __init__(self, problem: str, *, hint: str, code: str, url: str) -> None:
+def __init__(self, problem: str, *, hint: str, code: str, url: str) -> None:
         super().__init__(problem, hint=hint)
         self.code = code
         self.url = url
