@@ -235,7 +235,7 @@ byleave.toml:1: tools.t.access.net[0].port: a very large number is out of range
     "a run rule without a condition": (
         "tools.t.run = [{arg = '/a', mode = 'ask'}]",
         """\
-byleave.toml:1: tools.t.run[0] says nothing to compare with
+byleave.toml:1: tools.t.run[0] needs one of prefix, equals, glob or regex
     tools.t.run = [{arg = '/a', mode = 'ask'}]
                    ^^^^^^^^^^^^^^^^^^^^^^^^^^
   hint: add one of prefix, equals, glob or regex""",

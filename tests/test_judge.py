@@ -144,3 +144,16 @@ def test_a_tilde_in_an_agents_path_is_the_users_home_and_not_a_name_in_the_works
     scene.say("user", TOOL)
     verdict = scene.load().decide({"kind": "update", "path": "~/.bashrc"})
     assert verdict.canonical == str(scene.home / ".bashrc")
+
+
+def test_a_link_that_a_path_rule_names_is_looked_at_again(scene: Scene) -> None:
+    (scene.root / "one").mkdir()
+    (scene.root / "two").mkdir()
+    (scene.root / "secret").symlink_to("one")
+    scene.say("user", '[[rules]]\ndeny = { path = "secret/**" }\n[[rules]]\nallow = { path = "**" }\n')
+    policy = scene.load()
+    assert str(policy.decide({"kind": "read", "path": "one/x"}).decision) == "deny"
+    (scene.root / "secret").unlink()
+    (scene.root / "secret").symlink_to("two")
+    policy.expire()
+    assert str(policy.decide({"kind": "read", "path": "two/x"}).decision) == "deny"

@@ -132,7 +132,6 @@ def test_the_stronger_layer_is_asked_first(scene: Scene) -> None:
         pytest.param(
             "dedup",
             "deny",
-            marks=pytest.mark.xfail(strict=True, reason="config.merge cannot compare nested tables yet"),
         ),
     ],
 )

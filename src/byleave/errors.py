@@ -120,22 +120,6 @@ class FsAccessError(ByleaveError):
         self.grants = grants
 
 
-def __init__(self, problem: str, *, hint: str, code: str, url: str) -> None:
-        super().__init__(problem, hint=hint)
-        self.code = code
-        self.url = url
-
-
-class EnvAccessError(ByleaveError):
-    """A tool may not read this variable."""
-
-    code = "denied"
-
-    def __init__(self, problem: str, *, hint: str, name: str) -> None:
-        super().__init__(problem, hint=hint)
-        self.name = name
-
-
 def _underlined(place: Place) -> str:
     """Show the line with its stretch underlined; escapes widen the line, so the marker is measured on them."""
     before = shown(place.text[: place.column])

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     Approved = Callable[[str, str], bool]
     ReadLine = Callable[..., Line]  # the text of a command, and where it would run
 
+_NOTHING: "dict[str, Any]" = {}
 MOST_WARNINGS = 50  # more than anybody reads
 LONGEST_NAME = 60  # characters of a tool's name worth repeating in a warning
 _JOINED = ("tools", "rules", "defaults", "programs")
@@ -89,6 +90,7 @@ class Compiled(Record):
     places: "Mapping[str, FsTarget | Refused]"
     layers: "tuple[Layer, ...]"
     read_line: "ReadLine | None" = None
+    directories: "Mapping[str, str | None]" = _NOTHING  # those that rules name, as they were resolved
 
 
 def compile_layers(layers: "Sequence[Layer]", surroundings: Surroundings) -> Compiled:
@@ -109,6 +111,7 @@ class _Compilation:
         self.warnings: list[str] = []
         self._settings = _settings(layer for layer in layers if layer.trusted)
         self._rules = RuleCompiler(surroundings, self.problems, self.warnings)
+        self._directories: dict[str, str | None] = {}
         self._read_line = self._make_reader()
 
     def run(self) -> Compiled:
@@ -126,8 +129,21 @@ class _Compilation:
                 voices.append(self._voice("managed", _known(self._merge([layer]), tools), denies_only=True))
         policy = Policy(tuple(voices), self._protected(), bool(self._settings.get("strict_links")))
         return Compiled(
-            policy, tools, self._settings, _told(self.warnings), self._rules.places, self._layers, self._read_line
+            policy,
+            tools,
+            self._settings,
+            _told(self.warnings),
+            self._rules.places,
+            self._layers,
+            self._read_line,
+            self._directories,
         )
+
+    def _directory(self, path: str) -> str | None:
+        """Resolve a directory that a rule names, and remember it: it is looked at again while the policy is in use."""
+        if path not in self._directories:
+            self._directories[path] = self._surroundings.directory(path)
+        return self._directories[path]
 
     def _make_reader(self) -> "ReadLine | None":
         self._check_programs()
@@ -163,7 +179,7 @@ class _Compilation:
         reader = RuleReader(
             self.problems,
             self.warnings,
-            directory=self._surroundings.directory,
+            directory=self._directory,
             home=self._surroundings.home,
             read_line=self._read_line,
         )

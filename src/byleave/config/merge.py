@@ -24,9 +24,7 @@ class Item:
         self.layer = layer
 
     def _said(self) -> object:
-        if isinstance(self.tree, dict):
-            return frozenset((key, value) for key, value in self.tree.items() if not key.startswith("#"))
-        return self.tree
+        return _frozen(self.tree)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Item) and self._said() == other._said()
@@ -81,3 +79,10 @@ _MAKERS = {
     "replace": lambda items: Patch(back=items, replaces=True),
     "dedup": lambda items: Patch(back=items, distinct=True),
 }
+
+
+def _frozen(tree: "Any") -> object:
+    """Return a tree as a value that can be compared and hashed, less the marks of where it was written."""
+    if isinstance(tree, dict):
+        return frozenset((key, _frozen(value)) for key, value in tree.items() if not key.startswith("#"))
+    return tuple(_frozen(value) for value in tree) if isinstance(tree, list | tuple) else tree

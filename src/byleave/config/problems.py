@@ -127,7 +127,7 @@ def _judge_table(kind: Any, table: dict[object, object], path: "Path", _note: An
 def _judge_one_of(keys: tuple[str, ...], table: dict[object, object], path: "Path") -> "Iterator[Problem]":
     there = [key for key in keys if key in table]
     if keys and not there:
-        yield Problem(path, f"{_dotted(path)} says nothing to compare with", f"add one of {_either(keys)}")
+        yield Problem(path, f"{_dotted(path)} needs one of {_either(keys)}", f"add one of {_either(keys)}")
     if len(there) > 1:
         yield Problem(path, f"{_dotted(path)} has {sentence_list(there)}", "keep one of them")
 

@@ -51,12 +51,17 @@ class Policy:
             places = (self._place(asked.path, asked.tool),)
         elif isinstance(asked, MoveAction):
             places = (self._place(asked.path, asked.tool), self._place(asked.to, asked.tool))
-        elif isinstance(asked, CommandAction) and self.compiled.read_line is not None:
+        command = isinstance(asked, CommandAction)
+        if (places or command) and monotonic() >= self._look_again:
+            self._revalidate()
+        if isinstance(asked, CommandAction) and self.compiled.read_line is not None:
             line = self.compiled.read_line(asked.command, asked.cwd)
             return decide(self.compiled.policy, asked, (line,))
-        if places and monotonic() >= self._look_again:
-            self._revalidate()
         return decide(self.compiled.policy, asked, places)
+
+    def _leads_elsewhere(self, path: str, known: str | None) -> bool:
+        place = self.root.resolve_any(path)
+        return (place.canonical if isinstance(place, FsTarget) else None) != known
 
     def expire(self) -> None:
         """Let the next question about a file look at the paths of the rules again, however fresh they are."""
@@ -74,7 +79,8 @@ class Policy:
         If that fails it is tried again at the next question, so the error stands until the rule or the path is mended.
         """
         started = monotonic()
-        if any(_moved(known, self.root.resolve_input(path)) for path, known in self.compiled.places.items()):
+        moved = any(_moved(known, self.root.resolve_input(path)) for path, known in self.compiled.places.items())
+        if moved or any(self._leads_elsewhere(path, known) for path, known in self.compiled.directories.items()):
             self.compiled = self._compile_again()
         finished = monotonic()
         self._look_again = finished + max(REVALIDATE_AFTER, _SHARE * (finished - started))
