@@ -1,5 +1,6 @@
 """Every test has a home of its own: nothing is read from, or left in, the user's."""
 
+import os
 import signal
 from collections.abc import Callable
 from pathlib import Path
@@ -10,8 +11,9 @@ from hypothesis import settings
 
 from stage import Stage
 
-# How long one example takes says more about the machine than about us; timings never decide a test.
-settings.register_profile("patient", deadline=None)
+# How long one example takes says more about the machine than about us; timings never decide a test. Where a change is
+# judged (CI) the examples are the same every time; everywhere else they are new ones, and what they find becomes a case.
+settings.register_profile("patient", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("patient")
 
 # Whoever starts the tests in the background has them ignore interrupts, and our children would inherit that.

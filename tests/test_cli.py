@@ -512,3 +512,12 @@ def test_nothing_asked_for_is_a_mistake_that_shows_the_help(project: Path) -> No
         done = byleave(*words, cwd=project)
         assert (done.code, done.out) == (2, "")
         assert done.err.startswith("usage: byleave")
+
+
+def test_a_directory_for_a_command_is_meant_from_where_the_asker_stands(project: Path) -> None:
+    (project / "src" / "in").mkdir(parents=True)
+    rules = '[[rules]]\nallow = { command = "make", within = "src/in" }\n'
+    (project / "rules.toml").write_text(rules)
+    asked = ("check", "--root", str(project), "--policy", str(project / "rules.toml"), "command", "make", "--cwd", "in")
+    assert byleave(*asked, cwd=project / "src").code == 0
+    assert byleave(*asked, cwd=project).code == 10

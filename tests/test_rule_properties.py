@@ -121,7 +121,9 @@ def test_the_order_of_flags_changes_nothing(given_rules: Rules, one: list[str], 
     st.sampled_from(["{0}; {1}", "{1}; {0}", "{0} && {1}", "{0} | {1}", "{0} $({1})", "({1}); {0}"]),
 )
 def test_one_more_part_never_loosens(given_rules: Rules, line: str, more: str, joined: str) -> None:
-    assume(read_command(joined.format(line, more)).understood)
+    reading = read_command(joined.format(line, more))
+    # A part that moves the others elsewhere, or may do so, changes what they say: `$X; git > y` need not write ./y.
+    assume(reading.understood and all(command.base == (".",) for command in reading.commands))
     policy = compiled(given_rules)
     alone = policy.decide({"kind": "command", "command": line}).decision
     both = policy.decide({"kind": "command", "command": joined.format(line, more)}).decision

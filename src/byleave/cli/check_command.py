@@ -1,7 +1,9 @@
 """`byleave check`: put one action to the policy and show the answer."""
 
+import os
+
 from byleave.cli.output import paint, say, say_json
-from byleave.cli.workspace import open_policy
+from byleave.cli.workspace import open_policy, working_directory
 from byleave.core.action import CallAction, CommandAction, OtherAction, parse_action
 from byleave.core.explain import explain
 from byleave.core.verdict import WORDS, verdict_tree
@@ -43,6 +45,8 @@ def _action(given: "Given") -> "dict[str, Any]":
     for key in ("tool", "agent", "cwd", "method", "address", "query"):
         if (value := given.one(key)) is not None:
             action[key] = value
+    if "cwd" in action:  # a person means it from where they stand; the action means it from the root
+        action["cwd"] = os.path.join(working_directory(), action["cwd"])
     if given.command.name == "spawn":
         if not given.rest:
             raise InputError("no program was named", hint="byleave check spawn --tool TOOL -- PROGRAM ARGS...")
