@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: test check unit demo bench format clean
+.PHONY: test check unit demo bench fuzz format clean
 
 test: check unit
 
@@ -28,6 +28,11 @@ demo: $(READY)
 
 bench: $(READY)
 	$(BIN)/python bench/run.py
+
+# The reader of commands against bash itself, with new seeds each time: make fuzz FUZZ_SECONDS=600
+FUZZ_SECONDS ?= 60
+fuzz: $(READY)
+	PYTHONPATH=tests $(BIN)/python -m shell.fuzz $(FUZZ_SECONDS)
 
 format: $(READY)
 	$(BIN)/ruff format src tests bench
