@@ -40,6 +40,8 @@ def is_door(argv: "Sequence[str]") -> bool:
 
 def changes_trust(argv: "Words") -> bool:
     """Whether this is byleave being told to change what it trusts. None is a word known only at run time."""
+    if not any(word is not None and "byleave" in word.lower() for word in argv):
+        return False  # nearly every command: whatever starts us has to name us
     return any(_is_guarded(words) for words in (*_own_words(argv), *_started_words(argv))) or _is_code_of_ours(argv)
 
 

@@ -89,6 +89,8 @@ class LineReader:
         return self._directories(command.base, start) == (self._root.path,)
 
     def _directory(self, place: str, start: str) -> str | None:
+        if place == ".":
+            return start  # canonical already
         found = self._root.resolve_place(place, start)
         return found.canonical if isinstance(found, FsTarget) and found.directory else None
 

@@ -6,7 +6,7 @@ from byleave.shell.scripts import EXECUTES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
 
     from byleave.shell.model import Command
     from byleave.shell.programs import Programs
@@ -110,7 +110,7 @@ _MODULE = "-m"
 class Known:
     """Answers about one command; what is slow to find out is found out once."""
 
-    __slots__ = ("_command", "_dangers", "_flags", "_programs", "_subcommand")
+    __slots__ = ("_aliases", "_command", "_dangers", "_flags", "_programs", "_subcommand")
 
     def __init__(self, command: "Command", programs: "Programs") -> None:
         self._command = command
@@ -118,19 +118,19 @@ class Known:
         self._dangers: tuple[Danger, ...] | None = None
         self._flags: dict[str, bool | None] = {}
         self._subcommand: tuple[str | None, bool] | None = None
+        self._aliases: Mapping[str, str] = {}
 
     def is_subcommand(self, wanted: str) -> bool | None:
         """Whether the subcommand is `wanted`, or one is an alias of the other."""
         if self._subcommand is None:
             unknown = subcommand_is_unknown(self._command, self._programs)
             self._subcommand = subcommand(self._command, self._programs), unknown
+            table = self._programs.table(self._command.program or "")
+            self._aliases = table.aliases if table is not None else {}
         given, unknown = self._subcommand
         if unknown:
             return None
-        if given == wanted:
-            return True
-        table = self._programs.table(self._command.program or "")
-        return table is not None and given is not None and table.aliases.get(wanted, wanted) == given
+        return given == wanted or (given is not None and self._aliases.get(wanted) == given)
 
     def has_flag(self, flag: str) -> bool | None:
         """Whether a flag is given, in any of its spellings."""
