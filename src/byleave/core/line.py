@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from byleave.core.matchers import Matcher
-    from byleave.core.protected import Protected
+    from byleave.core.protected import Protected, Protection
     from byleave.core.subject import Part
     from byleave.core.verdict import Decision
 
@@ -62,7 +62,7 @@ def judge_line(line: Line, table: RuleTable, protected: "Protected", agent: str 
     """Return the verdict on a whole line, with one part for each command and each redirection."""
     if line.problem is not None:
         return _unread(line, table)
-    answers = [*_commands(line, table, agent), *_redirections(line, table, protected, agent)]
+    answers = [*_commands(line, table, protected, agent), *_redirections(line, table, protected, agent)]
     heard = [answer for answer in answers if answer.decision is not None]
     if not heard:
         heard = [_Answer(line.text, ASK, "no rule matches", NO_RULE, "no_match")]
@@ -102,7 +102,7 @@ def _suggest_write(line: Line, answer: _Answer) -> str | None:
     return suggest_path_rule(place, "update" if place.exists else "create")
 
 
-def _commands(line: Line, table: RuleTable, agent: str | None) -> "Iterator[_Answer]":
+def _commands(line: Line, table: RuleTable, protected: "Protected", agent: str | None) -> "Iterator[_Answer]":
     rulings: list[Ruling] = []
     for number, part in enumerate(line.parts):
         subject = Subject("execute", agent, part)
@@ -114,12 +114,45 @@ def _commands(line: Line, table: RuleTable, agent: str | None) -> "Iterator[_Ans
         if changes_trust(line.argvs[number]):
             why = "this byleave command changes what is trusted; a person runs it, no tool and no agent does"
             yield _Answer(part.text, DENY, why, _SELF_GUARD, "denied")
+        elif (kept := _kept(part, ruling, protected)) is not None:
+            yield kept
         elif part.blocked is not None and ruling.decision in (None, ALLOW):
             yield _Answer(part.text, ASK, part.blocked, _ref(ruling), "no_match")
         elif ruling.decision is None and transparent:
             yield _Answer(part.text, None, "judged by what it runs")
         else:
             yield _from_ruling(part.text, ruling)
+
+
+def _kept(part: "Part", ruling: Ruling, protected: "Protected") -> _Answer | None:
+    """Return the answer where a command names a protected place to write it: no allow of a program covers that.
+
+    What byleave obeys is denied by name. Another protected place, or a directory that holds one, makes an allow an ask.
+    """
+    if ruling.decision is DENY:
+        return None
+    named = [kept for place in part.writes if (kept := protected.of(place, subtree=False)) is not None]
+    final = next((kept for kept in named if kept.final), None)
+    if final is not None:
+        return _keeping(part, final, DENY)
+    above = (kept for place in part.writes if (kept := protected.of(place, subtree=True)) is not None)
+    held = next(iter(named), None) or next(above, None)
+    if held is None or ruling.decision is not ALLOW or _spells(ruling.rules[0].matcher, part):
+        return None
+    return _keeping(part, held, ASK)
+
+
+def _keeping(part: "Part", protection: "Protection", decision: "Decision") -> _Answer:
+    ref = RuleRef(f"protected place {shown(protection.place)}", BUILT_IN, decision)
+    return _Answer(
+        part.text, decision, f"it writes {shown(protection.place)}, which is protected", ref, CODES[decision]
+    )
+
+
+def _spells(matcher: "Matcher", part: "Part") -> bool:
+    """Whether a rule spells the whole command out, and so the place in it."""
+    subject = Subject("execute", None, part)
+    return any(each.args is not None and each.args[-1:] != ("**",) for each in _leaves(matcher, subject))
 
 
 def _named_by_wrapper(part: "Part", wrapper: "Part", ruling: Ruling) -> Ruling | None:

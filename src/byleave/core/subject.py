@@ -42,6 +42,7 @@ class Part(Record):
     parent: int | None = None
     blocked: str | None = None  # why no rule may allow it: a variable that changes what runs, a network redirection
     at_root: bool = False  # started in the workspace's root: `./x` means what it means in the configuration
+    writes: "tuple[FsTarget, ...]" = ()  # the files it names to write them, resolved
     empty: bool = False  # assignments or redirections without a command
 
 

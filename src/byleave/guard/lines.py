@@ -11,6 +11,7 @@ from byleave.shell.loose import loose_words
 from byleave.shell.reader import read_command
 from byleave.shell.variables import harmless_assignment
 from byleave.shell.wrappers import SHELLS
+from byleave.shell.written import written
 from byleave.text import shown
 
 TYPE_CHECKING = False
@@ -72,8 +73,20 @@ class LineReader:
             parent=_parent(command, reading.commands[:number]),
             blocked=_blocked(command),
             at_root=self._is_at_root(command, start),
+            writes=tuple(self._written(command, start)),
             empty=not command.words,
         )
+
+    def _written(self, command: "Command", start: str | None) -> "Iterator[FsTarget]":
+        """Yield the places that a command names to write them, wherever it may run."""
+        for file in written(command, self._programs):
+            for base in self._directories(command.places, start) or (self._root.path,):
+                place = self._root.resolve_place(file.path, base)
+                if not isinstance(place, FsTarget):
+                    continue
+                yield place
+                below = [self._root.resolve_place(name, place.canonical) for name in file.names if place.directory]
+                yield from (each for each in below if isinstance(each, FsTarget))
 
     def _directories(self, places: "tuple[str, ...] | None", start: str | None) -> tuple[str, ...] | None:
         if places is None or start is None:
