@@ -1,7 +1,13 @@
 """`approvals.json`: what this user has agreed to in this workspace.
 
     {"mounts":        [{"rule_path", "canonical_target", "approved_at"}],
-     "project_files": [{"path", "sha256", "scripts": {name: sha256}, "approved_at"}]}
+     "project_files": [{"path", "sha256", "scripts": {name: sha256}, "approved_at"}],
+     "actions":       [{"key", "kind", "subject", "status", "session", "created", "decided_at"?}],
+     "revoked":       [{"kind", ..., "revoked_at"}]}
+
+A mount is approved by target: a path of the workspace may lead to one place and no other. An action is known by a key
+made of everything that was shown (guard.keys); here only its masked text is kept. Keys that this version does not know
+are left as they are.
 
 Written whole or not at all, under a lock, so that two writers lose nothing. A damaged file counts as empty, is kept
 beside the new one, and is warned about: forgetting a yes is safe.
@@ -11,18 +17,37 @@ import os
 
 from byleave.approvals.fingerprint import Fingerprint
 from byleave.errors import StateError
-from byleave.private import Lock, Memory, make_private_directory, read_private, write_private
+from byleave.private import Lock, Memory, digest, make_private_directory, read_private, write_private
+from byleave.record import Record
 from byleave.text import quoted, sentence_list, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any
 
     Tree = dict[str, Any]
 
 LARGEST = 16 << 20
-_KINDS = ("mounts", "project_files")
+MOST_ACTIONS = 10_000  # the oldest are forgotten: forgetting a yes is safe
+_KINDS = ("mounts", "project_files", "actions", "revoked")
+_LATER = _KINDS[2:]
+PENDING, APPROVED, REVOKED = "pending", "approved", "revoked"
+
+
+class Approval(Record):
+    """One thing the user agreed to, took back, or has yet to answer. `detail` is what its kind knows of it."""
+
+    kind: str
+    status: str
+    subject: str
+    created: str
+    detail: "Mapping[str, str]"
+
+    @property
+    def id(self) -> str:
+        """A short name that stays the same as long as this is about the same thing."""
+        return digest("\0".join([self.kind, *_identity(self.kind, self.detail)]).encode("utf-8", "surrogatepass"))[:12]
 
 
 class Approvals:
@@ -46,6 +71,89 @@ class Approvals:
             entry.get("rule_path") == rule_path and entry.get("canonical_target") == target
             for entry in self._entries("mounts")
         )
+
+    def mount_target(self, rule_path: str) -> str | None:
+        """Return where the user agreed that this path may lead, None if they never did."""
+        return next((target for path, target, _at in self.mounts() if path == rule_path), None)
+
+    def mounts(self) -> "list[tuple[str, str, str]]":
+        """Return the agreed paths, each with its target and the time of the agreement."""
+        fields = ("rule_path", "canonical_target", "approved_at")
+        return [(path, target, at) for path, target, at in (_texts(e, fields) for e in self._entries("mounts")) if path]
+
+    def approve_mount(self, rule_path: str, target: str, *, now: str) -> None:
+        """Remember that this path may lead to this target, and to no other."""
+        entry = {"rule_path": rule_path, "canonical_target": target, "approved_at": now}
+        self._change(lambda tree: _replaced(tree, "mounts", {"rule_path": rule_path}, entry))
+
+    def forget_mount(self, rule_path: str, *, target: str | None = None) -> bool:
+        """Forget the agreement about a path (with `target`, only to that one), and say whether there was any."""
+        wanted = {"rule_path": rule_path} | ({} if target is None else {"canonical_target": target})
+        known = any(_has(entry, wanted) for entry in self._entries("mounts"))
+        if known:
+            self._change(lambda tree: _replaced(tree, "mounts", wanted))
+        return known
+
+    def recalls(self, key: str) -> bool:
+        """Whether the user approved exactly the action that this key stands for."""
+        return any(entry.get("status") == APPROVED for entry in self._entries("actions") if entry.get("key") == key)
+
+    def remember(self, key: str, *, kind: str, subject: str, session: str, status: str, now: str) -> None:
+        """Keep an action as approved, or as one that waits for an answer; what was approved is not made to wait."""
+        if status == PENDING and any(entry.get("key") == key for entry in self._entries("actions")):
+            return
+        entry = {"key": key, "kind": kind, "subject": subject, "status": status, "session": session, "created": now}
+        self._change(lambda tree: _bounded(_replaced(tree, "actions", {"key": key}, entry)))
+
+    def all(self) -> "list[Approval]":
+        """Return everything that is remembered, whatever became of it."""
+        found = [Approval("mount", APPROVED, *_mount_words(entry)) for entry in self._entries("mounts")]
+        found += [Approval("project_file", APPROVED, *_file_words(entry)) for entry in self._entries("project_files")]
+        for entry in self._entries("actions"):
+            found.append(Approval(_text(entry, "kind"), _text(entry, "status"), *_action_words(entry)))
+        for entry in self._entries("revoked"):
+            words = _WORDS.get(_text(entry, "kind"), _action_words)
+            found.append(Approval(_text(entry, "kind"), REVOKED, *words(entry)))
+        return found
+
+    def settle_action(self, key: str, *, status: str, now: str) -> bool:
+        """Approve or revoke an action that is known by its key, and say whether there is one."""
+        known = any(entry.get("key") == key for entry in self._entries("actions"))
+        if known:
+
+            def settle(tree: "Tree") -> "Tree":
+                settled = [
+                    {**entry, "status": status, "decided_at": now} if _has(entry, {"key": key}) else entry
+                    for entry in tree["actions"]
+                ]
+                return {**tree, "actions": settled}
+
+            self._change(settle)
+        return known
+
+    def revoke(self, approval: Approval, *, now: str) -> bool:
+        """Take an approval back; it stays listed as revoked. Say whether it was there."""
+        if approval.kind not in _LISTS:
+            return self.settle_action(approval.detail["key"], status=REVOKED, now=now)
+        name, field = _LISTS[approval.kind]
+        wanted = {field: approval.detail[field]}
+        known = any(_has(entry, wanted) for entry in self._entries(name))
+        taken = {"kind": approval.kind, **approval.detail, "approved_at": approval.created, "revoked_at": now}
+
+        def change(tree: "Tree") -> "Tree":
+            return _replaced(_replaced(tree, name, wanted), "revoked", {"kind": approval.kind, **wanted}, taken)
+
+        if known:
+            self._change(change)
+        return known
+
+    def stamp(self) -> tuple[int, ...]:
+        """Return what changes whenever the file does."""
+        try:
+            found = os.stat(self._path)
+        except OSError:
+            return ()
+        return found.st_mtime_ns, found.st_size, found.st_ino
 
     def trusts(self, print_: Fingerprint) -> bool:
         """Whether the user trusted exactly this content of this file, and of the scripts it starts."""
@@ -72,12 +180,12 @@ class Approvals:
             "scripts": dict(print_.scripts),
             "approved_at": now,
         }
-        self._change(lambda tree: _without(tree, print_.file) | {"project_files": [*_others(tree, print_.file), entry]})
+        self._change(lambda tree: _replaced(tree, "project_files", {"path": print_.file}, entry))
 
     def untrust(self, file: str) -> bool:
         """Forget the trust in a file, and say whether there was any."""
         known = any(entry.get("path") == file for entry in self._entries("project_files"))
-        self._change(lambda tree: _without(tree, file))
+        self._change(lambda tree: _replaced(tree, "project_files", {"path": file}))
         return known
 
     def _yeses(self, file: str, sha256: str) -> "Iterator[Tree]":
@@ -109,7 +217,7 @@ class Approvals:
         try:
             with Lock(os.path.join(self._directory, "approvals.lock")):
                 self._keep_damaged()
-                changed = change(self._load())
+                changed = _lean(change(self._load()))
                 write_private(self._path, json.dumps(changed, indent=2, ensure_ascii=True).encode() + b"\n")
         except OSError as error:
             raise StateError(
@@ -141,9 +249,62 @@ def _nothing() -> "Tree":
     return {kind: [] for kind in _KINDS}
 
 
-def _others(tree: "Tree", file: str) -> "list[Tree]":
-    return [entry for entry in tree["project_files"] if not isinstance(entry, dict) or entry.get("path") != file]
+def _replaced(tree: "Tree", name: str, wanted: "Mapping[str, str]", *added: "Tree") -> "Tree":
+    """Return the tree with the entries of one list that hold `wanted` exchanged for those `added`.
+
+    What is agreed to again is no longer revoked.
+    """
+    kept = [entry for entry in tree[name] if not _has(entry, wanted)]
+    changed = {**tree, name: [*kept, *added]}
+    kind = next((kind for kind, (list_name, _field) in _LISTS.items() if list_name == name), None)
+    if added and kind is not None:
+        again = {"kind": kind, **wanted}
+        changed["revoked"] = [entry for entry in tree["revoked"] if not _has(entry, again)]
+    return changed
 
 
-def _without(tree: "Tree", file: str) -> "Tree":
-    return {**tree, "project_files": _others(tree, file)}
+def _lean(tree: "Tree") -> "Tree":
+    """Leave out the later kinds while there is nothing of them: the file is read by people."""
+    return {key: value for key, value in tree.items() if value or key not in _LATER}
+
+
+def _bounded(tree: "Tree") -> "Tree":
+    return {**tree, "actions": tree["actions"][-MOST_ACTIONS:]}
+
+
+def _has(entry: object, wanted: "Mapping[str, str]") -> bool:
+    return isinstance(entry, dict) and all(entry.get(key) == value for key, value in wanted.items())
+
+
+def _text(entry: "Tree", field: str) -> str:
+    value = entry.get(field)
+    return value if isinstance(value, str) else ""
+
+
+def _texts(entry: "Tree", fields: "Sequence[str]") -> "list[str]":
+    return [_text(entry, field) for field in fields]
+
+
+def _mount_words(entry: "Tree") -> "tuple[str, str, Mapping[str, str]]":
+    path, target, at = _texts(entry, ("rule_path", "canonical_target", "approved_at"))
+    return f"{path} -> {target}", at, {"rule_path": path, "canonical_target": target}
+
+
+def _file_words(entry: "Tree") -> "tuple[str, str, Mapping[str, str]]":
+    path, sha256, at = _texts(entry, ("path", "sha256", "approved_at"))
+    return f"{path} (sha256 {sha256[:16]})", at, {"path": path, "sha256": sha256}
+
+
+def _action_words(entry: "Tree") -> "tuple[str, str, Mapping[str, str]]":
+    key, subject, session, created = _texts(entry, ("key", "subject", "session", "created"))
+    return subject, created, {"key": key, "session": session}
+
+
+def _identity(kind: str, detail: "Mapping[str, str]") -> "list[str]":
+    """Return what makes an approval this one: of a mount also its target, so that an id never changes its meaning."""
+    return [detail.get(field, "") for field in _IDENTITIES.get(kind, ("key",))]
+
+
+_WORDS = {"mount": _mount_words, "project_file": _file_words}
+_LISTS = {"mount": ("mounts", "rule_path"), "project_file": ("project_files", "path")}
+_IDENTITIES = {"mount": ("rule_path", "canonical_target"), "project_file": ("path", "sha256")}

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 WIDEST = 100  # columns of the help
+MOST_SPELLED = 5  # options that stand in the usage line; more are only listed below it
 
 
 class Option(Record):
@@ -182,7 +183,8 @@ def usage(command: Command, path: tuple[str, ...]) -> str:
     if command.subcommands:
         parts.append(f"(COMMAND | --{command.alone})" if command.alone else "COMMAND")
     options = [option for option in command.options if option.key != command.alone]
-    parts += [f"[{option.names[0]} {option.value}]" if option.value else f"[{option.names[0]}]" for option in options]
+    spelled = [f"[{option.names[0]} {option.value}]" if option.value else f"[{option.names[0]}]" for option in options]
+    parts += spelled if len(spelled) <= MOST_SPELLED else ["[OPTIONS]"]
     parts += [positional.name if positional.required else f"[{positional.name}]" for positional in command.positionals]
     if command.rest:
         parts.append(f"-- {command.rest}")

@@ -21,6 +21,29 @@ _AGENT = Option(("--agent",), "the agent on whose behalf", "AGENT")
 _YES = Option(("--yes",), "agree without being asked: the consent of a script")
 _PATH = Positional("PATH", "with --tool relative to the workspace, as tools name files; else also absolute")
 _FILE = Positional("FILE", "the file (default: every project file here)", required=False)
+_ID = Positional("ID", "its id, as `byleave approvals list` shows it")
+_MOUNT_DETAILS = """\
+SPEC is [TOOL:]NAME=PATH[:MODE]. NAME is where the link will stand, relative to the working
+directory; PATH is what it leads to (~ is your home); MODE is ro (the default) or rw, which needs a TOOL.
+
+  byleave mount fork=~/code/forks/serde            every enabled local tool may read it; asks first
+  byleave mount editor:fork=~/code/forks/serde:rw  one tool may change it
+
+The link, the grant in this session and your approval of the target come together or not at all."""
+_SINCE = Option(("--since",), "only from then on: 90s, 30m, 2h, 7d, or a date and time", "WHEN")
+_UNTIL = Option(("--until",), "only up to then, written in the same ways", "WHEN")
+_FILTERS = (
+    _SINCE,
+    _UNTIL,
+    Option(("--decision",), "only this decision", "WORD", choices=("allow", "ask", "deny")),
+    _AGENT.replace(help="only what this agent did; may hold * and ?"),
+    Option(("--door",), "only what came through this door", "DOOR"),
+    Option(("--kind",), "only this kind of action", "KIND"),
+    Option(("--tool",), "only what this tool did", "TOOL"),
+    Option(("--path",), "only files that match this glob, such as 'src/**'", "GLOB"),
+    Option(("--text",), "only records in which this text occurs", "TEXT"),
+    Option(("--limit",), "at most so many, the newest", "N"),
+)
 _CODES = "Exit code: 0 allow, 10 ask, 20 deny, 2 the question or the configuration cannot be read."
 _DASHED = f"{_CODES}\nA PATH that begins with a dash is written after `--`: byleave check read --tool T -- -x"
 
@@ -153,6 +176,74 @@ ROOT = Command(
             "trust",
             (_YES,),
             (_FILE,),
+        ),
+        Command(
+            "mount",
+            "Let tools reach a place outside the workspace, through a link in it.",
+            "mount",
+            (
+                _YES,
+                Option(("--dry-run",), "change nothing; say what would be done"),
+                Option(("--list",), "list the mounts of this session"),
+            ),
+            (Positional("SPEC", "[TOOL:]NAME=PATH[:MODE]", required=False),),
+            details=_MOUNT_DETAILS,
+        ),
+        Command(
+            "unmount",
+            "Remove a mount of this session, or all of them.",
+            "unmount",
+            (_YES,),
+            (Positional("NAME", "the mount, relative to the working directory (default: all)", required=False),),
+            details="Removes the link if it still leads where it was approved to lead, and takes the grants away. The\n"
+            "tool's other file rules are kept in the session as they are now.",
+        ),
+        Command(
+            "approvals",
+            "See what you have approved, approve what waits, take approvals back.",
+            subcommands=(
+                Command("list", "List approvals: what waits, what holds, what was revoked.", "approvals"),
+                Command(
+                    "approve",
+                    "Approve what waits.",
+                    "approvals",
+                    (_YES,),
+                    (_ID.replace(required=False),),
+                    details="Without an ID, asks about everything that waits, one by one.",
+                ),
+                Command("revoke", "Take an approval back.", "approvals", (_YES,), (_ID,)),
+            ),
+            details="Running programs notice within two seconds.",
+        ),
+        Command(
+            "audit",
+            "Look at what was decided and done.",
+            subcommands=(
+                Command("list", "List records, the newest last.", "audit", _FILTERS),
+                Command(
+                    "show",
+                    "Show one record in full.",
+                    "audit",
+                    (),
+                    (Positional("SEQUENCE", "its number, as `byleave audit list` shows it"),),
+                ),
+                Command("tail", "Show new records as they come, until interrupted.", "audit", _FILTERS),
+                Command(
+                    "export",
+                    "Write records for other programs, as NDJSON or CSV.",
+                    "audit",
+                    (*_FILTERS, Option(("--format",), "how (default: ndjson)", "FORMAT", choices=("ndjson", "csv"))),
+                ),
+                Command(
+                    "verify",
+                    "Check that no record was altered, removed or reordered.",
+                    "audit",
+                    (Option(("--head",), "a head that was kept elsewhere, from `byleave audit head`", "HEAD"),),
+                    details="Exit code: 0 if the chain is whole, 1 if not.",
+                ),
+                Command("head", "Print the head of the chain, to keep elsewhere.", "audit"),
+            ),
+            details="Records are kept in your own state directory; see docs/audit.md.",
         ),
         Command(
             "doctor",

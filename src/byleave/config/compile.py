@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
     from byleave.config.layers import Layer
     from byleave.config.normal import At, Tree
+    from byleave.config.rules import External
     from byleave.core.fs import FsTarget, Refused
     from byleave.core.line import Line
     from byleave.core.rules import RuleTable
@@ -91,6 +92,7 @@ class Compiled(Record):
     layers: "tuple[Layer, ...]"
     read_line: "ReadLine | None" = None
     directories: "Mapping[str, str | None]" = _NOTHING  # those that rules name, as they were resolved
+    externals: "tuple[External, ...]" = ()  # what the trusted layers let out of the workspace, approved or not
 
 
 def compile_layers(layers: "Sequence[Layer]", surroundings: Surroundings) -> Compiled:
@@ -117,7 +119,7 @@ class _Compilation:
     def run(self) -> Compiled:
         trusted = [layer for layer in self._layers if layer.trusted]
         tools = {tool.name: tool for tool in self._merge(trusted) if self._is_whole(tool)}
-        voices = [self._voice("trusted", tools.values(), rules=self._rule_table(trusted))]
+        voices = [self._voice("trusted", tools.values(), rules=self._rule_table(trusted), noted=True)]
         for layer in self._layers:
             if not layer.trusted:
                 self.warnings.append(_untrusted(layer))
@@ -137,6 +139,7 @@ class _Compilation:
             self._layers,
             self._read_line,
             self._directories,
+            tuple(self._rules.externals),
         )
 
     def _directory(self, path: str) -> str | None:
@@ -240,17 +243,25 @@ class _Compilation:
         return any("source" in layer.tree["tools"].get(name, {}) for layer in self._layers if not layer.trusted)
 
     def _voice(
-        self, name: str, tools: "Iterable[Tool]", *, denies_only: bool = False, rules: "RuleTable | None" = None
+        self,
+        name: str,
+        tools: "Iterable[Tool]",
+        *,
+        denies_only: bool = False,
+        rules: "RuleTable | None" = None,
+        noted: bool = False,
     ) -> Voice:
-        policies = {tool.name: self._tool_policy(tool, denies_only=denies_only) for tool in tools}
+        policies = {tool.name: self._tool_policy(tool, denies_only=denies_only, noted=noted) for tool in tools}
         return Voice(name, policies, denies_only, rules)
 
-    def _tool_policy(self, tool: Tool, *, denies_only: bool) -> ToolPolicy:
+    def _tool_policy(self, tool: Tool, *, denies_only: bool, noted: bool) -> ToolPolicy:
         """Compile one tool. Where only denies count, all is open but what is written: no default denies anything."""
         rules = self._rules
         defaults = COOPERATIVE if denies_only else self._defaults(tool)
         tables = {
-            "fs": rules.fs(tool.lists["fs"].items, floor=_OPEN if denies_only else ()),
+            "fs": rules.fs(
+                tool.lists["fs"].items, floor=_OPEN if denies_only else (), noted_for=tool.name if noted else None
+            ),
             "net": rules.net(tool.lists["net"].items),
             "env": rules.env(tool.lists["env"].items),
             "commands": None if tool.commands is None else rules.commands(tool.commands),

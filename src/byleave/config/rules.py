@@ -7,6 +7,7 @@ from byleave.core.fs import FsRule, FsTable, FsTarget, Refused, fs_rule, is_unde
 from byleave.core.net import NetRule, NetTable
 from byleave.core.paths import is_absolute
 from byleave.core.url import normal_host, prefix_segments
+from byleave.record import Record
 from byleave.text import quoted, shown
 
 TYPE_CHECKING = False
@@ -15,10 +16,23 @@ if TYPE_CHECKING:
     from typing import Any
 
     from byleave.config.compile import Surroundings
-    from byleave.config.layers import Problems
+    from byleave.config.layers import Layer, Problems
     from byleave.config.merge import Item
 
 _SCHEME_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789+-.")
+
+
+class External(Record):
+    """A rule of a tool that leaves the workspace: whose it is, where it leads, and the layer that says so.
+
+    `rule.path` is how the workspace names the way out, `rule.approved_target` is set where the user has agreed.
+    `target` is None where nothing is at the end of it.
+    """
+
+    tool: str
+    rule: FsRule
+    target: str | None
+    layer: "Layer"
 
 
 class RuleCompiler:
@@ -29,6 +43,7 @@ class RuleCompiler:
         self._problems = problems
         self._warnings = warnings
         self.places: dict[str, FsTarget | Refused] = {}
+        self.externals: list[External] = []
 
     def resolve(self, path: str) -> "FsTarget | Refused":
         """Return where a path of the workspace leads, and note that the policy rests on it."""
@@ -37,9 +52,14 @@ class RuleCompiler:
             place = self.places[path] = self._surroundings.resolve(path)
         return place
 
-    def fs(self, items: "Sequence[Item]", *, floor: tuple[FsRule, ...] = ()) -> FsTable | None:
-        """Return the table of the file rules, None if there are none; they stand on those of the `floor`."""
-        rules = [rule for item in items if (rule := self._fs_rule(item)) is not None]
+    def fs(
+        self, items: "Sequence[Item]", *, floor: tuple[FsRule, ...] = (), noted_for: str | None = None
+    ) -> FsTable | None:
+        """Return the table of the file rules, None if there are none; they stand on those of the `floor`.
+
+        With `noted_for`, the rules that leave the workspace are noted as those of that tool.
+        """
+        rules = [rule for item in items if (rule := self._fs_rule(item, noted_for)) is not None]
         return FsTable([*floor, *rules]) if items else None
 
     def net(self, items: "Sequence[Item]") -> NetTable | None:
@@ -59,14 +79,18 @@ class RuleCompiler:
         """Return the table of the command rules; an empty one lets nothing start."""
         return CommandTable([self._command_rule(program, entry) for program, entry in entries.items()])
 
-    def _fs_rule(self, item: "Item") -> FsRule | None:
+    def _fs_rule(self, item: "Item", noted_for: str | None) -> FsRule | None:
         path: str = item.tree["path"]
         place = self.resolve(path)
         if isinstance(place, Refused):
             self._refused_path(item, path, place)
             return None
         if item.tree.get("external"):
-            return self._external(item, path, place)
+            rule = self._external(item, path, place)
+            if rule is not None and noted_for is not None:
+                target = place.canonical if place.exists else None
+                self.externals.append(External(noted_for, rule, target, item.layer))
+            return rule
         if place.relative is None:
             hint = "grant a path inside, or say `external = true` and have its target approved"
             self._problem(item, "path", f"the path {quoted(path)} leads outside the workspace", hint)

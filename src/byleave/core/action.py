@@ -1,5 +1,6 @@
 """What is attempted: one record per kind of action, and the reading of its JSON form."""
 
+from byleave.core.verdict import named_path
 from byleave.errors import InputError
 from byleave.record import Record
 from byleave.text import quoted, sentence_list
@@ -101,6 +102,8 @@ _MAKERS: "dict[str, type[Action]]" = {
 }
 KINDS = tuple(_MAKERS)
 _BYTES_FIELDS = (("path", "path_b64"), ("to", "to_b64"))
+_PATHS = frozenset(name for name, _ in _BYTES_FIELDS)
+_KIND_OF = {make: kind for kind, make in _MAKERS.items()}
 _FIELDS = {make: (make.field_names(), make.required_names()) for make in _MAKERS.values()}
 
 
@@ -124,6 +127,19 @@ def parse_action(tree: object) -> Action:
             f"the action {quoted(str(kind))} lacks {sentence_list(missing)}", hint="add what is missing to the action"
         )
     return make(**fields)
+
+
+def action_tree(action: Action) -> "dict[str, Any]":
+    """Return an action in its JSON form, without the fields that nobody gave."""
+    kind = action.kind if isinstance(action, FileAction) else _KIND_OF[type(action)]
+    tree: dict[str, Any] = {"kind": kind}
+    for name in _FIELDS[type(action)][0]:
+        value = getattr(action, name)
+        if name in _PATHS:
+            tree |= named_path(name, value)
+        elif value is not None and name != "kind":
+            tree[name] = list(value) if isinstance(value, tuple) else value
+    return tree
 
 
 def _field(tree: "Mapping[str, Any]", name: str, kind: object) -> "Any":

@@ -1,0 +1,1 @@
+"""What was decided and done: appended before the answer leaves, chained, kept, searched. Start at `log`."""

@@ -1,0 +1,1 @@
+"""Do it: nothing here runs without a `Permit`, which only an allowed verdict makes."""
