@@ -46,7 +46,7 @@ def in_bash(place: Path, *words: str) -> list[str]:
 
 OFFERS = {
     "commands first": ([""], COMMANDS),
-    "commands by their beginning": (["un"], ["untrust"]),
+    "commands by their beginning": (["unt"], ["untrust"]),
     "kinds of checks": (["check", ""], sorted(CHECK_KINDS)),
     "flags behind a dash": (["check", "read", "-"], sorted(["--tool", "--agent", *COMMON_NAMES])),
     "flags of the command alone": (["check", "--b"], ["--batch"]),
@@ -57,7 +57,7 @@ OFFERS = {
     "nothing where only the user knows": (["check", "read", "--tool", "m"], []),
     "no files where none is wanted": (["check", "env", "my"], []),
     "choices": (["completion", ""], ["bash", "fish", "zsh"]),
-    "commands behind a flag with a value": (["--root", "check", "un"], ["untrust"]),
+    "commands behind a flag with a value": (["--root", "check", "unt"], ["untrust"]),
     "commands behind a flag": (["--json", "check", "sp"], ["spawn"]),
     "files behind dashes": (["check", "spawn", "--", "my"], ["my file.txt", "myself"]),
     "a path named like a command": (["check", "move", "read", "my"], ["my file.txt", "myself"]),

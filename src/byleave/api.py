@@ -56,7 +56,10 @@ class Workspace:
             named = self.files.given(list(files), session, base=base) if files else self.files.discover(session)
             return self.compile(list(named))
 
-        return Policy(compile_now(), self.root, compile_now, home=self.homes.user)
+        def stamp() -> object:
+            return self.approvals.stamp(), self.files.stamp(session, list(files), base=base)
+
+        return Policy(compile_now(), self.root, compile_now, home=self.homes.user, stamp=stamp)
 
     def compile_tree(self, tree: "Mapping[str, Any]") -> Policy:
         """Return the policy of one tree alone: no other layer has a say."""
@@ -66,7 +69,7 @@ class Workspace:
             self.approvals.refresh()
             return self.compile([layer])
 
-        return Policy(compile_now(), self.root, compile_now, home=self.homes.user)
+        return Policy(compile_now(), self.root, compile_now, home=self.homes.user, stamp=self.approvals.stamp)
 
     def compile(self, layers: "list[Layer]") -> Compiled:
         """Compile layers in this workspace."""

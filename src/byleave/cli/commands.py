@@ -24,7 +24,8 @@ _FILE = Positional("FILE", "the file (default: every project file here)", requir
 _ID = Positional("ID", "its id, as `byleave approvals list` shows it")
 _MOUNT_DETAILS = """\
 SPEC is [TOOL:]NAME=PATH[:MODE]. NAME is where the link will stand, relative to the working
-directory; PATH is what it leads to (~ is your home); MODE is ro (the default) or rw, which needs a TOOL.
+directory; PATH is what it leads to (~ is your home); MODE is ro (the default) or rw, which
+needs a TOOL.
 
   byleave mount fork=~/code/forks/serde            every enabled local tool may read it; asks first
   byleave mount editor:fork=~/code/forks/serde:rw  one tool may change it

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from byleave.cli.arguments import Given
 
 _MOST_PARENTS = 256
+YES = ("y", "yes")
 
 
 def consents(given: "Given", question: str, *, about: "Sequence[str]" = ()) -> bool:
@@ -21,30 +22,54 @@ def consents(given: "Given", question: str, *, about: "Sequence[str]" = ()) -> b
     `about` is what the answer hangs on; it has been written to standard output, and the person at the terminal sees it
     even if that leads elsewhere. Below a door of ours nobody can agree: an agent could open a terminal of its own.
     """
-    if _door_above():
-        raise StateError(
-            "nobody can agree to this here: a byleave door is among the parent processes",
-            hint="run the command yourself, in a terminal of your own",
-        )
+    _refuse_below_a_door()
     if given.flag("yes"):
         return True
     if given.flag("no_input"):
         raise StateError("this needs your consent, and --no-input was given", hint="add --yes to consent in a script")
     sys.stdout.flush()
-    return _ask(question, () if sys.stdout.isatty() else about)
+    lines = () if sys.stdout.isatty() else about
+    answer = ask_person("".join(f"{line}\n" for line in lines) + f"{question} [y/N] ")
+    if answer is None:
+        raise _nobody()
+    return answer.lower() in YES
 
 
-def _ask(question: str, about: "Sequence[str]") -> bool:
+def requires_person(given: "Given") -> None:
+    """Return if a person is at the terminal, or a script has consented by `--yes`; else say that somebody has to."""
+    _refuse_below_a_door()
+    if given.flag("yes"):
+        return
+    terminal = _open_terminal()
+    if terminal is None:
+        raise _nobody()
+    os.close(terminal)
+
+
+def may_ask(given: "Given") -> bool:
+    """Whether a question would reach a person: there is a terminal, and nobody said not to ask."""
+    if given.flag("no_input") or _door_above():
+        return False
+    terminal = _open_terminal()
+    if terminal is None:
+        return False
+    os.close(terminal)
+    return True
+
+
+def ask_person(text: str, *, timeout: float | None = None) -> str | None:
+    """Put `text` to the person at the terminal and return the line they type, without blanks around it.
+
+    Ctrl-C, end of input, a hang-up and `timeout` seconds of silence are an empty line. None: nobody is there.
+    """
+    terminal = _open_terminal()
+    if terminal is None:
+        return None
     try:
-        terminal = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
-    except OSError:
-        raise StateError(
-            "this needs a terminal: somebody has to agree in person", hint="in a script of your own, add --yes"
-        ) from None
-    try:
-        _put(terminal, "".join(f"{line}\n" for line in about) + f"{question} [y/N] ")
-        answer = os.read(terminal, 1024)
-        if not answer.endswith(b"\n"):  # end of input leaves the cursor behind the question
+        _forget_typed(terminal)
+        _put(terminal, text)
+        answer = _typed(terminal, timeout)
+        if not answer.endswith(b"\n"):  # the cursor still stands behind the question
             _put(terminal, "\n")
     except KeyboardInterrupt:
         answer = b""
@@ -53,7 +78,54 @@ def _ask(question: str, about: "Sequence[str]") -> bool:
         answer = b""
     finally:
         os.close(terminal)
-    return answer.strip().lower() in (b"y", b"yes")
+    return answer.strip().decode("utf-8", "replace")
+
+
+def _typed(terminal: int, timeout: float | None) -> bytes:
+    if timeout is not None:
+        from select import select
+
+        if not select([terminal], [], [], timeout)[0]:
+            return b""
+    return os.read(terminal, 1024)
+
+
+def _open_terminal() -> int | None:
+    """Open the controlling terminal, if standard input is one and we are in front: reading from behind stops us."""
+    if not sys.stdin.isatty():
+        return None
+    try:
+        terminal = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        if os.tcgetpgrp(terminal) == os.getpgrp():
+            return terminal
+    except OSError:
+        pass
+    os.close(terminal)
+    return None
+
+
+def _forget_typed(terminal: int) -> None:
+    """Drop what was typed before the question was there: nobody can have answered it yet."""
+    from termios import TCIFLUSH, tcflush
+
+    tcflush(terminal, TCIFLUSH)
+
+
+def _nobody() -> StateError:
+    return StateError(
+        "this needs a terminal: somebody has to agree in person", hint="in a script of your own, add --yes"
+    )
+
+
+def _refuse_below_a_door() -> None:
+    if _door_above():
+        raise StateError(
+            "nobody can agree to this here: a byleave door is among the parent processes",
+            hint="run the command yourself, in a terminal of your own",
+        )
 
 
 def _put(terminal: int, text: str) -> None:

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 _NOTHING: "dict[str, Any]" = {}
 MOST_WARNINGS = 50  # more than anybody reads
 LONGEST_NAME = 60  # characters of a tool's name worth repeating in a warning
-_JOINED = ("tools", "rules", "defaults", "programs")
+_JOINED = ("tools", "rules", "defaults", "programs", "audit", "sensitive_paths")
 _OPEN = (FsRule("", read=True, create=True, update=True, delete=True, execute=True, source=BUILT_IN),)
 _SCALARS = ("source", "command", "runtime", "run", "enable", "description")
 
@@ -116,7 +116,19 @@ class _Compilation:
         self._directories: dict[str, str | None] = {}
         self._read_line = self._make_reader()
 
+    def _check_sensitive(self) -> None:
+        from byleave.core.globs import glob_problem
+
+        for layer in self._layers:
+            for number, pattern in enumerate(layer.tree.get("sensitive_paths", ())):
+                problem = glob_problem(pattern)
+                if problem is not None:
+                    at: At = ("sensitive_paths", number)
+                    self._problem(layer, at, f"{quoted(pattern)}: {problem}", 'write a glob such as "**/*.pem"')
+
     def run(self) -> Compiled:
+        if self._settings["sensitive_paths"]:
+            self._check_sensitive()
         trusted = [layer for layer in self._layers if layer.trusted]
         tools = {tool.name: tool for tool in self._merge(trusted) if self._is_whole(tool)}
         voices = [self._voice("trusted", tools.values(), rules=self._rule_table(trusted), noted=True)]
@@ -294,10 +306,11 @@ def _told(warnings: "Iterable[str]") -> tuple[str, ...]:
 
 def _settings(layers: "Iterable[Layer]") -> "Tree":
     """Return the scalars of all layers, the strongest that sets one winning."""
-    merged: Tree = {"defaults": {}, "programs": {}}
+    merged: Tree = {"defaults": {}, "programs": {}, "audit": {}, "sensitive_paths": []}
     for layer in layers:
-        merged["defaults"] |= layer.tree.get("defaults", {})
-        merged["programs"] |= layer.tree.get("programs", {})
+        for name in ("defaults", "programs", "audit"):
+            merged[name] |= layer.tree.get(name, {})
+        merged["sensitive_paths"] += layer.tree.get("sensitive_paths", [])
         merged |= {key: value for key, value in layer.tree.items() if key not in _JOINED}
     return merged
 

@@ -126,6 +126,17 @@ class Files:
         yield from self._session(session)
         yield from self._managed()
 
+    def stamp(self, session: str, given: "list[str]", *, base: str = "") -> "tuple[object, ...]":
+        """Return what changes whenever one of the files does that these layers come from, or would come from."""
+        homes = self._homes
+        found = (
+            os.path.join(homes.config, CONFIG_FILE),
+            *(f"{self._root}/{name}" for name in (*PROJECT_FILES, LOCAL_FILE)),
+        )
+        named = tuple(os.path.join(base, path) for path in given) or found
+        session_file = os.path.join(homes.workspace(self._root), "sessions", session, CONFIG_FILE)
+        return tuple([_stamp(path) for path in (*named, session_file, os.path.join(homes.managed, CONFIG_FILE))])
+
     def given(self, paths: "list[str]", session: str, *, base: str = "") -> "Iterator[Layer]":
         """Yield the files named on the command line, relative to `base`, instead of what would be found.
 
@@ -216,6 +227,14 @@ class Files:
             return parse_file(content, file)
 
         return Layer(name, self._memory.recall(path, content, parse), file, content, True, path)
+
+
+def _stamp(path: str) -> "tuple[int, ...]":
+    try:
+        found = os.stat(path)
+    except (OSError, ValueError):
+        return ()
+    return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino
 
 
 def inline_layer(tree: "Any") -> Layer:

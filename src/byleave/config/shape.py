@@ -21,7 +21,6 @@ NOT_YET: frozenset[tuple[str, ...]] = frozenset(
         ("defaults", "deny_on_missing_agent"),
         ("gateway",),
         ("sandbox",),
-        ("sensitive_paths",),
         ("servers",),
         ("store",),
     }
@@ -291,6 +290,19 @@ class Defaults(Table):
     ] = UNSET
 
 
+class Audit(Table):
+    """How long records are kept. The oldest go first; what is left stays verifiable."""
+
+    keep_days: Annotated[
+        Annotated[int, Meta(ge=1)] | UnsetType,
+        Meta(description="Remove records that are older (default: 90).", examples=[365]),
+    ] = UNSET
+    keep_megabytes: Annotated[
+        Annotated[int, Meta(ge=1)] | UnsetType,
+        Meta(description="Remove the oldest records beyond this size (default: 1024).", examples=[256]),
+    ] = UNSET
+
+
 class File(Table):
     """A byleave configuration file."""
 
@@ -325,4 +337,14 @@ class File(Table):
     ] = UNSET
     strict_links: Annotated[
         bool | UnsetType, Meta(description="Writing to a file that has several hard links asks first.")
+    ] = UNSET
+    sensitive_paths: Annotated[
+        list[str] | UnsetType,
+        Meta(
+            description="Globs of further places that hold secrets; a grant that reaches one is pointed out.",
+            examples=[["**/*.pem", "~/.netrc"]],
+        ),
+    ] = UNSET
+    audit: Annotated[
+        Audit | UnsetType, Meta(description="How long records are kept.", examples=[{"keep_days": 365}])
     ] = UNSET

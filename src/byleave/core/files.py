@@ -110,7 +110,7 @@ def _ruled(policy: "Policy", place: FsTarget, touch: _Touch, *, silent: bool) ->
     from byleave.core.subject import Subject
 
     subject = Subject(touch.operation, touch.agent, op=touch.kind, file=place)
-    return policy.by_rules(subject, f"{touch.kind} on {_named(place)}", silent=silent)
+    return policy.by_rules(subject, f"{touch.kind} on {_named(place, touch)}", silent=silent)
 
 
 def _by_rules_alone(policy: "Policy", place: FsTarget, touch: _Touch, protection: "Protection | None") -> Verdict:
@@ -169,7 +169,7 @@ def _by_tool(
     if protection is not None and not (rule is not None and protection.named_by(rule.path)):
         return _protected(table, place, touch, protection), False
     ref = table.ref if isinstance(table, Default) else table.ref(rule, decision=ALLOW)
-    reason = f"{touch.kind} on {_named(place)} is granted by {ref.rule}"
+    reason = f"{touch.kind} on {_named(place, touch)} is granted by {ref.rule}"
     return Verdict(ALLOW, reason, "ok", (ref,), None, place.canonical), rule is not None
 
 
@@ -186,7 +186,7 @@ def _not_allowed(table: "FsTable | Default", place: FsTarget, touch: _Touch, ans
         )
         return Verdict(DENY, reason, "escape", (ref,))
     said = ref.rule if rule is None or rule.dropped is None else rule.dropped
-    reason = f"{touch.kind} on {_named(place)} {_VERBS[answer.decision]}: {said}"
+    reason = f"{touch.kind} on {_named(place, touch)} {_VERBS[answer.decision]}: {said}"
     return Verdict(answer.decision, reason, answer.code, (ref,), None, place.canonical, grants)
 
 
@@ -224,13 +224,16 @@ def _combined(missing: "list[tuple[Place, Verdict]]", source: "Place", target: "
 
 def _guarded(place: FsTarget, touch: _Touch, protection: "Protection") -> Verdict:
     ref = RuleRef(f"guarded place {shown(protection.place)}", BUILT_IN, DENY)
-    reason = f"{touch.kind} on {_named(place)} would change what byleave or an agent's hooks obey; no rule allows that"
+    what = f"{touch.kind} on {_named(place, touch)}"
+    reason = f"{what} would change what byleave or an agent's hooks obey; no rule allows that"
     return Verdict(DENY, reason, "denied", (ref,), None, place.canonical, () if touch.tool else None)
 
 
 def _protected(table: "FsTable | Default", place: FsTarget, touch: _Touch, protection: "Protection") -> Verdict:
     ref = RuleRef(f"protected place {shown(protection.place)}", BUILT_IN, DENY)
-    reason = f"{touch.kind} on {_named(place)} is denied: {shown(protection.place)} is protected and no rule names it"
+    reason = (
+        f"{touch.kind} on {_named(place, touch)} is denied: {shown(protection.place)} is protected and no rule names it"
+    )
     grants = table.grants(touch.capability) if isinstance(table, FsTable) else None
     return Verdict(DENY, reason, "denied", (ref,), None, place.canonical, grants)
 
@@ -242,7 +245,9 @@ def _unclaimed(place: FsTarget, touch: _Touch, protection: "Protection | None") 
         ref = RuleRef(f"protected place {shown(protection.place)}", BUILT_IN, ASK)
         why = f"{shown(protection.place)} is a protected place"
     suggestion = suggest_path_rule(place, touch.kind)
-    return Verdict(ASK, f"{touch.kind} on {_named(place)} asks: {why}", "no_match", (ref,), suggestion, place.canonical)
+    return Verdict(
+        ASK, f"{touch.kind} on {_named(place, touch)} asks: {why}", "no_match", (ref,), suggestion, place.canonical
+    )
 
 
 def _linked(verdict: Verdict, place: FsTarget, touch: _Touch) -> Verdict:
@@ -251,14 +256,18 @@ def _linked(verdict: Verdict, place: FsTarget, touch: _Touch) -> Verdict:
         denied: Verdict = verdict.replace(suggestion=None)
         return denied
     ref = RuleRef("strict_links", BUILT_IN, ASK)
-    reason = f"{touch.kind} on {_named(place)} asks: the file has {place.links} names, and the others may lie elsewhere"
+    why = f"the file has {place.links} names, and the others may lie elsewhere"
+    reason = f"{touch.kind} on {_named(place, touch)} asks: {why}"
     return Verdict(ASK, reason, "no_match", (ref, *verdict.because), None, verdict.canonical)
 
 
-def _named(place: FsTarget) -> str:
-    """Name the place as the workspace does; what lies outside is named by the link that leads there."""
+def _named(place: FsTarget, touch: _Touch) -> str:
+    """Name the place as the workspace does, by the link that leads out of it, else as whoever asked named it.
+
+    Where it really lies outside is not said: the sentence goes to agents and tools as well.
+    """
     name = place.relative if place.relative is not None else place.door
-    return quoted((name if name is not None else place.canonical) or ".")
+    return quoted((name if name is not None else touch.path) or ".")
 
 
 _OPERATIONS = {"read": "read", "create": "edit", "update": "edit", "delete": "delete", "exec": "execute"}

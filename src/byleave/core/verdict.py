@@ -136,6 +136,20 @@ def verdict_tree(verdict: Verdict) -> "dict[str, Any]":
     return tree
 
 
+def shared_tree(verdict: Verdict, root: str) -> "dict[str, Any]":
+    """Return the verdict as others may see it (agents, tools, records): where a mount leads is the user's own affair.
+
+    A place outside the workspace at `root` is left out, and with it a suggestion that would name it.
+    """
+    place = verdict.canonical
+    if place is None or place == root or place.startswith(root if root.endswith("/") else f"{root}/"):
+        return verdict_tree(verdict)
+    tree = verdict_tree(verdict.replace(canonical=None))
+    if verdict.suggestion is not None and place in verdict.suggestion:
+        tree["suggestion"] = None
+    return tree
+
+
 def _part_tree(part: PartVerdict) -> dict[str, str]:
     return {"text": part.text, "decision": WORDS[part.decision], "why": part.why, "source": part.rule.source}
 

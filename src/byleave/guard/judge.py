@@ -1,7 +1,8 @@
 """Resolve what an action names, then decide it: the one way from an action to a verdict.
 
-A judge is long-lived. The places its rules name may be replaced by links meanwhile, so they are looked at again after a
-while, and a policy whose rules no longer lead where they led is compiled anew.
+A judge is long-lived. Its files may be edited, an approval revoked, the places its rules name replaced by links
+meanwhile, so all are looked at again after a while, and the policy is compiled anew when something has changed. Files
+that cannot be used any more leave the old rules in force; rules that lead elsewhere never do.
 """
 
 from time import monotonic
@@ -9,6 +10,7 @@ from time import monotonic
 from byleave.core.action import CommandAction, FileAction, MoveAction, SearchAction, parse_action
 from byleave.core.decide import decide
 from byleave.core.fs import FsTarget
+from byleave.errors import ByleaveError, ConfigErrors
 from byleave.record import Record
 
 TYPE_CHECKING = False
@@ -26,38 +28,58 @@ REVALIDATE_AFTER = 0.1  # seconds; longer where looking takes long, so that it n
 _SHARE = 20
 
 
+class Judged(Record):
+    """A verdict, the action it is about, and where the paths of that action led when it was judged."""
+
+    action: "Action"
+    places: "tuple[FsTarget | Refused, ...]"
+    verdict: "Verdict"
+
+
 class Policy:
     """A compiled policy in its workspace. `decide` takes an action as a record or as its JSON object."""
 
     def __init__(
-        self, compiled: "Compiled", root: "Root", compile_again: "Callable[[], Compiled]", *, home: str | None = None
+        self,
+        compiled: "Compiled",
+        root: "Root",
+        compile_again: "Callable[[], Compiled]",
+        *,
+        home: str | None = None,
+        stamp: "Callable[[], object] | None" = None,
     ) -> None:
         self.compiled = compiled
         self.root = root
         self._compile_again = compile_again
         self._home = home
+        self._stamp = stamp
+        self._known = None if stamp is None else stamp()
+        self._broken: str | None = None
         self._look_again = monotonic() + REVALIDATE_AFTER
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """What the user should know about this policy."""
-        return self.compiled.warnings
+        return self.compiled.warnings if self._broken is None else (self._broken, *self.compiled.warnings)
 
     def decide(self, action: "Action | Mapping[str, Any]") -> "Verdict":
         """Return the verdict on `action`; an input error if it cannot be read or names an unknown tool."""
+        return self.judge(action).verdict
+
+    def judge(self, action: "Action | Mapping[str, Any]") -> Judged:
+        """Return the verdict together with the action as it was read and the places as they were resolved."""
         asked = action if isinstance(action, Record) else parse_action(_plain(action))
         places: tuple[FsTarget | Refused, ...] = ()
         if isinstance(asked, (FileAction, SearchAction)):
             places = (self._place(asked.path, asked.tool),)
         elif isinstance(asked, MoveAction):
             places = (self._place(asked.path, asked.tool), self._place(asked.to, asked.tool))
-        command = isinstance(asked, CommandAction)
-        if (places or command) and monotonic() >= self._look_again:
+        if monotonic() >= self._look_again:
             self._revalidate()
         if isinstance(asked, CommandAction) and self.compiled.read_line is not None:
             line = self.compiled.read_line(asked.command, asked.cwd)
-            return decide(self.compiled.policy, asked, (line,))
-        return decide(self.compiled.policy, asked, places)
+            return Judged(asked, (), decide(self.compiled.policy, asked, (line,)))
+        return Judged(asked, places, decide(self.compiled.policy, asked, places))
 
     def _leads_elsewhere(self, path: str, known: str | None) -> bool:
         place = self.root.resolve_any(path)
@@ -73,12 +95,29 @@ class Policy:
             return self.root.resolve_input(path)
         return self.root.resolve_any(path, home=self._home)
 
-    def _revalidate(self) -> None:
-        """Compile again if a path of the policy leads elsewhere now.
+    def _reload(self) -> None:
+        """Compile again if the files or the approvals have changed; if that fails, the old rules stay, with a warning.
 
-        If that fails it is tried again at the next question, so the error stands until the rule or the path is mended.
+        What is known is noted before anything is read: a change in between is seen the next time.
+        """
+        now = None if self._stamp is None else self._stamp()
+        if now == self._known:
+            return
+        self._known = now
+        try:
+            self.compiled = self._compile_again()
+            self._broken = None
+        except (ByleaveError, ConfigErrors) as error:
+            self._broken = f"the configuration has changed and cannot be used; the rules before it stay:\n{error}"
+
+    def _revalidate(self) -> None:
+        """Compile again if a file of the policy has changed, or a path of it leads elsewhere now.
+
+        If the latter fails it is tried again at the next question, so the error stands until the rule or the path is
+        mended.
         """
         started = monotonic()
+        self._reload()
         moved = any(_moved(known, self.root.resolve_input(path)) for path, known in self.compiled.places.items())
         if moved or any(self._leads_elsewhere(path, known) for path, known in self.compiled.directories.items()):
             self.compiled = self._compile_again()

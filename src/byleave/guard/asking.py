@@ -1,0 +1,97 @@
+"""Putting a question to a human: what is asked, what can be answered, and who asks.
+
+Every way to reach a person (terminal, editor, MCP client, dashboard) is a small `Asker`. Silence is never a yes.
+"""
+
+from byleave.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    from byleave.core.permit import Permit
+    from byleave.core.verdict import Verdict
+    from byleave.guard.judge import Judged
+
+    class Asker(Protocol):
+        """Somebody who can put a question to a person, and waits no longer than `patience` seconds."""
+
+        @property
+        def name(self) -> str: ...
+
+        def ask(self, question: "Question", patience: float) -> str:
+            """Return one of the replies of this module."""
+            ...
+
+    class AsyncAsker(Protocol):
+        """The same for a door that must not wait: asked and awaited."""
+
+        @property
+        def name(self) -> str: ...
+
+        async def ask(self, question: "Question", patience: float) -> str: ...
+
+
+# What a person can say.
+ONCE, FOR_SESSION, FOR_GOOD, NO = "once", "session", "always", "no"
+# What may happen instead: nobody answered in time; nobody can be asked here; somebody else asks, and the verdict stays.
+SILENCE, NOBODY, ELSEWHERE = "silence", "nobody", "elsewhere"
+YESES = frozenset({ONCE, FOR_SESSION, FOR_GOOD})
+
+
+class Who(Record):
+    """On whose behalf, and how we know: `verified` by a token or the command line, `claimed`, or the `default`."""
+
+    agent: str | None = None
+    identity: str = "default"
+
+
+UNKNOWN = Who()
+
+
+class Question(Record):
+    """An action that the policy neither allows nor denies, and what a yes would cover.
+
+    `rule` is the rule that a yes for good would add to the user's own file, where one rule is enough.
+    """
+
+    judged: "Judged"
+    who: Who
+    key: str
+    pin: str | None
+    started: float
+    rule: str | None = None
+
+
+class Answer(Record):
+    """What came of a request: the verdict, its record's number, and the permit if it was allowed."""
+
+    verdict: "Verdict"
+    permit: "Permit | None"
+    sequence: int | None
+    who: Who
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def allowed(self) -> bool:
+        return self.permit is not None
+
+
+class Nobody:
+    """Nobody can be asked: every question is denied at once."""
+
+    name = "nobody"
+
+    def ask(self, _question: Question, _patience: float) -> str:
+        """Answer that there is nobody."""
+        return NOBODY
+
+
+class SomebodyElse:
+    """The question is passed on as it is, to an agent or editor that asks by itself."""
+
+    name = "elsewhere"
+
+    def ask(self, _question: Question, _patience: float) -> str:
+        """Answer that somebody else asks."""
+        return ELSEWHERE

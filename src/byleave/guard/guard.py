@@ -1,0 +1,345 @@
+"""The one corridor every live request walks: decide, recall an approval, ask a human, record, answer.
+
+A deny never gets as far as the approvals. A yes covers what was shown and nothing else: what is asked about is judged
+again once the person has answered, because they may have taken their time. Before an answer leaves, its record is
+written; where it cannot be, nothing is allowed.
+
+Start at `Guard.check`. Doors that must not wait use `check_async`; both walk `_begin` and `_finish`.
+"""
+
+from time import monotonic
+
+from byleave.approvals.store import APPROVED, PENDING
+from byleave.core.action import action_tree
+from byleave.core.fs import FsTarget
+from byleave.core.permit import Permit
+from byleave.core.verdict import ALLOW, ASK, BUILT_IN, DENY, RuleRef, Verdict, shared_tree
+from byleave.errors import ByleaveError, ConfigErrors, InputError
+from byleave.guard.asking import (
+    ELSEWHERE,
+    FOR_GOOD,
+    FOR_SESSION,
+    NO,
+    NOBODY,
+    SILENCE,
+    UNKNOWN,
+    YESES,
+    Answer,
+    Nobody,
+    Question,
+    Who,
+)
+from byleave.guard.judge import Judged
+from byleave.guard.keys import action_key
+from byleave.record import Record
+from byleave.text import shown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any, Protocol, TypeVar
+
+    from byleave.approvals.store import Approvals
+    from byleave.core.action import Action
+    from byleave.core.masking import Mask
+    from byleave.guard.asking import Asker, AsyncAsker
+    from byleave.guard.judge import Policy
+    from byleave.guard.lasting import Lasting
+    from byleave.guard.notices import Notices
+
+    Done = TypeVar("Done")
+
+    class Log(Protocol):
+        """Where records go; returns the number of each."""
+
+        def append(self, fields: "Mapping[str, Any]") -> int: ...
+
+
+PATIENCE = 60.0  # seconds a person has; then the answer is no
+_GRACE = 1.0  # seconds for the answer's own way
+
+
+class Guard:
+    """Answers every live request that comes through one door, in one session of one workspace."""
+
+    def __init__(
+        self,
+        policy: "Policy",
+        approvals: "Approvals",
+        log: "Log",
+        *,
+        door: str,
+        now: "Callable[[], str]",
+        mask: "Mask",
+        session: str = "default",
+        asker: "Asker | None" = None,
+        patience: float = PATIENCE,
+        lasting: "Lasting | None" = None,
+        notices: "Notices | None" = None,
+    ) -> None:
+        self.policy = policy
+        self.session = session
+        self._approvals = approvals
+        self._log = log
+        self._door = door
+        self._now = now
+        self._mask = mask
+        self._asker: Asker = asker if asker is not None else Nobody()
+        self._patience = patience
+        self._lasting = lasting
+        self._notices = notices
+        self._seen: tuple[int, ...] | None = None
+        self.troubles: list[str] = []  # what could not be recorded after it was done
+
+    def check(self, action: "Action | Mapping[str, Any]", who: Who = UNKNOWN, *, pin: str | None = None) -> Answer:
+        """Return the answer to one request, recorded; an input error if it cannot be read."""
+        begun = self._begin(action, who, pin)
+        if isinstance(begun, Answer):
+            return begun
+        asked = monotonic()
+        reply = self._asker.ask(begun, self._patience)
+        late = monotonic() - asked > self._patience + _GRACE
+        return self._finish(begun, self._asker.name, SILENCE if late and reply in YESES else reply)
+
+    async def check_async(
+        self,
+        action: "Action | Mapping[str, Any]",
+        who: Who = UNKNOWN,
+        *,
+        asker: "AsyncAsker",
+        pin: str | None = None,
+    ) -> Answer:
+        """Do the same without keeping others waiting while the person thinks."""
+        import asyncio
+
+        begun = self._begin(action, who, pin)
+        if isinstance(begun, Answer):
+            return begun
+        try:
+            reply = await asyncio.wait_for(asker.ask(begun, self._patience), self._patience + _GRACE)
+        except TimeoutError:
+            reply = SILENCE
+        return self._finish(begun, asker.name, reply)
+
+    def perform(self, answer: Answer, effect: "Callable[[Permit], Done]") -> "Done":
+        """Do what was allowed, and record how it went; what `effect` raises is recorded, then raised."""
+        if answer.permit is None:
+            raise PermissionError(f"this was not allowed: {answer.verdict.reason}")
+        started = monotonic()
+        try:
+            done = effect(answer.permit)
+        except BaseException as error:
+            self._record_effect(answer, started, f"failed: {_named_error(error)}")
+            raise
+        self._record_effect(answer, started, "done")
+        return done
+
+    def await_approval(self, question_key: str, subject: str, kind: str) -> None:
+        """Put a question that nobody could be asked among those that wait for `byleave approvals approve`."""
+        self._approvals.remember(
+            question_key,
+            kind=kind,
+            subject=self._mask.text(subject),
+            session=self.session,
+            status=PENDING,
+            now=self._now(),
+        )
+
+    def _begin(self, action: "Action | Mapping[str, Any]", who: Who, pin: str | None) -> "Answer | Question":
+        started = monotonic()
+        judged = self._judge(action, who)
+        if judged.verdict.decision is not ASK:
+            return self._answer(judged, who, started)
+        key = self._key(judged, who, pin)
+        if self._recalls(key):
+            return self._answer(_approved(judged, "you approved this before, for this session"), who, started)
+        rule = None if self._lasting is None else self._lasting.offer(judged)
+        return Question(judged, who, key, pin, started, rule)
+
+    def _finish(self, question: Question, asker: str, reply: str) -> Answer:
+        told: dict[str, Any] = {"by": asker, "choice": reply}
+        if reply not in YESES:
+            judged = question.judged
+            if reply != ELSEWHERE:
+                judged = judged.replace(verdict=_refused(judged.verdict, reply))
+            return self._answer(judged, question.who, question.started, told)
+        warnings = self._remember(question, reply)
+        return self._answer(self._still(question), question.who, question.started, told, warnings)
+
+    def _judge(self, action: "Action | Mapping[str, Any]", who: Who) -> Judged:
+        """Judge on behalf of `who`; a policy that cannot answer any more denies."""
+        asked = _on_behalf(action, who)
+        try:
+            return self.policy.judge(asked)
+        except InputError:
+            raise
+        except (ByleaveError, ConfigErrors) as error:
+            ref = RuleRef("a policy that cannot be used denies", BUILT_IN, DENY)
+            verdict = Verdict(DENY, f"the policy cannot be used now: {error}", "io", (ref,))
+            return Judged(_read(asked), (), verdict)
+
+    def _still(self, question: Question) -> Judged:
+        """Judge again after the person has answered: their yes is for what they were shown."""
+        again = self._judge(question.judged.action, question.who)
+        if again.verdict.decision is not ASK:
+            return again
+        if self._key(again, question.who, question.pin) == question.key:
+            return _approved(again, "you allowed it")
+        ref = RuleRef("what was shown is what is allowed", BUILT_IN, DENY)
+        reason = "it is not what you were asked about any more: something changed while the question was open"
+        changed: Judged = again.replace(verdict=Verdict(DENY, reason, "denied", (ref, *again.verdict.because)))
+        return changed
+
+    def _remember(self, question: Question, reply: str) -> tuple[str, ...]:
+        """Keep a yes that is for more than once; what cannot be kept holds once, and is said."""
+        try:
+            if reply == FOR_GOOD and self._lasting is not None and question.rule is not None:
+                self._lasting.keep(question.rule)
+                self.policy.expire()
+            elif reply in (FOR_GOOD, FOR_SESSION):
+                self._keep(question)
+        except ByleaveError as error:
+            return (f"your answer holds this once; it could not be kept: {error}",)
+        return ()
+
+    def _keep(self, question: Question) -> None:
+        tree = self._mask.tree(action_tree(question.judged.action))
+        self._approvals.remember(
+            question.key,
+            kind="call" if tree["kind"] == "call" else "action",
+            subject=subject_of(tree, question.who),
+            session=self.session,
+            status=APPROVED,
+            now=self._now(),
+        )
+
+    def _recalls(self, key: str) -> bool:
+        stamp = self._approvals.stamp()
+        if stamp != self._seen:
+            self._approvals.refresh()
+            self._seen = stamp
+        try:
+            return self._approvals.recalls(key)
+        except ByleaveError:  # approvals that cannot be read count as none
+            return False
+
+    def _key(self, judged: Judged, who: Who, pin: str | None) -> str:
+        root = self.policy.root.path
+        return action_key(judged, root=root, door=self._door, agent=who.agent, session=self.session, pin=pin)
+
+    def _answer(
+        self,
+        judged: Judged,
+        who: Who,
+        started: float,
+        told: "dict[str, Any] | None" = None,
+        warnings: tuple[str, ...] = (),
+    ) -> Answer:
+        """Record the verdict, then make the answer; an unrecorded allow does not leave."""
+        verdict = judged.verdict
+        fields: dict[str, Any] = {
+            "event": "decision",
+            "session": self.session,
+            "door": self._door,
+            "agent": who.agent,
+            "identity": who.identity,
+            "action": action_tree(judged.action),
+            "verdict": shared_tree(verdict, self.policy.root.path),
+            "duration": round(monotonic() - started, 6),
+        }
+        if told is not None:
+            fields["answer"] = told
+        warnings += self._notice(judged, fields)
+        try:
+            sequence: int | None = self._log.append(fields)
+        except ByleaveError as error:
+            verdict, sequence = _unrecorded(verdict, error), None
+            warnings += (f"NOT RECORDED: {error}",)
+        permit = Permit(judged.action, judged.places, verdict) if verdict.decision is ALLOW else None
+        return Answer(verdict, permit, sequence, who, warnings)
+
+    def _notice(self, judged: Judged, fields: "dict[str, Any]") -> tuple[str, ...]:
+        """Point out, once in a session, that an allowed action touches a sensitive place."""
+        if self._notices is None or judged.verdict.decision is not ALLOW:
+            return ()
+        found: tuple[str, ...] = ()
+        for place in judged.places:
+            entry = self._notices.entry(place.canonical) if isinstance(place, FsTarget) else None
+            if entry is not None:
+                fields["sensitive"] = entry
+                found += self._notices.once(entry, fields["action"])
+        return found
+
+    def _record_effect(self, answer: Answer, started: float, outcome: str) -> None:
+        """Record what was done. It is done: where the record cannot be written, that is said instead of raised."""
+        fields = {
+            "event": "effect",
+            "session": self.session,
+            "door": self._door,
+            "agent": answer.who.agent,
+            "identity": answer.who.identity,
+            "of": answer.sequence,
+            "action": action_tree(answer.permit.action) if answer.permit is not None else None,
+            "outcome": outcome,
+            "duration": round(monotonic() - started, 6),
+        }
+        try:
+            self._log.append(fields)
+        except ByleaveError as error:
+            self.troubles.append(f"NOT RECORDED: {error}")
+
+
+def _named_error(error: BaseException) -> str:
+    """Return what kind of error it was: its text may say where a mount leads, which is nobody's affair."""
+    reason = error.strerror if isinstance(error, OSError) else getattr(error, "code", None)
+    return f"{type(error).__name__}: {shown(str(reason))}" if reason else type(error).__name__
+
+
+def subject_of(tree: "Mapping[str, Any]", who: Who) -> str:
+    """Return one line that says what an action is; `tree` is its JSON form, masked."""
+    words = [str(value) for key, value in tree.items() if key not in ("kind", "agent") and not key.endswith("_b64")]
+    asked = f"{tree['kind']} {' '.join(words)}"
+    return shown(asked if who.agent is None else f"{asked} (by {who.agent})")
+
+
+def _on_behalf(action: "Action | Mapping[str, Any]", who: Who) -> "Any":
+    """Return the action with the agent we know: what a request says about itself does not count."""
+    if isinstance(action, Record):
+        return action.replace(agent=who.agent)
+    return {**action, "agent": who.agent} if hasattr(action, "keys") else action
+
+
+def _read(action: "Any") -> "Any":
+    from byleave.core.action import parse_action
+
+    return parse_action(action) if isinstance(action, dict) else action
+
+
+def _approved(judged: Judged, why: str) -> Judged:
+    verdict = judged.verdict
+    because = (RuleRef("your approval", "approval", ALLOW), *verdict.because)
+    allowed = Verdict(ALLOW, f"{verdict.reason}; {why}", "ok", because, None, verdict.canonical)
+    approved: Judged = judged.replace(verdict=allowed)
+    return approved
+
+
+_WHYS = {
+    NO: "you said no",
+    SILENCE: "nobody answered in time",
+    NOBODY: "nobody can be asked here",
+}
+
+
+def _refused(verdict: Verdict, reply: str) -> Verdict:
+    """Return the deny that an ask becomes without a yes; an unknown reply is none."""
+    why = _WHYS.get(reply, "the answer was not understood")
+    ref = RuleRef(why, "approval", DENY)
+    return Verdict(DENY, f"{verdict.reason}; {why}", "denied", (ref, *verdict.because), verdict.suggestion)
+
+
+def _unrecorded(verdict: Verdict, error: ByleaveError) -> Verdict:
+    if verdict.decision is not ALLOW:
+        return verdict
+    ref = RuleRef("nothing is allowed that cannot be recorded", BUILT_IN, DENY)
+    reason = f"the decision could not be recorded: {error.problem}"
+    return Verdict(DENY, reason, "io", (ref, *verdict.because))
