@@ -106,10 +106,12 @@ def test_importing_the_package_loads_none_of_its_rooms(tmp_path: Path) -> None:
 def test_the_public_names_are_these() -> None:
     assert set(byleave.__all__) == {
         "Action",
+        "Answer",
         "ByleaveError",
         "ConfigError",
         "ConfigErrors",
         "Decision",
+        "Guard",
         "InputError",
         "Matcher",
         "Operation",
@@ -118,10 +120,13 @@ def test_the_public_names_are_these() -> None:
         "Rule",
         "RuleRef",
         "Ruleset",
+        "TerminalAsker",
         "Verdict",
+        "Who",
         "compile_policy",
         "explain",
         "load_policy",
+        "open_guard",
         "read_command",
     }
     assert all(getattr(byleave, name) is not None for name in byleave.__all__)

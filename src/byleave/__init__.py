@@ -13,17 +13,25 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from byleave.api import compile_policy, load_policy
+    from byleave.api import compile_policy, load_policy, open_guard
+    from byleave.cli.asking import TerminalAsker
     from byleave.core.action import Action
     from byleave.core.explain import explain
     from byleave.core.verdict import Decision, RuleRef, Verdict
     from byleave.errors import ByleaveError, ConfigError, ConfigErrors, InputError
+    from byleave.guard.asking import Answer, Who
+    from byleave.guard.guard import Guard
     from byleave.guard.judge import Policy
     from byleave.ruleset import Matcher, Operation, Outcome, Rule, Ruleset
     from byleave.shell.reader import read_command
 
 _HOMES = {
     "Action": "byleave.core.action",
+    "Answer": "byleave.guard.asking",
+    "Guard": "byleave.guard.guard",
+    "TerminalAsker": "byleave.cli.asking",
+    "Who": "byleave.guard.asking",
+    "open_guard": "byleave.api",
     "Matcher": "byleave.ruleset",
     "Operation": "byleave.ruleset",
     "Outcome": "byleave.ruleset",
@@ -45,10 +53,12 @@ _HOMES = {
 
 __all__ = [
     "Action",
+    "Answer",
     "ByleaveError",
     "ConfigError",
     "ConfigErrors",
     "Decision",
+    "Guard",
     "InputError",
     "Matcher",
     "Operation",
@@ -57,10 +67,13 @@ __all__ = [
     "Rule",
     "RuleRef",
     "Ruleset",
+    "TerminalAsker",
     "Verdict",
+    "Who",
     "compile_policy",
     "explain",
     "load_policy",
+    "open_guard",
     "read_command",
 ]
 

@@ -9,12 +9,13 @@ from byleave import __version__
 from byleave.approvals.fingerprint import UNREAD, fingerprint
 from byleave.approvals.store import Approvals
 from byleave.config.compile import Compiled, Surroundings, compile_layers
-from byleave.config.homes import Homes, check_session_name, find_homes, find_root, real_path
-from byleave.config.layers import Files, Layer, inline_layer
+from byleave.config.homes import CONFIG_FILE, Homes, check_session_name, find_homes, find_root, real_path
+from byleave.config.layers import LARGEST_FILE, Files, Layer, inline_layer
 from byleave.core.fs import Refused
-from byleave.errors import ConfigError, ConfigErrors, InputError, UnsafePathError
+from byleave.errors import ConfigError, ConfigErrors, InputError, StateError, UnsafePathError
 from byleave.guard.judge import Policy
-from byleave.private import Memory, digest, digest_file
+from byleave.private import Lock, Memory, digest, digest_file, make_private_directory, read_private, write_private
+from byleave.text import quoted
 from byleave.workspace.resolve import Root
 
 TYPE_CHECKING = False
@@ -23,8 +24,14 @@ if TYPE_CHECKING:
     from typing import Any
 
     from byleave.approvals.fingerprint import Fingerprint
+    from byleave.audit.log import AuditLog
     from byleave.config.compile import ReadLine
     from byleave.core.line import Line
+    from byleave.core.masking import Mask
+    from byleave.core.sensitive import Sensitive
+    from byleave.guard.asking import Asker
+    from byleave.guard.guard import Guard
+    from byleave.guard.lasting import Lasting
     from byleave.guard.lines import LineReader
 
 LARGEST_SCRIPT = 256 << 20  # hashed at every start: about a second
@@ -60,6 +67,84 @@ class Workspace:
             return self.approvals.stamp(), self.files.stamp(session, list(files), base=base)
 
         return Policy(compile_now(), self.root, compile_now, home=self.homes.user, stamp=stamp)
+
+    def guard(
+        self,
+        door: str,
+        *,
+        files: "Sequence[str]" = (),
+        session: str = "default",
+        asker: "Asker | None" = None,
+        patience: float | None = None,
+    ) -> "Guard":
+        """Return the guard of a door: it answers live requests, asks through `asker`, and records everything.
+
+        Close it when the door closes.
+        """
+        from byleave.approvals.store import now
+        from byleave.guard.guard import PATIENCE, Guard
+        from byleave.guard.notices import Notices
+        from byleave.guard.reach import sensitive_reaches
+        from byleave.guard.secrets import mask_for
+
+        policy = self.load(files=files, session=session)
+        mask = mask_for(policy.compiled.policy, os.environ)
+        log = self.audit_log(policy.compiled.settings, mask)
+        log.start()
+        sensitive = self.sensitive(policy.compiled)
+        notices = Notices(sensitive, os.path.dirname(self.files.session_file(session)))
+        reaches = sensitive_reaches(policy, sensitive)
+        return Guard(
+            policy,
+            self.approvals,
+            log,
+            door=door,
+            now=now,
+            mask=mask,
+            session=session,
+            asker=asker,
+            patience=PATIENCE if patience is None else patience,
+            lasting=None if files else self.lasting(session),
+            notices=notices,
+            notes=tuple(line for one in reaches for line in notices.say_once(f"{one.entry} {one.name}", one.sentence)),
+        )
+
+    def audit_log(self, settings: "Mapping[str, Any]", mask: "Mask") -> "AuditLog":
+        """Return the log of this workspace, kept as long as the settings say."""
+        from byleave.audit.log import AuditLog
+        from byleave.audit.retention import Retention
+
+        usual, kept = Retention(), settings.get("audit", {})
+        retention = Retention(kept.get("keep_days", usual.days), kept.get("keep_megabytes", usual.megabytes))
+        return AuditLog(self.homes.workspace(self.root.path), mask=mask, retention=retention)
+
+    def sensitive(self, compiled: Compiled) -> "Sensitive":
+        """Return the places that hold secrets, for this user and in this workspace."""
+        from byleave.core.sensitive import Sensitive
+
+        return Sensitive(compiled.settings.get("sensitive_paths", ()), home=self.homes.user, root=self.root.path)
+
+    def lasting(self, session: str) -> "Lasting":
+        """Return what adds rules to the user's own file, through a link too if it is one."""
+        from byleave.guard.lasting import Lasting
+
+        path = real_path(os.path.join(self.homes.config, CONFIG_FILE))
+
+        def read() -> bytes:
+            return read_private(path, limit=LARGEST_FILE) or b""
+
+        def write(before: bytes, after: bytes) -> None:
+            make_private_directory(self.homes.config)
+            with Lock(os.path.join(self.homes.config, "config.lock")):
+                if read() != before:
+                    raise StateError(f"{quoted(path)} has changed meanwhile", hint="try again")
+                write_private(path, after)
+
+        def compile_with(content: bytes) -> Policy:
+            layers = list(self.files.discover(session, user=content))
+            return Policy(self.compile(layers), self.root, lambda: self.compile(layers), home=self.homes.user)
+
+        return Lasting(read, write, compile_with)
 
     def compile_tree(self, tree: "Mapping[str, Any]") -> Policy:
         """Return the policy of one tree alone: no other layer has a say."""
@@ -173,6 +258,18 @@ def _working_directory() -> str:
 def load_policy(root: str | None = None, *, files: "Sequence[str]" = (), session: str = "default") -> Policy:
     """Return the policy that holds at `root`, from its layered files."""
     return Workspace(root).load(files=files, session=session)
+
+
+def open_guard(
+    root: str | None = None,
+    *,
+    door: str = "python",
+    files: "Sequence[str]" = (),
+    session: str = "default",
+    asker: "Asker | None" = None,
+) -> "Guard":
+    """Return a guard for a program of one's own: it decides, asks through `asker`, and records. Close it in the end."""
+    return Workspace(root).guard(door, files=files, session=session, asker=asker)
 
 
 def compile_policy(tree: "Mapping[str, Any]", *, root: str | None = None) -> Policy:

@@ -50,6 +50,13 @@ class Approval(Record):
         return digest("\0".join([self.kind, *_identity(self.kind, self.detail)]).encode("utf-8", "surrogatepass"))[:12]
 
 
+def now() -> str:
+    """Return the time as approvals keep it."""
+    from datetime import UTC, datetime
+
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
 class Approvals:
     """The approvals of one workspace, in its private directory."""
 

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from byleave.api import Workspace
     from byleave.cli.arguments import Given
+    from byleave.guard.judge import Policy
 
 GOOD, NOTE, BAD = "ok", "note", "bad"
 _PAINTS = {GOOD: "allow", NOTE: "ask", BAD: "deny"}
@@ -88,6 +89,17 @@ def _policy(given: "Given", workspace: "Workspace") -> "Iterator[Finding]":
         yield Finding(NOTE, "policy", "no configuration was found; `byleave init` writes a file to begin with")
     for warning in compiled.warnings:
         yield Finding(NOTE, "policy", warning)
+    yield from _sensitive(workspace, policy)
+
+
+def _sensitive(workspace: "Workspace", policy: "Policy") -> "Iterator[Finding]":
+    from byleave.guard.reach import sensitive_reaches
+
+    reaches = sensitive_reaches(policy, workspace.sensitive(policy.compiled))
+    if not reaches:
+        yield Finding(GOOD, "sensitive places", "no tool reaches one at the top of the workspace or of a mount")
+    for reach in reaches:
+        yield Finding(NOTE, "sensitive places", reach.sentence)
 
 
 def _opening() -> Finding:

@@ -2,6 +2,7 @@
 
 import os
 
+from byleave.approvals.store import now
 from byleave.cli.output import say, say_json, tell
 from byleave.cli.terminal import consents
 from byleave.cli.workspace import open_workspace, working_directory
@@ -28,16 +29,29 @@ def run(given: "Given") -> int:
     workspace = open_workspace(given)
     tell(given, [f"the workspace is {workspace.root.path}"])
     names = _names(given, workspace)
-    return _trust(given, workspace, names) if given.command.name == "trust" else _untrust(given, workspace, names)
+    if given.command.name == "untrust":
+        return _untrust(given, workspace, names)
+    trusted = _trust(given, workspace, names)
+    return _done(given, "trusted", [], REFUSED) if trusted is None else _done(given, "trusted", trusted)
 
 
-def _trust(given: "Given", workspace: "Workspace", names: "list[str]") -> int:
+def trust_file(given: "Given", workspace: "Workspace", name: str, *, sha256: str) -> bool:
+    """Show what a project file would make active, ask, and trust it, if it still has this hash."""
+    return bool(_trust(given, workspace, [name], only=sha256))
+
+
+def _trust(
+    given: "Given", workspace: "Workspace", names: "list[str]", *, only: str | None = None
+) -> "list[str] | None":
+    """Return the files that are trusted now and were not before, None if the user does not agree."""
     effects: list[str] = []
     prints = []
     for name in names:
         content = workspace.files.read_project_file(name)
         layer = workspace.files.parse_project_file(name, content)
         print_ = workspace.print_of(name, content, layer.tree)
+        if only not in (None, print_.sha256):
+            raise InputError(f"{quoted(name)} has changed meanwhile", hint="look at `byleave approvals list` again")
         if workspace.approvals.trusts(print_):
             effects.append(f"{shown(name)} is trusted already, as it is now")
             continue
@@ -46,11 +60,11 @@ def _trust(given: "Given", workspace: "Workspace", names: "list[str]") -> int:
     _tell_effects(given, effects)
     new = [print_.file for print_ in prints]
     if new and not consents(given, f"Trust {sentence_list(new)} as it is now?", about=effects):
-        return _done(given, "trusted", [], REFUSED)
+        return None
     for print_ in prints:
         # What was shown is what is remembered: a file that changed meanwhile has another hash, and is not trusted.
-        workspace.approvals.trust(print_, now=_now())
-    return _done(given, "trusted", new)
+        workspace.approvals.trust(print_, now=now())
+    return new
 
 
 def _untrust(given: "Given", workspace: "Workspace", names: "list[str]") -> int:
@@ -106,8 +120,9 @@ def _effects(name: str, tree: "dict[str, Any]", print_: "Fingerprint") -> "Itera
     for key, value in tree.items():
         if key not in ("tools", "rules") and not key.startswith("#"):
             yield f"  {shown(toml_key(key))} = {_toml(value)}"
-    for script, digest in print_.scripts:
-        yield f"  the script {quoted(script)} (sha256 {digest[:16]}), as it is now"
+    for script, sha256 in print_.scripts:
+        known = f"(sha256 {sha256[:16]}), as it is now" if sha256 else "(cannot be read whole, so it cannot be trusted)"
+        yield f"  the script {quoted(script)} {known}"
 
 
 def _grants(access: "dict[str, Any]") -> "Iterator[str]":
@@ -138,9 +153,3 @@ def _toml(value: "Any") -> str:
     if isinstance(value, dict):
         return f"{{{_fields(value)}}}"
     return shown(str(value))
-
-
-def _now() -> str:
-    from datetime import UTC, datetime
-
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -119,9 +119,13 @@ class Files:
         self._open_project_file = open_project_file
         self._trusts = trusts
 
-    def discover(self, session: str) -> "Iterator[Layer]":
-        """Yield the layers of this user, project and session, weakest first, and the managed one last."""
-        yield from self._own(USER, os.path.join(self._homes.config, CONFIG_FILE))
+    def discover(self, session: str, *, user: bytes | None = None) -> "Iterator[Layer]":
+        """Yield the layers of this user, project and session, weakest first, and the managed one last.
+
+        With `user`, as if that were the content of the user's own file.
+        """
+        own = os.path.join(self._homes.config, CONFIG_FILE)
+        yield from self._own(USER, own) if user is None else [_try_out(own, user)]
         yield from self._project()
         yield from self._session(session)
         yield from self._managed()
@@ -134,8 +138,9 @@ class Files:
             *(f"{self._root}/{name}" for name in (*PROJECT_FILES, LOCAL_FILE)),
         )
         named = tuple(os.path.join(base, path) for path in given) or found
-        session_file = os.path.join(homes.workspace(self._root), "sessions", session, CONFIG_FILE)
-        return tuple([_stamp(path) for path in (*named, session_file, os.path.join(homes.managed, CONFIG_FILE))])
+        return tuple(
+            [_stamp(path) for path in (*named, self.session_file(session), os.path.join(homes.managed, CONFIG_FILE))]
+        )
 
     def given(self, paths: "list[str]", session: str, *, base: str = "") -> "Iterator[Layer]":
         """Yield the files named on the command line, relative to `base`, instead of what would be found.
@@ -149,10 +154,13 @@ class Files:
         yield from self._managed()
 
     def _session(self, session: str) -> "Iterator[Layer]":
-        path = os.path.join(self._homes.workspace(self._root), "sessions", session, CONFIG_FILE)
-        for layer in self._own(SESSION, path):
+        for layer in self._own(SESSION, self.session_file(session)):
             _refuse_session_keys(layer)
             yield layer
+
+    def session_file(self, session: str) -> str:
+        """Return where the layer of a session is kept."""
+        return os.path.join(self._homes.workspace(self._root), "sessions", session, CONFIG_FILE)
 
     def _managed(self) -> "Iterator[Layer]":
         yield from self._own(MANAGED, os.path.join(self._homes.managed, CONFIG_FILE))
@@ -235,6 +243,13 @@ def _stamp(path: str) -> "tuple[int, ...]":
     except (OSError, ValueError):
         return ()
     return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino
+
+
+def _try_out(path: str, content: bytes) -> Layer:
+    """Return the user's layer as it would be with this content; nothing of it is remembered."""
+    from byleave.config.parse import parse_file
+
+    return Layer(USER, parse_file(content, path), path, content, True, path)
 
 
 def inline_layer(tree: "Any") -> Layer:

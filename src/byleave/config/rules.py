@@ -112,12 +112,14 @@ class RuleCompiler:
             self._problem(item, "path", f"{quoted(path)} leads to {reach}", "link to a directory that does not hold it")
             return None
         if not self._surroundings.approved(lexical or path, place.canonical):
-            return self._dropped(rule, path, "its target is not approved")
+            return self._dropped(
+                rule, path, "its target is not approved", "; `byleave approvals approve` asks about it"
+            )
         approved: FsRule = rule.replace(approved_target=place.canonical)
         return approved
 
-    def _dropped(self, rule: FsRule, path: str, why: str) -> FsRule:
-        self._warnings.append(f"{rule.source}: the external path {quoted(path)} grants nothing: {why}")
+    def _dropped(self, rule: FsRule, path: str, why: str, remedy: str = "") -> FsRule:
+        self._warnings.append(f"{rule.source}: the external path {quoted(path)} grants nothing: {why}{remedy}")
         dropped: FsRule = rule.replace(dropped=f"the external path {shown(path)} grants nothing: {why}")
         return dropped
 

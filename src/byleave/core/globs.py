@@ -30,6 +30,11 @@ class Glob(Record):
             kept.append(name)
         return "/".join(kept)
 
+    @property
+    def is_literal(self) -> bool:
+        """Whether the pattern has no wildcard at all."""
+        return all(_WILD.isdisjoint(name) for name in self.names)
+
     def matches(self, path: str, *, folded: bool = False) -> bool:
         """Whether `path` (no leading slash, "" for the root) matches; `folded` ignores case and normal form."""
         names = tuple(path.split("/")) if path else ()

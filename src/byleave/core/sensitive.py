@@ -4,11 +4,11 @@ Pure. Configuration adds to the list; nothing removes from it.
 """
 
 from byleave.core.fs import fold, is_under
-from byleave.core.globs import Glob, compile_glob
+from byleave.core.globs import compile_glob
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
 
 BUILT_IN = (
     "~/.ssh",
@@ -26,11 +26,10 @@ class Sensitive:
     """The sensitive places of one user in one workspace, by absolute path."""
 
     def __init__(self, added: "Iterable[str]" = (), *, home: str, root: str) -> None:
-        self._globs = [
-            (pattern, compile_glob(fold(_absolute(pattern, home, root))))
-            for pattern in dict.fromkeys([*BUILT_IN, *added])
-            if home or not pattern.startswith("~")
-        ]
+        named = [name for name in dict.fromkeys([*BUILT_IN, *added]) if home or not name.startswith("~")]
+        absolute = [(name, _absolute(name, home, root)) for name in named]
+        self._globs = [(name, compile_glob(fold(place))) for name, place in absolute]
+        self._plain = [(name, place) for name, place in absolute if compile_glob(place).is_literal]
 
     def at(self, place: str) -> str | None:
         """Return the entry of the list that covers the absolute `place`, itself or something above it."""
@@ -42,10 +41,11 @@ class Sensitive:
             names = names[: max(names.rfind("/"), 0)]
         return None
 
-    def below(self, place: str) -> tuple[str, ...]:
-        """Return the entries that lie at or below the absolute `place`, as far as their names alone say so."""
-        within = fold(place)
-        return tuple(text for text, glob in self._globs if _is_plain(glob) and is_under(f"/{glob.literal}", within))
+    def below(self, place: str) -> "Iterator[tuple[str, str]]":
+        """Yield the entries without wildcards that lie at or below the absolute `place`, each with its own place."""
+        for text, absolute in self._plain:
+            if is_under(absolute, place):
+                yield text, absolute
 
 
 def _absolute(pattern: str, home: str, root: str) -> str:
@@ -53,7 +53,3 @@ def _absolute(pattern: str, home: str, root: str) -> str:
     if pattern.startswith("~/"):
         return f"{home}{pattern[1:]}"
     return pattern if pattern.startswith(("/", "**")) else f"{root}/{pattern}"
-
-
-def _is_plain(glob: Glob) -> bool:
-    return glob.literal == "/".join(glob.names)

@@ -37,7 +37,7 @@ from byleave.text import shown
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from typing import Any, Protocol, TypeVar
+    from typing import Any, Protocol, Self, TypeVar
 
     from byleave.approvals.store import Approvals
     from byleave.core.action import Action
@@ -53,6 +53,8 @@ if TYPE_CHECKING:
         """Where records go; returns the number of each."""
 
         def append(self, fields: "Mapping[str, Any]") -> int: ...
+
+        def close(self) -> None: ...
 
 
 PATIENCE = 60.0  # seconds a person has; then the answer is no
@@ -76,6 +78,7 @@ class Guard:
         patience: float = PATIENCE,
         lasting: "Lasting | None" = None,
         notices: "Notices | None" = None,
+        notes: tuple[str, ...] = (),
     ) -> None:
         self.policy = policy
         self.session = session
@@ -88,6 +91,7 @@ class Guard:
         self._patience = patience
         self._lasting = lasting
         self._notices = notices
+        self._notes = notes
         self._seen: tuple[int, ...] | None = None
         self.troubles: list[str] = []  # what could not be recorded after it was done
 
@@ -121,6 +125,21 @@ class Guard:
             reply = SILENCE
         return self._finish(begun, asker.name, reply)
 
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the user should know about this session: of the policy, and what was noted when it began."""
+        return (*self.policy.warnings, *self._notes)
+
+    def close(self) -> None:
+        """Let the log finish; the guard answers no more."""
+        self._log.close()
+
+    def __enter__(self) -> "Self":
+        return self
+
+    def __exit__(self, *_raised: object) -> None:
+        self.close()
+
     def perform(self, answer: Answer, effect: "Callable[[Permit], Done]") -> "Done":
         """Do what was allowed, and record how it went; what `effect` raises is recorded, then raised."""
         if answer.permit is None:
@@ -134,16 +153,9 @@ class Guard:
         self._record_effect(answer, started, "done")
         return done
 
-    def await_approval(self, question_key: str, subject: str, kind: str) -> None:
+    def await_approval(self, question: Question) -> None:
         """Put a question that nobody could be asked among those that wait for `byleave approvals approve`."""
-        self._approvals.remember(
-            question_key,
-            kind=kind,
-            subject=self._mask.text(subject),
-            session=self.session,
-            status=PENDING,
-            now=self._now(),
-        )
+        self._keep(question, PENDING)
 
     def _begin(self, action: "Action | Mapping[str, Any]", who: Who, pin: str | None) -> "Answer | Question":
         started = monotonic()
@@ -197,19 +209,19 @@ class Guard:
                 self._lasting.keep(question.rule)
                 self.policy.expire()
             elif reply in (FOR_GOOD, FOR_SESSION):
-                self._keep(question)
+                self._keep(question, APPROVED)
         except ByleaveError as error:
             return (f"your answer holds this once; it could not be kept: {error}",)
         return ()
 
-    def _keep(self, question: Question) -> None:
+    def _keep(self, question: Question, status: str) -> None:
         tree = self._mask.tree(action_tree(question.judged.action))
         self._approvals.remember(
             question.key,
             kind="call" if tree["kind"] == "call" else "action",
             subject=subject_of(tree, question.who),
             session=self.session,
-            status=APPROVED,
+            status=status,
             now=self._now(),
         )
 
@@ -334,7 +346,9 @@ def _refused(verdict: Verdict, reply: str) -> Verdict:
     """Return the deny that an ask becomes without a yes; an unknown reply is none."""
     why = _WHYS.get(reply, "the answer was not understood")
     ref = RuleRef(why, "approval", DENY)
-    return Verdict(DENY, f"{verdict.reason}; {why}", "denied", (ref, *verdict.because), verdict.suggestion)
+    because = (ref, *verdict.because)
+    # The place is kept: whoever shares this verdict has to know what its suggestion must not give away.
+    return Verdict(DENY, f"{verdict.reason}; {why}", "denied", because, verdict.suggestion, verdict.canonical)
 
 
 def _unrecorded(verdict: Verdict, error: ByleaveError) -> Verdict:

@@ -32,7 +32,8 @@ class Notices:
         """Return the sentence about an action at a sensitive place, nothing if it was said in this session."""
         what = f"{action['kind']} {action.get('path', '')}"
         who = f"the tool {action['tool']}" if action.get("tool") else "an agent"
-        return self.say_once(entry, f"{shown(who)} reaches a sensitive place ({shown(entry)}): {shown(what)}")
+        about = f"{entry} {action.get('path', '')}"
+        return self.say_once(about, f"{shown(who)} reaches a sensitive place ({shown(entry)}): {shown(what)}")
 
     def say_once(self, about: str, sentence: str) -> tuple[str, ...]:
         """Return the sentence unless something about the same was said in this session."""

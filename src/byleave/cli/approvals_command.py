@@ -1,0 +1,166 @@
+"""`byleave approvals`: what you agreed to, what waits for you, what you took back."""
+
+from byleave.approvals.store import APPROVED, PENDING, REVOKED, Approval, now
+from byleave.cli.output import columns, paint, say, say_json, tell, warn
+from byleave.cli.terminal import consents, requires_person
+from byleave.cli.trust_command import trust_file
+from byleave.cli.workspace import load_policy, open_workspace
+from byleave.errors import InputError
+from byleave.mounts.review import effect, question, waiting
+from byleave.private import digest
+from byleave.record import Record
+from byleave.text import quoted, shown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from byleave.api import Workspace
+    from byleave.cli.arguments import Given
+    from byleave.config.compile import Compiled
+    from byleave.mounts.review import Binding
+
+REFUSED = 1
+_ORDER = {PENDING: 0, APPROVED: 1, REVOKED: 2}
+_COLOURS = {PENDING: "ask", APPROVED: "allow", REVOKED: "deny"}
+
+
+class Waiting(Record):
+    """Something that waits for an answer; `binding` is what a mount's yes would be about."""
+
+    approval: Approval
+    binding: "Binding | None" = None
+
+
+def run(given: "Given") -> int:
+    """List, approve or revoke."""
+    workspace = open_workspace(given)
+    policy = load_policy(given, workspace)
+    tell(given, [f"the workspace is {workspace.root.path}"])
+    pending = list(_pending(workspace, policy.compiled))
+    return _ACTS[given.command.name](given, workspace, pending)
+
+
+def _list(given: "Given", workspace: "Workspace", pending: "list[Waiting]") -> int:
+    found = [one.approval for one in _unanswered(pending, workspace)]
+    found += [one for one in workspace.approvals.all() if one.status != PENDING]
+    found.sort(key=lambda approval: _ORDER.get(approval.status, 0))
+    warn(given, workspace.approvals.warnings)
+    if given.flag("json"):
+        say_json([_tree(approval) for approval in found])
+        return 0
+    if not found:
+        say("nothing was approved here, and nothing waits")
+    rows = [(one.id, one.status, one.kind, shown(one.created or "-"), shown(one.subject)) for one in found]
+    for approval, line in zip(found, columns(rows, indent=""), strict=True):
+        say(line.replace(approval.status, paint(approval.status, _COLOURS.get(approval.status, "dim")), 1))
+    if any(one.status == PENDING for one in found) and not given.flag("quiet"):
+        say("\n`byleave approvals approve` asks about what is pending")
+    return 0
+
+
+def _approve(given: "Given", workspace: "Workspace", pending: "list[Waiting]") -> int:
+    wanted = given.words.get("ID")
+    if wanted is None and given.flag("yes"):
+        raise InputError("--yes needs to know to what", hint="name the ID; `byleave approvals list` shows them")
+    chosen = _unanswered(pending, workspace) if wanted is None else _named(wanted, pending, workspace)
+    if not chosen:
+        return _done(
+            given, "approved", [], "nothing waits for an answer" if wanted is None else "it is approved already"
+        )
+    agreed = [one.approval.id for one in chosen if _agrees(given, workspace, one)]
+    return _done(given, "approved", agreed, "nothing was approved", REFUSED)
+
+
+def _agrees(given: "Given", workspace: "Workspace", one: Waiting) -> bool:
+    """Show one thing that waits, ask, and keep a yes."""
+    approval = one.approval
+    if approval.kind == "project_file":
+        return trust_file(given, workspace, approval.detail["path"], sha256=approval.detail["sha256"])
+    if one.binding is not None:
+        lines, asked = effect(one.binding), question(one.binding)
+    else:
+        lines, asked = [f"{approval.kind}: {shown(approval.subject)}"], "Approve exactly this, until it is revoked?"
+    _show(given, lines)
+    if not consents(given, asked, about=lines):
+        return False
+    if one.binding is not None:
+        workspace.approvals.approve_mount(one.binding.rule_path, one.binding.target, now=now())
+    else:
+        workspace.approvals.settle_action(approval.detail["key"], status=APPROVED, now=now())
+    return True
+
+
+def _revoke(given: "Given", workspace: "Workspace", pending: "list[Waiting]") -> int:
+    wanted = given.words["ID"]
+    requires_person(given)
+    known = [approval for approval in workspace.approvals.all() if approval.id == wanted]
+    if not known:
+        raise _unknown(wanted, pending, workspace)
+    revoked = [one.id for one in known if one.status != REVOKED and workspace.approvals.revoke(one, now=now())]
+    return _done(given, "revoked", revoked, "it is revoked already")
+
+
+def _pending(workspace: "Workspace", compiled: "Compiled") -> "Iterator[Waiting]":
+    """Yield what nobody has answered: ways out of the workspace, project files, actions."""
+    for binding in waiting(compiled, workspace.approvals):
+        detail = {"rule_path": binding.rule_path, "canonical_target": binding.target}
+        yield Waiting(Approval("mount", PENDING, f"{binding.rule_path} -> {binding.target}", "", detail), binding)
+    for layer in compiled.layers:
+        if not layer.trusted and layer.file is not None:
+            sha256 = digest(layer.content)
+            subject = f"{layer.file} (sha256 {sha256[:16]})"
+            yield Waiting(Approval("project_file", PENDING, subject, "", {"path": layer.file, "sha256": sha256}))
+    for approval in workspace.approvals.all():
+        if approval.status == PENDING:
+            yield Waiting(approval)
+
+
+def _unanswered(pending: "list[Waiting]", workspace: "Workspace") -> "list[Waiting]":
+    """Return what waits and was never answered: what was revoked is an answer, until somebody names it again."""
+    revoked = {one.id for one in workspace.approvals.all() if one.status == REVOKED}
+    return [one for one in pending if one.approval.id not in revoked]
+
+
+def _named(wanted: str, pending: "list[Waiting]", workspace: "Workspace") -> "list[Waiting]":
+    """Return what an id stands for: something that waits, or an action that was revoked; nothing if it is approved."""
+    waits = [one for one in pending if one.approval.id == wanted]
+    known = [one for one in workspace.approvals.all() if one.id == wanted]
+    revoked = [Waiting(one) for one in known if one.status == REVOKED and "key" in one.detail]
+    if not waits and not known:
+        raise _unknown(wanted, pending, workspace)
+    if not waits and not revoked and any(one.status == REVOKED for one in known):
+        raise InputError(
+            f"{quoted(wanted)} was revoked, and nothing here asks for it now", hint="add the grant or the link first"
+        )
+    return waits or revoked
+
+
+def _unknown(wanted: str, pending: "list[Waiting]", workspace: "Workspace") -> InputError:
+    ids = [one.approval.id for one in pending] + [one.id for one in workspace.approvals.all()]
+    hint = (
+        f"`byleave approvals list` shows the ids; there are {len(set(ids))}" if ids else "there are no approvals here"
+    )
+    return InputError(f"there is no approval {quoted(wanted)}", hint=hint)
+
+
+def _tree(approval: Approval) -> "dict[str, str | None]":
+    shared = {"id": approval.id, "kind": approval.kind, "status": approval.status, "subject": approval.subject}
+    return {**shared, "created": approval.created or None, **approval.detail}
+
+
+def _show(given: "Given", lines: "list[str]") -> None:
+    if not given.flag("quiet") and not given.flag("json"):
+        for line in lines:
+            say(line)
+
+
+def _done(given: "Given", word: str, ids: "list[str]", otherwise: str, code: int = 0) -> int:
+    if given.flag("json"):
+        say_json({word: ids})
+    elif not given.flag("quiet"):
+        say(f"{word}: {', '.join(ids)}" if ids else otherwise)
+    return 0 if ids else code
+
+
+_ACTS = {"list": _list, "approve": _approve, "revoke": _revoke}

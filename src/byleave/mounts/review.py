@@ -1,0 +1,78 @@
+"""Trust on first use: which ways out of the workspace wait for a yes, and what that yes would mean.
+
+A path that has an approved target and leads elsewhere by now is asked about with both targets in sight. Where nobody
+can be asked, the rule grants nothing, and the policy says so.
+"""
+
+from byleave.core.fs import CAPABILITIES
+from byleave.record import Record
+from byleave.text import shown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from byleave.api import Workspace
+    from byleave.approvals.store import Approvals
+    from byleave.config.compile import Compiled
+    from byleave.config.rules import External
+
+    # Show the lines, put the question, and return whether the person agrees.
+    Ask = Callable[[list[str], str], bool]
+
+
+class Binding(Record):
+    """A path of the workspace and the place outside it leads to; `known` is the target that was approved before."""
+
+    rule_path: str
+    target: str
+    known: str | None
+    grants: tuple[tuple[str, tuple[str, ...]], ...]
+
+
+def waiting(compiled: "Compiled", approvals: "Approvals") -> list[Binding]:
+    """Return what trusted layers let out of the workspace and nobody has approved yet, each binding once."""
+    found: dict[tuple[str, str], list[External]] = {}
+    for external in compiled.externals:
+        if external.target is not None and external.rule.approved_target is None:
+            found.setdefault((external.rule.path, external.target), []).append(external)
+    return [
+        Binding(path, target, approvals.mount_target(path), _grants(externals))
+        for (path, target), externals in found.items()
+    ]
+
+
+def effect(binding: Binding) -> list[str]:
+    """Return what approving the binding means, line by line."""
+    path, target = shown(binding.rule_path), shown(binding.target)
+    if binding.known is None:
+        lines = ["Approve this target binding?", f"  {path} -> {target}"]
+    else:
+        lines = [f"The link {path} leads elsewhere now:", f"  was: {shown(binding.known)}", f"  now: {target}"]
+    lines.append("Current grants under this mount:")
+    lines += [f"  {shown(tool)}: {', '.join(given) or 'nothing'}" for tool, given in binding.grants]
+    lines.append("The target is remembered. Later changes of the grants do not ask again while it stays the same.")
+    return lines
+
+
+def question(binding: Binding) -> str:
+    """Return the question itself."""
+    return "Approve?" if binding.known is None else "Allow the new target?"
+
+
+def settle(workspace: "Workspace", bindings: "Iterable[Binding]", ask: "Ask", *, now: str) -> list[Binding]:
+    """Ask about each binding and remember every yes; return what was approved."""
+    approved = []
+    for binding in bindings:
+        if ask(effect(binding), question(binding)):
+            workspace.approvals.approve_mount(binding.rule_path, binding.target, now=now)
+            approved.append(binding)
+    return approved
+
+
+def _grants(externals: "list[External]") -> tuple[tuple[str, tuple[str, ...]], ...]:
+    """Return what each tool is given there; of several rules of one tool the last one holds."""
+    given = {external.tool: external.rule for external in externals}
+    return tuple(
+        (tool, tuple(name for name in CAPABILITIES if getattr(rule, name))) for tool, rule in sorted(given.items())
+    )

@@ -1,0 +1,49 @@
+"""Somebody to ask and somewhere to record, in memory."""
+
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from byleave.errors import StateError
+from byleave.guard.asking import Question
+
+
+class MemoryLog:
+    """Keeps records in a list; `full` makes it fail as a full disk does."""
+
+    def __init__(self) -> None:
+        self.records: list[dict[str, Any]] = []
+        self.full = False
+        self.closed = False
+
+    def append(self, fields: Mapping[str, Any]) -> int:
+        if self.full:
+            raise StateError("the journal cannot be written: No space left on device", hint="make room")
+        self.records.append(dict(fields))
+        return len(self.records)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+class Person:
+    """Gives the scripted replies one after the other, and remembers what was asked."""
+
+    name = "person"
+
+    def __init__(self, *replies: str, meanwhile: Callable[[], object] | None = None) -> None:
+        self._replies: Iterator[str] = iter(replies)
+        self._meanwhile = meanwhile
+        self.asked: list[Question] = []
+
+    def ask(self, question: Question, _patience: float) -> str:
+        self.asked.append(question)
+        if self._meanwhile is not None:
+            self._meanwhile()
+        return next(self._replies)
+
+
+class DistantPerson(Person):
+    """The same, to be awaited."""
+
+    async def ask(self, question: Question, patience: float) -> str:  # type: ignore[override]
+        return super().ask(question, patience)

@@ -1,0 +1,572 @@
+"""The corridor: what is asked, what a yes covers, what is recorded, and that nothing gets round it."""
+
+import asyncio
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from byleave.api import Workspace
+from byleave.approvals.store import APPROVED, PENDING, REVOKED
+from byleave.core.masking import Mask
+from byleave.core.permit import Permit
+from byleave.core.verdict import ALLOW, ASK, DENY, RuleRef, Verdict
+from byleave.effects.files import read_file, write_file
+from byleave.errors import InputError, UnsafePathError
+from byleave.guard.asking import ELSEWHERE, FOR_GOOD, FOR_SESSION, NO, NOBODY, ONCE, SILENCE, SomebodyElse, Who
+from byleave.guard.guard import Guard
+from byleave.guard.notices import Notices
+from fakes.asking import DistantPerson, MemoryLog, Person
+from scene import TOOL, Scene
+
+NOW = "2026-01-01T00:00:00Z"
+CLAUDE = Who("claude", "verified")
+PUSH = {"kind": "command", "command": "git push origin main"}
+RULES = """\
+[[rules]]
+allow = { command = "ls" }
+[[rules]]
+deny = { command = "rm" }
+"""
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    scene = Scene.build(tmp_path.resolve())
+    scene.say("user", RULES)
+    return scene
+
+
+def guarded(
+    scene: Scene,
+    person: Person | SomebodyElse | None = None,
+    *,
+    door: str = "acp",
+    session: str = "default",
+    log: MemoryLog | None = None,
+    mask: Mask | None = None,
+    patience: float = 60.0,
+    workspace: Workspace | None = None,
+) -> Guard:
+    """Return a guard as a new process would have it, with everything in memory that can be."""
+    here = workspace if workspace is not None else scene.workspace
+    policy = here.load(session=session)
+    return Guard(
+        policy,
+        here.approvals,
+        log if log is not None else MemoryLog(),
+        door=door,
+        now=lambda: NOW,
+        mask=mask if mask is not None else Mask(),
+        session=session,
+        asker=person,
+        patience=patience,
+        lasting=here.lasting(session),
+        notices=Notices(here.sensitive(policy.compiled), str(scene.home / "sessions" / session)),
+    )
+
+
+def said(guard: Guard, action: dict[str, Any] = PUSH, who: Who = CLAUDE, pin: str | None = None) -> str:
+    return guard.check(action, who, pin=pin).verdict.decision.word
+
+
+def test_what_the_policy_decides_is_never_asked(scene: Scene) -> None:
+    person, log = Person(), MemoryLog()
+    guard = guarded(scene, person, log=log)
+    answers = [said(guard, {"kind": "command", "command": text}) for text in ("ls", "rm x")]
+    assert (answers, person.asked) == (["allow", "deny"], [])
+    assert [record["verdict"]["decision"] for record in log.records] == ["allow", "deny"]
+
+
+REPLIES = {
+    "once": (ONCE, "allow", "you allowed it"),
+    "for the session": (FOR_SESSION, "allow", "you allowed it"),
+    "no": (NO, "deny", "you said no"),
+    "silence": (SILENCE, "deny", "nobody answered in time"),
+    "nobody there": (NOBODY, "deny", "nobody can be asked here"),
+    "nonsense": ("sure!", "deny", "the answer was not understood"),
+    "somebody else asks": (ELSEWHERE, "ask", "no rule matches"),
+}
+
+
+@pytest.mark.parametrize(("reply", "decision", "why"), REPLIES.values(), ids=REPLIES.keys())
+def test_only_a_clear_yes_allows(reply: str, decision: str, why: str, scene: Scene) -> None:
+    log = MemoryLog()
+    answer = guarded(scene, Person(reply), log=log).check(PUSH, CLAUDE)
+    assert (answer.verdict.decision.word, answer.allowed) == (decision, decision == "allow")
+    assert why in answer.verdict.reason
+    assert log.records[0]["answer"] == {"by": "person", "choice": reply}
+    assert (answer.sequence, log.records[0]["verdict"]["decision"]) == (1, decision)
+
+
+def test_without_anybody_to_ask_an_ask_is_a_deny(scene: Scene) -> None:
+    assert said(guarded(scene)) == "deny"
+
+
+def test_a_door_whose_agent_asks_by_itself_passes_the_ask_on(scene: Scene) -> None:
+    assert said(guarded(scene, SomebodyElse())) == "ask"
+
+
+def test_a_yes_that_comes_too_late_is_none(scene: Scene) -> None:
+    guard = guarded(scene, Person(ONCE, FOR_SESSION), patience=-10.0)
+    assert [said(guard), said(guard)] == ["deny", "deny"]
+    assert scene.workspace.approvals.all() == []
+
+
+def test_once_is_once(scene: Scene) -> None:
+    guard = guarded(scene, Person(ONCE, NO))
+    assert [said(guard), said(guard)] == ["allow", "deny"]
+
+
+def test_a_yes_for_the_session_holds_in_its_next_process(scene: Scene) -> None:
+    assert said(guarded(scene, Person(FOR_SESSION))) == "allow"
+    answer = guarded(scene).check(PUSH, CLAUDE)
+    assert answer.allowed
+    assert answer.verdict.because[0] == RuleRef("your approval", "approval", ALLOW)
+
+
+OTHERS: dict[str, dict[str, Any]] = {
+    "another session": {"session": "other"},
+    "another door": {"door": "mcp"},
+    "another agent": {"who": Who("gemini", "verified")},
+    "no agent": {"who": Who()},
+    "another definition": {"pin": "sha256:1"},
+    "another text": {"action": {**PUSH, "command": "git push origin main "}},
+    "another directory": {"action": {**PUSH, "cwd": "src"}},
+    "another kind": {"action": {"kind": "other", "name": "git push origin main"}},
+}
+
+
+@pytest.mark.parametrize("other", OTHERS.values(), ids=OTHERS.keys())
+def test_a_yes_covers_nothing_that_was_not_shown(other: dict[str, Any], scene: Scene) -> None:
+    (scene.root / "src").mkdir()
+    assert said(guarded(scene, Person(FOR_SESSION))) == "allow"
+    guard = guarded(scene, door=other.get("door", "acp"), session=other.get("session", "default"))
+    action, who = other.get("action", PUSH), other.get("who", CLAUDE)
+    assert said(guard, action, who, other.get("pin")) == "deny"
+
+
+ARGUMENTS: list[Any] = [
+    {"a": 1},
+    {"a": 1.0},
+    {"a": True},
+    {"a": "1"},
+    {"a": [1]},
+    {"a": None},
+    {},
+    None,
+    {"a": 1, "b": 2},
+]
+
+
+@pytest.mark.parametrize("approved", ARGUMENTS, ids=repr)
+def test_a_call_is_approved_with_exactly_its_arguments(approved: Any, scene: Scene) -> None:
+    def call(arguments: Any) -> dict[str, Any]:
+        return {"kind": "call", "server": "db", "tool": "query", "arguments": arguments}
+
+    assert said(guarded(scene, Person(FOR_SESSION)), call(approved)) == "allow"
+    allowed = [arguments for arguments in ARGUMENTS if said(guarded(scene), call(arguments)) == "allow"]
+    assert [json.dumps(one) for one in allowed] == [json.dumps(approved)]
+
+
+def test_the_order_of_a_calls_arguments_does_not_matter(scene: Scene) -> None:
+    first = {"kind": "call", "server": "db", "tool": "q", "arguments": {"a": 1, "b": {"c": 2, "d": 3}}}
+    again = {"kind": "call", "server": "db", "tool": "q", "arguments": {"b": {"d": 3, "c": 2}, "a": 1}}
+    assert said(guarded(scene, Person(FOR_SESSION)), first) == "allow"
+    assert said(guarded(scene), again) == "allow"
+
+
+def test_a_file_is_approved_by_the_place_it_leads_to(scene: Scene) -> None:
+    for name in ("one", "two"):
+        (scene.root / name).write_text(name)
+    (scene.root / "link").symlink_to("one")
+    read = {"kind": "read", "path": "link"}
+    assert said(guarded(scene, Person(FOR_SESSION)), read) == "allow"
+    assert said(guarded(scene), read) == "allow"
+    assert said(guarded(scene), {"kind": "read", "path": "two"}) == "deny"
+    (scene.root / "link").unlink()
+    (scene.root / "link").symlink_to("two")
+    assert said(guarded(scene), read) == "deny"
+
+
+def test_a_deny_never_consults_approvals(scene: Scene) -> None:
+    assert said(guarded(scene, Person(FOR_SESSION))) == "allow"
+    scene.say("user", '[[rules]]\ndeny = { command = "git" }\n')
+    person = Person()
+    assert (said(guarded(scene, person)), person.asked) == ("deny", [])
+
+
+def test_what_a_request_says_about_its_agent_does_not_count(scene: Scene) -> None:
+    scene.say("user", '[[rules]]\nallow = { any_command = true, agent = "root" }\n')
+    log = MemoryLog()
+    assert said(guarded(scene, log=log), {**PUSH, "agent": "root"}) == "deny"
+    assert (log.records[0]["agent"], log.records[0]["action"]["agent"]) == ("claude", "claude")
+
+
+def test_who_asked_and_how_we_know_is_recorded(scene: Scene) -> None:
+    log = MemoryLog()
+    guarded(scene, log=log, session="s1", door="mcp").check(PUSH, Who("bot", "claimed"))
+    record = log.records[0]
+    assert {key: record[key] for key in ("event", "session", "door", "agent", "identity")} == {
+        "event": "decision",
+        "session": "s1",
+        "door": "mcp",
+        "agent": "bot",
+        "identity": "claimed",
+    }
+    assert record["verdict"]["because"] == [
+        {"rule": "nobody can be asked here", "source": "approval", "decision": "deny"},
+        {"rule": "no rule matches", "source": "built-in", "decision": "ask"},
+    ]
+
+
+def test_a_policy_that_turns_to_deny_while_the_question_is_open_denies(scene: Scene) -> None:
+    def forbid() -> None:
+        scene.say("user", '[[rules]]\ndeny = { command = "git" }\n')
+        guard.policy.expire()
+
+    guard = guarded(scene, Person(ONCE, meanwhile=forbid))
+    assert said(guard) == "deny"
+
+
+def test_a_link_that_is_swapped_while_the_question_is_open_is_not_what_was_allowed(scene: Scene) -> None:
+    for name in ("harmless", "secret"):
+        (scene.root / name).write_text(name)
+    (scene.root / "link").symlink_to("harmless")
+
+    def swap() -> None:
+        (scene.root / "link").unlink()
+        (scene.root / "link").symlink_to("secret")
+
+    answer = guarded(scene, Person(FOR_SESSION, meanwhile=swap)).check({"kind": "read", "path": "link"}, CLAUDE)
+    assert answer.verdict.decision is DENY
+    assert "not what you were asked about any more" in answer.verdict.reason
+
+
+def test_an_allow_that_cannot_be_recorded_does_not_leave(scene: Scene) -> None:
+    log = MemoryLog()
+    guard = guarded(scene, log=log)
+    log.full = True
+    answer = guard.check({"kind": "command", "command": "ls"}, CLAUDE)
+    assert (answer.verdict.decision, answer.verdict.code, answer.permit, answer.sequence) == (DENY, "io", None, None)
+    assert "No space left on device" in answer.verdict.reason
+    assert answer.warnings[0].startswith("NOT RECORDED: ")
+
+
+def test_a_deny_that_cannot_be_recorded_stays_a_deny_and_says_so(scene: Scene) -> None:
+    log = MemoryLog()
+    log.full = True
+    answer = guarded(scene, log=log).check({"kind": "command", "command": "rm x"}, CLAUDE)
+    assert (answer.verdict.decision, answer.verdict.code, len(answer.warnings)) == (DENY, "denied", 1)
+
+
+def test_an_unreadable_request_is_an_input_error(scene: Scene) -> None:
+    with pytest.raises(InputError):
+        guarded(scene).check({"kind": "read"}, CLAUDE)
+    with pytest.raises(InputError):
+        guarded(scene).check({"kind": "read", "path": "x", "tool": "unknown"}, CLAUDE)
+
+
+def test_a_policy_that_cannot_answer_any_more_denies(scene: Scene) -> None:
+    (scene.root / "src").mkdir()
+    scene.say("user", f'{TOOL}[[tools.t.access.fs]]\npath = "src"\nread = true\n')
+    guard = guarded(scene)
+    assert said(guard, {"kind": "read", "path": "src/x", "tool": "t"}) == "allow"
+    (scene.root / "src").rmdir()
+    (scene.root / "src").symlink_to("/etc")
+    guard.policy.expire()
+    answer = guard.check({"kind": "read", "path": "src/passwd", "tool": "t"}, CLAUDE)
+    assert (answer.verdict.decision, answer.verdict.code) == (DENY, "io")
+    assert "the policy cannot be used now" in answer.verdict.reason
+
+
+@pytest.mark.parametrize("decision", [ASK, DENY])
+def test_no_permit_without_an_allowed_verdict(decision: Any) -> None:
+    verdict = Verdict(decision, "why", "denied", (RuleRef("r", "built-in", decision),))
+    with pytest.raises(PermissionError, match="no permit without an allowed verdict: why"):
+        Permit({}, (), verdict)  # type: ignore[arg-type]
+
+
+def test_a_permit_cannot_be_turned_into_one_for_something_refused() -> None:
+    allowed = Verdict(ALLOW, "why", "ok", (RuleRef("r", "built-in", ALLOW),))
+    permit = Permit({}, (), allowed)  # type: ignore[arg-type]
+    with pytest.raises(PermissionError):
+        permit.replace(verdict=allowed.replace(decision=DENY))
+    with pytest.raises(AttributeError):
+        permit.verdict = allowed  # type: ignore[misc]
+
+
+def reader(scene: Scene) -> None:
+    scene.say("user", f'{TOOL}[[tools.t.access.fs]]\npath = "."\nread = true\nwrite = true\n')
+
+
+def test_an_effect_is_recorded_with_the_decision_it_belongs_to(scene: Scene) -> None:
+    reader(scene)
+    log = MemoryLog()
+    guard = guarded(scene, log=log)
+    made = guard.check({"kind": "create", "path": "new", "tool": "t"}, CLAUDE)
+    guard.perform(made, lambda permit: write_file(permit, b"text"))
+    seen = guard.check({"kind": "read", "path": "new", "tool": "t"}, CLAUDE)
+    assert guard.perform(seen, read_file) == b"text"
+    assert [(record["event"], record.get("of"), record.get("outcome")) for record in log.records] == [
+        ("decision", None, None),
+        ("effect", 1, "done"),
+        ("decision", None, None),
+        ("effect", 3, "done"),
+    ]
+
+
+def test_a_failed_effect_is_recorded_without_saying_where_it_was(scene: Scene) -> None:
+    reader(scene)
+    log = MemoryLog()
+    guard = guarded(scene, log=log)
+    answer = guard.check({"kind": "read", "path": "missing", "tool": "t"}, CLAUDE)
+    with pytest.raises(FileNotFoundError):
+        guard.perform(answer, read_file)
+    assert log.records[-1]["outcome"] == "failed: FileNotFoundError: No such file or directory"
+
+
+def test_nothing_is_performed_that_was_not_allowed(scene: Scene) -> None:
+    guard = guarded(scene)
+    answer = guard.check(PUSH, CLAUDE)
+    with pytest.raises(PermissionError, match="not allowed"):
+        guard.perform(answer, read_file)
+
+
+def test_a_permit_to_read_is_no_permit_to_write(scene: Scene) -> None:
+    reader(scene)
+    (scene.root / "file").write_text("old")
+    guard = guarded(scene)
+    seen = guard.check({"kind": "read", "path": "file", "tool": "t"}, CLAUDE)
+    with pytest.raises(PermissionError, match="this permit is not for create or update"):
+        guard.perform(seen, lambda permit: write_file(permit, b"new"))
+    assert (scene.root / "file").read_text() == "old"
+
+
+def test_what_was_done_but_could_not_be_recorded_is_said(scene: Scene) -> None:
+    reader(scene)
+    (scene.root / "file").write_text("text")
+    log = MemoryLog()
+    guard = guarded(scene, log=log)
+    answer = guard.check({"kind": "read", "path": "file", "tool": "t"}, CLAUDE)
+    log.full = True
+    assert guard.perform(answer, read_file) == b"text"
+    assert [trouble.startswith("NOT RECORDED: ") for trouble in guard.troubles] == [True]
+
+
+@pytest.mark.parametrize("swapped", ["file", "directory"])
+def test_a_link_laid_between_check_and_use_is_not_followed(swapped: str, scene: Scene, tmp_path: Path) -> None:
+    reader(scene)
+    (scene.root / "dir").mkdir()
+    (scene.root / "dir/file").write_text("mine")
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "file").write_text("secret")
+    guard = guarded(scene)
+    answer = guard.check({"kind": "read", "path": "dir/file", "tool": "t"}, CLAUDE)
+    target = scene.root / ("dir/file" if swapped == "file" else "dir")
+    target.rename(tmp_path / "away")
+    target.symlink_to(outside / "file" if swapped == "file" else outside)
+    with pytest.raises(UnsafePathError):
+        guard.perform(answer, read_file)
+
+
+def mounted(scene: Scene) -> Path:
+    """Mount a directory outside as `fork`, approved, and return it."""
+    fork = scene.root.parent / "fork"
+    fork.mkdir()
+    (fork / "file").write_text("forked")
+    (scene.root / "fork").symlink_to(fork)
+    scene.say("user", f'{TOOL}[[tools.t.access.fs]]\npath = "fork"\nexternal = true\nread = true\n')
+    scene.workspace.approvals.approve_mount("fork", str(fork), now=NOW)
+    return fork
+
+
+def test_where_a_mount_leads_never_enters_a_record(scene: Scene) -> None:
+    fork = mounted(scene)
+    log = MemoryLog()
+    guard = guarded(scene, log=log)
+    assert said(guard, {"kind": "read", "path": "fork/file", "tool": "t"}) == "allow"
+    assert said(guard, {"kind": "update", "path": "fork/file", "tool": "t"}) == "deny"
+    assert said(guard, {"kind": "read", "path": "fork/file"}) == "deny"
+    answer = guard.check({"kind": "read", "path": "fork/missing", "tool": "t"}, CLAUDE)
+    with pytest.raises(FileNotFoundError):
+        guard.perform(answer, read_file)
+    assert str(fork) not in json.dumps(log.records)
+    assert "canonical" not in log.records[0]["verdict"]
+
+
+def test_a_place_inside_the_workspace_stays_in_the_record(scene: Scene) -> None:
+    reader(scene)
+    log = MemoryLog()
+    said(guarded(scene, log=log), {"kind": "read", "path": "src/../a", "tool": "t"})
+    assert log.records[0]["verdict"]["canonical"] == str(scene.root / "a")
+
+
+@pytest.mark.parametrize("swapped", ["link", "target"])
+def test_a_mount_that_is_retargeted_between_check_and_use_is_not_followed(swapped: str, scene: Scene) -> None:
+    fork = mounted(scene)
+    evil = scene.root.parent / "evil"
+    evil.mkdir()
+    (evil / "file").write_text("secret")
+    guard = guarded(scene)
+    answer = guard.check({"kind": "read", "path": "fork/file", "tool": "t"}, CLAUDE)
+    if swapped == "link":
+        (scene.root / "fork").unlink()
+        (scene.root / "fork").symlink_to(evil)
+        assert guard.perform(answer, read_file) == b"forked"  # the place that was judged, not where the link leads now
+    else:
+        fork.rename(scene.root.parent / "away")
+        fork.symlink_to(evil)
+        with pytest.raises(UnsafePathError):
+            guard.perform(answer, read_file)
+    guard.policy.expire()
+    assert said(guard, {"kind": "read", "path": "fork/file", "tool": "t"}) == "deny"
+
+
+def test_a_revoked_mount_is_noticed_by_a_running_guard(scene: Scene) -> None:
+    mounted(scene)
+    guard = guarded(scene)
+    read = {"kind": "read", "path": "fork/file", "tool": "t"}
+    assert said(guard, read) == "allow"
+    other = scene.workspace.approvals
+    (approval,) = other.all()
+    assert other.revoke(approval, now=NOW)
+    guard.policy.expire()  # as a tenth of a second does
+    assert said(guard, read) == "deny"
+    assert [one.status for one in scene.workspace.approvals.all()] == [REVOKED]
+
+
+def test_a_revoked_yes_is_noticed_by_a_running_guard(scene: Scene) -> None:
+    guard = guarded(scene, Person(FOR_SESSION, NO))
+    assert [said(guard), said(guard)] == ["allow", "allow"]
+    other = scene.workspace.approvals
+    assert other.revoke(other.all()[0], now=NOW)
+    assert said(guard) == "deny"
+
+
+def test_an_edited_file_is_noticed_and_a_broken_one_keeps_the_old_rules(scene: Scene) -> None:
+    guard = guarded(scene, SomebodyElse())
+    assert said(guard) == "ask"
+    scene.say("user", '[[rules]]\nallow = { command = "git" }\n')
+    guard.policy.expire()
+    assert (said(guard), guard.policy.warnings) == ("allow", ())
+    scene.say("user", "[[rules]\n")
+    guard.policy.expire()
+    assert said(guard) == "allow"
+    assert "cannot be used; the rules before it stay" in guard.policy.warnings[0]
+    scene.say("user", '[[rules]]\ndeny = { command = "git" }\n')
+    guard.policy.expire()
+    assert (said(guard), guard.policy.warnings) == ("deny", ())
+
+
+def test_a_call_that_waits_is_let_through_once_it_is_approved(scene: Scene) -> None:
+    call = {"kind": "call", "server": "db", "tool": "query", "arguments": {"sql": "drop"}}
+    person = Person(ELSEWHERE)
+    guard = guarded(scene, person)
+    assert said(guard, call) == "ask"
+    guard.await_approval(person.asked[0])
+    guard.await_approval(person.asked[0])
+    approvals = scene.workspace.approvals
+    (waiting,) = approvals.all()
+    assert (waiting.kind, waiting.status) == ("call", PENDING)
+    assert approvals.settle_action(waiting.detail["key"], status=APPROVED, now=NOW)
+    assert said(guard, call) == "allow"
+    assert said(guarded(scene), {**call, "arguments": {"sql": "select"}}) == "deny"
+
+
+def test_secrets_do_not_enter_the_approvals(scene: Scene) -> None:
+    action = {"kind": "call", "server": "db", "tool": "q", "arguments": {"hunter2-4711": ["hunter2-4711"]}}
+    guard = guarded(scene, Person(FOR_SESSION), mask=Mask(["hunter2-4711"]))
+    assert said(guard, action) == "allow"
+    text = (Path(scene.homes.workspace(str(scene.root))) / "approvals.json").read_text()
+    assert "hunter2" not in text
+    assert "[REDACTED]" in text
+
+
+def test_a_yes_for_good_is_a_rule_that_was_shown(scene: Scene) -> None:
+    person = Person(FOR_GOOD)
+    guard = guarded(scene, person)
+    assert said(guard) == "allow"
+    assert person.asked[0].rule == '[[rules]]\nallow = { command = "git", args = ["push", "origin", "main"] }'
+    assert scene.file("user").read_text() == f"{RULES}\n{person.asked[0].rule}\n"
+    assert os.stat(scene.file("user")).st_mode & 0o777 == 0o600
+    answer = guarded(scene, door="mcp").check(PUSH, Who("other"))
+    assert (answer.allowed, answer.verdict.because[0].source) == (True, f"{scene.file('user')}:6")
+
+
+def test_a_yes_for_good_goes_through_a_link_to_the_file_it_leads_to(scene: Scene) -> None:
+    real = scene.home.parent / "dotfiles"
+    real.mkdir(mode=0o700)
+    scene.file("user").rename(real / "byleave.toml")
+    scene.file("user").symlink_to(real / "byleave.toml")
+    assert said(guarded(scene, Person(FOR_GOOD))) == "allow"
+    assert scene.file("user").is_symlink()
+    assert said(guarded(scene)) == "allow"
+
+
+NO_OFFERS = {
+    "a stronger layer asks": ("project", "[[rules]]\nask = { command = 'git' }\n"),
+    "the user's own rules ask first": ("user", "[[rules]]\nask = { command = 'git' }\n"),
+    "the file has its rules in one list": ("user", "rules = [{ allow = { command = 'ls' } }]\n"),
+}
+
+
+@pytest.mark.parametrize(("layer", "text"), NO_OFFERS.values(), ids=NO_OFFERS.keys())
+def test_a_rule_that_would_not_help_is_not_offered(layer: str, text: str, scene: Scene) -> None:
+    scene.say(layer, text)
+    if layer == "project":
+        scene.trust()
+    before = scene.file("user").read_bytes()
+    person = Person(FOR_GOOD)
+    assert said(guarded(scene, person)) == "allow"
+    assert person.asked[0].rule is None
+    assert scene.file("user").read_bytes() == before
+    kept = [one.kind for one in scene.workspace.approvals.all() if one.status == APPROVED]
+    assert "action" in kept  # for the session instead
+
+
+def test_a_rule_that_cannot_be_kept_holds_once_and_says_so(scene: Scene) -> None:
+    def edit() -> None:
+        scene.file("user").chmod(0o666)
+
+    answer = guarded(scene, Person(FOR_GOOD, meanwhile=edit)).check(PUSH, CLAUDE)
+    assert (answer.allowed, len(answer.warnings)) == (True, 1)
+    assert answer.warnings[0].startswith("your answer holds this once; it could not be kept: ")
+
+
+def test_a_sensitive_place_is_pointed_out_once_in_a_session(scene: Scene) -> None:
+    reader(scene)
+    (scene.root / ".env").write_text("KEY=1")
+    read = {"kind": "read", "path": ".env", "tool": "t"}
+    log = MemoryLog()
+    guard = guarded(scene, log=log)
+    first, second = guard.check(read, CLAUDE), guard.check(read, CLAUDE)
+    third = guarded(scene).check(read, CLAUDE)
+    other = guarded(scene, session="other").check(read, CLAUDE)
+    said_so = ("the tool t reaches a sensitive place (**/.env): read .env",)
+    assert [answer.warnings for answer in (first, second, third, other)] == [said_so, (), (), said_so]
+    assert [record["sensitive"] for record in log.records] == ["**/.env", "**/.env"]
+
+
+def test_the_waiting_corridor_is_the_same_one(scene: Scene) -> None:
+    guard = guarded(scene)
+    person = DistantPerson(FOR_SESSION)
+    first = asyncio.run(guard.check_async(PUSH, CLAUDE, asker=person))
+    second = asyncio.run(guard.check_async(PUSH, CLAUDE, asker=DistantPerson()))
+    assert (first.allowed, second.allowed) == (True, True)
+
+
+def test_a_distant_person_who_never_answers_has_said_no(scene: Scene) -> None:
+    class Sleeper:
+        name = "sleeper"
+
+        async def ask(self, _question: object, _patience: float) -> str:
+            await asyncio.Event().wait()
+            return ONCE
+
+    guard = guarded(scene, patience=-0.99)
+    answer = asyncio.run(guard.check_async(PUSH, CLAUDE, asker=Sleeper()))
+    assert "nobody answered in time" in answer.verdict.reason
