@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from byleave.approvals.fingerprint import UNREAD, Fingerprint, command_words, fingerprint
-from byleave.approvals.store import LARGEST, Approvals
+from byleave.approvals.store import LARGEST, MOST_ACTIONS, Approvals
 from byleave.errors import StateError
 from byleave.private import Memory, digest
 
@@ -185,11 +185,86 @@ def add(home: Path, count: int, name: str, *, limit: int | None = None) -> "subp
     )
 
 
-def test_two_processes_that_approve_at_once_lose_nothing(home: Path) -> None:
-    writers = [add(home, 200, name) for name in "ab"]
-    assert [writer.communicate(timeout=120)[1] for writer in writers] == ["", ""]
+def test_two_processes_that_approve_at_once_a_thousand_times_lose_nothing(home: Path) -> None:
+    writers = [add(home, 500, name) for name in "ab"]
+    assert [writer.communicate(timeout=240)[1] for writer in writers] == ["", ""]
     entries = json.loads((home / "approvals.json").read_text())["project_files"]
-    assert sorted(entry["path"] for entry in entries) == sorted(f"{name}{n}" for name in "ab" for n in range(200))
+    assert sorted(entry["path"] for entry in entries) == sorted(f"{name}{n}" for name in "ab" for n in range(500))
+
+
+# Dies at the n-th of the calls that change something on the disk, before or after it, while a yes is being kept.
+DIE = """
+import os, signal, sys
+from byleave.approvals.store import Approvals
+from byleave.private import Memory
+left = int(sys.argv[2])
+def deadly(name):
+    real = getattr(os, name)
+    def call(*args, **named):
+        global left
+        left -= 1
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        made = real(*args, **named)
+        left -= 1
+        if left == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return made
+    setattr(os, name, call)
+for name in ("open", "write", "fsync", "replace", "close", "unlink"):
+    deadly(name)
+Approvals(sys.argv[1], Memory(None, "1")).approve_mount("new", "/new", now="now")
+os.write(1, b"kept")
+"""
+
+
+def test_a_writer_that_is_killed_at_any_step_leaves_the_old_or_the_new_and_never_less(home: Path) -> None:
+    opened(home).approve_mount("old", "/old", now=NOW)
+    for step in range(1, 100):
+        opened(home).forget_mount("new")
+        argv = [sys.executable, "-c", DIE, str(home), str(step)]
+        done = subprocess.run(argv, capture_output=True, check=False, timeout=60)
+        paths = [path for path, _target, _at in opened(home).mounts()]
+        assert paths in (["old"], ["old", "new"])
+        assert done.stdout != b"kept" or paths == ["old", "new"]
+        assert opened(home).warnings == []
+        if done.returncode == 0:
+            break
+    assert (done.returncode, step > 10) == (0, True)
+
+
+def test_a_new_target_replaces_the_old_one_and_a_forgotten_one_is_gone(home: Path) -> None:
+    for target in ("/one", "/two"):
+        opened(home).approve_mount("fork", target, now=NOW)
+    assert opened(home).mounts() == [("fork", "/two", NOW)]
+    assert opened(home).mount_target("fork") == "/two"
+    assert [opened(home).forget_mount("fork", target="/one"), opened(home).forget_mount("fork")] == [False, True]
+    assert opened(home).mount_target("fork") is None
+
+
+def test_a_revoked_approval_is_listed_and_a_new_yes_ends_that(home: Path) -> None:
+    opened(home).approve_mount("fork", "/x", now=NOW)
+    (approval,) = opened(home).all()
+    assert opened(home).revoke(approval, now="later")
+    assert [(one.id, one.status) for one in opened(home).all()] == [(approval.id, "revoked")]
+    assert not opened(home).approves_mount("fork", "/x")
+    assert not opened(home).revoke(approval, now="later")
+    opened(home).approve_mount("fork", "/x", now=NOW)
+    assert [(one.id, one.status) for one in opened(home).all()] == [(approval.id, "approved")]
+
+
+def test_an_action_is_known_by_its_key_alone_and_what_was_answered_does_not_wait_again(home: Path) -> None:
+    for status in ("approved", "pending"):
+        opened(home).remember("k", kind="call", subject="s", session="x", status=status, now=NOW)
+    assert [opened(home).recalls(key) for key in ("k", "K", "")] == [True, False, False]
+    assert [one.status for one in opened(home).all()] == ["approved"]
+
+
+def test_the_oldest_actions_are_forgotten_before_the_file_grows_too_large(home: Path) -> None:
+    entries = [{"key": str(n), "status": "approved"} for n in range(MOST_ACTIONS)]
+    write(home, json.dumps({"actions": entries}).encode())
+    opened(home).remember("new", kind="call", subject="s", session="x", status="approved", now=NOW)
+    assert [opened(home).recalls(key) for key in ("0", "1", "new")] == [False, True, True]
 
 
 def test_an_approval_that_cannot_be_written_is_said_so_and_the_old_ones_stay(home: Path) -> None:
