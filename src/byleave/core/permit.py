@@ -20,5 +20,10 @@ class Permit(Record):
     def __init__(self, action: "Action", places: "tuple[FsTarget | Refused, ...]", verdict: "Verdict") -> None:
         if verdict.decision is not ALLOW:
             raise PermissionError(f"no permit without an allowed verdict: {verdict.reason}")
-        for name, value in zip(self.field_names(), (action, places, verdict), strict=True):
-            object.__setattr__(self, name, value)
+        _set_action(self, action)
+        _set_places(self, places)
+        _set_verdict(self, verdict)
+
+
+# A record's fields cannot be assigned; these are the slots themselves.
+_set_action, _set_places, _set_verdict = [getattr(Permit, name).__set__ for name in Permit.field_names()]

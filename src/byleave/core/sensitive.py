@@ -1,10 +1,11 @@
 """Places that hold secrets on most machines. A warning list, not a deny list: a grant that reaches one is pointed out.
 
-Pure. Configuration adds to the list; nothing removes from it.
+Pure. Configuration adds to the list; nothing removes from it. Every allowed file action is held against it, so entries
+are kept by kind: plain places in a table, names that count anywhere (`**/.env`) by name, and the few others as globs.
 """
 
 from byleave.core.fs import fold, is_under
-from byleave.core.globs import compile_glob
+from byleave.core.globs import ANY_DEPTH, compile_glob, name_matches
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,6 +21,7 @@ BUILT_IN = (
     "**/.env",
     "**/.env.*",
 )
+_MOST_REMEMBERED = 4096
 
 
 class Sensitive:
@@ -27,25 +29,46 @@ class Sensitive:
 
     def __init__(self, added: "Iterable[str]" = (), *, home: str, root: str) -> None:
         named = [name for name in dict.fromkeys([*BUILT_IN, *added]) if home or not name.startswith("~")]
-        absolute = [(name, _absolute(name, home, root)) for name in named]
-        self._globs = [(name, compile_glob(fold(place))) for name, place in absolute]
-        self._plain = [(name, place) for name, place in absolute if compile_glob(place).is_literal]
+        globs = [(name, compile_glob(_absolute(name, home, root))) for name in named]
+        self._plain = [(name, f"/{glob.literal}") for name, glob in globs if glob.is_literal]
+        self._by_place = {fold(place): name for name, place in reversed(self._plain)}
+        self._anywhere = [(name, fold(glob.names[1])) for name, glob in globs if _is_anywhere(glob.names)]
+        rest = [(name, glob) for name, glob in globs if not glob.is_literal and not _is_anywhere(glob.names)]
+        self._globs = [(name, compile_glob(fold(glob.text))) for name, glob in rest]
+        self._names: dict[str, str | None] = {}
 
     def at(self, place: str) -> str | None:
         """Return the entry of the list that covers the absolute `place`, itself or something above it."""
-        names = fold(place).strip("/")
-        while names:
-            found = next((text for text, glob in self._globs if glob.matches(names)), None)
+        path = fold(place)
+        for name in path.split("/"):
+            found = self._names.get(name, name)
+            if found is name:
+                found = self._by_name(name)
             if found is not None:
                 return found
-            names = names[: max(names.rfind("/"), 0)]
+        while path:
+            found = self._by_place.get(path) or self._by_glob(path)
+            if found is not None:
+                return found
+            path = path[: max(path.rfind("/"), 0)]
         return None
 
     def below(self, place: str) -> "Iterator[tuple[str, str]]":
         """Yield the entries without wildcards that lie at or below the absolute `place`, each with its own place."""
-        for text, absolute in self._plain:
+        for name, absolute in self._plain:
             if is_under(absolute, place):
-                yield text, absolute
+                yield name, absolute
+
+    def _by_name(self, name: str) -> str | None:
+        """Look a name up among those that count anywhere, and remember the answer: most names come again."""
+        found = next((entry for entry, pattern in self._anywhere if name_matches(pattern, name)), None)
+        if len(self._names) >= _MOST_REMEMBERED:
+            self._names.clear()
+        self._names[name] = found
+        return found
+
+    def _by_glob(self, path: str) -> str | None:
+        return next((name for name, glob in self._globs if glob.matches(path[1:])), None) if self._globs else None
 
 
 def _absolute(pattern: str, home: str, root: str) -> str:
@@ -53,3 +76,7 @@ def _absolute(pattern: str, home: str, root: str) -> str:
     if pattern.startswith("~/"):
         return f"{home}{pattern[1:]}"
     return pattern if pattern.startswith(("/", "**")) else f"{root}/{pattern}"
+
+
+def _is_anywhere(names: tuple[str, ...]) -> bool:
+    return len(names) == 2 and names[0] == ANY_DEPTH and names[1] != ANY_DEPTH
