@@ -231,6 +231,7 @@ def test_a_writer_that_is_killed_at_any_step_leaves_the_old_or_the_new_and_never
         if done.returncode == 0:
             break
     assert (done.returncode, step > 10) == (0, True)
+    assert sorted(os.listdir(home)) == ["approvals.json", "approvals.lock"]
 
 
 def test_a_new_target_replaces_the_old_one_and_a_forgotten_one_is_gone(home: Path) -> None:

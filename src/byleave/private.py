@@ -155,6 +155,17 @@ def write_private(path: str, content: bytes, *, durable: bool = True) -> None:
         _sync_directory(directory)
 
 
+def sweep_unfinished(path: str) -> None:
+    """Remove what writers of `path` left half-written when they died; for whoever holds the lock all of them hold."""
+    directory, name = os.path.split(path)
+    try:
+        for entry in os.listdir(directory):
+            if entry.startswith(f".{name}."):
+                os.unlink(os.path.join(directory, entry))
+    except OSError:  # they are only in the way, and nobody reads them
+        return
+
+
 class Lock:
     """An exclusive lock between processes, held as a context manager. It is a file beside what it protects."""
 

@@ -17,7 +17,15 @@ import os
 
 from byleave.approvals.fingerprint import Fingerprint
 from byleave.errors import StateError
-from byleave.private import Lock, Memory, digest, make_private_directory, read_private, write_private
+from byleave.private import (
+    Lock,
+    Memory,
+    digest,
+    make_private_directory,
+    read_private,
+    sweep_unfinished,
+    write_private,
+)
 from byleave.record import Record
 from byleave.text import quoted, sentence_list, shown
 
@@ -223,6 +231,7 @@ class Approvals:
         make_private_directory(self._directory)
         try:
             with Lock(os.path.join(self._directory, "approvals.lock")):
+                sweep_unfinished(self._path)
                 self._keep_damaged()
                 changed = _lean(change(self._load()))
                 write_private(self._path, json.dumps(changed, indent=2, ensure_ascii=True).encode() + b"\n")

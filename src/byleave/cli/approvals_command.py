@@ -2,6 +2,7 @@
 
 from byleave.approvals.store import APPROVED, PENDING, REVOKED, Approval, now
 from byleave.cli.output import columns, paint, say, say_json, tell, warn
+from byleave.cli.recording import record_answers
 from byleave.cli.terminal import consents, requires_person
 from byleave.cli.trust_command import trust_file
 from byleave.cli.workspace import load_policy, open_workspace
@@ -88,6 +89,7 @@ def _agrees(given: "Given", workspace: "Workspace", one: Waiting) -> bool:
         workspace.approvals.approve_mount(one.binding.rule_path, one.binding.target, now=now())
     else:
         workspace.approvals.settle_action(approval.detail["key"], status=APPROVED, now=now())
+    record_answers(given, workspace, [_recorded(approval)])
     return True
 
 
@@ -97,8 +99,14 @@ def _revoke(given: "Given", workspace: "Workspace", pending: "list[Waiting]") ->
     known = [approval for approval in workspace.approvals.all() if approval.id == wanted]
     if not known:
         raise _unknown(wanted, pending, workspace)
-    revoked = [one.id for one in known if one.status != REVOKED and workspace.approvals.revoke(one, now=now())]
-    return _done(given, "revoked", revoked, "it is revoked already")
+    revoked = [one for one in known if one.status != REVOKED and workspace.approvals.revoke(one, now=now())]
+    record_answers(given, workspace, [_recorded(one) for one in revoked])
+    return _done(given, "revoked", [one.id for one in revoked], "it is revoked already")
+
+
+def _recorded(approval: Approval) -> str:
+    """Return what a record says of it: of a mount its name, not where it leads."""
+    return f"{approval.kind} {approval.detail.get('rule_path') or approval.subject}"
 
 
 def _pending(workspace: "Workspace", compiled: "Compiled") -> "Iterator[Waiting]":

@@ -4,6 +4,7 @@ import os
 
 from byleave.approvals.store import now
 from byleave.cli.output import say, say_json, tell
+from byleave.cli.recording import record_answers
 from byleave.cli.terminal import consents
 from byleave.cli.workspace import open_workspace, working_directory
 from byleave.config.homes import LOCAL_FILE, PROJECT_FILES
@@ -64,6 +65,7 @@ def _trust(
     for print_ in prints:
         # What was shown is what is remembered: a file that changed meanwhile has another hash, and is not trusted.
         workspace.approvals.trust(print_, now=now())
+    record_answers(given, workspace, [f"{print_.file} (sha256 {print_.sha256})" for print_ in prints])
     return new
 
 
@@ -71,6 +73,7 @@ def _untrust(given: "Given", workspace: "Workspace", names: "list[str]") -> int:
     if not consents(given, f"Stop trusting {sentence_list(names)}?"):
         return _done(given, "untrusted", [], REFUSED)
     known = [name for name in names if workspace.approvals.untrust(name)]
+    record_answers(given, workspace, known)
     _tell_effects(given, [f"{shown(name)} was not trusted" for name in names if name not in known])
     return _done(given, "untrusted", known)
 
