@@ -102,7 +102,11 @@ def test_an_approved_external_rule_reaches_its_target() -> None:
 def test_an_external_rule_without_approval_is_a_deny_in_its_place(approved: tuple[tuple[str, str], ...]) -> None:
     target, dropped, warnings = external("out", *approved)
     assert (target, dropped) == (None, "the external path out grants nothing: its target is not approved")
-    assert warnings == ('inline: the external path "out" grants nothing: its target is not approved',)
+    (warning,) = warnings
+    assert warning == (
+        'inline: the external path "out" grants nothing: its target is not approved; '
+        "`byleave approvals approve` asks about it"
+    )
 
 
 def test_an_external_rule_whose_target_is_gone_is_a_deny_in_its_place() -> None:

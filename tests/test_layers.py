@@ -203,6 +203,14 @@ def test_a_merged_tool_without_source_is_an_error_that_names_its_place(scene: Sc
     )
 
 
+def test_grants_of_a_session_for_a_tool_that_is_gone_are_a_warning(scene: Scene) -> None:
+    scene.say("user", '[tools.other]\nsource = "local"\n')
+    scene.say("session", fs("src", "read"))
+    policy = scene.load()
+    assert policy.warnings == ("the session has grants for the tool t, which is not configured",)
+    assert "t" not in policy.compiled.tools
+
+
 SESSION_ERRORS = [
     (TOOL, "a session cannot set tools.t.source"),
     ("[tools.t]\nenable = true", "a session cannot set tools.t.enable"),

@@ -4,6 +4,7 @@
     |-- ConfigError             a configuration file has a value we cannot use (exit 2)
     |-- ConfigErrors            all the problems of one load (an ExceptionGroup of ConfigError)
     |-- InputError              a request we cannot read, or that names something unknown (exit 2)
+    |-- MountError              a mount or unmount that cannot be done as asked; `code` says why (exit 2, or 10)
     |-- StateError              byleave's own files are missing, damaged or not safe to use
     |-- UnsafePathError         a checked path changed, or is no ordinary file, when it was to be opened
     `-- FsAccessError           a file check failed: capability, path, and the grants there are
@@ -92,6 +93,15 @@ class InputError(ByleaveError):
 
     exit_code = 2
     code = "input"
+
+
+class MountError(ByleaveError):
+    """A mount that cannot be done as it was asked for. Without a person's yes the exit code is that of an ask."""
+
+    def __init__(self, problem: str, *, hint: str, code: str) -> None:
+        super().__init__(problem, hint=hint)
+        self.code = code
+        self.exit_code = 10 if code == "needs_confirmation" else 2
 
 
 class StateError(ByleaveError):

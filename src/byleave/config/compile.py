@@ -6,7 +6,7 @@ agreed to an external target. All problems of all layers are raised together.
 Start at `compile_layers`.
 """
 
-from byleave.config.layers import MANAGED, Problems
+from byleave.config.layers import MANAGED, SESSION, Problems
 from byleave.config.merge import NOTHING, Item, Patch, compose, patch
 from byleave.config.normal import ACCESS_LISTS, AT, LEGACY, LINE
 from byleave.config.rules import RuleCompiler
@@ -235,6 +235,10 @@ class _Compilation:
             if self._defined_untrusted(tool.name):
                 self.warnings.append(
                     f"the tool {shown(_cut(tool.name))} is not available until its project file is trusted"
+                )
+            elif tool.layer.name == SESSION:  # of a tool that is gone, or that only another `--policy` describes
+                self.warnings.append(
+                    f"the session has grants for the tool {shown(_cut(tool.name))}, which is not configured"
                 )
             else:
                 self._tool_problem(tool, "has no source", 'add source = "local" (or "builtin", or "mcp.<server>")')

@@ -38,19 +38,24 @@ def sensitive_reaches(policy: "Policy", sensitive: "Sensitive") -> "list[Reach]"
     return found
 
 
+def sensitive_in(place: str, sensitive: "Sensitive") -> "Iterator[tuple[str, str]]":
+    """Yield what is sensitive of an absolute place: itself, or what lies at its top, and well-known places below."""
+    if (entry := sensitive.at(place)) is not None:
+        yield entry, ""
+        return
+    for name in _names(place):
+        if (entry := sensitive.at(os.path.join(place, name))) is not None:
+            yield entry, name
+    for entry, known in sensitive.below(place):
+        if os.path.lexists(known):
+            yield entry, os.path.relpath(known, place)
+
+
 def _candidates(policy: "Policy", sensitive: "Sensitive") -> "Iterator[tuple[str, str]]":
     mounts = [(one.rule.path, one.target) for one in policy.compiled.externals if one.rule.approved_target is not None]
-    for name, place in [("", policy.root.path), *mounts]:
-        if place is None:
-            continue
-        if name and (entry := sensitive.at(place)) is not None:
-            yield entry, name
-        for below in _names(place):
-            if (entry := sensitive.at(os.path.join(place, below))) is not None:
-                yield entry, os.path.join(name, below)
-        for entry, known in sensitive.below(place):
-            if known != place and os.path.lexists(known):
-                yield entry, os.path.join(name, os.path.relpath(known, place))
+    for base, place in [("", policy.root.path), *mounts]:
+        if place is not None:
+            yield from ((entry, os.path.join(base, name).rstrip("/")) for entry, name in sensitive_in(place, sensitive))
 
 
 def _names(place: str) -> "list[str]":

@@ -1,0 +1,166 @@
+"""`byleave mount`: let tools reach a place outside the workspace, through a link in it; and list such places."""
+
+import os
+
+from byleave.approvals.store import now
+from byleave.cli.output import columns, say, say_json, tell, warn
+from byleave.cli.recording import record_answers
+from byleave.cli.terminal import consents, requires_person
+from byleave.cli.workspace import load_policy, open_workspace, working_directory
+from byleave.errors import InputError, MountError, StateError
+from byleave.guard.reach import sensitive_in
+from byleave.mounts.act import mount
+from byleave.mounts.journal import recover
+from byleave.mounts.listing import UNAPPROVED, mounts_of
+from byleave.mounts.plan import Request, plan_mounts
+from byleave.mounts.spec import CAPABILITIES
+from byleave.text import quoted, sentence_list, shown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from byleave.api import Workspace
+    from byleave.cli.arguments import Given
+    from byleave.mounts.listing import Mount
+    from byleave.mounts.plan import Plan, Plans
+
+REFUSED = 1
+
+
+def run(given: "Given") -> int:
+    """List the mounts, say what a mount would do, or do it."""
+    spec = given.words.get("SPEC")
+    listing = given.flag("list")
+    if listing == (spec is not None):
+        hint = "byleave mount NAME=PATH, or byleave mount --list"
+        raise InputError("mount takes a SPEC, or --list, and not both", hint=hint)
+    if listing and given.flag("dry_run"):
+        raise InputError("--list changes nothing anyway", hint="leave --dry-run out")
+    workspace = open_workspace(given)
+    tell(given, [f"the workspace is {workspace.root.path}"])
+    return _list(given, workspace) if spec is None else _mount(given, workspace, spec)
+
+
+def _mount(given: "Given", workspace: "Workspace", spec: str) -> int:
+    session = given.one("session")
+    request = Request(
+        specs=(spec,),
+        cwd=working_directory(),
+        session=session if session is not None else "default",
+        files=tuple(given.options.get("policy", ())),
+    )
+    planned = plan_mounts(workspace, request)
+    if given.flag("dry_run"):
+        _tell_plans(given, planned)
+        return 0
+    if not _agrees(given, workspace, planned):
+        return _refused(given, planned)
+    done = mount(workspace, planned, now=now())
+    record_answers(given, workspace, [_recorded(plan) for plan in done.plans if plan.changes])
+    for plan in done.plans:
+        if given.flag("json"):
+            say_json({**plan.tree(), "changed": plan.changes})
+        elif not given.flag("quiet"):
+            say(_done(plan, request.session))
+    return 0
+
+
+def _agrees(given: "Given", workspace: "Workspace", planned: "Plans") -> bool:
+    """Have a person agree: naming one tool is its own confirmation, all of them are listed and asked about."""
+    if not any(plan.changes for plan in planned.plans):
+        return True
+    lines = [line for plan in planned.plans for line in _effects(plan)]
+    warn(given, _sensitive(workspace, planned))
+    try:
+        if all(plan.spec.tool is not None for plan in planned.plans):
+            requires_person(given)
+            return True
+        if not any(given.flag(flag) for flag in ("quiet", "json", "yes")):
+            for line in lines:
+                say(line)
+        return consents(given, "Mount it for these tools?", about=lines)
+    except StateError as error:
+        if given.flag("yes"):  # below a door of ours, where no yes counts
+            raise
+        raise MountError(error.problem, hint=error.hint, code="needs_confirmation") from None
+
+
+def _refused(given: "Given", planned: "Plans") -> int:
+    if given.flag("json"):
+        for plan in planned.plans:
+            say_json({**plan.tree(), "changed": False})
+    elif not given.flag("quiet"):
+        say("nothing was changed")
+    return REFUSED
+
+
+def _tell_plans(given: "Given", planned: "Plans") -> None:
+    for plan in planned.plans:
+        if given.flag("json"):
+            say_json(plan.tree())
+            continue
+        for line in _effects(plan):
+            say(line)
+        for tool, rules in plan.rules.items():
+            for rule in rules:
+                say(f"would add for {shown(tool)}: {_words(rule)}")
+        if not plan.changes:
+            say("nothing would change")
+
+
+def _effects(plan: "Plan") -> "Iterator[str]":
+    """Yield what the mount means: where it leads, and what each tool may do there."""
+    yield f"{shown(plan.rule_path)} -> {shown(plan.target)}"
+    given = ", ".join(CAPABILITIES[plan.spec.mode])
+    yield from columns([(shown(tool), given) for tool in plan.tools])
+
+
+def _done(plan: "Plan", session: str) -> str:
+    where = f"{shown(plan.rule_path)} -> {shown(plan.target)}"
+    given = ", ".join(CAPABILITIES[plan.spec.mode])
+    if not plan.changes:
+        return f"{where} is mounted already ({given}: {', '.join(shown(tool) for tool in plan.tools)})"
+    tools = ", ".join(shown(tool) for tool in plan.tools)
+    return f"mounted {where} in session {session} ({given}: {tools})"
+
+
+def _recorded(plan: "Plan") -> str:
+    """Return what a record says of a mount: not where it leads."""
+    return f"{plan.rule_path}:{plan.spec.mode} for {', '.join(plan.tools)}"
+
+
+def _sensitive(workspace: "Workspace", planned: "Plans") -> "Iterator[str]":
+    request = planned.request
+    known = workspace.sensitive(workspace.load(files=request.files, session=request.session).compiled)
+    for plan in planned.plans:
+        for entry, name in dict(sensitive_in(plan.target, known)).items():
+            place = os.path.join(plan.rule_path, name).rstrip("/")
+            yield f"{sentence_list(plan.tools)} will reach {shown(place)}, a sensitive place ({shown(entry)})"
+
+
+def _words(rule: "dict[str, object]") -> str:
+    flags = [name for name, value in rule.items() if value is True]
+    return f"{quoted(str(rule['path']))} {', '.join(flags)}"
+
+
+def _list(given: "Given", workspace: "Workspace") -> int:
+    recover(workspace)
+    policy = load_policy(given, workspace)
+    found = mounts_of(policy.compiled)
+    if given.flag("json"):
+        say_json([each.tree() for each in found])
+        return 0
+    rows = [("name", "target", "tools", "state"), *(_row(workspace, each) for each in found)]
+    for line in columns(rows, indent="") if found else ["nothing is mounted in this session"]:
+        say(line)
+    return 0
+
+
+def _row(workspace: "Workspace", each: "Mount") -> tuple[str, str, str, str]:
+    tools = "; ".join(f"{shown(tool)}: {', '.join(given) or 'nothing'}" for tool, given in each.tools.items())
+    state = each.state
+    known = workspace.approvals.mount_target(each.name)
+    if state == UNAPPROVED and known is not None:
+        state = f"{state} (was {shown(known)})"
+    return shown(each.name), "-" if each.target is None else shown(each.target), tools, state

@@ -1,0 +1,60 @@
+"""`byleave unmount`: take a mount of this session away, or all of them."""
+
+from byleave.approvals.store import now
+from byleave.cli.output import say, say_json, tell
+from byleave.cli.recording import record_answers
+from byleave.cli.terminal import requires_person
+from byleave.cli.workspace import open_workspace, working_directory
+from byleave.errors import MountError, StateError
+from byleave.mounts.unmount import unmount
+from byleave.text import shown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from byleave.cli.arguments import Given
+    from byleave.mounts.unmount import Unmount
+
+REMAINS = 1
+
+
+def run(given: "Given") -> int:
+    """Take the named mount away, or every one, and say what became of each link."""
+    workspace = open_workspace(given)
+    tell(given, [f"the workspace is {workspace.root.path}"])
+    _require_person(given)
+    session = given.one("session")
+    done = unmount(
+        workspace,
+        given.words.get("NAME"),
+        cwd=working_directory(),
+        session=session if session is not None else "default",
+        files=given.options.get("policy", ()),
+        now=now(),
+    )
+    record_answers(given, workspace, [each.name for each in done.unmounts if each.tools])
+    if given.flag("json"):
+        say_json({"unmounted": [each.tree() for each in done.unmounts]})
+    elif not given.flag("quiet"):
+        for line in [line for each in done.unmounts for line in _lines(each)] or ["nothing is mounted"]:
+            say(line)
+    return REMAINS if any(each.stays for each in done.unmounts) else 0
+
+
+def _require_person(given: "Given") -> None:
+    try:
+        requires_person(given)
+    except StateError as error:
+        if given.flag("yes"):  # below a door of ours, where no yes counts
+            raise
+        raise MountError(error.problem, hint=error.hint, code="needs_confirmation") from None
+
+
+def _lines(each: "Unmount") -> "Iterator[str]":
+    name = shown(each.name)
+    if each.tools:
+        yield f"unmounted {name} for {', '.join(shown(tool) for tool in each.tools)}"
+    if each.why is not None:
+        what = "stays mounted" if each.stays else "the link was kept"
+        yield f"{name}: {what}: {each.why}" if each.stays else f"{name}: {what}, because {each.why}"

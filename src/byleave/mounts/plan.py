@@ -1,0 +1,385 @@
+"""What a mount would do: where its link stands, what it leads to, who gets which rules. Changes nothing.
+
+Several mounts are planned one after the other, each as if the ones before it were done, so that all of them are known
+to be good before the first is.
+
+Start at `plan_mounts`. The doing: `act`.
+"""
+
+import os
+import stat
+
+from byleave.config.homes import real_path
+from byleave.config.normal import LEGACY
+from byleave.core.fs import CAPABILITIES, FsTarget, Refused, fold, fs_rule, is_under
+from byleave.core.paths import collapse, is_absolute, refuse_name
+from byleave.errors import MountError
+from byleave.mounts.journal import APPROVAL, FILE, LINK, Change, made_directory
+from byleave.mounts.session import fs_rules, read_session, text_of, with_fs_rules, with_session
+from byleave.mounts.spec import READ_WRITE, parse_spec
+from byleave.record import Record
+from byleave.text import quoted, sentence_list, shown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import Any
+
+    from byleave.api import Workspace
+    from byleave.config.compile import Tool
+    from byleave.mounts.session import SessionFile
+    from byleave.mounts.spec import Spec
+    from byleave.workspace.resolve import Root
+
+    Rule = dict[str, Any]
+
+_FOREIGN_STORAGE = (".jp",)  # of the program that the rules come from
+_STDIO_DEFAULT: "Rule" = {"path": ".", "read": True, "write": True, "execute": True}
+_VFS_DEFAULT: "Rule" = {"path": ".", "read": True}
+
+
+class Request(Record):
+    """What was asked for, and from where: enough to plan it again when the lock is held."""
+
+    specs: tuple[str, ...]
+    cwd: str
+    session: str = "default"
+    files: tuple[str, ...] = ()
+
+
+class Plan(Record):
+    """One mount. `link` is the text of the link to be made, None if one stands there that leads to the target."""
+
+    spec: "Spec"
+    rule_path: str
+    target: str
+    link: str | None
+    directories: tuple[str, ...]
+    tools: tuple[str, ...]
+    rules: "Mapping[str, Sequence[Rule]]"
+    approved: bool
+
+    @property
+    def changes(self) -> bool:
+        """Whether anything would be different afterwards."""
+        return self.link is not None or any(self.rules.values()) or not self.approved
+
+    @property
+    def consent(self) -> object:
+        """What a person agrees to: where it leads, for whom, and how."""
+        return self.rule_path, self.target, self.tools, self.spec.mode
+
+    def tree(self) -> "dict[str, Any]":
+        """Return the plan as programs read it."""
+        return {
+            "tool": self.spec.tool,
+            "name": self.spec.name,
+            "path": self.spec.path,
+            "mode": self.spec.mode,
+            "rule_path": self.rule_path,
+            "target": self.target,
+            "tools": list(self.tools),
+            "rules": {tool: list(rules) for tool, rules in self.rules.items()},
+        }
+
+
+class Plans(Record):
+    """All the mounts of one request, and the session's file before and after."""
+
+    request: Request
+    plans: tuple[Plan, ...]
+    file: "SessionFile"
+    tree: "dict[str, Any]"
+
+
+def plan_mounts(workspace: "Workspace", request: Request) -> Plans:
+    """Return what the request would do; a `MountError` if one of its mounts cannot be."""
+    specs = [parse_spec(text) for text in request.specs]
+    planner = _Planner(workspace, request)
+    plans = tuple([planner.plan(spec) for spec in specs])
+    return Plans(request, plans, planner.file, planner.tree)
+
+
+def changes_of(workspace: "Workspace", planned: Plans, *, now: str) -> "Iterator[Change]":
+    """Yield what has to change, in order: the approval last, because a rule without one grants nothing."""
+    for plan in planned.plans:
+        yield from (made_directory(directory) for directory in plan.directories)
+        if plan.link is not None:
+            yield Change(LINK, plan.rule_path, None, plan.link)
+    yield from session_changes(planned.file, planned.tree)
+    for plan in planned.plans:
+        if not plan.approved:
+            yield approval_change(workspace, plan.rule_path, plan.target, now=now)
+
+
+def session_changes(file: "SessionFile", tree: "dict[str, Any]") -> "Iterator[Change]":
+    """Yield what makes the session's file say what the tree does."""
+    if tree == file.tree:
+        return
+    missing, directory = [], os.path.dirname(file.path)
+    while not os.path.lexists(directory):
+        missing.append(directory)
+        directory = os.path.dirname(directory)
+    yield from (made_directory(path, private=True) for path in reversed(missing))
+    yield Change(FILE, real_path(file.path), file.content, text_of(tree))
+
+
+def approval_change(workspace: "Workspace", rule_path: str, target: str | None, *, now: str) -> Change:
+    """Return the change of the agreement about a path: to a target, or to none."""
+    known = {path: (target, at) for path, target, at in workspace.approvals.mounts()}
+    before, at = known.get(rule_path, (None, ""))
+    return Change(APPROVAL, rule_path, before, target, (at, now))
+
+
+def name_inside(root: "Root", name: str, cwd: str) -> str:
+    """Return the lexical, workspace-relative form of a name that is relative to the working directory."""
+    inside = root.relative(cwd) or ""
+    refused = refuse_name(name)
+    if is_absolute(name):
+        hint = "name it relative to the working directory"
+        raise MountError(f"the name {quoted(name)} is absolute", hint=hint, code="outside_workspace")
+    if refused is not None:
+        raise MountError(refused.problem, hint="choose a plain name", code="invalid_name")
+    lexical = collapse(f"{inside}/{name}")
+    if lexical is None:
+        hint = "the link must stand inside the workspace"
+        raise MountError(f"the name {quoted(name)} climbs out of the workspace", hint=hint, code="outside_workspace")
+    return lexical
+
+
+def rule_path_of(root: "Root", path: str) -> str:
+    """Return how the compiler calls the path of a rule that leads outside: by the last link that leads there."""
+    place = root.resolve_rule(path)
+    if isinstance(place, Refused):
+        return path
+    return place.door or place.relative or path
+
+
+def named_rule(rule: "Mapping[str, Any]", root: "Root", rule_path: str) -> bool:
+    """Whether an external rule, as it is written, stands at this path."""
+    return bool(rule.get("external")) and rule_path_of(root, rule["path"]) == rule_path
+
+
+class _Planner:
+    """Plans mounts one after the other. `tree` is the session's file as it would be after those planned so far."""
+
+    def __init__(self, workspace: "Workspace", request: Request) -> None:
+        self._workspace = workspace
+        self._root = workspace.root
+        self._request = request
+        self._compiled = workspace.load(files=request.files, session=request.session).compiled
+        self.file = read_session(workspace, request.session)
+        self.tree = self.file.tree
+        self._links: dict[str, str] = {}
+        self._directories: set[str] = set()
+
+    def plan(self, spec: "Spec") -> Plan:
+        lexical = name_inside(self._root, spec.name, self._request.cwd)
+        rule_path, missing = self._place(spec, lexical)
+        tools = self._tools(spec)
+        given, target = self._target(spec)
+        kept, rule_path = self._kept(spec, rule_path, target)
+        rules = {tool.name: self._added(tool, spec, rule_path) for tool in tools}
+        approved = rule_path in self._links or self._workspace.approvals.mount_target(rule_path) == target
+        self._foresee(rule_path, target, missing, rules)
+        return Plan(
+            spec=spec,
+            rule_path=rule_path,
+            target=target,
+            link=None if kept else given,
+            directories=() if kept else missing,
+            tools=tuple([tool.name for tool in tools]),
+            rules=rules,
+            approved=approved,
+        )
+
+    def _place(self, spec: "Spec", lexical: str) -> tuple[str, tuple[str, ...]]:
+        """Return the canonical name of the link to be, and the directories above it that are missing."""
+        if not lexical:
+            raise _occupied(spec.name, "is the workspace itself")
+        self._refuse_managed(spec.name, lexical)
+        above, _slash, last = lexical.rpartition("/")
+        parent = self._root.resolve_input(above)
+        if isinstance(parent, Refused):
+            code = "not_a_symlink" if parent.code == "not_a_directory" else "invalid_name"
+            raise MountError(parent.problem, hint="choose another name", code=code)
+        planned = next((name for name in self._links if parent.relative and is_under(parent.relative, name)), None)
+        if parent.relative is None or planned is not None:
+            hint = "choose a name whose directory really lies in the workspace"
+            problem = f"{quoted(above)} leads out of the workspace"
+            raise MountError(problem, hint=hint, code="outside_workspace")
+        if parent.exists and not parent.directory:
+            raise _occupied(above, "is a file")
+        rule_path = f"{parent.relative}/{last}" if parent.relative else last
+        self._refuse_odd(rule_path)
+        self._refuse_managed(spec.name, rule_path)
+        return rule_path, () if parent.exists else tuple(self._missing(parent.relative))
+
+    def _missing(self, relative: str) -> "Iterator[str]":
+        names = relative.split("/")
+        for count in range(1, len(names) + 1):
+            path = "/".join(names[:count])
+            if path not in self._directories and not os.path.lexists(os.path.join(self._root.path, path)):
+                yield path
+
+    def _refuse_odd(self, rule_path: str) -> None:
+        """Refuse a name that the session's file could not hold, or that no tool could pass."""
+        refused = refuse_name(rule_path)
+        if refused is not None:
+            raise MountError(refused.problem, hint="choose a plain name", code="invalid_name")
+        try:
+            rule_path.encode()
+        except UnicodeEncodeError:
+            hint = "choose a name that is UTF-8"
+            raise MountError(f"{quoted(rule_path)} is not UTF-8", hint=hint, code="invalid_name") from None
+
+    def _refuse_managed(self, name: str, path: str) -> None:
+        """Refuse names at, under and above what steers byleave and the agents: a link would exchange all of it."""
+        protection = self._compiled.policy.protected.of(
+            FsTarget(os.path.join(self._root.path, path), path), subtree=True
+        )
+        foreign = any(is_under(fold(path), place) for place in _FOREIGN_STORAGE)
+        if foreign or (protection is not None and protection.final):
+            place = path if foreign or protection is None else protection.place
+            problem = f"{quoted(name)} would change {quoted(place)}, which is not for mounts"
+            raise MountError(problem, hint="choose another name", code="managed_storage")
+
+    def _tools(self, spec: "Spec") -> "list[Tool]":
+        local = {name: tool for name, tool in self._compiled.tools.items() if tool.settings["source"] == "local"}
+        if spec.tool is None:
+            found = [local[name] for name in sorted(local) if local[name].settings.get("enable", True)]
+            if not found:
+                hint = 'configure a tool with source = "local"; `byleave policy show` lists what there is'
+                raise MountError("there is no enabled local tool to mount it for", hint=hint, code="unknown_tool")
+            return found
+        if spec.tool in local:
+            return [local[spec.tool]]
+        known = f"local tools: {sentence_list(sorted(local))}" if local else "there is no local tool here"
+        why = "is no local tool" if spec.tool in self._compiled.tools else "is not configured"
+        raise MountError(f"the tool {quoted(spec.tool)} {why}", hint=known, code="unknown_tool")
+
+    def _target(self, spec: "Spec") -> tuple[str, str]:
+        """Return what the link will say, and where that really is."""
+        path = os.path.join(self._request.cwd, self._expanded(spec.path))
+        try:
+            mode = os.stat(path).st_mode
+            target = os.path.realpath(path, strict=True)
+        except (OSError, ValueError) as error:
+            why = (error.strerror if isinstance(error, OSError) else None) or "no file can have that name"
+            hint = "give the path of an existing directory or file"
+            raise MountError(f"{quoted(spec.path)}: {why}", hint=hint, code="missing_target") from None
+        if not stat.S_ISDIR(mode) and not stat.S_ISREG(mode):
+            hint = "only directories and plain files can be mounted"
+            problem = f"{quoted(spec.path)} is neither a directory nor a plain file"
+            raise MountError(problem, hint=hint, code="missing_target")
+        self._refuse_target(spec.path, target)
+        return self._link_text(os.path.abspath(path), target), target
+
+    def _expanded(self, path: str) -> str:
+        if path == "~" or path.startswith("~/"):
+            return f"{self._workspace.homes.user}{path[1:]}" if self._workspace.homes.user else path
+        return os.path.expanduser(path)
+
+    def _link_text(self, path: str, target: str) -> str:
+        """Return the path as it was given, unless it means something else by now or leads through the workspace.
+
+        Then the way in would be named after that other link, and not after the one we make.
+        """
+        place = self._root.resolve_place(path, "/")
+        plain = isinstance(place, FsTarget) and place.canonical == target and place.door is None
+        return path if plain else target
+
+    def _refuse_target(self, path: str, target: str) -> None:
+        if self._root.relative(target) is not None:
+            hint = "what lies in the workspace needs no mount: write a rule for its path"
+            raise MountError(f"{quoted(path)} lies in the workspace", hint=hint, code="inside_workspace")
+        if is_under(self._root.path, target):
+            hint = "mount something that does not hold the workspace"
+            raise MountError(f"{quoted(path)} contains the workspace", hint=hint, code="contains_workspace")
+        files = [real_path(layer.path) for layer in self._compiled.layers if layer.path]
+        for place in (*self._workspace.homes.own_places(self._root.path), *files):
+            if is_under(place, target) or is_under(target, place):
+                hint = "mount something that does not hold byleave's own files or an agent's settings"
+                problem = f"{quoted(path)} reaches {quoted(place)}"
+                raise MountError(problem, hint=hint, code="managed_storage")
+
+    def _kept(self, spec: "Spec", rule_path: str, target: str) -> tuple[bool, str]:
+        """Return whether a link that leads to the target stands there already, and by which name it is known."""
+        planned = self._links.get(rule_path)
+        where = os.path.join(self._root.path, rule_path)
+        if planned is None:
+            if rule_path in self._directories:
+                raise _occupied(spec.name, "is to be a directory")
+            try:
+                mode = os.lstat(where).st_mode
+            except FileNotFoundError:
+                return False, rule_path
+            if not stat.S_ISLNK(mode):
+                raise _occupied(spec.name, "is a directory" if stat.S_ISDIR(mode) else "is no link")
+        now = planned or os.path.realpath(where)
+        if now != target:
+            hint = f"remove the link, or `byleave unmount {shown(spec.name)}`, or choose another name"
+            problem = f"{quoted(spec.name)} leads to {quoted(now)} already, not to {quoted(target)}"
+            raise MountError(problem, hint=hint, code="other_target")
+        known = rule_path if planned else rule_path_of(self._root, rule_path)
+        self._refuse_odd(known)
+        self._refuse_managed(spec.name, known)
+        return True, known
+
+    def _added(self, tool: "Tool", spec: "Spec", rule_path: str) -> "list[Rule]":
+        """Return the rules that the session would get for a tool: none if the very same grant holds already."""
+        mount: Rule = {"path": rule_path, "external": True, "read": True}
+        if spec.mode == READ_WRITE:
+            mount["write"] = True
+        items = tool.lists["fs"].items
+        standing = [item.tree for item in items if rule_path_of(self._root, item.tree["path"]) == rule_path]
+        if standing and standing[-1].get("external") and _grants(standing[-1]) == _grants(mount):
+            return []
+        self._refuse_older(tool.name)
+        if items or (tool.runtime == "vfs" and tool.declares):
+            return [mount]
+        self._refuse_untrusted(tool.name)
+        return [dict(_VFS_DEFAULT if tool.runtime == "vfs" else _STDIO_DEFAULT), mount]
+
+    def _refuse_older(self, tool: str) -> None:
+        """Refuse a tool whose rules are in the older spelling: that has no word for what a mount is."""
+        for layer in self._compiled.layers:
+            if layer.tree["tools"].get(tool, {}).get("access", {}).get(LEGACY):
+                problem = (
+                    f"the tool {quoted(tool)} has its rules in the older `sandbox` form ({shown(layer.file or '')})"
+                )
+                raise MountError(problem, hint="move them to `access`, or name another tool", code="older_rules")
+
+    def _refuse_untrusted(self, tool: str) -> None:
+        """Refuse to open the workspace to a tool that a file nobody trusts yet has closed: that must not be undone."""
+        for layer in self._compiled.layers:
+            access = layer.tree["tools"].get(tool, {}).get("access", {})
+            if not layer.trusted and access.get("fs", {}).get("value"):
+                file = shown(layer.file or "")
+                problem = f"{file} has file rules for {quoted(tool)}, but is not trusted yet"
+                hint = f"read it and `byleave trust {file}`, or remove its rules"
+                raise MountError(problem, hint=hint, code="untrusted")
+
+    def _foresee(
+        self, rule_path: str, target: str, missing: tuple[str, ...], rules: "Mapping[str, Sequence[Rule]]"
+    ) -> None:
+        """Let the session's file, and what further mounts are planned on, be as after this one."""
+        self._links[rule_path] = target
+        self._directories.update(missing)
+        for tool, added in rules.items():
+            if added:
+                kept = [rule for rule in fs_rules(self.tree, tool) if not named_rule(rule, self._root, rule_path)]
+                self.tree = with_fs_rules(self.tree, tool, [*kept, *added])
+        if self.tree != self.file.tree:
+            layers = with_session(self._compiled.layers, self.file, self.tree)
+            self._compiled = self._workspace.compile(layers)
+
+
+def _grants(rule: "Rule") -> list[bool]:
+    compiled = fs_rule(rule, path="")
+    return [compiled.grants(name) for name in CAPABILITIES]
+
+
+def _occupied(name: str, why: str) -> MountError:
+    hint = "choose a name where nothing stands yet"
+    return MountError(f"{quoted(name)} {why}, and stays as it is", hint=hint, code="not_a_symlink")

@@ -1,0 +1,63 @@
+"""Read `[TOOL:]NAME=PATH[:MODE]`, by its text alone.
+
+Pure. What the name and the path lead to is `plan`'s.
+"""
+
+from byleave.errors import MountError
+from byleave.record import Record
+from byleave.text import quoted
+
+READ_ONLY, READ_WRITE = "ro", "rw"
+CAPABILITIES = {READ_ONLY: ("read",), READ_WRITE: ("read", "create", "update", "delete")}
+_FORM = "write [TOOL:]NAME=PATH[:MODE], such as fork=~/code/forks/serde"
+_TOOL_STARTS = frozenset("abcdefghijklmnopqrstuvwxyz_")
+_TOOL_LETTERS = _TOOL_STARTS | frozenset("0123456789")
+
+
+class Spec(Record):
+    """What the user typed: for which tool (None: all of them), under which name, which path, `ro` or `rw`."""
+
+    tool: str | None
+    name: str
+    path: str
+    mode: str
+
+
+def parse_spec(text: str) -> Spec:
+    """Return what a mount is asked to be; a `MountError` if the text is no such thing."""
+    left, equals, right = text.partition("=")
+    if not equals:
+        raise MountError(f"{quoted(text)} has no `=` between name and path", hint=_FORM, code="missing_equals")
+    tool, name = _split_tool(left)
+    path, mode = _split_mode(right)
+    if tool is not None and not is_tool_name(tool):
+        hint = "a tool is named by small letters, digits and _; without a tool, leave the `:` out"
+        raise MountError(f"{quoted(tool)} cannot be the name of a tool", hint=hint, code="invalid_tool")
+    if not name:
+        raise MountError(f"{quoted(text)} has no name before the `=`", hint=_FORM, code="empty")
+    if not path:
+        raise MountError(f"{quoted(text)} has no path after the `=`", hint=_FORM, code="empty")
+    if mode == READ_WRITE and tool is None:
+        hint = f"name the one tool that may write: TOOL:{text}"
+        raise MountError(
+            "rw needs a tool: writing is never given to all of them", hint=hint, code="write_requires_tool"
+        )
+    return Spec(tool, name, path, mode or READ_ONLY)
+
+
+def is_tool_name(text: str) -> bool:
+    """Whether the text is a name that can stand before the colon."""
+    return text[:1] in _TOOL_STARTS and set(text) <= _TOOL_LETTERS if text else False
+
+
+def _split_tool(left: str) -> tuple[str | None, str]:
+    tool, colon, name = left.partition(":")
+    return (tool, name) if colon else (None, left)
+
+
+def _split_mode(right: str) -> tuple[str, str | None]:
+    """Peel one mode off the end; drive letters and other colons stay with the path."""
+    for mode in CAPABILITIES:
+        if right.endswith(f":{mode}"):
+            return right[: -len(mode) - 1], mode
+    return right, None
