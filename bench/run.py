@@ -15,11 +15,16 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
+from audit import audit_figures
 
 import byleave
+from byleave.api import Workspace
+from byleave.audit.chain import load_fast_hash
 from byleave.core.action import EnvAction, FileAction, SpawnAction, UrlAction
 from byleave.core.decide import decide
 from byleave.core.fs import FsTarget
+from byleave.core.masking import Mask
+from byleave.guard.guard import Guard
 from byleave.shell.reader import read_command
 from byleave.workspace.opening import Anchor
 from byleave.workspace.resolve import Root
@@ -43,10 +48,39 @@ def main() -> None:
             ("start-up", starting(root)),
             ("check --batch", batches(root)),
             ("paths", paths(root)),
+            ("the guard: decide, recall, record", guarding(root)),
+            ("the audit log", auditing()),
         ):
             print(f"\n{title}")
             for what, figure, ratio in rows:
                 print(f"  {what:<58} {figure:>16}   {ratio}")
+
+
+def guarding(root: Path) -> "Iterator[tuple[str, str, str]]":
+    """Compare answering with deciding: the difference is what a record and a permit cost on the caller's path."""
+    config = Path(os.environ["BYLEAVE_HOME"], "config.toml")
+    config.parent.mkdir(mode=0o700, exist_ok=True)
+    config.write_text('[tools.t]\nsource = "local"\n[[rules]]\nallow = { command = "git" }\n')
+    workspace, who = Workspace(str(root)), byleave.Who("bot", "verified")
+    policy = workspace.load()
+    log = workspace.audit_log({}, Mask(["a-secret-of-some-length"]))
+    load_fast_hash()
+    guard = Guard(policy, workspace.approvals, log, door="bench", now=lambda: "", mask=Mask())
+    actions = {
+        "a file": {"kind": "read", "path": "src/deep/file.txt", "tool": "t"},
+        "a command": {"kind": "command", "command": "git status"},
+    }
+    for what, action in actions.items():
+        decided = timed(lambda action=action: policy.decide(action))  # type: ignore[misc]
+        answered = timed(lambda action=action: guard.check(action, who))  # type: ignore[misc]
+        more = f"{answered / decided:.2f}x of deciding, {(answered - decided) * 1e6:.1f} µs more"
+        yield f"answer about {what}", f"{answered * 1e6:.1f} µs", more
+    guard.close()
+    config.unlink()
+
+
+def auditing() -> "Iterator[tuple[str, str, str]]":
+    yield from ((what, figure, "") for what, figure in audit_figures())
 
 
 def tool(access: dict[str, Any]) -> dict[str, Any]:

@@ -109,14 +109,16 @@ class Workspace:
             notes=tuple(line for one in reaches for line in notices.say_once(f"{one.entry} {one.name}", one.sentence)),
         )
 
-    def audit_log(self, settings: "Mapping[str, Any]", mask: "Mask") -> "AuditLog":
-        """Return the log of this workspace, kept as long as the settings say."""
+    def audit_log(self, settings: "Mapping[str, Any] | None", mask: "Mask") -> "AuditLog":
+        """Return the log of this workspace, kept as long as the settings say; without any, nothing is ever removed."""
         from byleave.audit.log import AuditLog
         from byleave.audit.retention import Retention
 
-        usual, kept = Retention(), settings.get("audit", {})
+        usual, kept = Retention(), (settings or {}).get("audit", {})
         retention = Retention(kept.get("keep_days", usual.days), kept.get("keep_megabytes", usual.megabytes))
-        return AuditLog(self.homes.workspace(self.root.path), mask=mask, retention=retention)
+        return AuditLog(
+            self.homes.workspace(self.root.path), mask=mask, retention=retention if settings is not None else None
+        )
 
     def sensitive(self, compiled: Compiled) -> "Sensitive":
         """Return the places that hold secrets, for this user and in this workspace."""

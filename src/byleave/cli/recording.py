@@ -18,7 +18,7 @@ def record_answers(given: "Given", workspace: "Workspace", subjects: "Iterable[s
     """
     from byleave.core.masking import Mask
 
-    log = workspace.audit_log({}, Mask())
+    log = workspace.audit_log(None, Mask())
     try:
         for subject in subjects:
             log.append(

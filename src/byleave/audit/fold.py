@@ -1,0 +1,177 @@
+"""Folding: records move from the journal into the table, and the journal begins anew.
+
+The journal is on the disk before the table takes its records, and the table is on the disk before the journal lets go
+of them. One folder works at a time (`audit.fold.lock`). What fails leaves the journal as it is.
+"""
+
+import os
+
+from byleave.audit.journal import Journal, cannot_write, keep_aside
+from byleave.audit.locks import hold_file
+from byleave.audit.recovery import journal_lines
+from byleave.audit.table import damaged_table, last_head, open_table, table_errors
+from byleave.errors import StateError
+from byleave.private import read_all
+from byleave.record import Record
+from byleave.text import quoted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Callable, Iterable, Iterator
+
+    from byleave.audit.chain import Line
+
+FOLD_LOCK = "audit.fold.lock"
+_STEP = 8 << 20  # bytes of the journal that become one transaction
+_MOST_BEHIND = 4 << 20  # bytes of a journal that is never caught up with
+_INSERT = "INSERT INTO records (sequence, hash, record) VALUES (?, ?, ?)"
+
+
+class Folded(Record):
+    """How far a fold came: the bytes of the journal it has read, and the lines that the table refused."""
+
+    size: int
+    refused: int = 0
+
+
+class Folder:
+    """Moves the records of one journal into its table. `after` runs while no other folder can: it tidies up."""
+
+    def __init__(self, journal: Journal, *, warnings: "list[str]") -> None:
+        self._journal = journal
+        self._warnings = warnings
+        self.after: Callable[[sqlite3.Connection], None] | None = None
+
+    def waiting(self) -> bool:
+        """Whether there is anything to fold."""
+        try:
+            return os.stat(self._journal.path).st_size > 0
+        except OSError:
+            return False
+
+    def fold(self, *, patient: bool = True) -> bool:
+        """Fold everything there is. If another process is at it, wait for it, or leave it to it and return False."""
+        lock = hold_file(os.path.join(self._journal.directory, FOLD_LOCK), patient=patient)
+        if lock is None:
+            return False
+        try:
+            self._fold_alone()
+        finally:
+            os.close(lock)
+        return True
+
+    def _fold_alone(self) -> None:
+        try:
+            _head, size = self._journal.settled()
+            connection = open_table(self._journal.directory)
+            try:
+                if size:
+                    self.move(connection)
+                if self.after is not None:
+                    self.after(connection)
+            finally:
+                connection.close()
+        except table_errors() as error:
+            raise damaged_table(self._journal.directory, error) from None
+        except OSError as error:
+            raise cannot_write(self._journal.path, error) from None
+
+    def move(self, connection: "sqlite3.Connection") -> None:
+        """Insert what the journal holds, then empty it. Only the one folder at work may do this."""
+        descriptor = os.open(self._journal.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        try:
+            done = _insert_all(connection, descriptor, Folded(0))
+            self._journal.sync_head()
+            with self._journal:
+                if done.size < self._journal.size > _MOST_BEHIND:  # it grows faster than it is folded: let writers wait
+                    done = _insert_all(connection, descriptor, done)
+                if done.size == self._journal.size:  # else the next fold takes what was written meanwhile
+                    self._let_go(descriptor, done)
+        finally:
+            os.close(descriptor)
+
+    def _let_go(self, descriptor: int, done: Folded) -> None:
+        if done.refused:
+            name = keep_aside(self._journal.path, _read_from(descriptor, 0, done.size))
+            self._warnings.append(f"{done.refused} damaged lines of the journal were not taken over: {quoted(name)}")
+        self._journal.empty()
+
+
+def _insert_all(connection: "sqlite3.Connection", descriptor: int, done: Folded) -> Folded:
+    """Insert every whole line that is there now behind what is done, in steps of one transaction each."""
+    os.fdatasync(descriptor)
+    step, end = _STEP, os.fstat(descriptor).st_size  # writers may be faster than we are: what comes later is for later
+    while done.size < end and (content := _read_from(descriptor, done.size, min(step, end - done.size))):
+        whole = content[: content.rfind(b"\n") + 1]
+        if not whole and done.size + len(content) >= end:
+            break
+        if whole:
+            refused = insert_lines(connection, [line for line, _end in journal_lines(whole)])
+            done = Folded(done.size + len(whole), done.refused + refused)
+        else:
+            step *= 2  # one line is longer than a step
+    return done
+
+
+def insert_lines(connection: "sqlite3.Connection", lines: "list[Line | None]") -> int:
+    """Insert the lines that are not in the table yet; return how many were none of ours."""
+    import sqlite3
+
+    last = last_head(connection)
+    known = last.sequence if last is not None else 0
+    fresh = [line for line in lines if line is not None and line.sequence > known]
+    bad = lines.count(None)
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        try:
+            connection.executemany(_INSERT, _rows(fresh))
+        except (sqlite3.IntegrityError, sqlite3.OperationalError, sqlite3.DataError) as error:
+            if not _is_about_a_line(error):
+                raise
+            connection.execute("ROLLBACK")
+            connection.execute("BEGIN IMMEDIATE")
+            bad += _insert_each(connection, fresh)
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+    return bad
+
+
+def _insert_each(connection: "sqlite3.Connection", lines: "Iterable[Line]") -> int:
+    import sqlite3
+
+    refused = 0
+    for row in _rows(lines):
+        try:
+            connection.execute(_INSERT, row)
+        except sqlite3.Error as error:
+            if not _is_about_a_line(error):
+                raise
+            refused += 1
+    return refused
+
+
+def _is_about_a_line(error: "sqlite3.Error") -> bool:
+    """Whether one record is to blame, not the disk or the table: its text is no JSON, or its number is taken."""
+    return "malformed JSON" in str(error) or error.sqlite_errorname.startswith("SQLITE_CONSTRAINT")
+
+
+def _rows(lines: "Iterable[Line]") -> "Iterator[tuple[int, str, str]]":
+    return ((line.sequence, line.hash, line.payload.decode("ascii")) for line in lines)
+
+
+def _read_from(descriptor: int, start: int, most: int) -> bytes:
+    os.lseek(descriptor, start, os.SEEK_SET)
+    return read_all(descriptor, most)
+
+
+def fold_or_keep(folder: Folder, warnings: "list[str]", *, patient: bool) -> None:
+    """Fold; what goes wrong is kept as a warning, once: the records are safe in the journal."""
+    try:
+        folder.fold(patient=patient)
+    except StateError as error:
+        if str(error) not in warnings:
+            warnings.append(str(error))

@@ -1,0 +1,302 @@
+"""The journal: where a record is safe from a killed process as soon as `append` returns.
+
+`audit.journal` takes one write per record, `audit.head` remembers where the chain ends, `audit.lock` lets one writer in
+at a time. Records move on to the table later (fold). What happens if the two files do not fit: recovery.
+
+The short-lived process of a hook comes through here before every answer: nothing heavy is imported.
+"""
+
+import _thread
+import fcntl
+import os
+import stat
+import time
+
+from byleave.audit.chain import HEAD_WIDTH, Head, head_line, linked, read_head_line
+from byleave.errors import StateError
+from byleave.private import make_private_directory, read_all, refuse_shared
+from byleave.text import quoted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+    from typing import Self
+
+JOURNAL, HEAD, LOCK = "audit.journal", "audit.head", "audit.lock"
+_FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
+_FILES = ((LOCK, _FLAGS), (HEAD, _FLAGS), (JOURNAL, _FLAGS | os.O_APPEND))
+_HINTS = {
+    "ENOSPC": "the disk is full: free some space; until then nothing is allowed that has to be recorded",
+    "EDQUOT": "your quota is used up: free some space; until then nothing is allowed that has to be recorded",
+    "EFBIG": "the file may not grow any further: look at `ulimit -f` and at the file system's limits",
+    "EROFS": "the file system is read-only: set BYLEAVE_HOME to a directory that can be written to",
+    "EACCES": "it must be yours and writable: check its owner and its permissions",
+    "EIO": "the disk has a fault: look at the system's log, and set BYLEAVE_HOME to another disk",
+}
+
+
+class Journal:
+    """The journal of one workspace. As a context manager: held against all other writers, and known to be in order."""
+
+    def __init__(self, directory: str, *, warnings: "list[str]", now: "Callable[[], int]" = time.time_ns) -> None:
+        self.directory = directory
+        self._warnings = warnings
+        self._now = now
+        self._second, self._looked, self._date = -1, -1, ""
+        self._forget()
+        _forget_after_fork(self)
+
+    @property
+    def path(self) -> str:
+        return os.path.join(self.directory, JOURNAL)
+
+    def append(self, text: str) -> int:
+        """Write one record, whose fields are JSON, and return its number. It is kept whole, or there is an error."""
+        with self:
+            return self._add(text)
+
+    def settled(self) -> tuple[Head, int]:
+        """Return where the chain ends, and the size of the journal, after setting right what a killed writer left."""
+        with self:
+            return self._last, self._size
+
+    def sync_head(self) -> None:
+        """Have the head on the disk, before the records that prove it leave the journal."""
+        with self:
+            descriptor = os.dup(self._head)
+        try:
+            os.fdatasync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    @property
+    def size(self) -> int:
+        """How long the journal is; only while it is held."""
+        return self._size
+
+    def empty(self) -> None:
+        """Cut the journal back to nothing; only while it is held."""
+        self._keep_head(self._last, 0)  # before the cut: dying in between leaves more than the head says, not less
+        os.ftruncate(self._journal, 0)
+
+    def close(self) -> None:
+        """Let go of the files."""
+        with self._alone:
+            self._close()
+
+    def __del__(self) -> None:
+        self._close()
+
+    def __enter__(self) -> "Self":
+        self._alone.acquire()
+        try:
+            self._hold()
+            self._look()
+        except OSError as error:
+            self._release()
+            raise cannot_write(self.path, error) from None
+        except BaseException:
+            self._release()
+            raise
+        return self
+
+    def __exit__(
+        self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: "TracebackType | None"
+    ) -> None:
+        self._release()
+
+    def _add(self, text: str) -> int:
+        sequence = self._last.sequence + 1
+        rest = f",{text[1:]}" if text != "{}" else "}"
+        payload = f'{{"sequence":{sequence},"time":"{self._stamp()}"{rest}'.encode()
+        head = Head(sequence, linked(self._last.hash, payload))
+        line = b"%b %b\n" % (head.hash.encode(), payload)
+        before = self._size
+        try:
+            self._write(line)
+            self._keep_head(head, before + len(line))
+        except OSError as error:
+            self._cut_back(before)
+            raise cannot_write(self.path, error) from None
+        return sequence
+
+    def _write(self, line: bytes) -> None:
+        written = os.write(self._journal, line)
+        if written != len(line):  # the disk took a part: the next write says why
+            os.write(self._journal, line[written:])
+            raise OSError(None, "only a part of the record could be written")
+
+    def _keep_head(self, head: Head, size: int) -> None:
+        raw = head_line(head, size)
+        if os.pwrite(self._head, raw, 0) != len(raw):
+            raise OSError(None, "only a part of the head could be written")
+        self._last, self._size, self._raw = head, size, raw
+
+    def _cut_back(self, size: int) -> None:
+        """Take a record back that was not kept whole; if even that fails, the next writer does it."""
+        self._raw, self._size = b"", -1
+        try:
+            os.ftruncate(self._journal, size)
+        except OSError:
+            return
+
+    def _look(self) -> None:
+        """See what other processes wrote since, and set right what a killed one left."""
+        raw = os.pread(self._head, HEAD_WIDTH + 1, 0)
+        size = os.fstat(self._journal).st_size
+        if raw == self._raw and size == self._size:
+            return
+        known = read_head_line(raw)
+        if known is not None and known[1] == size:
+            (self._last, self._size), self._raw = known, raw
+            return
+        self._recover(known[0] if known is not None else None)
+
+    def _recover(self, kept: Head | None) -> None:
+        from byleave.audit.recovery import recover
+        from byleave.audit.table import table_head
+
+        try:
+            content = _read_whole(self._journal)
+            found = recover(content, kept, table_head(self.directory))
+            if found.damaged:
+                keep_aside(self.path, content)
+            if found.size < len(content):
+                os.ftruncate(self._journal, found.size)
+            self._keep_head(found.head, found.size)
+        except OSError as error:
+            raise cannot_write(self.path, error) from None
+        if found.problems:
+            self._tell(found.problems)
+
+    def _tell(self, problems: tuple[str, ...]) -> None:
+        """Have it in the chain as well: who looks later should know that something was set right here."""
+        from byleave.audit.encode import encode
+
+        self._warnings += [f"{quoted(self.path)}: {problem}" for problem in problems]
+        self._add(encode({"event": "recovery", "problems": problems}))
+
+    def _stamp(self) -> str:
+        second, rest = divmod(self._now(), 1_000_000_000)
+        if second != self._second:
+            self._second, self._date = second, time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
+        return f"{self._date}.{rest // 1000:06d}Z"
+
+    def _hold(self) -> None:
+        """Wait for the lock; open the files anew if somebody removed them meanwhile."""
+        while True:
+            if self._lock < 0:
+                self._open()
+            fcntl.flock(self._lock, fcntl.LOCK_EX)
+            if self._is_there():
+                return
+            self._close()
+
+    def _is_there(self) -> bool:
+        """Whether the files are still those in the directory. Looking takes as long as writing: once a second."""
+        second = int(time.monotonic())
+        if second == self._looked:
+            return True
+        self._looked = second
+        return all(os.fstat(one).st_nlink for one in (self._lock, self._head, self._journal))
+
+    def _release(self) -> None:
+        try:
+            if self._lock >= 0:
+                fcntl.flock(self._lock, fcntl.LOCK_UN)
+        finally:
+            self._alone.release()
+
+    def _open(self) -> None:
+        make_private_directory(self.directory)
+        opened: list[int] = []
+        try:
+            for name, flags in _FILES:
+                opened.append(_open_own(os.path.join(self.directory, name), flags))
+        except BaseException:
+            for descriptor in opened:
+                os.close(descriptor)
+            raise
+        self._lock, self._head, self._journal = opened
+        self._looked = -1
+
+    def _close(self) -> None:
+        opened = (self._journal, self._head, self._lock)
+        self._journal = self._head = self._lock = -1
+        self._raw, self._size = b"", -1
+        for descriptor in opened:
+            if descriptor >= 0:
+                os.close(descriptor)
+
+    def _forget(self) -> None:
+        self._alone = _thread.allocate_lock()
+        self._lock = self._head = self._journal = -1
+        self._last, self._size, self._raw = Head(0, ""), -1, b""
+
+    def leave_to_parent(self) -> None:
+        """After a fork: a lock on shared descriptors is shared as well, so this process opens its own."""
+        for descriptor in (self._journal, self._head, self._lock):
+            if descriptor >= 0:
+                os.close(descriptor)
+        self._forget()
+
+
+def cannot_write(path: str, error: OSError) -> StateError:
+    """Return the error for a record that could not be kept."""
+    from errno import errorcode
+
+    hint = _HINTS.get(errorcode.get(error.errno or 0, ""), "check the disk, and the permissions of the directory")
+    return StateError(f"{quoted(path)} cannot be written, the record was not kept: {error.strerror}", hint=hint)
+
+
+def keep_aside(path: str, content: bytes) -> str:
+    """Keep a copy of a damaged file beside it, under a name that is free, and return that name."""
+    number = 1
+    while True:
+        name = f"{path}.damaged-{number}"
+        try:
+            descriptor = os.open(name, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        except FileExistsError:
+            number += 1
+            continue
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+        return name
+
+
+def _open_own(path: str, flags: int) -> int:
+    try:
+        descriptor = os.open(path, flags, 0o600)
+    except OSError as error:
+        raise cannot_write(path, error) from None
+    try:
+        _refuse_odd(path, os.fstat(descriptor))
+    except BaseException:
+        os.close(descriptor)
+        raise
+    return descriptor
+
+
+def _refuse_odd(path: str, found: os.stat_result) -> None:
+    refuse_shared(path, found)
+    if not stat.S_ISREG(found.st_mode):
+        raise StateError(f"{quoted(path)} is not a plain file", hint="move it away")
+
+
+def _read_whole(descriptor: int) -> bytes:
+    os.lseek(descriptor, 0, os.SEEK_SET)
+    return read_all(descriptor, 1 << 40)
+
+
+def _forget_after_fork(journal: Journal) -> None:
+    from _weakref import ref  # the package is heavier
+
+    known = ref(journal)
+
+    def leave() -> None:
+        here = known()
+        if here is not None:
+            here.leave_to_parent()
+
+    os.register_at_fork(after_in_child=leave)

@@ -1,0 +1,172 @@
+"""The audit log of one workspace: append, fold, search, verify. Nothing is written before the first record.
+
+A process that stays calls `start`, and a thread folds; one that goes calls `fold_later`, and a child does.
+"""
+
+import os
+import time
+
+from byleave.audit.chain import EMPTY, Head
+from byleave.audit.encode import record_text
+from byleave.audit.journal import JOURNAL, Journal
+from byleave.core.masking import Mask
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Callable, Iterator, Mapping
+    from typing import Any
+
+    from byleave.audit.background import FoldThread
+    from byleave.audit.fold import Folder
+    from byleave.audit.query import Filter
+    from byleave.audit.retention import Retention
+    from byleave.audit.table import Kept
+    from byleave.audit.verify import Verification
+
+_OURS = ("sequence", "time")  # the log sets them
+
+
+class AuditLog:
+    """Records of what was decided and done, in the workspace's private directory. What went wrong is in `warnings`.
+
+    Without a `retention` nothing is removed: whoever only looks does not know what the user wants to keep.
+    """
+
+    def __init__(
+        self,
+        directory: str,
+        *,
+        mask: Mask | None = None,
+        retention: "Retention | None" = None,
+        now: "Callable[[], int]" = time.time_ns,
+    ) -> None:
+        self.directory = directory
+        self.warnings: list[str] = []
+        self._mask = mask if mask is not None else Mask()
+        self._retention = retention
+        self._now = now
+        self._journal = Journal(directory, warnings=self.warnings, now=now)
+        self._made: Folder | None = None
+        self._thread: FoldThread | None = None
+
+    def append(self, fields: "Mapping[str, Any]") -> int:
+        """Keep one record and return its number. It survives this process; a StateError says that it was not kept."""
+        if not isinstance(fields, dict) or "sequence" in fields or "time" in fields:
+            fields = {key: value for key, value in fields.items() if key not in _OURS}
+        return self._journal.append(record_text(fields, self._mask))
+
+    def head(self) -> Head:
+        """Return where the chain ends: the number and the hash of the last record."""
+        return self._journal.settled()[0] if self._exists() else EMPTY
+
+    def query(self, wanted: "Filter") -> "Iterator[Kept]":
+        """Yield the newest records that the filter means, the oldest of them first."""
+        from byleave.audit.query import find
+
+        return self._reading(lambda connection: find(connection, wanted))
+
+    def get(self, sequence: int) -> "Kept | None":
+        """Return one record, None if there is no such number."""
+        from byleave.audit.table import Kept
+
+        query = "SELECT sequence, hash, record FROM records WHERE sequence = ?"
+        found = self._reading(lambda connection: (Kept(*row) for row in connection.execute(query, (sequence,))))
+        return next(iter(list(found)), None)
+
+    def verify(self, wanted: Head | None = None) -> "Verification":
+        """Walk the whole chain, also against a head that was kept elsewhere."""
+        from byleave.audit.verify import Verification, head_problem, walk_table
+        from byleave.errors import StateError
+
+        told, kept = [], EMPTY
+        try:
+            told.append(head_problem(self.directory))
+            kept = self.head()
+            if self._exists():
+                self._folder.fold()
+        except StateError as error:
+            told.append(error.problem)
+        walk = walk_table(self.directory, wanted)
+        for problem in told:
+            if problem is not None:
+                walk.tell(problem)
+        walk.check_kept(kept, max(kept, self._quiet_head(), key=lambda head: head.sequence))
+        last = walk.head.sequence if walk.records else None
+        return Verification(walk.records, walk.first, last, walk.head, tuple(walk.problems))
+
+    def fold(self) -> None:
+        """Move all records into the table; a StateError says why not. They are safe in the journal either way."""
+        if self._exists():
+            self._folder.fold()
+
+    def start(self) -> None:
+        """Fold from now on in a thread of this process, which stays."""
+        from byleave.audit.background import FoldThread
+        from byleave.audit.chain import load_fast_hash
+
+        if self._thread is None:
+            load_fast_hash()
+            self._thread = FoldThread(self._folder, self.warnings)
+
+    def fold_later(self) -> None:
+        """Leave a child behind that folds in a moment: for a process that ends before that."""
+        from byleave.audit.background import fold_behind
+
+        if self._exists():
+            fold_behind(self.directory, self.fold)
+
+    def close(self) -> None:
+        """Fold a last time, if this process folded at all, and let go of the files."""
+        if self._thread is not None:
+            from byleave.audit.fold import fold_or_keep
+
+            self._thread.stop()
+            self._thread = None
+            if self._folder.waiting():
+                fold_or_keep(self._folder, self.warnings, patient=False)
+        self._journal.close()
+
+    @property
+    def _folder(self) -> "Folder":
+        if self._made is None:
+            from byleave.audit.fold import Folder
+            from byleave.audit.retention import Pruner
+
+            self._made = folder = Folder(self._journal, warnings=self.warnings)
+            if self._retention is not None:
+                folder.after = Pruner(self._retention, append=self._journal.append, fold=folder.move, now=self._now)
+        return self._made
+
+    def _exists(self) -> bool:
+        return os.path.lexists(os.path.join(self.directory, JOURNAL))
+
+    def _quiet_head(self) -> Head:
+        from byleave.errors import StateError
+
+        try:
+            return self.head()
+        except StateError:
+            return EMPTY
+
+    def _reading(self, read: "Callable[[sqlite3.Connection], Iterator[Kept]]") -> "Iterator[Kept]":
+        """Fold, then read from the table; what cannot be folded is a warning, what can be read is read."""
+        from byleave.audit.fold import fold_or_keep
+
+        if self._exists():
+            fold_or_keep(self._folder, self.warnings, patient=True)
+        return self._from_table(read)
+
+    def _from_table(self, read: "Callable[[sqlite3.Connection], Iterator[Kept]]") -> "Iterator[Kept]":
+        from byleave.audit.table import damaged_table, read_table, table_errors
+
+        try:
+            connection = read_table(self.directory)
+            if connection is None:
+                return
+            try:
+                yield from read(connection)
+            finally:
+                connection.close()
+        except table_errors() as error:
+            raise damaged_table(self.directory, error) from None

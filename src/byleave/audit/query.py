@@ -1,0 +1,192 @@
+"""Search the table: which records a filter means, newest first, by one index that tells most of them apart.
+
+A path is matched by `core.globs`; SQLite's own GLOB, whose `*` also crosses slashes, only narrows the search before.
+"""
+
+from byleave.audit.table import Kept
+from byleave.core.globs import ANY_DEPTH, compile_glob, glob_problem, name_matches
+from byleave.errors import InputError
+from byleave.record import Record
+from byleave.text import quoted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterator
+
+    from byleave.core.globs import Glob
+
+    Condition = tuple[str, str | int]
+
+_EQUAL = ("decision", "door", "kind", "tool", "session", "event")
+# The index that is searched: the first of these that the filter names. The others are looked up record by record.
+_NARROWEST = ("path", "agent", "tool", "session", "decision", "kind", "door", "time")
+_RECENT = 2000  # the newest records are looked at one by one first: most searches end there
+_STEP = 500  # records that are read from the table at once
+_NAMES = """
+WITH RECURSIVE names(name) AS (
+  SELECT MIN(agent) FROM records WHERE agent >= ''
+  UNION ALL SELECT (SELECT MIN(agent) FROM records WHERE agent > name) FROM names WHERE name IS NOT NULL
+) SELECT name FROM names WHERE name IS NOT NULL
+"""
+
+
+class Filter(Record):
+    """Which records are wanted; None means any. `root` is the workspace, below which a path may also be absolute."""
+
+    since: str | None = None
+    until: str | None = None
+    decision: str | None = None
+    agent: str | None = None
+    door: str | None = None
+    kind: str | None = None
+    tool: str | None = None
+    path: str | None = None
+    text: str | None = None
+    session: str | None = None
+    event: str | None = None
+    after: int | None = None
+    limit: int | None = None
+    root: str = ""
+
+
+def find(connection: "sqlite3.Connection", wanted: Filter) -> "Iterator[Kept]":
+    """Yield the newest records that the filter means, the oldest of them first."""
+    numbers = sorted(_newest(connection, wanted))
+    for start in range(0, len(numbers), _STEP):
+        some = numbers[start : start + _STEP]
+        marks = ",".join("?" * len(some))
+        query = f"SELECT sequence, hash, record FROM records WHERE sequence IN ({marks}) ORDER BY sequence"  # noqa: S608
+        yield from (Kept(*row) for row in connection.execute(query, some))
+
+
+def _newest(connection: "sqlite3.Connection", wanted: Filter) -> "list[int]":
+    """Return the numbers of the newest records that are meant: as many as are wanted, in no order."""
+    last = connection.execute("SELECT MAX(sequence) FROM records").fetchone()[0] or 0
+    if wanted.limit is not None:
+        recent = wanted.replace(after=max(last - _RECENT, wanted.after or 0))
+        found = sorted(_numbers(connection, recent, " NOT INDEXED"), reverse=True)[: wanted.limit]
+        if len(found) == wanted.limit:
+            return found
+    using = _index(wanted)
+    return sorted(_numbers(connection, wanted, using), reverse=True)[: wanted.limit]
+
+
+def _index(wanted: Filter) -> str:
+    """Return which index is searched: refusals are few, paths are many, and the others lie between."""
+    if wanted.decision not in (None, "allow"):
+        return " INDEXED BY records_decision"
+    name = next((name for name in _NARROWEST if _is_named(wanted, name)), None)
+    return f" INDEXED BY records_{name}" if name is not None else ""
+
+
+def _numbers(connection: "sqlite3.Connection", wanted: Filter, using: str) -> "Iterator[int]":
+    conditions = _conditions(wanted)
+    for further in _variants(connection, wanted):
+        yield from _search(connection, [*further, *conditions], using, wanted)
+
+
+def _search(
+    connection: "sqlite3.Connection", conditions: "list[Condition]", using: str, wanted: Filter
+) -> "Iterator[int]":
+    """Yield the numbers of at most `limit` records, newest first."""
+    where = f" WHERE {' AND '.join(sql for sql, _value in conditions)}" if conditions else ""
+    glob = _glob(wanted.path) if wanted.path is not None else None
+    column = "path" if glob is not None else "NULL"
+    bound = f" LIMIT {int(wanted.limit)}" if wanted.limit is not None and glob is None else ""
+    query = f"SELECT sequence, {column} FROM records{using}{where} ORDER BY sequence DESC{bound}"  # noqa: S608
+    left = wanted.limit if wanted.limit is not None else -1
+    for sequence, path in connection.execute(query, [value for _sql, value in conditions]):
+        if left == 0:
+            return
+        if glob is None or _path_matches(glob, path, wanted.root):
+            left -= 1
+            yield sequence
+
+
+def _conditions(wanted: Filter) -> "list[Condition]":
+    found: list[Condition] = [(f"{name} = ?", value) for name in _EQUAL if (value := getattr(wanted, name)) is not None]
+    if wanted.since is not None:
+        found.append(("time >= ?", wanted.since))
+    if wanted.until is not None:
+        found.append(("time <= ?", wanted.until))
+    if wanted.after is not None:
+        found.append(("sequence > ?", wanted.after))
+    if wanted.text is not None:
+        found.append(("record GLOB ?", f"*{_literally(_as_stored(wanted.text))}*"))
+    return found
+
+
+def _variants(connection: "sqlite3.Connection", wanted: Filter) -> "Iterator[list[Condition]]":
+    """Yield the conditions that have several forms: one per agent that a pattern means, one per place of a path."""
+    agents: list[list[Condition]] = [[]]
+    if wanted.agent is not None:
+        agents = [[("agent = ?", name)] for name in _agents(connection, wanted.agent)]
+    paths = [[]] if wanted.path is None else list(_places(_glob(wanted.path), wanted.root))
+    for path in paths:
+        for agent in agents:
+            yield [*path, *agent]
+
+
+def _agents(connection: "sqlite3.Connection", pattern: str) -> "list[str]":
+    if not set(pattern) & set("*?["):
+        return [pattern]
+    return [name for (name,) in connection.execute(_NAMES) if name_matches(pattern, name)]
+
+
+def _glob(text: str) -> "Glob":
+    problem = glob_problem(text)
+    if problem is not None:
+        raise InputError(f"{quoted(text)} is no glob for paths: {problem}", hint="write it like 'src/**' or '**/*.pem'")
+    return compile_glob(text)
+
+
+def _places(glob: "Glob", root: str) -> "Iterator[list[Condition]]":
+    """Yield where a match may lie: as it is written and, for a relative pattern, below the root."""
+    fronts = ["/"] if glob.text.startswith("/") else ["", *([f"{root}/"] if root else [])]
+    for front in fronts:
+        start = f"{front}{glob.literal}"
+        conditions: list[Condition] = [("path IS NOT NULL AND path GLOB ?", f"{_literally(front)}{_wider(glob)}")]
+        if start:
+            conditions += [("path >= ?", start), ("path < ?", f"{start}\U0010ffff")]
+        yield conditions
+
+
+def _path_matches(glob: "Glob", path: str, root: str) -> bool:
+    if glob.text.startswith("/"):
+        return path.startswith("/") and glob.matches(path[1:])
+    if root and path.startswith(f"{root}/"):
+        path = path[len(root) + 1 :]
+    return not path.startswith("/") and glob.matches(path)
+
+
+def _wider(glob: "Glob") -> str:
+    """Return a pattern for SQLite that matches at least what the glob does."""
+    wide = ""
+    for name in glob.names:
+        if name == ANY_DEPTH:
+            wide = f"{wide.rstrip('/*')}*"  # any depth may be none at all, and then no slash is there
+        else:
+            wide += f"{'' if not wide or wide.endswith('*') else '/'}{_wide_name(name)}"
+    return wide
+
+
+def _wide_name(name: str) -> str:
+    kept = name.partition("[")[0]
+    return kept if kept == name else f"{kept}*"
+
+
+def _literally(text: str) -> str:
+    return "".join(f"[{char}]" if char in "*?[" else char for char in text)
+
+
+def _as_stored(text: str) -> str:
+    from byleave.audit.encode import encode
+
+    return encode(text)[1:-1]
+
+
+def _is_named(wanted: Filter, name: str) -> bool:
+    if name == "time":
+        return wanted.since is not None or wanted.until is not None
+    return getattr(wanted, name) is not None

@@ -1,0 +1,176 @@
+"""The table: an ordinary SQLite file with one row per record, for reading and searching.
+
+A row is the number, the hash and the record's text. Every other column is made from that text by SQLite itself, so that
+none of them can say anything else than the record.
+"""
+
+import os
+
+from byleave.audit.chain import CHECKPOINT, Head
+from byleave.errors import StateError
+from byleave.private import refuse_detours, refuse_shared
+from byleave.record import Record
+from byleave.text import quoted, shown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import sqlite3
+    from typing import Any
+
+TABLE = "audit.db"
+PATIENCE = 10.0  # seconds to wait for another process that writes
+_VERSION = 1
+_COLUMNS = {
+    "time": "$.time",
+    "event": "$.event",
+    "session": "$.session",
+    "door": "$.door",
+    "agent": "$.agent",
+    "identity": "$.identity",
+    "kind": "$.action.kind",
+    "tool": "$.action.tool",
+    "path": "$.action.path",
+    "decision": "$.verdict.decision",
+    "code": "$.verdict.code",
+    "reason": "$.verdict.reason",
+}
+INDEXED = ("time", "session", "door", "agent", "kind", "tool", "path", "decision")
+
+
+class Kept(Record):
+    """One record as it is kept: its number, its hash, and its text."""
+
+    sequence: int
+    hash: str
+    text: str
+
+    @property
+    def tree(self) -> "dict[str, Any]":
+        """The record's fields; nothing but its number if the text is damaged."""
+        import json
+
+        try:
+            tree = json.loads(self.text)
+        except (ValueError, RecursionError):
+            tree = None
+        return tree if isinstance(tree, dict) else {"sequence": self.sequence}
+
+
+def create_table_text() -> str:
+    """Return the statement that makes the table."""
+    made = "TEXT GENERATED ALWAYS AS (json_extract(record, '{}')) VIRTUAL"
+    columns = [f"{name} {made.format(at)}" for name, at in _COLUMNS.items()]
+    own = ["sequence INTEGER PRIMARY KEY", "hash TEXT NOT NULL", "record TEXT NOT NULL"]
+    return f"CREATE TABLE records ({', '.join([*own, *columns])})"
+
+
+def open_table(directory: str) -> "sqlite3.Connection":
+    """Open the table for writing, and make it if it is not there yet."""
+    import sqlite3
+
+    path = os.path.join(directory, TABLE)
+    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+    connection = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None)
+    try:
+        if connection.execute("PRAGMA user_version").fetchone()[0] != _VERSION:
+            _make(connection)
+        _has_table(connection)
+        connection.execute("PRAGMA synchronous = FULL")
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+def read_table(directory: str) -> "sqlite3.Connection | None":
+    """Open the table for reading, None if there is none."""
+    path = os.path.join(directory, TABLE)
+    try:
+        refuse_shared(path, os.lstat(path))
+        refuse_shared(directory, os.stat(directory))
+    except FileNotFoundError:
+        return None
+    refuse_detours(path)
+    import sqlite3
+
+    connection = sqlite3.connect(f"file:{_in_uri(path)}?mode=ro", timeout=PATIENCE, isolation_level=None, uri=True)
+    connection.text_factory = _readable
+    try:
+        known = _has_table(connection)
+    except BaseException:
+        connection.close()
+        raise
+    if not known:
+        connection.close()
+        return None
+    return connection
+
+
+def table_head(directory: str) -> Head | None:
+    """Return the last record of the table; None if it has none, or cannot be read, which `verify` says."""
+    if not os.path.lexists(os.path.join(directory, TABLE)):
+        return None
+    try:
+        connection = read_table(directory)
+        if connection is None:
+            return None
+        try:
+            return last_head(connection)
+        finally:
+            connection.close()
+    except table_errors():
+        return None
+
+
+def last_head(connection: "sqlite3.Connection") -> Head | None:
+    """Return the number and the hash of the last record."""
+    row = connection.execute("SELECT sequence, hash FROM records ORDER BY sequence DESC LIMIT 1").fetchone()
+    return Head(*row) if row is not None else None
+
+
+def table_errors() -> "tuple[type[Exception], ...]":
+    """Return what SQLite raises over a damaged file: its complaint may quote bytes that are no text."""
+    import sqlite3
+
+    return (sqlite3.Error, UnicodeDecodeError, OverflowError)
+
+
+def damaged_table(directory: str, error: Exception) -> StateError:
+    """Return the error for a table that SQLite cannot use."""
+    path = os.path.join(directory, TABLE)
+    hint = "run `byleave audit verify`; if the file is damaged, move it away: new records go to a new one"
+    return StateError(f"{quoted(path)} cannot be used: {shown(str(error))}", hint=hint)
+
+
+def _make(connection: "sqlite3.Connection") -> None:
+    """Make the table once, though several processes may start at the same time."""
+    if connection.execute("PRAGMA user_version").fetchone()[0] > _VERSION:
+        raise StateError("the audit table was written by a newer byleave", hint="use that version to read it")
+    connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("BEGIN IMMEDIATE")
+    if not _has_table(connection):
+        connection.execute(create_table_text())
+        for name in INDEXED:
+            connection.execute(f"CREATE INDEX records_{name} ON records ({name}) WHERE {name} IS NOT NULL")
+        connection.execute(f"CREATE INDEX records_checkpoint ON records (event) WHERE event = '{CHECKPOINT}'")
+    connection.execute(f"PRAGMA user_version = {_VERSION}")
+    connection.execute("COMMIT")
+
+
+def _has_table(connection: "sqlite3.Connection") -> bool:
+    """Whether the table is there; an error if it is another than ours: nothing it says could be relied on."""
+    import sqlite3
+
+    made = connection.execute("SELECT sql FROM sqlite_master WHERE name = 'records'").fetchone()
+    if made is not None and made[0] != create_table_text():
+        raise sqlite3.DatabaseError("the table is not the one that byleave makes")
+    return made is not None
+
+
+def _in_uri(path: str) -> str:
+    return path.replace("%", "%25").replace("?", "%3f").replace("#", "%23")
+
+
+def _readable(raw: bytes) -> str:
+    return raw.decode("utf-8", "replace")

@@ -1,0 +1,241 @@
+"""`byleave audit`: look at what was decided and done, export it, and check that nobody changed it."""
+
+import sys
+import time
+
+from byleave.audit.log import AuditLog
+from byleave.audit.words import COLUMNS, csv_row, deciding_rule, exported, page, part, text, what
+from byleave.cli.output import paint, say, say_json, tell, warn
+from byleave.cli.workspace import open_workspace
+from byleave.errors import InputError
+from byleave.text import quoted, shown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from typing import Any
+
+    from byleave.audit.chain import Head
+    from byleave.audit.query import Filter
+    from byleave.audit.table import Kept
+    from byleave.audit.verify import Verification
+    from byleave.cli.arguments import Given
+
+BROKEN = 1
+_NEWEST = 50  # records that `list` shows unless it is told otherwise
+_NEWEST_OF_TAIL = 10
+_PERIOD = 0.3  # seconds between two looks of `tail`
+_NARROWEST, _USUAL = 60, 120  # columns
+_FIELDS = ("decision", "agent", "door", "kind", "tool", "path", "text", "session")
+
+
+def run(given: "Given") -> int:
+    """Do what the subcommand says."""
+    workspace = open_workspace(given)
+    log = AuditLog(workspace.homes.workspace(workspace.root.path))
+    tell(given, [f"the workspace is {workspace.root.path}", f"its records are in {log.directory}"])
+    try:
+        return _COMMANDS[given.command.name](given, log, workspace.root.path)
+    finally:
+        warn(given, log.warnings)
+        log.close()
+
+
+def _list(given: "Given", log: AuditLog, root: str) -> int:
+    rows = _Rows(given)
+    for kept in log.query(_filter(given, root, limit=_NEWEST)):
+        rows.show(kept)
+    if not rows.shown and not given.flag("json"):
+        say("nothing was recorded yet" if log.head().sequence == 0 else "no record matches")
+    return 0
+
+
+def _show(given: "Given", log: AuditLog, _root: str) -> int:
+    word = given.words["SEQUENCE"]
+    kept = log.get(int(word)) if word.isascii() and word.isdigit() and len(word) <= 18 else None
+    if kept is None:
+        raise InputError(f"there is no record {quoted(word)}", hint="`byleave audit list` shows the numbers")
+    if given.flag("json"):
+        say_json({**kept.tree, "hash": kept.hash})
+    else:
+        for line in page(kept):
+            say(line)
+    return 0
+
+
+def _tail(given: "Given", log: AuditLog, root: str) -> int:
+    rows = _Rows(given)
+    wanted = _filter(given, root, limit=_NEWEST_OF_TAIL)
+    last = log.head().sequence
+    try:
+        _show_all(rows, log.query(wanted))
+        while True:
+            sys.stdout.flush()
+            if _is_closed_within(_PERIOD):
+                return 0
+            now = log.head().sequence
+            if now > max(last, rows.last):
+                _show_all(rows, log.query(wanted.replace(after=max(last, rows.last), limit=None)))
+                last = now
+    except KeyboardInterrupt:
+        return 0
+
+
+def _is_closed_within(seconds: float) -> bool:
+    """Wait, but not for a reader of our output who is gone."""
+    import select
+
+    poll = select.poll()
+    poll.register(sys.stdout.fileno(), 0)
+    return bool(poll.poll(seconds * 1000))
+
+
+def _export(given: "Given", log: AuditLog, root: str) -> int:
+    records = (exported(kept, root) for kept in log.query(_filter(given, root, limit=None)))
+    as_csv = given.one("format") == "csv"
+    if as_csv and given.flag("json"):
+        raise InputError("--json and --format csv contradict each other", hint="keep one of the two")
+    if as_csv:
+        _write_csv(records)
+    else:
+        for tree in records:
+            say_json(tree)
+    return 0
+
+
+def _write_csv(records: "Iterable[dict[str, Any]]") -> None:
+    import csv
+
+    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for tree in records:
+        writer.writerow(csv_row(tree))
+
+
+def _verify(given: "Given", log: AuditLog, _root: str) -> int:
+    found = log.verify(_wanted_head(given))
+    if given.flag("json"):
+        say_json(found.tree)
+    else:
+        for line in _verification_lines(found, checked=given.one("head") is not None):
+            say(line)
+    return 0 if found.ok else BROKEN
+
+
+def _verification_lines(found: "Verification", *, checked: bool) -> "list[str]":
+    if not found.ok:
+        told = [
+            f"  {shown(one.problem)}" if one.sequence is None else f"  record {one.sequence}: {shown(one.problem)}"
+            for one in found.problems
+        ]
+        return [f"{paint('broken', 'deny')}: the chain of {found.records} records is not whole", *told]
+    if not found.records:
+        return [f"{paint('ok', 'allow')}: nothing was recorded yet"]
+    also = ", and holds the head that was given" if checked else ""
+    return [f"{paint('ok', 'allow')}: {found.records} records, {found.first} to {found.last}, are whole{also}"]
+
+
+def _head(given: "Given", log: AuditLog, _root: str) -> int:
+    head = log.head()
+    if given.flag("json"):
+        say_json({"sequence": head.sequence, "hash": head.hash})
+    else:
+        say(str(head))
+    return 0
+
+
+def _wanted_head(given: "Given") -> "Head | None":
+    from byleave.audit.chain import read_head
+
+    written = given.one("head")
+    if written is None:
+        return None
+    head = read_head(written)
+    if head is None:
+        hint = "give what `byleave audit head` printed: SEQUENCE:HASH, or the hash alone"
+        raise InputError(f"{quoted(written)} is no head", hint=hint)
+    return head
+
+
+def _filter(given: "Given", root: str, *, limit: int | None) -> "Filter":
+    from byleave.audit.query import Filter
+    from byleave.audit.when import read_when
+
+    now = time.time()
+    times = {name: read_when(value, now=now) for name in ("since", "until") if (value := given.one(name)) is not None}
+    fields = {name: given.one(name) for name in _FIELDS}
+    wanted: Filter = Filter(limit=_limit(given, limit), root=root).replace(**times, **fields)
+    return wanted
+
+
+def _limit(given: "Given", default: int | None) -> int | None:
+    written = given.one("limit")
+    if written is None:
+        return default
+    if not written.isascii() or not written.isdigit() or len(written) > 12:
+        raise InputError(f"--limit cannot be {quoted(written)}", hint="write how many records are wanted, such as 20")
+    return int(written)
+
+
+def _show_all(rows: "_Rows", records: "Iterable[Kept]") -> None:
+    for kept in records:
+        rows.show(kept)
+
+
+class _Rows:
+    """Shows records one by one: a line of a table for people, a line of JSON for programs."""
+
+    def __init__(self, given: "Given") -> None:
+        self._json = given.flag("json")
+        self._width = _terminal_width()
+        self._today = time.strftime("%Y-%m-%d", time.gmtime())
+        self.shown = 0
+        self.last = 0
+
+    def show(self, kept: "Kept") -> None:
+        self.shown += 1
+        self.last = kept.sequence
+        if self._json:
+            say_json({**kept.tree, "hash": kept.hash})
+        else:
+            say(self._line(kept))
+
+    def _line(self, kept: "Kept") -> str:
+        tree = kept.tree
+        day, _, clock = text(tree.get("time")).partition("T")
+        when = clock[:8] if day == self._today else f"{day} {clock[:8]}"
+        decision = text(part(tree, "verdict").get("decision"))
+        start = f"{kept.sequence:>6}  {shown(when):<8}  "
+        painted = paint(f"{shown(decision):<5}", decision) if decision in ("allow", "ask", "deny") else f"{'':<5}"
+        who = f"  {_cut(text(tree.get('door')), 8):<8}  {_cut(text(tree.get('agent')) or '-', 14):<14}  "
+        return f"{start}{painted}{who}{self._subject(tree, len(start) + 5 + len(who))}".rstrip()
+
+    def _subject(self, tree: "dict[str, Any]", taken: int) -> str:
+        """Return what was attempted, and the rule that decided with its place, in the room that is left."""
+        room = max(_NARROWEST, self._width - taken)
+        rule, source = deciding_rule(tree)
+        place = f" ({shown(source)})" if rule else ""
+        wide = room // 2
+        subject = _cut(what(tree), wide)
+        return f"{subject:<{wide}}  {_cut(rule, room - wide - 2 - len(place))}{place}".rstrip()
+
+
+def _cut(written: str, width: int) -> str:
+    escaped = shown(written)
+    return escaped if len(escaped) <= width else f"{escaped[: max(0, width - 1)]}…"
+
+
+def _terminal_width() -> int:
+    import shutil
+
+    return max(shutil.get_terminal_size((_USUAL, 24)).columns, 100)
+
+
+_COMMANDS: "dict[str, Callable[[Given, AuditLog, str], int]]" = {
+    "list": _list,
+    "show": _show,
+    "tail": _tail,
+    "export": _export,
+    "verify": _verify,
+    "head": _head,
+}

@@ -1,0 +1,202 @@
+"""`byleave audit`, as users run it."""
+
+import csv
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from audit_room import Room, fields
+from byleave.config.homes import find_homes
+from command import COMMAND, byleave
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    (tmp_path / "ws").mkdir()
+    return (tmp_path / "ws").resolve()
+
+
+@pytest.fixture
+def room(root: Path) -> Room:
+    return Room(Path(find_homes(os.environ).workspace(str(root))))
+
+
+def run(root: Path, *words: str) -> Any:
+    done = byleave("audit", *words, cwd=root)
+    assert "Traceback" not in done.err
+    return done
+
+
+def test_an_empty_log_is_said_so_and_nothing_is_written(root: Path, room: Room) -> None:
+    answers = [run(root, word) for word in ("list", "verify", "head", "export")]
+    assert [(done.code, done.out, done.err) for done in answers] == [
+        (0, "nothing was recorded yet\n", ""),
+        (0, "ok: nothing was recorded yet\n", ""),
+        (0, f"0:{'0' * 64}\n", ""),
+        (0, "", ""),
+    ]
+    assert json.loads(run(root, "verify", "--json").out)["ok"] is True
+    assert not room.directory.exists()
+
+
+def test_list_shows_who_did_what_and_which_rule_decided(root: Path, room: Room) -> None:
+    log = room.filled(10)
+    log.append(fields(agent=None, action={"kind": "command", "command": "echo \x1b[31m" + "x" * 300}))
+    lines = run(root, "list").out.splitlines()
+    assert (len(lines), max(len(line) for line in lines) <= 120) == (11, True)
+    assert all(
+        word in lines[9] for word in ("10", "deny", "hook", "claude-code", "read src/d0/f9.py", "byleave.toml:3")
+    )
+    assert ("\\x1b[31mx" in lines[10], "…" in lines[10], "\x1b" in lines[10]) == (True, True, False)
+
+
+def test_list_takes_filters(root: Path, room: Room) -> None:
+    room.filled(30)
+    words = [
+        ("--decision", "deny"),
+        ("--path", "src/d1/**", "--limit", "2"),
+        ("--since", "1h", "--limit", "1"),
+        ("--until", "2020-01-01"),
+        ("--agent", "cl*", "--text", "about 7"),
+        ("--session", "other"),
+    ]
+    found = [
+        [json.loads(line)["sequence"] for line in run(root, "list", "--json", *some).out.splitlines()] for some in words
+    ]
+    assert found == [[10, 20, 30], [26, 29], [30], [], [8], []]
+    assert run(root, "list", "--session", "other").out == "no record matches\n"
+
+
+BAD = [
+    (["list", "--since", "yesterday"], "is no point in time"),
+    (["list", "--until", "2026-13-01"], "is no point in time"),
+    (["list", "--since", "99999999999999d"], "is no point in time"),
+    (["list", "--limit", "many"], "--limit cannot be"),
+    (["list", "--path", "a**"], "is no glob"),
+    (["show", "x"], "there is no record"),
+    (["show", "99"], "there is no record"),
+    (["verify", "--head", "5"], "is no head"),
+    (["export", "--json", "--format", "csv"], "contradict each other"),
+]
+
+
+@pytest.mark.parametrize(("words", "problem"), BAD)
+def test_bad_values_are_explained(words: list[str], problem: str, root: Path, room: Room) -> None:
+    room.filled(1)
+    done = run(root, *words)
+    said = done.err if "--json" not in words else done.out
+    assert (done.code, problem in said, "hint: " in said) == (2, True, True)
+
+
+def test_show_tells_everything_about_one_record(root: Path, room: Room) -> None:
+    log = room.filled(2)
+    text = run(root, "show", "2").out
+    assert text.startswith("record 2\n")
+    assert "  reason: a rule says so about 1\n" in text.replace("    ", "  ")
+    assert "fs src: read (allow, byleave.toml:3)" in text
+    kept = log.get(2)
+    assert kept is not None
+    assert json.loads(run(root, "show", "2", "--json").out) == {**kept.tree, "hash": kept.hash}
+
+
+def test_verify_and_head_work_together(root: Path, room: Room) -> None:
+    room.filled(3)
+    head = run(root, "head").out.strip()
+    assert json.loads(run(root, "head", "--json").out) == dict(zip(("sequence", "hash"), (3, head[2:]), strict=True))
+    done = run(root, "verify", "--head", head)
+    assert (done.code, done.out) == (0, "ok: 3 records, 1 to 3, are whole, and holds the head that was given\n")
+    room.sql("UPDATE records SET hash = 'x' WHERE sequence = 2")
+    done = run(root, "verify", "--json")
+    assert (done.code, json.loads(done.out)["ok"]) == (1, False)
+    assert "broken: the chain of 3 records is not whole\n  record 2: its text" in run(root, "verify").out
+
+
+def test_export_writes_one_object_a_line(root: Path, room: Room) -> None:
+    room.filled(60)
+    records = [json.loads(line) for line in run(root, "export", "--json").out.splitlines()]
+    names = {"sequence", "time", "session", "door", "agent", "identity", "action", "verdict", "hash"}
+    assert ([record["sequence"] for record in records], names <= set(records[0])) == (list(range(1, 61)), True)
+
+
+def test_export_names_no_place_outside_of_the_workspace(root: Path, room: Room) -> None:
+    log = room.log()
+    for canonical in (f"{root}/src", str(root), "/home/me/.ssh/id", f"{root}-other/x", f"{root}/../x"):
+        log.append(fields(verdict={"decision": "allow", "canonical": canonical}))
+    records = [json.loads(line) for line in run(root, "export").out.splitlines()]
+    assert [(record["verdict"].get("canonical"), record.get("redacted")) for record in records] == [
+        (f"{root}/src", None),
+        (str(root), None),
+        (None, True),
+        (None, True),
+        (None, True),
+    ]
+
+
+def test_no_cell_of_a_table_is_a_formula(root: Path, room: Room) -> None:
+    log = room.log()
+    for start in "=+-@\t\r":
+        log.append(fields(agent=f"{start}cmd()", door='a,b\n"c"', verdict={"reason": f"{start}x"}))
+    rows = list(csv.reader(io.StringIO(run(root, "export", "--format", "csv").out, newline="")))
+    assert [row[rows[0].index("agent")] for row in rows[1:]] == [
+        f"'{start}cmd()" for start in ("=", "+", "-", "@", "\\t", "\\r")
+    ]
+    assert all(not cell.startswith(("=", "+", "-", "@", "\t", "\r")) for row in rows for cell in row)
+    assert rows[1][rows[0].index("door")] == 'a,b\\n"c"'
+
+
+def test_tail_shows_what_comes_until_it_is_interrupted(root: Path, room: Room) -> None:
+    log = room.filled(15)
+    process = subprocess.Popen(
+        [*COMMAND, "audit", "tail", "--json"], cwd=root, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert process.stdout is not None
+    seen = [json.loads(process.stdout.readline())["sequence"] for _ in range(10)]
+    log.append(fields())
+    seen.append(json.loads(process.stdout.readline())["sequence"])
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=30)
+    assert (seen, out, err, process.returncode) == (list(range(6, 17)), "", "", 0)
+
+
+def test_tail_ends_when_nobody_reads_any_more(root: Path, room: Room) -> None:
+    room.filled(1)
+    process = subprocess.Popen([*COMMAND, "audit", "tail"], cwd=root, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    assert process.stdout is not None
+    assert process.stdout.readline()
+    process.stdout.close()
+    assert (process.wait(timeout=30), process.stderr.read() if process.stderr else b"") == (0, b"")
+    assert process.stderr is not None
+    process.stderr.close()
+
+
+@pytest.mark.parametrize("content", [b"", b"no database at all" * 99])
+def test_a_damaged_table_is_told_and_never_a_traceback(content: bytes, root: Path, room: Room) -> None:
+    room.filled(3)
+    room.file("db").write_bytes(content)
+    for word in ("list", "export", "verify", "head"):
+        assert run(root, word).code in (0, 1, 2)
+    assert run(root, "verify").code == 1
+
+
+def test_the_time_is_read_in_utc(root: Path, room: Room) -> None:
+    room.filled(1)
+    script = (
+        "import sys, time; time.tzset(); from byleave.audit.when import read_when; print(read_when(sys.argv[1], now=0))"
+    )
+    for text, expect in (
+        ("2026-01-31", "2026-01-31T00:00:00.000000Z"),
+        ("2026-01-31T12:00", "2026-01-31T12:00:00.000000Z"),
+        ("2026-01-31T12:00:00+02:00", "2026-01-31T10:00:00.000000Z"),
+    ):
+        env = {**os.environ, "TZ": "America/New_York"}
+        done = subprocess.run(
+            [sys.executable, "-c", script, text], env=env, capture_output=True, text=True, check=True, timeout=30
+        )
+        assert done.stdout.strip() == expect
