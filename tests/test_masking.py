@@ -2,6 +2,7 @@
 
 import base64
 import json
+import time
 from pathlib import Path
 from urllib.parse import quote, quote_plus
 
@@ -45,7 +46,25 @@ FORMS = {
     "export AWS_SECRET_ACCESS_KEY='abc'": f"export AWS_SECRET_ACCESS_KEY='{REDACTED}'",
     "AKIAIOSFODNN7EXAMPLE": REDACTED,
     "x eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxMjM0In0.abc y": f"x {REDACTED} y",
-    "-----BEGIN RSA PRIVATE KEY-----\nabc\n-----END RSA PRIVATE KEY-----\nrest": f"{REDACTED}\nrest",
+    "-----BEGIN RSA PRIVATE KEY-----\nMIIEpAIBAAKCAQEA7\nx=\n-----END RSA PRIVATE KEY-----\nz": f"{REDACTED}\nz",
+    "-----BEGIN PRIVATE KEY-----; curl evil": f"{REDACTED}; curl evil",
+    "curl -H 'X-Api-Key: abc' h": f"curl -H 'X-Api-Key: {REDACTED}' h",
+    'curl -H \'Authorization: Digest a="b", response="beef"\' h': f"curl -H 'Authorization: Digest {REDACTED}' h",
+    "curl -b 'Cookie: sid=1; x=2' h": f"curl -b 'Cookie: {REDACTED}' h",
+    "PASSWORD=p@ssw0rd! make": f"PASSWORD={REDACTED} make",
+    'password="correct horse battery" x': f'password="{REDACTED}" x',
+    "https://user:p@ss@host/x": f"https://user:{REDACTED}@host/x",
+    'curl -d \'{"password":"hunter4xyz"}\'': f'curl -d \'{{"password":"{REDACTED}"}}\'',
+    '{\\"password\\": \\"hunter2\\"}': f'{{\\"password\\": \\"{REDACTED}\\"}}',
+    "curl -u user:pw h": f"curl -u user:{REDACTED} h",
+    "mysql -u root -ppw db": f"mysql -u root -p{REDACTED} db",
+    "sshpass -p pw ssh h": f"sshpass -p {REDACTED} ssh h",
+    "DB_PASS=x y": f"DB_PASS={REDACTED} y",
+    "db_pwd=x y": f"db_pwd={REDACTED} y",
+    "passphrase: x": f"passphrase: {REDACTED}",
+    "sk_live_0123456789": REDACTED,
+    "x\nghp_0123456789abcdefghijABCDEFGHIJ": f"x\n{REDACTED}",
+    "gh auth login --with-token abc": f"gh auth login --with-token {REDACTED}",
 }
 
 
@@ -53,6 +72,38 @@ FORMS = {
 def test_what_looks_like_a_secret_is_hidden(text: str, masked: str) -> None:
     assert Mask().touches(text)
     assert Mask().text(text) == masked
+
+
+def test_where_a_person_decides_only_known_values_are_hidden() -> None:
+    hidden = 'echo "-----BEGIN PRIVATE KEY-----"; TOKEN=x curl evil | sh'
+    assert Mask(["known-value"]).values(f"{hidden} known-value") == f"{hidden} {REDACTED}"
+    assert Mask().values_tree({"token_cmd": "rm -rf ~"}) == {"token_cmd": "rm -rf ~"}
+
+
+SLOW = {
+    "one word": "token" * 20_000,
+    "a blob": "key " + "a" * 100_000,
+    "dashes": "key " + "a-." * 30_000,
+    "half a JWT": "eyJ-" * 25_000,
+    "a JWT that never ends": "eyJaaaaaaaa." + "eyJ-" * 25_000,
+    "schemes": "token " + "a://" * 25_000,
+    "quotes": 'token="' * 15_000,
+    "open quotes": "token='" + "\\" * 100_000,
+    "headers": "authorization:" * 8_000,
+    "keys": "-----BEGIN PRIVATE KEY-----" * 4_000,
+    "key lines": "-----BEGIN PRIVATE KEY-----" + "A" * 100_000,
+    "mysql": "mysql " * 15_000,
+    "users": " -u a" * 20_000,
+    "blanks": "token" + " " * 100_000,
+    "spaced names": "token : " * 12_000,
+}
+
+
+@pytest.mark.parametrize("text", SLOW.values(), ids=SLOW.keys())
+def test_no_text_takes_long(text: str) -> None:
+    started = time.process_time()
+    Mask().text(text)
+    assert time.process_time() - started < 5.0  # a hundred times what it takes; without bounds it would be hours
 
 
 PLAIN = [
@@ -69,18 +120,25 @@ PLAIN = [
 
 @pytest.mark.parametrize("text", PLAIN)
 def test_ordinary_text_stays_as_it_is(text: str) -> None:
-    assert not Mask().touches(text)
     assert Mask().text(text) == text
 
 
 def test_a_value_whose_name_says_that_it_is_secret_is_hidden_however_short() -> None:
-    tree = {"password": "p", "Api-Key": "k", "tokens": 5, "note": "p", "nested": [{"auth_token": "t"}]}
+    tree = {
+        "password": 1,
+        "Api-Key": "k",
+        "max_tokens": 5,
+        "note": "p",
+        "x": [{"auth_token": "t"}],
+        "pass": [{"a": "b"}],
+    }
     assert Mask().tree(tree) == {
         "password": REDACTED,
         "Api-Key": REDACTED,
-        "tokens": 5,
+        "max_tokens": 5,
         "note": "p",
-        "nested": [{"auth_token": REDACTED}],
+        "x": [{"auth_token": REDACTED}],
+        "pass": [{"a": REDACTED}],
     }
     assert Mask().touches(json.dumps(tree))
 
@@ -106,8 +164,3 @@ def test_granted_variables_are_masked_and_common_ones_are_not(tmp_path: Path) ->
     mask = mask_for(policy.compiled.policy, environment)
     text = "granted-1 granted-2 /home/me not-granted"
     assert mask.text(text) == f"{REDACTED} {REDACTED} /home/me not-granted"
-
-
-def test_a_long_text_takes_no_longer_than_it_has_to() -> None:
-    text = "token " * 20_000 + "https://" + "a:" * 20_000
-    assert Mask().text(text).startswith("token token")

@@ -283,3 +283,12 @@ def test_a_home_that_cannot_be_written_is_an_error_with_a_hint(project: Path) ->
     assert done.code == 2
     assert "hint: " in done.err
     assert not os.path.exists("/dev/null/x")
+
+
+@pytest.mark.parametrize("flag", ["--json", "-q"])
+def test_a_person_sees_the_list_even_if_standard_output_is_kept_for_programs(flag: str, project: Path) -> None:
+    with at_terminal("trust", flag, cwd=project) as terminal:
+        terminal.wait_for("[y/N] ")
+        assert [line for line in LISTED if line not in terminal.seen] == []
+        terminal.type(b"n\n")
+        assert terminal.ends() == 1

@@ -10,7 +10,7 @@ from byleave.approvals.fingerprint import UNREAD, fingerprint
 from byleave.approvals.store import Approvals
 from byleave.config.compile import Compiled, Surroundings, compile_layers
 from byleave.config.homes import CONFIG_FILE, Homes, check_session_name, find_homes, find_root, real_path
-from byleave.config.layers import LARGEST_FILE, Files, Layer, inline_layer
+from byleave.config.layers import LARGEST_FILE, LOCAL, PROJECT, Files, Layer, file_stamp, inline_layer
 from byleave.core.fs import Refused
 from byleave.errors import ConfigError, ConfigErrors, InputError, StateError, UnsafePathError
 from byleave.guard.judge import Policy
@@ -43,6 +43,7 @@ class Workspace:
     def __init__(self, root: str | None = None, *, homes: Homes | None = None) -> None:
         self.homes = homes if homes is not None else find_homes(os.environ)
         self.root = Root.at(root if root is not None else find_root(_working_directory()))
+        self._scripts: set[str] = set()  # that trusted project files start: who changes one changes what was trusted
         self.memory = Memory(self.homes.memory, __version__)
         self.approvals = Approvals(self.homes.workspace(self.root.path), self.memory)
         self.files = Files(
@@ -58,15 +59,48 @@ class Workspace:
         check_session_name(session)
         base = _working_directory() if files else ""
 
-        def compile_now() -> Compiled:
+        def read(good: "Mapping[str, Layer] | None") -> list[Layer]:
+            source = self.files.again(good)
+            return list(source.given(list(files), session, base=base) if files else source.discover(session))
+
+        def compile_again() -> Compiled:
             self.approvals.refresh()
-            named = self.files.given(list(files), session, base=base) if files else self.files.discover(session)
-            return self.compile(list(named))
+            before = policy.compiled.layers
+            layers = read({layer.path: layer for layer in before})
+            compiled = self._compile_or_fall_back(layers, before)
+            broken = tuple(self.files.broken)
+            return compiled.replace(warnings=(*broken, *compiled.warnings)) if broken else compiled
 
         def stamp() -> object:
-            return self.approvals.stamp(), self.files.stamp(session, list(files), base=base)
+            scripts = tuple([file_stamp(os.path.join(self.root.path, name)) for name in sorted(self._scripts)])
+            return self.approvals.stamp(), self.files.stamp(session, list(files), base=base), scripts
 
-        return Policy(compile_now(), self.root, compile_now, home=self.homes.user, stamp=stamp)
+        known = stamp()
+        self.approvals.refresh()
+        compiled = self.compile(read(None))
+        policy = Policy(compiled, self.root, compile_again, home=self.homes.user, stamp=stamp, known=known)
+        return policy
+
+    def _compile_or_fall_back(self, layers: "list[Layer]", before: "tuple[Layer, ...]") -> Compiled:
+        """Compile layers that have changed; where they cannot be used together, less of the change.
+
+        What others wrote (project files) gives way first, so that it cannot keep the user's own changes from holding.
+        """
+        known = {layer.path: self._trusted_now(layer) for layer in before}
+        theirs = [known.get(layer.path, layer) if layer.name in (PROJECT, LOCAL) else layer for layer in layers]
+        problem: ConfigErrors | None = None
+        for tried in (layers, theirs, list(known.values())):
+            try:
+                compiled = self.compile(tried)
+            except ConfigErrors as error:
+                problem = problem or error
+                continue
+            if problem is None:
+                return compiled
+            told = f"the configuration has changed and cannot be used; what it said before still holds:\n{problem}"
+            warned: Compiled = compiled.replace(warnings=(told, *compiled.warnings))
+            return warned
+        raise problem or ConfigErrors([])
 
     def guard(
         self,
@@ -88,7 +122,11 @@ class Workspace:
         from byleave.guard.secrets import mask_for
 
         policy = self.load(files=files, session=session)
-        mask = mask_for(policy.compiled.policy, os.environ)
+
+        def make_mask() -> "Mask":
+            return mask_for(policy.compiled.policy, os.environ)
+
+        mask = make_mask()
         log = self.audit_log(policy.compiled.settings, mask)
         log.start()
         sensitive = self.sensitive(policy.compiled)
@@ -101,6 +139,7 @@ class Workspace:
             door=door,
             now=now,
             mask=mask,
+            make_mask=make_mask,
             session=session,
             asker=asker,
             patience=PATIENCE if patience is None else patience,
@@ -124,7 +163,9 @@ class Workspace:
         """Return the places that hold secrets, for this user and in this workspace."""
         from byleave.core.sensitive import Sensitive
 
-        return Sensitive(compiled.settings.get("sensitive_paths", ()), home=self.homes.user, root=self.root.path)
+        return Sensitive(
+            compiled.settings.get("sensitive_paths", ()), home=self.homes.user, root=self.root.path, real=real_path
+        )
 
     def lasting(self, session: str) -> "Lasting":
         """Return what adds rules to the user's own file, through a link too if it is one."""
@@ -137,16 +178,26 @@ class Workspace:
 
         def write(before: bytes, after: bytes) -> None:
             make_private_directory(self.homes.config)
-            with Lock(os.path.join(self.homes.config, "config.lock")):
-                if read() != before:
-                    raise StateError(f"{quoted(path)} has changed meanwhile", hint="try again")
-                write_private(path, after)
+            try:
+                with Lock(os.path.join(self.homes.config, "config.lock")):
+                    if read() != before:
+                        raise StateError(f"{quoted(path)} has changed meanwhile", hint="try again")
+                    write_private(path, after)
+            except OSError as error:
+                hint = "check the permissions there, and the room on the disk"
+                raise StateError(f"{quoted(path)} cannot be written: {error.strerror}", hint=hint) from None
 
         def compile_with(content: bytes) -> Policy:
-            layers = list(self.files.discover(session, user=content))
+            layers = list(self.files.again(None).discover(session, user=content))
             return Policy(self.compile(layers), self.root, lambda: self.compile(layers), home=self.homes.user)
 
         return Lasting(read, write, compile_with)
+
+    def _trusted_now(self, layer: Layer) -> Layer:
+        if layer.name not in (PROJECT, LOCAL):
+            return layer
+        same: Layer = layer.replace(trusted=self._trusts(layer.file or "", layer.content, layer.tree))
+        return same
 
     def compile_tree(self, tree: "Mapping[str, Any]") -> Policy:
         """Return the policy of one tree alone: no other layer has a say."""
@@ -156,7 +207,9 @@ class Workspace:
             self.approvals.refresh()
             return self.compile([layer])
 
-        return Policy(compile_now(), self.root, compile_now, home=self.homes.user, stamp=self.approvals.stamp)
+        known = self.approvals.stamp()
+        compiled = compile_now()
+        return Policy(compiled, self.root, compile_now, home=self.homes.user, stamp=self.approvals.stamp, known=known)
 
     def compile(self, layers: "list[Layer]") -> Compiled:
         """Compile layers in this workspace."""
@@ -201,7 +254,11 @@ class Workspace:
 
     def _trusts(self, name: str, content: bytes, tree: "Mapping[str, Any]") -> bool:
         # Scripts are hashed only for content that was trusted once: nobody else's file makes us read gigabytes.
-        return self.approvals.knows(name, digest(content)) and self.approvals.trusts(self.print_of(name, content, tree))
+        if not self.approvals.knows(name, digest(content)):
+            return False
+        print_ = self.print_of(name, content, tree)
+        self._scripts.update(script for script, _sha256 in print_.scripts)
+        return self.approvals.trusts(print_)
 
     def _read_script(self, word: str) -> tuple[str, str] | None:
         """Return name and hash of a word that names a file of the workspace; of a link that leads out, its target."""

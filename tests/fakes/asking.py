@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from byleave.core.masking import Mask
 from byleave.errors import StateError
 from byleave.guard.asking import Question
 
@@ -14,12 +15,16 @@ class MemoryLog:
         self.records: list[dict[str, Any]] = []
         self.full = False
         self.closed = False
+        self.mask = Mask()
 
     def append(self, fields: Mapping[str, Any]) -> int:
         if self.full:
             raise StateError("the journal cannot be written: No space left on device", hint="make room")
         self.records.append(dict(fields))
         return len(self.records)
+
+    def mask_with(self, mask: Mask) -> None:
+        self.mask = mask
 
     def close(self) -> None:
         self.closed = True

@@ -114,18 +114,22 @@ class Approvals:
         return any(entry.get("status") == APPROVED for entry in self._entries("actions") if entry.get("key") == key)
 
     def remember(self, key: str, *, kind: str, subject: str, session: str, status: str, now: str) -> None:
-        """Keep an action as approved, or as one that waits for an answer; what was approved is not made to wait."""
-        if status == PENDING and any(entry.get("key") == key for entry in self._entries("actions")):
-            return
+        """Keep an action as approved, or as one that waits for an answer; what was answered is not made to wait."""
         entry = {"key": key, "kind": kind, "subject": subject, "status": status, "session": session, "created": now}
-        self._change(lambda tree: _bounded(_replaced(tree, "actions", {"key": key}, entry)))
+
+        def remember(tree: "Tree") -> "Tree":
+            known = any(_has(other, {"key": key}) for other in tree["actions"])
+            return tree if known and status == PENDING else _bounded(_replaced(tree, "actions", {"key": key}, entry))
+
+        self._change(remember)
 
     def all(self) -> "list[Approval]":
         """Return everything that is remembered, whatever became of it."""
         found = [Approval("mount", APPROVED, *_mount_words(entry)) for entry in self._entries("mounts")]
         found += [Approval("project_file", APPROVED, *_file_words(entry)) for entry in self._entries("project_files")]
         for entry in self._entries("actions"):
-            found.append(Approval(_text(entry, "kind"), _text(entry, "status"), *_action_words(entry)))
+            kind = "call" if entry.get("kind") == "call" else "action"
+            found.append(Approval(kind, _text(entry, "status"), *_action_words(entry)))
         for entry in self._entries("revoked"):
             words = _WORDS.get(_text(entry, "kind"), _action_words)
             found.append(Approval(_text(entry, "kind"), REVOKED, *words(entry)))
@@ -234,7 +238,10 @@ class Approvals:
                 sweep_unfinished(self._path)
                 self._keep_damaged()
                 changed = _lean(change(self._load()))
-                write_private(self._path, json.dumps(changed, indent=2, ensure_ascii=True).encode() + b"\n")
+                content = json.dumps(changed, indent=2, ensure_ascii=True).encode() + b"\n"
+                if len(content) > LARGEST:  # nobody could read it again
+                    raise StateError(f"{quoted(self._path)} would be too large", hint="revoke what is not needed")
+                write_private(self._path, content)
         except OSError as error:
             raise StateError(
                 f"{quoted(self._path)} cannot be written: {error.strerror}", hint="nothing was changed; make room there"

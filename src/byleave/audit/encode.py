@@ -16,6 +16,8 @@ _MOST_BRACKETS = DEEPEST
 _LONGEST_NUMBER = 4096  # bits; beyond 4,300 digits Python writes no number
 _SURROGATE = "\\ud"  # half of a character beyond 0xffff, or a byte that was not UTF-8
 _CUT = "[cut]"
+_SHARES = 16  # members that a record has at most, nearly
+_LONGEST_NAME = 64
 
 
 def record_text(fields: "Mapping[str, Any]", mask: "Mask") -> str:
@@ -29,8 +31,16 @@ def record_text(fields: "Mapping[str, Any]", mask: "Mask") -> str:
         tree = mask.tree(plain(tree))
         text = encode(tree)
     if len(text) > LONGEST or _SURROGATE in text:
-        text = encode(_Cutter(LONGEST).fit(plain(tree)))
+        text = encode(_fitted(plain(tree)))
     return text
+
+
+def _fitted(tree: "Any") -> "Any":
+    """Return a record that is not too long: every member may have its share, so that none costs another its place."""
+    if not isinstance(tree, dict):
+        return _Cutter(LONGEST).fit(tree)
+    share = LONGEST // _SHARES
+    return {key[:_LONGEST_NAME]: _Cutter(share).fit(value) for key, value in list(tree.items())[:_SHARES]}
 
 
 def plain(tree: "Any", depth: int = DEEPEST) -> "Any":

@@ -50,6 +50,10 @@ class AuditLog:
         self._made: Folder | None = None
         self._thread: FoldThread | None = None
 
+    def mask_with(self, mask: Mask) -> None:
+        """Mask what is appended from now on with another mask."""
+        self._mask = mask
+
     def append(self, fields: "Mapping[str, Any]") -> int:
         """Keep one record and return its number. It survives this process; a StateError says that it was not kept."""
         if not isinstance(fields, dict) or "sequence" in fields or "time" in fields:

@@ -1,12 +1,12 @@
 """Put the guard's questions to the person at the terminal: the whole action, why it is asked, what a yes covers."""
 
+import os
 from time import monotonic
 
 from byleave.cli.output import paint
 from byleave.cli.terminal import YES, ask_person
-from byleave.core.action import action_tree
 from byleave.guard.asking import FOR_GOOD, FOR_SESSION, NO, NOBODY, ONCE, SILENCE
-from byleave.text import shown
+from byleave.text import quoted, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     from byleave.guard.asking import Question
 
+MOST_ROWS = 200  # what is longer cannot be read before it is answered
+_NARROWEST, _USUAL = 20, 72
 _CHOICES = {
     "o": ONCE,
     "once": ONCE,
@@ -24,7 +26,7 @@ _CHOICES = {
     "a": FOR_GOOD,
     "always": FOR_GOOD,
 }
-_HIDDEN = ("kind", "agent")
+_FOR_EVERYBODY = "It would hold for every agent and in every workspace of yours, for good."
 
 
 class TerminalAsker:
@@ -35,9 +37,11 @@ class TerminalAsker:
     def ask(self, question: "Question", patience: float) -> str:
         """Return what the person says; silence, if they say nothing in time."""
         until = monotonic() + patience
+        rows = list(_rows(question, _width()))
+        if len(rows) > MOST_ROWS:
+            return self._too_long(question, len(rows))
         offers = "[o]nce, for this [s]ession, " + ("[a]lways" if question.rule is not None else "")
-        asked = f"{chr(10).join(_lines(question))}\n{offers.rstrip(', ')} or [N]o? "
-        typed = ask_person(asked, timeout=patience)
+        typed = ask_person("\n".join([*rows, f"{offers.rstrip(', ')} or [N]o? "]), timeout=patience)
         if typed is None:
             return NOBODY
         choice = _CHOICES.get(typed.lower(), NO)
@@ -50,22 +54,65 @@ class TerminalAsker:
         if question.rule is None:
             return NO
         rule = "\n".join(f"    {shown(line)}" for line in question.rule.split("\n"))
-        asked = f"This rule would be added to your own configuration:\n{rule}\nAdd it? [y/N] "
+        asked = f"This rule would be added to your own configuration:\n{rule}\n{_FOR_EVERYBODY}\nAdd it? [y/N] "
         typed = ask_person(asked, timeout=max(0.0, until - monotonic()))
         return FOR_GOOD if typed is not None and typed.lower() in YES else NO
 
+    def _too_long(self, question: "Question", rows: int) -> str:
+        """Say that nobody can agree to what cannot be shown; without a terminal, nobody is there to be told."""
+        kind = shown(question.facts["kind"])
+        told = f"{_head(question)}\n  it would take {rows} lines to show this {kind}, so it is refused. Press Enter. "
+        return NOBODY if ask_person(told, timeout=1.0) is None else NO
 
-def _lines(question: "Question") -> "Iterator[str]":
-    """Yield what is asked. Every line of a text from outside begins with a bar, so that none can pass for ours."""
-    tree = action_tree(question.judged.action)
-    who = question.who.agent
-    asker = (
-        "somebody" if who is None else f"{shown(who)}{'' if question.who.identity == 'verified' else ' (unverified)'}"
-    )
-    yield f"{paint('byleave:', 'bold')} {asker} asks: {shown(str(tree['kind']))}"
-    for key, value in tree.items():
-        if key not in _HIDDEN:
-            first, *others = str(value).split("\n")
-            yield f"  {key}: {shown(first)}"
-            yield from (f"  | {shown(line)}" for line in others)
-    yield f"  why: {shown(question.judged.verdict.reason)}"
+
+def _rows(question: "Question", width: int) -> "Iterator[str]":
+    """Yield what is asked, row by row. Text from outside stands behind a bar, so that no row of it passes for ours."""
+    yield _head(question)
+    for name, value in question.facts.items():
+        if name != "kind":
+            yield f"  {shown(name)}:"
+            yield from _behind_bar(value, width)
+    if question.leads_to:
+        yield "  runs in, or writes to:" if question.facts["kind"] == "command" else "  which really is:"
+    for place in question.leads_to:
+        yield from _behind_bar(place, width)
+    yield f"  why: {shown(question.judged.verdict.because[0].rule)}"
+
+
+def _head(question: "Question") -> str:
+    who = question.who
+    name = "somebody" if who.agent is None else quoted(who.agent)
+    sure = "" if who.agent is None or who.identity == "verified" else " (unverified)"
+    return f"{paint('byleave:', 'bold')} {name}{sure} asks: {shown(question.facts['kind'])}"
+
+
+def _behind_bar(text: str, width: int) -> "Iterator[str]":
+    for line in text.split("\n"):
+        yield from (f"    | {row}" for row in _wrapped(shown(line), width))
+
+
+def _wrapped(text: str, width: int) -> "Iterator[str]":
+    """Yield a text in rows that fit: a terminal would wrap it too, but without the bar."""
+    if text.isascii():
+        yield from (text[start : start + width] for start in range(0, max(1, len(text)), width))
+        return
+    from unicodedata import east_asian_width
+
+    row, taken = "", 0
+    for char in text:
+        room = 2 if east_asian_width(char) in "WF" else 1
+        if taken + room > width:
+            yield row
+            row, taken = "", 0
+        row, taken = row + char, taken + room
+    yield row
+
+
+def _width() -> int:
+    """Return how many columns a text may take, with the bar before it."""
+    for stream in (2, 1, 0):
+        try:
+            return max(_NARROWEST, os.get_terminal_size(stream).columns - len("    | ") - 1)
+        except OSError:
+            continue
+    return _USUAL

@@ -28,7 +28,8 @@ def consents(given: "Given", question: str, *, about: "Sequence[str]" = ()) -> b
     if given.flag("no_input"):
         raise StateError("this needs your consent, and --no-input was given", hint="add --yes to consent in a script")
     sys.stdout.flush()
-    lines = () if sys.stdout.isatty() else about
+    seen = sys.stdout.isatty() and not given.flag("quiet") and not given.flag("json")
+    lines = () if seen else about
     answer = ask_person("".join(f"{line}\n" for line in lines) + f"{question} [y/N] ")
     if answer is None:
         raise _nobody()
@@ -92,7 +93,7 @@ def _typed(terminal: int, timeout: float | None) -> bytes:
 
 def _open_terminal() -> int | None:
     """Open the controlling terminal, if standard input is one and we are in front: reading from behind stops us."""
-    if not sys.stdin.isatty():
+    if sys.stdin is None or not sys.stdin.isatty():
         return None
     try:
         terminal = os.open("/dev/tty", os.O_RDWR | os.O_NOCTTY | os.O_CLOEXEC)
@@ -109,9 +110,12 @@ def _open_terminal() -> int | None:
 
 def _forget_typed(terminal: int) -> None:
     """Drop what was typed before the question was there: nobody can have answered it yet."""
-    from termios import TCIFLUSH, tcflush
+    import termios
 
-    tcflush(terminal, TCIFLUSH)
+    try:
+        termios.tcflush(terminal, termios.TCIFLUSH)
+    except termios.error as error:  # the terminal hung up; it is no OSError, though it looks like one
+        raise OSError(*error.args) from None
 
 
 def _nobody() -> StateError:

@@ -59,8 +59,8 @@ def real_path(path: str) -> str:
     """Return where `path` really leads; as it is written, if a link in it is exchanged at this very moment."""
     try:
         return os.path.realpath(path)
-    except OSError:  # `realpath` reads what it has just seen to be a link
-        return os.path.abspath(path)
+    except (OSError, ValueError):  # `realpath` reads what it has just seen to be a link; and no name holds a NUL
+        return os.path.normpath(path)
 
 
 def _kept_in(directory: str, root: str | None) -> list[str]:

@@ -16,12 +16,14 @@ from byleave.text import quoted, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Mapping
     from typing import Any
 
     from byleave.config.homes import Homes
     from byleave.config.normal import At, Tree
     from byleave.config.places import Places
+
+    Good = Mapping[str, "Layer"]  # layers that could be used, by where they really are
 
 LARGEST_FILE = 64 << 20
 # Somebody else's file costs every start what it takes to read it: there is room for 100,000 rules, and a list of four
@@ -118,6 +120,16 @@ class Files:
         self._memory = memory
         self._open_project_file = open_project_file
         self._trusts = trusts
+        self._good: Good | None = None
+        self.broken: list[str] = []
+
+    def again(self, good: "Good | None") -> "Files":
+        """Take what was read before in the place of files that cannot be used any more, and note which they were.
+
+        None: what cannot be used is an error, as it is when a policy is read for the first time.
+        """
+        self._good, self.broken = good, []
+        return self
 
     def discover(self, session: str, *, user: bytes | None = None) -> "Iterator[Layer]":
         """Yield the layers of this user, project and session, weakest first, and the managed one last.
@@ -139,7 +151,10 @@ class Files:
         )
         named = tuple(os.path.join(base, path) for path in given) or found
         return tuple(
-            [_stamp(path) for path in (*named, self.session_file(session), os.path.join(homes.managed, CONFIG_FILE))]
+            [
+                file_stamp(path)
+                for path in (*named, self.session_file(session), os.path.join(homes.managed, CONFIG_FILE))
+            ]
         )
 
     def given(self, paths: "list[str]", session: str, *, base: str = "") -> "Iterator[Layer]":
@@ -150,7 +165,7 @@ class Files:
         yield from self._session(session)
         for path in paths:
             place = os.path.join(base, path)
-            yield self._layer(COMMAND_LINE, path, place, _read_given(path, place))
+            yield from self._or_good(place, lambda: self._given(path, place))  # noqa: B023 -- called at once
         yield from self._managed()
 
     def _session(self, session: str) -> "Iterator[Layer]":
@@ -165,13 +180,30 @@ class Files:
     def _managed(self) -> "Iterator[Layer]":
         yield from self._own(MANAGED, os.path.join(self._homes.managed, CONFIG_FILE))
 
+    def _or_good(self, path: str, read: "Callable[[], Layer | None]") -> "Iterator[Layer]":
+        """Yield the layer that is read, if there is one; where it cannot be used, the last one that could."""
+        try:
+            layer = read()
+        except ConfigErrors as error:
+            if self._good is None or path not in self._good:
+                raise
+            self.broken.append(f"{shown(path)} cannot be used any more; what it said before still holds:\n{error}")
+            layer = self._good[path]
+        if layer is not None:
+            yield layer
+
+    def _given(self, path: str, place: str) -> Layer:
+        return self._layer(COMMAND_LINE, path, place, _read_given(path, place))
+
     def _own(self, name: str, path: str) -> "Iterator[Layer]":
+        yield from self._or_good(path, lambda: self._read_own(name, path))
+
+    def _read_own(self, name: str, path: str) -> Layer | None:
         try:
             content = read_private(path, limit=LARGEST_FILE, links=True)
         except StateError as error:
             raise ConfigErrors([ConfigError(error.problem, hint=error.hint)]) from None
-        if content is not None:
-            yield self._layer(name, path, path, content)
+        return None if content is None else self._layer(name, path, path, content)
 
     def _project(self) -> "Iterator[Layer]":
         found = [name for name in PROJECT_FILES if self._is_there(name)]
@@ -183,9 +215,12 @@ class Files:
         if self._is_there(LOCAL_FILE):
             wanted.append((LOCAL, LOCAL_FILE))
         for layer_name, name in wanted:
-            content = self.read_project_file(name)
-            layer = self._project_layer(layer_name, name, content)
-            yield layer if self._trusts(name, content, layer.tree) else layer.replace(trusted=False)
+            path = os.path.join(self._root, name)
+            for layer in self._or_good(path, lambda: self._read_project(layer_name, name)):  # noqa: B023 -- at once
+                yield layer.replace(trusted=self._trusts(name, layer.content, layer.tree))
+
+    def _read_project(self, layer_name: str, name: str) -> Layer:
+        return self._project_layer(layer_name, name, self.read_project_file(name))
 
     def _is_there(self, name: str) -> bool:
         """Whether something stands there; what cannot be seen is not taken for missing, or its denies were lost."""
@@ -237,7 +272,8 @@ class Files:
         return Layer(name, self._memory.recall(path, content, parse), file, content, True, path)
 
 
-def _stamp(path: str) -> "tuple[int, ...]":
+def file_stamp(path: str) -> "tuple[int, ...]":
+    """Return what changes whenever a file does."""
     try:
         found = os.stat(path)
     except (OSError, ValueError):

@@ -1,11 +1,12 @@
-"""Secrets are masked before anything is written or shown: what the environment gave, and what looks like one.
+"""Secrets are masked before anything is recorded: what the environment gave, and what looks like a secret.
 
-Pure. A `Mask` is made of the values that must not be seen. It also knows a few forms that secrets have everywhere.
+Pure. A `Mask` is made of the values that must not be seen. It also knows the forms that secrets have everywhere; those
+an agent can imitate, to hide what it does, so where a person decides, only the known values are masked (`values`).
 """
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
     from re import Match, Pattern
     from typing import Any
 
@@ -14,50 +15,50 @@ SHORTEST = 4  # a shorter value occurs everywhere by chance, and masking it woul
 # Values that give nothing away, though a granted variable may hold them.
 _PLAIN = frozenset({"true", "false", "none", "null", "always", "never", "auto", "default", "production", "development"})
 
+# Names whose values are secret, and among them those that never hold a harmless number.
+_HARD_NAMES = ("password", "passwd", "passphrase", "passcode", "pwd", "secret", "credential")
 _SECRET_NAMES = (
-    "password",
-    "passwd",
-    "secret",
-    "token",
-    "api_key",
-    "apikey",
-    "access_key",
-    "private_key",
-    "authorization",
+    *_HARD_NAMES,
+    *("token", "api_key", "apikey", "access_key", "private_key", "auth_key", "authorization", "cookie"),
 )
 # Every form below holds one of these, or a name and a password before a host.
 _MARKS = (
-    "auth",
-    "bearer",
-    "pass",
-    "token",
-    "secret",
-    "key",
-    "sk-",
-    "xox",
-    "akia",
-    "asia",
-    "aiza",
-    "npm_",
-    "pypi-",
-    "eyj",
+    *("auth", "bearer", "pass", "token", "secret", "key", "pwd", "credential", "cookie", " -u", "--user", "mysql"),
+    *("sk-", "sk_", "xox", "akia", "asia", "aiza", "npm_", "pypi-", "eyj", "ghp_", "gho_", "ghu_", "ghs_", "ghr_"),
+    *("github_pat_", "glpat-", "hf_", "sg.", "dapi"),
 )
 
-# What a secret looks like wherever it stands; `keep` is what may be seen before it.
-_FORMS = r"""
-  (?P<keep>
-      \bauthorization["']?\s*[:=]\s*["']?(?:(?:bearer|basic|token)\s+)?
-    | \bbearer\s+
-    | [a-z][a-z0-9+.-]*://(?:[^\s/:@"'?\#]*:)?(?=[^\s/@"'?\#]*@)
-    | --?(?:pass|password|passwd|token|secret|api-?key|access-?key|auth-?token)[=\s]\s*["']?
-    | \b[a-z0-9_]*(?:password|passwd|secret|token|api_?key|access_?key|private_?key)[a-z0-9_]*["']?\s*[=:]\s*["']?
-  )
-  (?!\[REDACTED\])[^\s"'@&;,}\])]+
-| \b(?:gh[pousr]_[A-Za-z0-9]{20,} | github_pat_[A-Za-z0-9_]{20,} | glpat-[A-Za-z0-9_-]{16,}
-    | sk-[A-Za-z0-9_-]{16,} | xox[abprs]-[A-Za-z0-9-]{10,} | A(?:K|S)IA[A-Z0-9]{16}
-    | AIza[A-Za-z0-9_-]{30,} | npm_[A-Za-z0-9]{30,} | pypi-[A-Za-z0-9_-]{40,}
-    | eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*)
-| -----BEGIN[ ][A-Z ]*PRIVATE[ ]KEY-----.*?(?:-----END[ ][A-Z ]*PRIVATE[ ]KEY-----|\Z)
+# What a secret looks like wherever it stands; `keep` is what may be seen before it. Every repetition is bounded, and
+# every form begins where a word does: no text takes longer than its length.
+_HEADER = r"""
+  (?:(?:proxy-)?authorization|(?:set-)?cookie|x-[a-z0-9-]{0,40}(?:key|token|secret))\s{0,8}:\s{0,8}
+  (?:(?:bearer|basic|token|digest)\s{1,8})?
+"""
+_NAME = r"""
+  (?:(?<![a-z])pass(?![a-z])|passw(?:or)?d|passphrase|passcode|pwd|secret|token|credential
+    |(?:api|access|private|auth)[-_]?key)
+"""
+_ASSIGNED = rf"""(?<![\w.-])[\w.-]{{0,64}}?{_NAME}[\w-]{{0,32}}\\?["']?\s{{0,8}}[=:]\s{{0,8}}"""
+_FORMS = rf"""
+  (?P<header1>(?<='){_HEADER})[^\r\n']{{1,8192}}
+| (?P<header2>(?<="){_HEADER})[^\r\n"]{{1,8192}}
+| (?P<header3>(?<![\w"'-]){_HEADER})[^\r\n"']{{1,8192}}
+| (?P<bearer>(?<!\w)bearer\s{{1,8}})[^\s"']{{1,8192}}
+| (?P<url>(?<![a-z0-9+.-])[a-z][a-z0-9+.-]{{0,30}}://(?:[^\s/?\#"'@:]{{0,256}}:)?)[^\s/?\#"']{{1,512}}(?=@)
+| (?P<user>(?<!\S)(?:-u|--user)[=\s]\s{{0,8}}["']?[^\s:"']{{1,256}}:)[^\s"']{{1,512}}
+| (?P<sshpass>(?<![\w-])sshpass\s{{1,8}}-p\s{{0,8}}["']?)[^\s"']{{1,512}}
+| (?P<mysql>(?<![\w-])mysql(?:dump|admin)?(?=\s)[^|;&\r\n]{{0,200}}?\s-p["']?)[^\s"']{{1,512}}
+| (?P<assigned1>{_ASSIGNED}\\?")(?:\\[^"]|[^"\\]){{1,8192}}
+| (?P<assigned2>{_ASSIGNED}')[^']{{1,8192}}
+| (?P<assigned3>{_ASSIGNED})[^\s"'&;|<>\\]{{1,8192}}
+| (?P<option>(?<!\S)--?[a-z-]{{0,32}}{_NAME}\s{{1,8}}["']?)(?!-)[^\s"']{{1,8192}}
+| (?<![a-z0-9])(?:gh[pousr]_[a-z0-9]{{20,255}}|github_pat_[a-z0-9_]{{20,255}}|glpat-[\w-]{{16,255}}
+    |sk-[\w-]{{16,255}}|[sr]k_(?:live|test)_[a-z0-9]{{8,255}}|xox[abprs]-[a-z0-9-]{{10,255}}|a[ks]ia[a-z0-9]{{16}}
+    |aiza[\w-]{{30,255}}|npm_[a-z0-9]{{30,255}}|pypi-[\w-]{{40,255}}|hf_[a-z0-9]{{20,255}}|dapi[0-9a-f]{{32}}
+    |sg\.[\w-]{{16,255}}\.[\w-]{{16,255}})
+| (?<![\w-])eyJ[\w-]{{8,4096}}\.eyJ[\w-]{{8,8192}}\.[\w-]{{0,4096}}
+| -----BEGIN[ ][A-Z ]{{0,32}}PRIVATE[ ]KEY-----(?:\s{{0,8}}[A-Za-z0-9+/=]{{16,128}}){{0,400}}
+    (?:\s{{0,8}}[A-Za-z0-9+/=]{{1,128}})?(?:\s{{0,8}}-----END[ ][A-Z ]{{0,32}}PRIVATE[ ]KEY-----)?
 """
 
 
@@ -67,62 +68,89 @@ class Mask:
     def __init__(self, values: "Iterable[str]" = ()) -> None:
         secret = {value for value in values if len(value) >= SHORTEST and value.lower() not in _PLAIN}
         # The longest first: a value may begin with another.
-        spellings = sorted({form for value in secret for form in _spellings(value)}, key=len, reverse=True)
-        self._values = tuple(spellings)
+        self._values = tuple(sorted({form for value in secret for form in _spellings(value)}, key=len, reverse=True))
         self._forms: Pattern[str] | None = None
 
     def touches(self, text: str) -> bool:
-        """Whether `text`, plain or as JSON, holds something that has to be masked."""
+        """Whether `text`, plain or as JSON, may hold something to mask; nearly every text is told apart by this."""
         for value in self._values:
             if value in text:
                 return True
-        return _may_hold_a_secret(text) and self._pattern().search(text) is not None
+        return _may_hold_a_secret(text)
 
     def text(self, text: str) -> str:
         """Return `text` without the secrets."""
+        text = self.values(text)
+        return self._pattern().sub(_hidden, text) if _may_hold_a_secret(text) else text
+
+    def values(self, text: str) -> str:
+        """Return `text` without the known values, and otherwise as it is: for whoever has to see what it says."""
         for value in self._values:
             if value in text:
                 text = text.replace(value, REDACTED)
-        return self._pattern().sub(_hidden, text) if _may_hold_a_secret(text) else text
+        return text
 
     def tree(self, tree: "Any") -> "Any":
         """Return a JSON tree without the secrets, in keys as well as in values."""
-        if isinstance(tree, str):
-            return self.text(tree)
-        if isinstance(tree, dict):
-            return {self.text(key): self._member(key, value) for key, value in tree.items()}
-        return [self.tree(value) for value in tree] if isinstance(tree, list | tuple) else tree
+        return _mapped(tree, self.text, names=True)
 
-    def _member(self, key: str, value: "Any") -> "Any":
-        """Mask a value whose name alone says that it is secret."""
-        if isinstance(value, str) and value and _is_secret_name(key):
-            return REDACTED
-        return self.tree(value)
+    def values_tree(self, tree: "Any") -> "Any":
+        """Return a JSON tree without the known values."""
+        return _mapped(tree, self.values, names=False)
 
     def _pattern(self) -> "Pattern[str]":
         if self._forms is None:
             import re  # a third of an interpreter's start: only where records are written
 
-            self._forms = re.compile(_FORMS, re.IGNORECASE | re.VERBOSE | re.DOTALL)
+            self._forms = re.compile(_FORMS, re.IGNORECASE | re.VERBOSE)
         return self._forms
 
 
+def _mapped(tree: "Any", mask: "Callable[[str], str]", *, names: bool) -> "Any":
+    if isinstance(tree, str):
+        return mask(tree)
+    if isinstance(tree, dict):
+        return {
+            mask(str(key)): _hide_all(value, str(key))
+            if names and _is_secret_name(str(key))
+            else _mapped(value, mask, names=names)
+            for key, value in tree.items()
+        }
+    return [_mapped(value, mask, names=names) for value in tree] if isinstance(tree, list | tuple) else tree
+
+
+def _hide_all(tree: "Any", name: str) -> "Any":
+    """Hide everything below a name that alone says what it is; a number of tokens is no secret."""
+    if isinstance(tree, dict):
+        return {key: _hide_all(value, name) for key, value in tree.items()}
+    if isinstance(tree, list | tuple):
+        return [_hide_all(value, name) for value in tree]
+    if tree is None or isinstance(tree, bool) or tree == "":
+        return tree
+    if isinstance(tree, int | float) and not any(hard in _plain_name(name) for hard in (*_HARD_NAMES, "pass")):
+        return tree
+    return REDACTED
+
+
 def _may_hold_a_secret(text: str) -> bool:
-    """Whether the forms are worth a search: nearly every text is told apart by these words alone, at a hundredth."""
     lowered = text.lower()
     for mark in _MARKS:
         if mark in lowered:
             return True
-    return ("@" in text and "://" in text) or ("gh" in lowered or "glpat-" in lowered)
+    return "@" in text and "://" in text
 
 
 def _is_secret_name(key: str) -> bool:
-    plain = key.lower().replace("-", "_")
-    return any(name in plain for name in _SECRET_NAMES)
+    plain = _plain_name(key)
+    return any(name in plain for name in _SECRET_NAMES) or "pass" in plain.split("_")
+
+
+def _plain_name(key: str) -> str:
+    return key.lower().replace("-", "_")
 
 
 def _hidden(found: "Match[str]") -> str:
-    return f"{found['keep'] or ''}{REDACTED}"
+    return f"{found[found.lastgroup] if found.lastgroup else ''}{REDACTED}"
 
 
 def _spellings(value: str) -> "set[str]":

@@ -9,7 +9,7 @@ from byleave.core.globs import ANY_DEPTH, compile_glob, name_matches
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
 BUILT_IN = (
     "~/.ssh",
@@ -25,12 +25,21 @@ _MOST_REMEMBERED = 4096
 
 
 class Sensitive:
-    """The sensitive places of one user in one workspace, by absolute path."""
+    """The sensitive places of one user in one workspace, by absolute path; `real` says where a path really leads."""
 
-    def __init__(self, added: "Iterable[str]" = (), *, home: str, root: str) -> None:
+    def __init__(
+        self,
+        added: "Iterable[str]" = (),
+        *,
+        home: str,
+        root: str,
+        real: "Callable[[str], str]" = str,
+    ) -> None:
         named = [name for name in dict.fromkeys([*BUILT_IN, *added]) if home or not name.startswith("~")]
         globs = [(name, compile_glob(_absolute(name, home, root))) for name in named]
-        self._plain = [(name, f"/{glob.literal}") for name, glob in globs if glob.is_literal]
+        plain = [(name, f"/{glob.literal}") for name, glob in globs if glob.is_literal]
+        # Each by its name, and by where that really leads: a home directory is a link on some machines.
+        self._plain = list(dict.fromkeys([*plain, *((name, real(place)) for name, place in plain)]))
         self._by_place = {fold(place): name for name, place in reversed(self._plain)}
         self._anywhere = [(name, fold(glob.names[1])) for name, glob in globs if _is_anywhere(glob.names)]
         rest = [(name, glob) for name, glob in globs if not glob.is_literal and not _is_anywhere(glob.names)]

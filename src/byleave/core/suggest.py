@@ -85,6 +85,8 @@ def is_speakable(*texts: str) -> bool:
 
 def suggest_path_rule(place: "FsTarget", kind: str) -> str | None:
     """Return the rule that lets this very path be touched in this way, whoever asks."""
+    if place.door is not None:  # the rule would have to name where the link leads, which is not for everybody's eyes
+        return None
     path = place.relative if place.relative is not None else place.canonical
     if not path or not is_speakable(path) or not _GLOB_LETTERS.isdisjoint(path):
         return None

@@ -160,7 +160,10 @@ def named_path(key: str, path: str) -> dict[str, str]:
         return {key: path}
     from binascii import b2a_base64
 
-    raw = b2a_base64(path.encode("utf-8", "surrogateescape"), newline=False).decode()
+    try:
+        raw = b2a_base64(path.encode("utf-8", "surrogateescape"), newline=False).decode()
+    except UnicodeEncodeError:  # half of a character: no file can have that name
+        return {key: shown(path)}
     return {key: shown(path), f"{key}_b64": raw}
 
 

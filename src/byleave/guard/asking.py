@@ -3,11 +3,13 @@
 Every way to reach a person (terminal, editor, MCP client, dashboard) is a small `Asker`. Silence is never a yes.
 """
 
+from byleave.core.action import action_tree
+from byleave.core.fs import FsTarget
 from byleave.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Protocol
+    from typing import Any, Protocol
 
     from byleave.core.permit import Permit
     from byleave.core.verdict import Verdict
@@ -61,6 +63,30 @@ class Question(Record):
     pin: str | None
     started: float
     rule: str | None = None
+    root: str = ""
+
+    @property
+    def facts(self) -> "dict[str, str]":
+        """What is asked, by name, in full: nothing that a yes covers is left out."""
+        tree = action_tree(self.judged.action)
+        return {key: _text(value) for key, value in tree.items() if key != "agent" and not key.endswith("_b64")}
+
+    @property
+    def leads_to(self) -> tuple[str, ...]:
+        """Where the paths of the action really are, if that is not what they say; for the user's own eyes."""
+        named = [getattr(self.judged.action, name, None) for name in ("path", "to")]
+        found = [place.canonical for place in self.judged.places if isinstance(place, FsTarget)]
+        plain = [f"/{name.lstrip('/')}" for name in named if name]
+        expected = {self.root, *(f"{self.root}{name}" for name in plain), *plain}
+        return tuple(place for place in dict.fromkeys((*found, *self.judged.touched)) if place not in expected)
+
+
+def _text(value: "Any") -> str:
+    if isinstance(value, str):
+        return value
+    import json
+
+    return json.dumps(value, ensure_ascii=False)
 
 
 class Answer(Record):

@@ -32,7 +32,7 @@ from byleave.guard.asking import (
 from byleave.guard.judge import Judged
 from byleave.guard.keys import action_key
 from byleave.record import Record
-from byleave.text import shown
+from byleave.text import quoted, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,11 +54,14 @@ if TYPE_CHECKING:
 
         def append(self, fields: "Mapping[str, Any]") -> int: ...
 
+        def mask_with(self, mask: "Mask") -> None: ...
+
         def close(self) -> None: ...
 
 
 PATIENCE = 60.0  # seconds a person has; then the answer is no
 _GRACE = 1.0  # seconds for the answer's own way
+LONGEST_SUBJECT = 4000  # characters that a person can be expected to read in a list
 
 
 class Guard:
@@ -73,6 +76,7 @@ class Guard:
         door: str,
         now: "Callable[[], str]",
         mask: "Mask",
+        make_mask: "Callable[[], Mask] | None" = None,
         session: str = "default",
         asker: "Asker | None" = None,
         patience: float = PATIENCE,
@@ -87,6 +91,8 @@ class Guard:
         self._door = door
         self._now = now
         self._mask = mask
+        self._make_mask = make_mask
+        self._masked: object = policy.compiled
         self._asker: Asker = asker if asker is not None else Nobody()
         self._patience = patience
         self._lasting = lasting
@@ -101,7 +107,11 @@ class Guard:
         if isinstance(begun, Answer):
             return begun
         asked = monotonic()
-        reply = self._asker.ask(begun, self._patience)
+        try:
+            reply = self._asker.ask(begun, self._patience)
+        except BaseException:
+            self._finish(begun, self._asker.name, NOBODY)
+            raise
         late = monotonic() - asked > self._patience + _GRACE
         return self._finish(begun, self._asker.name, SILENCE if late and reply in YESES else reply)
 
@@ -123,6 +133,9 @@ class Guard:
             reply = await asyncio.wait_for(asker.ask(begun, self._patience), self._patience + _GRACE)
         except TimeoutError:
             reply = SILENCE
+        except BaseException:  # the door closed, or whoever waited went away
+            self._finish(begun, asker.name, NOBODY)
+            raise
         return self._finish(begun, asker.name, reply)
 
     @property
@@ -153,20 +166,26 @@ class Guard:
         self._record_effect(answer, started, "done")
         return done
 
-    def await_approval(self, question: Question) -> None:
-        """Put a question that nobody could be asked among those that wait for `byleave approvals approve`."""
+    def await_approval(self, question: Question) -> bool:
+        """Put a question that nobody could be asked among those that wait for `byleave approvals approve`.
+
+        Return whether it waits: what is too long to be shown there in full cannot be approved there.
+        """
+        if len(self._subject(question)) > LONGEST_SUBJECT:
+            return False
         self._keep(question, PENDING)
+        return True
 
     def _begin(self, action: "Action | Mapping[str, Any]", who: Who, pin: str | None) -> "Answer | Question":
         started = monotonic()
-        judged = self._judge(action, who)
+        judged, warnings = self._judge(action, who)
         if judged.verdict.decision is not ASK:
-            return self._answer(judged, who, started)
+            return self._answer(judged, who, started, warnings=warnings)
         key = self._key(judged, who, pin)
         if self._recalls(key):
             return self._answer(_approved(judged, "you approved this before, for this session"), who, started)
         rule = None if self._lasting is None else self._lasting.offer(judged)
-        return Question(judged, who, key, pin, started, rule)
+        return Question(judged, who, key, pin, started, rule, self.policy.root.path)
 
     def _finish(self, question: Question, asker: str, reply: str) -> Answer:
         told: dict[str, Any] = {"by": asker, "choice": reply}
@@ -175,32 +194,49 @@ class Guard:
             if reply != ELSEWHERE:
                 judged = judged.replace(verdict=_refused(judged.verdict, reply))
             return self._answer(judged, question.who, question.started, told)
-        warnings = self._remember(question, reply)
-        return self._answer(self._still(question), question.who, question.started, told, warnings)
+        judged, warnings = self._still(question)
+        answer = self._answer(judged, question.who, question.started, told, warnings)
+        if not answer.allowed:
+            return answer
+        # Kept only once it is recorded that somebody said so.
+        kept: Answer = answer.replace(warnings=(*answer.warnings, *self._remember(question, reply)))
+        return kept
 
-    def _judge(self, action: "Action | Mapping[str, Any]", who: Who) -> Judged:
-        """Judge on behalf of `who`; a policy that cannot answer any more denies."""
-        asked = _on_behalf(action, who)
+    def _judge(self, action: "Action | Mapping[str, Any]", who: Who) -> tuple[Judged, tuple[str, ...]]:
+        """Judge on behalf of `who`; a policy that cannot answer any more denies, and why is a warning for the user."""
         try:
-            return self.policy.judge(asked)
+            asked = _on_behalf(action, who)
+            judged = self.policy.judge(asked)
+            self._follow_mask()
         except InputError:
             raise
         except (ByleaveError, ConfigErrors) as error:
             ref = RuleRef("a policy that cannot be used denies", BUILT_IN, DENY)
-            verdict = Verdict(DENY, f"the policy cannot be used now: {error}", "io", (ref,))
-            return Judged(_read(asked), (), verdict)
+            verdict = Verdict(DENY, "the policy cannot be used now; byleave tells its user why", "io", (ref,))
+            return Judged(_read(asked), (), verdict), (f"the policy cannot be used now: {error}",)
+        except (TypeError, ValueError, KeyError, AttributeError, RecursionError):
+            hint = 'give an object such as {"kind": "read", "path": "src", ...}, not nested too deeply'
+            raise InputError("this request cannot be read", hint=hint) from None
+        return judged, ()
 
-    def _still(self, question: Question) -> Judged:
+    def _follow_mask(self) -> None:
+        """Make the mask anew when the policy was: another variable may be granted by now."""
+        if self._make_mask is not None and self.policy.compiled is not self._masked:
+            self._masked = self.policy.compiled
+            self._mask = self._make_mask()
+            self._log.mask_with(self._mask)
+
+    def _still(self, question: Question) -> tuple[Judged, tuple[str, ...]]:
         """Judge again after the person has answered: their yes is for what they were shown."""
-        again = self._judge(question.judged.action, question.who)
+        again, warnings = self._judge(question.judged.action, question.who)
         if again.verdict.decision is not ASK:
-            return again
+            return again, warnings
         if self._key(again, question.who, question.pin) == question.key:
-            return _approved(again, "you allowed it")
+            return _approved(again, "you allowed it"), warnings
         ref = RuleRef("what was shown is what is allowed", BUILT_IN, DENY)
         reason = "it is not what you were asked about any more: something changed while the question was open"
         changed: Judged = again.replace(verdict=Verdict(DENY, reason, "denied", (ref, *again.verdict.because)))
-        return changed
+        return changed, warnings
 
     def _remember(self, question: Question, reply: str) -> tuple[str, ...]:
         """Keep a yes that is for more than once; what cannot be kept holds once, and is said."""
@@ -214,12 +250,21 @@ class Guard:
             return (f"your answer holds this once; it could not be kept: {error}",)
         return ()
 
+    def _subject(self, question: Question) -> str:
+        """Return one line that says all of what a yes covers; only values of ours are masked in it.
+
+        What merely looks like a secret stays: an agent could have it hide what is to be approved.
+        """
+        facts = {**question.facts, "agent": question.who.agent or "", "door": self._door}
+        named = [f"{key}={quoted(self._mask.values(value))}" for key, value in facts.items() if value and key != "kind"]
+        return f"{facts['kind']} {' '.join(named)}"
+
     def _keep(self, question: Question, status: str) -> None:
-        tree = self._mask.tree(action_tree(question.judged.action))
+        subject = self._subject(question)
         self._approvals.remember(
             question.key,
-            kind="call" if tree["kind"] == "call" else "action",
-            subject=subject_of(tree, question.who),
+            kind="call" if question.facts["kind"] == "call" else "action",
+            subject=subject if len(subject) <= LONGEST_SUBJECT else f"{subject[:LONGEST_SUBJECT]}... (cut)",
             session=self.session,
             status=status,
             now=self._now(),
@@ -237,7 +282,7 @@ class Guard:
 
     def _key(self, judged: Judged, who: Who, pin: str | None) -> str:
         root = self.policy.root.path
-        return action_key(judged, root=root, door=self._door, agent=who.agent, session=self.session, pin=pin)
+        return action_key(judged, root=root, door=self._door, who=who, session=self.session, pin=pin)
 
     def _answer(
         self,
@@ -278,7 +323,8 @@ class Guard:
         for place in judged.places:
             entry = self._notices.entry(place.canonical) if isinstance(place, FsTarget) else None
             if entry is not None:
-                fields["sensitive"] = entry
+                inside = isinstance(place, FsTarget) and place.relative is not None
+                fields["sensitive"] = entry if inside else True  # where a mount leads is in no record
                 found += self._notices.once(entry, fields["action"])
         return found
 
@@ -303,15 +349,8 @@ class Guard:
 
 def _named_error(error: BaseException) -> str:
     """Return what kind of error it was: its text may say where a mount leads, which is nobody's affair."""
-    reason = error.strerror if isinstance(error, OSError) else getattr(error, "code", None)
+    reason = error.strerror if isinstance(error, OSError) else error.code if isinstance(error, ByleaveError) else None
     return f"{type(error).__name__}: {shown(str(reason))}" if reason else type(error).__name__
-
-
-def subject_of(tree: "Mapping[str, Any]", who: Who) -> str:
-    """Return one line that says what an action is; `tree` is its JSON form, masked."""
-    words = [str(value) for key, value in tree.items() if key not in ("kind", "agent") and not key.endswith("_b64")]
-    asked = f"{tree['kind']} {' '.join(words)}"
-    return shown(asked if who.agent is None else f"{asked} (by {who.agent})")
 
 
 def _on_behalf(action: "Action | Mapping[str, Any]", who: Who) -> "Any":

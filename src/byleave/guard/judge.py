@@ -1,8 +1,7 @@
 """Resolve what an action names, then decide it: the one way from an action to a verdict.
 
 A judge is long-lived. Its files may be edited, an approval revoked, the places its rules name replaced by links
-meanwhile, so all are looked at again after a while, and the policy is compiled anew when something has changed. Files
-that cannot be used any more leave the old rules in force; rules that lead elsewhere never do.
+meanwhile, so all are looked at again after a while, and the policy is compiled anew when something has changed.
 """
 
 from time import monotonic
@@ -10,17 +9,17 @@ from time import monotonic
 from byleave.core.action import CommandAction, FileAction, MoveAction, SearchAction, parse_action
 from byleave.core.decide import decide
 from byleave.core.fs import FsTarget
-from byleave.errors import ByleaveError, ConfigErrors
 from byleave.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
     from typing import Any
 
     from byleave.config.compile import Compiled
     from byleave.core.action import Action
     from byleave.core.fs import Refused
+    from byleave.core.line import Line
     from byleave.core.verdict import Verdict
     from byleave.workspace.resolve import Root
 
@@ -29,11 +28,15 @@ _SHARE = 20
 
 
 class Judged(Record):
-    """A verdict, the action it is about, and where the paths of that action led when it was judged."""
+    """A verdict, the action it is about, and where the paths of that action led when it was judged.
+
+    `touched` are the places a command runs in, redirects to and names to write.
+    """
 
     action: "Action"
     places: "tuple[FsTarget | Refused, ...]"
     verdict: "Verdict"
+    touched: tuple[str, ...] = ()
 
 
 class Policy:
@@ -47,20 +50,20 @@ class Policy:
         *,
         home: str | None = None,
         stamp: "Callable[[], object] | None" = None,
+        known: object = None,
     ) -> None:
         self.compiled = compiled
         self.root = root
         self._compile_again = compile_again
         self._home = home
         self._stamp = stamp
-        self._known = None if stamp is None else stamp()
-        self._broken: str | None = None
+        self._known = known  # taken before the files were read: a change in between is seen
         self._look_again = monotonic() + REVALIDATE_AFTER
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """What the user should know about this policy."""
-        return self.compiled.warnings if self._broken is None else (self._broken, *self.compiled.warnings)
+        return self.compiled.warnings
 
     def decide(self, action: "Action | Mapping[str, Any]") -> "Verdict":
         """Return the verdict on `action`; an input error if it cannot be read or names an unknown tool."""
@@ -78,7 +81,7 @@ class Policy:
             self._revalidate()
         if isinstance(asked, CommandAction) and self.compiled.read_line is not None:
             line = self.compiled.read_line(asked.command, asked.cwd)
-            return Judged(asked, (), decide(self.compiled.policy, asked, (line,)))
+            return Judged(asked, (), decide(self.compiled.policy, asked, (line,)), tuple(_touched(line)))
         return Judged(asked, places, decide(self.compiled.policy, asked, places))
 
     def _leads_elsewhere(self, path: str, known: str | None) -> bool:
@@ -96,19 +99,15 @@ class Policy:
         return self.root.resolve_any(path, home=self._home)
 
     def _reload(self) -> None:
-        """Compile again if the files or the approvals have changed; if that fails, the old rules stay, with a warning.
+        """Compile again if the files, the scripts they start or the approvals have changed.
 
-        What is known is noted before anything is read: a change in between is seen the next time.
+        What is known is noted before anything is read: a change in between is seen the next time. If it fails, it is
+        tried again at the next question.
         """
         now = None if self._stamp is None else self._stamp()
-        if now == self._known:
-            return
-        self._known = now
-        try:
+        if now != self._known:
             self.compiled = self._compile_again()
-            self._broken = None
-        except (ByleaveError, ConfigErrors) as error:
-            self._broken = f"the configuration has changed and cannot be used; the rules before it stay:\n{error}"
+            self._known = now
 
     def _revalidate(self) -> None:
         """Compile again if a file of the policy has changed, or a path of it leads elsewhere now.
@@ -128,6 +127,15 @@ class Policy:
 def _plain(action: "Mapping[str, Any]") -> object:
     """Return any mapping as the dictionary that `parse_action` reads; what is none, as it is."""
     return dict(action) if hasattr(action, "keys") and not isinstance(action, dict) else action
+
+
+def _touched(line: "Line") -> "Iterator[str]":
+    for part in line.parts:
+        yield from part.directories or ("?",)
+        yield from (place.canonical for place in part.writes)
+    for redirection in line.redirections:
+        place = redirection.place
+        yield place.canonical if isinstance(place, FsTarget) else redirection.text
 
 
 def _moved(known: "FsTarget | Refused", now: "FsTarget | Refused") -> bool:

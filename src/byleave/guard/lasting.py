@@ -1,6 +1,6 @@
 """A yes for good is a rule in the user's own file: shown before it is written, and offered only where it works."""
 
-from byleave.errors import ByleaveError, ConfigErrors
+from byleave.errors import ByleaveError, ConfigErrors, StateError
 from byleave.text import shown_lines
 
 TYPE_CHECKING = False
@@ -41,7 +41,12 @@ class Lasting:
     def keep(self, rule: str) -> None:
         """Write the rule behind what the user's file says already."""
         before = self._read()
-        self._write(before, with_rule(before, rule))
+        after = with_rule(before, rule)
+        try:
+            self._compile_with(after)
+        except ConfigErrors as error:
+            raise StateError(f"your file would no longer be good with it: {error}", hint="add it by hand") from None
+        self._write(before, after)
 
 
 def with_rule(content: bytes, rule: str) -> bytes:

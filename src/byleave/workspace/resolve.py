@@ -127,7 +127,7 @@ class _Walk:
             try:
                 found = lstat(place)
             except FileNotFoundError:
-                return self._missing(place, ahead)
+                return self._missing(place, ahead, lexical)
             mode = found.st_mode
             if stat.S_ISLNK(mode):
                 self._links += 1
@@ -137,9 +137,12 @@ class _Walk:
                 found = None
                 continue
             if not stat.S_ISDIR(mode) and (ahead or ends_as_directory):
-                return self._not_a_directory(place)
+                return self._not_a_directory(place, lexical)
             here = place
-        return self._reached(here, found if found is not None else lstat(here), ends_as_directory=ends_as_directory)
+        found = found if found is not None else lstat(here)
+        if ends_as_directory and not stat.S_ISDIR(found.st_mode):
+            return self._not_a_directory(here, lexical)
+        return self._reached(here, found)
 
     def _follow(self, here: str, place: str, ahead: list[str]) -> str:
         """Put the link's target ahead of what remains; note where the workspace was left, if it was."""
@@ -153,17 +156,15 @@ class _Walk:
             self._door = "/".join([inside, *rest]) if ".." not in rest else self._door or inside
         return "/" if target.startswith("/") else here
 
-    def _missing(self, place: str, ahead: list[str]) -> FsTarget | Refused:
+    def _missing(self, place: str, ahead: list[str], lexical: str) -> FsTarget | Refused:
         """Nothing is there: what remains is a name that may be created, unless it tries to climb."""
         rest = [name for name in reversed(ahead) if name and name != "."]
         if ".." in rest:
-            return Refused("io", f"{quoted(place)} does not exist, and a link climbs out of it")
+            return Refused("io", f"{self._name(place, lexical)} does not exist, and a link climbs out of it")
         return self._target("/".join([place, *rest]), exists=False)
 
-    def _reached(self, place: str, found: os.stat_result, *, ends_as_directory: bool) -> FsTarget | Refused:
+    def _reached(self, place: str, found: os.stat_result) -> FsTarget:
         directory = stat.S_ISDIR(found.st_mode)
-        if ends_as_directory and not directory:
-            return self._not_a_directory(place)
         return self._target(place, directory=directory, links=1 if directory else found.st_nlink)
 
     def _target(self, place: str, *, exists: bool = True, directory: bool = False, links: int = 1) -> FsTarget:
@@ -171,9 +172,13 @@ class _Walk:
         door = self._door if relative is None else None
         return FsTarget(place, relative, door, exists, directory, links)
 
-    def _not_a_directory(self, place: str) -> Refused:
-        name = self._root.relative(place)
-        return Refused("not_a_directory", f"{quoted(place if name is None else name)} is a file, not a directory")
+    def _not_a_directory(self, place: str, lexical: str) -> Refused:
+        return Refused("not_a_directory", f"{self._name(place, lexical)} is a file, not a directory")
+
+    def _name(self, place: str, lexical: str) -> str:
+        """Name a place as the workspace does, else as it was asked for: where a link leads is not said."""
+        inside = self._root.relative(place)
+        return quoted(inside if inside is not None else self._door or lexical)
 
 
 def _wants_directory(text: str) -> bool:
