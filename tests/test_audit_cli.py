@@ -50,11 +50,11 @@ def test_list_shows_who_did_what_and_which_rule_decided(root: Path, room: Room) 
     log = room.filled(10)
     log.append(fields(agent=None, action={"kind": "command", "command": "echo \x1b[31m" + "x" * 300}))
     lines = run(root, "list").out.splitlines()
-    assert (len(lines), max(len(line) for line in lines) <= 120) == (11, True)
+    assert (len(lines), max(len(line) for line in lines) <= 120) == (12, True)
     assert all(
-        word in lines[9] for word in ("10", "deny", "hook", "claude-code", "read src/d0/f9.py", "byleave.toml:3")
+        word in lines[10] for word in ("10", "deny", "hook", "claude-code", "read src/d0/f9.py", "byleave.toml:3")
     )
-    assert ("\\x1b[31mx" in lines[10], "…" in lines[10], "\x1b" in lines[10]) == (True, True, False)
+    assert ("\\x1b[31mx" in lines[11], "…" in lines[11], "\x1b" in lines[11]) == (True, True, False)
 
 
 def test_list_takes_filters(root: Path, room: Room) -> None:

@@ -29,6 +29,8 @@ def what(tree: "Tree") -> str:
     action = part(tree, "action")
     if not action:
         return " ".join([text(tree.get("event")), *_more(tree)])
+    if action.get("kind") == "other":
+        return " ".join(text(action[name]) for name in ("name", "title") if action.get(name))
     subject = next((text(action[name]) for name in _SUBJECTS if action.get(name)), "")
     if action.get("kind") == "spawn":
         subject = " ".join([subject, *_words(action.get("args"))])
@@ -37,6 +39,15 @@ def what(tree: "Tree") -> str:
     elif action.get("to"):
         subject = f"{subject} -> {text(action['to'])}"
     return f"{text(action.get('kind'))} {subject}".strip()
+
+
+def said(tree: "Tree") -> str:
+    """Return in one word what came of it: the decision, what a person answered, or how an effect went."""
+    decision = part(tree, "verdict").get("decision")
+    if decision is not None:
+        return text(decision)
+    answer = part(tree, "answer").get("choice")
+    return text(answer if answer is not None else tree.get("outcome")).partition(":")[0]
 
 
 def deciding_rule(tree: "Tree") -> "tuple[str, str]":

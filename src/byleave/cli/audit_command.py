@@ -4,8 +4,8 @@ import sys
 import time
 
 from byleave.audit.log import AuditLog
-from byleave.audit.words import COLUMNS, csv_row, deciding_rule, exported, page, part, text, what
-from byleave.cli.output import paint, say, say_json, tell, warn
+from byleave.audit.words import COLUMNS, csv_row, deciding_rule, exported, page, said, text, what
+from byleave.cli.output import paint, say, say_json, silence, tell, warn
 from byleave.cli.workspace import open_workspace
 from byleave.errors import InputError
 from byleave.text import quoted, shown
@@ -78,6 +78,9 @@ def _tail(given: "Given", log: AuditLog, root: str) -> int:
                 _show_all(rows, log.query(wanted.replace(after=max(last, rows.last), limit=None)))
                 last = now
     except KeyboardInterrupt:
+        return 0
+    except BrokenPipeError:  # whoever read has seen enough
+        silence(sys.stdout)
         return 0
 
 
@@ -197,27 +200,36 @@ class _Rows:
         self.last = kept.sequence
         if self._json:
             say_json({**kept.tree, "hash": kept.hash})
-        else:
-            say(self._line(kept))
+            return
+        if self.shown == 1:
+            say(paint(f"{'#':>6}  {'UTC':<8}  {'':<6}  {'door':<8}  {'agent':<14}  what", "dim"))
+        say(self._line(kept))
 
     def _line(self, kept: "Kept") -> str:
         tree = kept.tree
         day, _, clock = text(tree.get("time")).partition("T")
         when = clock[:8] if day == self._today else f"{day} {clock[:8]}"
-        decision = text(part(tree, "verdict").get("decision"))
+        word = said(tree)
         start = f"{kept.sequence:>6}  {shown(when):<8}  "
-        painted = paint(f"{shown(decision):<5}", decision) if decision in ("allow", "ask", "deny") else f"{'':<5}"
+        painted = paint(f"{word:<6}", word) if word in ("allow", "ask", "deny") else f"{_cut(word, 6):<6}"
         who = f"  {_cut(text(tree.get('door')), 8):<8}  {_cut(text(tree.get('agent')) or '-', 14):<14}  "
-        return f"{start}{painted}{who}{self._subject(tree, len(start) + 5 + len(who))}".rstrip()
+        return f"{start}{painted}{who}{self._subject(tree, len(start) + 6 + len(who))}".rstrip()
 
     def _subject(self, tree: "dict[str, Any]", taken: int) -> str:
         """Return what was attempted, and the rule that decided with its place, in the room that is left."""
         room = max(_NARROWEST, self._width - taken)
         rule, source = deciding_rule(tree)
-        place = f" ({shown(source)})" if rule else ""
+        if not rule:
+            return _cut(what(tree), room)
+        place = f" ({shown(_short(source))})"
         wide = room // 2
         subject = _cut(what(tree), wide)
         return f"{subject:<{wide}}  {_cut(rule, room - wide - 2 - len(place))}{place}".rstrip()
+
+
+def _short(source: str) -> str:
+    """Return where a rule stands, of a file of one's own only the end: `show` says all of it."""
+    return f"…/{source.rpartition('/')[2]}" if source.startswith("/") else source
 
 
 def _cut(written: str, width: int) -> str:
