@@ -52,6 +52,7 @@ def _findings(given: "Given") -> "Iterator[Finding]":
     yield Finding(GOOD, "workspace", shown(workspace.root.path))
     yield from _state(workspace)
     yield from _policy(given, workspace)
+    yield _audit(workspace)
     yield _opening()
     yield Finding(
         NOTE, "OS sandbox", "not part of this version: `check` and the SDK answer, the kernel does not enforce yet"
@@ -100,6 +101,22 @@ def _sensitive(workspace: "Workspace", policy: "Policy") -> "Iterator[Finding]":
         yield Finding(GOOD, "sensitive places", "no tool reaches one at the top of the workspace or of a mount")
     for reach in reaches:
         yield Finding(NOTE, "sensitive places", reach.sentence)
+
+
+def _audit(workspace: "Workspace") -> Finding:
+    from byleave.core.masking import Mask
+
+    log = workspace.audit_log(None, Mask())
+    try:
+        number = log.head().sequence
+    except ByleaveError as error:
+        return Finding(BAD, "audit log", f"{error.problem}; {error.hint}")
+    finally:
+        log.close()
+    if log.warnings:
+        return Finding(NOTE, "audit log", "; ".join(log.warnings))
+    told = f"{number} records; `byleave audit verify` checks them" if number else "nothing was recorded yet"
+    return Finding(GOOD, "audit log", told)
 
 
 def _opening() -> Finding:
