@@ -79,6 +79,7 @@ def test_a_yes_for_the_session_is_not_asked_again(project: Path) -> None:
 def test_a_yes_for_good_shows_the_rule_before_it_is_written(project: Path, own_home: Path) -> None:
     seen = answered(project, b"a\n", b"y\n")
     assert 'allow = { command = "git", args = ["push", "origin", "main"] }' in seen
+    assert "It would hold for every agent, in every workspace of yours, in any directory." in seen
     assert "=> allow" in seen
     assert 'args = ["push", "origin", "main"]' in (own_home / "config.toml").read_text()
     assert "=> allow" in answered(project)

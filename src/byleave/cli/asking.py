@@ -26,7 +26,13 @@ _CHOICES = {
     "a": FOR_GOOD,
     "always": FOR_GOOD,
 }
-_FOR_EVERYBODY = "It would hold for every agent and in every workspace of yours, for good."
+_FOR_EVERYBODY = "It would hold for every agent, in every workspace of yours"
+# What such a rule says less about than the question did.
+_WIDER = {
+    "command": ", in any directory",
+    "call": ", with any arguments",
+    "url": ", by any method, also below that path",
+}
 
 
 class TerminalAsker:
@@ -54,7 +60,8 @@ class TerminalAsker:
         if question.rule is None:
             return NO
         rule = "\n".join(f"    {shown(line)}" for line in question.rule.split("\n"))
-        asked = f"This rule would be added to your own configuration:\n{rule}\n{_FOR_EVERYBODY}\nAdd it? [y/N] "
+        holds = f"{_FOR_EVERYBODY}{_WIDER.get(question.facts['kind'], '')}."
+        asked = f"This rule would be added to your own configuration:\n{rule}\n{holds}\nAdd it? [y/N] "
         typed = ask_person(asked, timeout=max(0.0, until - monotonic()))
         return FOR_GOOD if typed is not None and typed.lower() in YES else NO
 
