@@ -13,13 +13,12 @@ from byleave.approvals.store import APPROVED, PENDING
 from byleave.core.action import action_tree
 from byleave.core.fs import FsTarget
 from byleave.core.permit import Permit
-from byleave.core.verdict import ALLOW, ASK, BUILT_IN, DENY, RuleRef, Verdict, shared_tree
+from byleave.core.verdict import ALLOW, ASK, shared_tree
 from byleave.errors import ByleaveError, ConfigErrors, InputError
 from byleave.guard.asking import (
     ELSEWHERE,
     FOR_GOOD,
     FOR_SESSION,
-    NO,
     NOBODY,
     SILENCE,
     UNKNOWN,
@@ -31,8 +30,9 @@ from byleave.guard.asking import (
 )
 from byleave.guard.judge import Judged
 from byleave.guard.keys import action_key
+from byleave.guard.verdicts import UNUSABLE, approved, changed_meanwhile, named_error, refused, unrecorded
 from byleave.record import Record
-from byleave.text import quoted, shown
+from byleave.text import quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -161,7 +161,7 @@ class Guard:
         try:
             done = effect(answer.permit)
         except BaseException as error:
-            self._record_effect(answer, started, f"failed: {_named_error(error)}")
+            self._record_effect(answer, started, f"failed: {named_error(error)}")
             raise
         self._record_effect(answer, started, "done")
         return done
@@ -183,7 +183,7 @@ class Guard:
             return self._answer(judged, who, started, warnings=warnings)
         key = self._key(judged, who, pin)
         if self._recalls(key):
-            return self._answer(_approved(judged, "you approved this before, for this session"), who, started)
+            return self._answer(approved(judged, "you approved this before, for this session"), who, started)
         rule = None if self._lasting is None else self._lasting.offer(judged)
         return Question(judged, who, key, pin, started, rule, self.policy.root.path)
 
@@ -192,7 +192,7 @@ class Guard:
         if reply not in YESES:
             judged = question.judged
             if reply != ELSEWHERE:
-                judged = judged.replace(verdict=_refused(judged.verdict, reply))
+                judged = judged.replace(verdict=refused(judged.verdict, reply))
             return self._answer(judged, question.who, question.started, told)
         judged, warnings = self._still(question)
         answer = self._answer(judged, question.who, question.started, told, warnings)
@@ -211,9 +211,7 @@ class Guard:
         except InputError:
             raise
         except (ByleaveError, ConfigErrors) as error:
-            ref = RuleRef("a policy that cannot be used denies", BUILT_IN, DENY)
-            verdict = Verdict(DENY, "the policy cannot be used now; byleave tells its user why", "io", (ref,))
-            return Judged(_read(asked), (), verdict), (f"the policy cannot be used now: {error}",)
+            return Judged(_read(asked), (), UNUSABLE), (f"the policy cannot be used now: {error}",)
         except (TypeError, ValueError, KeyError, AttributeError, RecursionError):
             hint = 'give an object such as {"kind": "read", "path": "src", ...}, not nested too deeply'
             raise InputError("this request cannot be read", hint=hint) from None
@@ -232,11 +230,8 @@ class Guard:
         if again.verdict.decision is not ASK:
             return again, warnings
         if self._key(again, question.who, question.pin) == question.key:
-            return _approved(again, "you allowed it"), warnings
-        ref = RuleRef("what was shown is what is allowed", BUILT_IN, DENY)
-        reason = "it is not what you were asked about any more: something changed while the question was open"
-        changed: Judged = again.replace(verdict=Verdict(DENY, reason, "denied", (ref, *again.verdict.because)))
-        return changed, warnings
+            return approved(again, "you allowed it"), warnings
+        return again.replace(verdict=changed_meanwhile(again.verdict)), warnings
 
     def _remember(self, question: Question, reply: str) -> tuple[str, ...]:
         """Keep a yes that is for more than once; what cannot be kept holds once, and is said."""
@@ -310,7 +305,7 @@ class Guard:
         try:
             sequence: int | None = self._log.append(fields)
         except ByleaveError as error:
-            verdict, sequence = _unrecorded(verdict, error), None
+            verdict, sequence = unrecorded(verdict, error), None
             warnings += (f"NOT RECORDED: {error}",)
         permit = Permit(judged.action, judged.places, verdict) if verdict.decision is ALLOW else None
         return Answer(verdict, permit, sequence, who, warnings)
@@ -347,12 +342,6 @@ class Guard:
             self.troubles.append(f"NOT RECORDED: {error}")
 
 
-def _named_error(error: BaseException) -> str:
-    """Return what kind of error it was: its text may say where a mount leads, which is nobody's affair."""
-    reason = error.strerror if isinstance(error, OSError) else error.code if isinstance(error, ByleaveError) else None
-    return f"{type(error).__name__}: {shown(str(reason))}" if reason else type(error).__name__
-
-
 def _on_behalf(action: "Action | Mapping[str, Any]", who: Who) -> "Any":
     """Return the action with the agent we know: what a request says about itself does not count."""
     if isinstance(action, Record):
@@ -364,35 +353,3 @@ def _read(action: "Any") -> "Any":
     from byleave.core.action import parse_action
 
     return parse_action(action) if isinstance(action, dict) else action
-
-
-def _approved(judged: Judged, why: str) -> Judged:
-    verdict = judged.verdict
-    because = (RuleRef("your approval", "approval", ALLOW), *verdict.because)
-    allowed = Verdict(ALLOW, f"{verdict.reason}; {why}", "ok", because, None, verdict.canonical)
-    approved: Judged = judged.replace(verdict=allowed)
-    return approved
-
-
-_WHYS = {
-    NO: "you said no",
-    SILENCE: "nobody answered in time",
-    NOBODY: "nobody can be asked here",
-}
-
-
-def _refused(verdict: Verdict, reply: str) -> Verdict:
-    """Return the deny that an ask becomes without a yes; an unknown reply is none."""
-    why = _WHYS.get(reply, "the answer was not understood")
-    ref = RuleRef(why, "approval", DENY)
-    because = (ref, *verdict.because)
-    # The place is kept: whoever shares this verdict has to know what its suggestion must not give away.
-    return Verdict(DENY, f"{verdict.reason}; {why}", "denied", because, verdict.suggestion, verdict.canonical)
-
-
-def _unrecorded(verdict: Verdict, error: ByleaveError) -> Verdict:
-    if verdict.decision is not ALLOW:
-        return verdict
-    ref = RuleRef("nothing is allowed that cannot be recorded", BUILT_IN, DENY)
-    reason = f"the decision could not be recorded: {error.problem}"
-    return Verdict(DENY, reason, "io", (ref, *verdict.because))

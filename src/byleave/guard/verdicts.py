@@ -1,0 +1,65 @@
+"""What an answer says beyond the policy's own verdict: a person's yes or no, silence, a record that failed."""
+
+from byleave.core.verdict import ALLOW, BUILT_IN, DENY, RuleRef, Verdict
+from byleave.errors import ByleaveError
+from byleave.guard.asking import NO, NOBODY, SILENCE
+from byleave.text import shown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from byleave.guard.judge import Judged
+
+
+def approved(judged: "Judged", why: str) -> "Judged":
+    """Return what was judged with the allow that a person's yes makes of an ask."""
+    verdict = judged.verdict
+    because = (RuleRef("your approval", "approval", ALLOW), *verdict.because)
+    allowed = Verdict(ALLOW, f"{verdict.reason}; {why}", "ok", because, None, verdict.canonical)
+    made: Judged = judged.replace(verdict=allowed)
+    return made
+
+
+_WHYS = {
+    NO: "you said no",
+    SILENCE: "nobody answered in time",
+    NOBODY: "nobody can be asked here",
+}
+
+
+def refused(verdict: Verdict, reply: str) -> Verdict:
+    """Return the deny that an ask becomes without a yes; an unknown reply is none."""
+    why = _WHYS.get(reply, "the answer was not understood")
+    ref = RuleRef(why, "approval", DENY)
+    because = (ref, *verdict.because)
+    # The place is kept: whoever shares this verdict has to know what its suggestion must not give away.
+    return Verdict(DENY, f"{verdict.reason}; {why}", "denied", because, verdict.suggestion, verdict.canonical)
+
+
+def changed_meanwhile(verdict: Verdict) -> Verdict:
+    """Return the deny for what is not what the person was asked about any more."""
+    ref = RuleRef("what was shown is what is allowed", BUILT_IN, DENY)
+    reason = "it is not what you were asked about any more: something changed while the question was open"
+    return Verdict(DENY, reason, "denied", (ref, *verdict.because))
+
+
+UNUSABLE = Verdict(
+    DENY,
+    "the policy cannot be used now; byleave tells its user why",
+    "io",
+    (RuleRef("a policy that cannot be used denies", BUILT_IN, DENY),),
+)
+
+
+def unrecorded(verdict: Verdict, error: ByleaveError) -> Verdict:
+    """Return the deny that an allow becomes if its record could not be written."""
+    if verdict.decision is not ALLOW:
+        return verdict
+    ref = RuleRef("nothing is allowed that cannot be recorded", BUILT_IN, DENY)
+    reason = f"the decision could not be recorded: {error.problem}"
+    return Verdict(DENY, reason, "io", (ref, *verdict.because))
+
+
+def named_error(error: BaseException) -> str:
+    """Return what kind of error it was: its text may say where a mount leads, which is nobody's affair."""
+    reason = error.strerror if isinstance(error, OSError) else error.code if isinstance(error, ByleaveError) else None
+    return f"{type(error).__name__}: {shown(str(reason))}" if reason else type(error).__name__
