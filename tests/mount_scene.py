@@ -99,14 +99,19 @@ class MountScene:
 
         The same, whatever the directories are called in which the scene stands.
         """
-        seen = {f"approval of {path}": target for path, target in self.approved().items()}
+        seen = {f"{one.kind} {one.subject}": one.status for one in self.workspace.approvals.all()}
         for top in (self.root, self.state / "sessions"):
             for directory, names, files in os.walk(top):
                 for name in (*names, *files):
                     path = Path(directory, name)
                     seen[f"{top.name}/{path.relative_to(top)}"] = _look(path)
         base = str(self.root.parent)
-        return {name: text.replace(base, "$BASE") for name, text in seen.items()}
+        return {name.replace(base, "$BASE"): text.replace(base, "$BASE") for name, text in seen.items()}
+
+    def in_force(self) -> set[tuple[str, str]]:
+        """Return the grants outside the workspace that hold: for which tool, and what."""
+        found = self.workspace.load().compiled.externals
+        return {(one.tool, one.rule.text) for one in found if one.rule.approved_target is not None}
 
 
 def _look(path: Path) -> str:

@@ -206,8 +206,10 @@ def test_a_journal_that_is_gone_shows_for_ever(room: Room) -> None:
 def test_a_head_that_is_gone_is_found_again_and_told(room: Room) -> None:
     room.filled(3)
     room.file("head").unlink()
-    assert room.problems() == ["the kept head is missing or damaged: a tail that was cut off would not show"]
-    assert (room.problems(), room.log().append(fields())) == ([], 5)
+    told = "before this record: the kept head was missing or damaged; the chain goes on from record 3"
+    lost = "the kept head is missing or damaged: a tail that was cut off would not show"
+    assert room.problems() == [told, lost]
+    assert (room.log().append(fields()), room.problems()) == (5, [told])  # for as long as that record is kept
 
 
 @pytest.mark.parametrize("content", [b"", b"\0" * 107, b"x" * 107, b"9" * 107, b"\xff\n" * 500])

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from audit_room import DAY, START, Room, clock, fields
-from byleave.audit.chain import EMPTY, NOTHING, Head, linked, read_head
+from byleave.audit.chain import EMPTY, NOTHING, Head, head_line, linked, read_head
 from byleave.audit.query import Filter
 from byleave.audit.retention import Retention
 
@@ -137,7 +137,7 @@ def make_anew(room: Room) -> None:
         connection.execute("UPDATE records SET record = ?, hash = ? WHERE sequence = ?", (changed, before, sequence))
     connection.commit()
     connection.close()
-    room.file("head").unlink()
+    room.file("head").write_bytes(head_line(Head(sequence, before), 0))
     room.log().append(fields())
 
 

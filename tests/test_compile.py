@@ -7,15 +7,17 @@ import pytest
 
 import byleave
 from byleave.config.compile import MOST_WARNINGS, Surroundings, compile_layers
-from byleave.config.layers import MOST_PROBLEMS, USER, Layer
+from byleave.config.layers import MOST_PROBLEMS, SESSION, USER, Layer
 from byleave.config.parse import parse_tree
-from byleave.core.fs import FsTarget, Refused
+from byleave.core.fs import FsTable, FsTarget, Refused
 from byleave.errors import ConfigErrors
 from scene import TOOL, Scene
 
 ROOT = "/ws"
 PLACES: dict[str, FsTarget | Refused] = {
     "out": FsTarget("/ext", None, "out"),
+    "alias": FsTarget("/ext", None, "out"),
+    "third": FsTarget("/ext", None, "third"),
     "gone": FsTarget("/missing", None, "gone", exists=False),
     "all": FsTarget("/", None, "all"),
     "above": FsTarget("/", None, "above"),
@@ -112,6 +114,140 @@ def test_an_external_rule_without_approval_is_a_deny_in_its_place(approved: tupl
 def test_an_external_rule_whose_target_is_gone_is_a_deny_in_its_place() -> None:
     target, dropped, _warnings = external("gone", ("gone", "/missing"))
     assert (target, dropped) == (None, "the external path gone grants nothing: its target does not exist here")
+
+
+# What a link in the workspace leads to, the rules in order, and what may be done where it leads.
+LINKED: dict[str, tuple[str, str, list[dict[str, Any]], str]] = {
+    "a link to a closed place": (
+        "secret",
+        "secret/k",
+        [{"path": "secret"}, {"path": "docs", "read": True, "write": True}],
+        "",
+    ),
+    "a link to a closed place, the other way round": (
+        "secret",
+        "secret/k",
+        [{"path": "docs", "read": True, "write": True}, {"path": "secret"}],
+        "",
+    ),
+    "a path below a link to a closed place": (
+        "secret",
+        "secret/sub/k",
+        [{"path": "secret"}, {"path": "docs/sub", "read": True}],
+        "",
+    ),
+    "a link into a closed place": (
+        "secret/sub",
+        "secret/sub/k",
+        [{"path": "."}, {"path": "secret"}, {"path": "docs", "read": True}],
+        "",
+    ),
+    "a link to a place that may be read": (
+        "secret",
+        "secret/k",
+        [{"path": "secret", "read": True}, {"path": "docs", "read": True, "write": True}],
+        "read",
+    ),
+    "a link that closes": ("secret", "secret/k", [{"path": "secret", "read": True}, {"path": "docs"}], ""),
+    "a link to what nobody names": (
+        "secret",
+        "secret/k",
+        [{"path": "."}, {"path": "docs", "read": True, "update": True}],
+        "read update",
+    ),
+    "two rules for the link": (
+        "secret",
+        "secret/k",
+        [{"path": "docs"}, {"path": "docs", "read": True}],
+        "read",
+    ),
+    "two rules for the place": (
+        "secret",
+        "secret/k",
+        [{"path": "secret"}, {"path": "docs", "read": True, "update": True}, {"path": "secret", "read": True}],
+        "read",
+    ),
+    "two links, one of them from within a closed place": (
+        "secret/sub",
+        "secret/sub/k",
+        [{"path": "secret"}, {"path": "secret/link", "read": True}, {"path": "docs", "read": True}],
+        "",
+    ),
+    "two links to the place": (
+        "secret",
+        "secret/k",
+        [{"path": "docs", "read": True, "update": True}, {"path": "other", "read": True}],
+        "read",
+    ),
+}
+
+
+@pytest.mark.parametrize(("link", "path", "rules", "expect"), LINKED.values(), ids=LINKED.keys())
+def test_a_link_narrows_what_holds_where_it_leads_and_never_widens_it(
+    link: str, path: str, rules: list[dict[str, Any]], expect: str, tmp_path: Path
+) -> None:
+    (tmp_path / "secret/sub").mkdir(parents=True)
+    for name in ("docs", "other", "secret/link"):
+        (tmp_path / name).symlink_to(tmp_path / link)
+    policy = byleave.compile_policy(tool(fs=rules), root=str(tmp_path))
+    kinds = ("read", "create", "update", "delete")
+    given = [
+        kind for kind in kinds if policy.decide({"kind": kind, "path": path, "tool": "t"}).decision.word == "allow"
+    ]
+    assert " ".join(given) == expect
+
+
+def test_a_directory_that_becomes_a_link_to_a_closed_place_does_not_open_it(tmp_path: Path) -> None:
+    for name in ("docs", "secret"):
+        (tmp_path / name).mkdir()
+    rules = [{"path": "secret"}, {"path": "docs", "read": True, "write": True}]
+    policy = byleave.compile_policy(tool(fs=rules), root=str(tmp_path))
+    asked = {"kind": "update", "path": "secret/k", "tool": "t"}
+    seen = [policy.decide(asked).decision.word]
+    (tmp_path / "docs").rmdir()
+    (tmp_path / "docs").symlink_to("secret")
+    seen += [
+        policy.decide(asked).decision.word,
+        byleave.compile_policy(tool(fs=rules), root=str(tmp_path)).decide(asked).decision.word,
+    ]
+    assert seen == ["deny"] * 3
+
+
+def test_a_link_to_a_way_out_needs_an_approval_of_its_own() -> None:
+    rules = [{"path": "alias", "external": True, "read": True}, {"path": "out", "external": True, "read": True}]
+
+    def given(*approved: tuple[str, str]) -> tuple[list[str], list[tuple[str, ...]]]:
+        compiled = compile_layers([layer(tool(fs=rules))], surroundings(*approved))
+        table = compiled.policy.voices[0].tools["t"].access.fs
+        place = FsTarget("/ext/f", None, door="out/f")
+        assert isinstance(table, FsTable)
+        return [table.judge(place, "read").decision.word], [one.unapproved for one in compiled.externals]
+
+    assert given(("out", "/ext")) == (["deny"], [("alias",), ()])
+    assert given(("alias", "/ext")) == (["deny"], [("out",), ("out",)])
+    assert given(("alias", "/ext"), ("out", "/ext")) == (["allow"], [(), ()])
+
+
+def test_a_way_out_that_a_link_has_closed_still_names_what_it_opened() -> None:
+    rules = [
+        {"path": "out", "external": True, "read": True},
+        {"path": "third", "external": True, "read": True, "write": True},
+        {"path": "alias", "external": True, "read": True, "write": True},
+    ]
+    compiled = compile_layers([layer(tool(fs=rules))], surroundings(("out", "/ext"), ("third", "/ext")))
+    table = compiled.policy.voices[0].tools["t"].access.fs
+    assert isinstance(table, FsTable)
+    assert table.judge(FsTarget("/ext/f", None, door="third/f"), "update").decision.word == "deny"
+
+
+def test_what_a_session_adds_for_files_declares_nothing() -> None:
+    own = layer(tool(runtime="vfs"))
+    session = layer({"tools": {"t": {"access": {"fs": [{"path": "x", "read": True}]}}}}, name=SESSION)
+    assert compile_layers([own, session], surroundings()).tools["t"].declares is False
+    net = layer({"tools": {"t": {"access": {"net": [{"host": "a.example"}]}}}}, name=SESSION)
+    assert compile_layers([own, net], surroundings()).tools["t"].declares is True
+    with pytest.raises(ConfigErrors):
+        compile_layers([layer({"tools": {"t": {"source": "builtin"}}}), session], surroundings())
 
 
 def test_a_runtime_on_a_tool_that_is_not_local_is_a_warning() -> None:

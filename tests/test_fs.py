@@ -283,6 +283,15 @@ def mount(path: str, target: str, **given_flags: bool) -> FsRule:
     return FsRule(path, external=True, approved_target=target, **given_flags)  # type: ignore[arg-type]
 
 
+def test_a_rule_is_narrowed_to_what_both_give_and_named_after_the_one_that_says_less() -> None:
+    wide = FsRule("a", read=True, update=True, source="wide")
+    narrow = FsRule("b", read=True, execute=True, source="narrow")
+    assert wide.narrowed_by(narrow) == FsRule("a", read=True, source="wide")
+    assert wide.narrowed_by(FsRule("b", read=True, source="narrow")) == FsRule("a", read=True, source="narrow")
+    dropped = FsRule("b", external=True, read=True, dropped="why", source="gone")
+    assert wide.narrowed_by(dropped) == FsRule("a", dropped="why", source="gone")
+
+
 def test_a_replaced_rule_still_names_what_it_opened_so_its_successor_is_asked() -> None:
     table = FsTable([mount("b", "/ext", read=True, update=True), mount("fork", "/ext", read=True), FsRule("fork")])
     assert table.judge(FsTarget("/ext/f", None, door="b/f"), "update").decision is DENY

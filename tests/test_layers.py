@@ -93,6 +93,52 @@ def test_a_stronger_layer_says_how_its_list_joins(strategy: str, expect: tuple[s
     assert tuple(scene.decision("read", path=f"{path}/x") for path in ("old", "new", "both")) == expect
 
 
+REPLACED: list[tuple[str, str, str, dict[str, Any]]] = [
+    (
+        'fs = [{path = "secret"}]',
+        'fs = {strategy = "replace", value = [{path = ".", read = true}]}',
+        "read",
+        {"path": "secret/k"},
+    ),
+    ('fs = [{path = "."}]', 'fs = {strategy = "replace", value = [{path = ".", read = true}]}', "read", {"path": "k"}),
+    (
+        'net = [{host = "a.example"}]',
+        'net = {strategy = "replace", value = [{host = "a.example", allow = true}]}',
+        "url",
+        {"url": "https://a.example/"},
+    ),
+    (
+        'env = [{name = "A"}]',
+        'env = {strategy = "replace", value = [{name = "A", read = true}]}',
+        "env",
+        {"name": "A"},
+    ),
+]
+
+
+@pytest.mark.parametrize(("theirs", "ours", "kind", "fields"), REPLACED)
+def test_what_an_untrusted_file_denies_is_not_replaced_in_its_own_voice(
+    theirs: str, ours: str, kind: str, fields: dict[str, Any], scene: Scene
+) -> None:
+    scene.say("user", TOOL)
+    scene.say("session", f"[tools.t.access]\n{ours}\n")
+    assert scene.decision(kind, **fields) == "allow"
+    scene.say("project", f"[tools.t.access]\n{theirs}\n")
+    assert scene.decision(kind, **fields) == "deny"
+    scene.trust()
+    assert scene.decision(kind, **fields) == "allow"
+
+
+def test_the_rules_of_an_untrusted_file_are_not_replaced_in_its_own_voice(scene: Scene) -> None:
+    scene.say("user", TOOL)
+    scene.say("session", 'rules = { strategy = "replace", value = [{ allow = { command = "git" } }] }\n')
+    assert scene.decision("command", command="git push") == "allow"
+    scene.say("project", 'rules = [{ deny = { command = "git", subcommand = "push" } }]\n')
+    assert [scene.decision("command", command=f"git {word}") for word in ("push", "status")] == ["deny", "allow"]
+    scene.trust()
+    assert scene.decision("command", command="git push") == "allow"
+
+
 def test_a_weaker_layer_replaces_nothing_of_a_stronger_one(scene: Scene) -> None:
     scene.say("user", TOOL + '[tools.t.access]\nfs = {strategy = "replace", value = [{path = "a", read = true}]}')
     scene.say("project", fs("b", "read"))

@@ -160,6 +160,7 @@ def test_a_rule_in_the_way_is_said_and_leaves_no_trace(scene: MountScene) -> Non
     for spec in (f"fork={scene.ext}", f"fs_read_file:fork={scene.ext}"):
         done = scene.run("mount", "--yes", spec)
         assert (done.code, 'the path "fork" leads outside the workspace' in done.err) == (2, True)
+        assert "nothing was mounted" in done.err
     assert not (scene.root / "fork").is_symlink()
     assert scene.approved() == {}
     assert {path for path in before if path not in scene.picture()} == set()
@@ -175,10 +176,128 @@ STRONGER = {
 def test_a_stronger_layer_that_withholds_it_is_said_and_nothing_is_left(text: str, scene: MountScene) -> None:
     policy = scene.root.parent / "policy.toml"
     policy.write_text(f'[tools.t]\nsource = "local"\n{text}')
+    scene.configure('[tools.t]\nsource = "local"\n[[tools.t.access.fs]]\npath = "src"\nread = true\n')
     before = scene.picture()
     done = scene.run("--policy", str(policy), "mount", "--yes", "--json", f"t:fork={scene.ext}")
-    assert (done.code, json.loads(done.out)["error"]["code"]) == (2, "no_effect")
+    error = json.loads(done.out)["error"]
+    assert (done.code, error["code"], "t could not read fork" in error["message"]) == (2, "no_effect", True)
     assert scene.picture() == before
+
+
+# What the user's own layer and the file on the command line say of the tool.
+OTHER_FILES = {
+    "only the file is open": ('[[tools.t.access.fs]]\npath = "src"\nread = true\n', ""),
+    "only the file is closed": ("", '[[tools.t.access.fs]]\npath = "src"\nread = true\n'),
+    "the file has the rule": ("", '[[tools.t.access.fs]]\npath = "fork"\nexternal = true\nread = true\n'),
+    "only the file knows the tool": (None, ""),
+}
+
+
+@pytest.mark.parametrize(("own", "given"), OTHER_FILES.values(), ids=OTHER_FILES.keys())
+def test_what_suits_only_a_file_of_the_command_line_is_not_written_into_the_session(
+    own: str | None, given: str, scene: MountScene
+) -> None:
+    policy, tool = scene.root.parent / "policy.toml", '[tools.t]\nsource = "local"\n'
+    policy.write_text(tool + given)
+    scene.configure("" if own is None else tool + own)
+    before = scene.picture()
+    done = scene.run("--policy", str(policy), "mount", "--yes", "--json", f"t:fork={scene.ext}")
+    assert (done.code, json.loads(done.out)["error"]["code"]) == (2, "policy_file")
+    assert scene.picture() == before
+
+
+def test_a_mode_that_another_layer_overrules_is_refused(scene: MountScene) -> None:
+    scene.configure(f'{TOOLS}[[tools.fs_modify_file.access.fs]]\npath = "fork"\nexternal = true\nwrite = true\n')
+    scene.say_session('[tools.fs_modify_file.access]\nfs = { strategy = "prepend", value = [{ path = "qux" }] }\n')
+    (scene.root / "fork").symlink_to(scene.ext)
+    before = scene.picture()
+    done = scene.run("mount", "--yes", "--json", f"fs_modify_file:fork={scene.ext}:ro")
+    error = json.loads(done.out)["error"]
+    assert (done.code, error["code"]) == (2, "no_effect")
+    assert "fs_modify_file could not read fork" in error["message"]
+    scene.configure(f'{TOOLS}[[tools.fs_modify_file.access.fs]]\npath="fork"\nexternal=true\nread=true\nwrite=true\n')
+    error = scene.answer("mount", "--yes", f"fs_modify_file:fork={scene.ext}:ro")["error"]
+    assert (error["code"], "could also create fork, whatever the mode" in error["message"]) == ("no_effect", True)
+    assert scene.picture() == before
+
+
+OVERLAPS = {
+    "around it": (("sub", "$EXT/sub", "rw"), ("fork", "$EXT", "ro"), "would lose create at sub"),
+    "below it": (("fork", "$EXT", "rw"), ("sub", "$EXT/sub", "ro"), "would lose create somewhere below fork"),
+    "the same again": (("fork", "$EXT", "rw"), ("sub", "$EXT", "ro"), "would lose create at fork"),
+}
+
+
+@pytest.mark.parametrize(("first", "second", "why"), OVERLAPS.values(), ids=OVERLAPS.keys())
+def test_a_mount_takes_nothing_away_from_an_earlier_one(
+    first: tuple[str, ...], second: tuple[str, ...], why: str, scene: MountScene
+) -> None:
+    (scene.ext / "sub").mkdir()
+    specs = [
+        f"fs_modify_file:{name}={path}:{mode}".replace("$EXT", str(scene.ext)) for name, path, mode in (first, second)
+    ]
+    assert scene.run("mount", "--yes", specs[0]).code == 0
+    before = scene.picture()
+    error = scene.answer("mount", "--yes", specs[1])["error"]
+    assert (error["code"], why in error["message"]) == ("takes_away", True)
+    assert scene.picture() == before
+    assert scene.run("mount", "--yes", specs[1].replace("fs_modify_file", "fs_read_file")).code == 0
+    assert scene.run("mount", "--yes", specs[1].replace(":ro", ":rw")).code == 0
+
+
+def retarget(scene: MountScene, name: str, target: str) -> None:
+    (scene.root / name).unlink()
+    (scene.root / name).symlink_to(target)
+
+
+def test_a_mount_turned_to_another_mount_opens_nothing(scene: MountScene) -> None:
+    """The other one's target was approved for the other one's name, and for what its tools may do there."""
+    (scene.evil / "x").write_text("theirs")
+    scene.run("mount", "--yes", f"fs_modify_file:pub={scene.ext}:rw")
+    scene.run("mount", "--yes", f"fs_read_file:sec={scene.evil}")
+    retarget(scene, "pub", "sec")
+    for path in ("pub/x", "sec/x"):
+        assert [scene.may(kind, path, "fs_modify_file") for kind in ("read", "update", "create")] == ["deny"] * 3
+    assert [scene.may(kind, "sec/x", "fs_read_file") for kind in ("read", "update")] == ["allow", "deny"]
+    pub, sec = scene.answer("mount", "--list")
+    assert [(each["name"], each["target"], each["state"]) for each in (pub, sec)] == [
+        ("pub", str(scene.evil), "target not approved"),
+        ("sec", str(scene.evil), "in force"),
+    ]
+    retarget(scene, "pub", str(scene.ext))
+    assert scene.may("update", "pub/x", "fs_modify_file") == "allow"
+
+
+@pytest.mark.parametrize("order", [("pub", "sec"), ("sec", "pub")])
+def test_a_mount_turned_to_another_mount_of_the_same_tool_opens_nothing(
+    order: tuple[str, ...], scene: MountScene
+) -> None:
+    specs = {"pub": f"fs_modify_file:pub={scene.ext}:rw", "sec": f"fs_modify_file:sec={scene.evil}"}
+    for name in order:
+        assert scene.run("mount", "--yes", specs[name]).code == 0
+    retarget(scene, "pub", "sec")
+    assert [scene.may("update", path, "fs_modify_file") for path in ("pub/x", "sec/x")] == ["deny", "deny"]
+
+
+def test_a_mount_below_a_directory_that_becomes_a_link_opens_nothing(scene: MountScene) -> None:
+    scene.run("mount", "--yes", f"fs_modify_file:foo/in/pub={scene.ext}:rw")
+    scene.run("mount", "--yes", f"fs_modify_file:qux/pub={scene.evil}")
+    (scene.root / "foo/in").rename(scene.root / "aside")
+    (scene.root / "foo/in").symlink_to("../qux")
+    assert [scene.may("update", path, "fs_modify_file") for path in ("foo/in/pub/x", "qux/pub/x")] == ["deny", "deny"]
+
+
+def test_another_link_to_a_mount_works_once_that_link_is_approved(scene: MountScene) -> None:
+    rule = '[[tools.fs_modify_file.access.fs]]\npath = "alias"\nexternal = true\nread = true\n'
+    scene.configure(TOOLS + rule)
+    scene.run("mount", "--yes", f"fs_read_file:fork={scene.ext}")
+    (scene.root / "alias").symlink_to("fork")
+    assert scene.may("read", "alias/x", "fs_modify_file") == "deny"
+    (waiting,) = [each for each in scene.answer("approvals", "list") if each["status"] == "pending"]
+    assert waiting["subject"] == f"alias -> {scene.ext}"
+    assert scene.run("approvals", "approve", waiting["id"], "--yes").code == 0
+    assert [scene.may("read", path, "fs_modify_file") for path in ("alias/x", "fork/x")] == ["allow", "allow"]
+    assert [scene.may("update", "fork/x", tool) for tool in BOTH] == ["deny", "deny"]
 
 
 def test_a_session_written_by_hand_keeps_its_meaning(scene: MountScene) -> None:
@@ -207,6 +326,25 @@ def test_what_was_agreed_to_is_done_or_nothing(scene: MountScene) -> None:
     with pytest.raises(MountError) as refused:
         mount(scene.workspace, agreed, now=NOW)
     assert (refused.value.code, scene.picture()) == ("changed", before)
+
+
+def test_where_nothing_was_to_change_nobody_was_asked_and_nothing_is_done(scene: MountScene) -> None:
+    scene.run("mount", "--yes", f"fork={scene.ext}")
+    agreed = plan_mounts(scene.workspace, Request((f"fork={scene.ext}",), str(scene.root)))
+    assert not agreed.plans[0].changes
+    scene.run("unmount", "--yes", "fork")
+    before = scene.picture()
+    with pytest.raises(MountError) as refused:
+        mount(scene.workspace, agreed, now=NOW)
+    assert (refused.value.code, scene.picture()) == ("changed", before)
+
+
+def test_approvals_that_cannot_be_read_are_warned_about(scene: MountScene) -> None:
+    scene.run("mount", "--yes", f"fork={scene.ext}")
+    for words in (("mount", "--list"), ("unmount", "--yes"), ("mount", "--yes", f"fork={scene.ext}")):
+        (scene.state / "approvals.json").write_text("{")
+        done = scene.run(*words)
+        assert (done.code, done.err.count("approvals.json is damaged")) == (0, 1), words
 
 
 def test_a_broken_configuration_is_said_before_anything_is_done(scene: MountScene) -> None:

@@ -77,17 +77,24 @@ def fresh(base: Path, home: Path, prepared: tuple[tuple[str, ...], ...]) -> Moun
 
 
 def filled(scene: MountScene, words: tuple[str, ...]) -> list[str]:
-    return [word.replace("$EXT", str(scene.ext)).replace("$EVIL", str(scene.evil)) for word in words]
+    known = {"$EXT": str(scene.ext), "$EVIL": str(scene.evil)}
+    if "$ID" in words:
+        known["$ID"] = next(one.id for one in scene.workspace.approvals.all() if one.kind == "mount")
+    for name, text in known.items():
+        words = tuple(word.replace(name, text) for word in words)
+    return list(words)
 
 
 MOUNT = ("mount", "--yes", "fork=$EXT")
 DEEP = ("mount", "--yes", "fs_modify_file:deep/er/fork=$EVIL:rw")
 WIDER = ("mount", "--yes", "fs_modify_file:fork=$EXT:rw")
 UNMOUNT = ("unmount", "--yes")
+REVOKE = ("approvals", "revoke", "--yes", "$ID")
 JOURNEYS = {
     "the first mount": ((), MOUNT),
     "a mount in new directories beside another": ((MOUNT,), DEEP),
     "a mount that becomes wider": ((MOUNT,), WIDER),
+    "a mount of what was taken back": ((MOUNT, REVOKE), MOUNT),
     "an unmount of two": ((MOUNT, DEEP), UNMOUNT),
 }
 
@@ -99,7 +106,7 @@ def test_whenever_it_ends_it_is_everything_or_nothing(
 ) -> None:
     base = tmp_path / "base"
     scene = fresh(base, own_home, prepared)
-    nothing = scene.picture()
+    nothing, granted = scene.picture(), scene.in_force()
     assert scene.run(*filled(scene, words)).code == 0
     everything = scene.picture()
     outcomes = set()
@@ -108,8 +115,10 @@ def test_whenever_it_ends_it_is_everything_or_nothing(
             scene = fresh(base, own_home, prepared)
         done = run_faulty(scene, number, fault, *filled(scene, words))
         if fault in ("fails", "interrupted"):
-            assert not (scene.state / "mounting.json").exists(), (number, done)
-        scene.workspace.load()  # whatever is left of it, other commands work
+            assert intents(scene) == [], (number, done)
+        found = scene.in_force()  # whatever is left of it, other commands work
+        if "mounting.json" in intents(scene):  # it was not committed
+            assert found <= granted, (number, done)
         recover(scene.workspace)
         picture = scene.picture()
         assert picture in (nothing, everything), (number, done)
@@ -118,12 +127,37 @@ def test_whenever_it_ends_it_is_everything_or_nothing(
         if done.code in (1, 2, 130):
             assert picture == nothing, (number, done)
         outcomes.add(picture == everything)
-        assert not (scene.state / "mounting.json").exists()
+        assert intents(scene) == []
         if done.code == NEVER_REACHED:
             break
     else:
         pytest.fail(f"there are more than {MOST_CALLS} calls")
     assert outcomes == {True, False}
+
+
+def intents(scene: MountScene) -> list[str]:
+    return sorted(path.name for path in scene.state.glob("mounting*"))
+
+
+def test_a_mount_that_died_does_not_stand_in_the_way_of_the_next(tmp_path: Path, own_home: Path) -> None:
+    scene = died_with_its_link_made(tmp_path / "base", own_home)
+    answer = scene.answer("mount", "--yes", f"deep/fork={scene.evil}")
+    assert (answer["target"], answer["changed"]) == (str(scene.evil), True)
+    assert (scene.root / "deep/fork").readlink() == scene.evil
+
+
+def test_a_mount_that_died_after_its_commit_is_finished_by_the_next_command(tmp_path: Path, own_home: Path) -> None:
+    for words in (("mount", "--list"), ("mount", "--yes", "fork=$EXT")):
+        scene = fresh(tmp_path / "base", own_home, ())
+        number = 1
+        while "mounting-committed.json" not in intents(scene):
+            scene = fresh(tmp_path / "base", own_home, ())
+            run_faulty(scene, number, "killed after", *filled(scene, MOUNT))
+            number += 1
+        assert scene.in_force() == set()
+        assert scene.run(*filled(scene, words)).code == 0
+        assert scene.in_force() == {(tool, "fs fork (external): read") for tool in ("fs_modify_file", "fs_read_file")}
+        assert intents(scene) == []
 
 
 def test_a_mount_that_died_is_undone_by_the_next_command_about_mounts(tmp_path: Path, own_home: Path) -> None:
@@ -171,13 +205,45 @@ def test_recovery_follows_no_link_that_was_put_in_its_way(tmp_path: Path, own_ho
     assert (scene.root / "deep").is_symlink()
 
 
+def change(*values: object) -> str:
+    return json.dumps({"changes": [], "granting": [values]})
+
+
+DAMAGED = [
+    "",
+    "[]",
+    "{" * 5000,
+    '{"changes": []}',
+    '{"changes": 5, "granting": []}',
+    change(1),
+    change("nothing known", "q", "/etc", None, ["", ""], []),
+    change("approval", "q", None, 5, ["", ""], []),
+    change("approval", 5, None, "/etc", ["", ""], []),
+    change("approval", "q", None, "/etc", ["", "", ""], []),
+    change("approval", "q", None, "/etc", "ab", []),
+    change("approval", "q", None, "/etc", ["", ""], ["/etc"]),
+    change("link", "../q", "/etc", None, ["", ""], []),
+    change("link", "/q", "/etc", None, ["", ""], []),
+    change("link", "a\0b", "/etc", None, ["", ""], []),
+    change(["link"], "q", "/etc", None, ["", ""], []),
+    change("file", "q", ["a"], None, ["", ""], []),
+]
+
+
 def test_a_damaged_intent_stops_mounting_and_says_so(tmp_path: Path, own_home: Path) -> None:
     scene = fresh(tmp_path / "base", own_home, (MOUNT,))
-    for text in ("", "[]", '{"changes": [[1]]}', '{"changes": 5}', "{" * 5000):
-        (scene.state / "mounting.json").write_text(text)
-        (scene.state / "mounting.json").chmod(0o600)
-        with pytest.raises(StateError, match="is damaged"):
-            recover(scene.workspace)
+    before = scene.picture()
+    for name in ("mounting.json", "mounting-committed.json"):
+        for text in DAMAGED:
+            (scene.state / name).write_text(text)
+            (scene.state / name).chmod(0o600)
+            with pytest.raises(StateError, match="is damaged"):
+                recover(scene.workspace)
+        assert scene.run("mount", "--yes", f"other={scene.evil}").code == 2
+        listed = scene.run("mount", "--list")
+        assert (listed.code, "fork" in listed.out, "is damaged" in listed.err) == (0, True, True)
+        (scene.state / name).unlink()
+    assert scene.picture() == before
 
 
 def limited(scene: MountScene, size: int, *words: str) -> int:
@@ -205,7 +271,7 @@ def test_a_full_disk_leaves_no_trace(
     size = 0
     while (code := limited(scene, size, *filled(scene, words))) != 0:
         assert (code, scene.picture()) == (2, before)
-        assert not (scene.state / "mounting.json").exists()
+        assert intents(scene) == []
         size += 97
     assert size > 97
     assert scene.picture() != before
@@ -307,11 +373,10 @@ def test_an_ordinary_user_mounts_and_unmounts(reachable: MountScene) -> None:
 
 
 def test_a_directory_that_cannot_be_written_to_leaves_no_trace(reachable: MountScene) -> None:
-    for place, spec in (("foo", "foo/new/fork"), (".", "fork")):
+    for place, spec, failed in (("foo", "foo/new/fork", "foo/new"), (".", "fork", "fork")):
         (reachable.root / place).chmod(0o555)
         before = reachable.picture()
         said = as_ordinary_user(reachable, ["mount", "--yes", f"fs_modify_file:{spec}={reachable.ext}"])
         assert said[-1] == "2"
-        assert "nothing was changed" in said[0]
-        assert "Permission denied" in said[0]
+        assert f'nothing was changed: "{failed}": Permission denied' in said[0]
         assert reachable.picture() == before

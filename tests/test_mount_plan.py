@@ -55,10 +55,27 @@ def test_a_name_is_relative_to_the_working_directory(cwd: str, name: str, rule_p
     assert scene.may("read", f"{rule_path}/x") == "allow"
 
 
-def test_outside_the_workspace_a_name_is_relative_to_its_root(scene: MountScene) -> None:
-    spec = f"foo/fork={scene.ext}"
-    answer = scene.answer("--root", str(scene.root), "mount", "--dry-run", spec, cwd="..")
-    assert answer["rule_path"] == "foo/fork"
+OUTSIDE = {"ws/foo/fork": "foo/fork", "./ext/../ws/fork": "fork", "foo/fork": None, "../fork": None, "wsx/fork": None}
+
+
+@pytest.mark.parametrize(("name", "rule_path"), OUTSIDE.items())
+def test_outside_the_workspace_a_name_must_lead_into_it(name: str, rule_path: str | None, scene: MountScene) -> None:
+    words = ("--root", str(scene.root), "mount", "--dry-run", f"{name}={scene.ext}")
+    answer = scene.answer(*words, cwd="..")
+    assert answer.get("rule_path") == rule_path
+    assert ("error" in answer) == (rule_path is None)
+    if rule_path is None:
+        assert answer["error"]["code"] == "outside_workspace"
+
+
+def test_storage_of_another_program_is_protected_behind_its_link_too(scene: MountScene) -> None:
+    (scene.root / "store").mkdir()
+    put(scene, {".jp": "store"})
+    assert [scene.code_of(f"{name}={scene.ext}") for name in ("store/n", ".jp/n")] == ["managed_storage"] * 2
+    (scene.root / ".jp").unlink()
+    put(scene, {".jp": str(scene.evil)})
+    assert scene.code_of(f"fork={scene.evil}") == "managed_storage"
+    assert scene.dry(f"fork={scene.ext}")["rule_path"] == "fork"
 
 
 def put(scene: MountScene, links: dict[str, str]) -> None:
@@ -233,6 +250,54 @@ def test_a_tool_without_file_rules_keeps_what_it_had(tool: str, rules: list[Any]
     assert after == [{"ask": "deny"}.get(decision, decision) for decision in before]
 
 
+VFS = '[tools.t]\nsource = "local"\nruntime = "vfs"\n'
+NET = '[[tools.t.access.net]]\nhost = "example.com"\nallow = true\n'
+
+
+def test_a_mount_does_not_open_other_things_to_a_tool_that_declared_nothing(scene: MountScene) -> None:
+    scene.configure(VFS)
+
+    def others() -> list[str]:
+        policy = scene.workspace.load()
+        asked: list[dict[str, Any]] = [
+            {"kind": "url", "url": "https://example.com/"},
+            {"kind": "env", "name": "HOME"},
+            {"kind": "spawn", "program": "ls", "args": []},
+        ]
+        return [str(policy.decide({**action, "tool": "t"}).decision) for action in asked]
+
+    seen = [others()]
+    for words in (("mount", "--yes", f"t:fork={scene.ext}"), ("unmount", "--yes")):
+        assert scene.run(*words).code == 0
+        seen.append(others())
+    assert seen == [["deny"] * 3] * 3
+
+
+def test_unmounting_leaves_what_a_tool_declared_elsewhere(scene: MountScene) -> None:
+    scene.configure(f'{VFS}[[tools.t.access.fs]]\npath = "src"\nread = true\n')
+    asked = {"kind": "url", "url": "https://example.com/", "tool": "t"}
+    seen = [str(scene.workspace.load().decide(asked).decision)]
+    for words in (("mount", "--yes", f"t:fork={scene.ext}"), ("unmount", "--yes")):
+        assert scene.run(*words).code == 0
+        seen.append(str(scene.workspace.load().decide(asked).decision))
+    assert seen == ["ask"] * 3
+
+
+def test_a_tool_that_was_asked_about_every_file_is_said_to_be_closed(scene: MountScene) -> None:
+    scene.configure(VFS + NET)
+    told = "t was asked about every file so far; from now on all others are denied"
+    dry, done, again = [scene.run("mount", *flags, "--yes", f"t:fork={scene.ext}") for flags in (["--dry-run"], [], [])]
+    assert [told in said.err for said in (dry, done, again)] == [True, True, False]
+
+
+def test_a_dry_run_warns_of_secrets_too(scene: MountScene, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = scene.root.parent / "person"
+    (home / ".ssh").mkdir(parents=True)
+    monkeypatch.setenv("HOME", str(home))
+    done = scene.run("mount", "--dry-run", "fs_read_file:keys=~/.ssh")
+    assert (done.code, "fs_read_file will reach keys, a sensitive place (~/.ssh)" in done.err) == (0, True)
+
+
 def test_file_rules_of_a_file_nobody_trusts_are_not_undone_by_a_mount(scene: MountScene) -> None:
     (scene.root / "byleave.toml").write_text('[[tools.fs_read_file.access.fs]]\npath = "src"\nread = true\n')
     assert (scene.may("read", "src/y"), scene.may("read", "foo/y")) == ("allow", "deny")
@@ -242,11 +307,18 @@ def test_file_rules_of_a_file_nobody_trusts_are_not_undone_by_a_mount(scene: Mou
     assert (scene.may("read", "src/y"), scene.may("read", "foo/y")) == ("allow", "deny")
 
 
-def test_a_tool_with_rules_in_the_older_spelling_is_refused_by_name(scene: MountScene) -> None:
-    scene.configure(f'{TOOLS}[tools.old]\nsource = "local"\nsandbox.filesystem.allow = ["src"]\n')
-    error = scene.dry(f"fork={scene.ext}")["error"]
+OLD = '[tools.old]\nsource = "local"\nsandbox.filesystem.allow = ["src"]\n'
+
+
+def test_a_tool_with_rules_in_the_older_spelling_is_refused_by_name_and_else_left_out(scene: MountScene) -> None:
+    scene.configure(TOOLS + OLD)
+    error = scene.dry(f"old:fork={scene.ext}")["error"]
     assert (error["code"], '"old"' in error["message"]) == ("older_rules", True)
-    assert scene.dry(f"fs_read_file:fork={scene.ext}")["tools"] == ["fs_read_file"]
+    done = scene.run("mount", "--yes", "--json", f"fork={scene.ext}")
+    assert json.loads(done.out)["tools"] == ["fs_modify_file", "fs_read_file"]
+    assert "old is left out: its rules are in the older `sandbox` form" in done.err
+    scene.configure(OLD)
+    assert scene.code_of(f"other={scene.ext}") == "older_rules"
 
 
 # What stands in the workspace before, the name that is mounted, and how the rule is called.

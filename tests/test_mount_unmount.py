@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from mount_scene import OPEN_RULE, TOOLS, MountScene
+from mount_scene import NOW, OPEN_RULE, TOOLS, MountScene
 
 SRC_RULE = {"path": "src", "read": True, "write": True}
 
@@ -126,10 +126,13 @@ def test_a_rule_of_a_weaker_layer_goes_in_this_session_only(scene: MountScene) -
     assert (answer["rules"], answer["changed"]) == ({"fs_modify_file": []}, True)
     assert not scene.session_file().exists()
     assert scene.may("read", "fork/x", "fs_modify_file") == "allow"
-    assert scene.answer("unmount", "--yes")["unmounted"][0]["link"] == "removed"
+    (answer,) = scene.answer("unmount", "--yes")["unmounted"]
+    assert (answer["link"], answer["why"]) == ("kept", f"{scene.home}/config.toml grants it in every other session")
     assert session_rules(scene, "fs_modify_file") == {"strategy": "replace", "value": [SRC_RULE]}
-    assert scene.may("read", "fork/x", "fs_modify_file") == "deny"
-    assert [each["name"] for each in scene.answer("mount", "--list", "--session", "other")] == ["fork"]
+    decisions = [scene.may("read", "fork/x", "fs_modify_file", session) for session in ("default", "other")]
+    assert decisions == ["deny", "allow"]
+    (listed,) = scene.answer("mount", "--list", "--session", "other")
+    assert (listed["name"], listed["state"]) == ("fork", "in force")
 
 
 def test_a_tool_that_had_nothing_but_the_mount_stays_closed(scene: MountScene) -> None:
@@ -147,7 +150,8 @@ def test_a_rule_of_a_stronger_layer_cannot_be_taken_away(scene: MountScene) -> N
         '[tools.t]\nsource = "local"\n[[tools.t.access.fs]]\npath = "fork"\nexternal = true\nread = true\n'
     )
     words = ("--policy", str(policy))
-    assert scene.run(*words, "mount", "--yes", f"t:fork={scene.ext}").code == 0
+    (scene.root / "fork").symlink_to(scene.ext)
+    scene.workspace.approvals.approve_mount("fork", str(scene.ext), now=NOW)
     done = scene.run(*words, "unmount", "--yes")
     assert (done.code, f"fork: stays mounted: {policy} grants it" in done.out) == (1, True)
     assert (scene.root / "fork").is_symlink()
@@ -167,9 +171,62 @@ def test_what_lies_below_a_mount_goes_with_it_and_nothing_outside_is_touched(sce
 
 def test_a_project_file_nobody_trusts_is_not_copied_into_the_session(scene: MountScene) -> None:
     scene.run("mount", "--yes", f"fork={scene.ext}")
-    (scene.root / "byleave.toml").write_text('[[tools.fs_modify_file.access.fs]]\npath = "."\nwrite = true\n')
+    (scene.root / "byleave.toml").write_text('[[tools.fs_modify_file.access.net]]\nhost = "example.com"\n')
     scene.run("unmount", "--yes")
     assert session_rules(scene, "fs_modify_file")["value"] == [SRC_RULE]
+
+
+CLOSING = '[[tools.fs_modify_file.access.fs]]\npath = "src/secret"\n'
+
+
+def test_unmounting_does_not_lift_what_a_file_nobody_trusts_denies(scene: MountScene) -> None:
+    scene.run("mount", "--yes", f"fs_modify_file:fork={scene.ext}")
+    (scene.root / "byleave.toml").write_text(CLOSING)
+    before = scene.picture()
+    assert scene.may("read", "src/secret/k", "fs_modify_file") == "deny"
+    assert scene.answer("unmount", "--yes")["error"]["code"] == "untrusted"
+    assert scene.picture() == before
+    (scene.root / "byleave.toml").unlink()
+    assert scene.run("unmount", "--yes").code == 0
+    (scene.root / "byleave.toml").write_text(CLOSING)
+    assert [scene.may("read", path, "fs_modify_file") for path in ("src/secret/k", "src/y")] == ["deny", "allow"]
+
+
+def test_what_only_a_file_of_the_command_line_has_is_not_taken_from_the_session(scene: MountScene) -> None:
+    policy = scene.root.parent / "policy.toml"
+    policy.write_text('[tools.fs_modify_file]\nsource = "local"\n')
+    scene.configure(f'{TOOLS}[[tools.fs_modify_file.access.fs]]\npath = "own"\nexternal = true\nread = true\n')
+    scene.run("mount", "--yes", f"fs_modify_file:fork={scene.ext}")
+    before = scene.picture()
+    error = scene.answer("--policy", str(policy), "unmount", "--yes")["error"]
+    assert (error["code"], scene.picture()) == ("policy_file", before)
+    assert scene.run("--policy", str(policy), "unmount", "--yes", "fork").code == 0
+
+
+def test_a_mount_turned_to_another_one_goes_and_the_other_stays(scene: MountScene) -> None:
+    scene.run("mount", "--yes", f"fs_modify_file:pub={scene.ext}:rw")
+    scene.run("mount", "--yes", f"fs_read_file:sec={scene.evil}")
+    (scene.root / "pub").unlink()
+    (scene.root / "pub").symlink_to("sec")
+    (answer,) = scene.answer("unmount", "--yes", "pub")["unmounted"]
+    assert (answer["name"], answer["link"], answer["tools"]) == ("pub", "kept", ["fs_modify_file"])
+    assert (scene.approved(), scene.may("read", "sec/x")) == ({"sec": str(scene.evil)}, "allow")
+
+
+def test_the_link_goes_after_its_approval_was_taken_back(scene: MountScene) -> None:
+    scene.run("mount", "--yes", f"fork={scene.ext}")
+    (approval,) = scene.answer("approvals", "list")
+    assert scene.run("approvals", "revoke", approval["id"], "--yes").code == 0
+    assert scene.answer("unmount", "--yes")["unmounted"][0]["link"] == "removed"
+
+
+def test_what_is_no_link_is_not_called_one(scene: MountScene) -> None:
+    scene.run("mount", "--yes", f"fork={scene.ext}")
+    (scene.root / "fork").unlink()
+    (scene.root / "fork").mkdir()
+    assert "`byleave unmount fork`" in scene.run("check", "read", "src/y", "--tool", "fs_modify_file").err
+    lines = scene.run("unmount", "--yes").out.splitlines()
+    assert lines[-1] == "fork: no link was removed: what stands there is no link"
 
 
 def test_a_directory_in_the_place_of_the_link_does_not_keep_it_mounted(scene: MountScene) -> None:
@@ -178,7 +235,7 @@ def test_a_directory_in_the_place_of_the_link_does_not_keep_it_mounted(scene: Mo
     (scene.root / "fork").mkdir()
     assert scene.run("mount", "--list").code == 2
     (answer,) = scene.answer("unmount", "--yes", "fork")["unmounted"]
-    assert (answer["link"], answer["why"]) == ("kept", "it is no link")
+    assert (answer["link"], answer["why"]) == ("kept", "what stands there is no link")
     assert (scene.root / "fork").is_dir()
     assert (scene.answer("mount", "--list"), scene.approved()) == ([], {})
 

@@ -42,16 +42,23 @@ class FoldThread:
 
 def fold_behind(directory: str, fold: "Callable[[], object]") -> None:
     """Leave a child behind that folds in a moment, unless one is waiting already. It never becomes a zombie of ours."""
-    waiting = hold_file(os.path.join(directory, WAIT_LOCK), patient=False)
+    waiting = hold_file(os.path.join(directory, WAIT_LOCK), patient=False, inherited=True)
     if waiting is None:
         return
     try:
         child = os.fork()
         if child == 0:
             _leave_grandchild(waiting, fold)
-        os.waitpid(child, 0)
+        _wait_for(child)
     finally:
         os.close(waiting)  # the lock lives on in the grandchild, which has the same open file
+
+
+def _wait_for(child: int) -> None:
+    try:
+        os.waitpid(child, 0)
+    except ChildProcessError:  # whoever started us has children ignored, and the kernel has waited for it
+        return
 
 
 def _leave_grandchild(waiting: int, fold: "Callable[[], object]") -> None:
@@ -79,7 +86,7 @@ def _wait_and_fold(waiting: int, fold: "Callable[[], object]") -> None:
 def _let_go_of_everything(kept: int) -> int:
     """Close every descriptor but one, which becomes 3, and lead the standard streams nowhere."""
     nowhere = os.open(os.devnull, os.O_RDWR)
-    kept, nowhere = os.dup2(kept, 200, inheritable=False), os.dup2(nowhere, 201, inheritable=False)
+    kept, nowhere = os.dup2(kept, 60, inheritable=False), os.dup2(nowhere, 61, inheritable=False)
     for stream in range(3):
         os.dup2(nowhere, stream)
     os.dup2(kept, 3, inheritable=False)

@@ -12,7 +12,11 @@ from byleave.private import digest
 from byleave.record import Record
 
 NOTHING = "0" * 64  # what the first record is chained to
-CHECKPOINT = "checkpoint"  # the event of a record that says where older ones ended
+CHECKPOINT, RECOVERY = "checkpoint", "recovery"
+OWN_EVENTS = (
+    CHECKPOINT,
+    RECOVERY,
+)  # that only the log itself writes
 HEAD_WIDTH = 116
 _HEX = frozenset(b"0123456789abcdef")
 _START = b'{"sequence":'

@@ -30,8 +30,10 @@ def record_text(fields: "Mapping[str, Any]", mask: "Mask") -> str:
     if mask.touches(text):
         tree = mask.tree(plain(tree))
         text = encode(tree)
-    if len(text) > LONGEST or _SURROGATE in text:
+    if len(text) > LONGEST:
         text = encode(_fitted(plain(tree)))
+    elif _SURROGATE in text:  # only to write out what is not UTF-8: nothing is cut
+        text = encode(_Cutter(2 * LONGEST).fit(plain(tree)))
     return text
 
 

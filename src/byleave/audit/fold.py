@@ -6,12 +6,11 @@ of them. One folder works at a time (`audit.fold.lock`). What fails leaves the j
 
 import os
 
-from byleave.audit.journal import Journal, cannot_write, keep_aside
-from byleave.audit.locks import hold_file
+from byleave.audit.journal import Journal, cannot_write, keep_aside, read_from
+from byleave.audit.locks import hold_file, let_go
 from byleave.audit.recovery import journal_lines
 from byleave.audit.table import damaged_table, last_head, open_table, table_errors
 from byleave.errors import StateError
-from byleave.private import read_all
 from byleave.record import Record
 from byleave.text import quoted
 
@@ -58,7 +57,7 @@ class Folder:
         try:
             self._fold_alone()
         finally:
-            os.close(lock)
+            let_go(lock)
         return True
 
     def _fold_alone(self) -> None:
@@ -66,6 +65,7 @@ class Folder:
             _head, size = self._journal.settled()
             connection = open_table(self._journal.directory)
             try:
+                self._journal.catch_up(last_head(connection))
                 if size:
                     self.move(connection)
                 if self.after is not None:
@@ -79,11 +79,11 @@ class Folder:
 
     def move(self, connection: "sqlite3.Connection") -> None:
         """Insert what the journal holds, then empty it. Only the one folder at work may do this."""
-        descriptor = os.open(self._journal.path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+        self._journal.sync_head()  # first: after a power cut the table must not be ahead of the head
+        descriptor = self._journal.opened()
         try:
             done = _insert_all(connection, descriptor, Folded(0))
-            self._journal.sync_head()
-            with self._journal:
+            with self._journal.alone, self._journal:
                 if done.size < self._journal.size > _MOST_BEHIND:  # it grows faster than it is folded: let writers wait
                     done = _insert_all(connection, descriptor, done)
                 if done.size == self._journal.size:  # else the next fold takes what was written meanwhile
@@ -93,7 +93,7 @@ class Folder:
 
     def _let_go(self, descriptor: int, done: Folded) -> None:
         if done.refused:
-            name = keep_aside(self._journal.path, _read_from(descriptor, 0, done.size))
+            name = keep_aside(self._journal.path, read_from(descriptor, 0, done.size))
             self._warnings.append(f"{done.refused} damaged lines of the journal were not taken over: {quoted(name)}")
         self._journal.empty()
 
@@ -102,7 +102,7 @@ def _insert_all(connection: "sqlite3.Connection", descriptor: int, done: Folded)
     """Insert every whole line that is there now behind what is done, in steps of one transaction each."""
     os.fdatasync(descriptor)
     step, end = _STEP, os.fstat(descriptor).st_size  # writers may be faster than we are: what comes later is for later
-    while done.size < end and (content := _read_from(descriptor, done.size, min(step, end - done.size))):
+    while done.size < end and (content := read_from(descriptor, done.size, min(step, end - done.size))):
         whole = content[: content.rfind(b"\n") + 1]
         if not whole and done.size + len(content) >= end:
             break
@@ -121,7 +121,9 @@ def insert_lines(connection: "sqlite3.Connection", lines: "list[Line | None]") -
     last = last_head(connection)
     known = last.sequence if last is not None else 0
     fresh = [line for line in lines if line is not None and line.sequence > known]
-    bad = lines.count(None)
+    bad = lines.count(None) + _foreign(
+        connection, [line for line in lines if line is not None and line.sequence <= known]
+    )
     connection.execute("BEGIN IMMEDIATE")
     try:
         try:
@@ -138,6 +140,20 @@ def insert_lines(connection: "sqlite3.Connection", lines: "list[Line | None]") -
             connection.execute("ROLLBACK")
         raise
     return bad
+
+
+def _foreign(connection: "sqlite3.Connection", lines: "list[Line]") -> int:
+    """Return how many of these lines are not the records that the table has under their numbers.
+
+    Numbers before its first record are those that the retention has removed.
+    """
+    if not lines:
+        return 0
+    first = connection.execute("SELECT MIN(sequence) FROM records").fetchone()[0]
+    query = "SELECT sequence, hash FROM records WHERE sequence BETWEEN ? AND ?"
+    bounds = min(line.sequence for line in lines), max(line.sequence for line in lines)
+    known = dict(connection.execute(query, bounds).fetchall())
+    return sum(1 for line in lines if line.sequence >= first and known.get(line.sequence) != line.hash)
 
 
 def _insert_each(connection: "sqlite3.Connection", lines: "Iterable[Line]") -> int:
@@ -161,11 +177,6 @@ def _is_about_a_line(error: "sqlite3.Error") -> bool:
 
 def _rows(lines: "Iterable[Line]") -> "Iterator[tuple[int, str, str]]":
     return ((line.sequence, line.hash, line.payload.decode("ascii")) for line in lines)
-
-
-def _read_from(descriptor: int, start: int, most: int) -> bytes:
-    os.lseek(descriptor, start, os.SEEK_SET)
-    return read_all(descriptor, most)
 
 
 def fold_or_keep(folder: Folder, warnings: "list[str]", *, patient: bool) -> None:

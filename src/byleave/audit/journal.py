@@ -12,9 +12,9 @@ import os
 import stat
 import time
 
-from byleave.audit.chain import HEAD_WIDTH, Head, head_line, linked, read_head_line
+from byleave.audit.chain import HEAD_WIDTH, RECOVERY, Head, head_line, linked, read_head_line
 from byleave.errors import StateError
-from byleave.private import make_private_directory, read_all, refuse_shared
+from byleave.private import make_private_directory, refuse_shared
 from byleave.text import quoted
 
 TYPE_CHECKING = False
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 JOURNAL, HEAD, LOCK = "audit.journal", "audit.head", "audit.lock"
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _FILES = ((LOCK, _FLAGS), (HEAD, _FLAGS), (JOURNAL, _FLAGS | os.O_APPEND))
+LONGEST_WAIT = 10.0  # seconds for a lock that others hold for microseconds
+_NAP = 0.0005
 _HINTS = {
     "ENOSPC": "the disk is full: free some space; until then nothing is allowed that has to be recorded",
     "EDQUOT": "your quota is used up: free some space; until then nothing is allowed that has to be recorded",
@@ -53,22 +55,45 @@ class Journal:
 
     def append(self, text: str) -> int:
         """Write one record, whose fields are JSON, and return its number. It is kept whole, or there is an error."""
-        with self:
+        with self.alone, self:
             return self._add(text)
 
     def settled(self) -> tuple[Head, int]:
         """Return where the chain ends, and the size of the journal, after setting right what a killed writer left."""
-        with self:
+        with self.alone, self:
             return self._last, self._size
 
     def sync_head(self) -> None:
         """Have the head on the disk, before the records that prove it leave the journal."""
-        with self:
+        with self.alone, self:
             descriptor = os.dup(self._head)
         try:
             os.fdatasync(descriptor)
         finally:
             os.close(descriptor)
+
+    def opened(self) -> int:
+        """Return a descriptor of the journal that is appended to now, whatever stands at its path."""
+        with self.alone, self:
+            return os.dup(self._journal)
+
+    def catch_up(self, table: Head | None) -> None:
+        """Go on behind the table, if it is ahead of us: somebody put an older head there, or a power cut did.
+
+        What the journal holds follows from that older head. It is kept aside, and the chain says so.
+        """
+        with self.alone, self:
+            if table is None or table.sequence <= self._last.sequence:
+                return
+            content = _read_whole(self._journal)
+            aside = (
+                f"; {len(content)} bytes of the journal are kept in {keep_aside(self.path, content)}" if content else ""
+            )
+            known = f"the kept head was record {self._last.sequence}"
+            told = f"{known}, older than record {table.sequence} of the table{aside}"
+            self._keep_head(table, 0)
+            os.ftruncate(self._journal, 0)
+            self._tell((told,), alarm=True)
 
     @property
     def size(self) -> int:
@@ -82,14 +107,14 @@ class Journal:
 
     def close(self) -> None:
         """Let go of the files."""
-        with self._alone:
+        with self.alone:
             self._close()
 
     def __del__(self) -> None:
         self._close()
 
     def __enter__(self) -> "Self":
-        self._alone.acquire()
+        """Take the lock between processes; `alone`, the one between threads, is taken before it."""
         try:
             self._hold()
             self._look()
@@ -151,15 +176,15 @@ class Journal:
         if known is not None and known[1] == size:
             (self._last, self._size), self._raw = known, raw
             return
-        self._recover(known[0] if known is not None else None)
+        self._recover(known[0] if known is not None else None, raw)
 
-    def _recover(self, kept: Head | None) -> None:
+    def _recover(self, kept: Head | None, raw: bytes) -> None:
         from byleave.audit.recovery import recover
         from byleave.audit.table import table_head
 
         try:
             content = _read_whole(self._journal)
-            found = recover(content, kept, table_head(self.directory))
+            found = recover(content, kept, table_head(self.directory), raw=raw)
             if found.damaged:
                 keep_aside(self.path, content)
             if found.size < len(content):
@@ -168,14 +193,14 @@ class Journal:
         except OSError as error:
             raise cannot_write(self.path, error) from None
         if found.problems:
-            self._tell(found.problems)
+            self._tell(found.problems, alarm=found.alarm)
 
-    def _tell(self, problems: tuple[str, ...]) -> None:
+    def _tell(self, problems: tuple[str, ...], *, alarm: bool) -> None:
         """Have it in the chain as well: who looks later should know that something was set right here."""
         from byleave.audit.encode import encode
 
         self._warnings += [f"{quoted(self.path)}: {problem}" for problem in problems]
-        self._add(encode({"event": "recovery", "problems": problems}))
+        self._add(encode({"event": RECOVERY, "problems": problems, "alarm": alarm}))
 
     def _stamp(self) -> str:
         second, rest = divmod(self._now(), 1_000_000_000)
@@ -188,7 +213,7 @@ class Journal:
         while True:
             if self._lock < 0:
                 self._open()
-            fcntl.flock(self._lock, fcntl.LOCK_EX)
+            wait_for_lock(self._lock, self.path)
             if self._is_there():
                 return
             self._close()
@@ -199,14 +224,12 @@ class Journal:
         if second == self._looked:
             return True
         self._looked = second
-        return all(os.fstat(one).st_nlink for one in (self._lock, self._head, self._journal))
+        held = zip((self._lock, self._head, self._journal), _FILES, strict=True)
+        return all(_is_same(one, os.path.join(self.directory, name)) for one, (name, _flags) in held)
 
     def _release(self) -> None:
-        try:
-            if self._lock >= 0:
-                fcntl.flock(self._lock, fcntl.LOCK_UN)
-        finally:
-            self._alone.release()
+        if self._lock >= 0:
+            fcntl.flock(self._lock, fcntl.LOCK_UN)
 
     def _open(self) -> None:
         make_private_directory(self.directory)
@@ -230,7 +253,7 @@ class Journal:
                 os.close(descriptor)
 
     def _forget(self) -> None:
-        self._alone = _thread.allocate_lock()
+        self.alone = _thread.allocate_lock()
         self._lock = self._head = self._journal = -1
         self._last, self._size, self._raw = Head(0, ""), -1, b""
 
@@ -240,6 +263,31 @@ class Journal:
             if descriptor >= 0:
                 os.close(descriptor)
         self._forget()
+
+
+def wait_for_lock(descriptor: int, path: str) -> None:
+    """Take a lock, or say after a while that nobody lets go of it: a stopped process must not stop all others."""
+    until = 0.0
+    while True:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            until = until or time.monotonic() + LONGEST_WAIT
+            if time.monotonic() >= until:
+                hint = "`fuser` shows which process holds it; it may be stopped"
+                raise StateError(f"{quoted(path)} is locked by another process for too long", hint=hint) from None
+            time.sleep(_NAP)
+            continue
+        return
+
+
+def _is_same(descriptor: int, path: str) -> bool:
+    """Whether the file that is open still stands at its path: it may have been removed, moved away or exchanged."""
+    try:
+        there, here = os.stat(path, follow_symlinks=False), os.fstat(descriptor)
+    except OSError:
+        return False
+    return (there.st_dev, there.st_ino) == (here.st_dev, here.st_ino)
 
 
 def cannot_write(path: str, error: OSError) -> StateError:
@@ -285,8 +333,16 @@ def _refuse_odd(path: str, found: os.stat_result) -> None:
 
 
 def _read_whole(descriptor: int) -> bytes:
-    os.lseek(descriptor, 0, os.SEEK_SET)
-    return read_all(descriptor, 1 << 40)
+    return read_from(descriptor, 0, os.fstat(descriptor).st_size)
+
+
+def read_from(descriptor: int, start: int, most: int) -> bytes:
+    """Read from a place of a file without moving the place where others read it."""
+    chunks = []
+    while most > 0 and (chunk := os.pread(descriptor, min(most, 1 << 20), start)):
+        chunks.append(chunk)
+        start, most = start + len(chunk), most - len(chunk)
+    return b"".join(chunks)
 
 
 def _forget_after_fork(journal: Journal) -> None:

@@ -3,21 +3,46 @@
 import fcntl
 import os
 
-from byleave.audit.journal import cannot_write
+from byleave.audit.journal import cannot_write, wait_for_lock
+
+_held: set[int] = set()
 
 
-def hold_file(path: str, *, patient: bool) -> int | None:
-    """Return a descriptor that holds a lock until it is closed; None if another holds it and we are not patient."""
+def hold_file(path: str, *, patient: bool, inherited: bool = False) -> int | None:
+    """Return a descriptor that holds a lock until `let_go`; None if another holds it and we are not patient.
+
+    A StateError if it is held for too long. Unless it is to be `inherited`, a child that is forked lets go of it.
+    """
     try:
         descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise cannot_write(path, error) from None
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX if patient else fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if patient:
+            wait_for_lock(descriptor, path)
+        else:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         os.close(descriptor)
         return None
     except BaseException:
         os.close(descriptor)
         raise
+    if not inherited:
+        _held.add(descriptor)
     return descriptor
+
+
+def let_go(descriptor: int) -> None:
+    """Let go of a lock."""
+    _held.discard(descriptor)
+    os.close(descriptor)
+
+
+def _leave_to_parent() -> None:
+    """After a fork: the lock belongs to the open file, which the child has as well, and would outlive the parent."""
+    while _held:
+        os.close(_held.pop())
+
+
+os.register_at_fork(after_in_child=_leave_to_parent)

@@ -6,10 +6,12 @@ A process that stays calls `start`, and a thread folds; one that goes calls `fol
 import os
 import time
 
-from byleave.audit.chain import EMPTY, Head
+from byleave.audit.chain import EMPTY, OWN_EVENTS, Head
 from byleave.audit.encode import record_text
-from byleave.audit.journal import JOURNAL, Journal
+from byleave.audit.journal import HEAD, JOURNAL, Journal
+from byleave.audit.table import TABLE
 from byleave.core.masking import Mask
+from byleave.errors import InputError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -58,6 +60,8 @@ class AuditLog:
         """Keep one record and return its number. It survives this process; a StateError says that it was not kept."""
         if not isinstance(fields, dict) or "sequence" in fields or "time" in fields:
             fields = {key: value for key, value in fields.items() if key not in _OURS}
+        if fields.get("event") in OWN_EVENTS:
+            raise InputError(f"the event {fields['event']} is the log's own", hint="name what happened otherwise")
         return self._journal.append(record_text(fields, self._mask))
 
     def head(self) -> Head:
@@ -83,7 +87,8 @@ class AuditLog:
         from byleave.audit.verify import Verification, head_problem, walk_table
         from byleave.errors import StateError
 
-        told, kept = [], EMPTY
+        told: list[str | None] = []
+        kept: Head | None = None
         try:
             told.append(head_problem(self.directory))
             kept = self.head()
@@ -95,9 +100,10 @@ class AuditLog:
         for problem in told:
             if problem is not None:
                 walk.tell(problem)
-        walk.check_kept(kept, max(kept, self._quiet_head(), key=lambda head: head.sequence))
+        if kept is not None and walk.read:  # what could not be looked at is neither whole nor missing
+            walk.check_kept(kept, max(kept, self._quiet_head(), key=lambda head: head.sequence))
         last = walk.head.sequence if walk.records else None
-        return Verification(walk.records, walk.first, last, walk.head, tuple(walk.problems))
+        return Verification(walk.records, walk.first, last, walk.head, tuple(walk.problems), walk.removed)
 
     def fold(self) -> None:
         """Move all records into the table; a StateError says why not. They are safe in the journal either way."""
@@ -143,7 +149,7 @@ class AuditLog:
         return self._made
 
     def _exists(self) -> bool:
-        return os.path.lexists(os.path.join(self.directory, JOURNAL))
+        return any(os.path.lexists(os.path.join(self.directory, name)) for name in (JOURNAL, HEAD, TABLE))
 
     def _quiet_head(self) -> Head:
         from byleave.errors import StateError

@@ -65,11 +65,11 @@ def _newest(connection: "sqlite3.Connection", wanted: Filter) -> "list[int]":
     last = connection.execute("SELECT MAX(sequence) FROM records").fetchone()[0] or 0
     if wanted.limit is not None:
         recent = wanted.replace(after=max(last - _RECENT, wanted.after or 0))
-        found = sorted(_numbers(connection, recent, " NOT INDEXED"), reverse=True)[: wanted.limit]
+        found = sorted(set(_numbers(connection, recent, " NOT INDEXED")), reverse=True)[: wanted.limit]
         if len(found) == wanted.limit:
             return found
     using = _index(wanted)
-    return sorted(_numbers(connection, wanted, using), reverse=True)[: wanted.limit]
+    return sorted(set(_numbers(connection, wanted, using)), reverse=True)[: wanted.limit]
 
 
 def _index(wanted: Filter) -> str:
@@ -131,7 +131,7 @@ def _variants(connection: "sqlite3.Connection", wanted: Filter) -> "Iterator[lis
 def _agents(connection: "sqlite3.Connection", pattern: str) -> "list[str]":
     if not set(pattern) & set("*?["):
         return [pattern]
-    return [name for (name,) in connection.execute(_NAMES) if name_matches(pattern, name)]
+    return [name for (name,) in connection.execute(_NAMES) if name == pattern or name_matches(pattern, name)]
 
 
 def _glob(text: str) -> "Glob":

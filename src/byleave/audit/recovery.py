@@ -9,7 +9,7 @@
 | no head                                    | it was lost                            | take it from what there is    |
 """
 
-from byleave.audit.chain import EMPTY, Head, Line, follows, read_line
+from byleave.audit.chain import EMPTY, Head, Line, follows, head_line, read_line
 from byleave.record import Record
 
 TYPE_CHECKING = False
@@ -24,10 +24,14 @@ class Recovery(Record):
     size: int
     problems: tuple[str, ...] = ()
     damaged: bool = False
+    alarm: bool = False  # no accident of a writer explains it
 
 
-def recover(content: bytes, kept: Head | None, table: Head | None) -> Recovery:
-    """Return how the chain goes on, from the journal's content, the kept head and the table's last record."""
+def recover(content: bytes, kept: Head | None, table: Head | None, *, raw: bytes = b"") -> Recovery:
+    """Return how the chain goes on, from the journal's content, the kept head and the table's last record.
+
+    `raw` is the head as it stands there. One that cannot be read is no accident, unless a writer died at it.
+    """
     whole = content.rfind(b"\n") + 1
     lines = list(journal_lines(content[:whole]))
     start = _start(lines, kept, table)
@@ -39,7 +43,8 @@ def recover(content: bytes, kept: Head | None, table: Head | None) -> Recovery:
         problems.append(f"{whole - size} bytes of the journal are no records that follow from {start.sequence}")
     if kept is not None and _is_lost(kept, lines, table):
         problems.append(f"records up to {kept.sequence} were written and are no longer there")
-    return Recovery(head, size, tuple(problems), damaged=size < whole)
+    alarm = kept is None and bool(problems) and not _is_torn(raw, start, lines)
+    return Recovery(head, size, tuple(problems), damaged=size < whole, alarm=alarm)
 
 
 def journal_lines(content: bytes) -> "Iterator[tuple[Line | None, int]]":
@@ -70,6 +75,15 @@ def _adopt(head: Head, lines: "list[tuple[Line | None, int]]") -> tuple[Head, in
         elif follows(head, line):
             head, size = line.head, end
     return head, size
+
+
+def _is_torn(raw: bytes, start: Head, lines: "list[tuple[Line | None, int]]") -> bool:
+    """Whether this is the head of the last record as far as its writer came, and the one before it from there on."""
+    states = [(start, 0), *((line.head, end) for line, end in lines if line is not None)]
+    if len(states) < 2:
+        return False
+    old, new = (head_line(*state) for state in states[-2:])
+    return len(raw) == len(new) and any(raw == new[:cut] + old[cut:] for cut in range(len(new)))
 
 
 def _is_lost(kept: Head, lines: "list[tuple[Line | None, int]]", table: Head | None) -> bool:

@@ -61,11 +61,13 @@ class Pruner:
         if self._retention.days is None:
             return None
         limit = self._now() / 1e9 - self._retention.days * 86_400
-        oldest = connection.execute("SELECT time FROM records ORDER BY sequence LIMIT 1").fetchone()
+        now = _stamp(self._now() / 1e9 + _SLACK)  # a time that is still to come says nothing about age
+        query = "SELECT time FROM records WHERE +time < ? ORDER BY sequence LIMIT 1"
+        oldest = connection.execute(query, (now,)).fetchone()
         if oldest is None or oldest[0] is None or oldest[0] >= _stamp(limit - _SLACK):
             return None
-        query = "SELECT sequence FROM records WHERE +time >= ? ORDER BY sequence LIMIT 1"
-        young = connection.execute(query, (_stamp(limit),)).fetchone()
+        query = "SELECT sequence FROM records WHERE +time >= ? AND +time < ? ORDER BY sequence LIMIT 1"
+        young = connection.execute(query, (_stamp(limit), now)).fetchone()
         return int(young[0]) - 1 if young is not None else _last(connection)
 
     def _by_size(self, connection: "sqlite3.Connection") -> int | None:
@@ -96,8 +98,8 @@ class Pruner:
 def _is_whole(connection: "sqlite3.Connection", through: int) -> bool:
     """Whether the chain is whole up to the record behind the last that is to go."""
     walk = Walk(None)
-    for (record,) in connection.execute(f"SELECT record FROM records WHERE event = '{CHECKPOINT}'"):  # noqa: S608
-        walk.note_checkpoint(record.encode())
+    for (record,) in connection.execute(f"SELECT CAST(record AS BLOB) FROM records WHERE event = '{CHECKPOINT}'"):  # noqa: S608
+        walk.note_checkpoint(record)
     walk.over(connection.execute(f"{ROWS} WHERE sequence <= ? ORDER BY sequence", (through + 1,)))
     walk.check_start()
     return not walk.problems

@@ -5,6 +5,7 @@ none of them can say anything else than the record.
 """
 
 import os
+import stat
 
 from byleave.audit.chain import CHECKPOINT, Head
 from byleave.errors import StateError
@@ -64,12 +65,21 @@ def create_table_text() -> str:
     return f"CREATE TABLE records ({', '.join([*own, *columns])})"
 
 
+def index_texts() -> "list[str]":
+    """Return the statements that make the indexes."""
+    made = [f"CREATE INDEX records_{name} ON records ({name}) WHERE {name} IS NOT NULL" for name in INDEXED]
+    return [*made, f"CREATE INDEX records_checkpoint ON records (event) WHERE event = '{CHECKPOINT}'"]
+
+
 def open_table(directory: str) -> "sqlite3.Connection":
     """Open the table for writing, and make it if it is not there yet."""
     import sqlite3
 
     path = os.path.join(directory, TABLE)
-    os.close(os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600))
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
+    found = os.fstat(descriptor)
+    os.close(descriptor)
+    _refuse_odd(path, found)
     connection = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None)
     try:
         if connection.execute("PRAGMA user_version").fetchone()[0] != _VERSION:
@@ -86,14 +96,28 @@ def read_table(directory: str) -> "sqlite3.Connection | None":
     """Open the table for reading, None if there is none."""
     path = os.path.join(directory, TABLE)
     try:
-        refuse_shared(path, os.lstat(path))
+        found = os.lstat(path)
+        refuse_shared(path, found)
         refuse_shared(directory, os.stat(directory))
     except FileNotFoundError:
         return None
     refuse_detours(path)
+    _refuse_odd(path, found)
     import sqlite3
 
-    connection = sqlite3.connect(f"file:{_in_uri(path)}?mode=ro", timeout=PATIENCE, isolation_level=None, uri=True)
+    try:
+        return _connect(path, "mode=ro")
+    except sqlite3.OperationalError as error:
+        # To read beside writers SQLite writes a little, which a full or read-only disk does not let it.
+        if not is_about_the_disk(error) or _has_wal(path):
+            raise
+        return _connect(path, "immutable=1")
+
+
+def _connect(path: str, how: str) -> "sqlite3.Connection | None":
+    import sqlite3
+
+    connection = sqlite3.connect(f"file:{_in_uri(path)}?{how}", timeout=PATIENCE, isolation_level=None, uri=True)
     connection.text_factory = _readable
     try:
         known = _has_table(connection)
@@ -104,6 +128,24 @@ def read_table(directory: str) -> "sqlite3.Connection | None":
         connection.close()
         return None
     return connection
+
+
+def _has_wal(path: str) -> bool:
+    try:
+        return os.stat(f"{path}-wal").st_size > 0
+    except OSError:
+        return False
+
+
+def _refuse_odd(path: str, found: os.stat_result) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        raise StateError(f"{quoted(path)} is not a plain file", hint="move it away")
+
+
+def is_about_the_disk(error: Exception) -> bool:
+    """Whether the disk is to blame, and not what stands in the file."""
+    name = getattr(error, "sqlite_errorname", None) or ""
+    return name.startswith(("SQLITE_IOERR", "SQLITE_FULL", "SQLITE_CANTOPEN", "SQLITE_READONLY", "SQLITE_BUSY"))
 
 
 def table_head(directory: str) -> Head | None:
@@ -132,13 +174,15 @@ def table_errors() -> "tuple[type[Exception], ...]":
     """Return what SQLite raises over a damaged file: its complaint may quote bytes that are no text."""
     import sqlite3
 
-    return (sqlite3.Error, UnicodeDecodeError, OverflowError)
+    return (sqlite3.Error, UnicodeError, OverflowError)
 
 
 def damaged_table(directory: str, error: Exception) -> StateError:
     """Return the error for a table that SQLite cannot use."""
     path = os.path.join(directory, TABLE)
     hint = "run `byleave audit verify`; if the file is damaged, move it away: new records go to a new one"
+    if is_about_the_disk(error):
+        hint = "make room on the disk, and check that it can be written to; the records are safe"
     return StateError(f"{quoted(path)} cannot be used: {shown(str(error))}", hint=hint)
 
 
@@ -151,9 +195,8 @@ def _make(connection: "sqlite3.Connection") -> None:
     connection.execute("BEGIN IMMEDIATE")
     if not _has_table(connection):
         connection.execute(create_table_text())
-        for name in INDEXED:
-            connection.execute(f"CREATE INDEX records_{name} ON records ({name}) WHERE {name} IS NOT NULL")
-        connection.execute(f"CREATE INDEX records_checkpoint ON records (event) WHERE event = '{CHECKPOINT}'")
+        for statement in index_texts():
+            connection.execute(statement)
     connection.execute(f"PRAGMA user_version = {_VERSION}")
     connection.execute("COMMIT")
 

@@ -5,10 +5,11 @@ that somebody computed anew.
 """
 
 import os
+import time
 
 from byleave.audit.chain import HEAD_WIDTH, Head, read_head_line
 from byleave.audit.journal import HEAD
-from byleave.audit.table import TABLE, read_table, table_errors
+from byleave.audit.table import TABLE, index_texts, is_about_the_disk, read_table, table_errors
 from byleave.audit.walk import MOST_TOLD, ROWS, Problem, Walk
 from byleave.errors import StateError
 from byleave.record import Record
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+_TRIES, _NAP = 5, 0.002
+
+
 class Verification(Record):
     """What a walk over the chain found; it is whole if there are no problems."""
 
@@ -28,6 +32,7 @@ class Verification(Record):
     last: int | None
     head: Head
     problems: tuple[Problem, ...]
+    removed: tuple[int, ...] = ()  # through which records the retention has removed them, as checkpoints say
 
     @property
     def ok(self) -> bool:
@@ -47,6 +52,7 @@ class Verification(Record):
             "last": self.last,
             "head": str(self.head),
             "problems": told,
+            "removed": list(self.removed),
         }
 
 
@@ -63,8 +69,10 @@ def walk_table(directory: str, wanted: Head | None) -> Walk:
                 connection.close()
     except table_errors() as error:
         walk.tell(f"{TABLE} cannot be read: {shown(str(error))}")
+        walk.read = not is_about_the_disk(error)
     except StateError as error:
         walk.tell(error.problem)
+        walk.read = False
     walk.check_start()
     walk.check_wanted()
     return walk
@@ -72,14 +80,26 @@ def walk_table(directory: str, wanted: Head | None) -> Walk:
 
 def head_problem(directory: str) -> str | None:
     """Say what is wrong with the kept head, before anything sets it right; None if it is well or nothing is kept."""
-    try:
-        with open(os.path.join(directory, HEAD), "rb") as file:
-            known = read_head_line(file.read(HEAD_WIDTH + 1))
-    except OSError:
-        known = None
-    if known is not None or not os.path.lexists(os.path.join(directory, TABLE)):
+    for _ in range(_TRIES):  # a writer may be at it
+        if _read_head(os.path.join(directory, HEAD)) is not None:
+            return None
+        time.sleep(_NAP)
+    if not os.path.lexists(os.path.join(directory, TABLE)):
         return None
     return "the kept head is missing or damaged: a tail that was cut off would not show"
+
+
+def _read_head(path: str) -> object:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError:
+        return None
+    try:
+        return read_head_line(os.pread(descriptor, HEAD_WIDTH + 1, 0))
+    except OSError:  # no plain file
+        return None
+    finally:
+        os.close(descriptor)
 
 
 def _look_at_file(connection: "sqlite3.Connection", walk: Walk) -> None:
@@ -89,3 +109,6 @@ def _look_at_file(connection: "sqlite3.Connection", walk: Walk) -> None:
             walk.tell(f"{TABLE}: {shown(str(found))}")
     for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type IN ('trigger', 'view')"):
         walk.tell(f"{TABLE}: {shown(str(name))} is none of ours: it could change what is read or written")
+    found = {sql for (sql,) in connection.execute("SELECT sql FROM sqlite_master WHERE type = 'index'")}
+    if not found.issuperset(index_texts()):
+        walk.tell(f"{TABLE}: an index is missing or changed: searches could miss records")

@@ -1,11 +1,12 @@
 """A walk along the chain, record by record, that remembers everything which does not fit. Pure."""
 
-from byleave.audit.chain import CHECKPOINT, EMPTY, NOTHING, Head, linked, sequence_of
+from byleave.audit.chain import CHECKPOINT, EMPTY, NOTHING, RECOVERY, Head, linked, sequence_of
 from byleave.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from typing import Any
 
 MOST_TOLD = 20
 # A value that is missing where it cannot be is read as an empty one, and its type tells.
@@ -14,6 +15,7 @@ SELECT sequence, coalesce(CAST(hash AS BLOB), x''), coalesce(CAST(record AS BLOB
 FROM records
 """
 _MARK = b'"event":"checkpoint"'
+_RECOVERED = b'"event":"recovery"'
 _STORED = "texttext"
 
 
@@ -31,6 +33,7 @@ class Walk:
         self._wanted = wanted
         self._checkpoints: dict[int, str] = {}
         self._start: tuple[bytes, str] | None = None
+        self.read = True
         self.problems: list[Problem] = []
         self.records = 0
         self.first: int | None = None
@@ -61,6 +64,8 @@ class Walk:
                 self.tell("it is not stored as text", sequence)
             if _MARK in record:
                 self.note_checkpoint(record)
+            elif _RECOVERED in record:
+                self._tell_recovery(sequence, record)
             if sequence == wanted or (wanted == -1 and hash_ == wanted_hash):
                 self.found = Head(sequence, hash_.decode("ascii", "replace"))
             before, number = hash_, sequence
@@ -110,6 +115,18 @@ class Walk:
             return wanted.hash in self._checkpoints.values()
         return self._checkpoints.get(wanted.sequence) == wanted.hash
 
+    @property
+    def removed(self) -> tuple[int, ...]:
+        """The last numbers of what the retention has removed, as checkpoints say."""
+        return tuple(sorted(self._checkpoints))
+
+    def _tell_recovery(self, sequence: int, record: bytes) -> None:
+        """Repeat what a writer found to be wrong before this record: nobody else remembers it."""
+        tree = _tree(record)
+        if tree.get("event") == RECOVERY and tree.get("alarm") and isinstance(tree.get("problems"), list):
+            for problem in tree["problems"]:
+                self.tell(f"before this record: {problem}", sequence)
+
     def _begin(self, sequence: int, hash_: bytes, record: bytes) -> None:
         self.first = sequence
         self._start = (record, hash_.decode("ascii", "replace"))
@@ -128,11 +145,16 @@ class Walk:
 
     def note_checkpoint(self, record: bytes) -> None:
         """Remember where a record says that older ones ended."""
-        import json
-
-        try:
-            tree = json.loads(record)
-        except (ValueError, RecursionError):
-            return
-        if isinstance(tree, dict) and tree.get("event") == CHECKPOINT and isinstance(tree.get("through"), int):
+        tree = _tree(record)
+        if tree.get("event") == CHECKPOINT and isinstance(tree.get("through"), int):
             self._checkpoints[tree["through"]] = str(tree.get("hash"))
+
+
+def _tree(record: bytes) -> "dict[str, Any]":
+    import json
+
+    try:
+        tree = json.loads(record)
+    except (ValueError, RecursionError):
+        return {}
+    return tree if isinstance(tree, dict) else {}

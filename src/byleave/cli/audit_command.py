@@ -109,7 +109,7 @@ def _export(given: "Given", log: AuditLog, root: str) -> int:
 def _write_csv(records: "Iterable[dict[str, Any]]") -> None:
     import csv
 
-    writer = csv.writer(sys.stdout, lineterminator="\n")
+    writer = csv.writer(sys.stdout, lineterminator="\n", quoting=csv.QUOTE_ALL)  # some split at other marks too
     writer.writerow(COLUMNS)
     for tree in records:
         writer.writerow(csv_row(tree))
@@ -167,8 +167,19 @@ def _filter(given: "Given", root: str, *, limit: int | None) -> "Filter":
     now = time.time()
     times = {name: read_when(value, now=now) for name in ("since", "until") if (value := given.one(name)) is not None}
     fields = {name: given.one(name) for name in _FIELDS}
+    for name, value in fields.items():
+        if value is not None and not value.isascii() and not _is_utf8(value):
+            raise InputError(f"--{name} is not UTF-8: {quoted(value)}", hint="records hold such names as escapes")
     wanted: Filter = Filter(limit=_limit(given, limit), root=root).replace(**times, **fields)
     return wanted
+
+
+def _is_utf8(value: str) -> bool:
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _limit(given: "Given", default: int | None) -> int | None:

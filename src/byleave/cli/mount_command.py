@@ -50,8 +50,11 @@ def _mount(given: "Given", workspace: "Workspace", spec: str) -> int:
         session=session if session is not None else "default",
         files=tuple(given.options.get("policy", ())),
     )
+    recover(workspace)
     planned = plan_mounts(workspace, request)
+    warn(given, dict.fromkeys(workspace.approvals.warnings))
     if given.flag("dry_run"):
+        warn(given, _cautions(workspace, planned))
         _tell_plans(given, planned)
         return 0
     if not _agrees(given, workspace, planned):
@@ -70,16 +73,17 @@ def _agrees(given: "Given", workspace: "Workspace", planned: "Plans") -> bool:
     """Have a person agree: naming one tool is its own confirmation, all of them are listed and asked about."""
     if not any(plan.changes for plan in planned.plans):
         return True
-    lines = [line for plan in planned.plans for line in _effects(plan)]
-    warn(given, _sensitive(workspace, planned))
+    cautions = list(_cautions(workspace, planned))
+    effects = [line for plan in planned.plans for line in _effects(plan)]
+    warn(given, cautions)
     try:
         if all(plan.spec.tool is not None for plan in planned.plans):
             requires_person(given)
             return True
         if not any(given.flag(flag) for flag in ("quiet", "json", "yes")):
-            for line in lines:
+            for line in effects:
                 say(line)
-        return consents(given, "Mount it for these tools?", about=lines)
+        return consents(given, "Mount it for these tools?", about=[*effects, *cautions])
     except StateError as error:
         if given.flag("yes"):  # below a door of ours, where no yes counts
             raise
@@ -130,6 +134,16 @@ def _recorded(plan: "Plan") -> str:
     return f"{plan.rule_path}:{plan.spec.mode} for {', '.join(plan.tools)}"
 
 
+def _cautions(workspace: "Workspace", planned: "Plans") -> "Iterator[str]":
+    """Yield what somebody should know who agrees: secrets within reach, and tools that are treated otherwise."""
+    yield from _sensitive(workspace, planned)
+    for plan in planned.plans:
+        for tool in plan.closes:
+            yield f"{shown(tool)} was asked about every file so far; from now on all others are denied"
+        for tool in plan.left_out:
+            yield f"{shown(tool)} is left out: its rules are in the older `sandbox` form"
+
+
 def _sensitive(workspace: "Workspace", planned: "Plans") -> "Iterator[str]":
     request = planned.request
     known = workspace.sensitive(workspace.load(files=request.files, session=request.session).compiled)
@@ -145,8 +159,12 @@ def _words(rule: "dict[str, object]") -> str:
 
 
 def _list(given: "Given", workspace: "Workspace") -> int:
-    recover(workspace)
+    try:
+        recover(workspace)
+    except StateError as error:
+        warn(given, [f"{error.problem}; {error.hint}"])
     policy = load_policy(given, workspace)
+    warn(given, dict.fromkeys(workspace.approvals.warnings))
     found = mounts_of(policy.compiled)
     if given.flag("json"):
         say_json([each.tree() for each in found])

@@ -1,7 +1,7 @@
 """`byleave unmount`: take a mount of this session away, or all of them."""
 
 from byleave.approvals.store import now
-from byleave.cli.output import say, say_json, tell
+from byleave.cli.output import say, say_json, tell, warn
 from byleave.cli.recording import record_answers
 from byleave.cli.terminal import requires_person
 from byleave.cli.workspace import open_workspace, working_directory
@@ -24,6 +24,8 @@ def run(given: "Given") -> int:
     workspace = open_workspace(given)
     tell(given, [f"the workspace is {workspace.root.path}"])
     _require_person(given)
+    workspace.approvals.mounts()  # reads them, and says so if that is not possible
+    warn(given, workspace.approvals.warnings)
     session = given.one("session")
     done = unmount(
         workspace,
@@ -56,5 +58,4 @@ def _lines(each: "Unmount") -> "Iterator[str]":
     if each.tools:
         yield f"unmounted {name} for {', '.join(shown(tool) for tool in each.tools)}"
     if each.why is not None:
-        what = "stays mounted" if each.stays else "the link was kept"
-        yield f"{name}: {what}: {each.why}" if each.stays else f"{name}: {what}, because {each.why}"
+        yield f"{name}: stays mounted: {each.why}" if each.stays else f"{name}: no link was removed: {each.why}"

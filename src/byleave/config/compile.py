@@ -68,6 +68,7 @@ class Tool(Record):
     layer: "Layer"
     at: "At"
     line: int
+    declares: bool  # whether it was given access of its own: what a session's mounts add does not count
 
     @property
     def runtime(self) -> str:
@@ -77,7 +78,7 @@ class Tool(Record):
         return runtime
 
     @property
-    def declares(self) -> bool:
+    def has_access(self) -> bool:
         return self.commands is not None or any(merged.items for merged in self.lists.values())
 
 
@@ -185,7 +186,8 @@ class _Compilation:
         merged = NOTHING
         for layer in layers:
             if "rules" in layer.tree:
-                merged = compose(merged, _patch(layer.tree["rules"], layer))
+                patched = _patch(layer.tree["rules"], layer)
+                merged = compose(merged, patched.replace(front=(*_unheard(merged, patched), *patched.front)))
         if not merged.items:
             return None
         from byleave.config.matchers import RuleReader
@@ -208,6 +210,7 @@ class _Compilation:
     def _merge_tool(self, name: str, layers: "Sequence[Layer]") -> Tool:
         settings: Tree = {}
         lists = dict.fromkeys(ACCESS_LISTS, NOTHING)
+        own_files = NOTHING
         commands: dict[str, dict[str, Any]] | None = None
         spellings = set()
         for layer in layers:
@@ -219,14 +222,18 @@ class _Compilation:
                 spellings.add(access.get(LEGACY, False))
             for key in ACCESS_LISTS:
                 if key in access:
-                    lists[key] = compose(lists[key], _patch(access[key], layer))
+                    lists[key] = _joined(lists[key], _patch(access[key], layer))
+            if "fs" in access and layer.name != SESSION:
+                own_files = compose(own_files, _patch(access["fs"], layer))
             if "commands" in access:
                 commands = _merge_commands(commands or {}, access["commands"], layer)
         last = layers[-1]
         at, line = last.tree["tools"][name][AT], last.tree["tools"][name][LINE]
         if len(spellings) > 1:
             self._problem(last, at, "a tool has access or the older sandbox, not both", "move sandbox to access")
-        return Tool(name, settings, lists, commands, last, at, line)
+        own_lists = {**lists, "fs": own_files}
+        declares = commands is not None or any(merged.items for merged in own_lists.values())
+        return Tool(name, settings, lists, commands, last, at, line, declares)
 
     def _is_whole(self, tool: Tool) -> bool:
         """Check what only the merged tool can show; a tool that is not there in full is left out."""
@@ -244,7 +251,7 @@ class _Compilation:
                 self._tool_problem(tool, "has no source", 'add source = "local" (or "builtin", or "mcp.<server>")')
             return False
         if source != "local":
-            if tool.declares:
+            if tool.has_access:
                 hint = "remove access, or make the tool local: only a local tool's process can be held to it"
                 self._tool_problem(tool, f"has access, but its source is {quoted(source)}", hint)
             if "runtime" in tool.settings:
@@ -321,6 +328,18 @@ def _settings(layers: "Iterable[Layer]") -> "Tree":
 
 def _patch(configured: "Mapping[str, Any]", layer: "Layer") -> Patch:
     return patch(configured["strategy"], [Item(_frozen(entry), layer) for entry in configured["value"]])
+
+
+def _joined(weaker: Patch, stronger: Patch) -> Patch:
+    """Compose two patches of an access list; what only tightens is not replaced, but moves to where it is heard."""
+    composed = compose(weaker, stronger)
+    joined: Patch = composed.replace(back=(*composed.back, *_unheard(weaker, stronger)))
+    return joined
+
+
+def _unheard(weaker: Patch, stronger: Patch) -> "tuple[Item, ...]":
+    """Return the entries of an untrusted layer that a stronger one would replace: in its own voice it is heard."""
+    return tuple(item for item in weaker.items if not item.layer.trusted) if stronger.replaces else ()
 
 
 def _frozen(entry: "Any") -> "Any":

@@ -1,18 +1,19 @@
 """Compile the rules of one tool: check each against what its family can mean, resolve paths, build the tables."""
 
+from byleave.config.layers import SESSION
 from byleave.config.normal import AT, LINE
 from byleave.core.commands import CommandRule, CommandTable, args_problem
 from byleave.core.env import EnvRule, EnvTable, name_problem
 from byleave.core.fs import FsRule, FsTable, FsTarget, Refused, fs_rule, is_under
 from byleave.core.net import NetRule, NetTable
-from byleave.core.paths import is_absolute
+from byleave.core.paths import collapse, is_absolute
 from byleave.core.url import normal_host, prefix_segments
 from byleave.record import Record
 from byleave.text import quoted, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
     from byleave.config.compile import Surroundings
@@ -25,14 +26,17 @@ _SCHEME_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789+-.")
 class External(Record):
     """A rule of a tool that leaves the workspace: whose it is, where it leads, and the layer that says so.
 
-    `rule.path` is how the workspace names the way out, `rule.approved_target` is set where the user has agreed.
-    `target` is None where nothing is at the end of it.
+    `name` is the path as it is written. `rule.path` is the last link that leads out: the same, unless the written path
+    leads there by another link. `rule.approved_target` is set where the user has agreed to all of these names,
+    `unapproved` are those that nobody has agreed to. `target` is None where nothing is at the end of it.
     """
 
     tool: str
     rule: FsRule
     target: str | None
     layer: "Layer"
+    name: str
+    unapproved: tuple[str, ...] = ()
 
 
 class RuleCompiler:
@@ -59,8 +63,8 @@ class RuleCompiler:
 
         With `noted_for`, the rules that leave the workspace are noted as those of that tool.
         """
-        rules = [rule for item in items if (rule := self._fs_rule(item, noted_for)) is not None]
-        return FsTable([*floor, *rules]) if items else None
+        written = [pair for item in items for pair in self._fs_rules(item, noted_for)]
+        return FsTable([*floor, *narrowed(written)]) if items else None
 
     def net(self, items: "Sequence[Item]") -> NetTable | None:
         """Return the table of the network rules, None if there are none."""
@@ -79,44 +83,63 @@ class RuleCompiler:
         """Return the table of the command rules; an empty one lets nothing start."""
         return CommandTable([self._command_rule(program, entry) for program, entry in entries.items()])
 
-    def _fs_rule(self, item: "Item", noted_for: str | None) -> FsRule | None:
+    def _fs_rules(self, item: "Item", noted_for: str | None) -> "Iterator[tuple[str, FsRule]]":
+        """Yield what an entry says, each time with the path as it is written."""
         path: str = item.tree["path"]
         place = self.resolve(path)
         if isinstance(place, Refused):
             self._refused_path(item, path, place)
-            return None
+            return
+        written = collapse(path) or ""
         if item.tree.get("external"):
-            rule = self._external(item, path, place)
-            if rule is not None and noted_for is not None:
-                target = place.canonical if place.exists else None
-                self.externals.append(External(noted_for, rule, target, item.layer))
-            return rule
-        if place.relative is None:
+            yield from self._external(item, written, place, noted_for)
+        elif place.relative is None:
             hint = "grant a path inside, or say `external = true` and have its target approved"
             self._problem(item, "path", f"the path {quoted(path)} leads outside the workspace", hint)
-            return None
-        return fs_rule(item.tree, path=place.relative, source=_source(item))
+        else:
+            yield written, fs_rule(item.tree, path=place.relative, source=_source(item))
 
-    def _external(self, item: "Item", path: str, place: FsTarget) -> FsRule | None:
-        """Compile a rule that may leave the workspace: approved, or a deny at its place; never wider."""
+    def _external(
+        self, item: "Item", written: str, place: FsTarget, noted_for: str | None
+    ) -> "Iterator[tuple[str, FsRule]]":
+        """Compile a rule that may leave the workspace: approved, or a deny at its place; never wider.
+
+        A yes is a yes to one path and one target. A link that is turned to some other approved link has neither.
+        """
+        problem = self._external_problem(item, place)
+        if problem is not None:
+            self._problem(item, "path", *problem)
+            return
+        door = place.door or place.relative or written
+        names = tuple(dict.fromkeys([written, door]))
+        unapproved = tuple(name for name in names if not self._surroundings.approved(name, place.canonical))
+        rule = fs_rule(item.tree, path=door, source=_source(item))
+        if not place.exists:
+            rule = self._dropped(rule, written, "its target does not exist here")
+        elif unapproved:
+            remedy = "; `byleave approvals approve` asks about it"
+            rule = self._dropped(rule, written, "its target is not approved", remedy)
+        else:
+            rule = rule.replace(approved_target=place.canonical)
+        if noted_for is not None:
+            target = place.canonical if place.exists else None
+            self.externals.append(External(noted_for, rule, target, item.layer, written, unapproved))
+        yield written, rule
+        if rule.dropped is not None and written != door:
+            yield written, rule.replace(path=written)
+
+    def _external_problem(self, item: "Item", place: FsTarget) -> tuple[str, str] | None:
+        """Return what makes a rule no external one, and what to do about it."""
+        path = item.tree["path"]
         if place.relative is not None and place.exists:
             hint = "remove `external`: it is for a link that leads out of the workspace"
-            self._problem(item, "path", f"external is set, but {quoted(path)} lies inside the workspace", hint)
-            return None
-        lexical = place.door if place.door is not None else place.relative
-        rule = fs_rule(item.tree, path=lexical or path, source=_source(item))
-        if not place.exists:
-            return self._dropped(rule, path, "its target does not exist here")
-        reach = self._reaches_too_far(place.canonical)
+            if item.layer.name == SESSION:
+                hint = f"`byleave unmount {shown(path)}` takes the rule away; or put the link back"
+            return f"external is set, but {quoted(path)} lies inside the workspace", hint
+        reach = self._reaches_too_far(place.canonical) if place.exists else None
         if reach is not None:
-            self._problem(item, "path", f"{quoted(path)} leads to {reach}", "link to a directory that does not hold it")
-            return None
-        if not self._surroundings.approved(lexical or path, place.canonical):
-            return self._dropped(
-                rule, path, "its target is not approved", "; `byleave approvals approve` asks about it"
-            )
-        approved: FsRule = rule.replace(approved_target=place.canonical)
-        return approved
+            return f"{quoted(path)} leads to {reach}", "link to a directory that does not hold it"
+        return None
 
     def _dropped(self, rule: FsRule, path: str, why: str, remedy: str = "") -> FsRule:
         self._warnings.append(f"{rule.source}: the external path {quoted(path)} grants nothing: {why}{remedy}")
@@ -182,6 +205,36 @@ class RuleCompiler:
         # The older spelling has the value itself at that path, the newer one a table with the key in it.
         older = at[3 if at[0] == "conversation" else 2] == "sandbox"
         self._problems.add(item.layer, problem, hint=hint, at=at if older else (*at, key))
+
+
+def narrowed(written: "Sequence[tuple[str, FsRule]]") -> list[FsRule]:
+    """Return rules, each given with its path as written, so that a link narrows what holds where it leads, or nothing.
+
+    Of rules written at one path the last holds. A rule that came to its place by a link gives there no more than the
+    rules that name the place itself, or lie above it and not above the link; and no more than other links do.
+    """
+    if all(path == rule.path for path, rule in written):  # the usual case, also with 100,000 of them
+        return [rule for _path, rule in written]
+    direct = {rule.path: rule for path, rule in written if path == rule.path}
+    linked = {(path, rule.path): rule for path, rule in written if path != rule.path}
+    joined: dict[str, FsRule] = {}
+    for (path, place), rule in linked.items():
+        held = rule
+        for other in (_in_the_way(direct, place, path), joined.get(place)):
+            held = held if other is None else held.narrowed_by(other)
+        joined[place] = held
+    # What is replaced at its path stays: it still names what it opened, so that its successor is asked about it.
+    return [*(rule for path, rule in written if path == rule.path), *joined.values()]
+
+
+def _in_the_way(direct: "Mapping[str, FsRule]", place: str, written: str) -> FsRule | None:
+    """Return the rule that holds at a place, unless it holds for the path as it is written as well."""
+    above = place
+    while above not in direct:
+        if not above:
+            return None
+        above = above.rpartition("/")[0]
+    return None if not above or is_under(written, above) else direct[above]
 
 
 def _env_rule(item: "Item") -> EnvRule:

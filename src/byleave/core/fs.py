@@ -48,6 +48,13 @@ class FsRule(Record):
         """Whether this rule gives `capability`; a dropped rule gives nothing."""
         return self.dropped is None and bool(getattr(self, capability))
 
+    def narrowed_by(self, other: "FsRule") -> "FsRule":
+        """Return this rule with only what the other gives as well, named after the one that says the least."""
+        given = {name: self.grants(name) and other.grants(name) for name in CAPABILITIES}
+        source = other.source if all(given[name] == other.grants(name) for name in CAPABILITIES) else self.source
+        narrower: FsRule = self.replace(**given, source=source, dropped=self.dropped or other.dropped)
+        return narrower
+
     @property
     def text(self) -> str:
         """The rule in a few words: where, and what it gives."""

@@ -40,18 +40,19 @@ _NAME = r"""
 """
 _ASSIGNED = rf"""(?<![\w.-])[\w.-]{{0,64}}?{_NAME}[\w-]{{0,32}}\\?["']?\s{{0,8}}[=:]\s{{0,8}}"""
 _FORMS = rf"""
-  (?P<header1>(?<='){_HEADER})[^\r\n']{{1,8192}}
-| (?P<header2>(?<="){_HEADER})[^\r\n"]{{1,8192}}
-| (?P<header3>(?<![\w"'-]){_HEADER})[^\r\n"']{{1,8192}}
-| (?P<bearer>(?<!\w)bearer\s{{1,8}})[^\s"']{{1,8192}}
+  (?P<header1>(?<='){_HEADER})[^\r\n']+
+| (?P<header2>(?<="){_HEADER})[^\r\n"]+
+| (?P<header3>(?<![\w"'-]){_HEADER})[^\r\n"']+
+| (?P<bearer>(?<!\w)bearer\s{{1,8}})[^\s"']+
 | (?P<url>(?<![a-z0-9+.-])[a-z][a-z0-9+.-]{{0,30}}://(?:[^\s/?\#"'@:]{{0,256}}:)?)[^\s/?\#"']{{1,512}}(?=@)
 | (?P<user>(?<!\S)(?:-u|--user)[=\s]\s{{0,8}}["']?[^\s:"']{{1,256}}:)[^\s"']{{1,512}}
 | (?P<sshpass>(?<![\w-])sshpass\s{{1,8}}-p\s{{0,8}}["']?)[^\s"']{{1,512}}
 | (?P<mysql>(?<![\w-])mysql(?:dump|admin)?(?=\s)[^|;&\r\n]{{0,200}}?\s-p["']?)[^\s"']{{1,512}}
-| (?P<assigned1>{_ASSIGNED}\\?")(?:\\[^"]|[^"\\]){{1,8192}}
-| (?P<assigned2>{_ASSIGNED}')[^']{{1,8192}}
-| (?P<assigned3>{_ASSIGNED})[^\s"'&;|<>\\]{{1,8192}}
-| (?P<option>(?<!\S)--?[a-z-]{{0,32}}{_NAME}\s{{1,8}}["']?)(?!-)[^\s"']{{1,8192}}
+| (?P<assigned1>{_ASSIGNED}\\?")(?:\\[^"]|[^"\\])+
+| (?P<assigned2>{_ASSIGNED}')[^']+
+| (?P<assigned3>{_ASSIGNED})[^\s"'&;|<>\\]+
+| (?P<set>(?<!\S)(?:aws_)?(?:secret_access_key|session_token)\s{{1,8}}["']?)[^\s"']+
+| (?P<option>(?<!\S)--?[a-z-]{{0,32}}{_NAME}\s{{1,8}}["']?)(?!-)[^\s"']+
 | (?<![a-z0-9])(?:gh[pousr]_[a-z0-9]{{20,255}}|github_pat_[a-z0-9_]{{20,255}}|glpat-[\w-]{{16,255}}
     |sk-[\w-]{{16,255}}|[sr]k_(?:live|test)_[a-z0-9]{{8,255}}|xox[abprs]-[a-z0-9-]{{10,255}}|a[ks]ia[a-z0-9]{{16}}
     |aiza[\w-]{{30,255}}|npm_[a-z0-9]{{30,255}}|pypi-[\w-]{{40,255}}|hf_[a-z0-9]{{20,255}}|dapi[0-9a-f]{{32}}
@@ -116,7 +117,11 @@ def _mapped(tree: "Any", mask: "Callable[[str], str]", *, names: bool) -> "Any":
             else _mapped(value, mask, names=names)
             for key, value in tree.items()
         }
-    return [_mapped(value, mask, names=names) for value in tree] if isinstance(tree, list | tuple) else tree
+    if isinstance(tree, list | tuple):
+        return [_mapped(value, mask, names=names) for value in tree]
+    if isinstance(tree, int | float) and not isinstance(tree, bool):
+        return tree if mask(str(tree)) == str(tree) else REDACTED
+    return tree
 
 
 def _hide_all(tree: "Any", name: str) -> "Any":
@@ -160,7 +165,10 @@ def _spellings(value: str) -> "set[str]":
 
     plain = value.encode("utf-8", "surrogatepass")
     encoded = b2a_base64(plain, newline=False).decode().rstrip("=")
-    forms = {value, json.dumps(value)[1:-1], json.dumps(value, ensure_ascii=False)[1:-1]}
+    forms, written = {value}, [value]
+    for _ in range(3):  # JSON inside of JSON is written with more backslashes each time
+        written = [json.dumps(text, ensure_ascii=ascii_only)[1:-1] for text in written for ascii_only in (True, False)]
+        forms.update(written)
     forms |= {_percent(plain, ""), _percent(plain, "/"), _percent(plain, "").replace("%20", "+")}
     return forms | ({encoded} if len(encoded) >= 2 * SHORTEST else set())
 

@@ -1,60 +1,151 @@
 """Mount what was planned: directories, links, the session's rules and the approvals, whole or not at all."""
 
+from byleave.approvals.store import Approvals
+from byleave.core.fs import CAPABILITIES as ALL
 from byleave.core.fs import FsTarget
 from byleave.core.verdict import ALLOW
-from byleave.errors import MountError
+from byleave.errors import ConfigErrors, MountError
+from byleave.mounts.changes import changes_of, grants_of
 from byleave.mounts.journal import Journal
-from byleave.mounts.plan import changes_of, plan_mounts
+from byleave.mounts.plan import plan_mounts
+from byleave.mounts.session import with_session
 from byleave.mounts.spec import CAPABILITIES
-from byleave.text import quoted, shown
+from byleave.text import quoted, sentence_list, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from byleave.api import Workspace
     from byleave.config.compile import Compiled
+    from byleave.config.layers import Layer
     from byleave.mounts.plan import Plan, Plans, Request
+
+_LOOK = "`byleave policy show` lists the rules, and the layers they stand in"
 
 
 def mount(workspace: "Workspace", agreed: "Plans", *, now: str) -> "Plans":
     """Do what was agreed to, and return what was done, which may be less: somebody else may have done a part of it.
 
-    If it would be anything else by now, nothing is done.
+    If it would be anything else by now, or anything at all where nothing was to change, nothing is done.
     """
     request = agreed.request
     with Journal(workspace) as journal:
         planned = plan_mounts(workspace, request)
-        if [plan.consent for plan in planned.plans] != [plan.consent for plan in agreed.plans]:
-            raise MountError("something changed after you were asked", hint="look at it again", code="changed")
-        changes = list(changes_of(workspace, planned, now=now))
-        journal.carry_out(changes, verify=lambda: _verify(workspace, request, planned))
+        for plan, known in zip(planned.plans, agreed.plans, strict=True):
+            if plan.consent != known.consent or (plan.changes and not known.changes):
+                raise MountError("something changed meanwhile", hint="look at it again", code="changed")
+        before = {files: workspace.load(files=files, session=request.session).compiled for files in _views(request)}
+        journal.carry_out(
+            list(changes_of(planned)),
+            granting=list(grants_of(workspace, planned, now=now)),
+            verify=lambda: _verify(workspace, planned, before),
+        )
     return planned
 
 
-def _verify(workspace: "Workspace", request: "Request", planned: "Plans") -> None:
-    """Load the policy again as the next command will, and see that every mount is what it was said to be."""
-    compiled = workspace.load(files=request.files, session=request.session).compiled
+class _Foreseen(Approvals):
+    """The approvals as they will be."""
+
+    def foresee(self, planned: "Plans") -> None:
+        self._foreseen = {plan.rule_path: plan.target for plan in planned.plans}
+
+    def approves_mount(self, rule_path: str, target: str) -> bool:
+        if rule_path in self._foreseen:
+            return self._foreseen[rule_path] == target
+        return super().approves_mount(rule_path, target)
+
+
+def _views(request: "Request") -> "list[tuple[str, ...]]":
+    """Return the files with which the session is heard: those that were named, and those that are found."""
+    return list(dict.fromkeys([request.files, ()]))
+
+
+def _verify(workspace: "Workspace", planned: "Plans", before: "dict[tuple[str, ...], Compiled]") -> None:
+    """Compile the policy as the next command will find it, and see that every mount is what it was said to be."""
     for plan in planned.plans:
         place = workspace.root.resolve_rule(plan.rule_path)
         if not isinstance(place, FsTarget) or (place.canonical, place.door) != (plan.target, plan.rule_path):
             problem = f"{quoted(plan.rule_path)} does not lead to {quoted(plan.target)}"
             raise MountError(problem, hint="look at it, then try again", code="changed")
-        for why in _withheld(compiled, plan, place):
-            hint = "`byleave policy show` lists the rules, and the layers they stand in"
-            raise MountError(f"nothing was mounted, because it would grant nothing: {why}", hint=hint, code="no_effect")
+    last = {(plan.rule_path, tool): plan for plan in planned.plans for tool in plan.tools}
+    for files, known in before.items():
+        compiled = _foresee(workspace, planned, files)
+        for (_path, tool), plan in last.items():
+            for why in _wrong(workspace, compiled, plan, tool):
+                raise MountError(f"nothing was mounted, because {why}", hint=_LOOK, code="no_effect")
+        for why in _lost(workspace, known, compiled, last):
+            hint = "give it the same mode as there, or unmount that first"
+            raise MountError(f"nothing was mounted, because {why}", hint=hint, code="takes_away")
 
 
-def _withheld(compiled: "Compiled", plan: "Plan", place: FsTarget) -> "Iterator[str]":
-    """Yield what keeps a tool from what the mount is to give it."""
-    for tool in plan.tools:
-        for voice in compiled.policy.voices:
-            if tool not in voice.tools:
-                continue
-            for capability in CAPABILITIES[plan.spec.mode]:
-                answer = voice.tools[tool].access.judge_file(place, capability)
-                written = answer.rule is not None and not answer.rule.grants(capability)
-                if answer.decision is ALLOW or (voice.denies_only and not written):
-                    continue
-                rule = "no rule covers it" if answer.rule is None else f"{answer.rule.text} ({answer.rule.source})"
-                yield f"{shown(tool)} may not {capability} {shown(plan.rule_path)}: {shown(rule)}"
+def _foresee(workspace: "Workspace", planned: "Plans", files: tuple[str, ...]) -> "Compiled":
+    """Return the policy as it will be when the session has its rules and the targets are approved."""
+    from copy import copy
+
+    request = planned.request
+    source = workspace.files.again(None)
+    found = source.given(list(files), request.session, base=request.cwd) if files else source.discover(request.session)
+    layers: Sequence[Layer] = list(found)
+    if planned.tree != planned.file.tree:
+        layers = with_session(layers, planned.file, planned.tree)
+    approvals = _Foreseen(workspace.homes.workspace(workspace.root.path), workspace.memory)
+    approvals.foresee(planned)
+    later = copy(workspace)
+    later.approvals = approvals
+    try:
+        return later.compile(list(layers))
+    except ConfigErrors as errors:
+        reasons = "; ".join(str(error).partition("\n")[0] for error in errors.exceptions)
+        problem = f"nothing was mounted, because with the link there, the configuration cannot be used: {reasons}"
+        raise MountError(problem, hint="choose another name, or mend that rule first", code="breaks_rules") from None
+
+
+def _wrong(workspace: "Workspace", compiled: "Compiled", plan: "Plan", tool: str) -> "Iterator[str]":
+    """Yield what a tool would not be given, and what it would be given without being asked for."""
+    place = workspace.root.resolve_rule(plan.rule_path)
+    typed = CAPABILITIES[plan.spec.mode]
+    for capability in ALL:
+        rule = _withheld(compiled, tool, place, capability)
+        if capability in typed and rule is not None:
+            yield f"{shown(tool)} could not {capability} {shown(plan.rule_path)}: {shown(rule)}"
+        if capability not in typed and rule is None:
+            rules = [one for one in compiled.externals if (one.tool, one.rule.path) == (tool, plan.rule_path)]
+            where = sentence_list(
+                list(dict.fromkeys(one.rule.source for one in rules if getattr(one.rule, capability)))
+            )
+            yield f"{shown(tool)} could also {capability} {shown(plan.rule_path)}, whatever the mode: {where} says so"
+
+
+def _lost(
+    workspace: "Workspace", before: "Compiled", after: "Compiled", mounted: "dict[tuple[str, str], Plan]"
+) -> "Iterator[str]":
+    """Yield what the mounts there are would give no longer, at their place or somewhere below it."""
+    for external in before.externals:
+        tool, path = external.tool, external.rule.path
+        if external.rule.approved_target is None or (path, tool) in mounted:
+            continue
+        place = workspace.root.resolve_rule(path)
+        for capability in ALL:
+            for below in (None, capability):
+                held = _withheld(before, tool, place, capability, below=below) is None
+                rule = _withheld(after, tool, place, capability, below=below)
+                if held and rule is not None:
+                    where = "at" if below is None else "somewhere below"
+                    yield f"{shown(tool)} would lose {capability} {where} {shown(path)}: {shown(rule)}"
+
+
+def _withheld(
+    compiled: "Compiled", tool: str, place: object, capability: str, *, below: str | None = None
+) -> str | None:
+    """Return the rule that keeps a tool from a capability at a place, None if nothing does."""
+    if not isinstance(place, FsTarget):
+        return "it cannot be resolved"
+    for voice in compiled.policy.voices:
+        if tool not in voice.tools:
+            continue
+        answer = voice.tools[tool].access.judge_file(place, capability, below=below)
+        written = answer.rule is not None and not answer.rule.grants(capability)
+        if answer.decision is not ALLOW and (written or not voice.denies_only):
+            return "no rule covers it" if answer.rule is None else f"{answer.rule.text} ({answer.rule.source})"
+    return None

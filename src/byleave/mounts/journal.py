@@ -1,8 +1,10 @@
 """Change several things together or not at all, also when the process is killed half-way.
 
-Before the first change an intent is written down, durably: what each thing is now and what it will be. It is removed
-after the last one, and that commits them all. Whoever finds an intent, and the lock free, knows that its writer died:
-every thing that is still exactly as the dead process left it is put back, everything else is left alone.
+Before the first change an intent is written down, durably: what each thing is now and what it will be. What grants
+something comes last: when all else is done and verified, the intent is renamed, and that commits it. Then the grants
+are made and the intent is removed. Whoever finds an intent, and the lock free, knows that its writer died. One that is
+committed is finished. Of any other, every thing that is still exactly as the dead process left it is put back. What
+somebody changed meanwhile is left alone.
 
 What is in the workspace is reached name by name without following a link, so nobody can lead us out of it meanwhile.
 """
@@ -10,6 +12,8 @@ What is in the workspace is reached name by name without following a link, so no
 import os
 import stat
 
+from byleave.approvals.store import REVOKED, Approval
+from byleave.core.paths import collapse
 from byleave.errors import MountError, StateError
 from byleave.private import Lock, make_private_directory, read_private, sweep_unfinished, write_private
 from byleave.record import Record
@@ -18,27 +22,32 @@ from byleave.workspace.openers import HOLD_DIRECTORY, Closing, walk
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from typing import Self
+    from collections.abc import Callable, Sequence
+    from typing import Any, Self
 
     from byleave.api import Workspace
 
 # The kinds of things: a directory and a link of the workspace, by relative path; a private directory and a file of the
 # user's, by absolute path; an approval, by the path of its rule.
 DIRECTORY, LINK, PRIVATE_DIRECTORY, FILE, APPROVAL = "directory", "link", "private directory", "file", "approval"
+_KINDS = frozenset({DIRECTORY, LINK, PRIVATE_DIRECTORY, FILE, APPROVAL})
 _THERE = "there"  # all there is to say of a directory
 _SOMETHING_ELSE = "\0"  # what no link, file or approval of ours ever holds
 _LARGEST = 256 << 20  # an intent holds the session's file twice
 
 
 class Change(Record):
-    """One thing, what it is before (None: not there) and after; of an approval, also when each was given."""
+    """One thing, what it is before (None: not there) and after; of an approval, also when each was given.
+
+    `revoked` is the approval that was taken back before and is given again: its target, and when it was given.
+    """
 
     kind: str
     place: str
     before: str | None
     after: str | None
     times: tuple[str, str] = ("", "")
+    revoked: tuple[str, ...] = ()
 
 
 def made_directory(place: str, *, private: bool = False) -> Change:
@@ -49,13 +58,14 @@ def made_directory(place: str, *, private: bool = False) -> Change:
 class Journal:
     """Changes things of one workspace, one set of changes at a time; a context manager that holds the lock.
 
-    Entering it puts back what a dead process left half done.
+    Entering it settles what a dead process left half done.
     """
 
     def __init__(self, workspace: "Workspace") -> None:
         self._workspace = workspace
         self._directory = workspace.homes.workspace(workspace.root.path)
         self._intent = os.path.join(self._directory, "mounting.json")
+        self._committed = os.path.join(self._directory, "mounting-committed.json")
         self._lock = Lock(os.path.join(self._directory, "mounts.lock"))
 
     def __enter__(self) -> "Self":
@@ -77,40 +87,79 @@ class Journal:
     @property
     def is_pending(self) -> bool:
         """Whether an intent lies there: somebody is at work, or died at it."""
-        return os.path.lexists(self._intent)
+        return os.path.lexists(self._intent) or os.path.lexists(self._committed)
 
-    def carry_out(self, changes: "Sequence[Change]", *, verify: "Callable[[], None]") -> None:
-        """Make all the changes, have them verified, and commit; whatever is raised, nothing is left of them."""
+    def carry_out(
+        self, changes: "Sequence[Change]", *, granting: "Sequence[Change]" = (), verify: "Callable[[], None]"
+    ) -> None:
+        """Make all the changes, have them verified, commit, and make those that grant something.
+
+        Whatever is raised, nothing is left of them.
+        """
         import json
 
-        wanted = [change for change in changes if change.before != change.after]
-        intent = json.dumps({"changes": [list(change._values()) for change in wanted]})  # noqa: SLF001 -- a record
+        wanted, last = [[each for each in some if each.before != each.after] for some in (changes, granting)]
+        intent = json.dumps({"changes": _trees(wanted), "granting": _trees(last)}).encode()
         begun: list[Change] = []
         try:
-            write_private(self._intent, intent.encode())
-            for change in wanted:
+            write_private(self._intent, intent)
+            self._make(wanted, begun)
+            for change in last:
                 self._require(change)
-                begun.append(change)
-                self._set(change, change.after, change.times[1])
             verify()
-            self._commit()
+            if last:
+                os.replace(self._intent, self._committed)
+                _sync(self._directory)
+                self._make(last, begun)
+            self._forget_intent()
         except OSError as error:
-            self._put_back(begun)
+            self._give_up(intent, begun)
             raise _failed(error) from None
         except BaseException:
-            self._put_back(begun)
+            self._give_up(intent, begun)
             raise
+
+    def _make(self, changes: "Sequence[Change]", begun: list[Change]) -> None:
+        for change in changes:
+            self._require(change)
+            begun.append(change)
+            self._set(change, change.after, change.times[1])
+
+    def _give_up(self, intent: bytes, begun: "Sequence[Change]") -> None:
+        """Put back what was begun. Should we die at it, whoever finds the intent must not finish it any more."""
+        try:
+            if os.path.lexists(self._committed):
+                os.replace(self._committed, self._intent)
+            elif begun and not os.path.lexists(self._intent):
+                write_private(self._intent, intent)
+        except OSError:
+            pass  # we are alive, and put it back anyway
+        self._put_back(begun)
 
     def _recover(self) -> None:
         sweep_unfinished(self._intent)
-        content = read_private(self._intent, limit=_LARGEST)
-        if content is None:
-            return
-        changes = list(_read_intent(content, self._intent))
-        for change in changes:
-            if change.kind == FILE:
-                sweep_unfinished(change.place)
-        self._put_back(changes)
+        for path, settle in ((self._committed, self._finish), (self._intent, self._undo)):
+            content = read_private(path, limit=_LARGEST)
+            if content is not None:
+                changes, granting = _read_intent(content, path)
+                for change in (*changes, *granting):
+                    if change.kind == FILE:
+                        sweep_unfinished(change.place)
+                settle(changes, granting)
+
+    def _undo(self, changes: "Sequence[Change]", granting: "Sequence[Change]") -> None:
+        self._put_back([*changes, *granting])
+
+    def _finish(self, _changes: "Sequence[Change]", granting: "Sequence[Change]") -> None:
+        """Make the grants that somebody agreed to and that a dead process had committed."""
+        stuck = []
+        for change in granting:
+            try:
+                if self._get(change) == change.before:
+                    self._set(change, change.after, change.times[1])
+            except (OSError, StateError):
+                stuck.append(change.place)
+        self._settled(stuck, "could not be finished")
 
     def _put_back(self, changes: "Sequence[Change]") -> None:
         """Undo what is still as we left it, the last change first; keep the intent if something resists."""
@@ -121,20 +170,22 @@ class Journal:
                     self._set(change, change.before, change.times[0])
             except (OSError, StateError):
                 stuck.append(change.place)
+        self._settled(stuck, "could not be put back as before")
+
+    def _settled(self, stuck: list[str], what: str) -> None:
         if stuck:
-            raise StateError(
-                f"{sentence_list(stuck)} could not be put back as before",
-                hint="make room and check permissions; the next `byleave mount --list` tries again",
-            )
+            hint = "make room and check permissions; the next `byleave mount --list` tries again"
+            raise StateError(f"{sentence_list(stuck)} {what}", hint=hint)
         try:
-            self._commit()
+            self._forget_intent()
         except OSError as error:
             raise _unwritable(self._intent, error) from None
 
-    def _commit(self) -> None:
-        if os.path.lexists(self._intent):
-            os.unlink(self._intent)
-            _sync(self._directory)
+    def _forget_intent(self) -> None:
+        for path in (self._committed, self._intent):
+            if os.path.lexists(path):
+                os.unlink(path)
+                _sync(self._directory)
 
     def _require(self, change: Change) -> None:
         if self._get(change) != change.before:
@@ -166,9 +217,19 @@ class Journal:
             case "file":
                 _set_file(change.place, value)
             case _ if value is None:
-                self._workspace.approvals.forget_mount(change.place, target=change.after)
+                self._forget(change)
             case _:
                 self._workspace.approvals.approve_mount(change.place, value, now=time)
+
+    def _forget(self, change: Change) -> None:
+        """Forget an approval; what was taken back before it was given is taken back again."""
+        approvals = self._workspace.approvals
+        if not change.revoked:
+            approvals.forget_mount(change.place, target=change.after)
+            return
+        target, given_at, revoked_at = change.revoked
+        detail = {"rule_path": change.place, "canonical_target": target}
+        approvals.revoke(Approval("mount", REVOKED, "", given_at, detail), now=revoked_at)
 
     def _get_inside(self, relative: str) -> str | None:
         try:
@@ -184,6 +245,12 @@ class Journal:
             return _SOMETHING_ELSE
 
     def _set_inside(self, change: Change, value: str | None) -> None:
+        try:
+            self._set_name(change, value)
+        except OSError as error:  # which names the target of a link, or a name without what lies above it
+            raise OSError(error.errno, error.strerror, change.place) from None
+
+    def _set_name(self, change: Change, value: str | None) -> None:
         with self._parent(change.place) as parent:
             name = change.place.rpartition("/")[2]
             if change.kind == DIRECTORY:
@@ -208,22 +275,39 @@ class Journal:
 
 
 def recover(workspace: "Workspace") -> None:
-    """Put back what a mount or unmount that died had begun; costs one look if there is nothing to do."""
+    """Settle what a mount or unmount that died had begun; costs one look if there is nothing to do."""
     journal = Journal(workspace)
     if journal.is_pending:
         with journal:
             return
 
 
-def _read_intent(content: bytes, path: str) -> "Iterator[Change]":
+def _trees(changes: "Sequence[Change]") -> "list[list[Any]]":
+    return [list(change._values()) for change in changes]  # noqa: SLF001 -- a record
+
+
+def _read_intent(content: bytes, path: str) -> tuple[list[Change], list[Change]]:
+    """Return the changes of an intent, and those that grant; one that is not ours in every detail is damaged."""
     import json
 
     try:
-        for kind, place, before, after, times in json.loads(content)["changes"]:
-            yield Change(str(kind), str(place), before, after, (str(times[0]), str(times[1])))
-    except (ValueError, KeyError, TypeError, IndexError, RecursionError):
+        tree = json.loads(content)
+        return [_read_change(each) for each in tree["changes"]], [_read_change(each) for each in tree["granting"]]
+    except (ValueError, KeyError, TypeError, RecursionError):
         hint = "`byleave mount --list` and the links in the workspace show what is there; then remove the file"
-        raise StateError(f"{quoted(path)} is damaged: what it began cannot be undone", hint=hint) from None
+        raise StateError(f"{quoted(path)} is damaged: what it began cannot be settled", hint=hint) from None
+
+
+def _read_change(tree: "Any") -> Change:
+    kind, place, before, after, times, revoked = tree
+    texts = (place, *times, *revoked, *(value for value in (before, after) if value is not None))
+    whole = isinstance(times, list) and isinstance(revoked, list) and len(times) == 2 and len(revoked) in (0, 3)
+    if kind not in _KINDS or not whole or not all(isinstance(text, str) for text in texts):
+        raise ValueError(kind)
+    inside = not place.startswith("/") and collapse(place) == place != ""
+    if "\0" in place or inside == (kind in (PRIVATE_DIRECTORY, FILE)):
+        raise ValueError(place)
+    return Change(kind, place, before, after, (times[0], times[1]), tuple(revoked))
 
 
 def _set_private_directory(path: str, *, wanted: bool) -> None:

@@ -33,7 +33,7 @@ def mounts_of(compiled: "Compiled") -> list[Mount]:
     """Return the mounts of a policy by name. Of several rules of one tool at one path, the last one holds."""
     found: dict[str, dict[str, External]] = {}
     for external in compiled.externals:
-        found.setdefault(external.rule.path, {})[external.tool] = external
+        found.setdefault(external.name, {})[external.tool] = external
     return [_mount(name, found[name]) for name in sorted(found)]
 
 

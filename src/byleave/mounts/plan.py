@@ -3,7 +3,7 @@
 Several mounts are planned one after the other, each as if the ones before it were done, so that all of them are known
 to be good before the first is.
 
-Start at `plan_mounts`. The doing: `act`.
+Start at `plan_mounts`. What changes by it: `changes`. The doing: `act`.
 """
 
 import os
@@ -12,10 +12,10 @@ import stat
 from byleave.config.homes import real_path
 from byleave.config.normal import LEGACY
 from byleave.core.fs import CAPABILITIES, FsTarget, Refused, fold, fs_rule, is_under
-from byleave.core.paths import collapse, is_absolute, refuse_name
-from byleave.errors import MountError
-from byleave.mounts.journal import APPROVAL, FILE, LINK, Change, made_directory
-from byleave.mounts.session import fs_rules, read_session, text_of, with_fs_rules, with_session
+from byleave.core.paths import collapse, refuse_name
+from byleave.errors import ByleaveError, ConfigErrors, MountError
+from byleave.mounts.names import name_inside, named_rule, rule_path_of
+from byleave.mounts.session import fs_rules, read_session, with_fs_rules, with_session
 from byleave.mounts.spec import READ_WRITE, parse_spec
 from byleave.record import Record
 from byleave.text import quoted, sentence_list, shown
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
 
     from byleave.api import Workspace
     from byleave.config.compile import Tool
+    from byleave.config.layers import Layer
     from byleave.mounts.session import SessionFile
     from byleave.mounts.spec import Spec
-    from byleave.workspace.resolve import Root
 
     Rule = dict[str, Any]
 
@@ -48,7 +48,11 @@ class Request(Record):
 
 
 class Plan(Record):
-    """One mount. `link` is the text of the link to be made, None if one stands there that leads to the target."""
+    """One mount. `link` is the text of the link to be made, None if one stands there that leads to the target.
+
+    `closes` are the tools that were asked about every file and get their first file rule, `left_out` those that a mount
+    for all of them cannot be given to.
+    """
 
     spec: "Spec"
     rule_path: str
@@ -58,6 +62,8 @@ class Plan(Record):
     tools: tuple[str, ...]
     rules: "Mapping[str, Sequence[Rule]]"
     approved: bool
+    closes: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
 
     @property
     def changes(self) -> bool:
@@ -94,70 +100,43 @@ class Plans(Record):
 
 def plan_mounts(workspace: "Workspace", request: Request) -> Plans:
     """Return what the request would do; a `MountError` if one of its mounts cannot be."""
+    planned = _plan(workspace, request)
+    if request.files:
+        _refuse_other_rules(workspace, planned)
+    return planned
+
+
+def _plan(workspace: "Workspace", request: Request) -> Plans:
     specs = [parse_spec(text) for text in request.specs]
     planner = _Planner(workspace, request)
     plans = tuple([planner.plan(spec) for spec in specs])
     return Plans(request, plans, planner.file, planner.tree)
 
 
-def changes_of(workspace: "Workspace", planned: Plans, *, now: str) -> "Iterator[Change]":
-    """Yield what has to change, in order: the approval last, because a rule without one grants nothing."""
-    for plan in planned.plans:
-        yield from (made_directory(directory) for directory in plan.directories)
-        if plan.link is not None:
-            yield Change(LINK, plan.rule_path, None, plan.link)
-    yield from session_changes(planned.file, planned.tree)
-    for plan in planned.plans:
-        if not plan.approved:
-            yield approval_change(workspace, plan.rule_path, plan.target, now=now)
+def _refuse_other_rules(workspace: "Workspace", planned: Plans) -> None:
+    """Refuse what only suits the files of the command line: the session is heard without them too."""
+    try:
+        found = _plan(workspace, planned.request.replace(files=())).tree
+    except (ByleaveError, ConfigErrors) as error:
+        raise policy_file_error(str(error).partition("\n")[0]) from None
+    if found != planned.tree:
+        raise policy_file_error("without it, the session would get other rules")
 
 
-def session_changes(file: "SessionFile", tree: "dict[str, Any]") -> "Iterator[Change]":
-    """Yield what makes the session's file say what the tree does."""
-    if tree == file.tree:
-        return
-    missing, directory = [], os.path.dirname(file.path)
-    while not os.path.lexists(directory):
-        missing.append(directory)
-        directory = os.path.dirname(directory)
-    yield from (made_directory(path, private=True) for path in reversed(missing))
-    yield Change(FILE, real_path(file.path), file.content, text_of(tree))
+def policy_file_error(why: str) -> MountError:
+    """Return the refusal to write into the session what holds with other files only."""
+    problem = f"the session also holds without --policy, and there this is not the same: {why}"
+    return MountError(problem, hint="leave --policy out", code="policy_file")
 
 
-def approval_change(workspace: "Workspace", rule_path: str, target: str | None, *, now: str) -> Change:
-    """Return the change of the agreement about a path: to a target, or to none."""
-    known = {path: (target, at) for path, target, at in workspace.approvals.mounts()}
-    before, at = known.get(rule_path, (None, ""))
-    return Change(APPROVAL, rule_path, before, target, (at, now))
-
-
-def name_inside(root: "Root", name: str, cwd: str) -> str:
-    """Return the lexical, workspace-relative form of a name that is relative to the working directory."""
-    inside = root.relative(cwd) or ""
-    refused = refuse_name(name)
-    if is_absolute(name):
-        hint = "name it relative to the working directory"
-        raise MountError(f"the name {quoted(name)} is absolute", hint=hint, code="outside_workspace")
-    if refused is not None:
-        raise MountError(refused.problem, hint="choose a plain name", code="invalid_name")
-    lexical = collapse(f"{inside}/{name}")
-    if lexical is None:
-        hint = "the link must stand inside the workspace"
-        raise MountError(f"the name {quoted(name)} climbs out of the workspace", hint=hint, code="outside_workspace")
-    return lexical
-
-
-def rule_path_of(root: "Root", path: str) -> str:
-    """Return how the compiler calls the path of a rule that leads outside: by the last link that leads there."""
-    place = root.resolve_rule(path)
-    if isinstance(place, Refused):
-        return path
-    return place.door or place.relative or path
-
-
-def named_rule(rule: "Mapping[str, Any]", root: "Root", rule_path: str) -> bool:
-    """Whether an external rule, as it is written, stands at this path."""
-    return bool(rule.get("external")) and rule_path_of(root, rule["path"]) == rule_path
+def refuse_untrusted(layers: "Sequence[Layer]", tool: str) -> None:
+    """Refuse to write down the rules of a tool that a file nobody trusts yet has closed: that must not be undone."""
+    for layer in layers:
+        if not layer.trusted and _access(layer, tool).get("fs", {}).get("value"):
+            file = shown(layer.file or "")
+            problem = f"{file} has file rules for {quoted(tool)}, but is not trusted yet"
+            hint = f"read it and `byleave trust {file}`, or remove its rules"
+            raise MountError(problem, hint=hint, code="untrusted")
 
 
 class _Planner:
@@ -176,10 +155,11 @@ class _Planner:
     def plan(self, spec: "Spec") -> Plan:
         lexical = name_inside(self._root, spec.name, self._request.cwd)
         rule_path, missing = self._place(spec, lexical)
-        tools = self._tools(spec)
+        tools, left_out = self._tools(spec)
         given, target = self._target(spec)
         kept, rule_path = self._kept(spec, rule_path, target)
         rules = {tool.name: self._added(tool, spec, rule_path) for tool in tools}
+        closes = [tool.name for tool in tools if rules[tool.name] and _asks(tool)]
         approved = rule_path in self._links or self._workspace.approvals.mount_target(rule_path) == target
         self._foresee(rule_path, target, missing, rules)
         return Plan(
@@ -191,6 +171,8 @@ class _Planner:
             tools=tuple([tool.name for tool in tools]),
             rules=rules,
             approved=approved,
+            closes=tuple(closes),
+            left_out=left_out,
         )
 
     def _place(self, spec: "Spec", lexical: str) -> tuple[str, tuple[str, ...]]:
@@ -238,22 +220,35 @@ class _Planner:
         protection = self._compiled.policy.protected.of(
             FsTarget(os.path.join(self._root.path, path), path), subtree=True
         )
-        foreign = any(is_under(fold(path), place) for place in _FOREIGN_STORAGE)
+        folded = fold(path)
+        foreign = any(is_under(folded, place) or is_under(place, folded) for place in self._foreign_names())
         if foreign or (protection is not None and protection.final):
             place = path if foreign or protection is None else protection.place
             problem = f"{quoted(name)} would change {quoted(place)}, which is not for mounts"
             raise MountError(problem, hint="choose another name", code="managed_storage")
 
-    def _tools(self, spec: "Spec") -> "list[Tool]":
+    def _foreign_names(self) -> "Iterator[str]":
+        """Yield the names of other programs' storage, and where they lead: in the workspace, or absolute."""
+        for name in _FOREIGN_STORAGE:
+            yield name
+            place = self._root.resolve_rule(name)
+            if isinstance(place, FsTarget) and place.relative != "":
+                yield place.canonical if place.relative is None else fold(place.relative)
+
+    def _tools(self, spec: "Spec") -> "tuple[list[Tool], tuple[str, ...]]":
+        """Return the tools that the mount is for, and the names of those that cannot be among them."""
         local = {name: tool for name, tool in self._compiled.tools.items() if tool.settings["source"] == "local"}
         if spec.tool is None:
-            found = [local[name] for name in sorted(local) if local[name].settings.get("enable", True)]
+            enabled = [local[name] for name in sorted(local) if local[name].settings.get("enable", True)]
+            found = [tool for tool in enabled if self._older(tool.name) is None]
+            for tool in enabled if not found else ():
+                self._refuse_older(tool.name)
             if not found:
                 hint = 'configure a tool with source = "local"; `byleave policy show` lists what there is'
                 raise MountError("there is no enabled local tool to mount it for", hint=hint, code="unknown_tool")
-            return found
+            return found, tuple(tool.name for tool in enabled if tool not in found)
         if spec.tool in local:
-            return [local[spec.tool]]
+            return [local[spec.tool]], ()
         known = f"local tools: {sentence_list(sorted(local))}" if local else "there is no local tool here"
         why = "is no local tool" if spec.tool in self._compiled.tools else "is not configured"
         raise MountError(f"the tool {quoted(spec.tool)} {why}", hint=known, code="unknown_tool")
@@ -297,9 +292,10 @@ class _Planner:
             hint = "mount something that does not hold the workspace"
             raise MountError(f"{quoted(path)} contains the workspace", hint=hint, code="contains_workspace")
         files = [real_path(layer.path) for layer in self._compiled.layers if layer.path]
-        for place in (*self._workspace.homes.own_places(self._root.path), *files):
+        foreign = [place for place in self._foreign_names() if place.startswith("/")]
+        for place in (*self._workspace.homes.own_places(self._root.path), *files, *foreign):
             if is_under(place, target) or is_under(target, place):
-                hint = "mount something that does not hold byleave's own files or an agent's settings"
+                hint = "mount something that does not hold byleave's own files, or another program's"
                 problem = f"{quoted(path)} reaches {quoted(place)}"
                 raise MountError(problem, hint=hint, code="managed_storage")
 
@@ -332,33 +328,26 @@ class _Planner:
         if spec.mode == READ_WRITE:
             mount["write"] = True
         items = tool.lists["fs"].items
-        standing = [item.tree for item in items if rule_path_of(self._root, item.tree["path"]) == rule_path]
+        standing = [item.tree for item in items if collapse(item.tree["path"]) == rule_path]
         if standing and standing[-1].get("external") and _grants(standing[-1]) == _grants(mount):
             return []
         self._refuse_older(tool.name)
         if items or (tool.runtime == "vfs" and tool.declares):
             return [mount]
-        self._refuse_untrusted(tool.name)
+        refuse_untrusted(self._compiled.layers, tool.name)
         return [dict(_VFS_DEFAULT if tool.runtime == "vfs" else _STDIO_DEFAULT), mount]
 
     def _refuse_older(self, tool: str) -> None:
         """Refuse a tool whose rules are in the older spelling: that has no word for what a mount is."""
-        for layer in self._compiled.layers:
-            if layer.tree["tools"].get(tool, {}).get("access", {}).get(LEGACY):
-                problem = (
-                    f"the tool {quoted(tool)} has its rules in the older `sandbox` form ({shown(layer.file or '')})"
-                )
-                raise MountError(problem, hint="move them to `access`, or name another tool", code="older_rules")
+        layer = self._older(tool)
+        if layer is not None:
+            problem = f"the tool {quoted(tool)} has its rules in the older `sandbox` form ({shown(layer.file or '')})"
+            raise MountError(problem, hint="move them to `access`, or name another tool", code="older_rules")
 
-    def _refuse_untrusted(self, tool: str) -> None:
-        """Refuse to open the workspace to a tool that a file nobody trusts yet has closed: that must not be undone."""
-        for layer in self._compiled.layers:
-            access = layer.tree["tools"].get(tool, {}).get("access", {})
-            if not layer.trusted and access.get("fs", {}).get("value"):
-                file = shown(layer.file or "")
-                problem = f"{file} has file rules for {quoted(tool)}, but is not trusted yet"
-                hint = f"read it and `byleave trust {file}`, or remove its rules"
-                raise MountError(problem, hint=hint, code="untrusted")
+    def _older(self, tool: str) -> "Layer | None":
+        """Return the layer that has the rules of a tool in the older spelling, if one does."""
+        layers = self._compiled.layers
+        return next((layer for layer in layers if _access(layer, tool).get(LEGACY)), None)
 
     def _foresee(
         self, rule_path: str, target: str, missing: tuple[str, ...], rules: "Mapping[str, Sequence[Rule]]"
@@ -368,11 +357,21 @@ class _Planner:
         self._directories.update(missing)
         for tool, added in rules.items():
             if added:
-                kept = [rule for rule in fs_rules(self.tree, tool) if not named_rule(rule, self._root, rule_path)]
+                kept = [rule for rule in fs_rules(self.tree, tool) if not named_rule(rule, rule_path)]
                 self.tree = with_fs_rules(self.tree, tool, [*kept, *added])
         if self.tree != self.file.tree:
             layers = with_session(self._compiled.layers, self.file, self.tree)
             self._compiled = self._workspace.compile(layers)
+
+
+def _access(layer: "Layer", tool: str) -> "Mapping[str, Any]":
+    access: Mapping[str, Any] = layer.tree["tools"].get(tool, {}).get("access", {})
+    return access
+
+
+def _asks(tool: "Tool") -> bool:
+    """Whether every file is a question for this tool: it has rules for other things, and none for files."""
+    return tool.runtime == "vfs" and tool.declares and not tool.lists["fs"].items
 
 
 def _grants(rule: "Rule") -> list[bool]:

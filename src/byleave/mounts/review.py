@@ -34,8 +34,9 @@ def waiting(compiled: "Compiled", approvals: "Approvals") -> list[Binding]:
     """Return what trusted layers let out of the workspace and nobody has approved yet, each binding once."""
     found: dict[tuple[str, str], list[External]] = {}
     for external in compiled.externals:
-        if external.target is not None and external.rule.approved_target is None:
-            found.setdefault((external.rule.path, external.target), []).append(external)
+        if external.target is not None:
+            for name in external.unapproved:
+                found.setdefault((name, external.target), []).append(external)
     return [
         Binding(path, target, approvals.mount_target(path), _grants(externals))
         for (path, target), externals in found.items()

@@ -8,13 +8,17 @@ Start at `plan_unmount`; `unmount` does it.
 
 import os
 
-from byleave.config.homes import check_session_name
-from byleave.config.layers import COMMAND_LINE, MANAGED
+from byleave.approvals.store import PENDING
+from byleave.config.homes import check_session_name, real_path
+from byleave.config.layers import COMMAND_LINE, MANAGED, SESSION
 from byleave.config.merge import NOTHING, Item, compose, patch
 from byleave.core.fs import is_under
+from byleave.core.paths import collapse
 from byleave.errors import ByleaveError, ConfigErrors, InputError, MountError
+from byleave.mounts.changes import approval_change, session_changes
 from byleave.mounts.journal import LINK, Change, Journal
-from byleave.mounts.plan import approval_change, name_inside, named_rule, rule_path_of, session_changes
+from byleave.mounts.names import name_inside, named_rule, rule_path_of
+from byleave.mounts.plan import policy_file_error, refuse_untrusted
 from byleave.mounts.session import read_session, sessions_directory, with_fs_rules
 from byleave.record import Record
 from byleave.text import quoted, sentence_list, shown
@@ -56,9 +60,14 @@ class Unmounts(Record):
     file: "SessionFile"
     tree: "dict[str, Any]"
 
+    @property
+    def effect(self) -> object:
+        """What would be different afterwards."""
+        return self.tree, {(each.name, each.link, each.forgets) for each in self.unmounts if each.link or each.forgets}
+
 
 class External(Record):
-    """A rule that leads out of the workspace: where, for whom, and the layer it stands in."""
+    """A rule for a way out of the workspace: its path as written, for whom, and the layer it stands in."""
 
     path: str
     tool: str
@@ -77,15 +86,32 @@ def plan_unmount(
 
     The policy need not compile: a directory in the place of the link is a reason to unmount, not an obstacle.
     """
+    planned = _plan(workspace, name, cwd, session, files)
+    if files:
+        try:
+            found = _plan(workspace, name, cwd, session, ()).effect
+        except InputError:
+            found = planned.file.tree, set()
+        if found != planned.effect:
+            raise policy_file_error("it would take away something else")
+    return planned
+
+
+def _plan(workspace: "Workspace", name: str | None, cwd: str, session: str, files: "Sequence[str]") -> Unmounts:
     standing = _externals(workspace, session, files, cwd)
     gone = _chosen(workspace, standing, name, cwd)
     file = read_session(workspace, session)
-    weaker = [layer for layer in workspace.files.discover(session) if layer.trusted and layer.name not in _STRONGER]
+    layers = list(workspace.files.again(None).discover(session))
+    weaker = [layer for layer in layers if layer.trusted and layer.name not in _STRONGER]
     tree = file.tree
     for tool in dict.fromkeys(each.tool for each in standing if each.path in gone and not each.is_stronger):
-        kept = _kept_rules(workspace, weaker, tool, gone)
+        refuse_untrusted(layers, tool)
+        kept = _kept_rules(weaker, tool, gone)
         tree = with_fs_rules(tree, tool, kept or _CLOSED, strategy="replace")
-    unmounts = [_unmount(workspace, [each for each in standing if each.path == path], session) for path in gone]
+    lasting = [layer for layer in weaker if layer.name != SESSION]
+    unmounts = [
+        _unmount(workspace, [each for each in standing if each.path == path], session, lasting) for path in gone
+    ]
     return Unmounts(tuple(unmounts), file, tree)
 
 
@@ -129,11 +155,11 @@ def _compiles(workspace: "Workspace", session: str, files: "Sequence[str]") -> b
 def _externals(workspace: "Workspace", session: str, files: "Sequence[str]", cwd: str) -> list[External]:
     """Return every rule of the trusted layers together that leads out of the workspace, or once did."""
     check_session_name(session)
-    found = workspace.files
+    found = workspace.files.again(None)
     layers = found.given(list(files), session, base=cwd) if files else found.discover(session)
     trusted = [layer for layer in layers if layer.trusted]
     return [
-        External(rule_path_of(workspace.root, item.tree["path"]), tool, item.layer)
+        External(collapse(item.tree["path"]) or "", tool, item.layer)
         for tool in dict.fromkeys(tool for layer in trusted for tool in layer.tree["tools"])
         for item in _merged(trusted, tool)
         if item.tree.get("external")
@@ -159,20 +185,23 @@ def _chosen(workspace: "Workspace", standing: "Sequence[External]", name: str | 
     lexical = name_inside(workspace.root, name, cwd)
     above, _slash, last = lexical.rpartition("/")
     parent = rule_path_of(workspace.root, above) if above else ""
-    names = {lexical, f"{parent}/{last}" if parent else last, rule_path_of(workspace.root, lexical)}
-    found = [path for path in known if any(is_under(path, wanted) for wanted in names)]
+    names = {lexical, f"{parent}/{last}" if parent else last}
+    # A link to a link that led outside was mounted by that other one's name.
+    found = _below(known, names) or _below(known, {rule_path_of(workspace.root, lexical)})
     if not found:
         hint = f"mounted here: {sentence_list(known)}" if known else "nothing is mounted in this session"
         raise InputError(f"{quoted(name)} is not mounted", hint=hint)
     return found
 
 
-def _kept_rules(
-    workspace: "Workspace", layers: "Sequence[Layer]", tool: str, gone: "Sequence[str]"
-) -> "list[dict[str, Any]]":
+def _below(known: "Sequence[str]", names: set[str]) -> list[str]:
+    return [path for path in known if any(is_under(path, wanted) for wanted in names)]
+
+
+def _kept_rules(layers: "Sequence[Layer]", tool: str, gone: "Sequence[str]") -> "list[dict[str, Any]]":
     """Return the file rules of a tool as these layers give them together, without the mounts that go."""
     rules = [item.tree for item in _merged(layers, tool)]
-    kept = [rule for rule in rules if not any(named_rule(rule, workspace.root, path) for path in gone)]
+    kept = [rule for rule in rules if not any(named_rule(rule, path) for path in gone)]
     return [{key: value for key, value in rule.items() if not key.startswith("#")} for rule in kept]
 
 
@@ -185,27 +214,36 @@ def _merged(layers: "Sequence[Layer]", tool: str) -> "tuple[Item, ...]":
     return merged.items
 
 
-def _unmount(workspace: "Workspace", rules: "Sequence[External]", session: str) -> Unmount:
-    """Return what becomes of one mount; `rules` are all that name it."""
+def _unmount(workspace: "Workspace", rules: "Sequence[External]", session: str, lasting: "Sequence[Layer]") -> Unmount:
+    """Return what becomes of one mount; `rules` are all that name it, `lasting` the layers that every session has."""
     path = rules[0].path
     tools = tuple(sorted({rule.tool for rule in rules if not rule.is_stronger}))
     stronger = sorted({rule.layer.file or rule.layer.name for rule in rules if rule.is_stronger})
     users = _other_sessions(workspace, path, session)
+    files = sorted({layer.file or layer.name for layer in lasting if _grants(layer, path)})
     link, why = None, None
     if stronger:
         why = f"{sentence_list(stronger)} grants it, which a session cannot change"
+    elif files:
+        why = f"{sentence_list(files)} grants it in every other session"
     elif users:
         why = f"{'session' if len(users) == 1 else 'sessions'} {sentence_list(users)} may still use it"
     else:
         link, why = _link(workspace, path)
     known = workspace.approvals.mount_target(path) is not None
-    return Unmount(path, tools, link, why, forgets=known and not stronger and not users, stays=bool(stronger))
+    used = bool(stronger or files or users)
+    return Unmount(path, tools, link, why, forgets=known and not used, stays=bool(stronger))
+
+
+def _grants(layer: "Layer", path: str) -> bool:
+    tools = layer.tree["tools"].values()
+    rules = [rule for tool in tools for rule in tool.get("access", {}).get("fs", {}).get("value", ())]
+    return any(named_rule(rule, path) for rule in rules)
 
 
 def _link(workspace: "Workspace", path: str) -> tuple[str | None, str | None]:
     """Return the text of the link if it is ours to remove, else why it is not."""
-    root, target = workspace.root, workspace.approvals.mount_target(path)
-    where = os.path.join(root.path, path)
+    where = os.path.join(workspace.root.path, path)
     if not os.path.lexists(where):
         return None, "nothing stands there"
     if os.path.realpath(os.path.dirname(where)) != os.path.dirname(where):
@@ -213,13 +251,20 @@ def _link(workspace: "Workspace", path: str) -> tuple[str | None, str | None]:
     try:
         text = os.readlink(where)
     except OSError:
-        return None, "it is no link"
-    if target is None:
+        return None, "what stands there is no link"
+    targets = _approved_targets(workspace, path)
+    if not targets:
         return None, "nobody approved where it leads, so it may be somebody else's"
-    now = os.path.realpath(where)
-    if now != target:
-        return None, f"it leads to {shown(now)}, not to {shown(target)} as was approved"
+    now = real_path(where)
+    if now not in targets:
+        return None, f"it leads to {shown(now)}, not to {sentence_list(targets)} as was approved"
     return text, None
+
+
+def _approved_targets(workspace: "Workspace", path: str) -> list[str]:
+    """Return where the user agreed that a path may lead, also if they took that back since."""
+    mounts = [one for one in workspace.approvals.all() if one.kind == "mount" and one.status != PENDING]
+    return sorted({one.detail["canonical_target"] for one in mounts if one.detail["rule_path"] == path})
 
 
 def _other_sessions(workspace: "Workspace", path: str, session: str) -> list[str]:
@@ -235,8 +280,8 @@ def _uses(workspace: "Workspace", session: str, path: str) -> bool:
     try:
         if read_session(workspace, session).content is None:
             return False
-        layers = [layer for layer in workspace.files.discover(session) if layer.trusted]
+        layers = [layer for layer in workspace.files.again(None).discover(session) if layer.trusted]
     except (ByleaveError, ConfigErrors):
         return True  # what it says cannot be known, so nothing is taken from it
     tools = dict.fromkeys(name for layer in layers for name in layer.tree["tools"])
-    return any(named_rule(item.tree, workspace.root, path) for tool in tools for item in _merged(layers, tool))
+    return any(named_rule(item.tree, path) for tool in tools for item in _merged(layers, tool))
