@@ -241,3 +241,10 @@ def test_an_interrupt_at_any_moment_leaves_the_log_usable(room: Room) -> None:
     last = log.append(fields())
     log.fold()
     assert (interrupted > 0, room.numbers(), room.problems()) == (True, list(range(1, last + 1)), [])
+
+
+def test_a_path_is_found_however_the_request_spelled_it(room: Room) -> None:
+    log = room.log()
+    log.append(fields(action={"kind": "read", "path": "./src//main.py"}, places=["src/main.py"]))
+    log.append(fields(action={"kind": "read", "path": "src/other.py"}))
+    assert [kept.sequence for kept in log.query(Filter(path="src/**"))] == [1, 2]

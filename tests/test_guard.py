@@ -792,3 +792,21 @@ def test_a_distant_person_who_never_answers_has_said_no(scene: Scene) -> None:
     guard = guarded(scene, patience=-0.99)
     answer = asyncio.run(guard.check_async(PUSH, CLAUDE, asker=Sleeper()))
     assert "nobody answered in time" in answer.verdict.reason
+
+
+def test_a_record_names_places_as_the_workspace_does_however_they_were_spelled(scene: Scene) -> None:
+    fork = mounted(scene)
+    reader(scene)
+    log = MemoryLog()
+    guard = guarded(scene, log=log)
+    for path in ("./src//a/../b", "src/b"):
+        guard.check({"kind": "read", "path": path, "tool": "t"}, CLAUDE)
+    guard.check({"kind": "move", "path": "./x", "to": "keys/./stolen.pem", "tool": "t"}, CLAUDE)
+    guard.check({"kind": "read", "path": "./fork/file", "tool": "t"}, CLAUDE)
+    assert [record["places"] for record in log.records] == [
+        ["src/b"],
+        ["src/b"],
+        ["x", "keys/stolen.pem"],
+        ["fork/file"],
+    ]
+    assert str(fork) not in json.dumps(log.records)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 _EQUAL = ("decision", "door", "kind", "tool", "session", "event")
 # The index that is searched: the first of these that the filter names. The others are looked up record by record.
 _NARROWEST = ("path", "agent", "tool", "session", "decision", "kind", "door", "time")
+_SCAN = " NOT INDEXED"
 _RECENT = 2000  # the newest records are looked at one by one first: most searches end there
 _STEP = 500  # records that are read from the table at once
 _NAMES = """
@@ -65,7 +66,7 @@ def _newest(connection: "sqlite3.Connection", wanted: Filter) -> "list[int]":
     last = connection.execute("SELECT MAX(sequence) FROM records").fetchone()[0] or 0
     if wanted.limit is not None:
         recent = wanted.replace(after=max(last - _RECENT, wanted.after or 0))
-        found = sorted(set(_numbers(connection, recent, " NOT INDEXED")), reverse=True)[: wanted.limit]
+        found = sorted(set(_numbers(connection, recent, _SCAN)), reverse=True)[: wanted.limit]
         if len(found) == wanted.limit:
             return found
     using = _index(wanted)
@@ -82,7 +83,7 @@ def _index(wanted: Filter) -> str:
 
 def _numbers(connection: "sqlite3.Connection", wanted: Filter, using: str) -> "Iterator[int]":
     conditions = _conditions(wanted)
-    for further in _variants(connection, wanted):
+    for further in _variants(connection, wanted, by_name=using != _SCAN):
         yield from _search(connection, [*further, *conditions], using, wanted)
 
 
@@ -93,12 +94,15 @@ def _search(
     where = f" WHERE {' AND '.join(sql for sql, _value in conditions)}" if conditions else ""
     glob = _glob(wanted.path) if wanted.path is not None else None
     column = "path" if glob is not None else "NULL"
-    bound = f" LIMIT {int(wanted.limit)}" if wanted.limit is not None and glob is None else ""
-    query = f"SELECT sequence, {column} FROM records{using}{where} ORDER BY sequence DESC{bound}"  # noqa: S608
+    agent = wanted.agent if using == _SCAN else None  # else the conditions name it
+    bound = f" LIMIT {int(wanted.limit)}" if wanted.limit is not None and glob is None and agent is None else ""
+    query = f"SELECT sequence, {column}, agent FROM records{using}{where} ORDER BY sequence DESC{bound}"  # noqa: S608
     left = wanted.limit if wanted.limit is not None else -1
-    for sequence, path in connection.execute(query, [value for _sql, value in conditions]):
+    for sequence, path, name in connection.execute(query, [value for _sql, value in conditions]):
         if left == 0:
             return
+        if agent is not None and not _is_agent(agent, name):
+            continue
         if glob is None or _path_matches(glob, path, wanted.root):
             left -= 1
             yield sequence
@@ -117,10 +121,10 @@ def _conditions(wanted: Filter) -> "list[Condition]":
     return found
 
 
-def _variants(connection: "sqlite3.Connection", wanted: Filter) -> "Iterator[list[Condition]]":
+def _variants(connection: "sqlite3.Connection", wanted: Filter, *, by_name: bool) -> "Iterator[list[Condition]]":
     """Yield the conditions that have several forms: one per agent that a pattern means, one per place of a path."""
     agents: list[list[Condition]] = [[]]
-    if wanted.agent is not None:
+    if wanted.agent is not None and by_name:
         agents = [[("agent = ?", name)] for name in _agents(connection, wanted.agent)]
     paths = [[]] if wanted.path is None else list(_places(_glob(wanted.path), wanted.root))
     for path in paths:
@@ -131,7 +135,11 @@ def _variants(connection: "sqlite3.Connection", wanted: Filter) -> "Iterator[lis
 def _agents(connection: "sqlite3.Connection", pattern: str) -> "list[str]":
     if not set(pattern) & set("*?["):
         return [pattern]
-    return [name for (name,) in connection.execute(_NAMES) if name == pattern or name_matches(pattern, name)]
+    return [name for (name,) in connection.execute(_NAMES) if _is_agent(pattern, name)]
+
+
+def _is_agent(pattern: str, name: str | None) -> bool:
+    return name is not None and (name == pattern or name_matches(pattern, name))
 
 
 def _glob(text: str) -> "Glob":

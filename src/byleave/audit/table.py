@@ -22,18 +22,18 @@ TABLE = "audit.db"
 PATIENCE = 10.0  # seconds to wait for another process that writes
 _VERSION = 1
 _COLUMNS = {
-    "time": "$.time",
-    "event": "$.event",
-    "session": "$.session",
-    "door": "$.door",
-    "agent": "$.agent",
-    "identity": "$.identity",
-    "kind": "$.action.kind",
-    "tool": "$.action.tool",
-    "path": "$.action.path",
-    "decision": "$.verdict.decision",
-    "code": "$.verdict.code",
-    "reason": "$.verdict.reason",
+    "time": ("$.time",),
+    "event": ("$.event",),
+    "session": ("$.session",),
+    "door": ("$.door",),
+    "agent": ("$.agent",),
+    "identity": ("$.identity",),
+    "kind": ("$.action.kind",),
+    "tool": ("$.action.tool",),
+    "path": ("$.places[0]", "$.action.path"),
+    "decision": ("$.verdict.decision",),
+    "code": ("$.verdict.code",),
+    "reason": ("$.verdict.reason",),
 }
 INDEXED = ("time", "session", "door", "agent", "kind", "tool", "path", "decision")
 
@@ -59,10 +59,15 @@ class Kept(Record):
 
 def create_table_text() -> str:
     """Return the statement that makes the table."""
-    made = "TEXT GENERATED ALWAYS AS (json_extract(record, '{}')) VIRTUAL"
-    columns = [f"{name} {made.format(at)}" for name, at in _COLUMNS.items()]
+    columns = [f"{name} TEXT GENERATED ALWAYS AS ({_found(*at)}) VIRTUAL" for name, at in _COLUMNS.items()]
     own = ["sequence INTEGER PRIMARY KEY", "hash TEXT NOT NULL", "record TEXT NOT NULL"]
     return f"CREATE TABLE records ({', '.join([*own, *columns])})"
+
+
+def _found(*at: str) -> str:
+    """Return the expression for the first of these members that a record has."""
+    members = [f"json_extract(record, '{each}')" for each in at]
+    return members[0] if len(members) == 1 else f"coalesce({', '.join(members)})"
 
 
 def index_texts() -> "list[str]":

@@ -32,7 +32,7 @@ from byleave.guard.judge import Judged
 from byleave.guard.keys import action_key
 from byleave.guard.verdicts import UNUSABLE, approved, changed_meanwhile, named_error, refused, unrecorded
 from byleave.record import Record
-from byleave.text import quoted
+from byleave.text import quoted, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ if TYPE_CHECKING:
 
     from byleave.approvals.store import Approvals
     from byleave.core.action import Action
+    from byleave.core.fs import Refused
     from byleave.core.masking import Mask
     from byleave.guard.asking import Asker, AsyncAsker
     from byleave.guard.judge import Policy
@@ -301,6 +302,10 @@ class Guard:
         }
         if told is not None:
             fields["answer"] = told
+        if judged.places:  # by the names the workspace has for them, however the request spelled them
+            fields["places"] = [
+                _name(place, asked) for place, asked in zip(judged.places, _asked(judged), strict=False)
+            ]
         warnings += self._notice(judged, fields)
         try:
             sequence: int | None = self._log.append(fields)
@@ -340,6 +345,18 @@ class Guard:
             self._log.append(fields)
         except ByleaveError as error:
             self.troubles.append(f"NOT RECORDED: {error}")
+
+
+def _asked(judged: Judged) -> "list[str]":
+    return [name for name in (getattr(judged.action, field, None) for field in ("path", "to")) if name is not None]
+
+
+def _name(place: "FsTarget | Refused", asked: str) -> str:
+    """Return how the workspace calls a place; what was never inside, as the request does."""
+    own = None
+    if isinstance(place, FsTarget):
+        own = place.relative if place.relative is not None else place.door
+    return shown(asked if own is None else own or ".")
 
 
 def _on_behalf(action: "Action | Mapping[str, Any]", who: Who) -> "Any":
