@@ -11,12 +11,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from byleave.audit.chain import NOTHING, Line, linked, load_fast_hash
+from byleave.audit.chain import NOTHING, Head, Line, head_line, linked, load_fast_hash
 from byleave.audit.encode import encode
 from byleave.audit.fold import insert_lines
 from byleave.audit.log import AuditLog
 from byleave.audit.query import Filter
 from byleave.audit.table import open_table
+from byleave.core.masking import Mask
 
 MILLION = 1_000_000
 APPENDS = 20_000
@@ -44,9 +45,7 @@ def audit_figures(count: int = MILLION) -> Iterator[tuple[str, str]]:
         started = time.perf_counter()
         verified = log.verify()
         yield f"verify {verified.records:,} records", f"{time.perf_counter() - started:.1f} s"
-        assert [one.problem for one in verified.problems] == [
-            "the table goes on behind the kept head, which is record 1"
-        ]
+        assert verified.ok
 
 
 SEARCHES = {
@@ -66,8 +65,10 @@ SEARCHES = {
 
 def appending(directory: Path) -> float:
     """Return the seconds of one append, the best of five rounds."""
-    log = AuditLog(str(directory))
+    mask = Mask()
+    mask.prepare()  # as `start` does
     load_fast_hash()
+    log = AuditLog(str(directory), mask=mask)
     rounds, given = [], [fields(number) for number in range(APPENDS)]
     for _ in range(5):
         started = time.perf_counter()
@@ -97,6 +98,7 @@ def fill(log: AuditLog, count: int) -> None:
             insert_lines(connection, lines)
             lines = []
     connection.close()
+    Path(log.directory, "audit.head").write_bytes(head_line(Head(count, before), 0))
 
 
 def fields(number: int) -> dict[str, Any]:

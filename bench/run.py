@@ -63,8 +63,10 @@ def guarding(root: Path) -> "Iterator[tuple[str, str, str]]":
     config.write_text('[tools.t]\nsource = "local"\n[[rules]]\nallow = { command = "git" }\n')
     workspace, who = Workspace(str(root)), byleave.Who("bot", "verified")
     policy = workspace.load()
-    log = workspace.audit_log({}, Mask(["a-secret-of-some-length"]))
+    mask = Mask(["a-secret-of-some-length"])
+    log = workspace.audit_log({}, mask)
     load_fast_hash()
+    mask.prepare()
     guard = Guard(policy, workspace.approvals, log, door="bench", now=lambda: "", mask=Mask())
     actions = {
         "a file": {"kind": "read", "path": "src/deep/file.txt", "tool": "t"},

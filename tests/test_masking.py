@@ -164,6 +164,16 @@ def test_a_masked_tree_holds_the_value_nowhere(secret: str, before: str, after: 
         assert [text for text in strings(masked) if secret in text.replace(REDACTED, "\0")] == []
 
 
+@given(st.text(alphabet=st.characters(max_codepoint=127), max_size=60), st.sampled_from(["", *FORMS]))
+def test_a_prepared_mask_answers_as_an_unprepared_one(noise: str, form: str) -> None:
+    text = json.dumps([noise, form, noise.upper()])
+    assert PREPARED.touches(text) == Mask(["known-value"]).touches(text)
+
+
+PREPARED = Mask(["known-value"])
+PREPARED.prepare()
+
+
 def test_short_and_plain_values_hide_nothing() -> None:
     mask = Mask(["1", "abc", "true", "always", ""])
     assert mask.text("abc 1 true always") == "abc 1 true always"

@@ -55,6 +55,8 @@ class AuditLog:
     def mask_with(self, mask: Mask) -> None:
         """Mask what is appended from now on with another mask."""
         self._mask = mask
+        if self._thread is not None:
+            mask.prepare()
 
     def append(self, fields: "Mapping[str, Any]") -> int:
         """Keep one record and return its number. It survives this process; a StateError says that it was not kept."""
@@ -117,6 +119,7 @@ class AuditLog:
 
         if self._thread is None:
             load_fast_hash()
+            self._mask.prepare()
             self._thread = FoldThread(self._folder, self.warnings)
 
     def fold_later(self) -> None:

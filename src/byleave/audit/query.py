@@ -96,7 +96,8 @@ def _search(
     column = "path" if glob is not None else "NULL"
     agent = wanted.agent if using == _SCAN else None  # else the conditions name it
     bound = f" LIMIT {int(wanted.limit)}" if wanted.limit is not None and glob is None and agent is None else ""
-    query = f"SELECT sequence, {column}, agent FROM records{using}{where} ORDER BY sequence DESC{bound}"  # noqa: S608
+    named = "agent" if agent is not None else "NULL"
+    query = f"SELECT sequence, {column}, {named} FROM records{using}{where} ORDER BY sequence DESC{bound}"  # noqa: S608
     left = wanted.limit if wanted.limit is not None else -1
     for sequence, path, name in connection.execute(query, [value for _sql, value in conditions]):
         if left == 0:
