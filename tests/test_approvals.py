@@ -261,6 +261,22 @@ def test_an_action_is_known_by_its_key_alone_and_what_was_answered_does_not_wait
     assert [one.status for one in opened(home).all()] == ["approved"]
 
 
+@pytest.mark.parametrize("kind", ["mount", "project_file", "", None])
+def test_an_action_that_claims_to_be_something_else_can_be_revoked_all_the_same(kind: str | None, home: Path) -> None:
+    write(home, json.dumps({"actions": [{"key": "k", "kind": kind, "status": "approved"}]}).encode())
+    (approval,) = opened(home).all()
+    assert (approval.kind, opened(home).revoke(approval, now=NOW)) == ("action", True)
+    assert not opened(home).recalls("k")
+
+
+def test_an_answer_of_another_process_is_not_made_to_wait_again(home: Path) -> None:
+    stale = opened(home)
+    assert not stale.recalls("k")
+    opened(home).remember("k", kind="call", subject="s", session="x", status="approved", now=NOW)
+    stale.remember("k", kind="call", subject="s", session="x", status="pending", now=NOW)
+    assert opened(home).recalls("k")
+
+
 def test_the_oldest_actions_are_forgotten_before_the_file_grows_too_large(home: Path) -> None:
     entries = [{"key": str(n), "status": "approved"} for n in range(MOST_ACTIONS)]
     write(home, json.dumps({"actions": entries}).encode())

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from byleave.cli.terminal import ask_person
 from command import Terminal, at_terminal
 
 # Asks about one action and says what came of it; runs in the place of the command.
@@ -110,6 +111,11 @@ def test_what_cannot_be_shown_in_full_cannot_be_agreed_to(project: Path) -> None
         terminal.type(b"y\n")
         assert terminal.ends() == 0
         assert "=> deny" in terminal.seen
+
+
+def test_without_a_standard_input_nobody_is_there(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", None)
+    assert ask_person("really? ") is None
 
 
 def test_what_was_typed_before_the_question_is_no_answer(project: Path) -> None:

@@ -154,6 +154,12 @@ def test_a_pipe_in_the_place_of_a_file_hangs_nobody(name: str, room: Room) -> No
     assert room.problems() != []
 
 
+def test_an_index_that_was_taken_away_is_found(room: Room) -> None:
+    room.filled(2)
+    room.sql("DROP INDEX records_path")
+    assert room.problems() == ["audit.db: an index is missing or changed: searches could miss records"]
+
+
 def test_a_limit_counts_records_and_not_the_ways_to_find_them(tmp_path: Path) -> None:
     room = Room(tmp_path / "id")
     log = room.log()

@@ -750,6 +750,22 @@ def test_a_rule_that_would_not_help_is_not_offered(layer: str, text: str, scene:
     assert "action" in kept  # for the session instead
 
 
+def test_a_rule_that_would_break_the_file_by_now_is_not_written(scene: Scene) -> None:
+    def edit() -> None:
+        scene.say("user", "rules = [{ allow = { command = 'ls' } }]\n")
+
+    answer = guarded(scene, Person(FOR_GOOD, meanwhile=edit)).check(PUSH, CLAUDE)
+    assert "your file would no longer be good with it" in answer.warnings[0]
+    assert scene.file("user").read_text() == "rules = [{ allow = { command = 'ls' } }]\n"
+
+
+def test_what_goes_wrong_behind_the_callers_back_is_among_the_warnings(scene: Scene) -> None:
+    log = MemoryLog()
+    guard = guarded(scene, log=log)
+    log.warnings.append("audit.db cannot be used: the disk is full")
+    assert guard.warnings == ("audit.db cannot be used: the disk is full",)
+
+
 def test_a_rule_that_cannot_be_kept_holds_once_and_says_so(scene: Scene) -> None:
     def edit() -> None:
         scene.file("user").chmod(0o666)

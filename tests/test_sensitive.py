@@ -1,5 +1,6 @@
 """Places that usually hold secrets are pointed out when a grant reaches them, and never opened or closed by that."""
 
+import os
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,13 @@ def test_what_lies_below_a_directory_is_known_by_name() -> None:
 def test_without_a_home_directory_the_rest_of_the_list_holds() -> None:
     nobody = Sensitive(home="", root="/ws")
     assert (nobody.at("/.ssh/id"), nobody.at("/ws/.env")) == (None, "**/.env")
+
+
+def test_a_home_directory_that_is_a_link_is_known_by_both_names(tmp_path: Path) -> None:
+    (tmp_path / "real/.ssh").mkdir(parents=True)
+    (tmp_path / "home").symlink_to("real")
+    known = Sensitive(home=str(tmp_path / "home"), root="/ws", real=os.path.realpath)
+    assert [known.at(str(tmp_path / name / ".ssh/id")) for name in ("home", "real")] == ["~/.ssh", "~/.ssh"]
 
 
 @pytest.fixture

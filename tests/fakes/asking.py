@@ -15,6 +15,7 @@ class MemoryLog:
         self.records: list[dict[str, Any]] = []
         self.full = False
         self.closed = False
+        self.warnings: list[str] = []
         self.mask = Mask()
 
     def append(self, fields: Mapping[str, Any]) -> int:

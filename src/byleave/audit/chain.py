@@ -58,7 +58,7 @@ def load_fast_hash() -> None:
     from hashlib import sha256
 
     global _digest  # noqa: PLW0603 -- both compute the same
-    _digest = lambda content: sha256(content).hexdigest()  # noqa: E731
+    _digest = lambda content: sha256(content).hexdigest()  # noqa: E731 -- a name for it is what follows
 
 
 _digest = digest

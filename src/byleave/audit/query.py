@@ -54,7 +54,7 @@ class Filter(Record):
 def find(connection: "sqlite3.Connection", wanted: Filter) -> "Iterator[Kept]":
     """Yield the newest records that the filter means, the oldest of them first."""
     numbers = sorted(_newest(connection, wanted))
-    for start in range(0, len(numbers), _STEP):
+    for start in range(0, len(numbers), _STEP):  # below, `marks` is nothing but question marks
         some = numbers[start : start + _STEP]
         marks = ",".join("?" * len(some))
         query = f"SELECT sequence, hash, record FROM records WHERE sequence IN ({marks}) ORDER BY sequence"  # noqa: S608
@@ -96,6 +96,7 @@ def _search(
     column = "path" if glob is not None else "NULL"
     agent = wanted.agent if using == _SCAN else None  # else the conditions name it
     bound = f" LIMIT {int(wanted.limit)}" if wanted.limit is not None and glob is None and agent is None else ""
+    # Every piece of the text below is a constant of ours; what the user wants stands in the values.
     named = "agent" if agent is not None else "NULL"
     query = f"SELECT sequence, {column}, {named} FROM records{using}{where} ORDER BY sequence DESC{bound}"  # noqa: S608
     left = wanted.limit if wanted.limit is not None else -1

@@ -98,7 +98,7 @@ class Pruner:
 def _is_whole(connection: "sqlite3.Connection", through: int) -> bool:
     """Whether the chain is whole up to the record behind the last that is to go."""
     walk = Walk(None)
-    for (record,) in connection.execute(f"SELECT CAST(record AS BLOB) FROM records WHERE event = '{CHECKPOINT}'"):  # noqa: S608
+    for (record,) in connection.execute("SELECT CAST(record AS BLOB) FROM records WHERE event = 'checkpoint'"):
         walk.note_checkpoint(record)
     walk.over(connection.execute(f"{ROWS} WHERE sequence <= ? ORDER BY sequence", (through + 1,)))
     walk.check_start()

@@ -51,7 +51,9 @@ if TYPE_CHECKING:
     Done = TypeVar("Done")
 
     class Log(Protocol):
-        """Where records go; returns the number of each."""
+        """Where records go; returns the number of each. `warnings` says what went wrong behind the caller's back."""
+
+        warnings: list[str]
 
         def append(self, fields: "Mapping[str, Any]") -> int: ...
 
@@ -141,8 +143,8 @@ class Guard:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What the user should know about this session: of the policy, and what was noted when it began."""
-        return (*self.policy.warnings, *self._notes)
+        """What the user should know about this session: of the policy, of its beginning, and of its records."""
+        return (*self.policy.warnings, *self._notes, *self._log.warnings, *self.troubles)
 
     def close(self) -> None:
         """Let the log finish; the guard answers no more."""
