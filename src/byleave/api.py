@@ -54,14 +54,15 @@ class Workspace:
             trusts=self._trusts,
         )
 
-    def load(self, *, files: "Sequence[str]" = (), session: str = "default") -> Policy:
-        """Return the policy of the layers that hold here; `files` replace what would be found."""
+    def load(self, *, files: "Sequence[str]" = (), session: str = "default", extra: "Sequence[Layer]" = ()) -> Policy:
+        """Return the policy of the layers that hold here; `files` replace what would be found, `extra` come on top."""
         check_session_name(session)
         base = _working_directory() if files else ""
 
         def read(good: "Mapping[str, Layer] | None") -> list[Layer]:
             source = self.files.again(good)
-            return list(source.given(list(files), session, base=base) if files else source.discover(session))
+            found = source.given(list(files), session, base=base) if files else source.discover(session)
+            return [*found, *extra]
 
         def compile_again() -> Compiled:
             self.approvals.refresh()
@@ -110,10 +111,11 @@ class Workspace:
         session: str = "default",
         asker: "Asker | None" = None,
         patience: float | None = None,
+        policy: Policy | None = None,
     ) -> "Guard":
         """Return the guard of a door: it answers live requests, asks through `asker`, and records everything.
 
-        Close it when the door closes.
+        With `policy`, by that one, which the caller has loaded. Close it when the door closes.
         """
         from byleave.approvals.store import now
         from byleave.guard.guard import PATIENCE, Guard
@@ -121,7 +123,7 @@ class Workspace:
         from byleave.guard.reach import sensitive_reaches
         from byleave.guard.secrets import mask_for
 
-        policy = self.load(files=files, session=session)
+        policy = self.load(files=files, session=session) if policy is None else policy
 
         def make_mask() -> "Mask":
             return mask_for(policy.compiled.policy, os.environ)
@@ -217,7 +219,7 @@ class Workspace:
             resolve=self.root.resolve_rule,
             approved=self.approvals.approves_mount,
             root=self.root.path,
-            own_places=self._own_places(layers),
+            own_places=self.own_places(layers),
             home=self.homes.user,
             directory=self._directory,
             line_reader=self._line_reader,
@@ -247,7 +249,7 @@ class Workspace:
         """Return what trusting this project file would mean now."""
         return fingerprint(name, content, tree, self._read_script)
 
-    def _own_places(self, layers: "list[Layer]") -> tuple[str, ...]:
+    def own_places(self, layers: "Sequence[Layer]") -> tuple[str, ...]:
         """Return what no tool may write to: byleave's homes, and the very files that this policy was read from."""
         files = [real_path(layer.path) for layer in layers if layer.path]
         return tuple(dict.fromkeys([*self.homes.own_places(self.root.path), *files]))

@@ -5,6 +5,7 @@
     |-- ConfigErrors            all the problems of one load (an ExceptionGroup of ConfigError)
     |-- InputError              a request we cannot read, or that names something unknown (exit 2)
     |-- MountError              a mount or unmount that cannot be done as asked; `code` says why (exit 2, or 10)
+    |-- SandboxError            a sandbox that could not be set up, or a program that could not be started in it
     |-- StateError              byleave's own files are missing, damaged or not safe to use
     |-- UnsafePathError         a checked path changed, or is no ordinary file, when it was to be opened
     `-- FsAccessError           a file check failed: capability, path, and the grants there are
@@ -102,6 +103,21 @@ class MountError(ByleaveError):
         super().__init__(problem, hint=hint)
         self.code = code
         self.exit_code = 10 if code == "needs_confirmation" else 2
+
+
+class SandboxError(ByleaveError):
+    """A sandbox was not set up as the policy asks, so nothing was run; or the program itself cannot be run.
+
+    The exit codes are those of `byleave run`: 125 sandbox, 126 not executable, 127 not found, 20 denied. `step` is what
+    the launcher was at.
+    """
+
+    code = "sandbox"
+
+    def __init__(self, problem: str, *, hint: str, exit_code: int = 125, step: str = "") -> None:
+        super().__init__(problem, hint=hint)
+        self.exit_code = exit_code
+        self.step = step
 
 
 class StateError(ByleaveError):

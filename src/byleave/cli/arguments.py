@@ -24,6 +24,7 @@ class Option(Record):
     value: str | None = None
     repeat: bool = False
     choices: tuple[str, ...] = ()
+    optional: bool = False  # its value may be left out, and is only ever written with `=`
 
     @property
     def key(self) -> str:
@@ -124,7 +125,7 @@ class _Reader:
         option = self._find(name)
         if option.value is None and mark:
             raise InputError(f"{name} takes no value", hint=f"write {name} alone")
-        if option.value is not None and not mark:
+        if option.value is not None and not mark and not option.optional:
             value = _value(name, option, ahead)
         if option.choices and value not in option.choices:
             raise InputError(f"{name} cannot be {quoted(value)}", hint=f"it is one of {sentence_list(option.choices)}")
@@ -254,6 +255,8 @@ def _described(positional: Positional) -> str:
 
 def _spelled(option: Option) -> str:
     names = ", ".join(option.names)
+    if option.optional:
+        return f"{names}[={option.value}]"
     return f"{names} {option.value}" if option.value else names
 
 

@@ -31,6 +31,17 @@ needs a TOOL.
   byleave mount editor:fork=~/code/forks/serde:rw  one tool may change it
 
 The link, the grant in this session and your approval of the target come together or not at all."""
+# The flag forms of `mount` and `unmount`, on every command that starts something.
+MOUNTING = (
+    Option(("--mount",), "first mount this: [TOOL:]NAME=PATH[:MODE]; may be repeated", "SPEC", repeat=True),
+    Option(("--no-mount",), "first take this mount away, or all of them", "NAME", repeat=True, optional=True),
+)
+_RUN_DETAILS = """\
+Without --tool or --access: the workspace may be read, changed and executed, there is no network, any
+program may be started, and only the usual variables are passed on.
+
+The exit code is the program's own, 128 + n for a signal; 20 if the command is denied, 125 if the
+sandbox could not be set up, 126 if the program cannot be executed, 127 if there is none."""
 _SINCE = Option(("--since",), "only from then on: 90s, 30m, 2h, 7d, or a date and time", "WHEN")
 _UNTIL = Option(("--until",), "only up to then, written in the same ways", "WHEN")
 _FILTERS = (
@@ -161,6 +172,21 @@ ROOT = Command(
                     details="A tool without rules of some type shows the default that holds instead.",
                 ),
             ),
+        ),
+        Command(
+            "run",
+            "Run a program so that the operating system holds it to the policy.",
+            "run",
+            (
+                Option(("--tool",), "with the access of this configured tool", "TOOL"),
+                Option(("--access",), "with the [access] table of this TOML file", "FILE"),
+                *MOUNTING,
+                _YES,
+                Option(("--explain",), "show what the program would be given, and run nothing"),
+                Option(("--diagnose",), "run slower, and end with a list of what was refused, and why"),
+            ),
+            rest="PROGRAM ARGS...",
+            details=_RUN_DETAILS,
         ),
         Command(
             "trust",

@@ -42,10 +42,19 @@ def run(given: "Given") -> int:
     return _list(given, workspace) if spec is None else _mount(given, workspace, spec)
 
 
-def _mount(given: "Given", workspace: "Workspace", spec: str) -> int:
+def mount_specs(given: "Given", workspace: "Workspace", specs: tuple[str, ...]) -> None:
+    """Mount before something is started; a MountError unless all of it was agreed to. Says nothing where it worked."""
+    planned, _request = _plan(given, workspace, specs)
+    if not _agrees(given, workspace, planned):
+        raise MountError("the mount was not agreed to", hint="nothing was changed", code="needs_confirmation")
+    done = mount(workspace, planned, now=now())
+    record_answers(given, workspace, [_recorded(plan) for plan in done.plans if plan.changes])
+
+
+def _plan(given: "Given", workspace: "Workspace", specs: tuple[str, ...]) -> "tuple[Plans, Request]":
     session = given.one("session")
     request = Request(
-        specs=(spec,),
+        specs=specs,
         cwd=working_directory(),
         session=session if session is not None else "default",
         files=tuple(given.options.get("policy", ())),
@@ -53,6 +62,11 @@ def _mount(given: "Given", workspace: "Workspace", spec: str) -> int:
     recover(workspace)
     planned = plan_mounts(workspace, request)
     warn(given, dict.fromkeys(workspace.approvals.warnings))
+    return planned, request
+
+
+def _mount(given: "Given", workspace: "Workspace", spec: str) -> int:
+    planned, request = _plan(given, workspace, (spec,))
     if given.flag("dry_run"):
         warn(given, _cautions(workspace, planned))
         _tell_plans(given, planned)

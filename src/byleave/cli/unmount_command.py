@@ -13,8 +13,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from byleave.api import Workspace
     from byleave.cli.arguments import Given
-    from byleave.mounts.unmount import Unmount
+    from byleave.mounts.unmount import Unmount, Unmounts
 
 REMAINS = 1
 
@@ -23,25 +24,31 @@ def run(given: "Given") -> int:
     """Take the named mount away, or every one, and say what became of each link."""
     workspace = open_workspace(given)
     tell(given, [f"the workspace is {workspace.root.path}"])
-    _require_person(given)
-    workspace.approvals.mounts()  # reads them, and says so if that is not possible
-    warn(given, workspace.approvals.warnings)
-    session = given.one("session")
-    done = unmount(
-        workspace,
-        given.words.get("NAME"),
-        cwd=working_directory(),
-        session=session if session is not None else "default",
-        files=given.options.get("policy", ()),
-        now=now(),
-    )
-    record_answers(given, workspace, [each.name for each in done.unmounts if each.tools])
+    done = unmount_named(given, workspace, given.words.get("NAME"))
     if given.flag("json"):
         say_json({"unmounted": [each.tree() for each in done.unmounts]})
     elif not given.flag("quiet"):
         for line in [line for each in done.unmounts for line in _lines(each)] or ["nothing is mounted"]:
             say(line)
     return REMAINS if any(each.stays for each in done.unmounts) else 0
+
+
+def unmount_named(given: "Given", workspace: "Workspace", name: str | None) -> "Unmounts":
+    """Take a mount away, or every one, with the consent of a person or a script, and record it."""
+    _require_person(given)
+    workspace.approvals.mounts()  # reads them, and says so if that is not possible
+    warn(given, workspace.approvals.warnings)
+    session = given.one("session")
+    done = unmount(
+        workspace,
+        name,
+        cwd=working_directory(),
+        session=session if session is not None else "default",
+        files=given.options.get("policy", ()),
+        now=now(),
+    )
+    record_answers(given, workspace, [each.name for each in done.unmounts if each.tools])
+    return done
 
 
 def _require_person(given: "Given") -> None:

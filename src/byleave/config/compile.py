@@ -6,9 +6,10 @@ agreed to an external target. All problems of all layers are raised together.
 Start at `compile_layers`.
 """
 
+from byleave.config.homes import real_path
 from byleave.config.layers import MANAGED, SESSION, Problems
 from byleave.config.merge import NOTHING, Item, Patch, compose, patch
-from byleave.config.normal import ACCESS_LISTS, AT, LEGACY, LINE
+from byleave.config.normal import ACCESS_LISTS, AT, HOST_PATHS, LEGACY, LINE
 from byleave.config.rules import RuleCompiler
 from byleave.core.access import COOPERATIVE, STDIO, VFS, VFS_DECLARED, Access, with_defaults
 from byleave.core.fs import FsRule
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from byleave.config.normal import At, Tree
     from byleave.config.rules import External
     from byleave.core.fs import FsTarget, Refused
+    from byleave.core.limits import Limits
     from byleave.core.line import Line
     from byleave.core.rules import RuleTable
 
@@ -34,10 +36,11 @@ if TYPE_CHECKING:
     Approved = Callable[[str, str], bool]
     ReadLine = Callable[..., Line]  # the text of a command, and where it would run
 
+RUN_TOOL = "byleave-run"  # what `byleave run` runs where no tool is named: always in the sandbox
 _NOTHING: "dict[str, Any]" = {}
 MOST_WARNINGS = 50  # more than anybody reads
 LONGEST_NAME = 60  # characters of a tool's name worth repeating in a warning
-_JOINED = ("tools", "rules", "defaults", "programs", "audit", "sensitive_paths")
+_JOINED = ("tools", "rules", "defaults", "programs", "audit", "sensitive_paths", "sandbox")
 _OPEN = (FsRule("", read=True, create=True, update=True, delete=True, execute=True, source=BUILT_IN),)
 _SCALARS = ("source", "command", "runtime", "run", "enable", "description")
 
@@ -56,6 +59,7 @@ class Surroundings(Record):
     home: str = ""
     directory: "Callable[[str], str | None]" = _nowhere
     line_reader: "Callable[[Mapping[str, Any]], ReadLine] | None" = None
+    real: "Callable[[str], str]" = real_path
 
 
 class Tool(Record):
@@ -76,6 +80,13 @@ class Tool(Record):
         inferred = "wasm" if command[0].endswith(".wasm") else "stdio"
         runtime: str = self.settings.get("runtime", inferred)
         return runtime
+
+    @property
+    def limits(self) -> "Limits":
+        """What its processes may use at most."""
+        from byleave.core.limits import limits_of
+
+        return limits_of(self.settings.get("limits", {}))
 
     @property
     def has_access(self) -> bool:
@@ -113,9 +124,18 @@ class _Compilation:
         self.problems = Problems()
         self.warnings: list[str] = []
         self._settings = _settings(layer for layer in layers if layer.trusted)
+        self._settings["sandbox"] = self._host_paths()
         self._rules = RuleCompiler(surroundings, self.problems, self.warnings)
         self._directories: dict[str, str | None] = {}
         self._read_line = self._make_reader()
+
+    def _host_paths(self) -> dict[str, list[str]]:
+        told = [layer for layer in self._layers if layer.trusted and "sandbox" in layer.tree]
+        if not told:
+            return {key: [] for key in HOST_PATHS}
+        from byleave.config.host_paths import HostPaths
+
+        return HostPaths(self._surroundings, self.problems).merged(told)
 
     def _check_sensitive(self) -> None:
         from byleave.core.globs import glob_problem
@@ -217,6 +237,8 @@ class _Compilation:
             tool = layer.tree["tools"][name]
             settings |= {key: tool[key] for key in _SCALARS if key in tool}
             settings["options"] = {**settings.get("options", {}), **tool.get("options", {})}
+            if "limits" in tool:
+                settings["limits"] = {**settings.get("limits", {}), **tool["limits"]}
             access = tool.get("access", {})
             if access:
                 spellings.add(access.get(LEGACY, False))
@@ -254,10 +276,10 @@ class _Compilation:
             if tool.has_access:
                 hint = "remove access, or make the tool local: only a local tool's process can be held to it"
                 self._tool_problem(tool, f"has access, but its source is {quoted(source)}", hint)
-            if "runtime" in tool.settings:
-                self.warnings.append(
-                    f"tools.{shown(_cut(tool.name))}: runtime means nothing for source {quoted(source)}"
-                )
+            for key, means in (("runtime", "means"), ("limits", "mean")):
+                if key in tool.settings:
+                    said = f"{key} {means} nothing for source {quoted(source)}"
+                    self.warnings.append(f"tools.{shown(_cut(tool.name))}: {said}")
         elif tool.runtime == "wasm":
             self._tool_problem(tool, "wants the wasm runtime, which does not exist here", 'use "vfs" or "stdio"')
         return True
@@ -295,7 +317,7 @@ class _Compilation:
     def _defaults(self, tool: Tool) -> Access:
         if tool.runtime == "vfs":
             return VFS_DECLARED if tool.declares else VFS
-        off = self._settings.get("defaults", {}).get("os_sandbox") == "off"
+        off = self._settings.get("defaults", {}).get("os_sandbox") == "off" and tool.name != RUN_TOOL
         return COOPERATIVE if off else STDIO
 
     def _protected(self) -> Protected:

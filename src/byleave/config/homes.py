@@ -1,6 +1,7 @@
 """Where byleave keeps and finds things: the user's configuration, state and memory, and the workspace's root."""
 
 import os
+import stat
 
 from byleave.core.fs import is_under
 from byleave.errors import InputError, StateError
@@ -16,6 +17,9 @@ MANAGED = "/etc/byleave"
 CONFIG_FILE = "config.toml"
 PROJECT_FILES = ("byleave.toml", ".byleave/config.toml")
 LOCAL_FILE = ".byleave/local.toml"
+# Of a directory that holds a name of the workspace free while a sandbox runs (sandbox.placeholders). The sticky bit
+# tells it from the user's own; whoever puts something into it meanwhile has an ordinary directory.
+HELD_MODE = 0o1755
 _SESSION_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 
 
@@ -41,8 +45,7 @@ class Homes(Record):
         kept = [place for directory in named for place in _kept_in(directory, root)]
         # A configuration file may be a link, to a dotfiles repository for instance: what it leads to is ours as well.
         files = [real_path(os.path.join(place, CONFIG_FILE)) for place in (self.managed, self.config)]
-        settings = [real_path(os.path.join(self.user, name)) for name in _HOOK_SETTINGS] if self.user else []
-        return tuple(dict.fromkeys([*kept, *files, *settings]))
+        return tuple(dict.fromkeys([*kept, *files, *hook_settings(self.user)]))
 
 
 _HOOK_SETTINGS = (
@@ -53,6 +56,11 @@ _HOOK_SETTINGS = (
     ".cursor/hooks.json",
     ".cursor/cli.json",
 )
+
+
+def hook_settings(user: str) -> tuple[str, ...]:
+    """Return where the agents' own hook settings really are; none for a `user` without a home directory."""
+    return tuple([real_path(os.path.join(user, name)) for name in _HOOK_SETTINGS]) if user else ()
 
 
 def real_path(path: str) -> str:
@@ -94,13 +102,14 @@ def find_homes(environment: "Mapping[str, str]") -> Homes:
 def find_root(start: str) -> str:
     """Return the nearest directory above `start` with byleave's own files, else with `.git`, else `start`.
 
-    What another user put above does not count: a `.git` planted in /tmp would make all of it the workspace.
+    What another user put above does not count: a `.git` planted in /tmp would make all of it the workspace. Nor does
+    an empty directory that only holds a name free.
     """
     owners = {os.geteuid(), 0, _owner(start)}
     for markers in ((*PROJECT_FILES[:1], ".byleave"), (".git",)):
         directory = start
         while True:
-            found = {_owner(os.path.join(directory, marker)) for marker in markers} - {None}
+            found = {_marker_owner(directory, marker) for marker in markers} - {None}
             if found and (directory == start or found & owners):
                 return directory
             parent = os.path.dirname(directory)
@@ -117,6 +126,37 @@ def check_session_name(name: str) -> str:
             f"{quoted(name)} is no session name", hint="use 1 to 64 letters, digits, dots, dashes or underscores"
         )
     return name
+
+
+def _marker_owner(directory: str, marker: str) -> int | None:
+    """Return who owns the marker in a directory, None if there is none."""
+    path = os.path.join(directory, marker)
+    owner = _owner(path)
+    return None if owner is None or (marker in PROJECT_FILES and is_directory(path)) or is_held(path) else owner
+
+
+def is_directory(path: str) -> bool:
+    """Whether a directory stands at `path`, and no link to one."""
+    try:
+        return stat.S_ISDIR(os.lstat(path).st_mode)
+    except (OSError, ValueError):
+        return False
+
+
+def is_held(path: str) -> bool:
+    """Whether at `path` there is only a directory that holds the name while a sandbox runs, and others held in it."""
+    try:
+        if not _is_marked(os.lstat(path).st_mode):
+            return False
+        with os.scandir(path) as entries:
+            modes = [entry.stat(follow_symlinks=False).st_mode for entry in entries]
+    except (OSError, ValueError):
+        return False
+    return all(_is_marked(mode) or (stat.S_ISREG(mode) and not mode & 0o222) for mode in modes)
+
+
+def _is_marked(mode: int) -> bool:
+    return stat.S_ISDIR(mode) and bool(mode & stat.S_ISVTX)
 
 
 def _owner(path: str) -> int | None:

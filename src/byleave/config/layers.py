@@ -52,6 +52,7 @@ class Layer(Record):
     content: bytes = b""
     trusted: bool = True
     path: str = ""
+    around: int = 0  # how many names of a place in the tree are not in the file: `tools`, and the tool's own
 
     def source(self, line: int) -> str:
         """Return where a rule of this layer stands, as verdicts name it."""
@@ -93,7 +94,7 @@ class Problems:
         places = self._places.get(layer.file)
         if places is None:
             places = self._places[layer.file] = _locate(layer)
-        return ConfigError(problem, hint=hint, at=places.point(at, layer.file))
+        return ConfigError(problem, hint=hint, at=places.point(at[layer.around :], layer.file))
 
 
 def _locate(layer: Layer) -> "Places":
@@ -193,7 +194,7 @@ class Files:
             yield layer
 
     def _given(self, path: str, place: str) -> Layer:
-        return self._layer(COMMAND_LINE, path, place, _read_given(path, place))
+        return self._layer(COMMAND_LINE, path, place, read_given_file(path, place))
 
     def _own(self, name: str, path: str) -> "Iterator[Layer]":
         yield from self._or_good(path, lambda: self._read_own(name, path))
@@ -223,14 +224,17 @@ class Files:
         return self._project_layer(layer_name, name, self.read_project_file(name))
 
     def _is_there(self, name: str) -> bool:
-        """Whether something stands there; what cannot be seen is not taken for missing, or its denies were lost."""
+        """Whether something stands there; what cannot be seen is not taken for missing, or its denies were lost.
+
+        A directory is no file, and says nothing: while a sandbox runs, an empty one may hold the name free.
+        """
         try:
-            os.lstat(os.path.join(self._root, name))
+            mode = os.lstat(os.path.join(self._root, name)).st_mode
         except (FileNotFoundError, NotADirectoryError):
             return False
         except OSError as error:
             raise _unreadable(name, error.strerror) from None
-        return True
+        return not stat.S_ISDIR(mode)
 
     def read_project_file(self, name: str) -> bytes:
         """Return the content of a file of the workspace; a link that leads out of it is not followed."""
@@ -295,7 +299,7 @@ def inline_layer(tree: "Any") -> Layer:
     return Layer(INLINE, parse_tree(tree))
 
 
-def _read_given(path: str, place: str) -> bytes:
+def read_given_file(path: str, place: str) -> bytes:
     try:
         descriptor = os.open(place, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except (OSError, ValueError) as error:

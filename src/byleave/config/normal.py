@@ -1,8 +1,9 @@
 """One normal form for every configuration tree, whatever spelling it came in.
 
 Pure: a checked tree in, a plain tree out, fit to be remembered. Every list is `{"strategy", "value"}`, a command is a
-list of words, `conversation.tools` has joined `tools`, the older `sandbox` tables have become `access`, and every rule
-knows its line (`#line`) and its path in the file (`#at`): keys that no file can spell.
+list of words, a size a number of bytes, `conversation.tools` has joined `tools`, the older `sandbox` tables of a tool
+have become `access`, and every rule knows its line (`#line`) and its path in the file (`#at`): keys that no file can
+spell.
 """
 
 from byleave.errors import ConfigError
@@ -21,7 +22,9 @@ LINE = "#line"
 AT = "#at"
 LEGACY = "#legacy"
 ACCESS_LISTS = ("fs", "net", "env")
+HOST_PATHS = ("read", "write")
 STRATEGY = "append"
+LONGEST_SHOWN = 60  # characters of a value worth repeating
 RULES_STRATEGY = "prepend"  # the stronger layer's rules are asked first
 
 
@@ -47,6 +50,8 @@ class _Normal:
         rest = {key: value for key, value in tree.items() if key not in ("tools", "conversation", "rules")}
         if "rules" in tree:
             rest["rules"] = self._rules(tree["rules"], ("rules",), strategy=RULES_STRATEGY)
+        if "sandbox" in tree:
+            rest["sandbox"] = {key: _path_list(value, ("sandbox", key)) for key, value in tree["sandbox"].items()}
         return {**rest, "tools": tools}, self._problems
 
     def _tool(self, tool: "Mapping[str, Any]", at: "At") -> "Tree":
@@ -54,6 +59,8 @@ class _Normal:
         made |= {LINE: self._line_of(at), AT: at}
         if "command" in tool:
             made["command"] = self._command(tool["command"], (*at, "command"))
+        if "limits" in tool:
+            made["limits"] = self._limits(tool["limits"], (*at, "limits"))
         if "access" in tool and "sandbox" in tool:
             self._problem(
                 (*at, "sandbox"), "a tool has access or the older sandbox, not both", "move sandbox to access"
@@ -76,6 +83,18 @@ class _Normal:
         if not command or not command[0]:
             self._problem(at, "the command is empty", 'write the program and its arguments: ["prog", "arg"]')
         return command
+
+    def _limits(self, limits: "Mapping[str, Any]", at: "At") -> "Tree":
+        from byleave.core.limits import SIZES, parse_size
+
+        made = dict(limits)
+        for name in SIZES:
+            if name in limits:
+                made[name] = parse_size(limits[name])
+                if made[name] is None:
+                    hint = 'write a number of bytes, or text such as "512 MB" or "2 GB"'
+                    self._problem((*at, name), f"{quoted(limits[name][:LONGEST_SHOWN])} is no size", hint)
+        return made
 
     def _access(self, access: "Mapping[str, Any]", at: "At") -> "Tree":
         made: Tree = {name: self._rules(access[name], (*at, name)) for name in ACCESS_LISTS if name in access}
@@ -143,6 +162,10 @@ class _Normal:
 
 def _is_port(text: str) -> bool:
     return text.isascii() and text.isdecimal() and len(text) <= 5 and 1 <= int(text) <= 65535
+
+
+def _path_list(value: "Any", at: "At") -> "Tree":
+    return {**_plain_list(value), AT: (*at, "value") if isinstance(value, dict) else at}
 
 
 def _plain_list(value: "Any") -> "Tree":

@@ -159,10 +159,17 @@ def _judge_string(kind: Any, string: str, path: "Path", note: Any) -> "Iterator[
         yield Problem(path, f"{_dotted(path)}: unknown value {_brief(string)}", hint)
 
 
-def _judge_number(kind: Any, number: int, path: "Path", _note: Any) -> "Iterator[Problem]":
-    if (kind.ge is not None and number < kind.ge) or (kind.le is not None and number > kind.le):
-        hint = f"write a whole number from {kind.ge} to {kind.le}"
-        yield Problem(path, f"{_dotted(path)}: {_brief(number)} is out of range", hint)
+def _judge_number(kind: Any, number: float, path: "Path", _note: Any) -> "Iterator[Problem]":
+    enough = (kind.ge is None or number >= kind.ge) and (kind.gt is None or number > kind.gt)  # never for nan
+    if not enough or (kind.le is not None and number > kind.le):
+        yield Problem(path, f"{_dotted(path)}: {_brief(number)} is out of range", f"write {_range(kind)}")
+
+
+def _range(kind: Any) -> str:
+    number = _WANTED[_name(kind)]
+    if kind.gt is not None:
+        return f"{number} above {kind.gt} and up to {kind.le}"
+    return f"{number} from {kind.ge} to {kind.le}" if kind.le is not None else f"{number}, {kind.ge} or more"
 
 
 _LISTS = (list, tuple, set, frozenset)  # what msgspec takes for a list
@@ -179,6 +186,7 @@ _ACCEPTED: dict[str, Any] = {
 }
 _JUDGES: "dict[str, Callable[[Any, Any, Path, Any], Iterator[Problem]]]" = {
     "DictType": _judge_names,
+    "FloatType": _judge_number,
     "IntType": _judge_number,
     "ListType": _judge_items,
     "LiteralType": _judge_word,
@@ -196,11 +204,11 @@ def _wrong_type(choices: list[Any], value: object, path: "Path", example: str) -
 def _type_hint(choices: list[Any], value: object, wanted: str, example: str) -> str:
     names = {_name(choice) for choice in choices}
     lists = [choice for choice in choices if _name(choice) == "ListType"]
-    if isinstance(value, str) and names & {"BoolType", "IntType"}:
+    if isinstance(value, str) and names & {"BoolType", "IntType", "FloatType"}:
         return f"write {wanted}, without quotes"
     if any(_accepts(choice, value) for each in lists for choice in _unwrapped(each.item_type)[1]):
         return f"put it in a list: [{'{...}' if isinstance(value, dict) else _toml(value)}]"
-    if isinstance(value, bool | int | float) and "StrType" in names:
+    if isinstance(value, bool | int | float) and "StrType" in names and "IntType" not in names:
         return f'put it between quotes: "{_toml(value)}"'
     return f"write {wanted}, such as {example}" if example else f"write {wanted}"
 

@@ -14,19 +14,20 @@ from msgspec import UNSET, Meta, UnsetType
 
 from byleave.config.rule_shape import RuleTable
 from byleave.config.tables import Merge, Table
+from byleave.core.limits import LARGEST
 
 NOT_YET: frozenset[tuple[str, ...]] = frozenset(
     {
         ("agents",),
         ("defaults", "deny_on_missing_agent"),
         ("gateway",),
-        ("sandbox",),
         ("servers",),
         ("store",),
     }
 )
 """Keys of the full tree that this version does not enforce: an error, so that nobody relies on them."""
 
+_YEAR = 365 * 24 * 3600  # seconds
 RunMode = Literal["ask", "unattended", "edit", "skip"]
 
 
@@ -216,6 +217,31 @@ class RunRule(Table):
     )
 
 
+class Limits(Table):
+    """What the tool's processes may use at most. What is left out is not limited."""
+
+    processes: Annotated[
+        Annotated[int, Meta(ge=1, le=1 << 22)] | UnsetType,  # linux/threads.h: PID_MAX_LIMIT
+        Meta(description="Processes and threads at one time.", examples=[64]),
+    ] = UNSET
+    memory: Annotated[
+        Annotated[int, Meta(ge=1, le=LARGEST)] | str | UnsetType,
+        Meta(description="Bytes of memory, or text with a unit: KB, MB, GB or TB.", examples=["2 GB"]),
+    ] = UNSET
+    file_size: Annotated[
+        Annotated[int, Meta(ge=1, le=LARGEST)] | str | UnsetType,
+        Meta(description="Bytes that one written file may have, or text with a unit.", examples=["512 MB"]),
+    ] = UNSET
+    open_files: Annotated[
+        Annotated[int, Meta(ge=8, le=1 << 30)] | UnsetType,  # fewer than 8, and no program starts
+        Meta(description="Files that one process may have open.", examples=[256]),
+    ] = UNSET
+    wall_time: Annotated[
+        Annotated[float, Meta(gt=0, le=_YEAR)] | UnsetType,
+        Meta(description="Seconds until the tool is ended.", examples=[600]),
+    ] = UNSET
+
+
 class Tool(Table):
     """One tool: where it comes from, how it runs, and what it may touch."""
 
@@ -266,6 +292,10 @@ class Tool(Table):
         Sandbox | UnsetType,
         Meta(description="Older spelling of access.", examples=[{"filesystem": {"allow": ["src"]}}]),
     ] = UNSET
+    limits: Annotated[
+        Limits | UnsetType,
+        Meta(description="What its processes may use at most.", examples=[{"memory": "2 GB", "processes": 64}]),
+    ] = UNSET
 
 
 class Conversation(Table):
@@ -300,6 +330,25 @@ class Audit(Table):
     keep_megabytes: Annotated[
         Annotated[int, Meta(ge=1)] | UnsetType,
         Meta(description="Remove the oldest records beyond this size (default: 1024).", examples=[256]),
+    ] = UNSET
+
+
+class HostPaths(Table):
+    """What every sandbox sees of the machine, beside the system and the workspace."""
+
+    read: Annotated[
+        list[str] | Merge[str] | UnsetType,
+        Meta(
+            description="Paths that may be read: absolute, or below the home directory by ~/.",
+            examples=[["~/.cargo/registry"]],
+        ),
+    ] = UNSET
+    write: Annotated[
+        list[str] | Merge[str] | UnsetType,
+        Meta(
+            description="Paths that may be read and changed: absolute, or below the home directory by ~/.",
+            examples=[["~/.cache/pip"]],
+        ),
     ] = UNSET
 
 
@@ -347,4 +396,11 @@ class File(Table):
     ] = UNSET
     audit: Annotated[
         Audit | UnsetType, Meta(description="How long records are kept.", examples=[{"keep_days": 365}])
+    ] = UNSET
+    sandbox: Annotated[
+        HostPaths | UnsetType,
+        Meta(
+            description="What every sandbox sees of the machine, beside the system and the workspace.",
+            examples=[{"read": ["~/.cargo/registry"]}],
+        ),
     ] = UNSET

@@ -140,6 +140,11 @@ class NetTable:
         others = [host.reread(keys, way, literal) for way in (target.plain, *target.readings)]
         return _strictest([literal[1], *others])
 
+    def has_paths(self, host: str) -> bool:
+        """Whether any rule for `host` depends on the path, which nobody sees in TLS."""
+        own = self._hosts.get(normal_host(host) or "")
+        return own is not None and bool(own.all.steps)
+
     @staticmethod
     def ref(rule: NetRule | None, *, allowed: bool) -> RuleRef:
         """Return the reference to `rule` that a verdict carries; None stands for default-deny."""

@@ -83,6 +83,10 @@ class Protected:
         self._inside = _Index(place for place in places if not place.path.startswith("/"))
         self._outside = _Index(place for place in places if place.path.startswith("/"))
 
+    def inside(self) -> "Iterator[Protection]":
+        """Yield the places that lie in the workspace, each under every path that it has there."""
+        return self._inside.places()
+
     def of(self, target: FsTarget, *, subtree: bool) -> Protection | None:
         """Return what protects `target`; with `subtree`, also what protects something below it.
 
@@ -109,6 +113,10 @@ class _Index:
         # The final ones come last, and so replace others under the same name.
         self._at = {fold(place.path).rstrip("/"): place for place in sorted(places, key=_final)}
         self._above = {name: place for path, place in self._at.items() for name in _above(path)}
+
+    def places(self) -> "Iterator[Protection]":
+        """Yield every place once."""
+        return iter(self._at.values())
 
     def over(self, path: str) -> Protection | None:
         """Return the place that `path` is or lies in; a final one if there are several."""

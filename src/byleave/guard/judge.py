@@ -92,6 +92,21 @@ class Policy:
         """Let the next question about a file look at the paths of the rules again, however fresh they are."""
         self._look_again = 0.0
 
+    def look_again(self) -> None:
+        """Compile again now, if a file of the policy has changed or a path of it leads elsewhere."""
+        self._revalidate()
+
+    def is_as_before(self, unlinked: "Callable[[str], bool]") -> bool:
+        """Whether nothing has changed that this policy rests on: its files, and where its paths lead.
+
+        `unlinked` says of a path that it is known to lead through no link; such a path is not resolved again.
+        """
+        if self._stamp is not None and self._stamp() != self._known:
+            return False
+        resolve = self.root.resolve_input
+        linked = [(path, known) for path, known in self.compiled.places.items() if not unlinked(path)]
+        return not any(_moved(known, resolve(path)) for path, known in linked)
+
     def _place(self, path: str, tool: str | None) -> "FsTarget | Refused":
         """Resolve a path: a tool's own, or one that an agent names, where `~` is the user's home."""
         if tool is not None:

@@ -1,0 +1,141 @@
+"""`byleave run`: run a program so that the operating system holds it to the policy."""
+
+import os
+import signal
+from time import monotonic
+
+from byleave.cli.mounting import mount_first, own_mounts
+from byleave.cli.output import complain, say, say_json, tell, warn
+from byleave.cli.workspace import open_workspace, origins, working_directory
+from byleave.config.compile import RUN_TOOL
+from byleave.errors import InputError, SandboxError
+from byleave.guard.asking import Who
+from byleave.sandbox.box import Sandbox
+from byleave.text import quoted, shown_lines
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Any
+
+    from byleave.api import Workspace
+    from byleave.cli.arguments import Given
+    from byleave.config.layers import Layer
+    from byleave.core.limits import Limits
+    from byleave.guard.judge import Policy
+    from byleave.sandbox.process import Process
+
+DOOR = "run"
+TIMED_OUT = 124  # as timeout(1) says it
+# What reaches the program, if it was sent to us: a terminal sends to both of us by itself.
+_PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+
+
+def run(given: "Given") -> int:
+    """Run the program, or say what it would be given; the exit code is the program's own."""
+    if not given.rest:
+        raise InputError("no program was named", hint="byleave run -- PROGRAM ARGS...")
+    if given.one("tool") is not None and given.one("access") is not None:
+        raise InputError("--tool and --access are two ways to say the same", hint="give one of them")
+    workspace = open_workspace(given)
+    mount_first(given, workspace, own=given.one("tool") is None)
+    policy, tool = _policy(given, workspace)
+    tell(given, origins(policy))
+    warn(given, policy.warnings)
+    limits = policy.compiled.tools[tool].limits
+    with Sandbox.for_tool(workspace, policy, tool, limits) as box:
+        box.mount_for_this_run(own_mounts(given, workspace) if given.one("tool") is None else ())
+        if given.flag("explain"):
+            return _explain(given, box)
+        return _run(given, workspace, box)
+
+
+def _policy(given: "Given", workspace: "Workspace") -> "tuple[Policy, str]":
+    """Return the policy and the tool whose access holds; without --tool, one that is made for this run."""
+    session = given.one("session")
+    tool = given.one("tool")
+    extra: list[Layer] = []
+    if tool is None:
+        extra.append(_made_up(given))
+    policy = workspace.load(
+        files=given.options.get("policy", ()), session=session if session is not None else "default", extra=extra
+    )
+    if tool is not None and tool not in policy.compiled.tools:
+        known = ", ".join(sorted(policy.compiled.tools)) or "none"
+        raise InputError(f"no tool named {quoted(tool)} is configured", hint=f"the configured tools are: {known}")
+    return policy, tool if tool is not None else RUN_TOOL
+
+
+def _made_up(given: "Given") -> "Layer":
+    from byleave.config.access_file import access_layer
+
+    file = given.one("access")
+    return access_layer(RUN_TOOL, None if file is None else os.path.join(working_directory(), file), file)
+
+
+def _explain(given: "Given", box: Sandbox) -> int:
+    from byleave.cli.explain_plan import plan_lines, plan_tree
+
+    explained = box.explain(list(given.rest))
+    if given.flag("json"):
+        say_json(plan_tree(explained))
+    else:
+        for line in plan_lines(explained):
+            say(line)
+    return 0
+
+
+def _run(given: "Given", workspace: "Workspace", box: Sandbox) -> int:
+    session = given.one("session")
+    guard = workspace.guard(DOOR, session=session if session is not None else "default", policy=box.policy)
+
+    def decide(action: "dict[str, Any]") -> "Any":
+        return guard.check(action, Who(None, "default")).verdict
+
+    box.decide = decide
+    # Signals wait from here on: none is lost between the start of the program and our waiting for it.
+    waiting = {*_PASSED_ON, signal.SIGCHLD}
+    signal.pthread_sigmask(signal.SIG_BLOCK, waiting)
+    try:
+        process = box.spawn(given.rest)
+        return _outcome(process, box.limits)
+    except SandboxError as error:
+        complain(f"byleave: {shown_lines(str(error))}")
+        return error.exit_code
+    finally:
+        warn(given, guard.warnings)
+        guard.close()
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, waiting)
+
+
+def _outcome(process: "Process", limits: "Limits") -> int:
+    """Wait for the end, passing signals on; return the exit code as a shell says it."""
+    with process:
+        in_time = _attend(process, limits.wall_time)
+        code = process.wait()
+    if not in_time:
+        complain(f"byleave: the program was ended: it took longer than {limits.wall_time:g} seconds")
+        return TIMED_OUT
+    if process.problem is not None:
+        complain(f"byleave: {shown_lines(str(process.problem))}")
+        return process.problem.exit_code
+    return code if code >= 0 else 128 - code
+
+
+def _attend(process: "Process", longest: float | None) -> bool:
+    """Pass signals on until the program has ended; return False if it had to be ended because it took too long."""
+    end = None if longest is None else monotonic() + longest
+    waiting: Sequence[int] = (*_PASSED_ON, signal.SIGCHLD)
+    while process.poll() is None:
+        if end is None:
+            got = signal.sigwaitinfo(waiting)
+        else:
+            timed = signal.sigtimedwait(waiting, max(end - monotonic(), 0))
+            if timed is None:
+                process.kill()
+                process.wait()
+                return False
+            got = timed
+        if got.si_signo != signal.SIGCHLD and got.si_code <= 0:
+            process.send_signal(got.si_signo)
+    return True

@@ -1,0 +1,18 @@
+"""Run a program where it reaches only what the policy grants.
+
+`plan` and `view` say what that is (pure), `linux`, `filters` and `tape` how this kernel is told (pure), `box` does it.
+"""
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from byleave.sandbox.box import Sandbox
+
+__all__ = ["Sandbox"]
+
+
+def __getattr__(name: str) -> object:
+    if name != "Sandbox":
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from byleave.sandbox.box import Sandbox
+
+    return Sandbox

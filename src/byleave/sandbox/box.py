@@ -1,0 +1,276 @@
+"""A sandbox: a policy that was made into steps for the kernel, and the programs that run in it."""
+
+import os
+
+from byleave.core.action import EnvAction
+from byleave.core.decide import decide
+from byleave.core.env import MINIMAL_ENVIRONMENT
+from byleave.core.fs import is_under
+from byleave.core.limits import Limits
+from byleave.core.verdict import ALLOW
+from byleave.errors import SandboxError
+from byleave.record import Record
+from byleave.sandbox import host
+from byleave.sandbox.build import find_launcher
+from byleave.sandbox.filters import Wanted, make_filter
+from byleave.sandbox.linux import PROXY_PORT, Arrangement, Host, Program, arrange, exec_step, minimal, view_steps
+from byleave.sandbox.placeholders import Placeholder, Placeholders
+from byleave.sandbox.plan import DIRECTORY, FILE, PROXY, Brought, Plan
+from byleave.sandbox.planning import Seen, Wishes, make_plan
+from byleave.sandbox.process import Process
+from byleave.sandbox.tape import write_tape
+from byleave.text import quoted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import Any, Self
+
+    from byleave.api import Workspace
+    from byleave.guard.judge import Policy
+    from byleave.sandbox.build import Launcher
+    from byleave.sandbox.network import Decide
+    from byleave.sandbox.placeholders import Hold
+    from byleave.sandbox.process import Stream
+
+TOOL = "sandbox"
+_PROXY_NAMES = ("http_proxy", "https_proxy", "all_proxy")
+
+
+class Prepared(Record):
+    """A plan, how it is held, its steps as bytes, and what it rests on."""
+
+    plan: Plan
+    arrangement: Arrangement
+    tape: bytes
+    seen: Seen
+    unlinked: frozenset[str] = frozenset()  # paths of rules, seen name by name: none of them leads through a link
+
+
+class Explained(Record):
+    """A plan with everything that surrounds it, for people."""
+
+    plan: Plan
+    arrangement: Arrangement
+    host: Host
+    launcher: str
+    program: str | None
+    directory: str
+    variables: tuple[str, ...]
+
+
+class Sandbox:
+    """Runs programs so that the kernel holds them to an access policy. Close it in the end.
+
+    `access` is shaped like an `[access]` table; None is the default of a stdio tool: the workspace read, written and
+    executed, no network, any command, a minimal environment.
+    """
+
+    def __init__(
+        self, access: "Mapping[str, Any] | None" = None, *, root: str | None = None, limits: Limits | None = None
+    ) -> None:
+        from byleave.api import Workspace
+
+        workspace = Workspace(root)
+        tool: dict[str, Any] = {"source": "local", "runtime": "stdio"}
+        if access is not None:
+            tool["access"] = dict(access)
+        self._set_up(workspace, workspace.compile_tree({"tools": {TOOL: tool}}), TOOL, limits or Limits())
+
+    @classmethod
+    def for_tool(cls, workspace: "Workspace", policy: "Policy", tool: str, limits: Limits | None = None) -> "Sandbox":
+        """Return the sandbox of a configured tool."""
+        box = cls.__new__(cls)
+        box._set_up(workspace, policy, tool, limits or Limits())  # noqa: SLF001 -- another way to make one of us
+        return box
+
+    def _set_up(self, workspace: "Workspace", policy: "Policy", tool: str, limits: Limits) -> None:
+        self.workspace = workspace
+        self.policy = policy
+        self.tool = tool
+        self.limits = limits
+        self._brought: tuple[Brought, ...] = ()
+        self._base = host.base_view()
+        self._host = host.this_host(namespaces=True)
+        self._launcher: Launcher | None = None
+        self._prepared: dict[tuple[str | None, str], tuple[object, Prepared]] = {}
+        self._placeholders = Placeholders(workspace.homes.workspace(workspace.root.path), workspace.root.path)
+        self._hold: Hold | None = None
+        self._held: tuple[Placeholder, ...] | None = None
+        self._passing: tuple[object, dict[str, bool]] = (None, {})  # which variables pass, by the policy that said so
+        self.decide: Decide = policy.decide  # a door puts its guard here, so that everything is recorded
+
+    @property
+    def launcher(self) -> "Launcher":
+        """What starts programs here; built when it is first needed."""
+        if self._launcher is None:
+            self._launcher = find_launcher(self.workspace.homes.memory)
+        return self._launcher
+
+    def prepare(self, program: str | None, search: str) -> Prepared:
+        """Return what a start of `program` needs, made anew if the policy or a place it rests on has changed."""
+        known = self._prepared.get((program, search))
+        if known is not None and known[0] is self.policy.compiled and self._still_holds(known[1]):
+            return known[1]
+        self.policy.look_again()
+        compiled = self.policy.compiled
+        plan, seen = make_plan(compiled.policy, self._wishes(), self._base, program, search)
+        arrangement = arrange(plan)
+        filtering = make_filter(self._host.machine, Wanted(listed_programs_only=plan.commands is not None))
+        tape = write_tape(view_steps(plan, arrangement, self._host, filtering))
+        root = self.workspace.root.path
+        unlinked = frozenset(path for path in compiled.places if seen.has_no_link(root, path))
+        prepared = Prepared(plan, arrangement, tape, seen, unlinked)
+        self._prepared[program, search] = (compiled, prepared)
+        return prepared
+
+    def _still_holds(self, prepared: Prepared) -> bool:
+        """Whether a plan may be used again: every place is as it was, and every rule leads where it led."""
+        return prepared.seen.still_holds() and self.policy.is_as_before(prepared.unlinked.__contains__)
+
+    def _wishes(self) -> Wishes:
+        compiled, root = self.policy.compiled, self.workspace.root.path
+        listed = compiled.settings.get("sandbox", {})
+        home = self.workspace.homes.user
+        return Wishes(
+            self.tool,
+            root,
+            os.path.realpath(home) if home else "",
+            self.workspace.own_places(compiled.layers),
+            tuple(os.path.expanduser(path) for path in listed.get("read", ())),
+            tuple(os.path.expanduser(path) for path in listed.get("write", ())),
+            self.limits,
+            self._brought,
+        )
+
+    def mount_for_this_run(self, brought: "Sequence[Brought]") -> None:
+        """Show places from outside under names of the workspace, to what is started from now on."""
+        self._brought = tuple(brought)
+        self._prepared.clear()
+
+    def explain(self, argv: "Sequence[str]", env: "Mapping[str, str] | None" = None) -> "Explained":
+        """Return everything that a start of this command would mean."""
+        given = os.environ if env is None else env
+        directory, search = self._directory(None), given.get("PATH", os.defpath)
+        path = host.find_program(argv[0], search, directory) if argv else None
+        prepared = self.prepare(path, search)
+        names = tuple(name for name, _value in self._environment(given, prepared.plan))
+        return Explained(prepared.plan, prepared.arrangement, self._host, self.launcher.origin, path, directory, names)
+
+    def spawn(
+        self,
+        argv: "Sequence[str]",
+        *,
+        cwd: str | None = None,
+        env: "Mapping[str, str] | None" = None,
+        stdin: "Stream" = None,
+        stdout: "Stream" = None,
+        stderr: "Stream" = None,
+    ) -> Process:
+        """Start a program in the sandbox; a SandboxError if it may not or cannot be started."""
+        self._refuse_unlisted(argv)
+        given = os.environ if env is None else env
+        directory = self._directory(cwd)
+        search = given.get("PATH", os.defpath)
+        path = host.find_program(argv[0], search, directory)
+        if path is None:
+            raise SandboxError(f"{quoted(argv[0])} was not found", hint="check the name and PATH", exit_code=127)
+        prepared = self._hold_names(self.prepare(path, search))
+        variables = tuple(self._environment(given, prepared.plan))
+        last = exec_step(Program(path, directory, tuple(argv), variables))
+        lock = self._hold.descriptor if self._hold is not None else None
+        process = Process(
+            self.launcher.command,
+            prepared.tape + write_tape([last]),
+            stdin=stdin,
+            stdout=stdout,
+            stderr=stderr,
+            lock=lock,
+        )
+        if prepared.plan.network == PROXY:
+            self._serve(process)
+        return process
+
+    def _refuse_unlisted(self, argv: "Sequence[str]") -> None:
+        if not argv:
+            raise SandboxError("there is no program to run", hint="name one", exit_code=127)
+        verdict = self.decide({"kind": "spawn", "program": argv[0], "args": list(argv[1:]), "tool": self.tool})
+        if verdict.decision is not ALLOW:
+            raise SandboxError(verdict.reason, hint="list the command under access.commands", exit_code=20)
+
+    def _directory(self, cwd: str | None) -> str:
+        """Return the working directory: the one that is asked for, if it lies in the workspace, else the root."""
+        root = self.workspace.root.path
+        try:
+            wanted = os.path.realpath(os.path.join(root, cwd) if cwd is not None else os.getcwd())
+        except OSError:
+            return root
+        return wanted if is_under(wanted, root) and os.path.isdir(wanted) else root
+
+    def _environment(self, given: "Mapping[str, str]", plan: Plan) -> "Iterable[tuple[str, str]]":
+        """Return what the program gets of the caller's variables, and those that lead it to the proxy."""
+        kept = dict(minimal(given, MINIMAL_ENVIRONMENT))
+        if plan.variables:
+            for name, value in given.items():
+                if name not in kept and "=" not in name and self._passes(name):
+                    kept[name] = value
+        if plan.network == PROXY:
+            address = f"http://127.0.0.1:{PROXY_PORT}"
+            for name in _PROXY_NAMES:
+                kept[name] = kept[name.upper()] = address
+            kept["no_proxy"] = kept["NO_PROXY"] = ""
+        return kept.items()
+
+    def _passes(self, name: str) -> bool:
+        compiled = self.policy.compiled
+        if self._passing[0] is not compiled:
+            self._passing = (compiled, {})
+        known = self._passing[1]
+        if name not in known:
+            known[name] = decide(compiled.policy, EnvAction(name, self.tool)).decision is ALLOW
+        return known[name]
+
+    def _hold_names(self, prepared: Prepared) -> Prepared:
+        """Hold the names that must not come into being, as long as this sandbox is open."""
+        root = self.workspace.root.path
+        wanted = tuple(Placeholder(held.path[len(root) + 1 :], held.content) for held in prepared.plan.held)
+        if self._hold is None or not set(wanted) <= set(self._held or ()):
+            before = self._hold
+            self._hold = self._placeholders.hold(wanted)
+            self._held = tuple(dict.fromkeys([*(self._held or ()), *wanted]))
+            if before is not None:
+                before.close()
+            if self._hold.skipped:
+                name, why = self._hold.skipped[0]
+                raise SandboxError(
+                    f"{quoted(name)} must not be created, and its name cannot be held: {why}",
+                    hint="check the directories above it",
+                )
+        for held in prepared.plan.held:
+            prepared.seen.kinds[held.path] = DIRECTORY if held.content is None else FILE
+        return prepared
+
+    def _serve(self, process: Process) -> None:
+        """Serve the sandbox's way into the network until it is gone."""
+        from byleave.sandbox.network import open_proxy
+
+        try:
+            listener = process.listener()
+        except SandboxError:
+            process.wait()
+            raise
+        proxy = open_proxy(self.policy, self.tool, self.decide)
+        proxy.start(listener)
+        process.at_end(proxy.close)
+
+    def close(self) -> None:
+        """Let go of what was held for the programs in here."""
+        if self._hold is not None:
+            self._hold.release()
+            self._hold = None
+
+    def __enter__(self) -> "Self":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

@@ -1,0 +1,86 @@
+"""Where the launcher is: built with the package, or on first use into the user's own cache."""
+
+import os
+
+from byleave.errors import StateError
+from byleave.private import digest, make_private_directory
+from byleave.record import Record
+from byleave.text import quoted
+
+SOURCES = ("launcher.c", "trace.c")
+HEADERS = ("launcher.h",)
+_COMPILERS = ("/usr/bin/cc", "/usr/bin/gcc", "/usr/bin/clang", "/usr/local/bin/cc", "/usr/local/bin/gcc")
+_PATIENCE = 60  # seconds that a compiler may take
+_HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "launcher")
+
+
+class Launcher(Record):
+    """The words that start a launcher, and where it came from, for people."""
+
+    command: tuple[str, ...]
+    origin: str
+
+
+def find_launcher(cache: str) -> Launcher:
+    """Return the launcher: that of the package, one built before, one built now, else the slower one in Python."""
+    name = launcher_name()
+    for path, origin in ((os.path.join(_HERE, name), "built with the package"), (_cached(cache, name), "built here")):
+        if os.access(path, os.X_OK):
+            return Launcher((path,), origin)
+    compiler = find_compiler()
+    if compiler is not None:
+        make_private_directory(cache)
+        build(compiler, _cached(cache, name))
+        return Launcher((_cached(cache, name),), "built here")
+    return python_launcher()
+
+
+def python_launcher() -> Launcher:
+    """Return the launcher that needs no compiler."""
+    import sys
+
+    script = os.path.join(os.path.dirname(_HERE), "python_launcher.py")
+    return Launcher((sys.executable, "-I", "-S", script), "written in Python, as there is no C compiler")
+
+
+def launcher_name() -> str:
+    """Return the file name of the launcher that belongs to these sources and this kind of machine."""
+    content = b"".join(_read(os.path.join(_HERE, source)) for source in (*SOURCES, *HEADERS))
+    return f"launcher-{os.uname().machine}-{digest(content)[:16]}"
+
+
+def find_compiler() -> str | None:
+    """Return a C compiler of the system; never one that PATH merely names."""
+    return next((path for path in _COMPILERS if os.access(path, os.X_OK)), None)
+
+
+def build(compiler: str, target: str) -> None:
+    """Compile the launcher to `target`, whole or not at all; statically where that works: it starts faster."""
+    import subprocess
+
+    unfinished = f"{target}.{os.getpid()}"
+    said = ""
+    for linking in (["-static"], []):
+        command = [compiler, "-O2", *linking, "-o", unfinished, *(os.path.join(_HERE, each) for each in SOURCES)]
+        environment = {"PATH": "/usr/bin:/bin", "LC_ALL": "C"}
+        done = subprocess.run(  # noqa: S603 -- a compiler of the system, on our own source
+            command, env=environment, capture_output=True, text=True, timeout=_PATIENCE, check=False
+        )
+        if done.returncode == 0:
+            os.chmod(unfinished, 0o500)
+            os.replace(unfinished, target)
+            return
+        said = done.stderr
+    raise StateError(
+        f"the launcher of the sandbox could not be built with {quoted(compiler)}: {said.strip()[:400]}",
+        hint="install a working C compiler, or remove it: without one a slower launcher is used",
+    )
+
+
+def _cached(cache: str, name: str) -> str:
+    return os.path.join(cache, name)
+
+
+def _read(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()

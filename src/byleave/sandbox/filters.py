@@ -1,0 +1,208 @@
+"""The system call filter of a sandbox, as the BPF program that the kernel runs before every call. Pure.
+
+What is not named here is allowed: a program needs most calls for ordinary work, and the view, Landlock and the lack of
+capabilities hold it as well. Named are the calls that reach past those three, and those that offer the kernel's least
+tested corners to anybody. The kernel remembers which calls are always allowed, so they cost nothing.
+"""
+
+from struct import pack
+
+from byleave.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+EPERM, EACCES, EAFNOSUPPORT, ENOSYS = 1, 13, 97, 38
+
+# The calls that are looked at, and their numbers on x86-64 and on arm64; None where there is no such call.
+NUMBERS: "dict[str, tuple[int | None, int | None]]" = {
+    "acct": (163, 89),
+    "add_key": (248, 217),
+    "adjtimex": (159, 171),
+    "bpf": (321, 280),
+    "chroot": (161, 51),
+    "clock_adjtime": (305, 266),
+    "clock_settime": (227, 112),
+    "clone": (56, 220),
+    "clone3": (435, 435),
+    "delete_module": (176, 106),
+    "execveat": (322, 281),
+    "fanotify_init": (300, 262),
+    "fanotify_mark": (301, 263),
+    "finit_module": (313, 273),
+    "fsconfig": (431, 431),
+    "fsmount": (432, 432),
+    "fsopen": (430, 430),
+    "fspick": (433, 433),
+    "init_module": (175, 105),
+    "io_uring_enter": (426, 426),
+    "io_uring_register": (427, 427),
+    "io_uring_setup": (425, 425),
+    "ioctl": (16, 29),
+    "ioperm": (173, None),
+    "iopl": (172, None),
+    "kcmp": (312, 272),
+    "kexec_file_load": (320, 294),
+    "kexec_load": (246, 104),
+    "keyctl": (250, 219),
+    "listmount": (458, 458),
+    "lookup_dcookie": (212, 18),
+    "memfd_create": (319, 279),
+    "memfd_secret": (447, 447),
+    "migrate_pages": (256, 238),
+    "modify_ldt": (154, None),
+    "mount": (165, 40),
+    "mount_setattr": (442, 442),
+    "move_mount": (429, 429),
+    "move_pages": (279, 239),
+    "nfsservctl": (180, 42),
+    "open_by_handle_at": (304, 265),
+    "open_tree": (428, 428),
+    "open_tree_attr": (467, 467),
+    "perf_event_open": (298, 241),
+    "personality": (135, 92),
+    "pidfd_getfd": (438, 438),
+    "pivot_root": (155, 41),
+    "process_madvise": (440, 440),
+    "process_vm_readv": (310, 270),
+    "process_vm_writev": (311, 271),
+    "ptrace": (101, 117),
+    "quotactl": (179, 60),
+    "quotactl_fd": (443, 443),
+    "reboot": (169, 142),
+    "request_key": (249, 218),
+    "setdomainname": (171, 162),
+    "sethostname": (170, 161),
+    "setns": (308, 268),
+    "settimeofday": (164, 170),
+    "socket": (41, 198),
+    "statmount": (457, 457),
+    "swapoff": (168, 225),
+    "swapon": (167, 224),
+    "sysfs": (139, None),
+    "syslog": (103, 116),
+    "umount2": (166, 39),
+    "unshare": (272, 97),
+    "uselib": (134, None),
+    "userfaultfd": (323, 282),
+    "ustat": (136, None),
+    "vhangup": (153, 58),
+}
+
+# Refused whatever their arguments are. ENOSYS where programs know how to do without.
+_ABSENT = ("clone3", "io_uring_enter", "io_uring_register", "io_uring_setup")
+_BY_ARGUMENT = ("clone", "execveat", "ioctl", "memfd_create", "personality", "socket", "unshare")
+_REFUSED = tuple(name for name in NUMBERS if name not in (*_ABSENT, *_BY_ARGUMENT))
+
+_NAMESPACES = 0x7E020080  # CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET, NEWTIME
+_READ_IMPLIES_EXEC = 0x0400000
+_TERMINAL_INPUT = (0x5412, 0x541C)  # TIOCSTI types into the terminal, TIOCLINUX pastes into it
+_AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK = 1, 2, 10, 16
+_NOEXEC_SEAL = 0x8  # MFD_NOEXEC_SEAL
+_EMPTY_PATH = 0x1000  # AT_EMPTY_PATH
+
+_ARCHITECTURES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
+_X32 = 0x40000000
+
+ALLOW, KILL, ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
+_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+_NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16  # offsets in struct seccomp_data; each argument's low half comes first
+
+
+class Wanted(Record):
+    """What differs between sandboxes: whether internet sockets may be made, and whether only given programs may run."""
+
+    sockets: bool = True
+    listed_programs_only: bool = False
+
+
+def known_architecture(machine: str) -> bool:
+    """Whether there is a filter for this kind of machine."""
+    return machine in _ARCHITECTURES
+
+
+def make_filter(machine: str, wanted: Wanted) -> bytes:
+    """Return the program for a machine, as an array of struct sock_filter."""
+    architecture, column = _ARCHITECTURES[machine]
+    program = [
+        _code(_LOAD, _ARCHITECTURE),
+        _code(_EQUAL, architecture, 1, 0),
+        _code(_RETURN, KILL),  # another architecture has other numbers: calls made by `int 0x80` are among them
+        _code(_LOAD, _NUMBER),
+    ]
+    if machine == "x86_64":
+        program += [_code(_AT_LEAST, _X32, 0, 1), _refuse(ENOSYS)]
+    for name, refusal in _refusals(wanted):
+        number = NUMBERS[name][column]
+        if number is not None:
+            program += [_code(_EQUAL, number, 0, len(refusal)), *refusal]
+    return b"".join([*program, _code(_RETURN, ALLOW)])
+
+
+def _refusals(wanted: Wanted) -> "list[tuple[str, list[bytes]]]":
+    """Return for each call the code that decides about it; all of it ends in a return."""
+    found = [(name, [_refuse(EPERM)]) for name in _REFUSED]
+    found += [(name, [_refuse(ENOSYS)]) for name in _ABSENT]
+    found += [(name, _unless_any_bit(0, _NAMESPACES)) for name in ("clone", "unshare")]
+    found.append(("personality", _personality()))
+    found.append(("ioctl", _unless_one_of(1, _TERMINAL_INPUT)))
+    found.append(("socket", _sockets(wanted)))
+    if wanted.listed_programs_only:
+        found.append(("memfd_create", [_argument(1), _code(_ANY_BIT, _NOEXEC_SEAL, 0, 1), _allow(), _refuse(ENOSYS)]))
+        found.append(("execveat", _unless_any_bit(4, _EMPTY_PATH)))
+    return found
+
+
+def _sockets(wanted: Wanted) -> list[bytes]:
+    """Internet sockets and questions about interfaces; no unix sockets, which lead out by the file system."""
+    if not wanted.sockets:
+        return [_refuse(EACCES)]
+    return [
+        _argument(0),
+        _code(_EQUAL, _AF_INET, 6, 0),
+        _code(_EQUAL, _AF_INET6, 5, 0),
+        _code(_EQUAL, _AF_NETLINK, 1, 0),
+        _code(_RETURN, ERRNO | EAFNOSUPPORT),
+        _argument(2),
+        _code(_EQUAL, 0, 1, 0),  # NETLINK_ROUTE
+        _refuse(EAFNOSUPPORT),
+        _allow(),
+    ]
+
+
+def _personality() -> list[bytes]:
+    """0xffffffff asks which one holds; READ_IMPLIES_EXEC would turn every file that is read into code."""
+    return [
+        _argument(0),
+        _code(_EQUAL, 0xFFFFFFFF, 1, 0),
+        _code(_ANY_BIT, _READ_IMPLIES_EXEC, 1, 0),
+        _allow(),
+        _refuse(EPERM),
+    ]
+
+
+def _unless_any_bit(argument: int, bits: int) -> list[bytes]:
+    return [_argument(argument), _code(_ANY_BIT, bits, 1, 0), _allow(), _refuse(EPERM)]
+
+
+def _unless_one_of(argument: int, values: "Sequence[int]") -> list[bytes]:
+    tests = [_code(_EQUAL, value, len(values) - place, 0) for place, value in enumerate(values)]
+    return [_argument(argument), *tests, _allow(), _refuse(EPERM)]
+
+
+def _argument(position: int) -> bytes:
+    """Load the low half of an argument: all that the kernel looks at where it takes an int."""
+    return _code(_LOAD, _ARGUMENTS + 8 * position)
+
+
+def _allow() -> bytes:
+    return _code(_RETURN, ALLOW)
+
+
+def _refuse(error: int) -> bytes:
+    return _code(_RETURN, ERRNO | error)
+
+
+def _code(operation: int, value: int, if_true: int = 0, if_false: int = 0) -> bytes:
+    return pack("=HBBI", operation, if_true, if_false, value)

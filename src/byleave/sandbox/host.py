@@ -1,0 +1,212 @@
+"""What this machine has: its kernel's abilities, the system directories, the prefix of a program. It only looks."""
+
+import os
+import stat
+
+from byleave.core.fs import is_under
+from byleave.record import Record
+from byleave.sandbox.filters import known_architecture
+from byleave.sandbox.linux import Host
+from byleave.sandbox.plan import DIRECTORY, FILE, NOTHING, READING, Link, Place
+from byleave.sandbox.view import LINK
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+_LANDLOCK_VERSION = (444, 1)  # landlock_create_ruleset, LANDLOCK_CREATE_RULESET_VERSION
+_SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc")
+_PROGRAM_DIRECTORIES = ("bin", "sbin", "libexec", "shims")
+_MOST_INTERPRETERS = 4  # the kernel follows as many
+_MOST_LINKS = 40
+_STAGING = ("/mnt", "/run", "/tmp", "/srv", "/media", "/opt", "/var")  # noqa: S108 -- a directory to mount on
+
+
+def look(path: str) -> str | None:
+    """Return what is at a path: DIRECTORY, FILE, LINK, or None if nothing is or nobody can say."""
+    try:
+        mode = os.lstat(path).st_mode
+    except (OSError, ValueError):
+        return None
+    return LINK if stat.S_ISLNK(mode) else DIRECTORY if stat.S_ISDIR(mode) else FILE
+
+
+def files_below(path: str, most: int) -> list[str] | None:
+    """Return every file below a directory, without following links; None if there are more than `most`."""
+    found: list[str] = []
+    waiting = [path]
+    while waiting:
+        try:
+            entries = list(os.scandir(waiting.pop()))
+        except OSError:
+            continue
+        for entry in entries:
+            if entry.is_dir(follow_symlinks=False):
+                waiting.append(entry.path)
+            elif not entry.is_symlink():
+                found.append(entry.path)
+        if len(found) + len(waiting) > most:
+            return None
+    return sorted(found)
+
+
+def landlock_version() -> int:
+    """Return the version of Landlock that this kernel has; 0 if it has none."""
+    import ctypes
+
+    call, flag = _LANDLOCK_VERSION
+    version: int = ctypes.CDLL(None, use_errno=True).syscall(call, None, ctypes.c_size_t(0), flag)
+    return max(version, 0)
+
+
+def this_host(*, namespaces: bool) -> Host:
+    """Return what the launcher has to know of this machine and of who we are."""
+    return Host(
+        os.uname().machine,
+        landlock_version(),
+        namespaces,
+        os.geteuid(),
+        os.getegid(),
+        directories=tuple(place for place in _STAGING if look(place) == DIRECTORY),
+    )
+
+
+def has_filter() -> bool:
+    """Whether there is a system call filter for this kind of machine."""
+    return known_architecture(os.uname().machine)
+
+
+class Base(Record):
+    """The part of the view that every program gets: directories, files and links of the system."""
+
+    places: tuple[Place, ...]
+    links: tuple[Link, ...]
+
+
+def base_view() -> Base:
+    """Return the system's own directories, read-only, without what is not for everybody's eyes."""
+    places, links = [], []
+    for path in _SYSTEM:
+        kind = look(path)
+        if kind == LINK:
+            links.append(Link(path, os.readlink(path)))
+        elif kind == DIRECTORY:
+            places.append(Place(path, READING, DIRECTORY, "the system's own files"))
+    places.extend(Place(path, NOTHING, kind, "not everybody may read it") for path, kind in _secrets("/etc"))
+    return Base(tuple(places), tuple(links))
+
+
+def _secrets(directory: str) -> "Iterator[tuple[str, str]]":
+    """Yield what is below a directory and readable for us, but not for everybody: keys and passwords."""
+    try:
+        entries = list(os.scandir(directory))
+    except OSError:
+        return
+    for entry in entries:
+        mode = entry.stat(follow_symlinks=False).st_mode
+        if stat.S_ISDIR(mode):
+            if entry.path == "/etc/byleave" or (mode & 0o005 != 0o005 and os.access(entry.path, os.X_OK)):
+                yield entry.path, DIRECTORY
+            else:
+                yield from _secrets(entry.path)
+        elif not stat.S_ISLNK(mode) and not mode & 0o004 and os.access(entry.path, os.R_OK):
+            yield entry.path, FILE
+
+
+class Needed(Record):
+    """What a program needs beside the system's directories: its own prefix, and links that lead to it."""
+
+    places: tuple[Place, ...] = ()
+    links: tuple[Link, ...] = ()
+
+
+def needs_of(program: str, search: str, visible: "Sequence[str]", *, home: str, kept_out: "Sequence[str]") -> Needed:
+    """Return what must be shown for a program to start, beside what is `visible` already.
+
+    Follows links and `#!` lines. A prefix that holds the home directory, or one of the places that are `kept_out`, is
+    too much: then only the program itself is shown.
+    """
+    places: dict[str, Place] = {}
+    links: dict[str, Link] = {}
+    for path in _interpreters(program, search):
+        for hop in _hops(path):
+            if any(is_under(hop, place) for place in (*visible, *places)):
+                continue
+            if look(hop) == LINK:
+                environment = _virtual_environment(hop)
+                if environment is not None:
+                    places[environment] = Place(environment, READING, DIRECTORY, "the program's own prefix")
+                else:
+                    links[hop] = Link(hop, os.readlink(hop))
+                continue
+            prefix = _prefix(hop)
+            if prefix is None or _is_too_much(prefix, home, kept_out):
+                places[hop] = Place(hop, READING, FILE, "the program itself")
+            else:
+                places[prefix] = Place(prefix, READING, DIRECTORY, "the program's own prefix")
+    return Needed(tuple(places.values()), tuple(links.values()))
+
+
+def find_program(name: str, search: str, directory: str) -> str | None:
+    """Return the path that a name is started by, as a shell in `directory` finds it; None if there is none."""
+    if "/" in name:
+        path = os.path.normpath(os.path.join(directory, name))
+        return path if os.path.lexists(path) else None
+    for place in search.split(":"):
+        path = os.path.join(place, name)
+        if os.path.isabs(place) and os.path.isfile(path) and os.access(path, os.X_OK):
+            return path
+    return None
+
+
+def _interpreters(program: str, search: str) -> "Iterator[str]":
+    path: str | None = program
+    for _ in range(_MOST_INTERPRETERS + 1):
+        if path is None:
+            return
+        yield path
+        path = _interpreter(path, search)
+
+
+def _interpreter(path: str, search: str) -> str | None:
+    """Return what the `#!` line of a script starts; with `env`, the program that it looks for."""
+    try:
+        with open(path, "rb") as script:
+            line = script.read(256).split(b"\n", 1)[0]
+    except OSError:
+        return None
+    if not line.startswith(b"#!"):
+        return None
+    words = os.fsdecode(line[2:]).split()
+    if words and os.path.basename(words[0]) == "env":
+        named = next((word for word in words[1:] if not word.startswith("-") and "=" not in word), None)
+        return None if named is None else find_program(named, search, "/")
+    return words[0] if words and os.path.isabs(words[0]) else None
+
+
+def _hops(path: str) -> "Iterator[str]":
+    """Yield a path and everything that links in its last name lead to, the directories above it being canonical."""
+    for _ in range(_MOST_LINKS):
+        directory, name = os.path.split(path)
+        path = os.path.join(os.path.realpath(directory), name)
+        yield path
+        if look(path) != LINK:
+            return
+        path = os.path.join(os.path.dirname(path), os.readlink(path))
+
+
+def _virtual_environment(link: str) -> str | None:
+    """Return the Python environment that a link to an interpreter belongs to."""
+    prefix = os.path.dirname(os.path.dirname(link))
+    return prefix if os.path.isfile(os.path.join(prefix, "pyvenv.cfg")) else None
+
+
+def _prefix(path: str) -> str | None:
+    directory = os.path.dirname(path)
+    prefix = os.path.dirname(directory) if os.path.basename(directory) in _PROGRAM_DIRECTORIES else directory
+    return prefix if prefix.count("/") >= 2 else None  # /opt and /home are nobody's own
+
+
+def _is_too_much(prefix: str, home: str, kept_out: "Sequence[str]") -> bool:
+    private = (home, os.path.join(home, ".local"), *kept_out) if home else kept_out
+    return any(is_under(place, prefix) for place in private)

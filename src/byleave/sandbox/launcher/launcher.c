@@ -1,0 +1,703 @@
+/*
+ * byleave's launcher: puts a program into the sandbox that a plan describes, then runs it.
+ *
+ *     launcher TAPE CONTROL
+ *
+ * TAPE is a descriptor with the plan (sandbox/tape.py writes it, STEPS below reads it): a list of steps, done in order.
+ * CONTROL is a socket to whoever started us: an error, or a listening socket, goes out on it; when its other end is
+ * closed, everything in the sandbox ends.
+ *
+ * Three processes take turns on the tape:
+ *
+ *     keeper   enters new namespaces, forks the init, passes signals on, ends as the program ended
+ *     init     process 1 in there: builds the view of the file system, forks the program, reaps whatever is left over
+ *     program  gives everything up (capabilities, Landlock, seccomp), then execs
+ *
+ * The steps FORK and SPAWN hand the tape on. Without them (where namespaces are not allowed) the first process does all.
+ * Any step that fails stops the start: nothing ever runs in less than what was asked for.
+ */
+#define _GNU_SOURCE
+#include "launcher.h"
+
+static const struct tape *tape;
+static int control = -1;
+
+/* ---- Errors ------------------------------------------------------------------------------------------------------ */
+
+/* Say which step failed, on what, and why; then leave. The other side turns it into a sentence. */
+_Noreturn void fail(int code, const char *step, const char *what)
+{
+	char text[4608];
+	int error = errno;
+	int length = snprintf(text, sizeof text, "E%d %d %s %.4096s", code, error, step, what);
+
+	if (length > (int)sizeof text - 1)
+		length = sizeof text - 1;
+	while (send(control, text, (size_t)length, MSG_NOSIGNAL) < 0 && errno == EINTR)
+		;
+	_exit(code);
+}
+
+static int must(int result, const char *step, const char *what)
+{
+	if (result < 0)
+		fail(NOT_SET_UP, step, what);
+	return result;
+}
+
+/* ---- The tape ---------------------------------------------------------------------------------------------------- */
+
+static uint8_t *load(int descriptor, size_t *size)
+{
+	struct stat found;
+
+	must(fstat(descriptor, &found), "tape", "");
+	*size = (size_t)found.st_size;
+	void *bytes = mmap(NULL, *size, PROT_READ, MAP_PRIVATE, descriptor, 0);
+	if (bytes == MAP_FAILED)
+		fail(NOT_SET_UP, "tape", "");
+	return bytes;
+}
+
+static uint64_t number(struct tape *at)
+{
+	uint64_t value;
+
+	if (at->end - at->now < (ptrdiff_t)sizeof value) {
+		errno = EBADMSG;
+		fail(NOT_SET_UP, "tape", "number");
+	}
+	memcpy(&value, at->now, sizeof value);
+	at->now += sizeof value;
+	return value;
+}
+
+/* A string: its length, its bytes, a NUL. */
+static const char *text(struct tape *at, size_t *length)
+{
+	uint64_t size = number(at);
+
+	if (size >= (uint64_t)(at->end - at->now) || at->now[size] != 0) {
+		errno = EBADMSG;
+		fail(NOT_SET_UP, "tape", "text");
+	}
+	const char *found = (const char *)at->now;
+	at->now += size + 1;
+	if (length)
+		*length = (size_t)size;
+	return found;
+}
+
+static const char *word(struct tape *at)
+{
+	return text(at, NULL);
+}
+
+/* ---- Namespaces -------------------------------------------------------------------------------------------------- */
+
+static void write_file(const char *path, const char *content)
+{
+	int file = must(open(path, O_WRONLY | O_CLOEXEC), "write", path);
+
+	must((int)write(file, content, strlen(content)), "write", path);
+	close(file);
+}
+
+static void do_namespaces(struct tape *at)
+{
+	uint64_t flags = number(at);
+	const char *uids = word(at), *gids = word(at);
+	int keeps_groups = (int)number(at);
+
+	must(unshare((int)flags), "namespaces", "");
+	if (!keeps_groups)
+		write_file("/proc/self/setgroups", "deny");
+	write_file("/proc/self/uid_map", uids);
+	write_file("/proc/self/gid_map", gids);
+}
+
+/* ---- The view of the file system --------------------------------------------------------------------------------- */
+
+static int host = -1; /* the root directory of the host, until the pivot */
+static int view = -1; /* the root directory of the view that is being built */
+
+static int open_at(int root, const char *path, uint64_t flags, uint64_t resolve)
+{
+	struct open_how how = {.flags = flags | O_CLOEXEC, .resolve = resolve};
+
+	while (*path == '/')
+		path++;
+	return (int)syscall(SYS_openat2, root, *path ? path : ".", &how, sizeof how);
+}
+
+/* A place of the host: the plan names it canonically, so a link in it was put there since. Magic links lead nowhere. */
+static int open_host(const char *path)
+{
+	return open_at(host, path, O_PATH | O_NOFOLLOW, RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
+}
+
+static int open_view(const char *path)
+{
+	return open_at(view, path, O_PATH | O_NOFOLLOW, RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
+}
+
+/* Open the directory that holds `path` in the view, and point `name` at the last name. */
+static int open_parent(const char *path, const char **name)
+{
+	char parent[PATH_MAX];
+	const char *slash = strrchr(path, '/');
+
+	*name = slash + 1;
+	if ((size_t)(slash - path) >= sizeof parent) {
+		errno = ENAMETOOLONG;
+		fail(NOT_SET_UP, "view", path);
+	}
+	memcpy(parent, path, (size_t)(slash - path));
+	parent[slash - path] = 0;
+	return must(open_view(parent), "view", path);
+}
+
+static void do_root(struct tape *at)
+{
+	const char *staging = word(at), *options = word(at);
+
+	host = must(open("/", O_PATH | O_DIRECTORY | O_CLOEXEC), "root", "/");
+	must(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), "private", "/");
+	must(mount("byleave", staging, "tmpfs", MS_NOSUID | MS_NODEV, options), "root", staging);
+	view = must(open(staging, O_PATH | O_DIRECTORY | O_CLOEXEC), "root", staging);
+}
+
+/* Make a directory of the view, and what is missing above it. One that is there stays as it is. */
+static void make_directory(const char *path, mode_t mode)
+{
+	char above[PATH_MAX];
+	const char *slash = strrchr(path, '/');
+
+	if (mkdirat(view, path + 1, 0700) < 0) {
+		if (errno == EEXIST)
+			return;
+		if (errno != ENOENT || slash == path || (size_t)(slash - path) >= sizeof above)
+			fail(NOT_SET_UP, "directory", path);
+		memcpy(above, path, (size_t)(slash - path));
+		above[slash - path] = 0;
+		make_directory(above, 0755);
+		must(mkdirat(view, path + 1, 0700), "directory", path);
+	}
+	must(fchmodat(view, path + 1, mode, 0), "directory", path); /* whatever the caller's umask is */
+}
+
+static void do_directory(struct tape *at)
+{
+	const char *path = word(at);
+
+	make_directory(path, (mode_t)number(at));
+}
+
+static void do_link(struct tape *at)
+{
+	const char *target = word(at), *path = word(at), *name;
+	int parent = open_parent(path, &name);
+
+	must(symlinkat(target, parent, name), "link", path);
+	close(parent);
+}
+
+static void do_file(struct tape *at)
+{
+	const char *path = word(at);
+	mode_t mode = (mode_t)number(at);
+	size_t length;
+	const char *content = text(at, &length), *name;
+	int parent = open_parent(path, &name);
+	int file = must(openat(parent, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600), "file", path);
+
+	if (length)
+		must((int)write(file, content, length), "file", path);
+	must(fchmod(file, mode), "file", path);
+	close(file);
+	close(parent);
+}
+
+/* Move a mount that is attached nowhere to a place of the view, which exists and is no link. */
+static void move(int tree, const char *path)
+{
+	int where = must(open_view(path), "place", path);
+
+	must((int)syscall(SYS_move_mount, tree, "", where, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH), "place",
+	     path);
+	close(where);
+	close(tree);
+}
+
+static void attach(int tree, uint64_t set, int recursive, const char *path)
+{
+	struct mount_attr attributes = {.attr_set = set, .propagation = MS_PRIVATE};
+	unsigned flags = AT_EMPTY_PATH | (recursive ? AT_RECURSIVE : 0);
+
+	must((int)syscall(SYS_mount_setattr, tree, "", flags, &attributes, sizeof attributes), "attributes", path);
+	move(tree, path);
+}
+
+/* Copy what an open place shows, as a mount that is attached nowhere yet. */
+static int copied(int place, unsigned depth, const char *path)
+{
+	return must((int)syscall(SYS_open_tree, place, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH | depth), "copy",
+		    path);
+}
+
+static int same_kind(int place, uint64_t kind)
+{
+	struct stat found;
+
+	if (fstat(place, &found) < 0)
+		return 0;
+	return kind == DIRECTORY ? S_ISDIR(found.st_mode) : !S_ISDIR(found.st_mode) && !S_ISLNK(found.st_mode);
+}
+
+/* Show a place of the host at a path of the view. The place must be of the kind that the plan saw. */
+static void do_bind(struct tape *at)
+{
+	const char *source = word(at), *path = word(at);
+	uint64_t set = number(at), kind = number(at);
+	int place = must(open_host(source), "bind", source);
+
+	if (!same_kind(place, kind)) {
+		errno = ESTALE;
+		fail(NOT_SET_UP, "bind", source);
+	}
+	attach(copied(place, AT_RECURSIVE, source), set, 1, path);
+	close(place);
+}
+
+/* Cover a place of the view with something of the view, which is empty. Many places are covered by the same few things:
+ * each gets its attributes once, by a mount upon itself, and every copy of that has them. */
+static void do_cover(struct tape *at)
+{
+	static struct {
+		const char *what;
+		uint64_t set;
+		int place;
+	} ready[4];
+	const char *what = word(at), *path = word(at);
+	uint64_t set = number(at);
+	unsigned each = 0;
+
+	while (each < 4 && ready[each].what && (strcmp(ready[each].what, what) || ready[each].set != set))
+		each++;
+	if (each == 4) {
+		errno = E2BIG;
+		fail(NOT_SET_UP, "cover", what);
+	}
+	if (!ready[each].what) {
+		int bare = must(open_view(what), "cover", what);
+		attach(copied(bare, 0, what), set, 0, what);
+		close(bare);
+		ready[each].place = must(open_view(what), "cover", what);
+		ready[each].what = what;
+		ready[each].set = set;
+	}
+	move(copied(ready[each].place, 0, path), path);
+}
+
+/* Take rights away from a mount whose inside is finished. */
+static void do_seal(struct tape *at)
+{
+	const char *path = word(at);
+	struct mount_attr attributes = {.attr_set = number(at)};
+	int place = must(open_view(path), "seal", path);
+
+	must((int)syscall(SYS_mount_setattr, place, "", AT_EMPTY_PATH, &attributes, sizeof attributes), "seal", path);
+	close(place);
+}
+
+/* Mount a file system of the kernel's own. */
+static void do_mount(struct tape *at)
+{
+	const char *kind = word(at), *path = word(at);
+	size_t length;
+	const char *options = text(at, &length); /* each of them ends in a NUL */
+	uint64_t set = number(at);
+	int context = must((int)syscall(SYS_fsopen, kind, FSOPEN_CLOEXEC), "mount", path);
+
+	for (const char *pair = options; pair < options + length; pair += strlen(pair) + 1) {
+		char key[64];
+		const char *value = strchr(pair, '=');
+		snprintf(key, sizeof key, "%.*s", value ? (int)(value - pair) : 63, pair);
+		unsigned how = value ? FSCONFIG_SET_STRING : FSCONFIG_SET_FLAG;
+		must((int)syscall(SYS_fsconfig, context, how, key, value ? value + 1 : NULL, 0), "mount", pair);
+	}
+	must((int)syscall(SYS_fsconfig, context, FSCONFIG_CMD_CREATE, NULL, NULL, 0), "mount", path);
+	int tree = must((int)syscall(SYS_fsmount, context, FSMOUNT_CLOEXEC, 0), "mount", path);
+	close(context);
+	attach(tree, set, 0, path);
+}
+
+/* Make the view the root of everything, and let go of the host's. */
+static void do_pivot(struct tape *at)
+{
+	uint64_t set = number(at);
+	struct mount_attr attributes = {.attr_set = set, .propagation = MS_PRIVATE};
+
+	must((int)syscall(SYS_mount_setattr, view, "", AT_EMPTY_PATH, &attributes, sizeof attributes), "pivot", "");
+	must(fchdir(view), "pivot", "");
+	must((int)syscall(SYS_pivot_root, ".", "."), "pivot", "");
+	must(umount2(".", MNT_DETACH), "pivot", "");
+	must(chdir("/"), "pivot", "");
+	close(host);
+	close(view);
+	host = view = -1;
+}
+
+/* ---- What else the init sets up ---------------------------------------------------------------------------------- */
+
+static void do_loopback(struct tape *at)
+{
+	struct ifreq request = {.ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING};
+	int any = must(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), "loopback", "");
+
+	(void)at;
+	must(ioctl(any, SIOCSIFFLAGS, &request), "loopback", "");
+	close(any);
+}
+
+/* Listen inside the namespace, and hand the socket out: who accepts from it is outside. */
+static void do_listen(struct tape *at)
+{
+	uint16_t port = (uint16_t)number(at);
+	struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port), .sin_addr = {htonl(INADDR_LOOPBACK)}};
+	int listener = must(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), "listen", "");
+	struct iovec body = {.iov_base = (char[]){'L'}, .iov_len = 1};
+	union {
+		char bytes[CMSG_SPACE(sizeof(int))];
+		struct cmsghdr align;
+	} extra = {0};
+	struct msghdr message = {
+		.msg_iov = &body, .msg_iovlen = 1, .msg_control = extra.bytes, .msg_controllen = sizeof extra.bytes};
+	struct cmsghdr *header = CMSG_FIRSTHDR(&message);
+
+	must(bind(listener, (struct sockaddr *)&address, sizeof address), "listen", "");
+	must(listen(listener, 128), "listen", "");
+	header->cmsg_level = SOL_SOCKET;
+	header->cmsg_type = SCM_RIGHTS;
+	header->cmsg_len = CMSG_LEN(sizeof(int));
+	memcpy(CMSG_DATA(header), &listener, sizeof listener);
+	must((int)sendmsg(control, &message, MSG_NOSIGNAL), "listen", "");
+	close(listener);
+}
+
+/* Change a setting that belongs to our own namespaces. `wanted` says whether it must work. */
+static void do_setting(struct tape *at)
+{
+	const char *path = word(at), *value = word(at);
+	uint64_t wanted = number(at);
+	int file = open(path, O_WRONLY | O_CLOEXEC);
+
+	if (file < 0 || write(file, value, strlen(value)) < 0) {
+		if (wanted)
+			fail(NOT_SET_UP, "setting", path);
+	}
+	if (file >= 0)
+		close(file);
+}
+
+static void do_hostname(struct tape *at)
+{
+	const char *name = word(at);
+
+	must(sethostname(name, strlen(name)), "hostname", name);
+}
+
+/* ---- What the program gives up ----------------------------------------------------------------------------------- */
+
+static void do_limit(struct tape *at)
+{
+	uint64_t which = number(at);
+	struct rlimit wanted = {.rlim_cur = number(at)}, now;
+
+	must(getrlimit((int)which, &now), "limit", "");
+	if (wanted.rlim_cur > now.rlim_max) /* never more than we have */
+		wanted.rlim_cur = now.rlim_max;
+	wanted.rlim_max = wanted.rlim_cur;
+	must(setrlimit((int)which, &wanted), "limit", "");
+}
+
+static void do_drop(struct tape *at)
+{
+	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
+	struct __user_cap_data_struct none[2] = {{0}};
+
+	(void)at;
+	must(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), "no_new_privs", "");
+	for (int each = 0; prctl(PR_CAPBSET_DROP, each, 0, 0, 0) == 0; each++)
+		;
+	if (errno != EINVAL && errno != EPERM) /* past the last one, or nothing that exec could give back */
+		fail(NOT_SET_UP, "capabilities", "");
+	if (prctl(PR_SET_SECUREBITS, SECURE_ALL_BITS | SECURE_ALL_LOCKS, 0, 0, 0) < 0 && errno != EPERM)
+		fail(NOT_SET_UP, "securebits", "");
+	must(prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0), "capabilities", "");
+	must((int)syscall(SYS_capset, &header, none), "capabilities", "");
+}
+
+static int ruleset = -1;
+
+static void do_landlock(struct tape *at)
+{
+	struct landlock_attributes handled = {.fs = number(at), .net = number(at), .scoped = number(at)};
+	uint64_t size = number(at); /* as much of it as this kernel's version knows */
+
+	ruleset = must((int)syscall(SYS_landlock_create_ruleset, &handled, (size_t)size, 0), "landlock", "");
+}
+
+/* The place must be there: the view was built from the same plan. */
+static void do_grant(struct tape *at)
+{
+	const char *path = word(at);
+	struct landlock_beneath rule = {.allowed = number(at)};
+	uint64_t kind = number(at);
+
+	rule.parent = must(open(path, O_PATH | O_CLOEXEC | (kind == LINKED ? 0 : O_NOFOLLOW)), "grant", path);
+	if (kind != LINKED && !same_kind(rule.parent, kind)) {
+		errno = ESTALE;
+		fail(NOT_SET_UP, "grant", path);
+	}
+	must((int)syscall(SYS_landlock_add_rule, ruleset, 1, &rule, 0), "grant", path);
+	close(rule.parent);
+}
+
+/* The terminal that the caller's streams lead to is none of the view's: without this, nobody opens /dev/stdout. */
+static void do_streams(struct tape *at)
+{
+	struct landlock_beneath rule = {.allowed = number(at)};
+
+	for (rule.parent = 0; rule.parent < 3; rule.parent++)
+		if (isatty(rule.parent))
+			must((int)syscall(SYS_landlock_add_rule, ruleset, 1, &rule, 0), "grant", "terminal");
+}
+
+static void do_restrict(struct tape *at)
+{
+	(void)at;
+	must((int)syscall(SYS_landlock_restrict_self, ruleset, 0), "landlock", "restrict");
+	close(ruleset);
+	ruleset = -1;
+}
+
+static void do_seccomp(struct tape *at)
+{
+	size_t length;
+	const char *code = text(at, &length);
+	struct sock_filter filter[512];
+	struct sock_fprog program = {.len = (unsigned short)(length / sizeof filter[0]), .filter = filter};
+
+	if (length > sizeof filter || length % sizeof filter[0]) {
+		errno = E2BIG;
+		fail(NOT_SET_UP, "seccomp", "");
+	}
+	memcpy(filter, code, length);
+	must((int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, 0, &program), "seccomp", "");
+}
+
+/* ---- The program ------------------------------------------------------------------------------------------------- */
+
+static char **list(struct tape *at)
+{
+	uint64_t count = number(at);
+	char **words = count < 1 << 20 ? calloc(count + 1, sizeof *words) : NULL;
+
+	if (!words)
+		fail(NOT_SET_UP, "tape", "list");
+	for (uint64_t each = 0; each < count; each++)
+		words[each] = (char *)word(at);
+	return words;
+}
+
+static sigset_t callers_mask;
+
+static void do_exec(struct tape *at)
+{
+	const char *program = word(at), *directory = word(at);
+	char **arguments = list(at), **environment = list(at);
+
+	if (chdir(directory) < 0)
+		fail(NOT_SET_UP, "directory", directory);
+	/* Nothing of ours and nothing of the caller's goes along, but for standard input, output and error. */
+	if (syscall(SYS_close_range, 3u, ~0u, CLOSE_RANGE_CLOEXEC) < 0)
+		fail(NOT_SET_UP, "descriptors", "");
+	sigprocmask(SIG_SETMASK, &callers_mask, NULL);
+	execve(program, arguments, environment);
+	fail(errno == ENOENT ? NOT_FOUND : NOT_EXECUTABLE, "exec", program);
+}
+
+/* ---- Keeper and init --------------------------------------------------------------------------------------------- */
+
+/* A signal that the terminal sent reached the program by itself; one that somebody sent to us alone did not. */
+static int was_sent_to_us(int code)
+{
+	return code <= 0;
+}
+
+static pid_t forked(void)
+{
+	pid_t child = fork();
+
+	return must(child, "fork", "");
+}
+
+/* End as the child ended, so that whoever waits for us learns it. */
+static _Noreturn void end_as(int status)
+{
+	if (WIFSIGNALED(status)) {
+		struct rlimit none = {0};
+		sigset_t all;
+		setrlimit(RLIMIT_CORE, &none);
+		signal(WTERMSIG(status), SIG_DFL);
+		raise(WTERMSIG(status));
+		sigfillset(&all);
+		sigprocmask(SIG_UNBLOCK, &all, NULL);
+		_exit(128 + WTERMSIG(status));
+	}
+	_exit(WEXITSTATUS(status));
+}
+
+static int *shared_status; /* how the program ended: an init cannot end by a signal itself */
+
+static _Noreturn void keep(pid_t init)
+{
+	sigset_t all;
+
+	sigfillset(&all);
+	int signals = must(signalfd(-1, &all, SFD_CLOEXEC), "keeper", "");
+	struct pollfd watched[] = {{.fd = signals, .events = POLLIN}, {.fd = control, .events = 0}};
+
+	for (;;) {
+		struct signalfd_siginfo got;
+		int status;
+		if (poll(watched, 2, -1) < 0 && errno != EINTR)
+			kill(init, SIGKILL);
+		if (watched[1].revents) { /* whoever started us is gone */
+			kill(init, SIGKILL);
+			watched[1].fd = -1;
+		}
+		if (!(watched[0].revents & POLLIN) || read(signals, &got, sizeof got) != (ssize_t)sizeof got)
+			continue;
+		if (got.ssi_signo == SIGCHLD) {
+			if (waitpid(init, &status, WNOHANG) == init)
+				end_as(*shared_status >= 0 ? *shared_status : status);
+		} else if (got.ssi_signo == SIGTSTP || got.ssi_signo == SIGTTIN || got.ssi_signo == SIGTTOU) {
+			raise(SIGSTOP); /* with the program, which got it as well */
+		} else if (got.ssi_signo != SIGCONT && was_sent_to_us(got.ssi_code)) {
+			kill(init, (int)got.ssi_signo);
+		}
+	}
+}
+
+static void do_fork(struct tape *at)
+{
+	sigset_t all;
+
+	(void)at;
+	shared_status = mmap(NULL, sizeof *shared_status, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (shared_status == MAP_FAILED)
+		fail(NOT_SET_UP, "keeper", "");
+	*shared_status = -1;
+	sigfillset(&all);
+	sigprocmask(SIG_SETMASK, &all, NULL);
+	int alive[2]; /* its writing end is the keeper's alone */
+	must(pipe2(alive, O_CLOEXEC), "keeper", "");
+	pid_t init = forked();
+	if (init)
+		keep(init);
+	must(prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0), "init", "");
+	close(alive[1]);
+	struct pollfd keeper = {.fd = alive[0], .events = 0};
+	if (poll(&keeper, 1, 0) != 0) /* the keeper died before that, so nobody would tell us */
+		_exit(NOT_SET_UP);
+	close(alive[0]);
+}
+
+static int tracing; /* whether what the program is refused is to be told */
+
+static void do_trace(struct tape *at)
+{
+	(void)at;
+	tracing = 1;
+}
+
+static void do_spawn(struct tape *at)
+{
+	(void)at;
+	pid_t program = forked();
+	if (program == 0) {
+		if (tracing)
+			be_traced();
+		must(prctl(PR_SET_PDEATHSIG, 0, 0, 0, 0), "program", "");
+		return;
+	}
+	prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+	if (tracing)
+		trace(program, control, shared_status);
+	/* Let go of the caller's streams: only the program and its children keep them open. */
+	for (int stream = 0; stream < 3; stream++)
+		close(stream);
+	sigset_t all;
+	sigfillset(&all);
+	for (;;) {
+		siginfo_t got;
+		int status;
+		if (sigwaitinfo(&all, &got) < 0)
+			continue;
+		if (got.si_signo != SIGCHLD) {
+			if (was_sent_to_us(got.si_code))
+				kill(program, got.si_signo);
+			continue;
+		}
+		for (pid_t ended; (ended = waitpid(-1, &status, WNOHANG)) > 0;)
+			if (ended == program) {
+				*shared_status = status;
+				_exit(0); /* the kernel ends whatever is left in here */
+			}
+	}
+}
+
+/* ---- Doing it ---------------------------------------------------------------------------------------------------- */
+
+static const struct {
+	const char *name;
+	void (*run)(struct tape *);
+} STEPS[] = {
+	{"namespaces", do_namespaces}, {"fork", do_fork},         {"root", do_root},         {"directory", do_directory},
+	{"link", do_link},             {"file", do_file},         {"bind", do_bind},         {"cover", do_cover},
+	{"mount", do_mount},           {"pivot", do_pivot},       {"loopback", do_loopback}, {"listen", do_listen},
+	{"setting", do_setting},       {"hostname", do_hostname}, {"spawn", do_spawn},       {"limit", do_limit},
+	{"drop", do_drop},             {"landlock", do_landlock}, {"grant", do_grant},       {"restrict", do_restrict},
+	{"seccomp", do_seccomp},       {"exec", do_exec},         {"streams", do_streams},
+	{"seal", do_seal},             {"trace", do_trace},
+};
+
+int main(int count, char **arguments)
+{
+	size_t size;
+
+	if (count != 3)
+		return NOT_SET_UP;
+	control = atoi(arguments[2]);
+	fcntl(control, F_SETFD, FD_CLOEXEC);
+	/* What the caller left open is none of ours; descriptor 5 may be a lock, which is held as long as we are there. */
+	if (syscall(SYS_close_range, LAST_OF_OURS + 1u, ~0u, 0) < 0)
+		fail(NOT_SET_UP, "descriptors", "");
+	uint8_t *bytes = load(atoi(arguments[1]), &size);
+	struct tape read = {.now = bytes, .end = bytes + size};
+
+	tape = &read;
+	sigprocmask(SIG_SETMASK, NULL, &callers_mask);
+	while (read.now < read.end) {
+		uint64_t step = number(&read);
+		if (step >= sizeof STEPS / sizeof STEPS[0]) {
+			errno = EBADMSG;
+			fail(NOT_SET_UP, "tape", "step");
+		}
+		STEPS[step].run(&read);
+	}
+	errno = EBADMSG;
+	fail(NOT_SET_UP, "tape", "end");
+}

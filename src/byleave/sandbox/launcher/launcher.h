@@ -1,0 +1,117 @@
+/* What the launcher needs from the kernel, and from headers that may be older than the kernel. */
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/capability.h>
+#include <linux/filter.h>
+#include <linux/securebits.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* Exit codes of our own, as `byleave run` documents them. */
+enum { NOT_SET_UP = 125, NOT_EXECUTABLE = 126, NOT_FOUND = 127 };
+
+enum { LAST_OF_OURS = 5 };
+
+/* Kinds of places, as sandbox/tape.py writes them. LINKED: a system path that may be a link, such as /lib. */
+enum { DIRECTORY = 0, OTHER = 1, LINKED = 2 };
+
+struct tape {
+	const uint8_t *now, *end;
+};
+
+/* One number per call, the same on every architecture since Linux 5.2. */
+#ifndef SYS_open_tree
+#define SYS_open_tree 428
+#define SYS_move_mount 429
+#define SYS_fsopen 430
+#define SYS_fsconfig 431
+#define SYS_fsmount 432
+#endif
+#ifndef SYS_close_range
+#define SYS_close_range 436
+#endif
+#ifndef SYS_openat2
+#define SYS_openat2 437
+#endif
+#ifndef SYS_mount_setattr
+#define SYS_mount_setattr 442
+#endif
+#ifndef SYS_landlock_create_ruleset
+#define SYS_landlock_create_ruleset 444
+#define SYS_landlock_add_rule 445
+#define SYS_landlock_restrict_self 446
+#endif
+
+#ifndef OPEN_TREE_CLONE
+#define OPEN_TREE_CLONE 1
+#endif
+#ifndef OPEN_TREE_CLOEXEC
+#define OPEN_TREE_CLOEXEC O_CLOEXEC
+#endif
+#ifndef AT_RECURSIVE
+#define AT_RECURSIVE 0x8000
+#endif
+#ifndef MOVE_MOUNT_F_EMPTY_PATH
+#define MOVE_MOUNT_F_EMPTY_PATH 0x00000004
+#define MOVE_MOUNT_T_EMPTY_PATH 0x00000040
+#endif
+#ifndef FSOPEN_CLOEXEC
+#define FSOPEN_CLOEXEC 1
+#define FSMOUNT_CLOEXEC 1
+enum { FSCONFIG_SET_FLAG = 0, FSCONFIG_SET_STRING = 1, FSCONFIG_CMD_CREATE = 6 };
+#endif
+#ifndef MOUNT_ATTR_RDONLY
+struct mount_attr {
+	uint64_t attr_set, attr_clr, propagation, userns_fd;
+};
+#endif
+#ifndef RESOLVE_NO_SYMLINKS
+#define RESOLVE_NO_MAGICLINKS 0x02
+#define RESOLVE_NO_SYMLINKS 0x04
+#define RESOLVE_IN_ROOT 0x10
+struct open_how {
+	uint64_t flags, mode, resolve;
+};
+#endif
+#ifndef CLOSE_RANGE_CLOEXEC
+#define CLOSE_RANGE_CLOEXEC 4
+#endif
+#ifndef SECCOMP_SET_MODE_FILTER
+#define SECCOMP_SET_MODE_FILTER 1
+#endif
+
+struct landlock_attributes {
+	uint64_t fs, net, scoped;
+};
+
+struct landlock_beneath {
+	uint64_t allowed;
+	int32_t parent;
+} __attribute__((packed));
+
+_Noreturn void fail(int code, const char *step, const char *what);
+
+/* trace.c: watch a program and tell on the control socket what it was refused. */
+_Noreturn void trace(pid_t program, int control, int *status);
+void be_traced(void);

@@ -1,0 +1,442 @@
+"""From a plan to the steps of the launcher: mounts, Landlock rules, limits. Pure.
+
+Two mechanisms hold a place. Landlock only grants, and a grant reaches everything below; mounts take away: read-only,
+noexec, or covered by something empty. So a place that may do less than what lies around it is a mount of its own, and
+every directory above it as well, or renaming that directory would leave the mount behind. Where even both together
+cannot say it, the place may do less than the policy allows, and the plan says so.
+"""
+
+from byleave.core.fs import WRITES, is_under
+from byleave.record import Record
+from byleave.sandbox.plan import DIRECTORY, FILE, NOTHING, PRIVATE, PROXY, Approximation
+from byleave.sandbox.tape import DIRECTORY as A_DIRECTORY
+from byleave.sandbox.tape import LINKED, OTHER, step
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from byleave.sandbox.plan import Place, Plan
+    from byleave.sandbox.tape import Step
+
+# Mount attributes of mount_setattr(2).
+RDONLY, NOSUID, NODEV, NOEXEC = 1, 2, 4, 8
+# Rights of Landlock, in the order of their bits.
+RIGHTS = (
+    "execute",
+    "write_file",
+    "read_file",
+    "read_dir",
+    "remove_dir",
+    "remove_file",
+    "make_char",
+    "make_dir",
+    "make_reg",
+    "make_sock",
+    "make_fifo",
+    "make_block",
+    "make_sym",
+    "refer",
+    "truncate",
+    "ioctl_dev",
+)
+_BITS = {name: 1 << place for place, name in enumerate(RIGHTS)}
+_RIGHTS_OF = {
+    "read": ("read_file", "read_dir"),
+    "create": ("make_dir", "make_reg", "make_sock", "make_fifo", "make_sym", "refer", "write_file", "truncate"),
+    "update": ("write_file", "truncate"),
+    "delete": ("remove_dir", "remove_file", "refer"),
+    "execute": ("execute",),
+}
+_FILE_RIGHTS = sum(_BITS[name] for name in ("execute", "write_file", "read_file", "truncate", "ioctl_dev"))
+_DEVICE_RIGHTS = _FILE_RIGHTS & ~_BITS["execute"] | _BITS["read_dir"]
+# How much of each structure a version of Landlock knows: (rights on files, on the network, scopes, size).
+_CONNECT_TCP, _BIND_TCP = 2, 1
+_VERSIONS = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}
+_NET_SINCE, _SCOPES_SINCE = 4, 6
+_ALL_SCOPES = 3  # abstract unix sockets, signals
+
+_ROOT_MODE = "mode=0755"
+COVER_DIRECTORY, COVER_FILE, EMPTY_DIRECTORY = "/.byleave/void", "/.byleave/blank", "/.byleave/empty"
+DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
+_DEVICE_LINKS = (
+    ("fd", "/proc/self/fd"),
+    ("stdin", "/proc/self/fd/0"),
+    ("stdout", "/proc/self/fd/1"),
+    ("stderr", "/proc/self/fd/2"),
+    ("ptmx", "pts/ptmx"),
+    ("core", "/proc/kcore"),
+)
+_NAMESPACES = 0x7E020000  # user, mount, net, ipc, pid, uts, cgroup
+PROXY_PORT = 3128
+_RLIMITS = {"core": 4, "file_size": 1, "memory": 2, "processes": 6, "open_files": 7}  # RLIMIT_DATA is the memory
+USUAL_PROCESSES = 4096  # a fork bomb ends in the sandbox, whoever did not think of a limit
+_STAGING = ("/mnt", "/run", "/tmp", "/srv", "/media", "/opt", "/var")  # noqa: S108 -- a directory to mount on
+_SHARED = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108 -- of the sandbox's own; everybody may write there
+
+
+class Host(Record):
+    """What this machine offers: its kind, its version of Landlock, who we are, and where a view can be built."""
+
+    machine: str
+    landlock: int
+    namespaces: bool
+    uid: int
+    gid: int
+    directories: tuple[str, ...] = _STAGING
+
+
+class Mount(Record):
+    """One mount of the view. `cover` replaces what is there; without it the host's own place is shown."""
+
+    path: str
+    kind: str
+    attributes: int
+    cover: str | None = None
+    hollow: bool = False  # an empty directory in which deeper places are shown
+    source: str = ""  # what is shown, if it is not what the host has at that path
+
+    @property
+    def is_mask(self) -> bool:
+        """Whether nobody can look into it."""
+        return self.hollow or self.cover in (COVER_DIRECTORY, COVER_FILE)
+
+
+class Arrangement(Record):
+    """How the places of a plan are held."""
+
+    mounts: tuple[Mount, ...]
+    grants: tuple[tuple[str, int, str], ...]  # path, rights, kind of place
+    private: tuple[str, ...]
+    executes: bool  # whether private places may hold programs
+    approximate: tuple[Approximation, ...]
+
+    @property
+    def covered(self) -> tuple[str, ...]:
+        """The paths that nobody can look into."""
+        return tuple(mount.path for mount in self.mounts if mount.is_mask)
+
+
+class _Level(Record):
+    """A place on the way down: what Landlock grants here by now, and the mount that it lies in."""
+
+    path: str
+    granted: frozenset[str]
+    attributes: int
+    bound: bool  # whether the mount shows the host's files; otherwise it is ours, and names in it must be made
+
+
+_TOP = _Level("/", NOTHING, NOSUID | NODEV, bound=False)
+
+
+def arrange(plan: "Plan") -> Arrangement:
+    """Return the mounts and grants that hold a plan, and what they cannot hold exactly."""
+    return _Arranger(plan).arrange()
+
+
+class _Arranger:
+    def __init__(self, plan: "Plan") -> None:
+        self._plan = plan
+        self._mounts: dict[str, Mount] = {}
+        self._grants: dict[str, tuple[int, str]] = {}
+        self._private: list[str] = []
+        self._approximate = list(plan.approximate)
+        self._held = {held.path for held in plan.held}
+
+    def arrange(self) -> Arrangement:
+        levels = [_TOP]
+        executes = any(
+            "execute" in place.capabilities and is_under(place.path, self._plan.root) for place in self._plan.places
+        )
+        for place in self._plan.places:
+            while not is_under(place.path, levels[-1].path):
+                levels.pop()
+            levels.append(self._level(place, levels[-1]))
+        return Arrangement(
+            tuple(self._mounts[path] for path in sorted(self._mounts, key=_names)),
+            tuple((path, rights, kind) for path, (rights, kind) in self._grants.items()),
+            tuple(self._private),
+            executes and self._plan.commands is None,
+            tuple(dict.fromkeys(self._approximate)),
+        )
+
+    def _level(self, place: "Place", around: _Level) -> _Level:
+        if place.kind == PRIVATE:
+            return self._make_private(place, around)
+        wanted, held = place.capabilities, around.granted
+        if not wanted or ("read" in held and "read" not in wanted):
+            return self._cover(place, around)
+        writes, outer = wanted & WRITES, held & WRITES
+        attributes = NOSUID | NODEV
+        if not writes or not outer <= writes:
+            attributes |= RDONLY
+            self._note(
+                place, writes, "it may be changed less than what lies around it, so the kernel keeps it unchanged"
+            )
+        if "execute" not in wanted:
+            attributes |= NOEXEC
+        if not around.bound or attributes != around.attributes or place.source:
+            self._show(place, around, attributes)
+        effective = wanted if not attributes & RDONLY else wanted - WRITES
+        if effective - held:
+            self._grants[place.path] = (_rights(effective, place.kind), place.kind)
+        self._note_partial(place, effective)
+        return _Level(place.path, held | effective, attributes, bound=True)
+
+    def _show(self, place: "Place", around: _Level, attributes: int) -> None:
+        self._pin(place.path, around)
+        empty = place.kind == DIRECTORY and attributes & RDONLY and place.path in self._held
+        cover = EMPTY_DIRECTORY if empty else None
+        attributes |= NOEXEC if empty else 0
+        self._mounts[place.path] = Mount(place.path, place.kind, attributes, cover, source=place.source)
+        if place.kind == FILE and "delete" in place.capabilities:
+            why = "it is a mount of its own, and what is mounted can be neither removed nor replaced"
+            self._approximate.append(Approximation(self._name(place.path), "delete", why))
+
+    def _cover(self, place: "Place", around: _Level) -> _Level:
+        self._note(place, place.capabilities, "it may not be read while what lies around it may, so it is covered")
+        self._pin(place.path, around)
+        hollow = any(
+            other.path != place.path and is_under(other.path, place.path) and other.capabilities
+            for other in self._plan.places
+        )
+        attributes = NOSUID | NODEV | NOEXEC | RDONLY
+        if hollow:
+            self._mounts[place.path] = Mount(place.path, place.kind, attributes, hollow=True)
+        else:
+            cover = COVER_FILE if place.kind == FILE else COVER_DIRECTORY
+            self._mounts[place.path] = Mount(place.path, place.kind, attributes, cover)
+        return _Level(place.path, around.granted, attributes, bound=False)
+
+    def _make_private(self, place: "Place", around: _Level) -> _Level:
+        """Make an empty directory of the sandbox's own, unless the host's place is shown around it."""
+        if around.bound:
+            return _Level(place.path, around.granted, around.attributes, around.bound)
+        self._private.append(place.path)
+        if any(_needs_landlock(other) for other in self._plan.places if is_under(other.path, place.path)):
+            return _Level(place.path, around.granted, around.attributes, bound=False)
+        self._grants[place.path] = (_rights(place.capabilities, DIRECTORY), DIRECTORY)
+        return _Level(place.path, around.granted | place.capabilities, around.attributes, bound=False)
+
+    def _pin(self, path: str, around: _Level) -> None:
+        """Make a mount of every directory between a mount and the one around it, so that none can be renamed."""
+        if not around.bound or around.attributes & RDONLY:
+            return
+        for above in _between(around.path, path):
+            self._mounts.setdefault(above, Mount(above, DIRECTORY, around.attributes))
+
+    def _note(self, place: "Place", lost: "Iterable[str]", why: str) -> None:
+        self._approximate.extend(Approximation(self._name(place.path), op, why) for op in sorted(lost))
+
+    def _note_partial(self, place: "Place", effective: frozenset[str]) -> None:
+        """Where something may be written but not all, Landlock tells files apart only in part."""
+        writes = effective & WRITES
+        if not writes or "update" in effective:
+            return
+        why = "times and permissions of what exists can still be changed; its content cannot"
+        self._approximate.append(Approximation(self._name(place.path), "metadata", why, laxer=True))
+
+    def _name(self, path: str) -> str:
+        root = self._plan.root
+        return (path[len(root) :].strip("/") or ".") if is_under(path, root) else path
+
+
+def _needs_landlock(place: "Place") -> bool:
+    """Whether mounts alone cannot say what a place may do, so that nothing around it may grant more."""
+    writes = place.capabilities & WRITES
+    return bool(writes) and (writes != WRITES or "read" not in place.capabilities)
+
+
+def _rights(capabilities: "Iterable[str]", kind: str) -> int:
+    rights = 0
+    for capability in capabilities:
+        for name in _RIGHTS_OF[capability]:
+            rights |= _BITS[name]
+    return rights & _FILE_RIGHTS if kind == FILE else rights
+
+
+def _between(outer: str, inner: str) -> "Iterator[str]":
+    """Yield the directories strictly between two paths, the outer ones first."""
+    at = inner.find("/", len(outer.rstrip("/")) + 1)
+    while at >= 0:
+        yield inner[:at]
+        at = inner.find("/", at + 1)
+
+
+def _names(path: str) -> list[str]:
+    return path.strip("/").split("/")
+
+
+class Program(Record):
+    """What is started: its path, its working directory, its words and its environment."""
+
+    path: str
+    directory: str
+    arguments: tuple[str, ...]
+    environment: tuple[tuple[str, str], ...]
+
+
+def view_steps(plan: "Plan", arrangement: Arrangement, host: Host, filtering: bytes) -> "list[Step]":
+    """Return every step but the last one, which names the program."""
+    return [*_outer(plan, arrangement, host), *_inner(plan, arrangement, host, filtering)]
+
+
+def exec_step(program: Program) -> "Step":
+    """Return the last step: run the program."""
+    words = [_encode(word) for word in program.arguments]
+    variables = [_encode(f"{name}={value}") for name, value in program.environment]
+    return step("exec", program.path, program.directory, words, variables)
+
+
+def _outer(plan: "Plan", arrangement: Arrangement, host: Host) -> "Iterator[Step]":
+    yield _namespaces(host)
+    yield step("fork")
+    yield step("root", _staging(plan, host), _ROOT_MODE)
+    yield step("directory", "/.byleave", 0o755)
+    yield step("directory", COVER_DIRECTORY, 0)
+    yield step("directory", EMPTY_DIRECTORY, 0o555)
+    yield step("file", COVER_FILE, 0, b"")
+    for link in plan.links:
+        yield from _parent(link.path)
+        yield step("link", link.target, link.path)
+    yield from _shown(arrangement)
+    yield from _devices()
+    yield from _kernel_files()
+    yield step("hostname", "sandbox")
+    yield step("loopback")
+    if plan.network == PROXY:
+        yield step("listen", PROXY_PORT)
+    processes = plan.limits.processes or USUAL_PROCESSES
+    yield step("setting", "/proc/sys/kernel/pid_max", str(max(processes, 1) + 302), 0)
+    yield step("pivot", NOSUID | NODEV | (0 if arrangement.executes else NOEXEC))
+    yield step("spawn")
+
+
+def _namespaces(host: Host) -> "Step":
+    return step("namespaces", _NAMESPACES, f"{host.uid} {host.uid} 1", f"{host.gid} {host.gid} 1", 0)
+
+
+def _staging(plan: "Plan", host: Host) -> str:
+    """Return a directory of the host to build the view on: none that the view shows anything of."""
+    for place in host.directories:
+        shown = [each.source or each.path for each in plan.places if each.kind != PRIVATE]
+        if not any(is_under(path, place) or is_under(place, path) for path in shown):
+            return place
+    return host.directories[0]
+
+
+def _shown(arrangement: Arrangement) -> "Iterator[Step]":
+    """Yield mounts and private directories, those around others first."""
+    mounts = {mount.path: mount for mount in arrangement.mounts}
+    private = set(arrangement.private)
+    made = [_TOP]
+    hollow = []
+    for path in sorted({*mounts, *private}, key=_names):
+        while not is_under(path, made[-1].path):
+            made.pop()
+        ours = not made[-1].bound
+        mount = mounts.get(path)
+        if mount is None:
+            yield step("directory", path, 0o1777 if path in _SHARED else 0o700)
+            continue
+        if ours:
+            yield from _mount_point(mount)
+        yield _mounted(mount)
+        if mount.hollow:
+            hollow.append(mount)
+        made.append(_Level(path, NOTHING, mount.attributes, bound=mount.cover is None and not mount.hollow))
+    for mount in hollow:
+        yield step("seal", mount.path, mount.attributes)
+
+
+def _mount_point(mount: Mount) -> "Iterator[Step]":
+    if mount.kind == FILE:
+        yield from _parent(mount.path)
+        yield step("file", mount.path, 0o400, b"")
+    else:
+        yield step("directory", mount.path, 0o755)
+
+
+def _mounted(mount: Mount) -> "Step":
+    if mount.hollow:
+        return step("mount", "tmpfs", mount.path, _options("mode=0111", "size=64k"), NOSUID | NODEV | NOEXEC)
+    if mount.cover is not None:
+        return step("cover", mount.cover, mount.path, mount.attributes)
+    kind = OTHER if mount.kind == FILE else A_DIRECTORY
+    return step("bind", mount.source or mount.path, mount.path, mount.attributes, kind)
+
+
+def _parent(path: str) -> "Iterator[Step]":
+    above = path.rpartition("/")[0]
+    if above:
+        yield step("directory", above, 0o755)
+
+
+def _devices() -> "Iterator[Step]":
+    yield step("directory", "/dev/pts", 0o755)
+    for name in DEVICES:
+        yield step("file", f"/dev/{name}", 0o600, b"")
+        yield step("bind", f"/dev/{name}", f"/dev/{name}", NOSUID | NOEXEC, OTHER)
+    yield step("mount", "devpts", "/dev/pts", _options("newinstance", "ptmxmode=0666", "mode=0620"), NOSUID | NOEXEC)
+    for name, target in _DEVICE_LINKS:
+        yield step("link", target, f"/dev/{name}")
+
+
+def _kernel_files() -> "Iterator[Step]":
+    yield step("directory", "/proc", 0o555)
+    yield step("mount", "proc", "/proc", b"", NOSUID | NODEV | NOEXEC | RDONLY)
+
+
+def _inner(plan: "Plan", arrangement: Arrangement, host: Host, filtering: bytes) -> "Iterator[Step]":
+    yield from _limits(plan)
+    yield step("drop")
+    if host.landlock:
+        yield from _landlock(plan, arrangement, host)
+    yield step("seccomp", filtering)
+
+
+def _limits(plan: "Plan") -> "Iterator[Step]":
+    limits = plan.limits
+    yield step("limit", _RLIMITS["core"], 0)
+    yield step("limit", _RLIMITS["processes"], limits.processes or USUAL_PROCESSES)
+    for name in ("file_size", "memory", "open_files"):
+        value = getattr(limits, name)
+        if value is not None:
+            yield step("limit", _RLIMITS[name], value)
+
+
+def _landlock(plan: "Plan", arrangement: Arrangement, host: Host) -> "Iterator[Step]":
+    handled = (1 << _VERSIONS[min(host.landlock, max(_VERSIONS))]) - 1
+    scopes = _ALL_SCOPES if host.landlock >= _SCOPES_SINCE else 0
+    size = 24 if scopes else 16 if host.landlock >= _NET_SINCE else 8
+    yield step("landlock", handled, 0, scopes, size)
+    grants = {path: (rights, _KINDS[kind]) for path, rights, kind in arrangement.grants}
+    if all("read" in place.capabilities for place in plan.places if place.capabilities):
+        grants.setdefault("/", (_BITS["read_dir"], A_DIRECTORY))
+    grants["/dev"] = (_DEVICE_RIGHTS, A_DIRECTORY)
+    grants["/proc"] = (_rights(("read",), DIRECTORY), A_DIRECTORY)
+    for path, (rights, kind) in grants.items():
+        yield step("grant", path, rights & handled, kind)
+    yield step("streams", _DEVICE_RIGHTS & handled & _FILE_RIGHTS)
+    yield step("restrict")
+
+
+_KINDS = {DIRECTORY: A_DIRECTORY, FILE: OTHER}
+SYSTEM_LINK = LINKED
+
+
+def _options(*options: str) -> bytes:
+    return b"".join(option.encode() + b"\0" for option in options)
+
+
+def _encode(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
+
+
+def minimal(environment: "Mapping[str, str]", passes: "Sequence[str]") -> "Iterator[tuple[str, str]]":
+    """Yield the variables whose names, or beginnings of names with a `*`, are among those that pass."""
+    exact = {name for name in passes if not name.endswith("*")}
+    beginnings = tuple(name[:-1] for name in passes if name.endswith("*"))
+    for name, value in environment.items():
+        if name in exact or (beginnings and name.startswith(beginnings)):
+            yield name, value

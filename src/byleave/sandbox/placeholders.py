@@ -1,0 +1,323 @@
+"""Hold names of a workspace that do not exist and must not come into being while a sandbox runs.
+
+A mount needs something to stand on. So a missing name is given an empty directory, which Git does not see, or, where
+the caller says so (inside `.git`), a small file. The last one out removes what is still as it was made.
+
+Who is in is known by a shared lock: each holder has a descriptor of its own, which a launcher may inherit, so that the
+names are held as long as any of its processes lives. Whoever gets the lock for itself alone knows that nobody is in,
+and cleans up: on leaving, or on arriving after a crash. Everything that looks at the lock or at the names does it in
+its turn, under a second lock that is held for a moment only. So it does not matter that a shared lock becomes an
+exclusive one, and back, with a gap between.
+
+The journal lists a name before it is made, and how it looked when it was. What has become anything else is somebody's:
+a directory with something in it, a file with other content, a name that was there before us. It is never removed.
+
+The journal also says which lock it belongs to. If that lock file was removed, those who hold it are out of sight: what
+the journal lists is left alone then, since it may be in use, and is forgotten.
+
+Nothing is brought to disk by force: after a power cut an empty directory may stay behind.
+"""
+
+import fcntl
+import os
+import time
+
+from byleave.errors import StateError
+from byleave.private import make_private_directory, read_private, sweep_unfinished, write_private
+from byleave.record import Record
+from byleave.sandbox.held_names import Entry, Names, NoWayError, entry_tree, is_canonical, read_entry
+from byleave.text import quoted
+from byleave.workspace.openers import Closing
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import Self
+
+_LARGEST_JOURNAL = 16 << 20
+_LONGEST_WAIT = 30.0  # seconds; a turn takes milliseconds, unless the process that has it is stopped
+_NAPS = (0.0002, 0.02)  # seconds: the shortest and the longest between two looks at a lock
+_OPEN_LOCK = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+
+
+class Placeholder(Record):
+    """A name to be held: its canonical path in the workspace, and the content of the file. None: a directory."""
+
+    path: str
+    content: bytes | None = None
+
+
+class _Sorted(Record):
+    """What has become of each wanted name, or is to be done about it."""
+
+    held: tuple[Placeholder, ...]
+    present: tuple[str, ...]
+    skipped: tuple[tuple[str, str], ...]
+    missing: tuple[Placeholder, ...] = ()
+
+
+class Hold:
+    """Names that are held until `release`, also called `close`; a context manager.
+
+    `held` are the names that stand for us now, as they are. `present` were there before us and are not ours. `skipped`
+    are names that could not be held, each with the reason: nobody may rely on their absence. `descriptor` has the lock.
+    It is closed on exec unless it is passed on; a process that has it holds the names as well, however we end. The
+    program in the sandbox must not have it, for it could let go.
+    """
+
+    __slots__ = ("_places", "descriptor", "held", "present", "skipped")
+
+    def __init__(self, places: "Placeholders", descriptor: int, names: _Sorted) -> None:
+        self._places = places
+        self.descriptor = descriptor
+        self.held = names.held
+        self.present = names.present
+        self.skipped = names.skipped
+
+    def __enter__(self) -> "Self":
+        return self
+
+    def __exit__(self, *_raised: object) -> None:
+        self.release()
+
+    def release(self) -> None:
+        """Leave, and remove the names if nobody else holds them. Never raises: what stays is removed by the next."""
+        descriptor, self.descriptor = self.descriptor, -1
+        if descriptor < 0:
+            return
+        os.close(descriptor)
+        try:
+            self._places.recover()
+        except StateError:
+            return
+
+    close = release
+
+
+class Placeholders:
+    """Names that are held while sandboxes of this workspace run. The last one out removes them, also after a crash.
+
+    `directory` is the private directory that holds what is remembered of the workspace; `root` is canonical.
+    """
+
+    def __init__(self, directory: str, root: str) -> None:
+        self._directory = directory
+        self._root = root
+        self._journal = os.path.join(directory, "placeholders.json")
+        self._lock = os.path.join(directory, "placeholders.lock")
+        self._turn = os.path.join(directory, "placeholders.turn")
+
+    def hold(self, wanted: "Sequence[Placeholder]") -> Hold:
+        """Hold the names, making those that are missing; a StateError if one cannot be made, and then none is."""
+        odd = [each.path for each in wanted if not is_canonical(each.path)]
+        if odd:
+            raise ValueError(f"{odd[0]!r} is no canonical path of the workspace")
+        make_private_directory(self._directory)
+        try:
+            with _Turn(self._turn):
+                return self._enter(wanted)
+        except OSError as error:
+            raise _failed(error, self._root) from None
+
+    def recover(self) -> list[str]:
+        """Remove what crashed runs left, if nobody holds it, and return the names. Costs one look if there is nothing.
+
+        What cannot be removed now stays in the journal.
+        """
+        if not os.path.lexists(self._journal):
+            return []
+        try:
+            with _Turn(self._turn), Closing(os.open(self._lock, _OPEN_LOCK, 0o600)) as lock:
+                return self._clean(lock) if _is_alone(lock) else []
+        except OSError as error:
+            raise _failed(error, self._root) from None
+
+    def _enter(self, wanted: "Sequence[Placeholder]") -> Hold:
+        lock = os.open(self._lock, _OPEN_LOCK, 0o600)
+        try:
+            if _is_alone(lock):
+                self._clean(lock)
+            _share(lock, self._lock)
+            with Names(self._root) as names:
+                known = self._read(lock)
+                found = _sort(names, wanted, known)
+                if found.missing:
+                    found = self._make(names, found, known, lock)
+            return Hold(self, lock, found)
+        except BaseException:
+            os.close(lock)
+            raise
+
+    def _clean(self, lock: int) -> list[str]:
+        """Remove what the journal lists; whoever calls has the lock alone."""
+        sweep_unfinished(self._journal)
+        known = self._read(lock)
+        if not known:
+            self._write({}, lock)
+            return []
+        with Names(self._root) as names:
+            removed, stuck = names.remove(known.values())
+        if stuck != known:
+            self._write(stuck, lock)
+        return removed
+
+    def _make(self, names: Names, found: _Sorted, known: "Mapping[str, Entry]", lock: int) -> _Sorted:
+        """Make what is missing, and return what has become of every name. Whatever is raised, nothing of it is left."""
+        begun = {each.path: Entry(each.path, each.content) for each in found.missing}
+        kept = {path: entry for path, entry in known.items() if path not in begun}
+        made: list[Placeholder] = []
+        present, skipped = list(found.present), list(found.skipped)
+        try:
+            self._write({**kept, **begun}, lock)
+            for each in found.missing:
+                try:
+                    begun[each.path] = names.make(each.path, each.content)
+                    made.append(each)
+                except FileExistsError:  # somebody was faster
+                    present.append(each.path)
+                except NoWayError as error:
+                    skipped.append((each.path, error.reason))
+            self._write({**kept, **{each.path: begun[each.path] for each in made}}, lock)
+        except BaseException:
+            self._undo(names, begun, kept, lock)
+            raise
+        return _Sorted((*found.held, *made), tuple(present), tuple(skipped))
+
+    def _undo(self, names: Names, begun: "Mapping[str, Entry]", kept: "Mapping[str, Entry]", lock: int) -> None:
+        _removed, stuck = names.remove(begun.values())
+        try:
+            self._write({**kept, **stuck}, lock)
+        except OSError:  # the journal lists too much then, and that harms nobody
+            return
+
+    def _read(self, lock: int) -> dict[str, Entry]:
+        """Return what the journal lists; nothing if it is damaged, or belongs to a lock that is gone."""
+        content = read_private(self._journal, limit=_LARGEST_JOURNAL)
+        if content is None:
+            return {}
+        import json
+
+        try:
+            tree = json.loads(content)
+            entries = [read_entry(each) for each in tree["names"]]
+            known = tree["lock"] == os.fstat(lock).st_ino
+        except (ValueError, KeyError, TypeError, RecursionError):
+            return {}
+        return {entry.path: entry for entry in entries} if known else {}
+
+    def _write(self, entries: "Mapping[str, Entry]", lock: int) -> None:
+        import json
+
+        if entries:
+            tree = {"lock": os.fstat(lock).st_ino, "names": [entry_tree(entry) for entry in entries.values()]}
+            write_private(self._journal, json.dumps(tree).encode(), durable=False)
+        elif os.path.lexists(self._journal):
+            os.unlink(self._journal)
+
+
+class _Turn:
+    """The right to look and to change, for a moment: one process at a time, and one thread of it."""
+
+    def __init__(self, path: str) -> None:
+        self._path = path
+        self._descriptor = -1
+
+    def __enter__(self) -> None:
+        while True:
+            descriptor = os.open(self._path, _OPEN_LOCK, 0o600)
+            try:
+                _wait(descriptor, self._path)
+                if _is_there(descriptor, self._path):
+                    self._descriptor = descriptor
+                    _turns.add(descriptor)
+                    return
+            except BaseException:
+                os.close(descriptor)
+                raise
+            os.close(descriptor)  # the file was removed while we waited: others queue at another one
+
+    def __exit__(self, *_raised: object) -> None:
+        _turns.discard(self._descriptor)
+        os.close(self._descriptor)
+
+
+_turns: set[int] = set()
+
+
+def _leave_to_parent() -> None:
+    """After a fork: the turn is the parent's, and must end when the parent ends it."""
+    while _turns:
+        os.close(_turns.pop())
+
+
+os.register_at_fork(after_in_child=_leave_to_parent)
+
+
+def _sort(names: Names, wanted: "Iterable[Placeholder]", known: "Mapping[str, Entry]") -> _Sorted:
+    """Tell the names apart: held already, there before us, without a place, missing. Directories before what is in."""
+    held: list[Placeholder] = []
+    present: list[str] = []
+    skipped: list[tuple[str, str]] = []
+    missing: dict[str, Placeholder] = {}
+    for path, each in sorted({each.path: each for each in wanted}.items()):
+        above = missing.get(path.rpartition("/")[0])
+        if above is not None and above.content is None:
+            missing[path] = each
+            continue
+        try:
+            found = names.look(path)
+        except NoWayError as error:
+            skipped.append((path, error.reason))
+            continue
+        entry = known.get(path)
+        if found is None:
+            missing[path] = each
+        elif entry is not None and names.is_ours(entry, found):
+            held.append(Placeholder(path, entry.content))
+        else:
+            present.append(path)
+    return _Sorted(tuple(held), tuple(present), tuple(skipped), tuple(missing.values()))
+
+
+def _is_alone(lock: int) -> bool:
+    """Take a lock for ourselves if nobody else has it; say whether that is so."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _share(lock: int, path: str) -> None:
+    """Take the lock with all others who hold the names. Only who has a turn takes it alone, so it is free for that."""
+    try:
+        fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        hint = "`fuser` shows which process holds it"
+        raise StateError(f"{quoted(path)} is locked by something that is not byleave", hint=hint) from None
+
+
+def _wait(descriptor: int, path: str) -> None:
+    """Take a lock, or say after a while that nobody lets go of it: a stopped process must not stop all others."""
+    nap, longest = _NAPS
+    until = time.monotonic() + _LONGEST_WAIT
+    while not _is_alone(descriptor):
+        if time.monotonic() >= until:
+            hint = "`fuser` shows which process holds it; it may be stopped"
+            raise StateError(f"{quoted(path)} is locked by another process for too long", hint=hint)
+        time.sleep(nap)
+        nap = min(nap * 2, longest)
+
+
+def _is_there(descriptor: int, path: str) -> bool:
+    """Whether the file that is open still stands at its path."""
+    try:
+        return os.path.samestat(os.fstat(descriptor), os.lstat(path))
+    except OSError:
+        return False
+
+
+def _failed(error: OSError, root: str) -> StateError:
+    name = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else root
+    problem = f"{quoted(name)} cannot be held while the sandbox runs: {error.strerror or error}"
+    return StateError(problem, hint="check the permissions there, and the room on the disk")

@@ -1,0 +1,113 @@
+"""What a sandbox lets its program touch, as a value. Pure: no system is asked anything here.
+
+`Plan` is the answer of a policy for one tool on one host, before any mechanism: linux.py turns it into mounts, Landlock
+rules and a filter, seatbelt.py into a profile. What a mechanism cannot hold exactly, it says as an `Approximation`.
+"""
+
+from byleave.core.commands import CommandTable
+from byleave.core.fs import CAPABILITIES, is_under
+from byleave.core.limits import Limits
+from byleave.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+# Kinds of places. PRIVATE: an empty directory of the sandbox's own, gone with it.
+DIRECTORY, FILE, MISSING, PRIVATE = "directory", "file", "missing", "private"
+NO_NETWORK, PROXY = "none", "proxy"
+NOTHING: frozenset[str] = frozenset()
+READING = frozenset({"read", "execute"})
+EVERYTHING = frozenset(CAPABILITIES)
+
+
+class Place(Record):
+    """What may be done at an absolute, canonical path and below it, as far as no deeper place says otherwise."""
+
+    path: str
+    capabilities: frozenset[str]
+    kind: str
+    why: str
+    source: str = ""  # what is shown there, if it is not what the host has at that path
+
+    @property
+    def given(self) -> str:
+        """The capabilities in words, in their usual order."""
+        return "+".join(name for name in CAPABILITIES if name in self.capabilities) or "nothing"
+
+
+class Link(Record):
+    """A symbolic link of the system that the view repeats, such as /bin -> usr/bin."""
+
+    path: str
+    target: str
+
+
+class Brought(Record):
+    """A place outside that one run sees under a name of the workspace: both absolute, and what may be done there."""
+
+    name: str
+    target: str
+    capabilities: frozenset[str]
+
+
+class Approximation(Record):
+    """A path and an operation that the kernel does not answer exactly as `byleave check` does, and why."""
+
+    path: str
+    op: str
+    why: str
+    laxer: bool = False
+
+
+class Held(Record):
+    """A name in the workspace that is missing and must not come into being: it is held while the sandbox runs.
+
+    It is an empty directory, which git does not see, or a file with this content.
+    """
+
+    path: str
+    content: bytes | None = None
+
+
+class Plan(Record):
+    """One sandbox. `places` are sorted, so that what lies around a place comes before it."""
+
+    root: str
+    places: tuple[Place, ...]
+    links: tuple[Link, ...] = ()
+    held: tuple[Held, ...] = ()
+    network: str = NO_NETWORK
+    variables: tuple[str, ...] = ()  # names and prefixes that reach the program, beside the minimal ones
+    commands: CommandTable | None = None
+    limits: Limits = Limits()
+    home: str = ""
+    approximate: tuple[Approximation, ...] = ()
+
+    def at(self, path: str) -> Place | None:
+        """Return the place that holds for an absolute path; None if it is not in the view at all."""
+        found = None
+        for place in self.places:
+            if is_under(path, place.path):
+                found = place
+        return found
+
+
+def nested(places: "Iterable[Place]") -> "Iterator[tuple[Place, Place | None]]":
+    """Yield each place in order, with the one that encloses it most closely."""
+    around: list[Place] = []
+    for place in places:
+        while around and not is_under(place.path, around[-1].path):
+            around.pop()
+        yield place, around[-1] if around else None
+        around.append(place)
+
+
+def in_order(places: "Iterable[Place]") -> tuple[Place, ...]:
+    """Return places by path, enclosing ones first; of several at one path, the last that was given."""
+    by_path = {place.path: place for place in places}
+    return tuple(by_path[path] for path in sorted(by_path, key=_names))
+
+
+def _names(path: str) -> list[str]:
+    return path.strip("/").split("/") if path != "/" else []

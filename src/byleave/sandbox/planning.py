@@ -1,0 +1,170 @@
+"""Put a plan together: what the policy says of the workspace, the system's own view, what a program needs to start."""
+
+import os
+
+from byleave.core.access import Default
+from byleave.core.commands import CommandTable
+from byleave.core.env import EnvTable
+from byleave.core.fs import is_under
+from byleave.core.limits import Limits
+from byleave.errors import SandboxError
+from byleave.record import Record
+from byleave.sandbox import host
+from byleave.sandbox.plan import (
+    DIRECTORY,
+    EVERYTHING,
+    FILE,
+    NO_NETWORK,
+    NOTHING,
+    PRIVATE,
+    PROXY,
+    READING,
+    Brought,
+    Held,
+    Link,
+    Place,
+    Plan,
+    in_order,
+)
+from byleave.sandbox.view import LINK, find_places
+from byleave.text import quoted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from byleave.core.access import Access
+    from byleave.core.policy import Policy
+
+_PRIVATE = ("/tmp", "/var/tmp", "/dev/shm", "/run")  # noqa: S108 -- empty ones of the sandbox's own
+
+
+class Wishes(Record):
+    """What a plan is made from, beside the policy: whose sandbox it is and where."""
+
+    tool: str
+    root: str
+    home: str
+    own_places: tuple[str, ...]
+    read: tuple[str, ...] = ()  # `[sandbox] read` and `write`: host paths that every sandbox sees
+    write: tuple[str, ...] = ()
+    limits: Limits = Limits()
+    brought: tuple[Brought, ...] = ()
+
+
+class Seen(Record):
+    """What was looked at for a plan, so that a change is noticed before the next start."""
+
+    kinds: "dict[str, str | None]"
+
+    def still_holds(self) -> bool:
+        """Whether everything is as it was."""
+        return all(host.look(path) == kind for path, kind in self.kinds.items())
+
+    def has_no_link(self, root: str, path: str) -> bool:
+        """Whether every name on the way to a relative path was seen, and none was a link."""
+        while path:
+            if self.kinds.get(f"{root}/{path}", LINK) == LINK:
+                return False
+            path = path.rpartition("/")[0]
+        return True
+
+
+def make_plan(policy: "Policy", wishes: Wishes, base: host.Base, program: str | None, search: str) -> tuple[Plan, Seen]:
+    """Return the plan for a program, which may be None where only the plan is asked for, and what it rests on."""
+    if wishes.root == "/":
+        raise SandboxError(
+            "the workspace is the whole file system, and a sandbox cannot keep that out",
+            hint="give a directory with --root",
+        )
+    kinds: dict[str, str | None] = {}
+
+    def look(path: str) -> str | None:
+        if path not in kinds:
+            kinds[path] = host.look(path)
+        return kinds[path]
+
+    found = find_places(policy, wishes.tool, wishes.root, look, host.files_below)
+    access = policy.tool(wishes.tool).access
+    brought = list(_brought(wishes))
+    places = [*_private(wishes, found.places), *base.places, *_extra(wishes), *found.places, *brought]
+    links = [*base.links, *extra_links(wishes)]
+    held = [Held(place.path, b"" if place.kind == FILE else None) for place in brought if place.source]
+    if program is not None:
+        visible = [place.path for place in places if place.kind != PRIVATE and place.capabilities]
+        visible += [link.path for link in links]
+        needed = host.needs_of(program, search, visible, home=wishes.home, kept_out=(wishes.root, *wishes.own_places))
+        places = [*needed.places, *places]
+        links += needed.links
+    plan = Plan(
+        wishes.root,
+        in_order([*places, *_own(wishes, places)]),
+        tuple(links),
+        (*found.held, *held),
+        _network(access),
+        tuple(_variables(access)),
+        access.commands if isinstance(access.commands, CommandTable) else None,
+        wishes.limits,
+        wishes.home,
+        found.approximate,
+    )
+    return plan, Seen(kinds)
+
+
+def _private(wishes: Wishes, workspace: "Sequence[Place]") -> "Iterator[Place]":
+    """Yield the empty directories of the sandbox's own; the home directory too, unless it is part of the workspace."""
+    home = (wishes.home,) if wishes.home.count("/") and wishes.home != "/" else ()
+    for path in (*_PRIVATE, *home):
+        if not any(is_under(path, place.path) for place in workspace if place.capabilities):
+            yield Place(path, EVERYTHING, PRIVATE, "private to the sandbox, and empty")
+
+
+def _extra(wishes: Wishes) -> "Iterator[Place]":
+    for key, paths, capabilities in (("read", wishes.read, READING), ("write", wishes.write, EVERYTHING)):
+        for path in paths:
+            real = os.path.realpath(path)
+            kind = host.look(real)
+            if kind is None or kind == LINK:
+                continue  # not on this machine
+            yield Place(
+                real, capabilities, DIRECTORY if kind == DIRECTORY else FILE, f"[sandbox] {key}: {quoted(path)}"
+            )
+
+
+def _brought(wishes: Wishes) -> "Iterator[Place]":
+    """Yield what this run brings along; where a link leads there already, at its own path."""
+    for each in wishes.brought:
+        kind = DIRECTORY if host.look(each.target) == DIRECTORY else FILE
+        linked = host.look(each.name) == LINK
+        path, source = (each.target, "") if linked else (each.name, each.target)
+        yield Place(path, each.capabilities, kind, f"--mount {quoted(each.target)}", source)
+
+
+def extra_links(wishes: Wishes) -> "Iterator[Link]":
+    """Yield the links by which people name what `[sandbox]` lists."""
+    for path in (*wishes.read, *wishes.write):
+        if host.look(path) == LINK:
+            yield Link(path, os.path.realpath(path))
+
+
+def _own(wishes: Wishes, places: "Sequence[Place]") -> "Iterator[Place]":
+    """Yield byleave's own places, covered wherever something would show them. Files of the workspace are judged."""
+    for path in wishes.own_places:
+        kind = host.look(path)
+        inside = is_under(path, wishes.root)
+        if kind not in (DIRECTORY, FILE) or (inside and kind == FILE):
+            continue
+        if any(is_under(path, place.path) for place in places if place.kind != PRIVATE):
+            yield Place(path, NOTHING, kind, "byleave's own files")
+
+
+def _network(access: "Access") -> str:
+    table = access.net
+    if isinstance(table, Default):
+        return NO_NETWORK
+    return PROXY if any(rule.allow for rule in table.rules) else NO_NETWORK
+
+
+def _variables(access: "Access") -> "Iterator[str]":
+    if isinstance(access.env, EnvTable):
+        yield from (rule.name for rule in access.env.rules if rule.read)

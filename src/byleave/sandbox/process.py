@@ -1,0 +1,209 @@
+"""A program in a sandbox, as whoever started it sees it: much like `subprocess.Popen`."""
+
+import os
+import select
+import signal
+import socket
+
+from byleave.errors import SandboxError
+from byleave.text import quoted, shown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import IO, Self
+
+    Stream = int | IO[bytes] | None
+
+PIPE, STDOUT, DEVNULL = -1, -2, -3  # as in subprocess, whose import costs more than a start
+_TAPE, _CONTROL, _LOCK = 3, 4, 5
+_HIGH = 64  # descriptors are moved out of the way of those three
+_LONGEST = 8192  # bytes of a message from the launcher
+_IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
+
+
+class Process:
+    """A started sandbox. `returncode`: None while it runs, negative for a signal. `problem`: what kept it from running.
+
+    Dropping the process does not end it; closing (or the end of this program) does.
+    """
+
+    def __init__(
+        self,
+        launcher: "Sequence[str]",
+        tape: bytes,
+        *,
+        stdin: "Stream" = None,
+        stdout: "Stream" = None,
+        stderr: "Stream" = None,
+        lock: int | None = None,
+    ) -> None:
+        self.stdin: IO[bytes] | None = None
+        self.stdout: IO[bytes] | None = None
+        self.stderr: IO[bytes] | None = None
+        self.returncode: int | None = None
+        self.problem: SandboxError | None = None
+        self._ended: list[object] = []
+        self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        opened = [theirs.detach()]
+        try:
+            plan = os.memfd_create("byleave-plan")
+            opened.append(plan)
+            _write_all(plan, tape)
+            streams = [self._stream(number, each, opened) for number, each in enumerate((stdin, stdout, stderr))]
+            streams[2] = streams[1] if stderr == STDOUT else streams[2]
+            moved = {_TAPE: plan, _CONTROL: opened[0]} | ({_LOCK: lock} if lock is not None else {})
+            self.pid = _spawn(launcher, streams, moved, opened)
+        except BaseException:
+            self.close()
+            raise
+        finally:
+            for descriptor in opened:
+                os.close(descriptor)
+        self._pidfd = os.pidfd_open(self.pid)
+
+    def _stream(self, number: int, wanted: "Stream", opened: list[int]) -> int:
+        """Return the descriptor that becomes standard input, output or error; keep our end of a pipe."""
+        if wanted is None:
+            return number
+        if wanted == PIPE:
+            reading, writing = os.pipe()
+            ours, theirs = (writing, reading) if number == 0 else (reading, writing)
+            opened.append(theirs)
+            name = ("stdin", "stdout", "stderr")[number]
+            setattr(self, name, os.fdopen(ours, "wb" if number == 0 else "rb"))
+            return theirs
+        if wanted == DEVNULL:
+            opened.append(os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC))
+            return opened[-1]
+        return wanted if isinstance(wanted, int) else wanted.fileno()
+
+    def listener(self) -> socket.socket:
+        """Return the socket that listens inside the sandbox's network; a SandboxError if it never came to that."""
+        message, descriptors, _flags, _address = socket.recv_fds(self._control, _LONGEST, 1)
+        if message == b"L" and descriptors:
+            return socket.socket(fileno=descriptors[0])
+        self.problem = _problem(message) or SandboxError(
+            "the sandbox ended before it was set up",
+            hint="try again; `byleave doctor` says what this machine can enforce",
+        )
+        raise self.problem
+
+    def poll(self) -> int | None:
+        """Return the exit code, None while it still runs."""
+        return self._wait(0)
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for the end and return the exit code; TimeoutError if it takes longer than `timeout` seconds."""
+        code = self._wait(timeout)
+        if code is None:
+            raise TimeoutError(f"the sandbox still runs after {timeout} seconds")
+        return code
+
+    def _wait(self, timeout: float | None) -> int | None:
+        if self.returncode is None:
+            watched = select.poll()
+            watched.register(self._pidfd, select.POLLIN)
+            if not watched.poll(None if timeout is None else timeout * 1000):
+                return None
+            self._finish(os.waitpid(self.pid, 0)[1])
+        return self.returncode
+
+    def _finish(self, status: int) -> None:
+        self.returncode = os.waitstatus_to_exitcode(status)
+        if self.problem is None:
+            self.problem = self._said()
+        self.close()
+
+    def _said(self) -> SandboxError | None:
+        """Return what the launcher has said last, if it said anything."""
+        self._control.setblocking(False)
+        try:
+            return _problem(self._control.recv(_LONGEST))
+        except OSError:
+            return None
+
+    def send_signal(self, number: int) -> None:
+        """Send a signal to the program."""
+        if self.returncode is None:
+            signal.pidfd_send_signal(self._pidfd, number)
+
+    def terminate(self) -> None:
+        """Ask the program to end."""
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End everything in the sandbox at once."""
+        self.send_signal(signal.SIGKILL)
+
+    def at_end(self, do: object) -> None:
+        """Have `do` called when the sandbox is gone."""
+        self._ended.append(do)
+
+    def close(self) -> None:
+        """End everything in the sandbox, if it still runs, and let go of it. What is in pipes can still be read."""
+        self._control.close()
+        pidfd, self._pidfd = getattr(self, "_pidfd", -1), -1
+        if pidfd >= 0:
+            if self.returncode is None:  # the launcher sees the closed socket, and ends everything
+                os.waitpid(self.pid, 0)
+                self.returncode = -signal.SIGKILL
+            os.close(pidfd)
+        for do in self._ended:
+            do()  # type: ignore[operator]
+        self._ended.clear()
+
+    def __enter__(self) -> "Self":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for stream in (self.stdin, self.stdout, self.stderr):
+            if stream is not None:
+                stream.close()
+        self.close()
+
+
+def _spawn(launcher: "Sequence[str]", streams: "Sequence[int]", moved: dict[int, int], opened: list[int]) -> int:
+    """Start the launcher with nothing of ours but the three streams, the plan, the control socket and the lock."""
+    import fcntl
+
+    actions: list[tuple[int, int, int]] = []
+    wanted = dict(enumerate(streams)) | moved
+    for target, source in wanted.items():
+        if target != source or target in moved:  # our own are not inherited unless they are put there
+            high = fcntl.fcntl(source, fcntl.F_DUPFD_CLOEXEC, _HIGH)
+            opened.append(high)
+            actions.append((os.POSIX_SPAWN_DUP2, high, target))
+    words = [*launcher, str(_TAPE), str(_CONTROL)]
+    return os.posix_spawn(launcher[0], words, {}, file_actions=actions, setsigdef=_IGNORED_BY_PYTHON, setsigmask=())
+
+
+def _write_all(descriptor: int, content: bytes) -> None:
+    view = memoryview(content)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+_SENTENCES = {
+    "namespaces": "this machine does not allow new namespaces",
+    "write": "the users of the sandbox could not be mapped",
+    "exec": "the program cannot be started",
+    "seccomp": "the kernel did not take the filter of system calls",
+    "landlock": "the kernel did not take the Landlock rules",
+    "bind": "a place could not be shown in the sandbox",
+    "cover": "a place could not be covered",
+    "place": "a place of the sandbox is gone",
+    "grant": "a place of the sandbox is gone",
+}
+
+
+def _problem(message: bytes) -> SandboxError | None:
+    """Turn what the launcher said into a sentence; None if it said nothing."""
+    if not message.startswith(b"E"):
+        return None
+    code, number, step, *rest = os.fsdecode(message[1:]).split(" ", 3)
+    what = f" ({quoted(rest[0])})" if rest and rest[0] else ""
+    said = _SENTENCES.get(step, f"the step {shown(step)} of the sandbox failed")
+    text = f"{said}{what}: {os.strerror(int(number)).lower()}"
+    hint = "`byleave doctor` says what this machine can enforce" if int(code) == 125 else "check the command"
+    return SandboxError(text, hint=hint, exit_code=int(code), step=step)

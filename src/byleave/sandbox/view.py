@@ -1,0 +1,224 @@
+"""From a compiled policy to the places of a sandbox. Pure: `look` says what is there, `decide` says what is allowed.
+
+A policy changes its answer only at certain paths: those that rules name, protected places, and what lies above them.
+Each is judged by the same `decide` that answers `byleave check`, once for every capability, so the kernel is told what
+people are told. Start at `find_places`.
+"""
+
+from byleave.core.action import FileAction
+from byleave.core.decide import decide
+from byleave.core.fs import CAPABILITIES, FsTable, FsTarget, is_under
+from byleave.core.globs import ANY_DEPTH
+from byleave.core.matchers import All, AnyOf, Not, PathMatcher
+from byleave.core.verdict import ALLOW
+from byleave.record import Record
+from byleave.sandbox.plan import DIRECTORY, FILE, MISSING, NOTHING, Approximation, Held, Place, in_order, nested
+from byleave.text import shown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from byleave.core.fs import FsRule
+    from byleave.core.matchers import Matcher
+    from byleave.core.policy import Policy
+    from byleave.core.verdict import Verdict
+
+    # What is at an absolute path: DIRECTORY, FILE, LINK, or None if nothing is.
+    Look = Callable[[str], str | None]
+    Files = Callable[[str, int], list[str] | None]
+
+LINK = "link"
+MOST_PINNED = 256  # files that are made read-only one by one, where new ones may be created but none changed
+_KIND_OF = {name: name for name in CAPABILITIES} | {"execute": "exec"}
+_INSIDE = ".byleave-any-name"  # stands for whatever lies in a directory
+# What a held name inside `.git` must say so that git, here and outside, goes on as if it were not there.
+_CONTENTS = {".git/commondir": b".\n", ".git/hooks": None}
+
+
+class Found(Record):
+    """The places of a workspace, the names that must be held, and what cannot be said exactly."""
+
+    places: tuple[Place, ...]
+    held: tuple[Held, ...]
+    approximate: tuple[Approximation, ...]
+
+
+def find_places(policy: "Policy", tool: str, root: str, look: "Look", files: "Files") -> Found:
+    """Return what `tool` may touch in the workspace at `root` and through its approved ways out."""
+    return _View(policy, tool, root, look, files).find()
+
+
+class _View:
+    def __init__(self, policy: "Policy", tool: str, root: str, look: "Look", files: "Files") -> None:
+        self._policy = policy
+        self._tool = tool
+        self._root = root
+        self._look = look
+        self._files = files
+        self._doors = {rule.path: rule for rule in _rules(policy, tool) if rule.approved_target and not rule.dropped}
+        self._held: dict[str, Held] = {}
+        self._approximate: list[Approximation] = []
+
+    def find(self) -> Found:
+        names = sorted({name for named in self._named() for name in _with_parents(named)} | {""})
+        judged = in_order(place for name in names for place in self._judge(name))
+        places = in_order(place for place, around in nested(judged) for place in self._kept(place, around))
+        places = in_order([*places, *self._pinned(places)])
+        held = [self._held[path] for path in sorted(self._held)]
+        return Found(places, tuple(held), tuple(dict.fromkeys(self._approximate)))
+
+    def _named(self) -> "Iterator[str]":
+        """Yield every relative path at which the answer may change."""
+        for rule in _rules(self._policy, self._tool):
+            yield rule.path
+        for place in self._policy.protected.inside():
+            yield place.path
+        for text, literal in _patterns(self._policy):
+            if literal is None:
+                why = "a pattern of `rules` names no single place; `byleave check` and the doors hold to it"
+                self._approximate.append(Approximation(text, "any", why, laxer=True))
+            else:
+                yield literal
+
+    def _judge(self, name: str) -> "Iterator[Place]":
+        path, door = self._locate(name)
+        kind = self._look(path)
+        if kind == LINK:
+            if door is None and name not in self._doors:
+                self._links(name)
+            return
+        if kind is None and not self._may_come(path):
+            return
+        if door is None and self._outside(path):
+            return
+        verdicts = {name: self._verdict(path, door, name, kind) for name in CAPABILITIES}
+        given = frozenset(name for name, verdict in verdicts.items() if verdict.decision is ALLOW)
+        withheld = next((verdict for verdict in verdicts.values() if verdict.decision is not ALLOW), verdicts["read"])
+        because = (withheld if len(given) < len(CAPABILITIES) else verdicts["read"]).because[0]
+        yield Place(path, given, MISSING if kind is None else kind, f"{because.rule} ({because.source})")
+
+    def _locate(self, name: str) -> tuple[str, str | None]:
+        """Return where a name of the workspace is, and the name itself if that is outside."""
+        for above in _upwards(name):
+            rule = self._doors.get(above)
+            if rule is not None:
+                return f"{rule.approved_target}{name[len(above) :]}", name
+        return (f"{self._root}/{name}" if name else self._root), None
+
+    def _outside(self, path: str) -> bool:
+        """Whether a name leads through a link: then it is no place of its own."""
+        relative = path[len(self._root) :].strip("/")
+        parts = relative.split("/")[:-1]
+        return any(self._look(f"{self._root}/{'/'.join(parts[: n + 1])}") == LINK for n in range(len(parts)))
+
+    def _may_come(self, path: str) -> bool:
+        """Whether a missing name could come into being: what lies above it is a directory, or missing as well."""
+        above = path.rpartition("/")[0] or "/"
+        kind = self._look(above)
+        return kind == DIRECTORY or (kind is None and self._may_come(above))
+
+    def _verdict(self, path: str, door: str | None, capability: str, kind: str | None) -> "Verdict":
+        relative = None if door is not None else path[len(self._root) :].strip("/")
+        if kind == DIRECTORY:  # what may be done in it; the directory itself cannot go, being a place
+            path = f"{path}/{_INSIDE}"
+            relative = relative if relative is None else f"{relative}/{_INSIDE}".lstrip("/")
+            door = door if door is None else f"{door}/{_INSIDE}"
+        target = FsTarget(path, relative, door, exists=kind == FILE, directory=False)
+        action = FileAction(_KIND_OF[capability], relative if relative is not None else door or "", self._tool)
+        return decide(self._policy, action, (target,))
+
+    def _kept(self, place: Place, around: Place | None) -> "Iterator[Place]":
+        """Leave out what says nothing new; hold missing names that must not come into being."""
+        if around is not None and place.capabilities == around.capabilities:
+            return
+        if place.kind != MISSING:
+            yield place
+            return
+        outer = around.capabilities if around is not None else NOTHING
+        grows = "create" in place.capabilities and "create" not in outer
+        if "create" not in outer and not grows:
+            return
+        name = place.path.rpartition("/")[2]
+        if grows and "." in name.lstrip("."):
+            why = "it does not exist yet, and the kernel opens directories, not names: create it first"
+            self._approximate.extend(
+                Approximation(self._name(place.path), op, why) for op in sorted(place.capabilities)
+            )
+            return
+        self._hold(place.path)
+        content = self._held[place.path].content
+        if place.capabilities - outer or grows:
+            why = "it does not exist yet: an empty directory holds its place while the sandbox runs"
+            self._approximate.append(Approximation(self._name(place.path), "create", why))
+        yield place.replace(kind=DIRECTORY if content is None else FILE)
+
+    def _hold(self, path: str) -> None:
+        above = path.rpartition("/")[0]
+        if above not in self._held and self._look(above) is None:
+            self._hold(above)
+        relative = self._name(path)
+        inside_git = relative.startswith(".git/")
+        self._held.setdefault(path, Held(path, _CONTENTS.get(relative, b"") if inside_git else None))
+
+    def _pinned(self, places: "Iterable[Place]") -> "Iterator[Place]":
+        """Yield what exists where only new files may be written, as places of their own that cannot be changed."""
+        for place in list(places):
+            given = place.capabilities
+            if place.kind != DIRECTORY or "create" not in given or "update" in given:
+                continue
+            found = self._files(place.path, MOST_PINNED)
+            if found is None:
+                why = f"there are more than {MOST_PINNED} files here, too many to make each of them read-only"
+                self._approximate.append(Approximation(self._name(place.path), "update", why, laxer=True))
+                continue
+            for path in found:
+                yield Place(path, given - {"create", "update", "delete"}, FILE, place.why)
+                if "delete" in given:
+                    why = "it is kept from being changed by a mount, and what is mounted cannot be removed"
+                    self._approximate.append(Approximation(self._name(path), "delete", why))
+
+    def _links(self, name: str) -> None:
+        why = "it is a link: the kernel holds the place that it leads to, not the link's own name"
+        self._approximate.append(Approximation(name, "any", why, laxer=True))
+
+    def _name(self, path: str) -> str:
+        return path[len(self._root) :].strip("/") if is_under(path, self._root) else path
+
+
+def _rules(policy: "Policy", tool: str) -> "Iterator[FsRule]":
+    for voice in policy.voices:
+        known = voice.tools.get(tool)
+        if known is not None and isinstance(known.access.fs, FsTable):
+            yield from known.access.fs.rules
+
+
+def _patterns(policy: "Policy") -> "Iterator[tuple[str, str | None]]":
+    """Yield each path pattern of the ordered rules, with the place it names if it names one."""
+    for table in policy.rule_tables():
+        for rule in table.rules:
+            for pattern in _path_matchers(rule.matcher):
+                names = pattern.glob.names[:-1] if pattern.glob.names[-1:] == (ANY_DEPTH,) else pattern.glob.names
+                named = not pattern.absolute and pattern.glob.literal == "/".join(names)
+                yield shown(pattern.glob.text), pattern.glob.literal if named else None
+
+
+def _path_matchers(matcher: "Matcher") -> "Iterator[PathMatcher]":
+    if isinstance(matcher, PathMatcher):
+        yield matcher
+    elif isinstance(matcher, All | AnyOf):
+        for each in matcher.matchers:
+            yield from _path_matchers(each)
+    elif isinstance(matcher, Not):
+        yield from _path_matchers(matcher.matcher)
+
+
+def _with_parents(name: str) -> "Iterator[str]":
+    while name:
+        yield name
+        name = name.rpartition("/")[0]
+
+
+def _upwards(name: str) -> "Iterator[str]":
+    """Yield a relative name and everything above it, without the workspace itself."""
+    yield from _with_parents(name)
