@@ -11,7 +11,7 @@ from byleave.core.verdict import ALLOW
 from byleave.errors import SandboxError
 from byleave.record import Record
 from byleave.sandbox import host
-from byleave.sandbox.build import find_launcher
+from byleave.sandbox.build import FULL, LEAN, find_launcher
 from byleave.sandbox.filters import Wanted, make_filter
 from byleave.sandbox.linux import PROXY_PORT, Arrangement, Host, Program, arrange, exec_step, minimal, view_steps
 from byleave.sandbox.placeholders import Placeholder, Placeholders
@@ -92,7 +92,7 @@ class Sandbox:
         self._brought: tuple[Brought, ...] = ()
         self._base = host.base_view()
         self._host = host.this_host(namespaces=True)
-        self._launcher: Launcher | None = None
+        self._launchers: dict[str, Launcher] = {}
         self._prepared: dict[tuple[str | None, str], tuple[object, Prepared]] = {}
         self._placeholders = Placeholders(workspace.homes.workspace(workspace.root.path), workspace.root.path)
         self._hold: Hold | None = None
@@ -100,12 +100,11 @@ class Sandbox:
         self._passing: tuple[object, dict[str, bool]] = (None, {})  # which variables pass, by the policy that said so
         self.decide: Decide = policy.decide  # a door puts its guard here, so that everything is recorded
 
-    @property
-    def launcher(self) -> "Launcher":
-        """What starts programs here; built when it is first needed."""
-        if self._launcher is None:
-            self._launcher = find_launcher(self.workspace.homes.memory)
-        return self._launcher
+    def launcher(self, kind: str = LEAN) -> "Launcher":
+        """Return what starts programs here; built when it is first needed. Only the FULL one brokers and traces."""
+        if kind not in self._launchers:
+            self._launchers[kind] = find_launcher(self.workspace.homes.memory, kind)
+        return self._launchers[kind]
 
     def prepare(self, program: str | None, search: str) -> Prepared:
         """Return what a start of `program` needs, made anew if the policy or a place it rests on has changed."""
@@ -155,7 +154,7 @@ class Sandbox:
         path = host.find_program(argv[0], search, directory) if argv else None
         prepared = self.prepare(path, search)
         names = tuple(name for name, _value in self._environment(given, prepared.plan))
-        return Explained(prepared.plan, prepared.arrangement, self._host, self.launcher.origin, path, directory, names)
+        return Explained(prepared.plan, prepared.arrangement, self._host, self.launcher(_kind(prepared.plan)).origin, path, directory, names)
 
     def spawn(
         self,
@@ -180,7 +179,7 @@ class Sandbox:
         last = exec_step(Program(path, directory, tuple(argv), variables))
         lock = self._hold.descriptor if self._hold is not None else None
         process = Process(
-            self.launcher.command,
+            self.launcher(_kind(prepared.plan)).command,
             prepared.tape + write_tape([last]),
             stdin=stdin,
             stdout=stdout,
@@ -274,3 +273,8 @@ class Sandbox:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _kind(plan: Plan) -> str:
+    """Return which launcher a plan needs."""
+    return FULL if plan.commands is not None else LEAN

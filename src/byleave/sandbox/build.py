@@ -8,10 +8,21 @@ from byleave.record import Record
 from byleave.text import quoted
 
 SOURCES = ("launcher.c", "trace.c")
+LEAN_SOURCES = ("launcher.c", "tiny.c")
 HEADERS = ("launcher.h",)
+LEAN, FULL = "lean", "full"
 _COMPILERS = ("/usr/bin/cc", "/usr/bin/gcc", "/usr/bin/clang", "/usr/local/bin/cc", "/usr/local/bin/gcc")
 _PATIENCE = 60  # seconds that a compiler may take
 _HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "launcher")
+
+
+# Ways to build each kind of launcher, the best first. The lean one does without the C library and starts faster; the
+# full one can also trace.
+_BARE = ("-nostdlib", "-static", "-ffreestanding", "-fno-builtin", "-fno-stack-protector", "-U_FORTIFY_SOURCE")
+_RECIPES = {
+    LEAN: ((_BARE, LEAN_SOURCES), (("-static",), SOURCES), ((), SOURCES)),
+    FULL: ((("-static",), SOURCES), ((), SOURCES)),
+}
 
 
 class Launcher(Record):
@@ -21,16 +32,16 @@ class Launcher(Record):
     origin: str
 
 
-def find_launcher(cache: str) -> Launcher:
+def find_launcher(cache: str, kind: str = LEAN) -> Launcher:
     """Return the launcher: that of the package, one built before, one built now, else the slower one in Python."""
-    name = launcher_name()
+    name = launcher_name(kind)
     for path, origin in ((os.path.join(_HERE, name), "built with the package"), (_cached(cache, name), "built here")):
         if os.access(path, os.X_OK):
             return Launcher((path,), origin)
     compiler = find_compiler()
     if compiler is not None:
         make_private_directory(cache)
-        build(compiler, _cached(cache, name))
+        build(compiler, _cached(cache, name), kind)
         return Launcher((_cached(cache, name),), "built here")
     return python_launcher()
 
@@ -43,10 +54,10 @@ def python_launcher() -> Launcher:
     return Launcher((sys.executable, "-I", "-S", script), "written in Python, as there is no C compiler")
 
 
-def launcher_name() -> str:
+def launcher_name(kind: str = LEAN) -> str:
     """Return the file name of the launcher that belongs to these sources and this kind of machine."""
-    content = b"".join(_read(os.path.join(_HERE, source)) for source in (*SOURCES, *HEADERS))
-    return f"launcher-{os.uname().machine}-{digest(content)[:16]}"
+    content = b"".join(_read(os.path.join(_HERE, source)) for source in (*SOURCES, *LEAN_SOURCES, *HEADERS))
+    return f"launcher-{kind}-{os.uname().machine}-{digest(content)[:16]}"
 
 
 def find_compiler() -> str | None:
@@ -54,14 +65,14 @@ def find_compiler() -> str | None:
     return next((path for path in _COMPILERS if os.access(path, os.X_OK)), None)
 
 
-def build(compiler: str, target: str) -> None:
-    """Compile the launcher to `target`, whole or not at all; statically where that works: it starts faster."""
+def build(compiler: str, target: str, kind: str = LEAN) -> None:
+    """Compile a launcher to `target`, whole or not at all, in the best way that works here."""
     import subprocess
 
     unfinished = f"{target}.{os.getpid()}"
     said = ""
-    for linking in (["-static"], []):
-        command = [compiler, "-O2", *linking, "-o", unfinished, *(os.path.join(_HERE, each) for each in SOURCES)]
+    for flags, sources in _RECIPES[kind]:
+        command = [compiler, "-O2", *flags, "-o", unfinished, *(os.path.join(_HERE, each) for each in sources)]
         environment = {"PATH": "/usr/bin:/bin", "LC_ALL": "C"}
         done = subprocess.run(  # noqa: S603 -- a compiler of the system, on our own source
             command, env=environment, capture_output=True, text=True, timeout=_PATIENCE, check=False

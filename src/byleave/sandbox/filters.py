@@ -106,7 +106,7 @@ _ARCHITECTURES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
 _X32 = 0x40000000
 
 ALLOW, KILL, ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
-_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN, _JUMP = 0x20, 0x15, 0x35, 0x45, 0x06, 0x05
 _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16  # offsets in struct seccomp_data; each argument's low half comes first
 
 
@@ -133,11 +133,20 @@ def make_filter(machine: str, wanted: Wanted) -> bytes:
     ]
     if machine == "x86_64":
         program += [_code(_AT_LEAST, _X32, 0, 1), _refuse(ENOSYS)]
-    for name, refusal in _refusals(wanted):
-        number = NUMBERS[name][column]
-        if number is not None:
-            program += [_code(_EQUAL, number, 0, len(refusal)), *refusal]
-    return b"".join([*program, _code(_RETURN, ALLOW)])
+    named = [(NUMBERS[name][column], code) for name, code in _refusals(wanted)]
+    table = sorted((number, code) for number, code in named if number is not None)
+    return b"".join([*program, *_search(table)])
+
+
+def _search(table: "Sequence[tuple[int, list[bytes]]]") -> list[bytes]:
+    """Return code that finds a call by halves: the kernel walks the program once for every call that there is."""
+    if len(table) == 1:
+        ((number, code),) = table
+        return [_code(_EQUAL, number, 0, len(code)), *code, _allow()]
+    middle = len(table) // 2
+    below, above = _search(table[:middle]), _search(table[middle:])
+    jump = [_code(_AT_LEAST, table[middle][0], 0, 1), _code(_JUMP, len(below))]
+    return [*jump, *below, *above]
 
 
 def _refusals(wanted: Wanted) -> "list[tuple[str, list[bytes]]]":

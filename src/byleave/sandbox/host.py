@@ -67,8 +67,16 @@ def this_host(*, namespaces: bool) -> Host:
         namespaces,
         os.geteuid(),
         os.getegid(),
+        kernel_release(),
         directories=tuple(place for place in _STAGING if look(place) == DIRECTORY),
     )
+
+
+def kernel_release() -> tuple[int, int]:
+    """Return the version of the kernel, as far as it is a number."""
+    parts = os.uname().release.split(".")[:2]
+    numbers = [int("".join(char for char in part if char.isdigit()) or "0") for part in parts]
+    return (numbers[0], numbers[1]) if len(numbers) > 1 else (0, 0)
 
 
 def has_filter() -> bool:

@@ -56,7 +56,6 @@ _VERSIONS = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}
 _NET_SINCE, _SCOPES_SINCE = 4, 6
 _ALL_SCOPES = 3  # abstract unix sockets, signals
 
-_ROOT_MODE = "mode=0755"
 COVER_DIRECTORY, COVER_FILE, EMPTY_DIRECTORY = "/.byleave/void", "/.byleave/blank", "/.byleave/empty"
 DEVICES = ("null", "zero", "full", "random", "urandom", "tty")
 _DEVICE_LINKS = (
@@ -70,6 +69,8 @@ _DEVICE_LINKS = (
 _NAMESPACES = 0x7E020000  # user, mount, net, ipc, pid, uts, cgroup
 PROXY_PORT = 3128
 _RLIMITS = {"core": 4, "file_size": 1, "memory": 2, "processes": 6, "open_files": 7}  # RLIMIT_DATA is the memory
+_OWN_PID_MAX = (6, 14)  # since then the setting belongs to a namespace; before, it was the whole machine's
+_RESERVED_PIDS = 302  # numbers that are not given out twice, and a few of our own
 USUAL_PROCESSES = 4096  # a fork bomb ends in the sandbox, whoever did not think of a limit
 _STAGING = ("/mnt", "/run", "/tmp", "/srv", "/media", "/opt", "/var")  # noqa: S108 -- a directory to mount on
 _SHARED = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108 -- of the sandbox's own; everybody may write there
@@ -83,6 +84,7 @@ class Host(Record):
     namespaces: bool
     uid: int
     gid: int
+    release: tuple[int, int] = (0, 0)  # of the kernel
     directories: tuple[str, ...] = _STAGING
 
 
@@ -291,7 +293,8 @@ def exec_step(program: Program) -> "Step":
 def _outer(plan: "Plan", arrangement: Arrangement, host: Host) -> "Iterator[Step]":
     yield _namespaces(host)
     yield step("fork")
-    yield step("root", _staging(plan, host), _ROOT_MODE)
+    size = f",size={plan.limits.memory}" if plan.limits.memory is not None else ""
+    yield step("root", _staging(plan, host), f"mode=0755{size}")
     yield step("directory", "/.byleave", 0o755)
     yield step("directory", COVER_DIRECTORY, 0)
     yield step("directory", EMPTY_DIRECTORY, 0o555)
@@ -306,8 +309,10 @@ def _outer(plan: "Plan", arrangement: Arrangement, host: Host) -> "Iterator[Step
     yield step("loopback")
     if plan.network == PROXY:
         yield step("listen", PROXY_PORT)
-    processes = plan.limits.processes or USUAL_PROCESSES
-    yield step("setting", "/proc/sys/kernel/pid_max", str(max(processes, 1) + 302), 0)
+    if host.release >= _OWN_PID_MAX:
+        # The limit on a user's processes does not count for root; this one counts for everybody in there.
+        processes = plan.limits.processes or USUAL_PROCESSES
+        yield step("setting", "/proc/sys/kernel/pid_max", str(processes + _RESERVED_PIDS), 0)
     yield step("pivot", NOSUID | NODEV | (0 if arrangement.executes else NOEXEC))
     yield step("spawn")
 
