@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: test check unit demo bench fuzz format clean
+.PHONY: test check unit demo bench fuzz format clean launcher
 
 test: check unit
 
@@ -20,13 +20,17 @@ check: $(READY)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-unit: $(READY)
+# Built once beside its sources, as a wheel has it: otherwise every test builds it into a home of its own.
+launcher: $(READY)
+	$(BIN)/python -m byleave.sandbox.build
+
+unit: launcher
 	$(BIN)/python -m pytest -n 2
 
 demo: $(READY)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh demo.sh
 
-bench: $(READY)
+bench: launcher
 	$(BIN)/python bench/run.py
 
 # The reader of commands against bash itself, with new seeds each time: make fuzz FUZZ_SECONDS=600

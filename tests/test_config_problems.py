@@ -38,6 +38,9 @@ GOOD = [
     "[tools.t.access.commands.cargo]\nargs = [['check', '**'], []]\nenvs = {strategy = 'append', value = []}",
     "[tools.t.sandbox]\nfilesystem = {allow = ['a'], writable = ['b']}\nnetwork = {allow = [], envs = ['E']}",
     "tools.t.sandbox.commands.make = {args = [['all']], envs = []}",
+    "[sandbox]\nread = ['/opt', '~/.cargo']\nwrite = {strategy = 'dedup', value = ['/var/cache']}",
+    "[tools.t.limits]\nprocesses = 1\nmemory = '2 GB'\nfile_size = 1\nopen_files = 8\nwall_time = 0.5",
+    "[tools.t.limits]\nmemory = 9223372036854775807\nwall_time = 60",
 ]
 
 
@@ -86,7 +89,7 @@ rules[].allow, rules[].ask or rules[].deny""",
 byleave.toml:2: unknown key "read" in tools.t
     read = true
     ^^^^
-  hint: "read" is a key of tools.*.access.fs[] or tools.*.access.env[]""",
+  hint: "read" is a key of tools.*.access.fs[], tools.*.access.env[] or sandbox""",
     ),
     "a key of the top level is sent there": (
         "[defaults]\nstrict_links = true",
@@ -254,7 +257,71 @@ byleave.toml:1: tools.t.run[0] has glob and regex
 byleave.toml:2: unknown key "\\u202e" in tools."a b\\x1b[31m"
     "\\u202e" = 1
     ^^^^^^^^
-  hint: the keys here are source, command, runtime, run, enable, description, options, access and sandbox""",
+  hint: the keys here are source, command, runtime, run, enable, description, options, access, sandbox and limits""",
+    ),
+    "a number that only has a smallest value": (
+        "audit.keep_days = 0",
+        """\
+byleave.toml:1: audit.keep_days: 0 is out of range
+    audit.keep_days = 0
+                      ^
+  hint: write a whole number, 1 or more""",
+    ),
+    "a time that is over at once": (
+        "tools.t.limits.wall_time = 0",
+        """\
+byleave.toml:1: tools.t.limits.wall_time: 0 is out of range
+    tools.t.limits.wall_time = 0
+                               ^
+  hint: write a number above 0 and up to 31536000""",
+    ),
+    "a time that is no number": (
+        "tools.t.limits.wall_time = nan",
+        """\
+byleave.toml:1: tools.t.limits.wall_time: nan is out of range
+    tools.t.limits.wall_time = nan
+                               ^^^
+  hint: write a number above 0 and up to 31536000""",
+    ),
+    "a time in quotes": (
+        "tools.t.limits.wall_time = '10'",
+        """\
+byleave.toml:1: tools.t.limits.wall_time: expected a number, got the string "10"
+    tools.t.limits.wall_time = '10'
+                               ^^^^
+  hint: write a number, without quotes""",
+    ),
+    "a size with a fraction of a byte": (
+        "tools.t.limits.memory = 1.5",
+        """\
+byleave.toml:1: tools.t.limits.memory: expected a whole number or a string, got the number 1.5
+    tools.t.limits.memory = 1.5
+                            ^^^
+  hint: write a whole number or a string, such as "2 GB\"""",
+    ),
+    "too few open files": (
+        "tools.t.limits.open_files = 7",
+        """\
+byleave.toml:1: tools.t.limits.open_files: 7 is out of range
+    tools.t.limits.open_files = 7
+                                ^
+  hint: write a whole number from 8 to 1073741824""",
+    ),
+    "a misspelt limit": (
+        "tools.t.limits.procceses = 7",
+        """\
+byleave.toml:1: unknown key "procceses" in tools.t.limits
+    tools.t.limits.procceses = 7
+                   ^^^^^^^^^
+  hint: did you mean "processes"?""",
+    ),
+    "a path of the machine that is no list": (
+        "sandbox.read = '/opt'",
+        """\
+byleave.toml:1: sandbox.read: expected a list of strings or a table, got the string "/opt"
+    sandbox.read = '/opt'
+                   ^^^^^^
+  hint: put it in a list: ["/opt"]""",
     ),
     "a sandbox list takes no strategy": (
         "tools.t.sandbox.network.allow = {strategy = 'append', value = []}",

@@ -15,7 +15,7 @@ import pytest
 
 import byleave
 from byleave.api import Workspace, load_policy
-from byleave.config.homes import Homes, find_homes, find_root
+from byleave.config.homes import HELD_MODE, Homes, find_homes, find_root
 from byleave.config.layers import LARGEST_PROJECT_FILE
 from byleave.errors import ConfigErrors, InputError, StateError
 from scene import TOOL, Scene
@@ -264,6 +264,8 @@ SESSION_ERRORS = [
     ("[conversation.tools.t]\nrun = 'unattended'", "a session cannot set conversation.tools.t.run"),
     ("strict_links = false", "a session cannot set strict_links"),
     ("[defaults]\nos_sandbox = 'off'", "a session cannot set defaults"),
+    ("[sandbox]\nwrite = ['/opt']", "a session cannot set sandbox"),
+    ("[tools.t.limits]\nprocesses = 9", "a session cannot set tools.t.limits"),
 ]
 
 
@@ -412,6 +414,36 @@ def test_the_root_is_the_nearest_place_that_says_so(
     assert find_root(str(tmp_path / start)) == str(tmp_path / expect)
 
 
+def test_a_directory_named_like_the_project_file_marks_no_root(tmp_path: Path) -> None:
+    (tmp_path / "a/b/byleave.toml").mkdir(parents=True)
+    (tmp_path / "a/byleave.toml").touch()
+    assert find_root(str(tmp_path / "a/b")) == str(tmp_path / "a")
+
+
+# The mode of the directory, that of a file in it (0: there is none), and where the root is then.
+HELD_NAMES: list[tuple[int, int, str]] = [
+    (HELD_MODE, 0, "a"),
+    (HELD_MODE, 0o444, "a"),
+    (HELD_MODE, 0o644, "a/b"),
+    (0o755, 0, "a/b"),
+    (0o755, 0o444, "a/b"),
+]
+
+
+@pytest.mark.parametrize("name", [".byleave", ".git"])
+@pytest.mark.parametrize(("mode", "file_mode", "expect"), HELD_NAMES)
+def test_a_name_that_is_only_held_free_marks_no_root(
+    name: str, mode: int, file_mode: int, expect: str, tmp_path: Path
+) -> None:
+    held = tmp_path / "a/b" / name
+    held.mkdir(parents=True)
+    if file_mode:
+        (held / "file").touch(file_mode)
+    held.chmod(mode)
+    (tmp_path / "a" / name).mkdir()
+    assert find_root(str(tmp_path / "a/b")) == str(tmp_path / expect)
+
+
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give a file to another user")
 def test_a_marker_that_another_user_planted_above_does_not_widen_the_workspace(tmp_path: Path) -> None:
     (tmp_path / "a/b").mkdir(parents=True)
@@ -500,13 +532,18 @@ def loops(scene: Scene) -> None:
     (scene.root / "byleave.toml").symlink_to("byleave.toml")
 
 
+def links_to_directory(scene: Scene) -> None:
+    (scene.root / "src").mkdir()
+    (scene.root / "byleave.toml").symlink_to("src")
+
+
 ODD_FILES: list[tuple[Callable[[Scene], None], str]] = [
     (leads_out, "byleave.toml is a link that leads out of the workspace"),
     (directory_leads_out, ".byleave/local.toml is a link that leads out of the workspace"),
     (dangles, "No such file or directory"),
     (loops, "too many symbolic links"),
+    (links_to_directory, "Is a directory"),
     (lambda scene: os.mkfifo(scene.root / "byleave.toml"), "is no ordinary file"),
-    (lambda scene: (scene.root / "byleave.toml").mkdir(), "byleave.toml"),
 ]
 
 
@@ -516,6 +553,37 @@ def test_an_odd_thing_in_the_place_of_a_project_file_is_a_config_error(
 ) -> None:
     make(scene)
     assert problem in told(scene)
+
+
+HELD = ["byleave.toml", ".byleave/config.toml", ".byleave/local.toml"]
+
+
+@pytest.mark.parametrize("name", HELD)
+def test_a_directory_in_the_place_of_a_project_file_is_no_file(name: str, scene: Scene) -> None:
+    scene.say("user", TOOL + fs("src", "read"))
+    (scene.root / name).mkdir(parents=True)
+    compiled = scene.load().compiled
+    assert ([layer.name for layer in compiled.layers], compiled.warnings) == (["user"], ())
+
+
+@pytest.mark.parametrize(("held", "said"), [HELD[:2], HELD[1::-1]])
+def test_a_directory_beside_the_other_project_file_is_not_one_too_many(held: str, said: str, scene: Scene) -> None:
+    scene.say("user", TOOL)
+    (scene.root / held).mkdir(parents=True)
+    (scene.root / said).parent.mkdir(exist_ok=True)
+    (scene.root / said).write_text(fs("src"))
+    assert scene.decision("read", path="src/x") == "deny"
+
+
+def test_a_project_file_that_becomes_a_directory_is_gone(scene: Scene) -> None:
+    scene.say("user", TOOL)
+    project = scene.say("project", fs("src"))
+    policy = scene.load()
+    project.unlink()
+    project.mkdir()
+    policy.expire()
+    verdict = policy.decide({"kind": "read", "path": "src/x", "tool": "t"})
+    assert (verdict.decision.word, policy.warnings) == ("allow", ())
 
 
 @pytest.mark.parametrize("kind", ["fifo", "directory", "missing", "NUL"])

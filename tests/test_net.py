@@ -96,6 +96,22 @@ def test_a_reference_names_the_rule_its_source_and_its_answer() -> None:
     assert NetTable.ref(None, allowed=False) == NO_NET_RULE
 
 
+@pytest.mark.parametrize(
+    ("rule", "has"),
+    [
+        (NetRule(HOST, path_prefix="/a", allow=True), True),
+        (NetRule(HOST, path_prefix="/a"), True),
+        (NetRule(HOST, path_prefix="/", allow=True), False),
+        (NetRule(HOST, "https", 443, allow=True), False),
+        (NetRule("other.com", path_prefix="/a", allow=True), False),
+    ],
+    ids=lambda given: given.text if isinstance(given, NetRule) else "",
+)
+def test_a_host_has_paths_if_any_of_its_rules_has_one(rule: NetRule, has: bool) -> None:  # noqa: FBT001 -- a case
+    table = NetTable([ALLOWED, rule])
+    assert (table.has_paths(HOST), table.has_paths("H.com."), table.has_paths("*")) == (has, has, False)
+
+
 def test_the_cost_of_a_match_does_not_grow_with_the_rules() -> None:
     many = [NetRule(HOST, path_prefix=f"/r{number}/x", allow=number % 2 == 0) for number in range(20_000)]
     small, large = NetTable([ALLOWED, many[7]]), NetTable([ALLOWED, *many])

@@ -103,8 +103,13 @@ SETTINGS = {
     "run": st.sampled_from(["ask", "unattended"]),
     "command": st.sampled_from([["git"], ["./script", "x"]]),
     "options": st.just({"a": 1}),
+    "limits": st.just({"memory": "1 GB", "processes": 9}),
 }
-DEFAULTS = {"strict_links": YES_NO, "defaults": some(os_sandbox=st.sampled_from(["auto", "require", "off"]))}
+DEFAULTS = {
+    "strict_links": YES_NO,
+    "defaults": some(os_sandbox=st.sampled_from(["auto", "require", "off"])),
+    "sandbox": some(read=st.just(["/opt"]), write=st.just(["/var/cache"])),
+}
 
 
 def tree(*, named: bool, whole: bool = True) -> st.SearchStrategy[dict[str, Any]]:

@@ -11,13 +11,15 @@ from byleave.core.verdict import ALLOW
 from byleave.errors import SandboxError
 from byleave.record import Record
 from byleave.sandbox import host
+from byleave.sandbox.backends import LANDLOCK, NAMESPACES, Machine, Setup, choose, make, without_landlock
 from byleave.sandbox.build import FULL, LEAN, find_launcher
 from byleave.sandbox.filters import Wanted, make_filter
-from byleave.sandbox.linux import PROXY_PORT, Arrangement, Host, Program, arrange, exec_step, minimal, view_steps
+from byleave.sandbox.linux import PROXY_PORT, Arrangement, Host, Program, arrange, exec_step, minimal, program_steps, view_steps
 from byleave.sandbox.placeholders import Placeholder, Placeholders
-from byleave.sandbox.plan import DIRECTORY, FILE, PROXY, Brought, Plan
+from byleave.sandbox.plan import BIN, DIRECTORY, FILE, PROXY, Brought, Plan
 from byleave.sandbox.planning import Seen, Wishes, make_plan
 from byleave.sandbox.process import Process
+from byleave.sandbox.scratch import make_scratch, remove_scratch
 from byleave.sandbox.tape import write_tape
 from byleave.text import quoted
 
@@ -28,10 +30,14 @@ if TYPE_CHECKING:
 
     from byleave.api import Workspace
     from byleave.guard.judge import Policy
+    from byleave.sandbox.broker import Broker
     from byleave.sandbox.build import Launcher
+    from byleave.sandbox.gate import Told
     from byleave.sandbox.network import Decide
+    from byleave.sandbox.observing import Observer
     from byleave.sandbox.placeholders import Hold
     from byleave.sandbox.process import Stream
+    from byleave.sandbox.tape import Step
 
 TOOL = "sandbox"
 _PROXY_NAMES = ("http_proxy", "https_proxy", "all_proxy")
@@ -45,6 +51,13 @@ class Prepared(Record):
     tape: bytes
     seen: Seen
     unlinked: frozenset[str] = frozenset()  # paths of rules, seen name by name: none of them leads through a link
+    setup: Setup | None = None  # where namespaces of our own do not work: what holds it instead
+
+
+    @property
+    def backend(self) -> str:
+        """What holds it."""
+        return NAMESPACES if self.setup is None else self.setup.backend
 
 
 class Explained(Record):
@@ -57,6 +70,7 @@ class Explained(Record):
     program: str | None
     directory: str
     variables: tuple[str, ...]
+    backend: str = NAMESPACES
 
 
 class Sandbox:
@@ -91,8 +105,9 @@ class Sandbox:
         self.limits = limits
         self._brought: tuple[Brought, ...] = ()
         self._base = host.base_view()
-        self._host = host.this_host(namespaces=True)
+        self.host = host.this_host(namespaces=True)
         self._launchers: dict[str, Launcher] = {}
+        self._scratch: str | None = None
         self._prepared: dict[tuple[str | None, str], tuple[object, Prepared]] = {}
         self._placeholders = Placeholders(workspace.homes.workspace(workspace.root.path), workspace.root.path)
         self._hold: Hold | None = None
@@ -115,13 +130,49 @@ class Sandbox:
         compiled = self.policy.compiled
         plan, seen = make_plan(compiled.policy, self._wishes(), self._base, program, search)
         arrangement = arrange(plan)
-        filtering = make_filter(self._host.machine, Wanted(listed_programs_only=plan.commands is not None))
-        tape = write_tape(view_steps(plan, arrangement, self._host, filtering))
+        filtering = make_filter(self.host.machine, Wanted(listed_programs_only=plan.commands is not None))
+        tape = write_tape(self._steps(plan, arrangement, filtering))
         root = self.workspace.root.path
         unlinked = frozenset(path for path in compiled.places if seen.has_no_link(root, path))
-        prepared = Prepared(plan, arrangement, tape, seen, unlinked)
-        self._prepared[program, search] = (compiled, prepared)
+        prepared = self._by_what_works(Prepared(plan, arrangement, tape, seen, unlinked))
+        if prepared.backend != LANDLOCK:  # which grants names as they are found, so it has to look again
+            self._prepared[program, search] = (compiled, prepared)
         return prepared
+
+    def _by_what_works(self, prepared: Prepared) -> Prepared:
+        """Return the same plan, held by something else where namespaces of our own do not work."""
+        exact = self.policy.compiled.settings.get("defaults", {}).get("os_sandbox") == "require"
+        machine = Machine(self.host, self._base, self.launcher(_kind(prepared.plan)))
+        backend = choose(prepared.plan, machine, exact=exact)
+        if backend == NAMESPACES:
+            arrangement = without_landlock(prepared.arrangement, prepared.plan, self.host)
+            return prepared.replace(arrangement=arrangement)  # type: ignore[no-any-return]
+        if backend == LANDLOCK:
+            self._scratch = self._scratch or make_scratch()
+            machine = machine.replace(scratch=self._scratch)
+        setup = make(backend, prepared.plan, machine)
+        changes = {"plan": setup.plan, "arrangement": setup.arrangement, "tape": setup.tape, "setup": setup}
+        return prepared.replace(**changes)  # type: ignore[no-any-return]
+
+    def use_launcher(self, launcher: "Launcher") -> None:
+        """Start programs by this launcher from now on, whatever else there is."""
+        self._launchers = {LEAN: launcher, FULL: launcher}
+        self._prepared.clear()
+
+    def _steps(self, plan: Plan, arrangement: Arrangement, filtering: bytes) -> "Iterable[Step]":
+        """Return every step but the last one; where only listed programs may be started, the program is kept apart."""
+        if plan.programs is None:
+            return view_steps(plan, arrangement, self.host, filtering)
+        from byleave.sandbox.apart import steps_apart
+
+        launcher = self.launcher(FULL)
+        if not launcher.traces or not self.host.landlock:
+            raise SandboxError(
+                "only listed programs may be started here, and this machine cannot enforce that",
+                hint="it takes a C compiler (cc) for the launcher, and a kernel with Landlock",
+            )
+        stand_in = os.path.realpath(launcher.command[0])
+        return steps_apart(plan, plan.programs, arrangement, self.host, stand_in=stand_in, filtering=filtering)
 
     def _still_holds(self, prepared: Prepared) -> bool:
         """Whether a plan may be used again: every place is as it was, and every rule leads where it led."""
@@ -153,8 +204,8 @@ class Sandbox:
         directory, search = self._directory(None), given.get("PATH", os.defpath)
         path = host.find_program(argv[0], search, directory) if argv else None
         prepared = self.prepare(path, search)
-        names = tuple(name for name, _value in self._environment(given, prepared.plan))
-        return Explained(prepared.plan, prepared.arrangement, self._host, self.launcher(_kind(prepared.plan)).origin, path, directory, names)
+        names = tuple(name for name, _value in self._variables(given, prepared))
+        return Explained(prepared.plan, prepared.arrangement, self.host, self.launcher(_kind(prepared.plan)).origin, path, directory, names)
 
     def spawn(
         self,
@@ -165,8 +216,12 @@ class Sandbox:
         stdin: "Stream" = None,
         stdout: "Stream" = None,
         stderr: "Stream" = None,
+        observer: "Observer | None" = None,
     ) -> Process:
-        """Start a program in the sandbox; a SandboxError if it may not or cannot be started."""
+        """Start a program in the sandbox; a SandboxError if it may not or cannot be started.
+
+        With an `observer` it runs slower, and the observer hears of everything that it was refused.
+        """
         self._refuse_unlisted(argv)
         given = os.environ if env is None else env
         directory = self._directory(cwd)
@@ -175,20 +230,75 @@ class Sandbox:
         if path is None:
             raise SandboxError(f"{quoted(argv[0])} was not found", hint="check the name and PATH", exit_code=127)
         prepared = self._hold_names(self.prepare(path, search))
-        variables = tuple(self._environment(given, prepared.plan))
-        last = exec_step(Program(path, directory, tuple(argv), variables))
+        variables = tuple(self._variables(given, prepared))
+        program = Program(path, directory, tuple(argv), variables)
+        last = exec_step(program if prepared.plan.programs is None else _by_interpreter(program, search))
         lock = self._hold.descriptor if self._hold is not None else None
-        process = Process(
-            self.launcher(_kind(prepared.plan)).command,
-            prepared.tape + write_tape([last]),
+        kind, words = self._starter(prepared, observer)
+        process = kind(
+            words,
+            (prepared.tape if observer is None else self._watched_tape(prepared)) + write_tape([last]),
             stdin=stdin,
             stdout=stdout,
             stderr=stderr,
             lock=lock,
         )
         if prepared.plan.network == PROXY:
-            self._serve(process)
+            self._serve(process, None if observer is None else observer.judged)
+        broker = None if prepared.plan.programs is None else self._broker(prepared, search)
+        if observer is not None or broker is not None:
+            process.listen(_ignore if observer is None else observer.hear, None if broker is None else broker.answer)
         return process
+
+    def _broker(self, prepared: Prepared, search: str) -> "Broker":
+        """Return who decides about the programs that a program in this sandbox asks for."""
+        from byleave.sandbox.broker import Broker
+
+        plan = prepared.plan
+        commands, programs = plan.commands, plan.programs
+        assert commands is not None and programs is not None  # noqa: S101, PT018 -- plans have both or none
+        filtering = make_filter(self.host.machine, Wanted())
+        opening = write_tape(program_steps(plan, prepared.arrangement, self.host, filtering))
+
+        def environment(program: str, given: "Mapping[str, str]") -> "Iterable[tuple[str, str]]":
+            rule = commands.rules.get(program)
+            granted = minimal(given, rule.envs) if rule is not None else ()
+            kept = dict(minimal(given, MINIMAL_ENVIRONMENT)) | {n: v for n, v in granted if self._passes(n)}
+            return {**kept, **self._proxied(plan), "PATH": search}.items()
+
+        return Broker(self.decide, self.tool, dict(programs.listed), opening, environment)
+
+    def _starter(self, prepared: Prepared, observer: "Observer | None") -> "tuple[type[Process], Sequence[str]]":
+        """Return the words that start the launcher, and what becomes of them."""
+        if prepared.setup is None:
+            return Process, self._launcher_for(prepared.plan, observer).command
+        if observer is not None:
+            raise SandboxError(
+                "what a program is refused cannot be listed here: that needs namespaces of our own",
+                hint="`byleave doctor` says why there are none; leave --diagnose out",
+            )
+        return prepared.setup.process, prepared.setup.words
+
+    def _launcher_for(self, plan: Plan, observer: "Observer | None") -> "Launcher":
+        launcher = self.launcher(_kind(plan) if observer is None else FULL)
+        if observer is not None and not launcher.traces:
+            raise SandboxError(
+                "what a program is refused cannot be listed here: the launcher that can watch it is written in C",
+                hint="install a C compiler (cc), or leave --diagnose out",
+                exit_code=125,
+            )
+        return launcher
+
+    def _watched_tape(self, prepared: Prepared) -> bytes:
+        """Return the steps for a program that is watched, which is held by exactly the same."""
+        from byleave.sandbox.filters import column_of, make_watching_filter
+        from byleave.sandbox.linux import watched_steps
+        from byleave.sandbox.watched import write_rows
+
+        machine, plan = self.host.machine, prepared.plan
+        filtering = make_filter(machine, Wanted(listed_programs_only=plan.commands is not None, told=True))
+        steps = self._steps(plan, prepared.arrangement, filtering)
+        return write_tape(watched_steps(steps, write_rows(column_of(machine)), make_watching_filter(machine)))
 
     def _refuse_unlisted(self, argv: "Sequence[str]") -> None:
         if not argv:
@@ -206,6 +316,10 @@ class Sandbox:
             return root
         return wanted if is_under(wanted, root) and os.path.isdir(wanted) else root
 
+    def _variables(self, given: "Mapping[str, str]", prepared: Prepared) -> "Iterable[tuple[str, str]]":
+        own = prepared.setup.variables if prepared.setup is not None else ()
+        return {**dict(self._environment(given, prepared.plan)), **dict(own)}.items()
+
     def _environment(self, given: "Mapping[str, str]", plan: Plan) -> "Iterable[tuple[str, str]]":
         """Return what the program gets of the caller's variables, and those that lead it to the proxy."""
         kept = dict(minimal(given, MINIMAL_ENVIRONMENT))
@@ -213,12 +327,17 @@ class Sandbox:
             for name, value in given.items():
                 if name not in kept and "=" not in name and self._passes(name):
                     kept[name] = value
-        if plan.network == PROXY:
-            address = f"http://127.0.0.1:{PROXY_PORT}"
-            for name in _PROXY_NAMES:
-                kept[name] = kept[name.upper()] = address
-            kept["no_proxy"] = kept["NO_PROXY"] = ""
-        return kept.items()
+        if plan.programs is not None:
+            kept["PATH"] = f"{BIN}:{given.get('PATH', os.defpath)}"
+        return {**kept, **self._proxied(plan)}.items()
+
+    def _proxied(self, plan: Plan) -> dict[str, str]:
+        """Return the variables that lead programs to the proxy, if there is one."""
+        if plan.network != PROXY:
+            return {}
+        address = f"http://127.0.0.1:{PROXY_PORT}"
+        proxied = {each: address for name in _PROXY_NAMES for each in (name, name.upper())}
+        return {**proxied, "no_proxy": "", "NO_PROXY": ""}
 
     def _passes(self, name: str) -> bool:
         compiled = self.policy.compiled
@@ -249,7 +368,7 @@ class Sandbox:
             prepared.seen.kinds[held.path] = DIRECTORY if held.content is None else FILE
         return prepared
 
-    def _serve(self, process: Process) -> None:
+    def _serve(self, process: Process, told: "Told | None") -> None:
         """Serve the sandbox's way into the network until it is gone."""
         from byleave.sandbox.network import open_proxy
 
@@ -258,12 +377,15 @@ class Sandbox:
         except SandboxError:
             process.wait()
             raise
-        proxy = open_proxy(self.policy, self.tool, self.decide)
+        proxy = open_proxy(self.policy, self.tool, self.decide, told)
         proxy.start(listener)
         process.at_end(proxy.close)
 
     def close(self) -> None:
         """Let go of what was held for the programs in here."""
+        if self._scratch is not None:
+            remove_scratch(self._scratch)
+            self._scratch = None
         if self._hold is not None:
             self._hold.release()
             self._hold = None
@@ -273,6 +395,18 @@ class Sandbox:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+def _by_interpreter(program: Program, search: str) -> Program:
+    """Return a program that is no script: where few may be executed, the kernel is not to look for interpreters."""
+    from byleave.sandbox.programs import follow
+
+    start = follow(program.path, search)
+    return program.replace(path=start.path, arguments=start.arguments(program.arguments))
+
+
+def _ignore(_message: bytes) -> None:
+    """Hear, and do nothing."""
 
 
 def _kind(plan: Plan) -> str:

@@ -7,7 +7,7 @@ from byleave.private import digest, make_private_directory
 from byleave.record import Record
 from byleave.text import quoted
 
-SOURCES = ("launcher.c", "trace.c")
+SOURCES = ("launcher.c", "trace.c", "broker.c")
 LEAN_SOURCES = ("launcher.c", "tiny.c")
 HEADERS = ("launcher.h",)
 LEAN, FULL = "lean", "full"
@@ -30,6 +30,7 @@ class Launcher(Record):
 
     command: tuple[str, ...]
     origin: str
+    traces: bool = True
 
 
 def find_launcher(cache: str, kind: str = LEAN) -> Launcher:
@@ -51,7 +52,7 @@ def python_launcher() -> Launcher:
     import sys
 
     script = os.path.join(os.path.dirname(_HERE), "python_launcher.py")
-    return Launcher((sys.executable, "-I", "-S", script), "written in Python, as there is no C compiler")
+    return Launcher((sys.executable, "-I", "-S", script), "written in Python, as there is no C compiler", traces=False)
 
 
 def launcher_name(kind: str = LEAN) -> str:
@@ -88,6 +89,22 @@ def build(compiler: str, target: str, kind: str = LEAN) -> None:
     )
 
 
+def build_with_package(directory: str = _HERE) -> list[str]:
+    """Build both launchers beside their sources, for everybody on this machine; return what was made.
+
+    Nothing is made where there is no compiler.
+    """
+    compiler = find_compiler()
+    made = []
+    for kind in (LEAN, FULL) if compiler is not None else ():
+        target = os.path.join(directory, launcher_name(kind))
+        if not os.access(target, os.X_OK):
+            build(compiler or "", target, kind)
+            os.chmod(target, 0o755)
+            made.append(target)
+    return made
+
+
 def _cached(cache: str, name: str) -> str:
     return os.path.join(cache, name)
 
@@ -95,3 +112,7 @@ def _cached(cache: str, name: str) -> str:
 def _read(path: str) -> bytes:
     with open(path, "rb") as file:
         return file.read()
+
+
+if __name__ == "__main__":
+    build_with_package()

@@ -13,6 +13,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from byleave.sandbox.watched import Call
+
 EPERM, EACCES, EAFNOSUPPORT, ENOSYS = 1, 13, 97, 38
 
 # The calls that are looked at, and their numbers on x86-64 and on arm64; None where there is no such call.
@@ -90,7 +92,29 @@ NUMBERS: "dict[str, tuple[int | None, int | None]]" = {
     "vhangup": (153, 58),
 }
 
+# The same for calls that reach other programs of this machine, where namespaces do not keep those out of reach.
+SHARED_NUMBERS = {
+    "ioprio_set": (251, 30),
+    "mq_open": (240, 180),
+    "mq_unlink": (241, 181),
+    "msgctl": (71, 187),
+    "msgget": (68, 186),
+    "msgrcv": (70, 188),
+    "msgsnd": (69, 189),
+    "prlimit64": (302, 261),
+    "semctl": (66, 191),
+    "semget": (64, 190),
+    "semop": (65, 193),
+    "semtimedop": (220, 192),
+    "setpriority": (141, 140),
+    "shmat": (30, 196),
+    "shmctl": (31, 195),
+    "shmget": (29, 194),
+}
+_WHOM = {"prlimit64": 0, "setpriority": 1, "ioprio_set": 1}  # the argument that says whose; 0 is the caller's own
+
 # Refused whatever their arguments are. ENOSYS where programs know how to do without.
+_UNTOLD = ("clone3", "listmount", "statmount")  # tried by every C library or every tool, and nobody misses them
 _ABSENT = ("clone3", "io_uring_enter", "io_uring_register", "io_uring_setup")
 _BY_ARGUMENT = ("clone", "execveat", "ioctl", "memfd_create", "personality", "socket", "unshare")
 _REFUSED = tuple(name for name in NUMBERS if name not in (*_ABSENT, *_BY_ARGUMENT))
@@ -106,15 +130,21 @@ _ARCHITECTURES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
 _X32 = 0x40000000
 
 ALLOW, KILL, ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
+TRAP, TRACE = 0x00030000, 0x7FF00000
+MARK = 0x6200  # told with a trap, and with it the error: launcher/trace.c knows by it that the refusal is ours
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN, _JUMP = 0x20, 0x15, 0x35, 0x45, 0x06, 0x05
 _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16  # offsets in struct seccomp_data; each argument's low half comes first
 
 
 class Wanted(Record):
-    """What differs between sandboxes: whether internet sockets may be made, and whether only given programs may run."""
+    """What differs between sandboxes: whether internet sockets may be made, and whether only given programs may run.
+
+    `told` refusals are the same refusals, but whoever traces the program hears of them.
+    """
 
     sockets: bool = True
     listed_programs_only: bool = False
+    told: bool = False
 
 
 def known_architecture(machine: str) -> bool:
@@ -136,6 +166,49 @@ def make_filter(machine: str, wanted: Wanted) -> bytes:
     named = [(NUMBERS[name][column], code) for name, code in _refusals(wanted)]
     table = sorted((number, code) for number, code in named if number is not None)
     return b"".join([*program, *_search(table)])
+
+
+def make_watching_filter(machine: str) -> bytes:
+    """Return a second program that refuses nothing, and stops at the calls that `watched` lists for whoever traces."""
+    from byleave.sandbox.watched import rows_for  # few runs are watched
+
+    _architecture, column = _ARCHITECTURES[machine]
+    found = [(number, _watch(call, row)) for row, (number, call) in enumerate(rows_for(column))]
+    return b"".join([_code(_LOAD, _NUMBER), *_search(sorted(found))])
+
+
+def make_shared_filter(machine: str) -> bytes:
+    """Return a further program for where the host's processes and its shared memory are in reach."""
+    _architecture, column = _ARCHITECTURES[machine]
+    found = [(numbers[column], _only_ones_own(name)) for name, numbers in SHARED_NUMBERS.items()]
+    return b"".join([_code(_LOAD, _NUMBER), *_search(sorted(found))])
+
+
+def _only_ones_own(name: str) -> list[bytes]:
+    if name not in _WHOM:
+        return [_refuse(EPERM)]
+    return [_argument(_WHOM[name]), _code(_EQUAL, 0, 0, 1), _allow(), _refuse(EPERM)]
+
+
+def names_of_refused(machine: str) -> dict[int, str]:
+    """Return the calls that a filter looks at, by their number on this kind of machine."""
+    _architecture, column = _ARCHITECTURES[machine]
+    return {number: name for name, numbers in NUMBERS.items() if (number := numbers[column]) is not None}
+
+
+def column_of(machine: str) -> int:
+    """Return which of a call's numbers is the one of this kind of machine."""
+    return _ARCHITECTURES[machine][1]
+
+
+def _watch(call: "Call", row: int) -> list[bytes]:
+    stop = [_code(_RETURN, TRACE | row)]
+    if call.empty_path >= 0:
+        return [_argument(call.empty_path), _code(_ANY_BIT, _EMPTY_PATH, 0, 1), _allow(), *stop]
+    if call.needs >= 0:
+        halves = [_argument(call.needs), _code(_EQUAL, 0, 0, 3), _upper_half(call.needs), _code(_EQUAL, 0, 0, 1)]
+        return [*halves, _allow(), *stop]
+    return stop
 
 
 def _search(table: "Sequence[tuple[int, list[bytes]]]") -> list[bytes]:
@@ -160,7 +233,13 @@ def _refusals(wanted: Wanted) -> "list[tuple[str, list[bytes]]]":
     if wanted.listed_programs_only:
         found.append(("memfd_create", [_argument(1), _code(_ANY_BIT, _NOEXEC_SEAL, 0, 1), _allow(), _refuse(ENOSYS)]))
         found.append(("execveat", _unless_any_bit(4, _EMPTY_PATH)))
-    return found
+    return [(name, _told(code)) if wanted.told and name not in _UNTOLD else (name, code) for name, code in found]
+
+
+def _told(refusal: list[bytes]) -> list[bytes]:
+    """Refuse by a signal that the tracer catches: the call is as impossible as before, and whoever traces hears of it."""
+    traps = {_refuse(error): _code(_RETURN, TRAP | MARK | error) for error in (EPERM, EACCES, EAFNOSUPPORT, ENOSYS)}
+    return [traps.get(each, each) for each in refusal]
 
 
 def _sockets(wanted: Wanted) -> list[bytes]:
@@ -203,6 +282,10 @@ def _unless_one_of(argument: int, values: "Sequence[int]") -> list[bytes]:
 def _argument(position: int) -> bytes:
     """Load the low half of an argument: all that the kernel looks at where it takes an int."""
     return _code(_LOAD, _ARGUMENTS + 8 * position)
+
+
+def _upper_half(position: int) -> bytes:
+    return _code(_LOAD, _ARGUMENTS + 8 * position + 4)
 
 
 def _allow() -> bytes:

@@ -18,7 +18,7 @@ from byleave.workspace.openers import HOLD_DIRECTORY, Closing, walk
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Container, Iterable
     from typing import Any, Self
 
 _FILE_MODE = 0o444
@@ -97,6 +97,21 @@ class Names:
         if not _looks_like(entry, found):
             return False
         return stat.S_ISDIR(found.st_mode) if entry.content is None else self._is_file(entry, found)
+
+    def is_only_held(self, entry: Entry, known: "Container[str]") -> bool:
+        """Whether a name stands, is ours, and holds nothing but other `known` names."""
+        try:
+            found = self.look(entry.path)
+            if found is None or not self.is_ours(entry, found):
+                return False
+            return entry.content is not None or all(f"{entry.path}/{name}" in known for name in self._list(entry.path))
+        except (NoWayError, OSError):
+            return False
+
+    def _list(self, path: str) -> list[str]:
+        parent, name = self._place(path)
+        with Closing(os.open(name, _READ | os.O_DIRECTORY, dir_fd=parent)) as directory:
+            return os.listdir(directory)
 
     def remove(self, entries: "Iterable[Entry]") -> tuple[list[str], dict[str, Entry]]:
         """Remove what is still ours. Return the names that are gone by it, and the entries that resist for now."""

@@ -50,6 +50,21 @@ def files_below(path: str, most: int) -> list[str] | None:
     return sorted(found)
 
 
+def names_in(path: str, most: int) -> list[tuple[str, str]] | None:
+    """Return the names in a directory, each with what it is; None if there are more than `most`, or nobody can say."""
+    found: list[tuple[str, str]] = []
+    try:
+        with os.scandir(path) as entries:
+            for entry in entries:
+                if len(found) == most:
+                    return None
+                linked, directory = entry.is_symlink(), entry.is_dir(follow_symlinks=False)
+                found.append((entry.name, LINK if linked else DIRECTORY if directory else FILE))
+    except OSError:
+        return None
+    return sorted(found)
+
+
 def landlock_version() -> int:
     """Return the version of Landlock that this kernel has; 0 if it has none."""
     import ctypes
@@ -136,8 +151,8 @@ def needs_of(program: str, search: str, visible: "Sequence[str]", *, home: str, 
     """
     places: dict[str, Place] = {}
     links: dict[str, Link] = {}
-    for path in _interpreters(program, search):
-        for hop in _hops(path):
+    for path in interpreters(program, search):
+        for hop in hops(path):
             if any(is_under(hop, place) for place in (*visible, *places)):
                 continue
             if look(hop) == LINK:
@@ -167,7 +182,8 @@ def find_program(name: str, search: str, directory: str) -> str | None:
     return None
 
 
-def _interpreters(program: str, search: str) -> "Iterator[str]":
+def interpreters(program: str, search: str) -> "Iterator[str]":
+    """Yield a program and what its `#!` lines lead to."""
     path: str | None = program
     for _ in range(_MOST_INTERPRETERS + 1):
         if path is None:
@@ -192,7 +208,7 @@ def _interpreter(path: str, search: str) -> str | None:
     return words[0] if words and os.path.isabs(words[0]) else None
 
 
-def _hops(path: str) -> "Iterator[str]":
+def hops(path: str) -> "Iterator[str]":
     """Yield a path and everything that links in its last name lead to, the directories above it being canonical."""
     for _ in range(_MOST_LINKS):
         directory, name = os.path.split(path)

@@ -48,12 +48,12 @@ _RIGHTS_OF = {
     "delete": ("remove_dir", "remove_file", "refer"),
     "execute": ("execute",),
 }
-_FILE_RIGHTS = sum(_BITS[name] for name in ("execute", "write_file", "read_file", "truncate", "ioctl_dev"))
-_DEVICE_RIGHTS = _FILE_RIGHTS & ~_BITS["execute"] | _BITS["read_dir"]
+FILE_RIGHTS = sum(_BITS[name] for name in ("execute", "write_file", "read_file", "truncate", "ioctl_dev"))
+DEVICE_RIGHTS = FILE_RIGHTS & ~_BITS["execute"] | _BITS["read_dir"]
 # How much of each structure a version of Landlock knows: (rights on files, on the network, scopes, size).
 _CONNECT_TCP, _BIND_TCP = 2, 1
 _VERSIONS = {1: 13, 2: 14, 3: 15, 4: 15, 5: 16}
-_NET_SINCE, _SCOPES_SINCE = 4, 6
+_NET_SINCE, SCOPES_SINCE = 4, 6
 _ALL_SCOPES = 3  # abstract unix sockets, signals
 
 COVER_DIRECTORY, COVER_FILE, EMPTY_DIRECTORY = "/.byleave/void", "/.byleave/blank", "/.byleave/empty"
@@ -73,7 +73,7 @@ _OWN_PID_MAX = (6, 14)  # since then the setting belongs to a namespace; before,
 _RESERVED_PIDS = 302  # numbers that are not given out twice, and a few of our own
 USUAL_PROCESSES = 4096  # a fork bomb ends in the sandbox, whoever did not think of a limit
 _STAGING = ("/mnt", "/run", "/tmp", "/srv", "/media", "/opt", "/var")  # noqa: S108 -- a directory to mount on
-_SHARED = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108 -- of the sandbox's own; everybody may write there
+SHARED_DIRECTORIES = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108 -- of the sandbox's own; everybody may write there
 
 
 class Host(Record):
@@ -158,7 +158,7 @@ class _Arranger:
             tuple(self._mounts[path] for path in sorted(self._mounts, key=_names)),
             tuple((path, rights, kind) for path, (rights, kind) in self._grants.items()),
             tuple(self._private),
-            executes and self._plan.commands is None,
+            executes,
             tuple(dict.fromkeys(self._approximate)),
         )
 
@@ -181,7 +181,7 @@ class _Arranger:
             self._show(place, around, attributes)
         effective = wanted if not attributes & RDONLY else wanted - WRITES
         if effective - held:
-            self._grants[place.path] = (_rights(effective, place.kind), place.kind)
+            self._grants[place.path] = (rights_of(effective, place.kind), place.kind)
         self._note_partial(place, effective)
         return _Level(place.path, held | effective, attributes, bound=True)
 
@@ -217,7 +217,7 @@ class _Arranger:
         self._private.append(place.path)
         if any(_needs_landlock(other) for other in self._plan.places if is_under(other.path, place.path)):
             return _Level(place.path, around.granted, around.attributes, bound=False)
-        self._grants[place.path] = (_rights(place.capabilities, DIRECTORY), DIRECTORY)
+        self._grants[place.path] = (rights_of(place.capabilities, DIRECTORY), DIRECTORY)
         return _Level(place.path, around.granted | place.capabilities, around.attributes, bound=False)
 
     def _pin(self, path: str, around: _Level) -> None:
@@ -249,12 +249,13 @@ def _needs_landlock(place: "Place") -> bool:
     return bool(writes) and (writes != WRITES or "read" not in place.capabilities)
 
 
-def _rights(capabilities: "Iterable[str]", kind: str) -> int:
+def rights_of(capabilities: "Iterable[str]", kind: str) -> int:
+    """Return Landlock's rights for what may be done at a place of a kind."""
     rights = 0
     for capability in capabilities:
         for name in _RIGHTS_OF[capability]:
             rights |= _BITS[name]
-    return rights & _FILE_RIGHTS if kind == FILE else rights
+    return rights & FILE_RIGHTS if kind == FILE else rights
 
 
 def _between(outer: str, inner: str) -> "Iterator[str]":
@@ -278,9 +279,18 @@ class Program(Record):
     environment: tuple[tuple[str, str], ...]
 
 
+def watched_steps(steps: "Iterable[Step]", calls: bytes, stopping: bytes) -> "Iterator[Step]":
+    """Yield the same steps for a program that is watched: which calls are looked at, and the filter that stops there."""
+    for each in steps:
+        if each[0] == "spawn":
+            yield step("trace", calls)
+        yield each
+    yield step("seccomp", stopping)
+
+
 def view_steps(plan: "Plan", arrangement: Arrangement, host: Host, filtering: bytes) -> "list[Step]":
     """Return every step but the last one, which names the program."""
-    return [*_outer(plan, arrangement, host), *_inner(plan, arrangement, host, filtering)]
+    return [*outer_steps(plan, arrangement, host), *program_steps(plan, arrangement, host, filtering)]
 
 
 def exec_step(program: Program) -> "Step":
@@ -290,7 +300,8 @@ def exec_step(program: Program) -> "Step":
     return step("exec", program.path, program.directory, words, variables)
 
 
-def _outer(plan: "Plan", arrangement: Arrangement, host: Host) -> "Iterator[Step]":
+def outer_steps(plan: "Plan", arrangement: Arrangement, host: Host) -> "Iterator[Step]":
+    """Yield what builds the view and makes it the root, and lets the program come into being."""
     yield _namespaces(host)
     yield step("fork")
     size = f",size={plan.limits.memory}" if plan.limits.memory is not None else ""
@@ -314,6 +325,7 @@ def _outer(plan: "Plan", arrangement: Arrangement, host: Host) -> "Iterator[Step
         processes = plan.limits.processes or USUAL_PROCESSES
         yield step("setting", "/proc/sys/kernel/pid_max", str(processes + _RESERVED_PIDS), 0)
     yield step("pivot", NOSUID | NODEV | (0 if arrangement.executes else NOEXEC))
+    yield from _guards(arrangement)
     yield step("spawn")
 
 
@@ -342,7 +354,7 @@ def _shown(arrangement: Arrangement) -> "Iterator[Step]":
         ours = not made[-1].bound
         mount = mounts.get(path)
         if mount is None:
-            yield step("directory", path, 0o1777 if path in _SHARED else 0o700)
+            yield step("directory", path, 0o1777 if path in SHARED_DIRECTORIES else 0o700)
             continue
         if ours:
             yield from _mount_point(mount)
@@ -352,6 +364,23 @@ def _shown(arrangement: Arrangement) -> "Iterator[Step]":
         made.append(_Level(path, NOTHING, mount.attributes, bound=mount.cover is None and not mount.hollow))
     for mount in hollow:
         yield step("seal", mount.path, mount.attributes)
+
+
+def _guards(arrangement: Arrangement) -> "Iterator[Step]":
+    """Yield what must be mounted again when somebody outside exchanges what it stands on."""
+    around = [_TOP]
+    guarded = False
+    for mount in arrangement.mounts:
+        while not is_under(mount.path, around[-1].path):
+            around.pop()
+        if around[-1].bound:
+            guarded = True
+            closed = mount.hollow or mount.source  # what it shows cannot be shown a second time from in there
+            cover = mount.cover or (COVER_DIRECTORY if closed else "")
+            yield step("guard", mount.path, cover, mount.attributes | (RDONLY if closed else 0))
+        around.append(_Level(mount.path, NOTHING, mount.attributes, bound=mount.cover is None and not mount.hollow))
+    if guarded:
+        yield step("watch")
 
 
 def _mount_point(mount: Mount) -> "Iterator[Step]":
@@ -392,15 +421,17 @@ def _kernel_files() -> "Iterator[Step]":
     yield step("mount", "proc", "/proc", b"", NOSUID | NODEV | NOEXEC | RDONLY)
 
 
-def _inner(plan: "Plan", arrangement: Arrangement, host: Host, filtering: bytes) -> "Iterator[Step]":
-    yield from _limits(plan)
+def program_steps(plan: "Plan", arrangement: Arrangement, host: Host, filtering: bytes) -> "Iterator[Step]":
+    """Yield what the program gives up, in a view that is finished."""
+    yield from limit_steps(plan)
     yield step("drop")
     if host.landlock:
-        yield from _landlock(plan, arrangement, host)
+        yield from grant_steps(grants_of(plan, arrangement), host)
     yield step("seccomp", filtering)
 
 
-def _limits(plan: "Plan") -> "Iterator[Step]":
+def limit_steps(plan: "Plan") -> "Iterator[Step]":
+    """Yield what keeps the program's processes within their limits."""
     limits = plan.limits
     yield step("limit", _RLIMITS["core"], 0)
     yield step("limit", _RLIMITS["processes"], limits.processes or USUAL_PROCESSES)
@@ -410,23 +441,29 @@ def _limits(plan: "Plan") -> "Iterator[Step]":
             yield step("limit", _RLIMITS[name], value)
 
 
-def _landlock(plan: "Plan", arrangement: Arrangement, host: Host) -> "Iterator[Step]":
-    handled = (1 << _VERSIONS[min(host.landlock, max(_VERSIONS))]) - 1
-    scopes = _ALL_SCOPES if host.landlock >= _SCOPES_SINCE else 0
-    size = 24 if scopes else 16 if host.landlock >= _NET_SINCE else 8
-    yield step("landlock", handled, 0, scopes, size)
-    grants = {path: (rights, _KINDS[kind]) for path, rights, kind in arrangement.grants}
+def grants_of(plan: "Plan", arrangement: Arrangement) -> "dict[str, tuple[int, int]]":
+    """Return the rights that Landlock grants in this plan, and the kind of place, by path."""
+    grants = {path: (rights, KINDS[kind]) for path, rights, kind in arrangement.grants}
     if all("read" in place.capabilities for place in plan.places if place.capabilities):
         grants.setdefault("/", (_BITS["read_dir"], A_DIRECTORY))
-    grants["/dev"] = (_DEVICE_RIGHTS, A_DIRECTORY)
-    grants["/proc"] = (_rights(("read",), DIRECTORY), A_DIRECTORY)
+    grants["/dev"] = (DEVICE_RIGHTS, A_DIRECTORY)
+    grants["/proc"] = (rights_of(("read",), DIRECTORY), A_DIRECTORY)
+    return grants
+
+
+def grant_steps(grants: "Mapping[str, tuple[int, int]]", host: Host) -> "Iterator[Step]":
+    """Yield what makes Landlock refuse everything but these rights, each at a path that is of a kind."""
+    handled = (1 << _VERSIONS[min(host.landlock, max(_VERSIONS))]) - 1
+    scopes = _ALL_SCOPES if host.landlock >= SCOPES_SINCE else 0
+    size = 24 if scopes else 16 if host.landlock >= _NET_SINCE else 8
+    yield step("landlock", handled, 0, scopes, size)
     for path, (rights, kind) in grants.items():
         yield step("grant", path, rights & handled, kind)
-    yield step("streams", _DEVICE_RIGHTS & handled & _FILE_RIGHTS)
+    yield step("streams", DEVICE_RIGHTS & handled & FILE_RIGHTS)
     yield step("restrict")
 
 
-_KINDS = {DIRECTORY: A_DIRECTORY, FILE: OTHER}
+KINDS = {DIRECTORY: A_DIRECTORY, FILE: OTHER}
 SYSTEM_LINK = LINKED
 
 

@@ -13,12 +13,13 @@ if TYPE_CHECKING:
 
     from byleave.core.verdict import Verdict
     from byleave.guard.judge import Policy
+    from byleave.sandbox.gate import Told
 
     Decide = Callable[[dict[str, Any]], Verdict]
 
 
-def open_proxy(policy: "Policy", tool: str, decide: "Decide | None" = None) -> Proxy:
-    """Return the proxy of a tool's sandbox, not started yet. `decide` may record what it is asked."""
+def open_proxy(policy: "Policy", tool: str, decide: "Decide | None" = None, told: "Told | None" = None) -> Proxy:
+    """Return the proxy of a tool's sandbox, not started yet. `decide` may record what it is asked; `told` hears it."""
     ask = decide if decide is not None else policy.decide
 
     def judge(url: str) -> Judgement:
@@ -31,7 +32,7 @@ def open_proxy(policy: "Policy", tool: str, decide: "Decide | None" = None) -> P
     def has_paths(host: str) -> bool:
         return any(table.has_paths(host) for table in _tables(policy, tool))
 
-    return Proxy(judge, has_paths)
+    return Proxy(judge, has_paths, told=told)
 
 
 def _tables(policy: "Policy", tool: str) -> "Iterator[NetTable]":

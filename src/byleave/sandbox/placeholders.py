@@ -132,6 +132,23 @@ class Placeholders:
         except OSError as error:
             raise _failed(error, self._root) from None
 
+    def names(self) -> frozenset[str]:
+        """Return the names that stand only because somebody holds them: who makes a plan takes them for missing.
+
+        They may go at any moment, unless the caller holds something, be it no name at all. Then whatever exists and is
+        not in here, when asked after looking at it, is not ours.
+        """
+        if not os.path.lexists(self._journal):
+            return frozenset()
+        try:
+            known = self._read(os.stat(self._lock, follow_symlinks=False).st_ino)
+            with Names(self._root) as names:
+                return frozenset(path for path, entry in known.items() if names.is_only_held(entry, known))
+        except FileNotFoundError:
+            return frozenset()
+        except OSError as error:
+            raise _failed(error, self._root) from None
+
     def _enter(self, wanted: "Sequence[Placeholder]") -> Hold:
         lock = os.open(self._lock, _OPEN_LOCK, 0o600)
         try:
@@ -139,7 +156,7 @@ class Placeholders:
                 self._clean(lock)
             _share(lock, self._lock)
             with Names(self._root) as names:
-                known = self._read(lock)
+                known = self._read(os.fstat(lock).st_ino)
                 found = _sort(names, wanted, known)
                 if found.missing:
                     found = self._make(names, found, known, lock)
@@ -151,7 +168,7 @@ class Placeholders:
     def _clean(self, lock: int) -> list[str]:
         """Remove what the journal lists; whoever calls has the lock alone."""
         sweep_unfinished(self._journal)
-        known = self._read(lock)
+        known = self._read(os.fstat(lock).st_ino)
         if not known:
             self._write({}, lock)
             return []
@@ -191,7 +208,7 @@ class Placeholders:
             return
 
     def _read(self, lock: int) -> dict[str, Entry]:
-        """Return what the journal lists; nothing if it is damaged, or belongs to a lock that is gone."""
+        """Return what the journal lists; nothing if it is damaged, or belongs to another lock than that inode."""
         content = read_private(self._journal, limit=_LARGEST_JOURNAL)
         if content is None:
             return {}
@@ -200,7 +217,7 @@ class Placeholders:
         try:
             tree = json.loads(content)
             entries = [read_entry(each) for each in tree["names"]]
-            known = tree["lock"] == os.fstat(lock).st_ino
+            known = tree["lock"] == lock
         except (ValueError, KeyError, TypeError, RecursionError):
             return {}
         return {entry.path: entry for entry in entries} if known else {}

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 # Kinds of places. PRIVATE: an empty directory of the sandbox's own, gone with it.
 DIRECTORY, FILE, MISSING, PRIVATE = "directory", "file", "missing", "private"
 NO_NETWORK, PROXY = "none", "proxy"
+BIN = "/.byleave/bin"  # where stand-ins for listed programs are
 NOTHING: frozenset[str] = frozenset()
 READING = frozenset({"read", "execute"})
 EVERYTHING = frozenset(CAPABILITIES)
@@ -70,6 +71,21 @@ class Held(Record):
     content: bytes | None = None
 
 
+class Programs(Record):
+    """How `access.commands` is held: what the program executes itself, and what the broker runs for it.
+
+    All paths are canonical, but for `listed`: names as rules write them, and where the host has each of them.
+    """
+
+    listed: tuple[tuple[str, str], ...] = ()
+    executed: tuple[str, ...] = ()  # the program or the interpreter of its script, and the loader of both
+    covered: tuple[str, ...] = ()  # directories of programs that the program does not see
+    shown: tuple[str, ...] = ()  # files in them that it does see
+    links: tuple[Link, ...] = ()  # and links
+    libraries: tuple[str, ...] = ()  # places whose files may be mapped as code
+    stand_ins: tuple[str, ...] = ()  # places in covered directories of programs that are listed by their paths
+
+
 class Plan(Record):
     """One sandbox. `places` are sorted, so that what lies around a place comes before it."""
 
@@ -83,6 +99,7 @@ class Plan(Record):
     limits: Limits = Limits()
     home: str = ""
     approximate: tuple[Approximation, ...] = ()
+    programs: Programs | None = None  # with `commands`
 
     def at(self, path: str) -> Place | None:
         """Return the place that holds for an absolute path; None if it is not in the view at all."""

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
     from byleave.core.access import Access
     from byleave.core.policy import Policy
+    from byleave.sandbox.plan import Approximation, Programs
 
 _PRIVATE = ("/tmp", "/var/tmp", "/dev/shm", "/run")  # noqa: S108 -- empty ones of the sandbox's own
 
@@ -90,12 +91,20 @@ def make_plan(policy: "Policy", wishes: Wishes, base: host.Base, program: str | 
     places = [*_private(wishes, found.places), *base.places, *_extra(wishes), *found.places, *brought]
     links = [*base.links, *extra_links(wishes)]
     held = [Held(place.path, b"" if place.kind == FILE else None) for place in brought if place.source]
-    if program is not None:
+    commands = access.commands if isinstance(access.commands, CommandTable) else None
+    listed = _listed(commands, search)
+    own: list[Place] = []
+    prefixes: list[Place] = []
+    for each in ([program] if program is not None else []) + [path for _name, path in listed]:
         visible = [place.path for place in places if place.kind != PRIVATE and place.capabilities]
         visible += [link.path for link in links]
-        needed = host.needs_of(program, search, visible, home=wishes.home, kept_out=(wishes.root, *wishes.own_places))
+        needed = host.needs_of(each, search, visible, home=wishes.home, kept_out=(wishes.root, *wishes.own_places))
         places = [*needed.places, *places]
         links += needed.links
+        prefixes += needed.places
+        own += needed.places if each == program else ()
+    libraries = [place.path for place in (*base.places, *own) if place.capabilities and place.path != "/etc"]
+    programs = None if commands is None else _programs(program, search, listed, prefixes, libraries)
     plan = Plan(
         wishes.root,
         in_order([*places, *_own(wishes, places)]),
@@ -103,12 +112,42 @@ def make_plan(policy: "Policy", wishes: Wishes, base: host.Base, program: str | 
         (*found.held, *held),
         _network(access),
         tuple(_variables(access)),
-        access.commands if isinstance(access.commands, CommandTable) else None,
+        commands,
         wishes.limits,
         wishes.home,
-        found.approximate,
+        (*found.approximate, *_approximations(programs, commands, wishes.root)),
+        programs,
     )
     return plan, Seen(kinds)
+
+
+def _listed(commands: CommandTable | None, search: str) -> tuple[tuple[str, str], ...]:
+    if commands is None:
+        return ()
+    from byleave.sandbox.programs import find_listed
+
+    return find_listed(commands, search)
+
+
+def _programs(
+    program: str | None,
+    search: str,
+    listed: tuple[tuple[str, str], ...],
+    prefixes: "Sequence[Place]",
+    libraries: "Sequence[str]",
+) -> "Programs":
+    from byleave.sandbox.programs import find_programs
+
+    within = [place.path for place in prefixes if place.kind == DIRECTORY]
+    return find_programs(program, search, listed, prefixes=within, libraries=tuple(dict.fromkeys(libraries)))
+
+
+def _approximations(programs: "Programs | None", commands: CommandTable | None, root: str) -> "Iterator[Approximation]":
+    if programs is None or commands is None:
+        return
+    from byleave.sandbox.programs import approximations
+
+    yield from approximations(programs, commands, root)
 
 
 def _private(wishes: Wishes, workspace: "Sequence[Place]") -> "Iterator[Place]":

@@ -4,21 +4,26 @@ import os
 import select
 import signal
 import socket
+from contextlib import suppress
 
 from byleave.errors import SandboxError
 from byleave.text import quoted, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterable, Sequence
+    from threading import Thread
     from typing import IO, Self
 
     Stream = int | IO[bytes] | None
+    Answer = Callable[[socket.socket, bytes, int], object]
 
 PIPE, STDOUT, DEVNULL = -1, -2, -3  # as in subprocess, whose import costs more than a start
 _TAPE, _CONTROL, _LOCK = 3, 4, 5
 _HIGH = 64  # descriptors are moved out of the way of those three
-_LONGEST = 8192  # bytes of a message from the launcher
+LONGEST = 8192  # bytes of a message from the launcher
+_LONGEST_TOLD = 32768  # the same of a launcher that tells what its program does
+_LAST_WORDS = 5  # seconds that messages may take to arrive when everything has ended
 _IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 
 
@@ -27,6 +32,8 @@ class Process:
 
     Dropping the process does not end it; closing (or the end of this program) does.
     """
+
+    blocked: "Iterable[int]" = ()  # signals that what is started first does not get
 
     def __init__(
         self,
@@ -44,6 +51,7 @@ class Process:
         self.returncode: int | None = None
         self.problem: SandboxError | None = None
         self._ended: list[object] = []
+        self._listening: Thread | None = None
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         opened = [theirs.detach()]
         try:
@@ -53,7 +61,7 @@ class Process:
             streams = [self._stream(number, each, opened) for number, each in enumerate((stdin, stdout, stderr))]
             streams[2] = streams[1] if stderr == STDOUT else streams[2]
             moved = {_TAPE: plan, _CONTROL: opened[0]} | ({_LOCK: lock} if lock is not None else {})
-            self.pid = _spawn(launcher, streams, moved, opened)
+            self.pid = self._spawn(launcher, streams, moved, opened)
         except BaseException:
             self.close()
             raise
@@ -78,16 +86,63 @@ class Process:
             return opened[-1]
         return wanted if isinstance(wanted, int) else wanted.fileno()
 
+    def _spawn(
+        self, launcher: "Sequence[str]", streams: "Sequence[int]", moved: dict[int, int], opened: list[int]
+    ) -> int:
+        """Start the launcher with nothing of ours but the three streams, the plan, the control socket and the lock."""
+        import fcntl
+
+        actions: list[tuple[int, int, int]] = []
+        wanted = dict(enumerate(streams)) | moved
+        for target, source in wanted.items():
+            if target != source or target in moved:  # our own are not inherited unless they are put there
+                high = fcntl.fcntl(source, fcntl.F_DUPFD_CLOEXEC, _HIGH)
+                opened.append(high)
+                actions.append((os.POSIX_SPAWN_DUP2, high, target))
+        words = [*launcher, str(_TAPE), str(_CONTROL)]
+        return os.posix_spawn(
+            launcher[0], words, {}, file_actions=actions, setsigdef=_IGNORED_BY_PYTHON, setsigmask=self.blocked
+        )
+
     def listener(self) -> socket.socket:
         """Return the socket that listens inside the sandbox's network; a SandboxError if it never came to that."""
-        message, descriptors, _flags, _address = socket.recv_fds(self._control, _LONGEST, 1)
+        message, descriptors, _flags, _address = socket.recv_fds(self._control, LONGEST, 1)
         if message == b"L" and descriptors:
             return socket.socket(fileno=descriptors[0])
-        self.problem = _problem(message) or SandboxError(
+        self.problem = problem_of(message) or SandboxError(
             "the sandbox ended before it was set up",
             hint="try again; `byleave doctor` says what this machine can enforce",
         )
         raise self.problem
+
+    def listen(self, hear: "Callable[[bytes], object]", answer: "Answer | None" = None) -> None:
+        """Have `hear` called with everything that the launcher says from now on, in a thread of its own.
+
+        What comes with a descriptor is a question for `answer`, which gets the socket, the message and the descriptor.
+        """
+        from threading import Thread
+
+        self._listening = Thread(target=self._hear_all, args=(hear, answer), name="byleave-launcher", daemon=True)
+        self._listening.start()
+
+    def _hear_all(self, hear: "Callable[[bytes], object]", answer: "Answer | None") -> None:
+        try:
+            while (received := socket.recv_fds(self._control, _LONGEST_TOLD, 1))[0]:
+                message, descriptors, _flags, _address = received
+                if descriptors:
+                    self._answer(message, descriptors[0], answer)
+                else:
+                    self.problem = self.problem or problem_of(message)
+                    hear(message)
+        except OSError:  # it was closed while we listened
+            return
+
+    def _answer(self, message: bytes, descriptor: int, answer: "Answer | None") -> None:
+        try:
+            if answer is not None:
+                answer(self._control, message, descriptor)
+        finally:
+            os.close(descriptor)
 
     def poll(self) -> int | None:
         """Return the exit code, None while it still runs."""
@@ -111,7 +166,9 @@ class Process:
 
     def _finish(self, status: int) -> None:
         self.returncode = os.waitstatus_to_exitcode(status)
-        if self.problem is None:
+        if self._listening is not None:
+            self._listening.join(_LAST_WORDS)
+        elif self.problem is None:
             self.problem = self._said()
         self.close()
 
@@ -119,7 +176,7 @@ class Process:
         """Return what the launcher has said last, if it said anything."""
         self._control.setblocking(False)
         try:
-            return _problem(self._control.recv(_LONGEST))
+            return problem_of(self._control.recv(LONGEST))
         except OSError:
             return None
 
@@ -142,6 +199,10 @@ class Process:
 
     def close(self) -> None:
         """End everything in the sandbox, if it still runs, and let go of it. What is in pipes can still be read."""
+        if self._listening is not None:  # closing alone does not end its waiting
+            with suppress(OSError):
+                self._control.shutdown(socket.SHUT_RDWR)
+            self._listening.join()
         self._control.close()
         pidfd, self._pidfd = getattr(self, "_pidfd", -1), -1
         if pidfd >= 0:
@@ -163,21 +224,6 @@ class Process:
         self.close()
 
 
-def _spawn(launcher: "Sequence[str]", streams: "Sequence[int]", moved: dict[int, int], opened: list[int]) -> int:
-    """Start the launcher with nothing of ours but the three streams, the plan, the control socket and the lock."""
-    import fcntl
-
-    actions: list[tuple[int, int, int]] = []
-    wanted = dict(enumerate(streams)) | moved
-    for target, source in wanted.items():
-        if target != source or target in moved:  # our own are not inherited unless they are put there
-            high = fcntl.fcntl(source, fcntl.F_DUPFD_CLOEXEC, _HIGH)
-            opened.append(high)
-            actions.append((os.POSIX_SPAWN_DUP2, high, target))
-    words = [*launcher, str(_TAPE), str(_CONTROL)]
-    return os.posix_spawn(launcher[0], words, {}, file_actions=actions, setsigdef=_IGNORED_BY_PYTHON, setsigmask=())
-
-
 def _write_all(descriptor: int, content: bytes) -> None:
     view = memoryview(content)
     while view:
@@ -188,6 +234,7 @@ _SENTENCES = {
     "namespaces": "this machine does not allow new namespaces",
     "write": "the users of the sandbox could not be mapped",
     "exec": "the program cannot be started",
+    "trace": "this machine does not let a program be watched",
     "seccomp": "the kernel did not take the filter of system calls",
     "landlock": "the kernel did not take the Landlock rules",
     "bind": "a place could not be shown in the sandbox",
@@ -197,7 +244,7 @@ _SENTENCES = {
 }
 
 
-def _problem(message: bytes) -> SandboxError | None:
+def problem_of(message: bytes) -> SandboxError | None:
     """Turn what the launcher said into a sentence; None if it said nothing."""
     if not message.startswith(b"E"):
         return None

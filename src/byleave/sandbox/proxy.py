@@ -60,6 +60,7 @@ class Proxy:
         if self._thread is not None:
             raise RuntimeError("a proxy serves one sandbox, once")
         listener.setblocking(False)
+        listener.set_inheritable(False)  # it may come from another process, which says nothing about ours
         self._loop = asyncio.new_event_loop()
         self._loop.set_debug(False)
         self._loop.set_exception_handler(_keep_quiet)

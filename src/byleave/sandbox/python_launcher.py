@@ -18,6 +18,7 @@ import socket
 import stat
 import struct
 import sys
+from contextlib import suppress
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -223,10 +224,8 @@ def _make_directory(path: bytes, mode: int | None) -> None:
         return
     parent, name = _open_parent(path)
     with _At("directory", path):
-        try:
+        with suppress(FileExistsError):
             os.mkdir(name, 0o755, dir_fd=parent)
-        except FileExistsError:
-            pass
         os.close(parent)
         if mode is not None:
             made = _opened(
@@ -255,7 +254,7 @@ def _file(tape: Tape) -> None:
         _close(file, parent)
 
 
-def _set_attributes(place: int, attributes: int, propagation: int, flags: int, step: str, what: bytes) -> None:
+def _set_attributes(step: str, what: bytes, place: int, attributes: int, *, propagation: int, flags: int) -> None:
     wanted = struct.pack("=QQQQ", attributes, 0, propagation, 0)
     _must(step, what, "syscall", _MOUNT_SETATTR, place, b"", flags, wanted, len(wanted))
 
@@ -263,7 +262,7 @@ def _set_attributes(place: int, attributes: int, propagation: int, flags: int, s
 def _attach(tree: int, attributes: int, path: bytes, *, recursive: bool) -> None:
     """Attach a detached mount at a place of the view, which exists and is no link."""
     flags = _EMPTY_PATH | (_RECURSIVE if recursive else 0)
-    _set_attributes(tree, attributes, _MS_PRIVATE, flags, "attributes", path)
+    _set_attributes("attributes", path, tree, attributes, propagation=_MS_PRIVATE, flags=flags)
     where = _open_view(path, "place", path)
     _must("place", path, "syscall", _MOVE_MOUNT, tree, b"", where, b"", _EMPTY_SOURCE_AND_TARGET)
     _close(where, tree)
@@ -299,7 +298,7 @@ def _seal(tape: Tape) -> None:
     """Take rights away from a mount whose inside is finished."""
     path, attributes = tape.word(), tape.number()
     place = _open_view(path, "seal", path)
-    _set_attributes(place, attributes, 0, _EMPTY_PATH, "seal", path)
+    _set_attributes("seal", path, place, attributes, propagation=0, flags=_EMPTY_PATH)
     os.close(place)
 
 
@@ -319,7 +318,7 @@ def _mount(tape: Tape) -> None:
 
 def _pivot(tape: Tape) -> None:
     """Make the view the root of everything, and let go of the host's."""
-    _set_attributes(_state.view, tape.number(), _MS_PRIVATE, _EMPTY_PATH, "pivot", b"")
+    _set_attributes("pivot", b"", _state.view, tape.number(), propagation=_MS_PRIVATE, flags=_EMPTY_PATH)
     with _At("pivot"):
         os.fchdir(_state.view)
         _must("pivot", b"", "pivot_root", b".", b".")
@@ -464,20 +463,21 @@ def _exec(tape: Tape) -> None:
         os.chdir(directory)
     # Nothing of ours and nothing of the caller's goes along, but for standard input, output and error.
     _must("descriptors", b"", "syscall", _CLOSE_RANGE, 3, _EVERY, _CLOSE_ON_EXEC)
-    for ignored in (signal.SIGPIPE, signal.SIGXFSZ):  # by Python, not by the caller
-        signal.signal(ignored, signal.SIG_DFL)
+    _forget_handlers()
     if _state.memory is not None:
         _set_limit(resource.RLIMIT_DATA, _state.memory)
-    signal.signal(signal.SIGINT, signal.SIG_DFL if _handles(signal.SIGINT) else signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_SETMASK, _state.mask)
     _libc.execve(program, arguments, environment)
     number = ctypes.get_errno()
     raise Failure(number, "exec", program, NOT_FOUND if number == errno.ENOENT else NOT_EXECUTABLE)
 
 
-def _handles(number: int) -> bool:
-    """Whether a signal has any other handler than to be ignored."""
-    return signal.getsignal(number) != signal.SIG_IGN
+def _forget_handlers() -> None:
+    """Undo what Python did to signals when it started; what the caller ignored stays ignored."""
+    for number in (signal.SIGPIPE, signal.SIGXFSZ):
+        signal.signal(number, signal.SIG_DFL)
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 def _was_sent_to_us(code: int) -> bool:
@@ -502,10 +502,8 @@ def _end_as(status: int) -> "NoReturn":
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
         resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-        try:
+        with suppress(OSError, ValueError):  # SIGKILL has no other anyway
             signal.signal(number, signal.SIG_DFL)
-        except (OSError, ValueError):  # SIGKILL has no other anyway
-            pass
         os.kill(os.getpid(), number)
         signal.pthread_sigmask(signal.SIG_SETMASK, ())
         os._exit(128 + number)
@@ -681,6 +679,9 @@ STEPS: "dict[str, Callable[[Tape], None]]" = {
     "seal": _seal,
     "trace": _not_here("trace"),
     "report": _report,
+    "noexec": _not_here("noexec"),
+    "apart": _not_here("apart"),
+    "broker": _not_here("broker"),
 }
 
 

@@ -39,6 +39,12 @@ STEPS = (
     "streams",
     "seal",
     "trace",
+    "report",
+    "noexec",
+    "apart",
+    "broker",
+    "guard",
+    "watch",
 )
 # Kinds of places: the launcher refuses to act on one that has become something else.
 DIRECTORY, OTHER, LINKED = 0, 1, 2

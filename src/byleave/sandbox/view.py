@@ -163,7 +163,8 @@ class _View:
 
     def _pinned(self, places: "Iterable[Place]") -> "Iterator[Place]":
         """Yield what exists where only new files may be written, as places of their own that cannot be changed."""
-        for place in list(places):
+        known = list(places)
+        for place in known:
             given = place.capabilities
             if place.kind != DIRECTORY or "create" not in given or "update" in given:
                 continue
@@ -172,7 +173,10 @@ class _View:
                 why = f"there are more than {MOST_PINNED} files here, too many to make each of them read-only"
                 self._approximate.append(Approximation(self._name(place.path), "update", why, laxer=True))
                 continue
+            deeper = [other.path for other in known if other is not place and is_under(other.path, place.path)]
             for path in found:
+                if any(is_under(path, other) for other in deeper):
+                    continue
                 yield Place(path, given - {"create", "update", "delete"}, FILE, place.why)
                 if "delete" in given:
                     why = "it is kept from being changed by a mount, and what is mounted cannot be removed"

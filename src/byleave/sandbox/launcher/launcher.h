@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/mount.h>
@@ -33,6 +34,11 @@ enum { NOT_SET_UP = 125, NOT_EXECUTABLE = 126, NOT_FOUND = 127 };
 
 enum { LAST_OF_OURS = 5 };
 
+/* Places that are mounted anew when somebody outside exchanges them, the signal that tells us, and what covers them. */
+enum { MOST_GUARDS = 8192, NEWS = 64 };
+#define COVER_DIRECTORY "/.byleave/void"
+#define COVER_FILE "/.byleave/blank"
+
 /* Kinds of places, as sandbox/tape.py writes them. LINKED: a system path that may be a link, such as /lib. */
 enum { DIRECTORY = 0, OTHER = 1, LINKED = 2 };
 
@@ -47,6 +53,9 @@ struct tape {
 #define SYS_fsopen 430
 #define SYS_fsconfig 431
 #define SYS_fsmount 432
+#endif
+#ifndef SYS_pidfd_open
+#define SYS_pidfd_open 434
 #endif
 #ifndef SYS_close_range
 #define SYS_close_range 436
@@ -94,11 +103,21 @@ struct open_how {
 	uint64_t flags, mode, resolve;
 };
 #endif
+#ifndef SYS_pidfd_getfd
+#define SYS_pidfd_getfd 438
+#endif
+#ifndef MOUNT_ATTR_NOEXEC
+#define MOUNT_ATTR_NOEXEC 0x00000008
+#endif
 #ifndef CLOSE_RANGE_CLOEXEC
 #define CLOSE_RANGE_CLOEXEC 4
 #endif
 #ifndef SECCOMP_SET_MODE_FILTER
 #define SECCOMP_SET_MODE_FILTER 1
+#endif
+
+#ifndef STATX_ATTR_MOUNT_ROOT
+#define STATX_ATTR_MOUNT_ROOT 0x00002000
 #endif
 
 struct landlock_attributes {
@@ -111,7 +130,18 @@ struct landlock_beneath {
 } __attribute__((packed));
 
 _Noreturn void fail(int code, const char *step, const char *what);
+_Noreturn void end_as(int status);
+_Noreturn void play(int tape, int errors);
 
-/* trace.c: watch a program and tell on the control socket what it was refused. */
-_Noreturn void trace(pid_t program, int control, int *status);
-void be_traced(void);
+/* trace.c: watch a program, and tell on the control socket what it was refused. */
+void prepare_to_trace(const char *calls, size_t length);
+void be_traced(void);                   /* in the program: wait until it is watched */
+void trace(pid_t program, int control); /* in its parent: watch it, and everything that it starts */
+int traced(pid_t who, int status);      /* whether what waitpid said was news of this kind; then it is dealt with */
+
+/* broker.c: run listed programs for a program that may execute nothing else. */
+void prepare_to_broker(const char *stand_in, int control);
+void open_for_business(void);
+int attend(siginfo_t *got);             /* wait for a signal, and serve meanwhile */
+int brokered(pid_t ended, int status);  /* whether it was one of these; then it is dealt with */
+void stand_in_if_asked(char **words);   /* returns if we are no stand-in */

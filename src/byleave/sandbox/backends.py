@@ -1,0 +1,186 @@
+"""Which mechanism holds a plan on this machine: the one that holds most of it, among those that really work here.
+
+    namespaces   a view of its own, made by our launcher: holds everything
+    bwrap        the same view, made by bubblewrap, which some systems allow where they refuse us
+    landlock     no view: grants and a filter of calls. Stricter than the policy in places, laxer in a few
+
+Where none does, nothing is run: `byleave run` was asked for a sandbox, and whoever wants none needs no `run`. So
+`os_sandbox = "auto"` lets Landlock alone do (with a warning that says what it does not hold), "require" does not, and
+neither runs a program with nothing around it. What else "auto" means for tools is for whoever starts those to decide:
+the error's `step` is LACKING then.
+"""
+
+import os
+
+from byleave.errors import SandboxError
+from byleave.record import Record
+from byleave.sandbox import bubblewrap, landlock
+from byleave.sandbox.filters import Wanted, known_architecture, make_filter
+from byleave.sandbox.host import look, names_in
+from byleave.sandbox.linux import Arrangement, Host, arrange, view_steps
+from byleave.sandbox.plan import Approximation, Plan
+from byleave.sandbox.process import DEVNULL, PIPE, Process
+from byleave.sandbox.tape import write_tape
+from byleave.sandbox.wrapped import WrappedProcess
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from byleave.sandbox.build import Launcher
+    from byleave.sandbox.host import Base
+
+NAMESPACES, BWRAP, LANDLOCK = "namespaces", "bwrap", "landlock"
+BACKENDS = (NAMESPACES, BWRAP, LANDLOCK)
+LACKING = "lacking"
+_NO_PLACE = "/nowhere"
+_LONGEST_SAID = 300  # letters of what bwrap says that are repeated
+
+
+class Machine(Record):
+    """What a plan is to be held with: this host, its system view, our launcher, and where scratch directories go."""
+
+    host: Host
+    base: "Base"
+    launcher: "Launcher"
+    scratch: str = _NO_PLACE
+
+
+class Setup(Record):
+    """A plan as it is held: by what, what is left of it there, and what starts it."""
+
+    backend: str
+    plan: Plan
+    arrangement: Arrangement
+    tape: bytes
+    words: tuple[str, ...]
+    variables: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def process(self) -> type[Process]:
+        """What a started one is."""
+        return WrappedProcess if self.backend == BWRAP else Process
+
+
+class Probe(Record):
+    """Whether a backend works here, and if it does not, why."""
+
+    works: bool
+    why: str = ""
+
+
+def choose(plan: Plan, machine: Machine, *, exact: bool) -> str:
+    """Return the best backend that can hold a plan here; a SandboxError if none can.
+
+    With `exact`, nothing that is laxer than the policy by its nature will do.
+    """
+    reasons = []
+    for backend in BACKENDS:
+        why = _obstacle(backend, plan, machine, exact=exact) or probe(backend, machine).why
+        if not why:
+            return backend
+        reasons.append(f"{_WORDS[backend]}: {why}")
+    raise SandboxError(
+        f"this machine cannot hold the program to the policy ({'; '.join(reasons)})",
+        hint="`byleave doctor` says what would help; nothing was run",
+        step=LACKING,
+    )
+
+
+def make(backend: str, plan: Plan, machine: Machine) -> Setup:
+    """Return how a backend holds a plan."""
+    return _MAKERS[backend](plan, machine)
+
+
+_WORDS = {NAMESPACES: "namespaces", BWRAP: "bwrap", LANDLOCK: "Landlock alone"}
+
+
+def _obstacle(backend: str, plan: Plan, machine: Machine, *, exact: bool) -> str | None:
+    if not known_architecture(machine.host.machine):
+        return f"there is no filter of system calls for {machine.host.machine}"
+    if backend == BWRAP:
+        return bubblewrap.obstacle(plan, machine.launcher.command)
+    if backend == LANDLOCK:
+        strict = 'os_sandbox = "require" asks for more than it can hold'
+        return strict if exact else landlock.obstacle(plan, machine.host)
+    return None
+
+
+def probe(backend: str, machine: Machine) -> Probe:
+    """Find out once whether a backend works, by having it do everything but start a program."""
+    key = (backend, machine.launcher.command)
+    if key not in _probed:
+        _probed[key] = _try_out(backend, machine)
+    return _probed[key]
+
+
+_probed: dict[tuple[str, tuple[str, ...]], Probe] = {}
+
+
+def _try_out(backend: str, machine: Machine) -> Probe:
+    if backend == BWRAP and find_bwrap() is None:
+        return Probe(works=False, why="it is not installed")
+    empty = Plan(_NO_PLACE, machine.base.places, machine.base.links) if backend == BWRAP else Plan(_NO_PLACE, ())
+    if why := _obstacle(backend, empty, machine, exact=False):
+        return Probe(works=False, why=why)
+    setup = make(backend, empty, machine.replace(scratch=_NO_PLACE))
+    with setup.process(setup.words, setup.tape, stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE) as process:
+        said = process.stderr.read() if process.stderr is not None else b""
+        process.wait()
+        problem = process.problem
+    if problem is not None and problem.step == "tape":  # it came to the end, where a program would follow
+        return Probe(works=True)
+    told = os.fsdecode(said).strip().removeprefix("bwrap: ")[:_LONGEST_SAID]
+    return Probe(works=False, why=told or (problem.problem if problem is not None else "it ended for no known reason"))
+
+
+def find_bwrap() -> str | None:
+    """Return where bubblewrap is installed; None if it is not."""
+    return next((path for path in bubblewrap.PROGRAMS if os.access(path, os.X_OK)), None)
+
+
+def _filter(plan: Plan, host: Host) -> bytes:
+    return make_filter(host.machine, Wanted(listed_programs_only=plan.commands is not None))
+
+
+def _by_namespaces(plan: Plan, machine: Machine) -> Setup:
+    arrangement = without_landlock(arrange(plan), plan, machine.host)
+    tape = write_tape(view_steps(plan, arrangement, machine.host, _filter(plan, machine.host)))
+    return Setup(NAMESPACES, plan, arrangement, tape, machine.launcher.command)
+
+
+def without_landlock(arrangement: Arrangement, plan: Plan, host: Host) -> Arrangement:
+    """Say what mounts alone do not hold, on a kernel that has no Landlock."""
+    if host.landlock:
+        return arrangement
+    why = "this kernel has no Landlock, and mounts do not tell creating, changing and removing apart"
+    partly = [place for place in plan.places if "create" in place.capabilities or "update" in place.capabilities]
+    notes = [Approximation(place.path, "any", why, laxer=True) for place in partly if len(place.capabilities) < 5]
+    changed: Arrangement = arrangement.replace(approximate=(*arrangement.approximate, *notes))
+    return changed
+
+
+def _by_bwrap(plan: Plan, machine: Machine) -> Setup:
+    arrangement = without_landlock(arrange(plan), plan, machine.host)
+    noted = (*arrangement.approximate, *bubblewrap.approximations(plan, arrangement))
+    arrangement = arrangement.replace(approximate=noted)
+    tape = write_tape(bubblewrap.steps(plan, arrangement, machine.host, _filter(plan, machine.host)))
+    words = bubblewrap.wrapping(find_bwrap() or "", plan, arrangement, machine.launcher.command[0])
+    return Setup(BWRAP, plan, arrangement, tape, words)
+
+
+def _by_landlock(plan: Plan, machine: Machine) -> Setup:
+    scratch = landlock.Scratch(machine.scratch)
+    plan = landlock.reduced(plan, scratch)
+    arrangement = landlock.hold(plan, machine.host, look, names_in)
+    tape = write_tape(landlock.steps(plan, arrangement, machine.host, look))
+    variables = {"TMPDIR": scratch.temporary, "HOME": scratch.home}
+    kept = tuple((name, path) for name, path in variables.items() if plan.at(path) is not None)
+    return Setup(LANDLOCK, plan, arrangement, tape, machine.launcher.command, kept)
+
+
+_MAKERS: "dict[str, Callable[[Plan, Machine], Setup]]" = {
+    NAMESPACES: _by_namespaces,
+    BWRAP: _by_bwrap,
+    LANDLOCK: _by_landlock,
+}

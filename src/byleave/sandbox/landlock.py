@@ -1,0 +1,211 @@
+"""A plan held by Landlock and the filter of calls alone, where namespaces are not allowed. Pure.
+
+Landlock only grants, and a grant reaches everything below. So a directory is granted what every place in it may do,
+and the rest is granted to the names in it one by one, past those that may do less. Names that come into being directly
+in such a directory have no grant: it is stricter than the policy there, and the plan says so. A few things Landlock
+does not know of at all; they are laxer, and the plan says that too. Start at `obstacle`, then `hold`.
+"""
+
+from byleave.core.fs import is_under
+from byleave.sandbox.filters import Wanted, make_filter, make_shared_filter
+from byleave.sandbox.linux import (
+    DEVICE_RIGHTS,
+    DEVICES,
+    FILE_RIGHTS,
+    KINDS,
+    SCOPES_SINCE,
+    SYSTEM_LINK,
+    Arrangement,
+    grant_steps,
+    limit_steps,
+    rights_of,
+)
+from byleave.sandbox.plan import (
+    DIRECTORY,
+    EVERYTHING,
+    FILE,
+    NO_NETWORK,
+    PRIVATE,
+    Approximation,
+    Place,
+    Plan,
+    in_order,
+)
+from byleave.sandbox.tape import OTHER, step
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from byleave.sandbox.linux import Host
+    from byleave.sandbox.tape import Step
+    from byleave.sandbox.view import Look
+
+    # The names in a directory, with their kinds; None if there are more than so many, or nobody may list them.
+    Names = Callable[[str, int], list[tuple[str, str]] | None]
+
+MOST_NAMES = 512  # in one directory that are granted one by one
+NEEDED_VERSION = 3  # before it, every file of the user could be truncated
+_KERNEL_FILES = ("cpuinfo", "filesystems", "loadavg", "meminfo", "stat", "uptime", "version")
+_LOST = {
+    "read": "Landlock grants no less than everything below it, and not all of that may be read: it cannot be listed",
+    "create": "Landlock grants no less than everything below it, so no new names can be made directly in it",
+    "delete": "Landlock grants no less than everything below it, so no names directly in it can be removed",
+}
+
+
+class Scratch:
+    """The names of two empty directories that stand for the private places, which there cannot be."""
+
+    def __init__(self, base: str) -> None:
+        self.temporary = f"{base}/tmp"  # noqa: S108 -- in a directory of our own
+        self.home = f"{base}/home"
+
+
+def obstacle(plan: Plan, host: "Host") -> str | None:
+    """Return why a plan cannot be held by Landlock and the filter alone; None if it can."""
+    if host.landlock < NEEDED_VERSION:
+        return f"version {NEEDED_VERSION} of Landlock is needed, and this kernel has " + (
+            f"version {host.landlock}" if host.landlock else "none"
+        )
+    if plan.network != NO_NETWORK:
+        return "the network rules need a network of the sandbox's own"
+    if plan.commands is not None:
+        return "a list of commands needs a view of the sandbox's own"
+    shown = next((place for place in plan.places if place.source), None)
+    if shown is not None:
+        return "a place from outside cannot be shown under another name"
+    return None
+
+
+def reduced(plan: Plan, scratch: Scratch) -> Plan:
+    """Return the plan as far as there can be one without a view: no private places but two, no names that are held."""
+    private = [place.path for place in plan.places if place.kind == PRIVATE]
+    places = [place for place in plan.places if place.kind != PRIVATE]
+    places.append(Place(scratch.temporary, EVERYTHING, DIRECTORY, "TMPDIR, as there is no private /tmp"))
+    if plan.home in private:
+        places.append(Place(scratch.home, EVERYTHING, DIRECTORY, "HOME, as there is no private one"))
+    changed: Plan = plan.replace(places=in_order(places), held=(), links=())
+    return changed
+
+
+def hold(plan: Plan, host: "Host", look: "Look", names: "Names") -> Arrangement:
+    """Return the grants that hold a reduced plan, and what they cannot hold exactly."""
+    return _Granter(plan, look, names).arrange(_always(plan, host))
+
+
+class _Granter:
+    def __init__(self, plan: Plan, look: "Look", names: "Names") -> None:
+        self._plan = plan
+        self._look = look
+        self._names = names
+        self._places = {place.path: place for place in plan.places}
+        self._grants: dict[str, tuple[int, str]] = {}
+        self._approximate = list(plan.approximate)
+
+    def arrange(self, always: "Iterable[Approximation]") -> Arrangement:
+        for place in self._plan.places:
+            self._grant_place(place)
+        grants = tuple((path, rights, kind) for path, (rights, kind) in self._grants.items() if rights)
+        self._approximate += always
+        return Arrangement((), grants, (), executes=True, approximate=tuple(dict.fromkeys(self._approximate)))
+
+    def _grant_place(self, place: Place) -> None:
+        kind = self._look(place.path)
+        if kind != place.kind:
+            self._note_missing(place)
+        elif kind == FILE:
+            self._grant(place.path, place.capabilities, FILE)
+        else:
+            self._descend(place.path, place.capabilities)
+        if kind == place.kind and "execute" not in place.capabilities and "read" in place.capabilities:
+            why = (
+                "what may be read can still be loaded as a library, or by the dynamic loader: only its start is refused"
+            )
+            self._approximate.append(Approximation(self._name(place.path), "execute", why, laxer=True))
+
+    def _descend(self, path: str, wanted: frozenset[str]) -> None:
+        """Grant to a directory what everything below may do, and the rest to the names in it."""
+        common = wanted.intersection(*[place.capabilities for place in self._below(path)])
+        self._grant(path, common, DIRECTORY)
+        rest = wanted - common
+        if not rest:
+            return
+        found = self._names(path, MOST_NAMES)
+        for name, kind in found or ():
+            below = f"{path.rstrip('/')}/{name}"
+            if below in self._places:
+                continue
+            if kind == DIRECTORY and any(self._below(below)):
+                self._descend(below, rest)
+            elif kind in KINDS:
+                self._grant(below, rest, kind)
+        self._note_lost(path, rest, too_many=found is None)
+
+    def _below(self, path: str) -> "list[Place]":
+        return [place for place in self._plan.places if place.path != path and is_under(place.path, path)]
+
+    def _grant(self, path: str, capabilities: frozenset[str], kind: str) -> None:
+        before = self._grants.get(path, (0, kind))[0]
+        self._grants[path] = (before | rights_of(capabilities, kind), kind)
+
+    def _note_lost(self, path: str, lost: frozenset[str], *, too_many: bool) -> None:
+        for op in sorted(lost):
+            if too_many:
+                why = (
+                    f"it cannot be granted name by name: there are more than {MOST_NAMES} names in it, or none is told"
+                )
+                self._approximate.append(Approximation(self._name(path), op, why))
+            elif op in _LOST:
+                self._approximate.append(Approximation(self._name(path), op, _LOST[op]))
+
+    def _note_missing(self, place: Place) -> None:
+        why = "it is not there, and Landlock grants only what is: create it first"
+        ops = sorted(place.capabilities)
+        self._approximate.extend(Approximation(self._name(place.path), op, why) for op in ops)
+
+    def _name(self, path: str) -> str:
+        root = self._plan.root
+        return (path[len(root) :].strip("/") or ".") if is_under(path, root) else path
+
+
+def _always(plan: Plan, host: "Host") -> "Iterator[Approximation]":
+    """Yield what differs from a sandbox with a view of its own, whatever the policy is."""
+    why = "there is no private one: TMPDIR names a fresh directory, and nothing else there is granted"
+    yield Approximation("/tmp", "any", why)  # noqa: S108 -- the name, not a file in it
+    if plan.home:
+        yield Approximation(plan.home, "any", "there is no empty one in its place: HOME names a fresh directory")
+    yield Approximation("/dev/shm", "any", "it is the host's own, so nothing in it is granted")  # noqa: S108 -- the same
+    yield Approximation("/proc", "read", "only the program itself can read its own entry, not what it starts")
+    why = "names, sizes and times outside can be seen, and permissions and times of your own files be changed"
+    yield Approximation("/", "metadata", why, laxer=True)
+    why = "what the program leaves running is ended with it, but not if byleave itself is killed"
+    yield Approximation("processes", "outlive", why, laxer=True)
+    if host.landlock < SCOPES_SINCE:
+        why = "this version of Landlock does not keep signals from your other processes"
+        yield Approximation("processes", "signal", why, laxer=True)
+    if host.uid == 0:
+        why = "root may start any number of processes where there is no namespace"
+        yield Approximation("processes", "limit", why, laxer=True)
+    else:
+        yield Approximation(
+            "processes", "limit", "the limit counts all processes of yours, not only those of the program"
+        )
+
+
+def steps(plan: Plan, arrangement: Arrangement, host: "Host", look: "Look") -> "Iterator[Step]":
+    """Yield every step but the last one, which names the program."""
+    yield step("fork")
+    yield step("spawn")
+    yield from limit_steps(plan)
+    yield step("drop")
+    grants = {path: (rights, KINDS[kind]) for path, rights, kind in arrangement.grants}
+    grants |= {f"/dev/{name}": (DEVICE_RIGHTS & FILE_RIGHTS, OTHER) for name in DEVICES if look(f"/dev/{name}") == FILE}
+    reading = rights_of(("read",), DIRECTORY)
+    known = [f"/proc/{name}" for name in _KERNEL_FILES]
+    grants |= {path: (reading & FILE_RIGHTS, OTHER) for path in known if look(path) == FILE}
+    grants["/proc/sys"] = (reading, KINDS[DIRECTORY])
+    grants["/proc/self"] = (reading, SYSTEM_LINK)
+    yield from grant_steps(grants, host)
+    yield step("seccomp", make_shared_filter(host.machine))
+    yield step("seccomp", make_filter(host.machine, Wanted(sockets=False)))

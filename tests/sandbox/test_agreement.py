@@ -1,0 +1,155 @@
+"""One policy, two voices: what `byleave check` answers is what the kernel does, or the plan says where it is not."""
+
+import itertools
+import json
+import os
+import shutil
+import tomllib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from command import byleave
+from sandbox.machine import PYTHON, inside, needs_sandbox
+
+pytestmark = needs_sandbox
+
+HERE = Path(__file__).parent
+DRIVER = (HERE / "agreement.py").read_text()
+CAPABILITIES = ("read", "create", "update", "delete", "execute")
+DIRECTORIES = (".", "d", "d/sub", "d/deny", "d/deny/allow", "other")
+# What the kernel may say instead of yes. Anything else means that the attempt itself was wrong.
+REFUSALS = {"EACCES", "EPERM", "EROFS", "EXDEV", "EBUSY", "ENOENT", "EEXIST"}
+# What is asked of `check`, and under which names the plan may speak of it.
+KINDS = {"list": "read", "truncate": "update", "mkdir": "create", "rmdir": "delete"}
+ALSO = {"exec": {"exec", "execute"}, "move": {"move", "delete", "create", "update"}}
+
+Attempt = tuple[str, str]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """An attempt on which the two voices differ."""
+
+    attempt: Attempt
+    checked: str
+    kernel: str
+
+    @property
+    def laxer(self) -> bool:
+        """Whether the kernel lets happen what `check` denies: a hole, and not merely a nuisance."""
+        return self.kernel == "ok"
+
+    def __str__(self) -> str:
+        operation, path = self.attempt
+        return f"{operation} {path}: check says {self.checked}, the kernel {self.kernel}"
+
+
+def policies() -> Iterator[tuple[str, list[dict[str, Any]] | None]]:
+    for policy in tomllib.loads((HERE / "policies.toml").read_text())["policy"]:
+        yield policy["name"], policy.get("rules")
+    for count in (1, 2):
+        for names in itertools.combinations(CAPABILITIES, count):
+            yield f"only {' and '.join(names)} in d", [{"path": "d", **dict.fromkeys(names, True)}]
+    for name in CAPABILITIES:
+        yield f"everything but {name}", [{"path": ".", **{other: other != name for other in CAPABILITIES}}]
+
+
+def lay_out(root: Path) -> None:
+    for name in DIRECTORIES:
+        place = root / name
+        place.mkdir(parents=True, exist_ok=True)
+        (place / "gone").mkdir()
+        for file in ("f", "m"):
+            (place / file).write_text("text")
+        shutil.copy("/bin/true", place / "prog")
+    for name in (".git/config", ".git/HEAD", ".git/hooks/x", ".vscode/settings.json"):
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text("text")
+    (root / "ln").symlink_to("d/sub")
+    (root / "lnf").symlink_to("d/m")
+
+
+def attempts() -> list[Attempt]:
+    """Return everything that is tried, what destroys last."""
+    found: list[Attempt] = []
+    below = [os.path.normpath(f"{place}/{{}}") for place in DIRECTORIES]
+    found += [("list", place) for place in (*DIRECTORIES, ".git/hooks", ".vscode", "ln")]
+    found += [("read", name.format("f")) for name in below]
+    found += [("exec", name.format("prog")) for name in below]
+    found += [("read", name) for name in ("ln/f", "lnf", ".git/config", ".git/hooks/x", ".vscode/settings.json")]
+    for operation in ("update", "truncate"):
+        found += [(operation, name.format("f")) for name in below]
+        found += [(operation, name) for name in ("ln/f", "lnf", ".git/config", ".git/HEAD", ".git/hooks/x")]
+    found += [("create", name.format("new")) for name in below]
+    found += [("mkdir", name.format("newdir")) for name in below]
+    found += [("create", "ln/new2"), ("mkdir", "d/later"), ("create", "d/later/x"), ("mkdir", "d/later/deep")]
+    found += [("create", name) for name in (".git/new", ".git/hooks/new", ".vscode/tasks.json", ".envrc", "byleave.toml")]
+    found += [("mkdir", ".claude"), ("create", ".claude/settings.json"), ("mkdir", ".byleave"), ("create", "d/later.txt")]
+    found += [("move", name.format("m")) for name in below]
+    found += [("move", name) for name in ("d/f", ".git/config", ".git/hooks", ".vscode", ".git")]
+    found += [("delete", name.format("f")) for name in below]
+    found += [("delete", name) for name in (".git/config", ".git/hooks/x", ".vscode/settings.json", "ln", "lnf")]
+    found += [("rmdir", name.format("gone")) for name in below]
+    return found
+
+
+def checked(root: Path, rules: list[dict[str, Any]] | None, tried: list[Attempt]) -> list[str]:
+    """Return the decision of `byleave check` on each attempt."""
+    tool = {"source": "local", "command": ["x"], "runtime": "stdio", "access": {} if rules is None else {"fs": rules}}
+    lines = []
+    for operation, path in tried:
+        action = {"kind": KINDS.get(operation, operation), "path": path, "tool": "t"}
+        if operation == "move":
+            action["to"] = f"{path}-moved"
+        lines.append(json.dumps({"id": 0, "root": str(root), "policy": {"tools": {"t": tool}}, "action": action}))
+    done = byleave("check", "--batch", feed="\n".join(lines).encode() + b"\n", cwd=root)
+    answers = [json.loads(line) for line in done.out.splitlines()]
+    assert len(answers) == len(tried), done
+    return [str(answer["verdict"]["decision"]) for answer in answers]
+
+
+def toml(rules: list[dict[str, Any]] | None) -> str:
+    if rules is None:
+        return "[access]\n"
+    texts = ["\n".join(f"{key} = {json.dumps(value)}" for key, value in rule.items()) for rule in rules]
+    return "".join(f"[[access.fs]]\n{text}\n" for text in texts)
+
+
+def announced(entries: list[dict[str, str]], attempt: Attempt) -> bool:
+    """Whether the plan says of this path and operation that the kernel is not exact."""
+    operation, path = attempt
+    names = {"any", KINDS.get(operation, operation), *ALSO.get(operation, ())}
+    return any(
+        entry["op"] in names and (entry["path"] in (".", "") or f"{path}/".startswith(f"{entry['path'].rstrip('/')}/"))
+        for entry in entries
+    )
+
+
+@pytest.mark.parametrize(("name", "rules"), list(policies()), ids=[name for name, _ in policies()])
+def test_the_kernel_does_what_check_says(tmp_path: Path, name: str, rules: list[dict[str, Any]] | None) -> None:
+    root, file = tmp_path.resolve() / "ws", tmp_path / "access.toml"
+    lay_out(root)
+    file.write_text(toml(rules))
+    tried = attempts()
+    said = checked(root, rules, tried)
+    explained = inside(root, "true", options=["--explain", "--json", "--access", str(file)])
+    assert explained.code == 0, explained
+    entries = json.loads(explained.out)["approximate"]
+    done = inside(root, PYTHON, "-S", "-c", DRIVER, options=["--access", str(file)], feed=json.dumps(tried).encode())
+    kernel = done.out.splitlines()
+    assert (done.code, len(kernel)) == (0, len(tried)), done
+    assert [(one, word) for one, word in zip(tried, kernel, strict=True) if word not in {"ok", "moved away", *REFUSALS}] == []
+    found = [
+        Difference(attempt, decision, word)
+        for attempt, decision, word in zip(tried, said, kernel, strict=True)
+        if word != "moved away" and (decision == "allow") != (word == "ok") and not announced(entries, attempt)
+    ]
+    report = {
+        "the kernel is laxer": [str(one) for one in found if one.laxer],
+        "the kernel is stricter": [str(one) for one in found if not one.laxer],
+    }
+    assert report == {"the kernel is laxer": [], "the kernel is stricter": []}, json.dumps(report, indent=1)

@@ -1,0 +1,132 @@
+"""The system call filter, run by a small interpreter of the kernel's: which call gets which answer?"""
+
+from struct import unpack_from
+
+import pytest
+
+from byleave.sandbox.filters import ALLOW, EACCES, EAFNOSUPPORT, ENOSYS, EPERM, ERRNO, KILL, NUMBERS, Wanted, make_filter
+
+X86, ARM = "x86_64", "aarch64"
+ARCHITECTURES = {X86: (0xC000003E, 0), ARM: (0xC00000B7, 1)}
+PLAIN = Wanted()
+LISTED = Wanted(listed_programs_only=True)
+
+
+def answer(machine: str, wanted: Wanted, number: int, *arguments: int, architecture: int | None = None) -> int:
+    """Walk the program as the kernel does; only the instructions that it uses are known here."""
+    program = make_filter(machine, wanted)
+    padded = (*arguments, *[0] * (6 - len(arguments)))
+    data = {0: number, 4: ARCHITECTURES[machine][0] if architecture is None else architecture}
+    data |= {16 + 8 * place: value & 0xFFFFFFFF for place, value in enumerate(padded)}
+    at, loaded = 0, 0
+    while True:
+        operation, if_true, if_false, value = unpack_from("=HBBI", program, at * 8)
+        at += 1
+        match operation:
+            case 0x20:
+                loaded = data[value]
+            case 0x15:
+                at += if_true if loaded == value else if_false
+            case 0x35:
+                at += if_true if loaded >= value else if_false
+            case 0x45:
+                at += if_true if loaded & value else if_false
+            case 0x05:
+                at += value
+            case 0x06:
+                return value
+            case _:
+                raise AssertionError(f"operation {operation:#x}")
+
+
+def call(name: str, *arguments: int, machine: str = X86, wanted: Wanted = PLAIN) -> int:
+    number = NUMBERS[name][ARCHITECTURES[machine][1]]
+    assert number is not None
+    return answer(machine, wanted, number, *arguments)
+
+
+@pytest.mark.parametrize("machine", [X86, ARM])
+@pytest.mark.parametrize(
+    "name",
+    ["mount", "umount2", "setns", "ptrace", "bpf", "keyctl", "perf_event_open", "userfaultfd", "open_tree", "chroot"]
+    + ["process_vm_readv", "pidfd_getfd", "open_by_handle_at", "kexec_load", "init_module", "syslog", "fsopen"],
+)
+def test_calls_that_reach_past_the_sandbox_are_refused(machine: str, name: str) -> None:
+    assert call(name, machine=machine) == ERRNO | EPERM
+
+
+@pytest.mark.parametrize("name", ["clone3", "io_uring_setup", "io_uring_enter", "io_uring_register"])
+def test_calls_that_programs_can_do_without_are_said_to_be_missing(name: str) -> None:
+    assert call(name) == ERRNO | ENOSYS
+
+
+@pytest.mark.parametrize("number", [0, 1, 2, 59, 60, 257, 262, 332, 439])
+def test_ordinary_calls_are_allowed(number: int) -> None:
+    assert answer(X86, PLAIN, number) == ALLOW
+
+
+def test_every_call_has_exactly_the_answer_of_its_name() -> None:
+    looked_at = {numbers[0] for numbers in NUMBERS.values()}
+    others = [number for number in range(500) if number not in looked_at]
+    assert all(answer(X86, PLAIN, number) == ALLOW for number in others)
+
+
+def test_another_architecture_ends_the_program() -> None:
+    assert answer(X86, PLAIN, 1, architecture=0x40000003) == KILL
+
+
+def test_the_x32_way_in_is_shut() -> None:
+    assert answer(X86, PLAIN, 0x40000000 | 41) == ERRNO | ENOSYS
+
+
+@pytest.mark.parametrize("flag", [0x20000, 0x2000000, 0x4000000, 0x8000000, 0x10000000, 0x20000000, 0x40000000, 0x80])
+@pytest.mark.parametrize("name", ["clone", "unshare"])
+def test_no_namespace_can_be_made(name: str, flag: int) -> None:
+    assert call(name, flag | 17) == ERRNO | EPERM
+
+
+def test_threads_and_processes_can_be_made() -> None:
+    assert call("clone", 0x3D0F00) == ALLOW
+    assert call("clone", 17) == ALLOW
+    assert call("unshare", 0x200 | 0x400) == ALLOW
+
+
+@pytest.mark.parametrize("request_", [0x5412, 0x541C, 0x1_0000_5412])
+def test_nobody_types_into_the_terminal(request_: int) -> None:
+    assert call("ioctl", 0, request_) == ERRNO | EPERM
+    assert call("ioctl", 0, 0x5413) == ALLOW
+
+
+@pytest.mark.parametrize(
+    ("family", "protocol", "wanted"),
+    [
+        (2, 0, ALLOW),
+        (10, 6, ALLOW),
+        (16, 0, ALLOW),
+        (16, 9, ERRNO | EAFNOSUPPORT),
+        (1, 0, ERRNO | EAFNOSUPPORT),
+        (17, 0, ERRNO | EAFNOSUPPORT),
+        (38, 0, ERRNO | EAFNOSUPPORT),
+        (40, 0, ERRNO | EAFNOSUPPORT),
+    ],
+)
+def test_families_of_sockets(family: int, protocol: int, wanted: int) -> None:
+    assert call("socket", family, 1, protocol) == wanted
+
+
+def test_without_a_network_of_its_own_there_are_no_sockets() -> None:
+    assert call("socket", 2, 1, 0, wanted=Wanted(sockets=False)) == ERRNO | EACCES
+
+
+def test_reading_does_not_become_executing() -> None:
+    assert call("personality", 0x0400000) == ERRNO | EPERM
+    assert call("personality", 0xFFFFFFFF) == ALLOW
+    assert call("personality", 0x0040000) == ALLOW
+
+
+def test_where_programs_are_listed_memory_is_none() -> None:
+    assert call("memfd_create", 0, 1, wanted=LISTED) == ERRNO | ENOSYS
+    assert call("memfd_create", 0, 8 | 1, wanted=LISTED) == ALLOW
+    assert call("execveat", 3, 0, 0, 0, 0x1000, wanted=LISTED) == ERRNO | EPERM
+    assert call("execveat", 3, 0, 0, 0, 0, wanted=LISTED) == ALLOW
+    assert call("memfd_create", 0, 1) == ALLOW

@@ -1,0 +1,123 @@
+"""How places become mounts and Landlock rules."""
+
+from byleave.core.limits import Limits
+from byleave.sandbox.linux import NOEXEC, RDONLY, Host, arrange, view_steps
+from byleave.sandbox.plan import DIRECTORY, EVERYTHING, FILE, NOTHING, PRIVATE, READING, Held, Place, Plan, in_order
+
+WRITING = EVERYTHING - {"execute"}
+HOST = Host("x86_64", 7, namespaces=True, uid=1000, gid=1000, release=(6, 18))
+
+
+def plan(*places: Place, **more: object) -> Plan:
+    return Plan("/w", in_order(places), **more)  # type: ignore[arg-type]
+
+
+def place(path: str, *capabilities: str, kind: str = DIRECTORY) -> Place:
+    return Place(path, frozenset(capabilities), kind, "a rule")
+
+
+def whole(path: str = "/w") -> Place:
+    return Place(path, EVERYTHING, DIRECTORY, "a rule")
+
+
+def test_a_denied_place_inside_a_granted_one_is_covered() -> None:
+    held = arrange(plan(whole(), Place("/w/.env", NOTHING, FILE, "a rule")))
+    assert held.covered == ("/w/.env",)
+    assert not held.approximate
+
+
+def test_what_lies_above_a_mount_cannot_be_renamed_away() -> None:
+    held = arrange(plan(whole(), place("/w/a/b/c", "read", "execute")))
+    assert [mount.path for mount in held.mounts] == ["/w", "/w/a", "/w/a/b", "/w/a/b/c"]
+    assert held.mounts[-1].attributes & RDONLY
+    assert not held.mounts[1].attributes & RDONLY
+
+
+def test_below_a_read_only_mount_nothing_needs_to_be_pinned() -> None:
+    held = arrange(plan(place("/w", "read"), place("/w/a/b", *EVERYTHING)))
+    assert [mount.path for mount in held.mounts] == ["/w", "/w/a/b"]
+
+
+def test_no_execute_is_noexec() -> None:
+    (mount,) = arrange(plan(Place("/w", WRITING, DIRECTORY, "a rule"))).mounts
+    assert mount.attributes & NOEXEC
+
+
+def test_programs_run_in_private_places_only_where_some_rule_gives_execute() -> None:
+    private = Place("/tmp", EVERYTHING, PRIVATE, "private")
+    assert arrange(plan(private, whole())).executes
+    assert not arrange(plan(private, Place("/w", WRITING, DIRECTORY, "a rule"))).executes
+    assert not arrange(plan(private, Place("/usr", READING, DIRECTORY, "system"))).executes
+
+
+def test_less_writing_inside_more_is_no_writing_and_says_so() -> None:
+    held = arrange(plan(whole(), place("/w/log", "read", "create", "execute")))
+    assert held.mounts[-1].attributes & RDONLY
+    assert [(each.path, each.op, each.laxer) for each in held.approximate] == [("log", "create", False)]
+
+
+def test_each_capability_alone_is_held_exactly_at_the_top() -> None:
+    for capability in ("read", "update", "execute"):
+        assert not arrange(plan(place("/w", capability))).approximate
+
+
+def test_writing_without_reading_is_covered_where_reading_is_granted_around_it() -> None:
+    held = arrange(plan(whole(), place("/w/drop", "create", "update")))
+    assert held.covered == ("/w/drop",)
+    assert {each.op for each in held.approximate} == {"create", "update"}
+
+
+def test_a_private_place_grants_nothing_where_landlock_alone_can_hold_what_lies_in_it() -> None:
+    private = Place("/tmp", EVERYTHING, PRIVATE, "private")
+    partial = Place("/tmp/w", frozenset({"read", "update"}), DIRECTORY, "a rule")
+    held = arrange(Plan("/tmp/w", in_order([private, partial])))
+    assert {path for path, _rights, _kind in held.grants} == {"/tmp/w"}
+    assert not held.approximate
+
+
+def test_a_place_in_a_covered_one_is_shown_in_a_hollow() -> None:
+    held = arrange(plan(whole(), Place("/w/a", NOTHING, DIRECTORY, "a rule"), place("/w/a/b", "read")))
+    assert [mount.hollow for mount in held.mounts] == [False, True, False]
+
+
+def test_held_names_show_an_empty_directory() -> None:
+    held = plan(whole(), place("/w/.claude", "read", "execute"), held=(Held("/w/.claude"),))
+    mount = arrange(held).mounts[-1]
+    assert mount.cover is not None
+    assert not mount.is_mask
+
+
+def steps(made: Plan, host: Host = HOST) -> list[tuple[str, tuple[object, ...]]]:
+    return list(view_steps(made, arrange(made), host, b""))
+
+
+def test_steps_are_in_the_order_that_gives_nothing_away() -> None:
+    names = [name for name, _fields in steps(plan(whole()))]
+    assert names[:3] == ["namespaces", "fork", "root"]
+    order = ["pivot", "spawn", "drop", "landlock", "restrict", "seccomp"]
+    assert [name for name in names if name in order] == order
+    assert names[-1] == "seccomp"
+
+
+def test_without_landlock_the_mounts_still_hold() -> None:
+    names = [name for name, _fields in steps(plan(whole()), HOST.replace(landlock=0))]
+    assert "landlock" not in names
+    assert "pivot" in names
+
+
+def test_the_machine_s_own_number_of_processes_is_never_changed() -> None:
+    made = plan(whole(), limits=Limits(processes=5))
+    assert "setting" in [name for name, _fields in steps(made)]
+    assert "setting" not in [name for name, _fields in steps(made, HOST.replace(release=(6, 13)))]
+
+
+def test_rights_that_a_version_of_landlock_does_not_know_are_not_asked_for() -> None:
+    for version, bits in ((1, 13), (2, 14), (3, 15), (5, 16), (7, 16)):
+        fields = next(fields for name, fields in steps(plan(whole()), HOST.replace(landlock=version)) if name == "landlock")
+        assert fields[0] == (1 << bits) - 1
+
+
+def test_the_view_is_not_built_on_something_it_shows() -> None:
+    host = HOST.replace(directories=("/mnt", "/srv"))
+    made = plan(whole(), Place("/mnt/x", READING, DIRECTORY, "[sandbox] read"))
+    assert next(fields for name, fields in steps(made, host) if name == "root")[0] == b"/srv"

@@ -1,0 +1,204 @@
+"""What every sandbox sees of the machine: whose word counts, how paths are written, what is never opened."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from byleave.api import Workspace
+from byleave.config.homes import Homes
+from byleave.errors import ConfigErrors
+from scene import TOOL, Scene
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    return Scene.build(tmp_path)
+
+
+def away(scene: Scene, user: str = "/u") -> Workspace:
+    """Return a workspace whose user's home holds none of byleave's own places."""
+    home = str(scene.home)
+    homes = Homes(config=home, state=home, memory=f"{home}/cache", managed=str(scene.managed), user=user)
+    return Workspace(str(scene.root), homes=homes)
+
+
+def seen(scene: Scene, *files: Path, user: str = "/u") -> dict[str, list[str]]:
+    paths: dict[str, list[str]] = (
+        away(scene, user).load(files=[str(file) for file in files]).compiled.settings["sandbox"]
+    )
+    return paths
+
+
+def told(scene: Scene, user: str = "/u") -> str:
+    with pytest.raises(ConfigErrors) as caught:
+        seen(scene, user=user)
+    return str(caught.value)
+
+
+def test_without_a_word_a_sandbox_sees_nothing_more(scene: Scene) -> None:
+    assert seen(scene) == {"read": [], "write": []}
+    assert scene.workspace.compile_tree({}).compiled.settings["sandbox"] == {"read": [], "write": []}
+
+
+WRITTEN = {
+    "/opt": "/opt",
+    "/opt/": "/opt",
+    "//opt//./x/.": "/opt/x",
+    "~": "/u",
+    "~/": "/u",
+    "~/.cargo": "/u/.cargo",
+    "~/a": "/u/a",
+    "/opt/a:b": "/opt/a:b",
+    "/opt/...": "/opt/...",
+    "/opt/é \u00a0x": "/opt/é \u00a0x",
+    "/nowhere/at/all": "/nowhere/at/all",
+}
+
+
+@pytest.mark.parametrize(("text", "expect"), WRITTEN.items())
+def test_a_path_is_read_from_the_root_or_from_home(text: str, expect: str, scene: Scene) -> None:
+    scene.say("user", f"[sandbox]\nread = ['{text}']")
+    assert seen(scene) == {"read": [expect], "write": []}
+
+
+def test_every_trusted_layer_adds_to_the_list(scene: Scene) -> None:
+    scene.say("user", "[sandbox]\nread = ['/user']")
+    scene.say("project", "[sandbox]\nread = ['/project']\nwrite = ['/project-write']")
+    scene.trust()
+    scene.say("managed", "[sandbox]\nread = ['/managed']")
+    assert seen(scene) == {"read": ["/user", "/project", "/managed"], "write": ["/project-write"]}
+
+
+def test_files_on_the_command_line_are_heard(scene: Scene) -> None:
+    scene.say("user", "[sandbox]\nread = ['/user']")
+    given = scene.say("command line", "[sandbox]\nread = ['/given']")
+    assert seen(scene, given) == {"read": ["/given"], "write": []}
+
+
+def test_an_untrusted_project_opens_nothing_and_breaks_nothing(scene: Scene) -> None:
+    scene.say("user", TOOL + "[sandbox]\nread = ['/user']")
+    scene.say("project", "[sandbox]\nread = {strategy = 'replace', value = ['/theirs', 'relative']}\nwrite = ['/']")
+    assert seen(scene) == {"read": ["/user"], "write": []}
+    (warning,) = away(scene).load().warnings
+    assert warning.startswith("byleave.toml is not trusted yet: it can only tighten, and its settings are ignored")
+    scene.trust()
+    assert '"relative" is not absolute' in told(scene)
+
+
+STRATEGIES = {
+    "append": ["/a", "/both", "/both", "/b"],
+    "prepend": ["/both", "/b", "/a", "/both"],
+    "replace": ["/both", "/b"],
+    "dedup": ["/a", "/both", "/b"],
+}
+
+
+@pytest.mark.parametrize(("strategy", "expect"), STRATEGIES.items())
+def test_a_stronger_layer_says_how_its_list_joins(strategy: str, expect: list[str], scene: Scene) -> None:
+    scene.say("user", "[sandbox]\nread = ['/a', '/both']")
+    scene.say("managed", f"[sandbox]\nread = {{strategy = '{strategy}', value = ['/both/.', '/b']}}")
+    assert seen(scene)["read"] == expect
+
+
+WRONG = {
+    "": "the path is empty",
+    "opt": '"opt" is not absolute',
+    "./opt": '"./opt" is not absolute',
+    "~root/x": '"~root/x" is not absolute',
+    "$HOME/x": '"$HOME/x" is not absolute',
+    "/opt/../etc": '"/opt/../etc" climbs with ..',
+    "..": '".." climbs with ..',
+    "~/..": '"~/.." climbs with ..',
+    "/": '"/" is the whole machine',
+    "//": '"//" is the whole machine',
+    "/.": '"/." is the whole machine',
+    "/a\\u0000b": '"/a\\x00b" contains a control character',
+    "/a\\nb": '"/a\\nb" contains a control character',
+    "/a\\u0085b": '"/a\\u0085b" contains a control character',
+}
+
+
+@pytest.mark.parametrize("key", ["read", "write"])
+@pytest.mark.parametrize(("text", "problem"), WRONG.items())
+def test_a_path_that_cannot_be_meant_is_told(text: str, problem: str, key: str, scene: Scene) -> None:
+    scene.say("user", f'[sandbox]\n{key} = ["/fine", "{text}"]')
+    assert f"config.toml:2: {problem}" in told(scene)
+
+
+def test_half_a_character_is_no_path(scene: Scene) -> None:
+    with pytest.raises(ConfigErrors, match="configuration"):
+        scene.workspace.compile_tree({"sandbox": {"read": ["/a\udc80"]}})
+
+
+def test_every_wrong_path_is_told_with_its_place(scene: Scene) -> None:
+    file = scene.say("user", "[sandbox]\nread = [\n  '/fine',\n  'x',\n]\nwrite = {strategy = 'append', value = ['y']}")
+    assert told(scene) == (
+        f"{file}:4: \"x\" is not absolute\n      'x',\n      ^^^\n"
+        '  hint: write the whole path, from / on, or "~/..." for what lies in your home directory\n'
+        f"{file}:6: \"y\" is not absolute\n    write = {{strategy = 'append', value = ['y']}}\n"
+        f"{' ' * 43}^^^\n"
+        '  hint: write the whole path, from / on, or "~/..." for what lies in your home directory'
+    )
+
+
+def test_without_a_home_nothing_lies_in_it(scene: Scene) -> None:
+    scene.say("user", "[sandbox]\nread = ['~/x']")
+    assert '"~/x" is not absolute' in told(scene, user="")
+
+
+CLOSED = {"read": "which byleave keeps to itself", "write": "which no sandbox may change"}
+
+
+@pytest.mark.parametrize("key", CLOSED)
+@pytest.mark.parametrize("name", ["home", "home/config.toml", "home/workspaces/x", "home/cache", "etc", "etc/x", "."])
+def test_what_byleave_keeps_to_itself_is_opened_to_nobody(name: str, key: str, scene: Scene) -> None:
+    scene.say("user", f"[sandbox]\n{key} = ['{os.path.normpath(scene.home.parent / name)}']")
+    assert CLOSED[key] in told(scene)
+
+
+@pytest.mark.parametrize("key", CLOSED)
+def test_a_link_to_what_byleave_keeps_to_itself_is_followed(key: str, scene: Scene, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(scene.home)
+    scene.say("user", f"[sandbox]\n{key} = ['{tmp_path}/link/workspaces', '{tmp_path}/link']")
+    assert told(scene).count(CLOSED[key]) == 2
+
+
+def test_a_link_to_the_root_of_all_is_the_whole_machine(scene: Scene, tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to("/")
+    scene.say("user", f"[sandbox]\nread = ['{tmp_path}/link']")
+    assert "is the whole machine" in told(scene)
+
+
+def test_a_neighbour_of_what_is_ours_is_not_ours(scene: Scene) -> None:
+    scene.say("user", f"[sandbox]\nread = ['{scene.home}2', '{scene.home.parent}/hom']")
+    assert len(seen(scene)["read"]) == 2
+
+
+def test_the_settings_of_an_agent_may_be_read_but_not_written(scene: Scene, tmp_path: Path) -> None:
+    user = tmp_path / "user"
+    scene.say("user", "[sandbox]\nread = ['~/.claude', '~/.codex/config.toml']")
+    assert len(seen(scene, user=str(user))["read"]) == 2
+    scene.say("user", "[sandbox]\nwrite = ['~/.claude', '~/.codex/config.toml', '~/.claude/projects']")
+    assert told(scene, user=str(user)).count(CLOSED["write"]) == 2
+
+
+def test_a_path_around_the_workspace_is_no_reason_to_refuse_its_project_file(scene: Scene, tmp_path: Path) -> None:
+    root = tmp_path / "outer/ws"
+    root.mkdir(parents=True)
+    (root / "byleave.toml").write_text("")
+    scene.say("user", f"[sandbox]\nread = ['{tmp_path}/outer']")
+    inner = Scene(root, scene.home, scene.managed)
+    assert seen(inner)["read"] == [f"{tmp_path}/outer"]
+    scene.say("user", f"[sandbox]\nwrite = ['{root}/byleave.toml']")
+    assert CLOSED["write"] in told(inner)
+
+
+def test_what_trust_would_open_is_listed(scene: Scene, capsys: pytest.CaptureFixture[str]) -> None:
+    from byleave.cli.main import main
+
+    (scene.root / "byleave.toml").write_text("[sandbox]\nwrite = ['/opt/cache']\n[tools.t.limits]\nmemory = '1 KB'")
+    main(["trust", "--yes", "--root", str(scene.root)])
+    said = capsys.readouterr()
+    assert 'sandbox = {write = {strategy = "append", value = ["/opt/cache"]}}' in said.out + said.err
+    assert "limits = {memory = 1024}" in said.out + said.err
