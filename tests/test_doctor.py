@@ -1,6 +1,7 @@
 """What byleave says about itself and about the policy: doctor, policy show, schema, version, help."""
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -34,6 +35,16 @@ def test_the_doctor_finds_everything_well(project: Path) -> None:
     assert (done.code, done.err) == (0, "")
     assert {line.split()[0] for line in done.out.splitlines()} <= {"ok", "note"}
     assert "1 tool from byleave.toml (project)" in done.out
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the OS sandbox is for Linux")
+def test_the_doctor_says_what_enforces_the_policy(project: Path) -> None:
+    findings = {finding["what"]: finding for finding in json.loads(byleave("doctor", "--json", cwd=project).out)}
+    expected = ("kernel", "Landlock", "launcher", "namespaces", "bwrap", "Landlock alone", "OS sandbox")
+    assert [what for what in findings if what in expected] == list(expected)
+    assert "not part of this version" not in findings["OS sandbox"]["text"]
+    works = findings["namespaces"]["text"] == "works"
+    assert (findings["OS sandbox"]["state"] == "ok") == works
 
 
 def test_the_doctor_speaks_json(project: Path) -> None:

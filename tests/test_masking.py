@@ -13,6 +13,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from byleave.api import compile_policy
+from byleave.core.masking import PLAIN as HARMLESS
 from byleave.core.masking import REDACTED, Mask
 from byleave.guard.secrets import mask_for
 
@@ -157,7 +158,7 @@ def strings(tree: Any) -> Iterator[str]:
 
 @given(st.text(min_size=4, max_size=12), st.text(max_size=20), st.text(max_size=20))
 def test_a_masked_tree_holds_the_value_nowhere(secret: str, before: str, after: str) -> None:
-    assume(secret.lower() not in {"true", "none", "null", "auto", "false", "never", "always", "default"})
+    assume(secret.lower() not in HARMLESS)
     mask = Mask([secret])
     tree = {f"{before}{secret}": [f"{secret}{after}", {"k": secret}], "n": 1}
     for masked in (mask.tree(tree), mask.values_tree(tree)):

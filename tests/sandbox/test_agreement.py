@@ -27,6 +27,8 @@ REFUSALS = {"EACCES", "EPERM", "EROFS", "EXDEV", "EBUSY", "ENOENT", "EEXIST"}
 KINDS = {"list": "read", "truncate": "update", "mkdir": "create", "rmdir": "delete"}
 ALSO = {"exec": {"exec", "execute"}, "move": {"move", "delete", "create", "update"}}
 
+LINKS = {"ln": "d/sub", "lnf": "d/m"}
+
 Attempt = tuple[str, str]
 
 
@@ -69,8 +71,8 @@ def lay_out(root: Path) -> None:
     for name in (".git/config", ".git/HEAD", ".git/hooks/x", ".vscode/settings.json"):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text("text")
-    (root / "ln").symlink_to("d/sub")
-    (root / "lnf").symlink_to("d/m")
+    for name, target in LINKS.items():
+        (root / name).symlink_to(target)
 
 
 def attempts() -> list[Attempt]:
@@ -89,10 +91,11 @@ def attempts() -> list[Attempt]:
     found += [("create", "ln/new2"), ("mkdir", "d/later"), ("create", "d/later/x"), ("mkdir", "d/later/deep")]
     found += [("create", name) for name in (".git/new", ".git/hooks/new", ".vscode/tasks.json", ".envrc", "byleave.toml")]
     found += [("mkdir", ".claude"), ("create", ".claude/settings.json"), ("mkdir", ".byleave"), ("create", "d/later.txt")]
+    found += [("mkdir", ".config"), ("create", ".config/app.toml"), ("mkdir", ".config/fish")]
     found += [("move", name.format("m")) for name in below]
     found += [("move", name) for name in ("d/f", ".git/config", ".git/hooks", ".vscode", ".git")]
     found += [("delete", name.format("f")) for name in below]
-    found += [("delete", name) for name in (".git/config", ".git/hooks/x", ".vscode/settings.json", "ln", "lnf")]
+    found += [("delete", name) for name in (".git/config", ".git/hooks/x", ".vscode/settings.json")]
     found += [("rmdir", name.format("gone")) for name in below]
     return found
 
@@ -123,10 +126,12 @@ def announced(entries: list[dict[str, str]], attempt: Attempt) -> bool:
     """Whether the plan says of this path and operation that the kernel is not exact."""
     operation, path = attempt
     names = {"any", KINDS.get(operation, operation), *ALSO.get(operation, ())}
-    return any(
-        entry["op"] in names and (entry["path"] in (".", "") or f"{path}/".startswith(f"{entry['path'].rstrip('/')}/"))
-        for entry in entries
-    )
+    paths = [path, *(path.replace(link, target, 1) for link, target in LINKS.items() if path.split("/")[0] == link)]
+    return any(entry["op"] in names and covers(entry["path"], each) for entry in entries for each in paths)
+
+
+def covers(place: str, path: str) -> bool:
+    return place in (".", "") or f"{path}/".startswith(f"{place.rstrip('/')}/")
 
 
 @pytest.mark.parametrize(("name", "rules"), list(policies()), ids=[name for name, _ in policies()])

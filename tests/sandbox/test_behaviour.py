@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from byleave.errors import ByleaveError
+from byleave.errors import ByleaveError, ConfigErrors
 from command import COMMAND, Done, environment
 from sandbox.machine import PYTHON, access_file, alive, inside, listing, needs_sandbox, shell
 
@@ -101,7 +101,7 @@ def test_a_program_gets_the_directory_and_the_variables_that_it_is_given(boxed: 
 
 
 def test_a_wrong_table_or_an_unlisted_program_is_an_error(boxed: Callable[..., Any]) -> None:
-    with pytest.raises(ByleaveError):
+    with pytest.raises(ConfigErrors):
         boxed({"fs": [{"path": "/etc", "read": True}]})
     box = boxed({"commands": {"cat": {}}})
     with pytest.raises(ByleaveError):
@@ -454,6 +454,116 @@ def test_a_hidden_name_leads_nowhere_whatever_it_is(tmp_path: Path, root: Path, 
     assert "TOPSECRET" not in done.out
     assert listing(outside) == around
     assert done.out.endswith("done\n") or done.code in (2, 125), done
+
+
+# Ways out that were found: what one run writes must not open the next one
+
+
+def at_home(home: Path, *words: str) -> Done:
+    """Run in a workspace that is the home directory, with byleave's own places where they usually are."""
+    return inside(home, *words, env={"HOME": str(home), "BYLEAVE_HOME": None, "XDG_CACHE_HOME": None})
+
+
+@pytest.mark.parametrize("present", [(), (".config", ".cache", ".local/state"), (".config/byleave", ".cache/byleave")])
+def test_byleaves_own_places_stay_shut_where_home_is_the_workspace(tmp_path: Path, present: tuple[str, ...]) -> None:
+    """The launcher lies in the cache, and who replaces it decides what the next run runs."""
+    home = tmp_path / "home"
+    home.mkdir(mode=0o700)
+    for name in present:
+        (home / name).mkdir(parents=True, mode=0o700)
+    script = """
+        mkdir -p .config/byleave .cache/byleave .local/state/byleave
+        echo evil > .config/byleave/config.toml; echo evil > .cache/byleave/evil; echo evil > .local/state/byleave/evil
+        for f in .cache/byleave/* .local/state/byleave/*/*/*; do echo evil > $f; rm -f $f; done
+        mv .config c1; mv .cache c2; mv .local c3; mkdir -p .config/byleave; echo evil > .config/byleave/config.toml
+    """
+    for _ in range(2):
+        assert at_home(home, "/bin/sh", "-c", script).code != 125
+        places = [home / name / "byleave" for name in (".config", ".cache", ".local/state")]
+        found = [path for place in places for path in place.rglob("*") if path.is_file()]
+        assert [path for path in found if path.read_bytes() == b"evil\n"] == []
+        assert any((home / ".cache/byleave").iterdir()), "the launcher is where it was built"
+    assert at_home(home, "true").code == 0
+
+
+def test_the_files_that_hold_the_policy_are_not_granted(root: Path) -> None:
+    (root / "conf").mkdir()
+    (root / "access.toml").write_text(OPEN)
+    (root / "conf/policy.toml").write_text("[sandbox]\nread = []\n")
+    before = listing(root)
+    options = ["--access", "access.toml", "--policy", "conf/policy.toml"]
+    script = """
+        for f in access.toml conf/policy.toml; do echo x >> $f; echo x > n; mv n $f; mv $f $f.old; rm -f $f n; done
+        mv conf conf.old && mkdir conf && echo x > conf/policy.toml
+    """
+    inside(root, "/bin/sh", "-c", script, options=options)
+    assert {name: text for name, text in listing(root).items() if name in before} == before
+
+
+@pytest.mark.parametrize(
+    "line", ["#!/usr/bin/env -S -u {} /bin/sh", "#!/usr/bin/env -S -C {} /bin/sh", "#!/usr/bin/env -S A=b -u {} /bin/sh"]
+)
+def test_a_script_does_not_choose_what_is_shown(root: Path, own_home: Path, line: str) -> None:
+    """Scripts of the workspace are written by whoever runs in it; their first line is looked at to find interpreters."""
+    keys = own_home / ".ssh"
+    keys.mkdir()
+    (keys / "id_rsa").write_text("TOPSECRET")
+    place = keys if "-C" in line else keys / "id_rsa"
+    (root / "tool").write_text(f"{line.format(place)}\ncat {keys}/id_rsa; ls {keys}; echo ran\n")
+    (root / "tool").chmod(0o755)
+    done = inside(root, "./tool")
+    assert "TOPSECRET" not in done.out
+    assert "id_rsa" not in done.out.splitlines()
+
+
+def test_a_program_brings_no_credentials_along(root: Path, own_home: Path) -> None:
+    """What is installed in ~/.cargo/bin lies beside the token of its registry."""
+    place = own_home / ".cargo/bin"
+    place.mkdir(parents=True)
+    shutil.copy("/bin/cat", place / "cargo")
+    (own_home / ".cargo/credentials.toml").write_text("TOPSECRET")
+    done = inside(root, str(place / "cargo"), str(own_home / ".cargo/credentials.toml"))
+    assert "TOPSECRET" not in done.out
+
+
+def test_a_held_name_stays_held_when_somebody_outside_clears_it_away(root: Path) -> None:
+    """`git clean -d` removes empty directories, ours too; then the name must not be free for what runs inside."""
+    program = dedent("""
+        import os, time
+        os.makedirs("evil"); open("evil/settings.json", "w").write("evil"); print("ready", flush=True)
+        end = time.monotonic() + 3
+        while time.monotonic() < end:
+            try: os.rename("evil", ".claude"); break
+            except OSError: pass
+    """)
+    process = subprocess.Popen(
+        [*COMMAND, "run", "--root", str(root), "--no-input", "--", PYTHON, "-c", program],
+        env=environment(None),
+        stdout=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    assert process.stdout.readline() == b"ready\n"
+    if (root / ".claude").is_dir():
+        (root / ".claude").rmdir()
+    process.wait(timeout=60)
+    process.stdout.close()
+    assert not (root / ".claude/settings.json").exists()
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "import mmap; m = mmap.mmap(-1, 400 << 20); m[::4096] = bytes(len(m) // 4096)",
+        "import os; fs = [os.memfd_create('x') for _ in range(8)]; [os.write(f, bytes(50 << 20)) for f in fs]",
+        "[open(f'/tmp/{n}', 'wb').write(bytes(50 << 20)) for n in range(8)]",
+        "[open(f'/dev/shm/{n}', 'wb').write(bytes(50 << 20)) for n in range(8)]",
+    ],
+    ids=["shared memory", "memory files", "temporary files", "files in memory"],
+)
+def test_a_limit_on_memory_counts_all_of_it(root: Path, tmp_path: Path, program: str) -> None:
+    options = tool(tmp_path, 'memory = "100 MB"')
+    told = json.loads(inside(root, "true", options=[*options, "--explain", "--json"]).out)["approximate"]
+    assert inside(root, PYTHON, "-c", program, options=options).code != 0 or "memory" in {entry["op"] for entry in told}
 
 
 # Streams

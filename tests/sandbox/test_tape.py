@@ -4,7 +4,7 @@ import re
 from pathlib import Path
 from struct import pack
 
-import byleave.sandbox.tape as tape
+from byleave.sandbox import tape
 from byleave.sandbox.tape import STEPS, step, write_tape
 
 SOURCE = Path(tape.__file__).parent / "launcher" / "launcher.c"

@@ -37,8 +37,8 @@ MOUNTING = (
     Option(("--no-mount",), "first take this mount away, or all of them", "NAME", repeat=True, optional=True),
 )
 _RUN_DETAILS = """\
-Without --tool or --access: the workspace may be read, changed and executed, there is no network, any
-program may be started, and only the usual variables are passed on.
+Without --tool or --access: the workspace may be read, changed and executed, there is no network,
+any program may be started, and only the usual variables are passed on.
 
 The exit code is the program's own, 128 + n for a signal; 20 if the command is denied, 125 if the
 sandbox could not be set up, 126 if the program cannot be executed, 127 if there is none."""

@@ -4,10 +4,11 @@ import os
 import sys
 
 from byleave import __version__
+from byleave.cli.doctor_sandbox import sandbox_findings
+from byleave.cli.finding import BAD, GOOD, NOTE, Finding
 from byleave.cli.output import columns, paint, say, say_json, tell
 from byleave.cli.workspace import load_policy, open_workspace, origins
 from byleave.errors import ByleaveError, ConfigErrors
-from byleave.record import Record
 from byleave.text import shown, shown_lines
 
 TYPE_CHECKING = False
@@ -18,16 +19,7 @@ if TYPE_CHECKING:
     from byleave.cli.arguments import Given
     from byleave.guard.judge import Policy
 
-GOOD, NOTE, BAD = "ok", "note", "bad"
 _PAINTS = {GOOD: "allow", NOTE: "ask", BAD: "deny"}
-
-
-class Finding(Record):
-    """One thing the doctor looked at."""
-
-    state: str
-    what: str
-    text: str
 
 
 def run(given: "Given") -> int:
@@ -51,12 +43,11 @@ def _findings(given: "Given") -> "Iterator[Finding]":
         return
     yield Finding(GOOD, "workspace", shown(workspace.root.path))
     yield from _state(workspace)
-    yield from _policy(given, workspace)
+    policy = _load(given, workspace)
+    yield from _policy(given, workspace, policy)
     yield _audit(workspace)
     yield _opening()
-    yield Finding(
-        NOTE, "OS sandbox", "not part of this version: `check` and the SDK answer, the kernel does not enforce yet"
-    )
+    yield from sandbox_findings(workspace, None if isinstance(policy, Exception) else policy)
 
 
 def _state(workspace: "Workspace") -> "Iterator[Finding]":
@@ -74,11 +65,18 @@ def _state(workspace: "Workspace") -> "Iterator[Finding]":
             yield Finding(BAD, what, f"{error.problem}; {error.hint}")
 
 
-def _policy(given: "Given", workspace: "Workspace") -> "Iterator[Finding]":
+def _load(given: "Given", workspace: "Workspace") -> "Policy | ByleaveError | ConfigErrors":
     try:
-        policy = load_policy(given, workspace)
+        return load_policy(given, workspace)
     except (ByleaveError, ConfigErrors) as error:
-        yield Finding(BAD, "policy", str(error).replace("\n", "\n" + " " * 4))
+        return error
+
+
+def _policy(
+    given: "Given", workspace: "Workspace", policy: "Policy | ByleaveError | ConfigErrors"
+) -> "Iterator[Finding]":
+    if isinstance(policy, Exception):
+        yield Finding(BAD, "policy", str(policy).replace("\n", "\n" + " " * 4))
         return
     tell(given, origins(policy))
     compiled = policy.compiled

@@ -2,8 +2,9 @@
 
 from byleave.cli.output import columns
 from byleave.core.limits import Limits
+from byleave.sandbox.backends import BWRAP, LANDLOCK, NAMESPACES
 from byleave.sandbox.linux import NOEXEC, RDONLY
-from byleave.sandbox.plan import NO_NETWORK
+from byleave.sandbox.plan import BIN, NO_NETWORK
 from byleave.text import shown
 
 TYPE_CHECKING = False
@@ -13,8 +14,14 @@ if TYPE_CHECKING:
 
     from byleave.sandbox.box import Explained
     from byleave.sandbox.linux import Mount
-    from byleave.sandbox.plan import Place
+    from byleave.sandbox.plan import Place, Plan, Programs
 
+_NAMESPACES = ("user", "mount", "net", "ipc", "pid", "uts", "cgroup")
+_BACKENDS = {
+    NAMESPACES: "namespaces of our own, Landlock, a filter of system calls",
+    BWRAP: "namespaces made by bwrap, Landlock, a filter of system calls",
+    LANDLOCK: "Landlock and a filter of system calls alone: there is no view of its own",
+}
 _NETWORK = {
     "none": "none: an empty network of its own, no unix sockets",
     "proxy": "only through the proxy, which judges every request by the rules",
@@ -29,15 +36,17 @@ def plan_tree(explained: "Explained") -> "dict[str, Any]":
         "program": explained.program,
         "directory": explained.directory,
         "launcher": explained.launcher,
+        "backend": explained.backend,
         "places": [_place_tree(place) for place in plan.places],
         "mounts": [_mount_tree(mount) for mount in arrangement.mounts],
         "masked": list(arrangement.covered),
         "landlock": {"version": explained.host.landlock, "rules": [path for path, _r, _k in arrangement.grants]},
         "seccomp": True,
-        "namespaces": ["user", "mount", "net", "ipc", "pid", "uts", "cgroup"],
+        "namespaces": [] if explained.backend == LANDLOCK else list(_NAMESPACES),
         "network": plan.network,
         "environment": list(explained.variables),
         "commands": None if plan.commands is None else sorted(plan.commands.rules),
+        "broker": _programs_tree(plan.programs),
         "limits": {name: getattr(plan.limits, name) for name in Limits.field_names()},
         "held": [held.path for held in plan.held],
         "approximate": [
@@ -61,10 +70,12 @@ def plan_lines(explained: "Explained") -> "Iterator[str]":
     program = explained.program if explained.program is not None else "not found"
     yield f"program      {shown(program)}, started in {shown(explained.directory)}"
     yield f"launcher     {explained.launcher}"
-    yield f"network      {_NETWORK[plan.network]}"
+    yield f"backend      {_BACKENDS[explained.backend]}"
+    yield f"network      {_NETWORK[plan.network] if explained.backend != LANDLOCK else 'none: no sockets but pairs'}"
     yield f"environment  {', '.join(sorted(shown(name) for name in explained.variables))}"
     if plan.commands is not None:
         yield f"commands     {', '.join(sorted(shown(name) for name in plan.commands.rules)) or 'none'}"
+        yield from _held_commands(plan)
     limits = [f"{name} {value}" for name in Limits.field_names() if (value := getattr(plan.limits, name)) is not None]
     yield f"limits       {', '.join(limits) or 'the usual number of processes'}"
     yield ""
@@ -88,6 +99,31 @@ def plan_lines(explained: "Explained") -> "Iterator[str]":
         return
     yield ""
     yield "a host with path rules is reached by plain http only: TLS hides the path"
+
+
+def _held_commands(plan: "Plan") -> "Iterator[str]":
+    """Say how a program is kept from starting anything but what is listed."""
+    programs = plan.programs
+    if programs is None:
+        return
+    found = {name for name, _path in programs.listed}
+    yield f"             a broker runs them; the program finds stand-ins in {BIN}, first on PATH"
+    itself = ", ".join(shown(path) for path in programs.executed) or "itself"
+    yield f"             beside them it executes nothing but {itself}"
+    yield f"             {len(programs.covered)} directories of programs show it nothing else"
+    missing = [name for name in sorted(plan.commands.rules if plan.commands else ()) if name not in found]
+    if missing:
+        yield f"             not found, or not to be started from here: {', '.join(shown(name) for name in missing)}"
+
+
+def _programs_tree(programs: "Programs | None") -> "dict[str, Any] | None":
+    if programs is None:
+        return None
+    return {
+        "stand_ins": [name for name, _path in programs.listed],
+        "executes": list(programs.executed),
+        "covered": list(programs.covered),
+    }
 
 
 def _how(mount: "Mount") -> str:

@@ -2,6 +2,7 @@
 
 import os
 import signal
+import sys
 from time import monotonic
 
 from byleave.cli.mounting import mount_first, own_mounts
@@ -11,6 +12,7 @@ from byleave.config.compile import RUN_TOOL
 from byleave.errors import InputError, SandboxError
 from byleave.guard.asking import Who
 from byleave.sandbox.box import Sandbox
+from byleave.sandbox.platforms import refuse_elsewhere
 from byleave.text import quoted, shown_lines
 
 TYPE_CHECKING = False
@@ -23,6 +25,7 @@ if TYPE_CHECKING:
     from byleave.config.layers import Layer
     from byleave.core.limits import Limits
     from byleave.guard.judge import Policy
+    from byleave.sandbox.observing import Observer
     from byleave.sandbox.process import Process
 
 DOOR = "run"
@@ -37,6 +40,7 @@ def run(given: "Given") -> int:
         raise InputError("no program was named", hint="byleave run -- PROGRAM ARGS...")
     if given.one("tool") is not None and given.one("access") is not None:
         raise InputError("--tool and --access are two ways to say the same", hint="give one of them")
+    refuse_elsewhere(sys.platform)
     workspace = open_workspace(given)
     mount_first(given, workspace, own=given.one("tool") is None)
     policy, tool = _policy(given, workspace)
@@ -86,6 +90,11 @@ def _explain(given: "Given", box: Sandbox) -> int:
 
 
 def _run(given: "Given", workspace: "Workspace", box: Sandbox) -> int:
+    # Signals wait from here on: none is lost between the start of the program and our waiting for it, and none reaches
+    # a thread of the guard's, where it would be the end of us.
+    waiting = {*_PASSED_ON, signal.SIGCHLD}
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # whoever started us may ignore it, and then nobody is told
+    signal.pthread_sigmask(signal.SIG_BLOCK, waiting)
     session = given.one("session")
     guard = workspace.guard(DOOR, session=session if session is not None else "default", policy=box.policy)
 
@@ -93,19 +102,41 @@ def _run(given: "Given", workspace: "Workspace", box: Sandbox) -> int:
         return guard.check(action, Who(None, "default")).verdict
 
     box.decide = decide
-    # Signals wait from here on: none is lost between the start of the program and our waiting for it.
-    waiting = {*_PASSED_ON, signal.SIGCHLD}
-    signal.pthread_sigmask(signal.SIG_BLOCK, waiting)
+    observer = _observer(box) if given.flag("diagnose") else None
     try:
-        process = box.spawn(given.rest)
+        process = box.spawn(given.rest, observer=observer)
+        _warn_once(given, workspace, box)
         return _outcome(process, box.limits)
     except SandboxError as error:
         complain(f"byleave: {shown_lines(str(error))}")
         return error.exit_code
     finally:
         warn(given, guard.warnings)
+        if observer is not None:
+            from byleave.cli.diagnose import tell_refusals
+
+            tell_refusals(given, box, observer)
         guard.close()
         signal.pthread_sigmask(signal.SIG_UNBLOCK, waiting)
+
+
+def _observer(box: Sandbox) -> "Observer":
+    from byleave.sandbox.observing import Observer
+
+    return Observer(box.host.machine)
+
+
+def _warn_once(given: "Given", workspace: "Workspace", box: Sandbox) -> None:
+    """Say once in a session what is not enforced, where something weaker than namespaces holds the program."""
+    weaker = None if box.setup is None else box.setup.weaker
+    if box.setup is None or weaker is None:
+        return
+    from byleave.guard.notices import Notices
+
+    session = given.one("session")
+    directory = os.path.dirname(workspace.files.session_file(session if session is not None else "default"))
+    notices = Notices(workspace.sensitive(box.policy.compiled), directory)
+    warn(given, notices.say_once(f"os sandbox {box.setup.backend}", weaker))
 
 
 def _outcome(process: "Process", limits: "Limits") -> int:

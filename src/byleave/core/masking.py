@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 REDACTED = "[REDACTED]"
 SHORTEST = 4  # a shorter value occurs everywhere by chance, and masking it would hide the record
 # Values that give nothing away, though a granted variable may hold them.
-_PLAIN = frozenset({"true", "false", "none", "null", "always", "never", "auto", "default", "production", "development"})
+PLAIN = frozenset({"true", "false", "none", "null", "always", "never", "auto", "default", "production", "development"})
 
 # Names whose values are secret, and among them those that never hold a harmless number.
 _HARD_NAMES = ("password", "passwd", "passphrase", "passcode", "pwd", "secret", "credential")
@@ -67,7 +67,7 @@ class Mask:
     """Hides the given values, in every spelling that JSON and URLs have for them, and whatever has a secret's form."""
 
     def __init__(self, values: "Iterable[str]" = ()) -> None:
-        secret = {value for value in values if len(value) >= SHORTEST and value.lower() not in _PLAIN}
+        secret = {value for value in values if len(value) >= SHORTEST and value.lower() not in PLAIN}
         # The longest first: a value may begin with another.
         self._values = tuple(sorted({form for value in secret for form in _spellings(value)}, key=len, reverse=True))
         self._forms: Pattern[str] | None = None

@@ -5,7 +5,7 @@
     landlock     no view: grants and a filter of calls. Stricter than the policy in places, laxer in a few
 
 Where none does, nothing is run: `byleave run` was asked for a sandbox, and whoever wants none needs no `run`. So
-`os_sandbox = "auto"` lets Landlock alone do (with a warning that says what it does not hold), "require" does not, and
+`os_sandbox = "auto"` lets less do (with a warning that says what is not held), "require" nothing that is laxer, and
 neither runs a program with nothing around it. What else "auto" means for tools is for whoever starts those to decide:
 the error's `step` is LACKING then.
 """
@@ -57,6 +57,17 @@ class Setup(Record):
     variables: tuple[tuple[str, str], ...] = ()
 
     @property
+    def weaker(self) -> str | None:
+        """What is not held that namespaces would hold, as a sentence for people; None if nothing worth telling."""
+        known = [each for each in self.arrangement.approximate if each.laxer and each not in self.plan.approximate]
+        told = [f"{each.path}: {each.why}" for each in known if each.op not in bubblewrap.UNTOLD]
+        if not told:
+            return None
+        return (
+            f"namespaces do not work here, so {_WORDS[self.backend]} holds the program. Not enforced: {'; '.join(told)}"
+        )
+
+    @property
     def process(self) -> type[Process]:
         """What a started one is."""
         return WrappedProcess if self.backend == BWRAP else Process
@@ -72,7 +83,7 @@ class Probe(Record):
 def choose(plan: Plan, machine: Machine, *, exact: bool) -> str:
     """Return the best backend that can hold a plan here; a SandboxError if none can.
 
-    With `exact`, nothing that is laxer than the policy by its nature will do.
+    With `exact`, nothing that is laxer than the policy by its nature will do: only namespaces of our own.
     """
     reasons = []
     for backend in BACKENDS:
@@ -98,12 +109,13 @@ _WORDS = {NAMESPACES: "namespaces", BWRAP: "bwrap", LANDLOCK: "Landlock alone"}
 def _obstacle(backend: str, plan: Plan, machine: Machine, *, exact: bool) -> str | None:
     if not known_architecture(machine.host.machine):
         return f"there is no filter of system calls for {machine.host.machine}"
+    if backend == NAMESPACES:
+        return None
+    if exact:
+        return 'os_sandbox = "require" asks for more than it can hold'
     if backend == BWRAP:
         return bubblewrap.obstacle(plan, machine.launcher.command)
-    if backend == LANDLOCK:
-        strict = 'os_sandbox = "require" asks for more than it can hold'
-        return strict if exact else landlock.obstacle(plan, machine.host)
-    return None
+    return landlock.obstacle(plan, machine.host)
 
 
 def probe(backend: str, machine: Machine) -> Probe:
@@ -161,9 +173,9 @@ def without_landlock(arrangement: Arrangement, plan: Plan, host: Host) -> Arrang
 
 
 def _by_bwrap(plan: Plan, machine: Machine) -> Setup:
-    arrangement = without_landlock(arrange(plan), plan, machine.host)
-    noted = (*arrangement.approximate, *bubblewrap.approximations(plan, arrangement))
-    arrangement = arrangement.replace(approximate=noted)
+    arrangement = landlock.hold_execution(plan, arrange(plan), look, names_in)
+    arrangement = without_landlock(arrangement, plan, machine.host)
+    arrangement = arrangement.replace(approximate=(*arrangement.approximate, *bubblewrap.approximations()))
     tape = write_tape(bubblewrap.steps(plan, arrangement, machine.host, _filter(plan, machine.host)))
     words = bubblewrap.wrapping(find_bwrap() or "", plan, arrangement, machine.launcher.command[0])
     return Setup(BWRAP, plan, arrangement, tape, words)

@@ -14,7 +14,7 @@ from byleave.sandbox import host
 from byleave.sandbox.backends import LANDLOCK, NAMESPACES, Machine, Setup, choose, make, without_landlock
 from byleave.sandbox.build import FULL, LEAN, find_launcher
 from byleave.sandbox.filters import Wanted, make_filter
-from byleave.sandbox.linux import PROXY_PORT, Arrangement, Host, Program, arrange, exec_step, minimal, program_steps, view_steps
+from byleave.sandbox.linux import PROXY_PORT, Arrangement, Host, Program, arrange, exec_step, minimal, view_steps
 from byleave.sandbox.placeholders import Placeholder, Placeholders
 from byleave.sandbox.plan import BIN, DIRECTORY, FILE, PROXY, Brought, Plan
 from byleave.sandbox.planning import Seen, Wishes, make_plan
@@ -108,6 +108,7 @@ class Sandbox:
         self.host = host.this_host(namespaces=True)
         self._launchers: dict[str, Launcher] = {}
         self._scratch: str | None = None
+        self.setup: Setup | None = None  # what holds the program that was prepared last, if not namespaces of our own
         self._prepared: dict[tuple[str | None, str], tuple[object, Prepared]] = {}
         self._placeholders = Placeholders(workspace.homes.workspace(workspace.root.path), workspace.root.path)
         self._hold: Hold | None = None
@@ -128,11 +129,14 @@ class Sandbox:
             return known[1]
         self.policy.look_again()
         compiled = self.policy.compiled
-        plan, seen = make_plan(compiled.policy, self._wishes(), self._base, program, search)
+        if self._hold is None:  # from here on nothing that is held vanishes, and nothing is left of those who crashed
+            self._hold = self._placeholders.hold(())
+        root = self.workspace.root.path
+        held = frozenset(f"{root}/{name}" for name in self._placeholders.names())
+        plan, seen = make_plan(compiled.policy, self._wishes(), self._base, program, search, held)
         arrangement = arrange(plan)
         filtering = make_filter(self.host.machine, Wanted(listed_programs_only=plan.commands is not None))
         tape = write_tape(self._steps(plan, arrangement, filtering))
-        root = self.workspace.root.path
         unlinked = frozenset(path for path in compiled.places if seen.has_no_link(root, path))
         prepared = self._by_what_works(Prepared(plan, arrangement, tape, seen, unlinked))
         if prepared.backend != LANDLOCK:  # which grants names as they are found, so it has to look again
@@ -141,6 +145,7 @@ class Sandbox:
 
     def _by_what_works(self, prepared: Prepared) -> Prepared:
         """Return the same plan, held by something else where namespaces of our own do not work."""
+        self.setup = None
         exact = self.policy.compiled.settings.get("defaults", {}).get("os_sandbox") == "require"
         machine = Machine(self.host, self._base, self.launcher(_kind(prepared.plan)))
         backend = choose(prepared.plan, machine, exact=exact)
@@ -150,7 +155,7 @@ class Sandbox:
         if backend == LANDLOCK:
             self._scratch = self._scratch or make_scratch()
             machine = machine.replace(scratch=self._scratch)
-        setup = make(backend, prepared.plan, machine)
+        self.setup = setup = make(backend, prepared.plan, machine)
         changes = {"plan": setup.plan, "arrangement": setup.arrangement, "tape": setup.tape, "setup": setup}
         return prepared.replace(**changes)  # type: ignore[no-any-return]
 
@@ -172,7 +177,7 @@ class Sandbox:
                 hint="it takes a C compiler (cc) for the launcher, and a kernel with Landlock",
             )
         stand_in = os.path.realpath(launcher.command[0])
-        return steps_apart(plan, plan.programs, arrangement, self.host, stand_in=stand_in, filtering=filtering)
+        return steps_apart(plan, arrangement, self.host, stand_in=stand_in, filtering=filtering)
 
     def _still_holds(self, prepared: Prepared) -> bool:
         """Whether a plan may be used again: every place is as it was, and every rule leads where it led."""
@@ -205,7 +210,7 @@ class Sandbox:
         path = host.find_program(argv[0], search, directory) if argv else None
         prepared = self.prepare(path, search)
         names = tuple(name for name, _value in self._variables(given, prepared))
-        return Explained(prepared.plan, prepared.arrangement, self.host, self.launcher(_kind(prepared.plan)).origin, path, directory, names)
+        return Explained(prepared.plan, prepared.arrangement, self.host, self.launcher(_kind(prepared.plan)).origin, path, directory, names, prepared.backend)
 
     def spawn(
         self,
@@ -235,6 +240,8 @@ class Sandbox:
         last = exec_step(program if prepared.plan.programs is None else _by_interpreter(program, search))
         lock = self._hold.descriptor if self._hold is not None else None
         kind, words = self._starter(prepared, observer)
+        if observer is not None:
+            observer.begin(prepared.plan, prepared.arrangement)
         process = kind(
             words,
             (prepared.tape if observer is None else self._watched_tape(prepared)) + write_tape([last]),
@@ -245,28 +252,26 @@ class Sandbox:
         )
         if prepared.plan.network == PROXY:
             self._serve(process, None if observer is None else observer.judged)
-        broker = None if prepared.plan.programs is None else self._broker(prepared, search)
+        broker = None if prepared.plan.programs is None else self._broker(prepared, search, observer)
         if observer is not None or broker is not None:
             process.listen(_ignore if observer is None else observer.hear, None if broker is None else broker.answer)
         return process
 
-    def _broker(self, prepared: Prepared, search: str) -> "Broker":
+    def _broker(self, prepared: Prepared, search: str, observer: "Observer | None") -> "Broker":
         """Return who decides about the programs that a program in this sandbox asks for."""
         from byleave.sandbox.broker import Broker
+        from byleave.sandbox.listed import Listed
 
-        plan = prepared.plan
-        commands, programs = plan.commands, plan.programs
-        assert commands is not None and programs is not None  # noqa: S101, PT018 -- plans have both or none
-        filtering = make_filter(self.host.machine, Wanted())
-        opening = write_tape(program_steps(plan, prepared.arrangement, self.host, filtering))
-
-        def environment(program: str, given: "Mapping[str, str]") -> "Iterable[tuple[str, str]]":
-            rule = commands.rules.get(program)
-            granted = minimal(given, rule.envs) if rule is not None else ()
-            kept = dict(minimal(given, MINIMAL_ENVIRONMENT)) | {n: v for n, v in granted if self._passes(n)}
-            return {**kept, **self._proxied(plan), "PATH": search}.items()
-
-        return Broker(self.decide, self.tool, dict(programs.listed), opening, environment)
+        listed = Listed(
+            prepared.plan,
+            prepared.arrangement,
+            self.host,
+            search,
+            passes=self._passes,
+            more=self._proxied(prepared.plan),
+            watched=observer is not None,
+        )
+        return Broker(self.decide if observer is None else observer.asking(self.decide), self.tool, listed.tape)
 
     def _starter(self, prepared: Prepared, observer: "Observer | None") -> "tuple[type[Process], Sequence[str]]":
         """Return the words that start the launcher, and what becomes of them."""
@@ -402,7 +407,8 @@ def _by_interpreter(program: Program, search: str) -> Program:
     from byleave.sandbox.programs import follow
 
     start = follow(program.path, search)
-    return program.replace(path=start.path, arguments=start.arguments(program.arguments))
+    words = start.arguments(program.arguments)
+    return Program(start.path, program.directory, words, program.environment)
 
 
 def _ignore(_message: bytes) -> None:

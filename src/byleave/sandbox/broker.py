@@ -10,19 +10,14 @@ import stat
 
 from byleave.core.verdict import ALLOW
 from byleave.record import Record
-from byleave.sandbox.linux import Program, exec_step
 from byleave.sandbox.plan import BIN
-from byleave.sandbox.tape import write_tape
 from byleave.text import shown, shown_lines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable
 
     from byleave.sandbox.network import Decide
-
-    # The variables of a listed program, out of those that the stand-in had.
-    Environment = Callable[[str, Mapping[str, str]], Iterable[tuple[str, str]]]
 
 _NUMBER = slice(1, 9)  # which request it is, behind the letter
 _LONGEST = 8 << 20  # as in broker.c
@@ -54,30 +49,25 @@ def parse_request(content: bytes) -> Request | None:
 
 
 class Broker:
-    """Answers one sandbox. `programs` says where listed programs are; `opening` are the steps before their start."""
+    """Answers one sandbox. `tape` says how an allowed program is run; None if there is no such program."""
 
-    def __init__(
-        self, decide: "Decide", tool: str, programs: "Mapping[str, str]", opening: bytes, environment: "Environment"
-    ) -> None:
+    def __init__(self, decide: "Decide", tool: str, tape: "Callable[[Request], bytes | None]") -> None:
         self._decide = decide
         self._tool = tool
-        self._programs = programs
-        self._opening = opening
-        self._environment = environment
+        self._tape = tape
 
     def answer(self, control: socket.socket, message: bytes, request: int) -> None:
         """Answer a question whose content is in the file `request`: with the steps of a start, or with a reason."""
+        number = message[_NUMBER]
         try:
             found = self._judge(parse_request(_content(request)))
+            tape = _file_of(found) if isinstance(found, bytes) else None
         except Exception as error:  # noqa: BLE001 -- whatever goes wrong is a no
-            found = f"it could not be judged: {type(error).__name__}"
-        number = message[_NUMBER]
-        if isinstance(found, str):
-            control.send(b"N" + number + found.encode("utf-8", "replace")[:_LONGEST_REASON])
+            found, tape = f"it could not be judged: {type(error).__name__}", None
+        if tape is None:
+            control.send(b"N" + number + str(found).encode("utf-8", "replace")[:_LONGEST_REASON])
             return
-        tape = os.memfd_create("byleave-program")
         try:
-            _write_all(tape, found)
             socket.send_fds(control, [b"A" + number], [tape])
         finally:
             os.close(tape)
@@ -90,12 +80,7 @@ class Broker:
         verdict = self._decide({"kind": "spawn", "program": request.program, "args": words, "tool": self._tool})
         if verdict.decision is not ALLOW:
             return shown_lines(verdict.reason)
-        path = self._programs.get(request.program)
-        if path is None:
-            return f"{shown(request.program)} was not found when the sandbox was made"
-        variables = tuple(self._environment(request.program, dict(request.variables)))
-        program = Program(path, request.directory, request.words, variables)
-        return self._opening + write_tape([exec_step(program)])
+        return self._tape(request) or f"{shown(request.program)} was not found when the sandbox was made"
 
 
 def _content(file: int) -> bytes:
@@ -106,7 +91,14 @@ def _content(file: int) -> bytes:
     return os.pread(file, found.st_size, 0)
 
 
-def _write_all(descriptor: int, content: bytes) -> None:
-    view = memoryview(content)
-    while view:
-        view = view[os.write(descriptor, view) :]
+def _file_of(content: bytes) -> int:
+    """Return a file in memory with this content."""
+    file = os.memfd_create("byleave-program")
+    try:
+        view = memoryview(content)
+        while view:
+            view = view[os.write(file, view) :]
+    except BaseException:
+        os.close(file)
+        raise
+    return file

@@ -7,7 +7,6 @@ view; our launcher, as process 1 in there, does the rest: limits, Landlock, the 
 from byleave.sandbox.linux import (
     COVER_DIRECTORY,
     EMPTY_DIRECTORY,
-    NOEXEC,
     PROXY_PORT,
     RDONLY,
     SHARED_DIRECTORIES,
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
 
 PROGRAMS = ("/usr/bin/bwrap", "/usr/local/bin/bwrap")  # never one that PATH merely names
 LAUNCHER = "/.byleave/launcher"
+UNTOLD = ("start",)  # approximations that nobody needs to be warned of
 _MODES = {COVER_DIRECTORY: "0000", EMPTY_DIRECTORY: "0555"}
 _BEGINNING = ("--unshare-all", "--die-with-parent", "--as-pid-1", "--cap-drop", "ALL", "--hostname", "sandbox")
 
@@ -99,12 +99,9 @@ def steps(plan: "Plan", arrangement: "Arrangement", host: "Host", filtering: byt
     yield from program_steps(plan, arrangement, host, filtering)
 
 
-def approximations(plan: "Plan", arrangement: "Arrangement") -> "Iterator[Approximation]":
-    """Yield what bwrap does not hold as our own steps do."""
-    for mount in arrangement.mounts:
-        if mount.attributes & NOEXEC and mount.cover is None and not mount.hollow:
-            name = mount.path[len(plan.root) :].strip("/") or "." if mount.path.startswith(plan.root) else mount.path
-            why = "what may be read can still be loaded as a library, or by the dynamic loader: bwrap has no noexec"
-            yield Approximation(name, "execute", why, laxer=True)
+def approximations() -> "Iterator[Approximation]":
+    """Yield what bwrap does not hold as our own steps do, whatever the policy is."""
     why = "bwrap follows a link that is put in the place of a directory at the moment of the start"
     yield Approximation(".", "start", why, laxer=True)
+    why = "what somebody outside puts in the place of something that is held here is not held any more"
+    yield Approximation(".", "exchange", why, laxer=True)

@@ -92,10 +92,14 @@ def build(compiler: str, target: str, kind: str = LEAN) -> None:
 def build_with_package(directory: str = _HERE) -> list[str]:
     """Build both launchers beside their sources, for everybody on this machine; return what was made.
 
-    Nothing is made where there is no compiler.
+    Nothing is made where there is no compiler. Those of other sources are removed.
     """
     compiler = find_compiler()
     made = []
+    wanted = {launcher_name(LEAN), launcher_name(FULL)}
+    for name in os.listdir(directory):
+        if name.startswith("launcher-") and name not in wanted:
+            os.unlink(os.path.join(directory, name))
     for kind in (LEAN, FULL) if compiler is not None else ():
         target = os.path.join(directory, launcher_name(kind))
         if not os.access(target, os.X_OK):

@@ -237,7 +237,7 @@ def _refusals(wanted: Wanted) -> "list[tuple[str, list[bytes]]]":
 
 
 def _told(refusal: list[bytes]) -> list[bytes]:
-    """Refuse by a signal that the tracer catches: the call is as impossible as before, and whoever traces hears of it."""
+    """Refuse by a signal that the tracer catches: the call is as impossible as before, and whoever traces knows."""
     traps = {_refuse(error): _code(_RETURN, TRAP | MARK | error) for error in (EPERM, EACCES, EAFNOSUPPORT, ENOSYS)}
     return [traps.get(each, each) for each in refusal]
 

@@ -1,6 +1,6 @@
 """One thing that a program was refused, as a person is told it; and how several of them become one. Pure."""
 
-from byleave.core.verdict import DENY, RuleRef
+from byleave.core.verdict import BUILT_IN, DENY, RuleRef
 from byleave.record import Record
 
 TYPE_CHECKING = False
@@ -36,6 +36,12 @@ class Finding(Record):
     times: int = 1
     group: object = None
     places: tuple[str, ...] = ()  # absolute paths, where there are any
+    listing: tuple[str, str] | None = None  # the key of `[sandbox]` that would list it, and the path
+
+
+def built_in(why: str) -> RuleRef:
+    """Return the rule of a refusal that nobody wrote down: it is the reason itself."""
+    return RuleRef(why, BUILT_IN, DENY)
 
 
 def gather(found: "Iterable[Finding]") -> list[Finding]:
@@ -80,15 +86,23 @@ def _with_subjects(one: Finding, other: Finding) -> Finding:
 
 def merged(suggestions: "Iterable[str | None]") -> str | None:
     """Return several pieces of TOML as one that says all they say: blocks about one thing become one block."""
-    blocks: dict[tuple[str, ...], dict[str, None]] = {}
+    blocks: dict[tuple[str, ...], list[list[str]]] = {}
     for text in suggestions:
         for block in (text or "").split("\n\n"):
             lines = block.splitlines()
             if lines:
-                about = 2 if lines[0].endswith(".fs]]") else len(lines)
-                blocks.setdefault(tuple(lines[:about]), {}).update(dict.fromkeys(lines[about:]))
-    written = ["\n".join([*head, *_without_doubles(rest)]) for head, rest in blocks.items()]
+                about = 2 if lines[0].endswith(".fs]]") else len(lines) if lines[0].startswith("[[") else 1
+                blocks.setdefault(tuple(lines[:about]), []).append(lines[about:])
+    written = ["\n".join([*head, *_joined_lines(head, said)]) for head, said in blocks.items()]
     return "\n\n".join(written) or None
+
+
+def _joined_lines(head: tuple[str, ...], said: "list[list[str]]") -> "Iterable[str]":
+    if head[0].startswith("[["):
+        return _without_doubles(dict.fromkeys(line for lines in said for line in lines))
+    # A command: its lists of arguments are all allowed; without any, every argument is.
+    lists = [line.removeprefix(_ARGUMENTS).removesuffix("]") for lines in said for line in lines]
+    return [f"{_ARGUMENTS}{', '.join(dict.fromkeys(lists))}]"] if all(said) else []
 
 
 def _without_doubles(lines: "Iterable[str]") -> list[str]:
@@ -99,4 +113,5 @@ def _without_doubles(lines: "Iterable[str]") -> list[str]:
     return sorted(kept, key=lambda line: _ORDER.get(line.partition(" ")[0], 0))
 
 
+_ARGUMENTS = "args = ["
 _ORDER = {name: place for place, name in enumerate(("read", "write", "create", "update", "delete", "execute"))}

@@ -65,6 +65,15 @@ def names_in(path: str, most: int) -> list[tuple[str, str]] | None:
     return sorted(found)
 
 
+def links_in(directory: str, most: int) -> list[Link]:
+    """Return the symbolic links of a directory; at most so many."""
+    try:
+        entries = [entry.path for entry in os.scandir(directory) if entry.is_symlink()]
+        return [Link(path, os.readlink(path)) for path in sorted(entries)[:most]]
+    except OSError:
+        return []
+
+
 def landlock_version() -> int:
     """Return the version of Landlock that this kernel has; 0 if it has none."""
     import ctypes

@@ -30,6 +30,7 @@ from byleave.sandbox.plan import (
     Place,
     Plan,
     in_order,
+    nested,
 )
 from byleave.sandbox.tape import OTHER, step
 
@@ -48,6 +49,7 @@ MOST_NAMES = 512  # in one directory that are granted one by one
 NEEDED_VERSION = 3  # before it, every file of the user could be truncated
 _KERNEL_FILES = ("cpuinfo", "filesystems", "loadavg", "meminfo", "stat", "uptime", "version")
 _LOST = {
+    "execute": "Landlock grants no less than everything below it, so nothing new directly in it can be executed",
     "read": "Landlock grants no less than everything below it, and not all of that may be read: it cannot be listed",
     "create": "Landlock grants no less than everything below it, so no new names can be made directly in it",
     "delete": "Landlock grants no less than everything below it, so no names directly in it can be removed",
@@ -91,7 +93,55 @@ def reduced(plan: Plan, scratch: Scratch) -> Plan:
 
 def hold(plan: Plan, host: "Host", look: "Look", names: "Names") -> Arrangement:
     """Return the grants that hold a reduced plan, and what they cannot hold exactly."""
-    return _Granter(plan, look, names).arrange(_always(plan, host))
+    return _Granter(plan, look, names).arrange([*_loadable(plan, look), *_always(plan, host)])
+
+
+def hold_execution(plan: Plan, arrangement: Arrangement, look: "Look", names: "Names") -> Arrangement:
+    """Return an arrangement whose grants hold what may be executed, where mounts cannot."""
+    private = [place for place in plan.places if place.kind == PRIVATE]
+    # What may not be read is covered; what is shown under another name is not found at its path.
+    readable = [place for place in plan.places if place.kind != PRIVATE and "read" in place.capabilities]
+    shown = [place for place in readable if not place.source]
+    only = [place.replace(capabilities=place.capabilities & _EXECUTE) for place in shown]
+    found = _Granter(plan.replace(places=tuple(only), approximate=()), look, names).arrange(_loadable(plan, look))
+    bit = rights_of(_EXECUTE, DIRECTORY)
+    grants = {path: (rights & ~bit, kind) for path, rights, kind in arrangement.grants}
+    elsewhere = [(place.path, bit, place.kind) for place in readable if place.source and place.capabilities >= _EXECUTE]
+    for path, rights, kind in (*found.grants, *elsewhere, *_private_execution(private, shown)):
+        grants[path] = (grants.get(path, (0, kind))[0] | rights, kind)
+    changed: Arrangement = arrangement.replace(
+        grants=tuple((path, rights, kind) for path, (rights, kind) in grants.items()),
+        approximate=tuple(dict.fromkeys([*arrangement.approximate, *found.approximate])),
+    )
+    return changed
+
+
+_EXECUTE = frozenset({"execute"})
+
+
+def _loadable(plan: Plan, look: "Look") -> "Iterator[Approximation]":
+    """Yield the outermost places whose files are no programs, which no grant says to the dynamic loader."""
+    why = "what may be read can still be loaded as a library, or by the dynamic loader: only its start is refused"
+    for place, around in nested([place for place in plan.places if place.kind != PRIVATE]):
+        known = around is not None and _is_loadable(around)
+        if _is_loadable(place) and not known and look(place.path) == place.kind:
+            yield Approximation(_name(plan, place.path), "execute", why, laxer=True)
+
+
+def _is_loadable(place: Place) -> bool:
+    return "read" in place.capabilities and "execute" not in place.capabilities
+
+
+def _name(plan: Plan, path: str) -> str:
+    return (path[len(plan.root) :].strip("/") or ".") if is_under(path, plan.root) else path
+
+
+def _private_execution(private: "Iterable[Place]", shown: "list[Place]") -> "Iterator[tuple[str, int, str]]":
+    """Yield the private places whose programs may be started, since nothing in them may not."""
+    for place in private:
+        inside = [other for other in shown if is_under(other.path, place.path)]
+        if place.capabilities >= _EXECUTE and all(other.capabilities >= _EXECUTE for other in inside):
+            yield place.path, rights_of(_EXECUTE, DIRECTORY), DIRECTORY
 
 
 class _Granter:
@@ -118,11 +168,6 @@ class _Granter:
             self._grant(place.path, place.capabilities, FILE)
         else:
             self._descend(place.path, place.capabilities)
-        if kind == place.kind and "execute" not in place.capabilities and "read" in place.capabilities:
-            why = (
-                "what may be read can still be loaded as a library, or by the dynamic loader: only its start is refused"
-            )
-            self._approximate.append(Approximation(self._name(place.path), "execute", why, laxer=True))
 
     def _descend(self, path: str, wanted: frozenset[str]) -> None:
         """Grant to a directory what everything below may do, and the rest to the names in it."""
@@ -155,18 +200,14 @@ class _Granter:
                 why = (
                     f"it cannot be granted name by name: there are more than {MOST_NAMES} names in it, or none is told"
                 )
-                self._approximate.append(Approximation(self._name(path), op, why))
+                self._approximate.append(Approximation(_name(self._plan, path), op, why))
             elif op in _LOST:
-                self._approximate.append(Approximation(self._name(path), op, _LOST[op]))
+                self._approximate.append(Approximation(_name(self._plan, path), op, _LOST[op]))
 
     def _note_missing(self, place: Place) -> None:
         why = "it is not there, and Landlock grants only what is: create it first"
-        ops = sorted(place.capabilities)
-        self._approximate.extend(Approximation(self._name(place.path), op, why) for op in ops)
-
-    def _name(self, path: str) -> str:
-        root = self._plan.root
-        return (path[len(root) :].strip("/") or ".") if is_under(path, root) else path
+        ops = sorted(place.capabilities) if "create" in place.capabilities else ()
+        self._approximate.extend(Approximation(_name(self._plan, place.path), op, why) for op in ops)
 
 
 def _always(plan: Plan, host: "Host") -> "Iterator[Approximation]":
@@ -177,9 +218,11 @@ def _always(plan: Plan, host: "Host") -> "Iterator[Approximation]":
         yield Approximation(plan.home, "any", "there is no empty one in its place: HOME names a fresh directory")
     yield Approximation("/dev/shm", "any", "it is the host's own, so nothing in it is granted")  # noqa: S108 -- the same
     yield Approximation("/proc", "read", "only the program itself can read its own entry, not what it starts")
-    why = "names, sizes and times outside can be seen, and permissions and times of your own files be changed"
+    why = (
+        "names, sizes and times outside can be seen, and permissions, times and attributes of your own files be changed"
+    )
     yield Approximation("/", "metadata", why, laxer=True)
-    why = "what the program leaves running is ended with it, but not if byleave itself is killed"
+    why = "what the program leaves running is ended with it, but not if the launcher itself is killed"
     yield Approximation("processes", "outlive", why, laxer=True)
     if host.landlock < SCOPES_SINCE:
         why = "this version of Landlock does not keep signals from your other processes"

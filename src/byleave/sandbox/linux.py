@@ -8,7 +8,7 @@ cannot say it, the place may do less than the policy allows, and the plan says s
 
 from byleave.core.fs import WRITES, is_under
 from byleave.record import Record
-from byleave.sandbox.plan import DIRECTORY, FILE, NOTHING, PRIVATE, PROXY, Approximation
+from byleave.sandbox.plan import DIRECTORY, FILE, NOTHING, PRIVATE, PROXY, Approximation, op_of
 from byleave.sandbox.tape import DIRECTORY as A_DIRECTORY
 from byleave.sandbox.tape import LINKED, OTHER, step
 
@@ -16,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from byleave.sandbox.plan import Place, Plan
+    from byleave.sandbox.plan import Link, Place, Plan
     from byleave.sandbox.tape import Step
 
 # Mount attributes of mount_setattr(2).
@@ -198,7 +198,7 @@ class _Arranger:
     def _cover(self, place: "Place", around: _Level) -> _Level:
         self._note(place, place.capabilities, "it may not be read while what lies around it may, so it is covered")
         self._pin(place.path, around)
-        hollow = any(
+        hollow = place.path == self._plan.root or any(  # somebody has to be able to stand at the root
             other.path != place.path and is_under(other.path, place.path) and other.capabilities
             for other in self._plan.places
         )
@@ -228,10 +228,13 @@ class _Arranger:
             self._mounts.setdefault(above, Mount(above, DIRECTORY, around.attributes))
 
     def _note(self, place: "Place", lost: "Iterable[str]", why: str) -> None:
-        self._approximate.extend(Approximation(self._name(place.path), op, why) for op in sorted(lost))
+        self._approximate.extend(Approximation(self._name(place.path), op_of(name), why) for name in sorted(lost))
 
     def _note_partial(self, place: "Place", effective: frozenset[str]) -> None:
         """Where something may be written but not all, Landlock tells files apart only in part."""
+        if "execute" in effective and "read" not in effective:
+            why = "the kernel reads what it executes, so nothing is executed here"
+            self._approximate.append(Approximation(self._name(place.path), "exec", why))
         writes = effective & WRITES
         if not writes or "update" in effective:
             return
@@ -310,10 +313,12 @@ def outer_steps(plan: "Plan", arrangement: Arrangement, host: Host) -> "Iterator
     yield step("directory", COVER_DIRECTORY, 0)
     yield step("directory", EMPTY_DIRECTORY, 0o555)
     yield step("file", COVER_FILE, 0, b"")
+    covered = set(arrangement.covered)
     for link in plan.links:
-        yield from _parent(link.path)
-        yield step("link", link.target, link.path)
-    yield from _shown(arrangement)
+        if _parent_of(link.path) not in covered:
+            yield from _parent(link.path)
+            yield step("link", link.target, link.path)
+    yield from _shown(arrangement, plan.links)
     yield from _devices()
     yield from _kernel_files()
     yield step("hostname", "sandbox")
@@ -342,7 +347,7 @@ def _staging(plan: "Plan", host: Host) -> str:
     return host.directories[0]
 
 
-def _shown(arrangement: Arrangement) -> "Iterator[Step]":
+def _shown(arrangement: Arrangement, links: "Sequence[Link]") -> "Iterator[Step]":
     """Yield mounts and private directories, those around others first."""
     mounts = {mount.path: mount for mount in arrangement.mounts}
     private = set(arrangement.private)
@@ -357,10 +362,11 @@ def _shown(arrangement: Arrangement) -> "Iterator[Step]":
             yield step("directory", path, 0o1777 if path in SHARED_DIRECTORIES else 0o700)
             continue
         if ours:
-            yield from _mount_point(mount)
+            yield from _mount_point(mount, around=made[-1].path)
         yield _mounted(mount)
         if mount.hollow:
             hollow.append(mount)
+            yield from (step("link", link.target, link.path) for link in links if _parent_of(link.path) == path)
         made.append(_Level(path, NOTHING, mount.attributes, bound=mount.cover is None and not mount.hollow))
     for mount in hollow:
         yield step("seal", mount.path, mount.attributes)
@@ -383,7 +389,11 @@ def _guards(arrangement: Arrangement) -> "Iterator[Step]":
         yield step("watch")
 
 
-def _mount_point(mount: Mount) -> "Iterator[Step]":
+def _mount_point(mount: Mount, around: str) -> "Iterator[Step]":
+    """Yield what makes a place to mount on. Where a hollow is around it, nobody lists what lies in between."""
+    if around != "/":
+        for above in _between(around, mount.path):
+            yield step("directory", above, 0o111)
     if mount.kind == FILE:
         yield from _parent(mount.path)
         yield step("file", mount.path, 0o400, b"")
@@ -400,8 +410,12 @@ def _mounted(mount: Mount) -> "Step":
     return step("bind", mount.source or mount.path, mount.path, mount.attributes, kind)
 
 
+def _parent_of(path: str) -> str:
+    return path.rpartition("/")[0]
+
+
 def _parent(path: str) -> "Iterator[Step]":
-    above = path.rpartition("/")[0]
+    above = _parent_of(path)
     if above:
         yield step("directory", above, 0o755)
 

@@ -37,7 +37,8 @@ def could(op: str, path: str) -> bool:
     """Whether whoever runs the sandbox could have done it without one."""
     try:
         if op in (CREATE, DELETE):
-            return os.access(os.path.dirname(path) or "/", os.W_OK | os.X_OK)
+            there = op == CREATE or os.path.lexists(path)
+            return there and os.access(os.path.dirname(path) or "/", os.W_OK | os.X_OK)
         if op == OWN:
             return os.geteuid() == 0 and os.path.lexists(path)
         return os.access(path, _MODES[op]) or (op == READ and os.path.islink(path))

@@ -61,6 +61,11 @@ class Approximation(Record):
     laxer: bool = False
 
 
+def op_of(capability: str) -> str:
+    """Return the kind of action that needs a capability, as `byleave check` names it."""
+    return "exec" if capability == "execute" else capability
+
+
 class Held(Record):
     """A name in the workspace that is missing and must not come into being: it is held while the sandbox runs.
 

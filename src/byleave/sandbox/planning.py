@@ -5,7 +5,7 @@ import os
 from byleave.core.access import Default
 from byleave.core.commands import CommandTable
 from byleave.core.env import EnvTable
-from byleave.core.fs import is_under
+from byleave.core.fs import WRITES, is_under
 from byleave.core.limits import Limits
 from byleave.errors import SandboxError
 from byleave.record import Record
@@ -31,12 +31,13 @@ from byleave.text import quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Container, Iterator, Sequence
 
     from byleave.core.access import Access
     from byleave.core.policy import Policy
     from byleave.sandbox.plan import Approximation, Programs
 
+_MOST_LINKS = 1000  # of one directory
 _PRIVATE = ("/tmp", "/var/tmp", "/dev/shm", "/run")  # noqa: S108 -- empty ones of the sandbox's own
 
 
@@ -71,8 +72,18 @@ class Seen(Record):
         return True
 
 
-def make_plan(policy: "Policy", wishes: Wishes, base: host.Base, program: str | None, search: str) -> tuple[Plan, Seen]:
-    """Return the plan for a program, which may be None where only the plan is asked for, and what it rests on."""
+def make_plan(
+    policy: "Policy",
+    wishes: Wishes,
+    base: host.Base,
+    program: str | None,
+    search: str,
+    held: "Container[str]" = (),
+) -> tuple[Plan, Seen]:
+    """Return the plan for a program, which may be None where only the plan is asked for, and what it rests on.
+
+    What is `held` already, by whomever, counts as missing: it stands for a name that is kept free.
+    """
     if wishes.root == "/":
         raise SandboxError(
             "the workspace is the whole file system, and a sandbox cannot keep that out",
@@ -83,33 +94,25 @@ def make_plan(policy: "Policy", wishes: Wishes, base: host.Base, program: str | 
     def look(path: str) -> str | None:
         if path not in kinds:
             kinds[path] = host.look(path)
-        return kinds[path]
+        return None if path in held else kinds[path]
 
     found = find_places(policy, wishes.tool, wishes.root, look, host.files_below)
     access = policy.tool(wishes.tool).access
     brought = list(_brought(wishes))
     places = [*_private(wishes, found.places), *base.places, *_extra(wishes), *found.places, *brought]
-    links = [*base.links, *extra_links(wishes)]
-    held = [Held(place.path, b"" if place.kind == FILE else None) for place in brought if place.source]
+    links = [*base.links, *extra_links(wishes), *_links_in_hollows(in_order(places))]
+    names = [Held(place.path, b"" if place.kind == FILE else None) for place in brought if place.source]
     commands = access.commands if isinstance(access.commands, CommandTable) else None
     listed = _listed(commands, search)
-    own: list[Place] = []
-    prefixes: list[Place] = []
-    for each in ([program] if program is not None else []) + [path for _name, path in listed]:
-        visible = [place.path for place in places if place.kind != PRIVATE and place.capabilities]
-        visible += [link.path for link in links]
-        needed = host.needs_of(each, search, visible, home=wishes.home, kept_out=(wishes.root, *wishes.own_places))
-        places = [*needed.places, *places]
-        links += needed.links
-        prefixes += needed.places
-        own += needed.places if each == program else ()
-    libraries = [place.path for place in (*base.places, *own) if place.capabilities and place.path != "/etc"]
-    programs = None if commands is None else _programs(program, search, listed, prefixes, libraries)
+    started = [*((program,) if program is not None else ()), *(path for _name, path in listed)]
+    needed = _needed(started, search, wishes, places, links)
+    places = [*needed.places, *places]
+    programs = None if commands is None else _programs(program, search, listed, (*base.places, *needed.places), places)
     plan = Plan(
         wishes.root,
         in_order([*places, *_own(wishes, places)]),
-        tuple(links),
-        (*found.held, *held),
+        (*links, *needed.links),
+        (*found.held, *names),
         _network(access),
         tuple(_variables(access)),
         commands,
@@ -129,17 +132,33 @@ def _listed(commands: CommandTable | None, search: str) -> tuple[tuple[str, str]
     return find_listed(commands, search)
 
 
+def _needed(
+    started: "Sequence[str]", search: str, wishes: Wishes, places: "Sequence[Place]", links: "Sequence[Link]"
+) -> host.Needed:
+    """Return what programs need to start, beside what is shown already."""
+    found = host.Needed()
+    for program in started:
+        visible = [place.path for place in (*places, *found.places) if place.kind != PRIVATE and place.capabilities]
+        visible += [link.path for link in (*links, *found.links)]
+        kept_out = (wishes.root, *wishes.own_places)
+        more = host.needs_of(program, search, visible, home=wishes.home, kept_out=kept_out)
+        found = host.Needed((*found.places, *more.places), (*found.links, *more.links))
+    return found
+
+
 def _programs(
     program: str | None,
     search: str,
     listed: tuple[tuple[str, str], ...],
-    prefixes: "Sequence[Place]",
-    libraries: "Sequence[str]",
+    readable: "Sequence[Place]",
+    places: "Sequence[Place]",
 ) -> "Programs":
+    """Return how only listed programs are started. Code is mapped from what is `readable`, unless it is written to."""
     from byleave.sandbox.programs import find_programs
 
-    within = [place.path for place in prefixes if place.kind == DIRECTORY]
-    return find_programs(program, search, listed, prefixes=within, libraries=tuple(dict.fromkeys(libraries)))
+    closed = {"/etc", *(place.path for place in places if place.capabilities & WRITES)}
+    libraries = [place.path for place in readable if place.capabilities and place.path not in closed]
+    return find_programs(program, search, listed, tuple(dict.fromkeys(libraries)))
 
 
 def _approximations(programs: "Programs | None", commands: CommandTable | None, root: str) -> "Iterator[Approximation]":
@@ -177,6 +196,16 @@ def _brought(wishes: Wishes) -> "Iterator[Place]":
         linked = host.look(each.name) == LINK
         path, source = (each.target, "") if linked else (each.name, each.target)
         yield Place(path, each.capabilities, kind, f"--mount {quoted(each.target)}", source)
+
+
+def _links_in_hollows(places: "Sequence[Place]") -> "Iterator[Link]":
+    """Yield the links in directories that grant nothing themselves: by them people reach the places that do."""
+    open_places = [place.path for place in places if place.capabilities and place.kind != PRIVATE]
+    for place in places:
+        if place.capabilities or place.kind != DIRECTORY:
+            continue
+        if any(is_under(path, place.path) for path in open_places):
+            yield from host.links_in(place.path, _MOST_LINKS)
 
 
 def extra_links(wishes: Wishes) -> "Iterator[Link]":

@@ -24,6 +24,7 @@ _HIGH = 64  # descriptors are moved out of the way of those three
 LONGEST = 8192  # bytes of a message from the launcher
 _LONGEST_TOLD = 32768  # the same of a launcher that tells what its program does
 _LAST_WORDS = 5  # seconds that messages may take to arrive when everything has ended
+_UNKNOWN = 255 << 8  # the status of exit code 255
 _IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
 
 
@@ -161,7 +162,7 @@ class Process:
             watched.register(self._pidfd, select.POLLIN)
             if not watched.poll(None if timeout is None else timeout * 1000):
                 return None
-            self._finish(os.waitpid(self.pid, 0)[1])
+            self._finish(_status_of(self.pid))
         return self.returncode
 
     def _finish(self, status: int) -> None:
@@ -207,7 +208,7 @@ class Process:
         pidfd, self._pidfd = getattr(self, "_pidfd", -1), -1
         if pidfd >= 0:
             if self.returncode is None:  # the launcher sees the closed socket, and ends everything
-                os.waitpid(self.pid, 0)
+                _status_of(self.pid)
                 self.returncode = -signal.SIGKILL
             os.close(pidfd)
         for do in self._ended:
@@ -222,6 +223,14 @@ class Process:
             if stream is not None:
                 stream.close()
         self.close()
+
+
+def _status_of(process: int) -> int:
+    """Return how a process ended. Where the caller ignores its children's ends, nobody knows: that is a failure."""
+    try:
+        return os.waitpid(process, 0)[1]
+    except ChildProcessError:
+        return _UNKNOWN
 
 
 def _write_all(descriptor: int, content: bytes) -> None:

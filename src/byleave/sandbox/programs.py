@@ -21,19 +21,27 @@ if TYPE_CHECKING:
 
     from byleave.core.commands import CommandTable
 
-_SYSTEM = ("/usr/bin", "/usr/sbin", "/usr/games", "/usr/libexec", "/bin", "/sbin")
-_LOCAL = ("/usr/local/bin", "/usr/local/sbin", "/usr/local/games", "/usr/local/libexec")
+_SYSTEM = (
+    *("/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/games", "/usr/libexec"),
+    *("/usr/local/bin", "/usr/local/sbin", "/usr/local/games", "/usr/local/libexec"),
+)
 _LIBRARIES = ("/usr/lib", "/usr/lib32", "/usr/lib64", "/usr/libx32", "/usr/local/lib")
 _OF_A_PREFIX = ("bin", "sbin", "libexec", "scripts")
-# Directories among the libraries that hold programs and little else; those of _OF_A_PREFIX are found by their names.
-_AMONG_LIBRARIES = frozenset(
-    "apt dpkg dbus-1.0 file-roller gcc git-core gnupg gnupg2 gvfs klibc man-db openssh packagekit perf-core policykit-1 "
-    "polkit-1 postfix rpm rsyslog ruby/gems snapd sudo systemd udev valgrind".split()
-)
+# Directories that hold programs among the libraries: at any depth, and right at the top.
+_IN_LIBRARIES = ("bin", "sbin", "libexec")
+_AMONG_LIBRARIES = {
+    *("apt", "dbus-1.0", "dpkg", "gcc", "git-core", "gnupg", "gnupg2", "gvfs", "klibc", "man-db", "openssh"),
+    *("packagekit", "perf-core", "policykit-1", "polkit-1", "postfix", "rpm", "rsyslog", "snapd", "sudo", "systemd"),
+    *("udev", "valgrind"),
+}
 _DEEPEST, _MOST_DIRECTORIES = 3, 4096  # how far programs are looked for among the libraries
 _MOST_SCRIPTS = 4  # the kernel follows as many
-_INTERPRETERS = frozenset("ash awk bash busybox bun dash deno env fish gawk ksh lua make node nodejs npm npx perl php".split())
-_MORE_INTERPRETERS = ("python", "pypy", "ruby", "sh", "tclsh", "xargs", "zsh", "find", "nice", "nohup", "timeout")
+# Programs whose work is to start others, or to do whatever a text says; a version may stand behind the name.
+_INTERPRETERS = {
+    *("ash", "awk", "bash", "bun", "busybox", "chrt", "dash", "deno", "env", "find", "fish", "gawk", "ionice", "ksh"),
+    *("lua", "luajit", "mawk", "nice", "node", "nodejs", "nohup", "parallel", "perl", "php", "pypy", "python", "rbash"),
+    *("ruby", "script", "setsid", "sh", "stdbuf", "taskset", "tclsh", "time", "timeout", "watch", "xargs", "zsh"),
+}
 
 
 class Start(Record):
@@ -72,9 +80,14 @@ def _first_words(path: str, search: str) -> tuple[str, ...] | None:
         return None
     if os.path.basename(words[0]) == "env" and len(words) > 1:
         named = words[1].removeprefix("-S").split()
-        found = host.find_program(named[0], search, "/") if named and named[0][0] != "-" and "=" not in named[0] else None
+        found = _named_by_env(named[0], search) if named else None
         return tuple(words) if found is None else (found, *named[1:])
     return tuple(words)
+
+
+def _named_by_env(word: str, search: str) -> str | None:
+    """Return what env would start; None where the word is an option or a variable, which it is left to read itself."""
+    return None if word.startswith("-") or "=" in word else host.find_program(word, search, "/")
 
 
 def find_listed(commands: "CommandTable", search: str) -> tuple[tuple[str, str], ...]:
@@ -90,39 +103,45 @@ def find_listed(commands: "CommandTable", search: str) -> tuple[tuple[str, str],
 
 
 def find_programs(
-    program: str | None,
-    search: str,
-    listed: tuple[tuple[str, str], ...],
-    *,
-    prefixes: "Iterable[str]",
-    libraries: tuple[str, ...],
+    program: str | None, search: str, listed: tuple[tuple[str, str], ...], libraries: tuple[str, ...]
 ) -> Programs:
-    """Return how a program is held to what is listed. `prefixes` are places that hold programs beside libraries."""
-    covered = tuple(_outermost(_program_directories(prefixes)))
-    places = [stand_in_place(name, covered) for name, _path in listed if "/" in name]
-    stand_ins = tuple(place for place in places if place is not None)
-    if program is None:
-        return Programs(listed, covered=covered, libraries=libraries, stand_ins=stand_ins)
+    """Return how a program is held to what is listed. `libraries` are places whose files may be mapped as code."""
+    covered = tuple(_outermost(_program_directories(libraries)))
+    found = Programs(listed, covered=covered, libraries=libraries)
+    return found if program is None else held_to(found, program, search)
+
+
+def held_to(programs: Programs, program: str, search: str) -> Programs:
+    """Return the same for another program: what it executes, and what it sees where programs are covered."""
     start = follow(program, search)
-    files, links = [], []
-    for path in dict.fromkeys([*host.interpreters(program, search), start.path]):
-        for hop in host.hops(path):
-            if not any(is_under(hop, place) for place in covered):
-                continue
-            if host.look(hop) == LINK:
-                links.append(Link(hop, os.readlink(hop)))
-            else:
-                files.append(hop)
     real = os.path.realpath(start.path)
+    paths = dict.fromkeys([*host.interpreters(program, search), start.path])
+    hops = dict.fromkeys(hop for path in paths for hop in host.hops(path) if _is_covered(hop, programs))
+    places = [_stand_in_place(name) for name, _path in programs.listed if os.path.isabs(name)]
     return Programs(
-        listed,
+        programs.listed,
         (real, *loader_of(real)),
-        covered,
-        tuple(dict.fromkeys(files)),
-        tuple(dict.fromkeys(links)),
-        libraries,
-        tuple(place for place in stand_ins if place not in {*files, *(link.path for link in links)}),
+        programs.covered,
+        tuple(hop for hop in hops if host.look(hop) != LINK),
+        tuple(Link(hop, os.readlink(hop)) for hop in hops if host.look(hop) == LINK),
+        programs.libraries,
+        tuple(place for place in places if _is_covered(place, programs) and place not in hops),
     )
+
+
+def interprets(path: str) -> bool:
+    """Whether a program does nothing but what it is told: then what it starts is judged as well."""
+    names = (os.path.basename(path), os.path.basename(os.path.realpath(path)))
+    return any(name.rstrip("0123456789.-") in _INTERPRETERS for name in names)
+
+
+def _is_covered(path: str, programs: Programs) -> bool:
+    return any(is_under(path, place) for place in programs.covered)
+
+
+def _stand_in_place(name: str) -> str:
+    directory, base = os.path.split(name)
+    return os.path.join(os.path.realpath(directory), base)
 
 
 def loader_of(path: str) -> "Iterator[str]":
@@ -145,7 +164,7 @@ def loader_of(path: str) -> "Iterator[str]":
 def _program_directories(prefixes: "Iterable[str]") -> "Iterator[str]":
     """Yield directories that hold programs, canonically."""
     below = [os.path.join(prefix, name) for prefix in prefixes for name in _OF_A_PREFIX]
-    for path in (*_SYSTEM, *_LOCAL, *below):
+    for path in (*_SYSTEM, *below):
         real = os.path.realpath(path)
         if host.look(real) == DIRECTORY:
             yield real
@@ -165,7 +184,7 @@ def _among_libraries(top: str) -> "Iterator[str]":
         for entry in entries:
             if not entry.is_dir(follow_symlinks=False):
                 continue
-            if entry.name in _OF_A_PREFIX or entry.name in _AMONG_LIBRARIES:
+            if entry.name in _IN_LIBRARIES or (depth == 1 and entry.name in _AMONG_LIBRARIES):
                 yield entry.path
             elif depth < _DEEPEST and len(waiting) < _MOST_DIRECTORIES:
                 waiting.append((entry.path, depth + 1))
@@ -181,18 +200,16 @@ def _outermost(paths: "Iterable[str]") -> "Iterator[str]":
 
 def approximations(programs: Programs, commands: "CommandTable", root: str) -> "Iterator[Approximation]":
     """Yield what is not held exactly where only listed programs may be started."""
+    listed = dict(programs.listed)
     for name in sorted(commands.rules):
-        if "/" in name and not os.path.isabs(name):
-            why = "a relative path is another program in another directory: the sandbox starts none of them"
-            yield Approximation(shown(name), "spawn", why)
-        elif "/" in name and not _can_stand_in(name, programs):
-            yield Approximation(shown(name), "spawn", "it is in no directory of programs where a stand-in could be put")
-        elif _interprets(os.path.basename(name)):
-            yield Approximation(shown(name), "spawn", "it runs whatever it is told to, in the same sandbox", laxer=True)
-    why = "a listed program may start others of the system itself, with any words: they are held to everything else"
-    yield Approximation("access.commands", "spawn", why, laxer=True)
+        yield _approximation(name, programs)
+        if is_under(listed.get(name, "/"), root):
+            yield Approximation(
+                shown(name), "spawn", "it lies in the workspace, and is what is written there", laxer=True
+            )
     for path in programs.executed[:1]:
-        yield Approximation(path, "spawn", "it is the program itself, which may start itself again with any words", laxer=True)
+        why = "it is the program itself, which may start itself again with any words"
+        yield Approximation(path, "spawn", why, laxer=True)
     for path in programs.libraries:
         why = "a program among the libraries can be run by the loader, or copied into memory, unless it is covered"
         yield Approximation(path, "exec", why, laxer=True)
@@ -200,16 +217,14 @@ def approximations(programs: Programs, commands: "CommandTable", root: str) -> "
     yield Approximation(root, "exec", why)
 
 
-def _can_stand_in(name: str, programs: Programs) -> bool:
-    return stand_in_place(name, programs.covered) is not None or os.path.realpath(name) in programs.executed
-
-
-def stand_in_place(name: str, covered: "Iterable[str]") -> str | None:
-    """Return the canonical place of a program that is listed by its path; None if no covered directory has it."""
-    directory, base = os.path.split(name)
-    place = os.path.join(os.path.realpath(directory), base)
-    return place if any(is_under(place, each) for each in covered) else None
-
-
-def _interprets(name: str) -> bool:
-    return name in _INTERPRETERS or name.rstrip("0123456789.-") in _MORE_INTERPRETERS
+def _approximation(name: str, programs: Programs) -> Approximation:
+    if "/" in name and not os.path.isabs(name):
+        why = "a relative path is another program in another directory: the sandbox starts none of them"
+        return Approximation(shown(name), "spawn", why)
+    if "/" in name and not _is_covered(_stand_in_place(name), programs):
+        return Approximation(shown(name), "spawn", "it is in no directory of programs, where a stand-in could be")
+    if interprets(dict(programs.listed).get(name, name)):
+        why = "what it is told to do is not looked at; the programs that it starts are judged like any other"
+        return Approximation(shown(name), "spawn", why, laxer=True)
+    why = "it may start other programs of the system, with any words: they are held to everything but this list"
+    return Approximation(shown(name), "spawn", why, laxer=True)

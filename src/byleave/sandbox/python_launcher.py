@@ -9,6 +9,7 @@ interpreter forgets how to import. Read launcher.c first: names, order and messa
 
 import ctypes
 import errno
+import fcntl
 import mmap
 import os
 import resource
@@ -53,6 +54,13 @@ _SOCK_FILTER = struct.calcsize("=HBBI")
 _MOST_FILTERS = 512
 _CLOSE_ON_EXEC = 4  # CLOSE_RANGE_CLOEXEC
 _SIGNALFD_SIGINFO = 128
+_MOST_GUARDS, _NEWS = 8192, 64
+_COVER_DIRECTORY, _COVER_FILE = b"/.byleave/void", b"/.byleave/blank"
+_NOEXEC = 8  # MOUNT_ATTR_NOEXEC
+_SET_SIGNAL = 10  # F_SETSIG
+_WATCHED = 0x030003C0  # IN_CREATE, DELETE, MOVED_FROM, MOVED_TO, ONLYDIR, DONT_FOLLOW
+_STATX, _MOUNT_ROOT, _NO_FOLLOW = 256, 0x2000, 0x100
+_GONE = (errno.ENOENT, errno.ENOTDIR)
 _STOPPED_WITH_US = (signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
 _ALL = signal.valid_signals()
 
@@ -143,6 +151,8 @@ class _State:
     ruleset = -1
     mask: "set[int]" = set()
     status: "mmap.mmap | None" = None
+    guards: "list[tuple[bytes, bytes, int]]" = []
+    watching = -1
     memory: int | None = None  # a limit that must wait: this interpreter is larger than many programs
 
 
@@ -302,6 +312,14 @@ def _seal(tape: Tape) -> None:
     os.close(place)
 
 
+def _noexec(tape: Tape) -> None:
+    """Let nothing be executed from a mount, nor from any mount inside it."""
+    path = tape.word()
+    place = _open_view(path, "noexec", path)
+    _set_attributes("noexec", path, place, _NOEXEC, propagation=0, flags=_EMPTY_PATH | _RECURSIVE)
+    os.close(place)
+
+
 def _mount(tape: Tape) -> None:
     """Mount a file system of the kernel's own."""
     kind, path, options, attributes = tape.word(), tape.word(), tape.text(), tape.number()
@@ -326,6 +344,72 @@ def _pivot(tape: Tape) -> None:
         os.chdir(b"/")
     _close(_state.host, _state.view)
     _state.host = _state.view = -1
+
+
+def _guard(tape: Tape) -> None:
+    """Note a mount that is to be mounted again when somebody outside exchanges what it stands on."""
+    guard = (tape.word(), tape.word(), tape.number())
+    if len(_state.guards) == _MOST_GUARDS:
+        raise Failure(errno.E2BIG, "guard", guard[0])
+    _state.guards.append(guard)
+
+
+def _watch(_tape: Tape) -> None:
+    """Be told of news by a signal, which the init waits for anyway."""
+    with _At("guard", b"/"):
+        _state.view = os.open(b"/", os.O_PATH | os.O_DIRECTORY | _CLOEXEC)
+    _state.watching = _must("guard", b"", "inotify_init1", os.O_NONBLOCK | _CLOEXEC)
+    for path, _cover_path, _attributes in _state.guards:
+        _watch_around(path)
+    with _At("guard"):
+        fcntl.fcntl(_state.watching, fcntl.F_SETOWN, os.getpid())
+        fcntl.fcntl(_state.watching, _SET_SIGNAL, _NEWS)
+        fcntl.fcntl(_state.watching, fcntl.F_SETFL, os.O_ASYNC | os.O_NONBLOCK)
+    _renew()  # of what was exchanged before we watched
+
+
+def _watch_around(path: bytes) -> None:
+    """Watch the directory around a place; watching it twice is watching it once."""
+    try:
+        _must("guard", path, "inotify_add_watch", _state.watching, path.rpartition(b"/")[0], _WATCHED)
+    except Failure as failure:
+        if failure.number != errno.ENOENT:
+            raise
+
+
+def _is_mounted(path: bytes) -> bool:
+    found = ctypes.create_string_buffer(_STATX)
+    try:
+        _must("guard", path, "statx", _HERE, path, _NO_FOLLOW, 1, found)
+    except Failure as failure:
+        return failure.number in _GONE  # when it is there again, we are told
+    return bool(struct.unpack_from("=Q", found, 8)[0] & _MOUNT_ROOT)
+
+
+def _renew() -> None:
+    """Mount what is missing. What cannot be mounted ends the sandbox: better none than a weaker one."""
+    with suppress(BlockingIOError):
+        while os.read(_state.watching, 4096):
+            pass
+    for path, cover, attributes in _state.guards:
+        if not _is_mounted(path):
+            try:
+                _mount_again(path, cover, attributes)
+            except Failure as failure:
+                if failure.number not in _GONE:  # whoever exchanges it again at this moment causes further news
+                    raise Failure(failure.number, "guard", path) from None
+            else:
+                _watch_around(path)
+
+
+def _mount_again(path: bytes, cover: bytes, attributes: int) -> None:
+    place = _open_view(path, "guard", path)
+    shown = _COVER_DIRECTORY if _same_kind(place, DIRECTORY) else _COVER_FILE
+    source = _open_view(shown, "guard", shown) if cover else os.dup(place)
+    flags = _CLONE | _CLOEXEC | _EMPTY_PATH | (0 if cover else _RECURSIVE)
+    tree = _must("copy", path, "syscall", _OPEN_TREE, source, b"", flags)
+    _close(place, source)
+    _attach(tree, attributes, path, recursive=not cover)
 
 
 def _loopback(_tape: Tape) -> None:
@@ -609,7 +693,9 @@ def _spawn(_tape: Tape) -> None:
     while True:
         got = signal.sigwaitinfo(_ALL)
         if got.si_signo != signal.SIGCHLD:
-            if _was_sent_to_us(got.si_code):
+            if got.si_signo == _NEWS:
+                _renew()
+            elif _was_sent_to_us(got.si_code):
                 _kill(program, got.si_signo)
         else:
             _reap(program)
@@ -679,9 +765,11 @@ STEPS: "dict[str, Callable[[Tape], None]]" = {
     "seal": _seal,
     "trace": _not_here("trace"),
     "report": _report,
-    "noexec": _not_here("noexec"),
+    "noexec": _noexec,
     "apart": _not_here("apart"),
     "broker": _not_here("broker"),
+    "guard": _guard,
+    "watch": _watch,
 }
 
 

@@ -12,7 +12,7 @@ from byleave.core.globs import ANY_DEPTH
 from byleave.core.matchers import All, AnyOf, Not, PathMatcher
 from byleave.core.verdict import ALLOW
 from byleave.record import Record
-from byleave.sandbox.plan import DIRECTORY, FILE, MISSING, NOTHING, Approximation, Held, Place, in_order, nested
+from byleave.sandbox.plan import DIRECTORY, FILE, MISSING, NOTHING, Approximation, Held, Place, in_order, nested, op_of
 from byleave.text import shown
 
 TYPE_CHECKING = False
@@ -143,7 +143,7 @@ class _View:
         if grows and "." in name.lstrip("."):
             why = "it does not exist yet, and the kernel opens directories, not names: create it first"
             self._approximate.extend(
-                Approximation(self._name(place.path), op, why) for op in sorted(place.capabilities)
+                Approximation(self._name(place.path), op_of(each), why) for each in sorted(place.capabilities)
             )
             return
         self._hold(place.path)
@@ -157,6 +157,8 @@ class _View:
         above = path.rpartition("/")[0]
         if above not in self._held and self._look(above) is None:
             self._hold(above)
+            why = "it does not exist yet: an empty directory is made ready, since something in it must not be created"
+            self._approximate.append(Approximation(self._name(above), "create", why))
         relative = self._name(path)
         inside_git = relative.startswith(".git/")
         self._held.setdefault(path, Held(path, _CONTENTS.get(relative, b"") if inside_git else None))

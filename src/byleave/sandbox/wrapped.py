@@ -25,6 +25,7 @@ class WrappedProcess(Process):
 
     def __init__(self, words: "tuple[str, ...]", tape: bytes, **streams: "Any") -> None:
         self._inside = -1
+        self._told: int | None = None  # how the program ended, from its own init
         super().__init__(words, tape, **streams)
         message, descriptors, _flags, _address = socket.recv_fds(self._control, LONGEST, 1)
         if message == _REPORT and descriptors:
@@ -47,8 +48,6 @@ class WrappedProcess(Process):
             self.returncode = 128 - code
         if self._told is not None:
             self.returncode = self._told
-
-    _told: int | None = None
 
     def _said(self) -> SandboxError | None:
         """Return what kept the program from running; take note of how it ended, which an exit code does not tell."""

@@ -4,8 +4,8 @@
  * On its PATH the program finds stand-ins: this very file under other names. A stand-in has no way to connect to anybody,
  * so it writes a line to a fifo, and the init fetches the rest from it:
  *
- *     r PID REPLY ADDRESS LENGTH MASK   run what LENGTH bytes of mine at ADDRESS say; answer on my descriptor REPLY
- *     k PID SIGNAL                      pass a signal on to what you run for me
+ *     r PID REPLY ADDRESS LENGTH MASK IGNORED   run what LENGTH bytes of mine at ADDRESS say; answer on descriptor REPLY
+ *     k PID SIGNAL                              pass a signal on to what you run for me
  *
  * The host decides, never we: it gets the bytes as they are (`R`), and answers with a tape (`A`) or a reason (`N`). Then
  * the init forks the real program, which never was in the program's own view, and tells the stand-in how it went:
@@ -22,7 +22,9 @@
 #include <time.h>
 
 enum {
-	MOST_JOBS = 128, /* as many questions fit into the control socket, so that asking never waits */
+	MOST_JOBS = 1024,
+	MOST_QUESTIONS = 128, /* as many fit into the control socket, so that asking never waits */
+	SPARE = 64,           /* descriptors, beside the two that each job holds */
 	LONGEST_LINE = 128,
 	LONGEST_REQUEST = 8 << 20, /* more than the kernel takes as words and variables */
 	LONGEST_REASON = 4096,
@@ -40,19 +42,31 @@ struct job {
 	int alive;      /* its pidfd */
 	int reply;      /* its own socket, to which we tell how it went */
 	mode_t mask;    /* with which it would create files */
+	uint64_t deaf;  /* signals that it was started to ignore, a bit for each */
 	pid_t program;  /* 0 until it runs */
 };
 
 static struct job jobs[MOST_JOBS];
+static int most_jobs = MOST_JOBS; /* fewer, where there are not as many descriptors */
 static int requests = -1, signals = -1, control = -1;
 static struct stat stand_in; /* the file that all of them are */
 
 static struct job *job_of(uint64_t id)
 {
-	for (struct job *job = jobs; job < jobs + MOST_JOBS; job++)
+	for (struct job *job = jobs; job < jobs + most_jobs; job++)
 		if (job->id == id)
 			return job;
 	return NULL;
+}
+
+/* Whether as many questions wait for an answer as may. */
+static int is_busy(void)
+{
+	int waiting = 0;
+
+	for (struct job *job = jobs; job < jobs + most_jobs; job++)
+		waiting += job->id && !job->program;
+	return waiting >= MOST_QUESTIONS;
 }
 
 /* A stand-in that does not listen loses what we tell it, and we lose no time. */
@@ -151,12 +165,17 @@ static int ask_host(uint64_t id, int request)
 static void take(struct job job, uint64_t address, uint64_t length)
 {
 	static const char UNREADABLE[] = "the request is too long or could not be read";
+	static const char FULL[] = "too many programs run at once";
 	static uint64_t last;
 	struct job *place = job_of(0);
 
-	if (!place) {
+	if (is_busy()) {
 		tell(job.reply, "B", 1);
 		release(&job);
+		return;
+	}
+	if (!place) {
+		refuse(&job, FULL, sizeof FULL - 1);
 		return;
 	}
 	job.id = ++last;
@@ -173,9 +192,9 @@ static void take(struct job job, uint64_t address, uint64_t length)
 }
 
 /* What a line names was written by anybody: a descriptor is taken from nobody but a stand-in. */
-static void meet(pid_t asker, int reply, uint64_t address, uint64_t length, unsigned mask)
+static void meet(struct job job, int reply, uint64_t address, uint64_t length)
 {
-	struct job job = {.asker = asker, .mask = mask & 0777};
+	pid_t asker = job.asker;
 
 	if (asker <= 1 || (job.alive = (int)syscall(SYS_pidfd_open, asker, 0)) < 0)
 		return;
@@ -189,19 +208,19 @@ static void meet(pid_t asker, int reply, uint64_t address, uint64_t length, unsi
 
 static void pass_on(pid_t asker, int number)
 {
-	for (struct job *job = jobs; job < jobs + MOST_JOBS; job++)
+	for (struct job *job = jobs; job < jobs + most_jobs; job++)
 		if (job->id && job->asker == asker && job->program > 0)
 			kill(job->program, number);
 }
 
 static void heed(const char *line)
 {
-	unsigned long long address, length;
+	unsigned long long address, length, deaf;
 	unsigned mask;
 	int asker, number;
 
-	if (sscanf(line, "r %d %d %llx %llu %o", &asker, &number, &address, &length, &mask) == 5)
-		meet(asker, number, address, length, mask);
+	if (sscanf(line, "r %d %d %llx %llu %o %llx", &asker, &number, &address, &length, &mask, &deaf) == 6)
+		meet((struct job){.asker = asker, .mask = mask & 0777, .deaf = deaf}, number, address, length);
 	else if (sscanf(line, "k %d %d", &asker, &number) == 2)
 		pass_on(asker, number);
 }
@@ -230,7 +249,7 @@ static void hear_stand_ins(void)
 
 /* ---- In the init: from the host to programs ---------------------------------------------------------------------- */
 
-/* Become the real program: with the streams, the process group and the mask of the stand-in, and what the tape says. */
+/* Become the real program: with what it would have from the stand-in, and from there on what the tape says. */
 static _Noreturn void become(const struct job *job, const int *streams, pid_t group, int tape)
 {
 	for (int stream = 0; stream < 3; stream++)
@@ -238,6 +257,9 @@ static _Noreturn void become(const struct job *job, const int *streams, pid_t gr
 			_exit(NOT_SET_UP);
 	setpgid(0, group); /* fails if the stand-in is in another session: then signals are passed on one by one */
 	umask(job->mask);
+	for (int number = 1; number < 64; number++)
+		if (job->deaf >> number & 1)
+			signal(number, SIG_IGN);
 	play(tape, job->reply);
 }
 
@@ -252,9 +274,12 @@ static void start(struct job *job, int tape)
 		if (streams[stream] < 0) /* the stand-in was started without it */
 			streams[stream] = open("/dev/null", O_RDWR | O_CLOEXEC);
 	}
-	pid_t program = fork();
-	if (program == 0)
+	pid_t program = prepare_another() < 0 ? -1 : fork();
+	if (program == 0) {
+		be_traced_too();
 		become(job, streams, group, tape);
+	}
+	trace_another(program);
 	for (int stream = 0; stream < 3; stream++)
 		close(streams[stream]);
 	if (program < 0) {
@@ -325,6 +350,8 @@ void open_for_business(void)
 	if (getrlimit(RLIMIT_NOFILE, &files) == 0) {
 		files.rlim_cur = files.rlim_max;
 		setrlimit(RLIMIT_NOFILE, &files);
+		if (files.rlim_cur < 2 * MOST_JOBS + SPARE)
+			most_jobs = files.rlim_cur > SPARE ? (int)(files.rlim_cur - SPARE) / 2 : 0;
 	}
 }
 
@@ -338,11 +365,11 @@ int attend(siginfo_t *got)
 		watched[SIGNALS] = (struct pollfd){.fd = signals, .events = POLLIN};
 		watched[FIFO] = (struct pollfd){.fd = requests, .events = POLLIN};
 		watched[HOST] = (struct pollfd){.fd = control, .events = POLLIN};
-		for (int each = 0; each < MOST_JOBS; each++)
+		for (int each = 0; each < most_jobs; each++)
 			watched[OTHERS + each] = (struct pollfd){.fd = jobs[each].id ? jobs[each].alive : -1, .events = POLLIN};
-		if (poll(watched, OTHERS + MOST_JOBS, -1) < 0)
+		if (poll(watched, OTHERS + (nfds_t)most_jobs, -1) < 0)
 			continue;
-		for (int each = 0; each < MOST_JOBS; each++)
+		for (int each = 0; each < most_jobs; each++)
 			if (watched[OTHERS + each].revents)
 				abandon(&jobs[each]);
 		if (watched[HOST].revents)
@@ -364,7 +391,7 @@ int brokered(pid_t ended, int status)
 	if (!WIFEXITED(status) && !WIFSIGNALED(status))
 		return 0;
 	memcpy(bytes + 1, &status, sizeof status);
-	for (struct job *job = jobs; job < jobs + MOST_JOBS; job++)
+	for (struct job *job = jobs; job < jobs + most_jobs; job++)
 		if (job->id && job->program == ended) {
 			tell(job->reply, bytes, sizeof bytes);
 			release(job);
@@ -378,11 +405,13 @@ int brokered(pid_t ended, int status)
 /* Signals that are meant for the program. Those that stop us stop it as well, as it is in our group. */
 static const int PASSED_ON[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, SIGUSR2, SIGALRM};
 
-static const char *called;
+static const char *called; /* the path that we were started by */
 
 static _Noreturn void give_up(int code, const char *why)
 {
-	dprintf(2, "byleave: %s: %s\n", called, why);
+	const char *name = strrchr(called, '/');
+
+	dprintf(2, "byleave: %s: %s\n", name ? name + 1 : called, why);
 	_exit(code);
 }
 
@@ -435,15 +464,25 @@ static int open_fifo(void)
 	return fifo;
 }
 
+static uint64_t ignored(void)
+{
+	uint64_t found = 0;
+	struct sigaction now;
+
+	for (int number = 1; number < 64; number++)
+		if (sigaction(number, NULL, &now) == 0 && now.sa_handler == SIG_IGN)
+			found |= 1ull << number;
+	return found;
+}
+
 /* Hear of signals instead of dying of them, but for those that we were started to ignore. */
-static int catch_signals(void)
+static int catch_signals(uint64_t deaf)
 {
 	sigset_t passed;
-	struct sigaction now;
 
 	sigemptyset(&passed);
 	for (size_t each = 0; each < sizeof PASSED_ON / sizeof PASSED_ON[0]; each++)
-		if (sigaction(PASSED_ON[each], NULL, &now) == 0 && now.sa_handler != SIG_IGN)
+		if (!(deaf >> PASSED_ON[each] & 1))
 			sigaddset(&passed, PASSED_ON[each]);
 	sigprocmask(SIG_BLOCK, &passed, NULL);
 	return signalfd(-1, &passed, SFD_CLOEXEC);
@@ -455,7 +494,7 @@ static void report(const char *text)
 	int code, error, at = 0;
 
 	if (sscanf(text, "E%d %d %*s %n", &code, &error, &at) == 2 && at)
-		dprintf(2, "byleave: %s: %s: %s\n", called, text + at, strerror(error));
+		dprintf(2, "byleave: %s: %s\n", text + at, strerror(error));
 }
 
 static void wait_a_moment(void)
@@ -520,13 +559,14 @@ void stand_in_if_asked(char **words)
 	if (access(REQUESTS, F_OK) < 0)
 		return; /* we are outside, and the launcher */
 	called = (const char *)getauxval(AT_EXECFN);
-	int fifo = open_fifo(), caught = catch_signals();
+	uint64_t deaf = ignored();
+	int fifo = open_fifo(), caught = catch_signals(deaf);
 	char *text = compose(words, &length);
 	mode_t mask = umask(0);
 	if (caught < 0 || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, line) < 0)
 		give_up(NOT_EXECUTABLE, "there are no descriptors left");
-	snprintf(request, sizeof request, "\nr %d %d %llx %zu %o\n", (int)getpid(), line[1],
-		 (unsigned long long)(uintptr_t)text, length, (unsigned)mask);
+	snprintf(request, sizeof request, "\nr %d %d %llx %zu %o %llx\n", (int)getpid(), line[1],
+		 (unsigned long long)(uintptr_t)text, length, (unsigned)mask, (unsigned long long)deaf);
 	say(fifo, request);
 	struct pollfd watched[] = {{.fd = caught, .events = POLLIN}, {.fd = line[0], .events = POLLIN}};
 	for (int grouped = -1;;) {

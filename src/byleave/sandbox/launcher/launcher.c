@@ -651,6 +651,7 @@ static char **list(struct tape *at)
 }
 
 static sigset_t callers_mask;
+static __sighandler_t callers_way_with_children;
 
 static void do_exec(struct tape *at)
 {
@@ -662,6 +663,7 @@ static void do_exec(struct tape *at)
 	/* Nothing of ours and nothing of the caller's goes along, but for standard input, output and error. */
 	if (syscall(SYS_close_range, 3u, ~0u, CLOSE_RANGE_CLOEXEC) < 0)
 		fail(NOT_SET_UP, "descriptors", "");
+	signal(SIGCHLD, callers_way_with_children);
 	sigprocmask(SIG_SETMASK, &callers_mask, NULL);
 	execve(program, arguments, environment);
 	fail(errno == ENOENT ? NOT_FOUND : NOT_EXECUTABLE, "exec", program);
@@ -926,5 +928,7 @@ int main(int count, char **arguments)
 	if (syscall(SYS_close_range, LAST_OF_OURS + 1u, ~0u, 0) < 0)
 		fail(NOT_SET_UP, "descriptors", "");
 	sigprocmask(SIG_SETMASK, NULL, &callers_mask);
+	/* Who ignores this one is never told that a child has ended. The program gets it as the caller had it. */
+	callers_way_with_children = signal(SIGCHLD, SIG_DFL);
 	play(atoi(arguments[1]), control);
 }

@@ -138,6 +138,10 @@ void prepare_to_trace(const char *calls, size_t length);
 void be_traced(void);                   /* in the program: wait until it is watched */
 void trace(pid_t program, int control); /* in its parent: watch it, and everything that it starts */
 int traced(pid_t who, int status);      /* whether what waitpid said was news of this kind; then it is dealt with */
+/* The same for further programs, if there is one that is watched. */
+int prepare_another(void);
+void be_traced_too(void);
+void trace_another(pid_t program);
 
 /* broker.c: run listed programs for a program that may execute nothing else. */
 void prepare_to_broker(const char *stand_in, int control);

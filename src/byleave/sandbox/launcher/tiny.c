@@ -354,7 +354,7 @@ int signalfd(int descriptor, const sigset_t *set, int flags)
 	return (int)CALL(SYS_signalfd4, descriptor, set, SET_SIZE, flags, 0, 0);
 }
 
-/* Only ever called to set a signal back to its default. */
+/* For the default and for ignoring; a handler would need more. */
 __sighandler_t signal(int number, __sighandler_t handler)
 {
 	struct {
@@ -362,9 +362,9 @@ __sighandler_t signal(int number, __sighandler_t handler)
 		unsigned long flags;
 		void (*restorer)(void);
 		unsigned long mask;
-	} action = {.handler = handler};
+	} action = {.handler = handler}, before = {.handler = SIG_DFL};
 
-	return CALL(SYS_rt_sigaction, number, &action, 0, SET_SIZE, 0, 0) < 0 ? SIG_ERR : SIG_DFL;
+	return CALL(SYS_rt_sigaction, number, &action, &before, SET_SIZE, 0, 0) < 0 ? SIG_ERR : before.handler;
 }
 
 /* ---- Bytes and words --------------------------------------------------------------------------------------------- */

@@ -21,6 +21,7 @@
 #include <sys/ptrace.h>
 #include <sys/uio.h>
 #include <sys/user.h>
+#include <time.h>
 
 enum {
 	MOST_CALLS = 256,
@@ -30,9 +31,11 @@ enum {
 	LONGEST_ADDRESS = 128,
 	LONGEST_PACKET = 512,
 	PATIENCE = 100, /* milliseconds that a reader may take before messages are dropped */
+	LAST_PATIENCE = 2000, /* the same for the last message, which says how many were */
 	REMEMBERED = 1 << 14,
 	STACK_DEPTH = 1 << 14, /* how far up the stack the question to a name server is looked for */
 	DNS_PORT = 53,
+	MOST_QUESTIONS = 1000, /* how often a table of the kernel is read to find out more about a call */
 	MARK = 0x6200, /* in what a filter says with a trap: this one is ours. The rest is the error */
 	SECCOMP_TRAP = 1, /* si_code of the signal, SYS_SECCOMP */
 	PAGE = 4096,
@@ -88,6 +91,7 @@ static struct watched rows[MOST_CALLS];
 static size_t row_count;
 static struct call *calls; /* by thread: what it was let go to do */
 static int gate[2];
+static int prepared;
 static pid_t watched_program;
 static int teller = -1;
 static uint32_t dropped;
@@ -103,6 +107,7 @@ void prepare_to_trace(const char *bytes, size_t length)
 	}
 	memcpy(rows, bytes, length);
 	row_count = length / sizeof rows[0];
+	prepared = 1;
 	if (pipe2(gate, O_CLOEXEC) < 0)
 		fail(NOT_SET_UP, "trace", "");
 }
@@ -130,6 +135,47 @@ void trace(pid_t program, int control)
 		fail(NOT_SET_UP, "trace", "");
 	if (write(gate[1], "", 1) != 1)
 		fail(NOT_SET_UP, "trace", "");
+	close(gate[1]);
+}
+
+int prepare_another(void)
+{
+	return prepared ? pipe2(gate, O_CLOEXEC) : 0;
+}
+
+/* The init hides its memory, and so do its children: until they are watched, this one does not. */
+void be_traced_too(void)
+{
+	if (!prepared)
+		return;
+	prctl(PR_SET_DUMPABLE, 1, 0, 0, 0);
+	be_traced();
+	prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
+}
+
+/* Wait until it can be watched, which takes it but a moment. */
+static int seize(pid_t program)
+{
+	struct timespec moment = {.tv_nsec = 100000};
+
+	for (int each = 0; each < 10000; each++) {
+		if (ptrace(PTRACE_SEIZE, program, 0, OPTIONS) == 0)
+			return 0;
+		if (errno != EPERM)
+			break;
+		nanosleep(&moment, NULL);
+	}
+	return -1;
+}
+
+/* Whoever cannot be watched does not run: the filter that it gets counts on us. */
+void trace_another(pid_t program)
+{
+	if (!prepared)
+		return;
+	close(gate[0]);
+	if (program > 0 && (seize(program) < 0 || write(gate[1], "", 1) != 1))
+		kill(program, SIGKILL);
 	close(gate[1]);
 }
 
@@ -193,7 +239,7 @@ static void close_text(size_t length)
 }
 
 /* Tell, and do not wait long: a reader that sleeps must not stop the program. */
-static void tell(void)
+static void tell(int patience)
 {
 	size_t length = sizeof message.head + filled;
 	struct pollfd reader = {.fd = teller, .events = POLLOUT};
@@ -203,7 +249,7 @@ static void tell(void)
 		return;
 	}
 	if (errno == EAGAIN && !reader_is_slow) {
-		reader_is_slow = poll(&reader, 1, PATIENCE) <= 0;
+		reader_is_slow = poll(&reader, 1, patience) <= 0;
 		if (!reader_is_slow && send(teller, &message, length, MSG_NOSIGNAL | MSG_DONTWAIT) >= 0)
 			return;
 	}
@@ -314,6 +360,33 @@ static void put_question(pid_t who, const struct call *call, const struct watche
 	}
 }
 
+/* Such tables can be long, and a program can make them longer: it must not keep us busy with them. */
+static int may_ask(void)
+{
+	static int asked;
+
+	return asked < MOST_QUESTIONS && ++asked;
+}
+
+/* Whether somebody in the sandbox waits for connections at a port. */
+static int listens_inside(unsigned port)
+{
+	static const char *const TABLES[] = {"/proc/net/tcp", "/proc/net/tcp6"};
+	char line[256];
+	unsigned found, state;
+	int listening = 0;
+
+	for (size_t each = 0; each < 2; each++) {
+		FILE *table = fopen(TABLES[each], "re");
+		while (table && fgets(line, sizeof line, table))
+			if (sscanf(line, " %*u: %*[0-9A-F]:%x %*[0-9A-F]:%*x %x", &found, &state) == 2)
+				listening |= found == port && state == 0x0a; /* TCP_LISTEN */
+		if (table)
+			fclose(table);
+	}
+	return listening;
+}
+
 static void put_address(pid_t who, const struct call *call, const struct watched *row, uint64_t stack)
 {
 	if (row->address < 0)
@@ -324,6 +397,9 @@ static void put_address(pid_t who, const struct call *call, const struct watched
 
 	memcpy(&address, open_text(), got < sizeof address ? got : sizeof address);
 	close_text(got);
+	/* A connection that is only begun will come to nothing where nobody listens. */
+	if (message.head.error == EINPROGRESS)
+		message.head.error = !may_ask() || listens_inside(ntohs(address.sin_port)) ? 0 : ECONNREFUSED;
 	if ((address.sin_family == AF_INET || address.sin_family == AF_INET6) && ntohs(address.sin_port) == DNS_PORT)
 		put_question(who, call, row, stack);
 }
@@ -378,7 +454,7 @@ static void leave(pid_t who)
 		put_address(who, call, row, news.stack);
 		put_words(who, call, row->words);
 		if (!is_absence((int)error) || !is_known())
-			tell();
+			tell(PATIENCE);
 	}
 	resume(PTRACE_CONT, who, 0);
 }
@@ -423,7 +499,7 @@ static int by_library(pid_t who, const struct user_regs_struct *registers)
 	uint64_t caller = 0;
 
 	snprintf(name, sizeof name, "/proc/%d/maps", who);
-	FILE *maps = fopen(name, "re");
+	FILE *maps = may_ask() ? fopen(name, "re") : NULL;
 	if (!maps)
 		return 0;
 	(void)CALLER(who, *registers, &caller);
@@ -450,7 +526,7 @@ static int refused(pid_t who)
 		return 0;
 	put_call(&call, error, 1);
 	if (call.number != SYS_socket || !by_library(who, &registers))
-		tell();
+		tell(PATIENCE);
 	return 1;
 }
 
@@ -460,7 +536,7 @@ static void say_what_is_missing(void)
 	filled = 0;
 	reader_is_slow = 0;
 	if (dropped)
-		tell();
+		tell(LAST_PATIENCE);
 }
 
 int traced(pid_t who, int status)

@@ -1,0 +1,43 @@
+"""Builds the launcher of the sandbox into the wheel, where there is a C compiler; without one the wheel is pure."""
+
+import os
+import sys
+import tempfile
+from typing import Any
+
+from hatchling.builders.hooks.plugin.interface import BuildHookInterface
+
+_PLACE = "byleave/sandbox/launcher"
+
+
+class LauncherHook(BuildHookInterface[Any]):
+    """Adds the built launchers to a wheel, which is then for this kind of machine only."""
+
+    PLUGIN_NAME = "launcher"
+
+    def initialize(self, version: str, build_data: dict[str, Any]) -> None:
+        """Build what is to be added; an editable wheel needs nothing, as the sources are at hand."""
+        if version != "standard" or sys.platform != "linux":
+            return
+        sys.path.insert(0, os.path.join(self.root, "src"))
+        try:
+            from byleave.errors import ByleaveError
+            from byleave.sandbox.build import build_with_package
+        finally:
+            del sys.path[0]
+        self._built = tempfile.TemporaryDirectory(prefix="byleave-launcher-")
+        try:
+            made = build_with_package(self._built.name)
+        except ByleaveError as error:
+            self.app.display_warning(f"no launcher in this wheel: {error.problem}")
+            return
+        if made:
+            build_data["force_include"] |= {path: f"{_PLACE}/{os.path.basename(path)}" for path in made}
+            build_data["pure_python"] = False
+            build_data["tag"] = f"py3-none-linux_{os.uname().machine}"
+
+    def finalize(self, _version: str, _build_data: dict[str, Any], _artifact_path: str) -> None:
+        """Remove what was built."""
+        built = getattr(self, "_built", None)
+        if built is not None:
+            built.cleanup()

@@ -1,0 +1,209 @@
+"""`byleave run --diagnose`: the list that a run ends with, of what was refused, why, and what would allow it."""
+
+import os
+import sys
+
+from byleave.cli.output import complain, paint, speakable
+from byleave.core.suggest import toml_key
+from byleave.core.verdict import WORDS
+from byleave.errors import ByleaveError
+from byleave.record import Record
+from byleave.sandbox.diagnosis import Scene, diagnose, unlisted
+from byleave.sandbox.finding import ACCESS, NEVER, NOWHERE, SANDBOX, Finding, merged
+from byleave.sandbox.refused_files import sandbox_toml
+from byleave.text import sentence_list, shown, shown_lines
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import Any
+
+    from byleave.cli.arguments import Given
+    from byleave.sandbox.box import Sandbox
+    from byleave.sandbox.observing import Observer
+    from byleave.sandbox.plan import Approximation, Plan
+
+MOST_SHOWN = 15
+_MOST_SUBJECTS = 3
+_LONGEST_SUBJECT = 200
+_VERBS = {
+    "read": "read",
+    "create": "create",
+    "update": "write to",
+    "delete": "delete",
+    "exec": "run",
+    "own": "change the owner of",
+    "look": "look for",
+}
+_UNMENDED = {NEVER: "nothing allows it in a sandbox"}
+_UNHEARD = "there were too many to keep them all"
+
+
+class Destination(Record):
+    """Where rules for the tool belong: how its tables begin in there, and what that file is called."""
+
+    tool: str
+    file: str
+    alone: bool  # a file that holds one `[access]` table, and nothing else
+
+    def adapted(self, suggestion: str) -> str:
+        """Return a suggestion as it stands in that file."""
+        if not self.alone:
+            return suggestion
+        return suggestion.replace(f"[tools.{toml_key(self.tool)}.access", "[access")
+
+
+def destination(given: "Given", tool: str) -> Destination:
+    """Return where a rule for this run belongs."""
+    if given.one("tool") is not None:
+        return Destination(tool, "your configuration", alone=False)
+    file = given.one("access")
+    return Destination(tool, "a file for --access" if file is None else file, alone=True)
+
+
+def tell_refusals(given: "Given", box: "Sandbox", observer: "Observer") -> None:
+    """Write what a program was refused to standard error; nothing if it came to nothing for another reason."""
+    try:
+        _diagnose(given, box, observer)
+    except ByleaveError as error:  # a configuration that has become unusable meanwhile; the exit code is the program's
+        complain(f"byleave: what was refused cannot be explained: {shown_lines(str(error))}")
+
+
+def _diagnose(given: "Given", box: "Sandbox", observer: "Observer") -> None:
+    started = tuple(unlisted(given.rest, box.tool, box.policy.decide))
+    if started:
+        _tell(given, started, box, 0)
+    elif observer.plan is not None:
+        scene = _scene(box, observer.plan, observer.approximate)
+        _tell(given, diagnose(observer, scene), box, observer.missing)
+
+
+def _scene(box: "Sandbox", plan: "Plan", approximate: "tuple[Approximation, ...]") -> Scene:
+    from byleave.sandbox import outside
+
+    compiled = box.policy.compiled
+    return Scene(
+        plan,
+        approximate,
+        box.tool,
+        box.policy.decide,
+        box.workspace.sensitive(compiled).at,
+        outside,
+        box.workspace.own_places(compiled.layers),
+        compiled.settings.get("sandbox", {}),
+        tuple(os.environ.get("PATH", os.defpath).split(":")),
+    )
+
+
+def _tell(given: "Given", found: "Sequence[Finding]", box: "Sandbox", missing: int) -> None:
+    where = destination(given, box.tool)
+    if given.flag("json"):
+        import json
+
+        tree = {"refused": [finding_tree(each, where) for each in found], "uncounted": missing}
+        complain(json.dumps(speakable(tree)))
+        return
+    listed = box.policy.compiled.settings.get("sandbox", {})
+    for line in finding_lines(found, where, listed, box.workspace.homes.user, missing):
+        complain(line)
+
+
+def finding_tree(finding: Finding, where: Destination) -> "dict[str, Any]":
+    """Return one finding for programs."""
+    ref = finding.rule
+    return {
+        "what": _what(finding),
+        "kind": finding.kind,
+        "ops": list(finding.verbs),
+        "subjects": list(finding.subjects),
+        "times": finding.times,
+        "why": finding.why,
+        "because": [] if ref == NOWHERE else [_ref_tree(finding)],
+        "caution": finding.caution,
+        "suggestion": None if finding.suggestion is None else where.adapted(finding.suggestion),
+        "add_to": _place(finding, where),
+    }
+
+
+def _ref_tree(finding: Finding) -> "dict[str, str]":
+    ref = finding.rule
+    return {"rule": ref.rule, "source": ref.source, "decision": WORDS[ref.decision]}
+
+
+def _place(finding: Finding, where: Destination) -> str | None:
+    if finding.suggestion is None:
+        return None
+    return where.file if finding.belongs == ACCESS else "your configuration"
+
+
+def finding_lines(
+    found: "Sequence[Finding]",
+    where: Destination,
+    listed: "Mapping[str, Sequence[str]]",
+    home: str,
+    missing: int = 0,
+) -> "Iterator[str]":
+    """Yield the list for people: what was refused and why, then all that would allow it, as TOML to paste."""
+    if not found:
+        yield f"{_ours()} nothing was refused" + (f" that was heard; {_UNHEARD}" if missing else "")
+        return
+    yield f"{_ours()} {_counted(len(found))} refused"
+    for number, finding in enumerate(found[:MOST_SHOWN], 1):
+        yield from _one(number, finding)
+    if len(found) > MOST_SHOWN:
+        yield f" and {len(found) - MOST_SHOWN} more, which --json lists"
+    if missing:
+        yield f" and {missing} more that nobody knows: {_UNHEARD}"
+    yield from _remedies(found[:MOST_SHOWN], where, listed, home)
+
+
+def _ours() -> str:
+    return paint("byleave:", "bold", sys.stderr)
+
+
+def _counted(number: int) -> str:
+    return "one thing was" if number == 1 else f"{number} things were"
+
+
+def _one(number: int, finding: Finding) -> "Iterator[str]":
+    times = "" if finding.times == 1 else f" ({finding.times} times)"
+    yield f"{number:2}. {paint(_what(finding), 'deny', sys.stderr)}{times}"
+    ref = finding.rule
+    if ref == NOWHERE or not finding.why.endswith(ref.rule):
+        yield f"    {shown_lines(finding.why)}"
+    if ref != NOWHERE:
+        yield f"    because: {shown(ref.rule)} ({WORDS[ref.decision]}, {shown(ref.source)})"
+    if finding.caution is not None:
+        yield f"    {paint('caution:', 'ask', sys.stderr)} {shown(finding.caution)}"
+    elif finding.suggestion is None and "no rule allows" not in finding.why:
+        yield f"    {_UNMENDED.get(finding.rank, 'no single rule would allow it')}"
+
+
+def _what(finding: Finding) -> str:
+    verbs = sentence_list([_VERBS.get(verb, verb) for verb in finding.verbs])
+    return f"{verbs} {sentence_list([_cut(each) for each in finding.subjects], most=_MOST_SUBJECTS)}"
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST_SUBJECT else f"{text[: _LONGEST_SUBJECT - 3]}..."
+
+
+def _remedies(
+    found: "Sequence[Finding]", where: Destination, listed: "Mapping[str, Sequence[str]]", home: str
+) -> "Iterator[str]":
+    """Yield the pieces of TOML, put together so that they can be pasted as they are."""
+    ruled = [each for each in enumerate(found, 1) if each[1].belongs == ACCESS and each[1].suggestion]
+    outside = [each for each in enumerate(found, 1) if each[1].belongs == SANDBOX and each[1].listing]
+    together = merged([finding.suggestion for _number, finding in ruled])
+    if together is not None:
+        yield from _block(ruled, where.file, where.adapted(together))
+    listings = [finding.listing for _number, finding in outside if finding.listing is not None]
+    if listings:
+        yield from _block(outside, "your configuration", sandbox_toml(listings, listed, home))
+
+
+def _block(numbered: "Sequence[tuple[int, Finding]]", file: str, toml: str) -> "Iterator[str]":
+    numbers = sentence_list([str(number) for number, _finding in numbered], most=MOST_SHOWN)
+    yield ""
+    yield f"to allow {numbers}, add to {shown(file)}:"
+    yield from (f"  {shown(line)}".rstrip() for line in toml.splitlines())
