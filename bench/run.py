@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 from audit import audit_figures
+from proxy import proxy_figures
 
 import byleave
 from byleave.api import Workspace
@@ -28,6 +29,7 @@ from byleave.guard.guard import Guard
 from byleave.shell.reader import read_command
 from byleave.workspace.opening import Anchor
 from byleave.workspace.resolve import Root
+from sandbox import sandbox_figures
 
 SIZES = (10, 1_000, 100_000)
 BATCH_LINES = 40_000
@@ -49,6 +51,8 @@ def main() -> None:
             ("check --batch", batches(root)),
             ("paths", paths(root)),
             ("the guard: decide, recall, record", guarding(root)),
+            ("the sandbox", sandbox_figures()),
+            ("the sandbox's proxy", ((what, figure, "") for what, figure in proxy_figures())),
             ("the audit log", auditing()),
         ):
             print(f"\n{title}")

@@ -20,8 +20,8 @@ STARTS = 200
 MASKS = 500
 LARGE = 1 << 30
 TRUE = "/bin/true"
-EVERYTHING = {"path": ".", "read": True, "write": True, "execute": True}
-READING = {"path": ".", "read": True, "execute": True}
+EVERYTHING: dict[str, Any] = {"path": ".", "read": True, "write": True, "execute": True}
+READING: dict[str, Any] = {"path": ".", "read": True, "execute": True}
 
 
 def main() -> None:

@@ -1,7 +1,7 @@
 """What a program in the sandbox really may do with a list of paths: its text runs inside.
 
-Reads `[[operation, path], ...]` as JSON on standard input, and writes as many lines: `ok`, or the name of the error. The
-order of the list is the order of the attempts; whoever makes it puts what destroys last.
+Reads `[[operation, path], ...]` as JSON on standard input, and writes as many lines: `ok`, or the name of the error.
+The order of the list is the order of the attempts; whoever makes it puts what destroys last.
 """
 
 import errno

@@ -90,7 +90,7 @@ def alive(token: str) -> list[int]:
 
 
 def as_nobody(home: Path) -> tuple[list[str], dict[str, str]]:
-    """Return the words that make an ordinary user start Python, and the environment in which byleave can be imported."""
+    """Return the words by which an ordinary user starts Python, and an environment that lets it import byleave."""
     if os.getuid() != 0 or shutil.which("setpriv") is None:
         pytest.skip("only root can become another user, and by setpriv")
     user = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]

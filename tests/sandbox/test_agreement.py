@@ -89,8 +89,15 @@ def attempts() -> list[Attempt]:
     found += [("create", name.format("new")) for name in below]
     found += [("mkdir", name.format("newdir")) for name in below]
     found += [("create", "ln/new2"), ("mkdir", "d/later"), ("create", "d/later/x"), ("mkdir", "d/later/deep")]
-    found += [("create", name) for name in (".git/new", ".git/hooks/new", ".vscode/tasks.json", ".envrc", "byleave.toml")]
-    found += [("mkdir", ".claude"), ("create", ".claude/settings.json"), ("mkdir", ".byleave"), ("create", "d/later.txt")]
+    found += [
+        ("create", name) for name in (".git/new", ".git/hooks/new", ".vscode/tasks.json", ".envrc", "byleave.toml")
+    ]
+    found += [
+        ("mkdir", ".claude"),
+        ("create", ".claude/settings.json"),
+        ("mkdir", ".byleave"),
+        ("create", "d/later.txt"),
+    ]
     found += [("mkdir", ".config"), ("create", ".config/app.toml"), ("mkdir", ".config/fish")]
     found += [("move", name.format("m")) for name in below]
     found += [("move", name) for name in ("d/f", ".git/config", ".git/hooks", ".vscode", ".git")]
@@ -100,19 +107,29 @@ def attempts() -> list[Attempt]:
     return found
 
 
-def checked(root: Path, rules: list[dict[str, Any]] | None, tried: list[Attempt]) -> list[str]:
-    """Return the decision of `byleave check` on each attempt."""
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> dict[str, tuple[Path, list[str]]]:
+    """Lay out a workspace for every policy, and ask `byleave check` about all of them at once."""
+    tried, lines, places = attempts(), [], {}
+    for name, rules in policies():
+        places[name] = tmp_path_factory.mktemp("agreement").resolve() / "ws"
+        lay_out(places[name])
+        lines += [question(places[name], rules, attempt) for attempt in tried]
+    home = str(tmp_path_factory.mktemp("home"))
+    done = byleave("check", "--batch", feed="\n".join(lines).encode() + b"\n", env={"BYLEAVE_HOME": home}, timeout=120)
+    said = [str(json.loads(line)["verdict"]["decision"]) for line in done.out.splitlines()]
+    assert len(said) == len(lines), done.err
+    return {name: (place, said[at * len(tried) :][: len(tried)]) for at, (name, place) in enumerate(places.items())}
+
+
+def question(root: Path, rules: list[dict[str, Any]] | None, attempt: Attempt) -> str:
+    """Return the line that asks whether an attempt is allowed."""
+    operation, path = attempt
     tool = {"source": "local", "command": ["x"], "runtime": "stdio", "access": {} if rules is None else {"fs": rules}}
-    lines = []
-    for operation, path in tried:
-        action = {"kind": KINDS.get(operation, operation), "path": path, "tool": "t"}
-        if operation == "move":
-            action["to"] = f"{path}-moved"
-        lines.append(json.dumps({"id": 0, "root": str(root), "policy": {"tools": {"t": tool}}, "action": action}))
-    done = byleave("check", "--batch", feed="\n".join(lines).encode() + b"\n", cwd=root)
-    answers = [json.loads(line) for line in done.out.splitlines()]
-    assert len(answers) == len(tried), done
-    return [str(answer["verdict"]["decision"]) for answer in answers]
+    action = {"kind": KINDS.get(operation, operation), "path": path, "tool": "t"}
+    if operation == "move":
+        action["to"] = f"{path}-moved"
+    return json.dumps({"id": 0, "root": str(root), "policy": {"tools": {"t": tool}}, "action": action})
 
 
 def toml(rules: list[dict[str, Any]] | None) -> str:
@@ -135,19 +152,22 @@ def covers(place: str, path: str) -> bool:
 
 
 @pytest.mark.parametrize(("name", "rules"), list(policies()), ids=[name for name, _ in policies()])
-def test_the_kernel_does_what_check_says(tmp_path: Path, name: str, rules: list[dict[str, Any]] | None) -> None:
-    root, file = tmp_path.resolve() / "ws", tmp_path / "access.toml"
-    lay_out(root)
+def test_the_kernel_does_what_check_says(
+    prepared: dict[str, tuple[Path, list[str]]], name: str, rules: list[dict[str, Any]] | None
+) -> None:
+    root, said = prepared[name]
+    file = root.parent / "access.toml"
     file.write_text(toml(rules))
     tried = attempts()
-    said = checked(root, rules, tried)
     explained = inside(root, "true", options=["--explain", "--json", "--access", str(file)])
     assert explained.code == 0, explained
     entries = json.loads(explained.out)["approximate"]
     done = inside(root, PYTHON, "-S", "-c", DRIVER, options=["--access", str(file)], feed=json.dumps(tried).encode())
     kernel = done.out.splitlines()
     assert (done.code, len(kernel)) == (0, len(tried)), done
-    assert [(one, word) for one, word in zip(tried, kernel, strict=True) if word not in {"ok", "moved away", *REFUSALS}] == []
+    assert [
+        (one, word) for one, word in zip(tried, kernel, strict=True) if word not in {"ok", "moved away", *REFUSALS}
+    ] == []
     found = [
         Difference(attempt, decision, word)
         for attempt, decision, word in zip(tried, said, kernel, strict=True)

@@ -312,6 +312,20 @@ def test_nothing_is_left(backend: str, end: str, root: Path, home: dict[str, str
 
 
 @needs_unshare
+def test_a_killed_run_leaves_no_files_for_long(root: Path, home: dict[str, str], mark: str) -> None:
+    with started(
+        LANDLOCK, root, home, f"echo x > $TMPDIR/x; echo $TMPDIR > sub/where; echo ready; sleep {mark}"
+    ) as process:
+        left = Path((root / "sub/where").read_text().strip()).parent
+        there(LANDLOCK, root, "run", "-q", "--", "true", env=home)
+        assert (left / "tmp/x").exists()
+        process.kill()
+    assert left.exists()
+    there(LANDLOCK, root, "run", "-q", "--", "true", env=home)
+    assert not left.exists()
+
+
+@needs_unshare
 def test_other_programs_are_out_of_reach_of_grants_alone(root: Path, home: dict[str, str]) -> None:
     victim = subprocess.Popen(["sleep", "60"])
     script = f"""

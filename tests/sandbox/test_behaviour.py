@@ -3,7 +3,6 @@
 import json
 import os
 import shutil
-import signal
 import socket
 import subprocess
 import sys
@@ -18,11 +17,12 @@ import pytest
 
 from byleave.errors import ByleaveError, ConfigErrors
 from command import COMMAND, Done, environment
-from sandbox.machine import PYTHON, access_file, alive, inside, listing, needs_sandbox, shell
+from sandbox.machine import PYTHON, access_file, alive, inside, listing, needs_sandbox, shell, slow
 
 pytestmark = needs_sandbox
 
 MINIMAL = {"PATH", "HOME", "USER", "LANG", "TERM", "TZ"}
+TOOL = '[tools.t]\nsource = "local"\nruntime = "stdio"\ncommand = ["x"]\n'
 OPEN = '[[access.fs]]\npath = "."\nread = true\nwrite = true\nexecute = true\n'
 
 
@@ -156,7 +156,13 @@ def test_what_changes_after_the_sandbox_was_made_is_noticed(boxed: Callable[...,
 
 def test_the_environment_is_minimal(root: Path) -> None:
     given = {"LANG": "C.UTF-8", "LC_TIME": "C", "TZ": "UTC", "TERM": "dumb", "USER": "u"}
-    secrets = {"AWS_SECRET_ACCESS_KEY": "s", "LD_PRELOAD": "", "PYTHONSTARTUP": "x", "GITHUB_TOKEN": "s", "SSH_AUTH_SOCK": "s"}
+    secrets = {
+        "AWS_SECRET_ACCESS_KEY": "s",
+        "LD_PRELOAD": "",
+        "PYTHONSTARTUP": "x",
+        "GITHUB_TOKEN": "s",
+        "SSH_AUTH_SOCK": "s",
+    }
     done = inside(root, "env", "-0", env={**given, **secrets})
     names = {line.partition("=")[0] for line in done.out.split("\0") if line}
     assert names - {"PWD", "SHLVL", "_"} <= MINIMAL | {"LC_TIME"} | {name for name in names if name.startswith("LC_")}
@@ -165,7 +171,9 @@ def test_the_environment_is_minimal(root: Path) -> None:
 
 def test_granted_variables_pass_and_denied_ones_do_not(root: Path, tmp_path: Path) -> None:
     text = '[[access.env]]\nname = "AWS_*"\nread = true\n[[access.env]]\nname = "AWS_SECRET"\nread = false\n'
-    done = inside(root, "env", options=access_file(tmp_path, text), env={"AWS_REGION": "r", "AWS_SECRET": "s", "X": "x"})
+    done = inside(
+        root, "env", options=access_file(tmp_path, text), env={"AWS_REGION": "r", "AWS_SECRET": "s", "X": "x"}
+    )
     lines = done.out.splitlines()
     assert "AWS_REGION=r" in lines
     assert not [line for line in lines if line.startswith(("AWS_SECRET", "X="))]
@@ -296,12 +304,11 @@ def test_a_mount_holds_for_one_run(root: Path, tmp_path: Path) -> None:
 
 
 def tool(tmp_path: Path, limits: str) -> list[str]:
-    text = f'[tools.t]\nsource = "local"\nruntime = "stdio"\ncommand = ["x"]\n[tools.t.limits]\n{limits}\n'
-    return [*configured(tmp_path, text), "--tool", "t"]
+    return [*configured(tmp_path, f"{TOOL}[tools.t.limits]\n{limits}\n"), "--tool", "t"]
 
 
 def test_a_tool_runs_with_its_own_access(root: Path, tmp_path: Path) -> None:
-    text = '[tools.t]\nsource = "local"\nruntime = "stdio"\ncommand = ["x"]\n[[tools.t.access.fs]]\npath = "."\nread = true\n'
+    text = f'{TOOL}[[tools.t.access.fs]]\npath = "."\nread = true\n'
     options = [*configured(tmp_path, text), "--tool", "t"]
     assert inside(root, "touch", "made", options=options).code != 0
     assert inside(root, "true", options=[*configured(tmp_path, text), "--tool", "unknown"]).code == 2
@@ -326,6 +333,7 @@ def test_a_fork_bomb_ends_in_the_sandbox(root: Path, tmp_path: Path) -> None:
     assert alive("time.sleep(60)") == []
 
 
+@slow
 def test_a_fork_bomb_ends_even_without_a_limit(root: Path) -> None:
     done = inside(root, "/bin/sh", "-c", "f() { f | f & }; f; sleep 1; echo survived", timeout=60)
     assert done.code in range(256)
@@ -417,12 +425,12 @@ KINDS = (
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("below", ["", "hooks", "config"])
-def test_a_prepared_workspace_leads_nowhere(tmp_path: Path, root: Path, kind: str, below: str) -> None:
+@pytest.mark.parametrize("names", [NAMES, (".git/hooks", ".git/config")], ids=["at the top", "in .git"])
+def test_a_prepared_workspace_leads_nowhere(tmp_path: Path, root: Path, kind: str, names: tuple[str, ...]) -> None:
     outside = tmp_path / "outside"
     outside.mkdir()
     (outside / "file").write_text("untouched")
-    for name in NAMES if not below else [f".git/{below}"]:
+    for name in names:
         hostile(kind, root / name, outside)
     before, around = listing(root), listing(outside)
     script = """
@@ -437,7 +445,11 @@ def test_a_prepared_workspace_leads_nowhere(tmp_path: Path, root: Path, kind: st
         assert done.err, "a refusal says why"
         assert listing(root) == before
     elif kind not in ("link into the workspace", "dangling link"):
-        ordinary = {"ordinary", ".git/evil", ".config/evil"}  # of these two directories only certain names are protected
+        ordinary = {
+            "ordinary",
+            ".git/evil",
+            ".config/evil",
+        }  # of these two directories only certain names are protected
         assert {name: text for name, text in listing(root).items() if name not in ordinary} == before
 
 
@@ -482,7 +494,6 @@ def test_byleaves_own_places_stay_shut_where_home_is_the_workspace(tmp_path: Pat
         places = [home / name / "byleave" for name in (".config", ".cache", ".local/state")]
         found = [path for place in places for path in place.rglob("*") if path.is_file()]
         assert [path for path in found if path.read_bytes() == b"evil\n"] == []
-        assert any((home / ".cache/byleave").iterdir()), "the launcher is where it was built"
     assert at_home(home, "true").code == 0
 
 
@@ -501,10 +512,11 @@ def test_the_files_that_hold_the_policy_are_not_granted(root: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "line", ["#!/usr/bin/env -S -u {} /bin/sh", "#!/usr/bin/env -S -C {} /bin/sh", "#!/usr/bin/env -S A=b -u {} /bin/sh"]
+    "line",
+    ["#!/usr/bin/env -S -u {} /bin/sh", "#!/usr/bin/env -S -C {} /bin/sh", "#!/usr/bin/env -S A=b -u {} /bin/sh"],
 )
 def test_a_script_does_not_choose_what_is_shown(root: Path, own_home: Path, line: str) -> None:
-    """Scripts of the workspace are written by whoever runs in it; their first line is looked at to find interpreters."""
+    """Scripts of the workspace are written by whoever runs in it, and their first lines are read for interpreters."""
     keys = own_home / ".ssh"
     keys.mkdir()
     (keys / "id_rsa").write_text("TOPSECRET")
@@ -580,7 +592,7 @@ def test_a_stream_gives_no_more_than_it_was_opened_for(root: Path, tmp_path: Pat
     source.write_text("source\n")
     target.write_text("before\n")
     script = """
-        (echo evil > /proc/self/fd/0); (echo evil >> /dev/stdin); (cat /proc/self/fd/1 > read1); chmod 777 /proc/self/fd/1
+        (echo evil > /proc/self/fd/0); (echo evil >> /dev/stdin); (cat /proc/self/fd/1 > read1)
         (: > /proc/self/fd/1); cat; echo after; true
     """
     with source.open("rb") as stdin, target.open("ab") as stdout:
@@ -618,12 +630,18 @@ def test_descriptors_of_the_caller_do_not_come_along(root: Path, tmp_path: Path)
     assert done.stdout.split() == [b"0", b"1", b"2", b"3"]  # the last is the directory that is being listed
 
 
-def test_signals_that_the_caller_ignores_or_blocks_do_not_matter(root: Path) -> None:
-    blocked = "import os, signal, sys; signal.pthread_sigmask(signal.SIG_BLOCK, {15, 17, 2}); os.execv(sys.argv[1], sys.argv[1:])"
-    words = [sys.executable, "-c", blocked, *COMMAND, "run", "--root", str(root), "--no-input", "--", "/bin/sh", "-c", "exit 6"]
-    done = subprocess.run(words, env=environment(None), check=False, timeout=30, preexec_fn=_ignore_children)
-    assert done.returncode == 6
-
-
-def _ignore_children() -> None:
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+@pytest.mark.parametrize(
+    "setting",
+    ["signal.pthread_sigmask(signal.SIG_BLOCK, range(1, 32))", "signal.signal(signal.SIGCHLD, signal.SIG_IGN)"],
+    ids=["all blocked", "children ignored"],
+)
+def test_it_does_not_matter_which_signals_the_caller_ignores_or_blocks(root: Path, setting: str) -> None:
+    """They stay so through an exec, and some who start programs do not care."""
+    start = f"import os, signal, sys; {setting}; os.execv(sys.argv[1], sys.argv[1:])"
+    words = ["run", "--root", str(root), "--no-input", "--", "/bin/sh", "-c", "exit 6"]
+    process = subprocess.Popen([sys.executable, "-c", start, *COMMAND, *words], env=environment(None))
+    try:
+        assert process.wait(timeout=15) == 6
+    finally:
+        process.kill()
+        process.wait()

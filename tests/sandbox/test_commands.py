@@ -337,6 +337,27 @@ print(subprocess.call(["git", "--version"]))
     assert done.out.split()[-1] == "0", done
 
 
+def test_what_the_program_removes_keeps_nobody_from_starting(root: Path) -> None:
+    (root / "part").mkdir()
+    access = """
+[[access.fs]]
+path = "."
+read = true
+create = true
+delete = true
+
+[[access.fs]]
+path = "part"
+read = true
+write = true
+
+[access.commands.sh]
+[access.commands.rmdir]
+"""
+    done = in_shell(root, "rmdir part; sh -c 'exit 3'; echo $?", access=access)
+    assert done.out.split() == ["3"], done
+
+
 def test_long_words_go_along(root: Path) -> None:
     code = """
 import subprocess

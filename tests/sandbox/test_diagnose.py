@@ -538,8 +538,9 @@ def test_filters_of_its_own_do_not_confuse_the_tracer(root: Path) -> None:
             install(SYS_getpgrp, SECCOMP_RET_TRACE | 0xffff);
             install(SYS_getegid, SECCOMP_RET_TRAP | 7);
             for (int each = 0; each < 100; each++)
-                getppid(), getpgrp();
-            getegid();
+                if (syscall(SYS_getppid) != -1 || errno != ENOSYS || syscall(SYS_getpgrp) != -1)
+                    return 2;
+            syscall(SYS_getegid);
             return caught == 1 && mount(0, "/", 0, 0, 0) == -1 && errno == EPERM ? 0 : 1;
         }
     """
@@ -806,7 +807,7 @@ def test_commands_that_the_broker_refuses_or_nobody_finds_are_told_and_listed_on
     root: Path, tmp_path: Path
 ) -> None:
     access = access_file(tmp_path, '[access.commands.sh]\n[access.commands.cat]\nargs = [["/etc/shadow"]]\n')
-    found = by_shell(root, "cat .env; cat /etc/shadow; head -1 x; exit 6", access)
+    found = told(root, "sh", "-c", "cat .env; cat /etc/shadow; head -1 x; exit 6", options=access)
     if os.getuid() != 0:
         pytest.skip("an ordinary user may not read that outside either")
     assert found.done.code == 6

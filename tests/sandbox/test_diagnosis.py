@@ -330,6 +330,8 @@ def run(code: bytes, number: int, arguments: tuple[int, ...] = (0, 0, 0, 0, 0, 0
         match operation:
             case 0x20:
                 (held,) = struct.unpack_from("=I", data, value)
+            case 0x54:
+                held &= value
             case 0x05:
                 at += value
             case 0x06:
@@ -361,7 +363,7 @@ def test_the_watching_filter_refuses_nothing_and_names_the_row(machine: str, col
     for number in range(600):
         expected = TRACE | rows[number] if number in rows else 0x7FFF0000
         assert run(code, number, (1,) * 6) == expected, number
-    assert len(write_rows(column)) == 24 * len(rows)
+    assert len(write_rows(column)) == 32 * len(rows)
     assert len(instructions(code)) <= 512
 
 

@@ -33,7 +33,8 @@ def try_everything(start: list[str], environment: dict[str, str]) -> tuple[list[
         start_new_session=True,
     )
     assert done.returncode == 0, done.stderr.decode()[-3000:]
-    return from_json(done.stdout.decode())
+    outcomes, broken = from_json(done.stdout.decode())
+    return outcomes, broken and [*broken, done.stderr.decode()[-3000:]]
 
 
 @pytest.fixture
@@ -57,7 +58,9 @@ def judge(outcomes: list[Outcome], broken: list[str]) -> None:
 @needs_sandbox
 def test_nobody_gets_out_as_the_user_who_runs_the_tests() -> None:
     paths = [str(Path(__file__).parents[1]), *sys.path]
-    outcomes, broken = try_everything([sys.executable], {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))})
+    outcomes, broken = try_everything(
+        [sys.executable], {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, paths))}
+    )
     assert len(outcomes) == len(fitting(load()))
     judge(outcomes, broken)
 

@@ -31,7 +31,7 @@ def answer(machine: str, wanted: Wanted, number: int, *arguments: int, architect
     data |= {16 + 8 * place: value & 0xFFFFFFFF for place, value in enumerate(padded)}
     at, loaded = 0, 0
     while True:
-        operation, if_true, if_false, value = unpack_from("=HBBI", program, at * 8)
+        operation, if_true, if_false, value = (int(each) for each in unpack_from("=HBBI", program, at * 8))
         at += 1
         match operation:
             case 0x20:
@@ -44,6 +44,8 @@ def answer(machine: str, wanted: Wanted, number: int, *arguments: int, architect
                 at += if_true if loaded & value else if_false
             case 0x05:
                 at += value
+            case 0x54:
+                loaded &= value
             case 0x06:
                 return value
             case _:
@@ -125,6 +127,36 @@ def test_nobody_types_into_the_terminal(request_: int) -> None:
 )
 def test_families_of_sockets(family: int, protocol: int, wanted: int) -> None:
     assert call("socket", family, 1, protocol) == wanted
+
+
+@pytest.mark.parametrize("flags", [0, 0o2000000 | 0o4000])
+def test_a_pair_of_datagram_sockets_would_reach_others_by_path(flags: int) -> None:
+    assert call("socketpair", 1, 2 | flags, 0) == ERRNO | EACCES
+    assert call("socketpair", 1, 1 | flags, 0) == ALLOW
+    assert call("socketpair", 1, 5 | flags, 0) == ALLOW
+
+
+@pytest.mark.parametrize("kind", [2, 3, 4, 10])
+def test_only_streams_and_packets_come_in_pairs(kind: int) -> None:
+    assert call("socketpair", 1, kind, 0) == ERRNO | EACCES
+
+
+def test_no_file_gets_the_rights_of_its_owner() -> None:
+    assert call("chmod", 0, 0o4755) == ERRNO | EPERM
+    assert call("fchmodat", 0, 0, 0o2755) == ERRNO | EPERM
+    assert call("mknodat", 0, 0, 0o104755) == ERRNO | EPERM
+    assert call("openat", 0, 0, 0o101, 0o4755) == ERRNO | EPERM
+    assert call("openat", 0, 0, 0o20200001, 0o4755) == ERRNO | EPERM
+    assert call("openat", 0, 0, 0o1, 0o4755) == ALLOW
+    assert call("openat", 0, 0, 0o101, 0o755) == ALLOW
+    assert call("chmod", 0, 0o1777) == ALLOW
+    assert call("openat2") == ERRNO | ENOSYS
+
+
+def test_nobody_slows_the_process_group_of_the_caller_down() -> None:
+    assert call("setpriority", 1, 0, 5) == ERRNO | EPERM
+    assert call("setpriority", 0, 0, 5) == ALLOW
+    assert call("ioprio_set", 2, 0, 5) == ERRNO | EPERM
 
 
 def test_without_a_network_of_its_own_there_are_no_sockets() -> None:

@@ -57,8 +57,13 @@ def test_less_writing_inside_more_is_no_writing_and_says_so() -> None:
 
 
 def test_each_capability_alone_is_held_exactly_at_the_top() -> None:
-    for capability in ("read", "update", "execute"):
+    for capability in ("read", "update"):
         assert not arrange(plan(place("/w", capability))).approximate
+
+
+def test_what_may_not_be_read_is_not_executed_either() -> None:
+    (entry,) = arrange(plan(place("/w", "execute"))).approximate
+    assert (entry.path, entry.op, entry.laxer) == (".", "exec", False)
 
 
 def test_writing_without_reading_is_covered_where_reading_is_granted_around_it() -> None:

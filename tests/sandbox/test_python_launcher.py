@@ -31,6 +31,9 @@ def test_the_three_tables_are_one() -> None:
     table = LAUNCHER_C.read_text().partition("} STEPS[] = {")[2].partition("};")[0]
     assert tuple(re.findall(r'\{"(\w+)",', table)) == tape.STEPS
     assert tuple(python_launcher.STEPS) == tape.STEPS
+    for name in ("DIRECTORY", "OTHER", "LINKED", "IF_THERE"):
+        assert getattr(python_launcher, name) == getattr(tape, name)
+        assert re.search(rf"\b{name} = {getattr(tape, name)}\b", LAUNCHER_C.with_suffix(".h").read_text())
 
 
 def test_it_stands_alone() -> None:
@@ -67,7 +70,7 @@ def said(box: Sandbox, *words: str, **given: str) -> tuple[int, str]:
     "script",
     [
         STATE,
-        r"find / -maxdepth 2 -path /proc/\* -prune -o -printf '%p %M %u %l\n' 2>/dev/null | sort",
+        r"find / -maxdepth 2 -regex '/\(etc\|proc\|usr\)/.*' -prune -o -printf '%p %M %u %l\n' 2>/dev/null | sort",
         "cut -d' ' -f2-4 /proc/self/mounts | grep -v /.byleave | sort",
         "hostname; id; umask; pwd; env | sort",
         "exit 7",

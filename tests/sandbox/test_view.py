@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 
 from byleave.api import Workspace
 from byleave.core.fs import CAPABILITIES
-from byleave.sandbox.host import files_below, look
+from byleave.sandbox.host import files_below, follow, look
 from byleave.sandbox.plan import DIRECTORY, FILE, Plan, in_order
-from byleave.sandbox.view import Found, find_places
+from byleave.sandbox.view import Eyes, Found, find_places
 
 ALL = {"read": True, "write": True, "execute": True}
 
@@ -22,7 +22,7 @@ def found(root: Path, *fs: dict[str, object], rules: "list[dict[str, object]] | 
         tree["rules"] = rules
     workspace = Workspace(str(root))
     policy = workspace.compile_tree(tree).compiled.policy
-    return find_places(policy, "t", workspace.root.path, look, files_below)
+    return find_places(policy, "t", workspace.root.path, Eyes(look, files_below, follow))
 
 
 def given_at(root: Path, view: Found, name: str) -> set[str]:
@@ -106,7 +106,7 @@ def test_a_pattern_of_the_rules_that_names_a_place_is_one(root: Path) -> None:
 def test_a_pattern_that_names_no_place_is_said_to_be_held_by_others(root: Path) -> None:
     rules: list[dict[str, object]] = [{"deny": {"path": "**/*.pem"}}]
     view = found(root, {"path": ".", **ALL}, rules=rules)
-    assert [(each.path, each.laxer) for each in view.approximate] == [("**/*.pem", True)]
+    assert ("**/*.pem", True) in [(each.path, each.laxer) for each in view.approximate]
 
 
 NAMES = st.sampled_from(["src", "src/deep", "docs", ".git", ".git/hooks", ".env", "src/a", "."])

@@ -87,6 +87,10 @@ class Protected:
         """Yield the places that lie in the workspace, each under every path that it has there."""
         return self._inside.places()
 
+    def outside(self) -> "Iterator[Protection]":
+        """Yield the places that are known by their absolute paths, byleave's own among them."""
+        return self._outside.places()
+
     def of(self, target: FsTarget, *, subtree: bool) -> Protection | None:
         """Return what protects `target`; with `subtree`, also what protects something below it.
 

@@ -19,7 +19,7 @@ from byleave.sandbox.placeholders import Placeholder, Placeholders
 from byleave.sandbox.plan import BIN, DIRECTORY, FILE, PROXY, Brought, Plan
 from byleave.sandbox.planning import Seen, Wishes, make_plan
 from byleave.sandbox.process import Process
-from byleave.sandbox.scratch import make_scratch, remove_scratch
+from byleave.sandbox.scratch import ScratchDirectory
 from byleave.sandbox.tape import write_tape
 from byleave.text import quoted
 
@@ -52,7 +52,6 @@ class Prepared(Record):
     seen: Seen
     unlinked: frozenset[str] = frozenset()  # paths of rules, seen name by name: none of them leads through a link
     setup: Setup | None = None  # where namespaces of our own do not work: what holds it instead
-
 
     @property
     def backend(self) -> str:
@@ -107,7 +106,7 @@ class Sandbox:
         self._base = host.base_view()
         self.host = host.this_host(namespaces=True)
         self._launchers: dict[str, Launcher] = {}
-        self._scratch: str | None = None
+        self._scratch: ScratchDirectory | None = None
         self.setup: Setup | None = None  # what holds the program that was prepared last, if not namespaces of our own
         self._prepared: dict[tuple[str | None, str], tuple[object, Prepared]] = {}
         self._placeholders = Placeholders(workspace.homes.workspace(workspace.root.path), workspace.root.path)
@@ -133,7 +132,7 @@ class Sandbox:
             self._hold = self._placeholders.hold(())
         root = self.workspace.root.path
         held = frozenset(f"{root}/{name}" for name in self._placeholders.names())
-        plan, seen = make_plan(compiled.policy, self._wishes(), self._base, program, search, held)
+        plan, seen = make_plan(compiled.policy, self._wishes(), self._base, program, search, held=held)
         arrangement = arrange(plan)
         filtering = make_filter(self.host.machine, Wanted(listed_programs_only=plan.commands is not None))
         tape = write_tape(self._steps(plan, arrangement, filtering))
@@ -153,8 +152,8 @@ class Sandbox:
             arrangement = without_landlock(prepared.arrangement, prepared.plan, self.host)
             return prepared.replace(arrangement=arrangement)  # type: ignore[no-any-return]
         if backend == LANDLOCK:
-            self._scratch = self._scratch or make_scratch()
-            machine = machine.replace(scratch=self._scratch)
+            self._scratch = self._scratch or ScratchDirectory()
+            machine = machine.replace(scratch=self._scratch.path)
         self.setup = setup = make(backend, prepared.plan, machine)
         changes = {"plan": setup.plan, "arrangement": setup.arrangement, "tape": setup.tape, "setup": setup}
         return prepared.replace(**changes)  # type: ignore[no-any-return]
@@ -210,7 +209,10 @@ class Sandbox:
         path = host.find_program(argv[0], search, directory) if argv else None
         prepared = self.prepare(path, search)
         names = tuple(name for name, _value in self._variables(given, prepared))
-        return Explained(prepared.plan, prepared.arrangement, self.host, self.launcher(_kind(prepared.plan)).origin, path, directory, names, prepared.backend)
+        origin = self.launcher(_kind(prepared.plan)).origin
+        return Explained(
+            prepared.plan, prepared.arrangement, self.host, origin, path, directory, names, prepared.backend
+        )
 
     def spawn(
         self,
@@ -235,6 +237,7 @@ class Sandbox:
         if path is None:
             raise SandboxError(f"{quoted(argv[0])} was not found", hint="check the name and PATH", exit_code=127)
         prepared = self._hold_names(self.prepare(path, search))
+        directory = self._standing(prepared.plan, directory)
         variables = tuple(self._variables(given, prepared))
         program = Program(path, directory, tuple(argv), variables)
         last = exec_step(program if prepared.plan.programs is None else _by_interpreter(program, search))
@@ -325,6 +328,11 @@ class Sandbox:
         own = prepared.setup.variables if prepared.setup is not None else ()
         return {**dict(self._environment(given, prepared.plan)), **dict(own)}.items()
 
+    def _standing(self, plan: Plan, directory: str) -> str:
+        """Return where the program starts: at the root, if nothing at all may be done in the directory."""
+        place = plan.at(directory)
+        return directory if place is not None and place.capabilities else self.workspace.root.path
+
     def _environment(self, given: "Mapping[str, str]", plan: Plan) -> "Iterable[tuple[str, str]]":
         """Return what the program gets of the caller's variables, and those that lead it to the proxy."""
         kept = dict(minimal(given, MINIMAL_ENVIRONMENT))
@@ -389,7 +397,7 @@ class Sandbox:
     def close(self) -> None:
         """Let go of what was held for the programs in here."""
         if self._scratch is not None:
-            remove_scratch(self._scratch)
+            self._scratch.close()
             self._scratch = None
         if self._hold is not None:
             self._hold.release()

@@ -23,15 +23,20 @@ NUMBERS: "dict[str, tuple[int | None, int | None]]" = {
     "add_key": (248, 217),
     "adjtimex": (159, 171),
     "bpf": (321, 280),
+    "chmod": (90, None),
     "chroot": (161, 51),
     "clock_adjtime": (305, 266),
     "clock_settime": (227, 112),
     "clone": (56, 220),
     "clone3": (435, 435),
+    "creat": (85, None),
     "delete_module": (176, 106),
     "execveat": (322, 281),
     "fanotify_init": (300, 262),
     "fanotify_mark": (301, 263),
+    "fchmod": (91, 52),
+    "fchmodat": (268, 53),
+    "fchmodat2": (452, 452),
     "finit_module": (313, 273),
     "fsconfig": (431, 431),
     "fsmount": (432, 432),
@@ -43,6 +48,7 @@ NUMBERS: "dict[str, tuple[int | None, int | None]]" = {
     "io_uring_setup": (425, 425),
     "ioctl": (16, 29),
     "ioperm": (173, None),
+    "ioprio_set": (251, 30),
     "iopl": (172, None),
     "kcmp": (312, 272),
     "kexec_file_load": (320, 294),
@@ -54,14 +60,19 @@ NUMBERS: "dict[str, tuple[int | None, int | None]]" = {
     "memfd_secret": (447, 447),
     "migrate_pages": (256, 238),
     "modify_ldt": (154, None),
+    "mknod": (133, None),
+    "mknodat": (259, 33),
     "mount": (165, 40),
     "mount_setattr": (442, 442),
     "move_mount": (429, 429),
     "move_pages": (279, 239),
     "nfsservctl": (180, 42),
+    "open": (2, None),
     "open_by_handle_at": (304, 265),
     "open_tree": (428, 428),
     "open_tree_attr": (467, 467),
+    "openat": (257, 56),
+    "openat2": (437, 437),
     "perf_event_open": (298, 241),
     "personality": (135, 92),
     "pidfd_getfd": (438, 438),
@@ -77,8 +88,10 @@ NUMBERS: "dict[str, tuple[int | None, int | None]]" = {
     "setdomainname": (171, 162),
     "sethostname": (170, 161),
     "setns": (308, 268),
+    "setpriority": (141, 140),
     "settimeofday": (164, 170),
     "socket": (41, 198),
+    "socketpair": (53, 199),
     "statmount": (457, 457),
     "swapoff": (168, 225),
     "swapon": (167, 224),
@@ -114,15 +127,31 @@ SHARED_NUMBERS = {
 _WHOM = {"prlimit64": 0, "setpriority": 1, "ioprio_set": 1}  # the argument that says whose; 0 is the caller's own
 
 # Refused whatever their arguments are. ENOSYS where programs know how to do without.
-_UNTOLD = ("clone3", "listmount", "statmount")  # tried by every C library or every tool, and nobody misses them
-_ABSENT = ("clone3", "io_uring_enter", "io_uring_register", "io_uring_setup")
-_BY_ARGUMENT = ("clone", "execveat", "ioctl", "memfd_create", "personality", "socket", "unshare")
+_UNTOLD = (
+    "clone3",
+    "listmount",
+    "openat2",
+    "statmount",
+)  # tried by every C library or every tool, and nobody misses them
+# `openat2` takes its mode from memory, where a filter cannot look.
+_ABSENT = ("clone3", "io_uring_enter", "io_uring_register", "io_uring_setup", "openat2")
+# Which argument is the mode of a file; for the last ones, only where the flags before it say that a file is made.
+_MODES = {"chmod": 1, "creat": 1, "fchmod": 1, "fchmodat": 2, "fchmodat2": 2, "mknod": 1, "mknodat": 2}
+_OPENING = {"open": 2, "openat": 3}
+_GROUPS = {"setpriority": 1, "ioprio_set": 2}  # PRIO_PGRP, IOPRIO_WHO_PGRP: our caller is in our process group
+_BY_ARGUMENT = (
+    *("clone", "execveat", "ioctl", "memfd_create", "personality", "socket", "socketpair", "unshare"),
+    *(*_MODES, *_OPENING, *_GROUPS),
+)
 _REFUSED = tuple(name for name in NUMBERS if name not in (*_ABSENT, *_BY_ARGUMENT))
 
 _NAMESPACES = 0x7E020080  # CLONE_NEWNS, NEWCGROUP, NEWUTS, NEWIPC, NEWUSER, NEWPID, NEWNET, NEWTIME
 _READ_IMPLIES_EXEC = 0x0400000
 _TERMINAL_INPUT = (0x5412, 0x541C)  # TIOCSTI types into the terminal, TIOCLINUX pastes into it
 _AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK = 1, 2, 10, 16
+_TYPE_OF_SOCKET, _SOCK_STREAM, _SOCK_SEQPACKET = 0xF, 1, 5
+_SET_ID = 0o6000  # whoever runs such a file runs as its owner: outside the sandbox, too
+_MAKES_A_FILE = 0o100 | 0o20000000  # O_CREAT, O_TMPFILE
 _NOEXEC_SEAL = 0x8  # MFD_NOEXEC_SEAL
 _EMPTY_PATH = 0x1000  # AT_EMPTY_PATH
 
@@ -132,7 +161,7 @@ _X32 = 0x40000000
 ALLOW, KILL, ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
 TRAP, TRACE = 0x00030000, 0x7FF00000
 MARK = 0x6200  # told with a trap, and with it the error: launcher/trace.c knows by it that the refusal is ours
-_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN, _JUMP = 0x20, 0x15, 0x35, 0x45, 0x06, 0x05
+_LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN, _JUMP, _AND = 0x20, 0x15, 0x35, 0x45, 0x06, 0x05, 0x54
 _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16  # offsets in struct seccomp_data; each argument's low half comes first
 
 
@@ -230,6 +259,10 @@ def _refusals(wanted: Wanted) -> "list[tuple[str, list[bytes]]]":
     found.append(("personality", _personality()))
     found.append(("ioctl", _unless_one_of(1, _TERMINAL_INPUT)))
     found.append(("socket", _sockets(wanted)))
+    found.append(("socketpair", _pairs()))
+    found += [(name, _unless_any_bit(mode, _SET_ID)) for name, mode in _MODES.items()]
+    found += [(name, _opening(mode)) for name, mode in _OPENING.items()]
+    found += [(name, _unless_one_of(0, (group,))) for name, group in _GROUPS.items()]
     if wanted.listed_programs_only:
         found.append(("memfd_create", [_argument(1), _code(_ANY_BIT, _NOEXEC_SEAL, 0, 1), _allow(), _refuse(ENOSYS)]))
         found.append(("execveat", _unless_any_bit(4, _EMPTY_PATH)))
@@ -257,6 +290,24 @@ def _sockets(wanted: Wanted) -> list[bytes]:
         _refuse(EAFNOSUPPORT),
         _allow(),
     ]
+
+
+def _pairs() -> list[bytes]:
+    """Pairs of streams and of packets. One of a datagram pair can send to any unix socket by its path."""
+    return [
+        _argument(1),
+        _code(_AND, _TYPE_OF_SOCKET),
+        _code(_EQUAL, _SOCK_STREAM, 2, 0),
+        _code(_EQUAL, _SOCK_SEQPACKET, 1, 0),
+        _refuse(EACCES),
+        _allow(),
+    ]
+
+
+def _opening(mode: int) -> list[bytes]:
+    """Where nothing is made, the mode means nothing, and may be anything."""
+    made = [_argument(mode), _code(_ANY_BIT, _SET_ID, 1, 0), _allow(), _refuse(EPERM)]
+    return [_argument(mode - 1), _code(_ANY_BIT, _MAKES_A_FILE, 1, 0), _allow(), *made]
 
 
 def _personality() -> list[bytes]:

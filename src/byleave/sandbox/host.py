@@ -16,7 +16,10 @@ if TYPE_CHECKING:
 
 _LANDLOCK_VERSION = (444, 1)  # landlock_create_ruleset, LANDLOCK_CREATE_RULESET_VERSION
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc")
-_PROGRAM_DIRECTORIES = ("bin", "sbin", "libexec", "shims")
+_SHIMS = "shims"  # where pyenv, asdf and the like keep what finds the real program: elsewhere in the prefix
+_PROGRAM_DIRECTORIES = ("bin", "sbin", "libexec", _SHIMS)
+_LIBRARIES = ("lib", "lib64", "libexec", "include")
+_SHALLOWEST = 2  # /opt and /home are nobody's own prefix
 _MOST_INTERPRETERS = 4  # the kernel follows as many
 _MOST_LINKS = 40
 _STAGING = ("/mnt", "/run", "/tmp", "/srv", "/media", "/opt", "/var")  # noqa: S108 -- a directory to mount on
@@ -72,6 +75,14 @@ def links_in(directory: str, most: int) -> list[Link]:
         return [Link(path, os.readlink(path)) for path in sorted(entries)[:most]]
     except OSError:
         return []
+
+
+def follow(link: str) -> str | None:
+    """Return where a link leads in the end; None if that is nowhere."""
+    try:
+        return os.path.realpath(link, strict=True)
+    except (OSError, ValueError):
+        return None
 
 
 def landlock_version() -> int:
@@ -155,28 +166,40 @@ class Needed(Record):
 def needs_of(program: str, search: str, visible: "Sequence[str]", *, home: str, kept_out: "Sequence[str]") -> Needed:
     """Return what must be shown for a program to start, beside what is `visible` already.
 
-    Follows links and `#!` lines. A prefix that holds the home directory, or one of the places that are `kept_out`, is
-    too much: then only the program itself is shown.
+    Follows links and `#!` lines, which whoever wrote the workspace may have chosen: so only what can be executed is
+    shown, and of a prefix in the home directory, or one that holds a place that is `kept_out`, only its programs and
+    libraries. Beside ~/.cargo/bin lies the token of a registry.
     """
     places: dict[str, Place] = {}
     links: dict[str, Link] = {}
     for path in interpreters(program, search):
         for hop in hops(path):
-            if any(is_under(hop, place) for place in (*visible, *places)):
+            kind = look(hop)
+            if kind is None or any(is_under(hop, place) for place in (*visible, *places)):
                 continue
-            if look(hop) == LINK:
-                environment = _virtual_environment(hop)
-                if environment is not None:
-                    places[environment] = Place(environment, READING, DIRECTORY, "the program's own prefix")
-                else:
-                    links[hop] = Link(hop, os.readlink(hop))
-                continue
-            prefix = _prefix(hop)
-            if prefix is None or _is_too_much(prefix, home, kept_out):
-                places[hop] = Place(hop, READING, FILE, "the program itself")
-            else:
-                places[prefix] = Place(prefix, READING, DIRECTORY, "the program's own prefix")
+            environment = _virtual_environment(hop) if kind == LINK else None
+            if environment is not None and not _is_private(environment, home, kept_out):
+                places[environment] = Place(environment, READING, DIRECTORY, "the program's own prefix")
+            elif kind == LINK:
+                links[hop] = Link(hop, os.readlink(hop))
+            elif kind == FILE and os.access(hop, os.X_OK):
+                places |= {place.path: place for place in _prefix_places(hop, home, kept_out)}
     return Needed(tuple(places.values()), tuple(links.values()))
+
+
+def _prefix_places(program: str, home: str, kept_out: "Sequence[str]") -> "Iterator[Place]":
+    directory = os.path.dirname(program)
+    name, prefix = os.path.basename(directory), os.path.dirname(directory)
+    known = name in _PROGRAM_DIRECTORIES and prefix.count("/") >= _SHALLOWEST
+    if not known or _is_private(prefix, home, kept_out):
+        yield Place(program, READING, FILE, "the program itself")
+    elif name == _SHIMS or not is_under(prefix, home):
+        yield Place(prefix, READING, DIRECTORY, "the program's own prefix")
+    else:
+        for part in (name, *_LIBRARIES):
+            path = os.path.join(prefix, part)
+            if look(path) == DIRECTORY:
+                yield Place(path, READING, DIRECTORY, "the program's own prefix")
 
 
 def find_program(name: str, search: str, directory: str) -> str | None:
@@ -212,9 +235,11 @@ def _interpreter(path: str, search: str) -> str | None:
         return None
     words = os.fsdecode(line[2:]).split()
     if words and os.path.basename(words[0]) == "env":
-        named = next((word for word in words[1:] if not word.startswith("-") and "=" not in word), None)
-        return None if named is None else find_program(named, search, "/")
-    return words[0] if words and os.path.isabs(words[0]) else None
+        named = words[2:3] if words[1:2] == ["-S"] else words[1:2]
+        # What else `env` understands is not ours to read: a workspace would choose by it what is shown.
+        plain = named and not named[0].startswith("-") and not any(sign in named[0] for sign in "/=")
+        return find_program(named[0], search, "/") if plain else None
+    return os.path.normpath(words[0]) if words and os.path.isabs(words[0]) else None
 
 
 def hops(path: str) -> "Iterator[str]":
@@ -234,12 +259,7 @@ def _virtual_environment(link: str) -> str | None:
     return prefix if os.path.isfile(os.path.join(prefix, "pyvenv.cfg")) else None
 
 
-def _prefix(path: str) -> str | None:
-    directory = os.path.dirname(path)
-    prefix = os.path.dirname(directory) if os.path.basename(directory) in _PROGRAM_DIRECTORIES else directory
-    return prefix if prefix.count("/") >= 2 else None  # /opt and /home are nobody's own
-
-
-def _is_too_much(prefix: str, home: str, kept_out: "Sequence[str]") -> bool:
+def _is_private(prefix: str, home: str, kept_out: "Sequence[str]") -> bool:
+    """Whether a prefix holds the home directory, or another place of which a program shows nothing."""
     private = (home, os.path.join(home, ".local"), *kept_out) if home else kept_out
     return any(is_under(place, prefix) for place in private)

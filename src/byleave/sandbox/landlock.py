@@ -32,7 +32,7 @@ from byleave.sandbox.plan import (
     in_order,
     nested,
 )
-from byleave.sandbox.tape import OTHER, step
+from byleave.sandbox.tape import IF_THERE, OTHER, step
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -242,7 +242,8 @@ def steps(plan: Plan, arrangement: Arrangement, host: "Host", look: "Look") -> "
     yield step("spawn")
     yield from limit_steps(plan)
     yield step("drop")
-    grants = {path: (rights, KINDS[kind]) for path, rights, kind in arrangement.grants}
+    # Others go on meanwhile: a name that is gone when it is to be granted needs no grant.
+    grants = {path: (rights, KINDS[kind] | IF_THERE) for path, rights, kind in arrangement.grants}
     grants |= {f"/dev/{name}": (DEVICE_RIGHTS & FILE_RIGHTS, OTHER) for name in DEVICES if look(f"/dev/{name}") == FILE}
     reading = rights_of(("read",), DIRECTORY)
     known = [f"/proc/{name}" for name in _KERNEL_FILES]

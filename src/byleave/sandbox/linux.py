@@ -71,7 +71,7 @@ PROXY_PORT = 3128
 _RLIMITS = {"core": 4, "file_size": 1, "memory": 2, "processes": 6, "open_files": 7}  # RLIMIT_DATA is the memory
 _OWN_PID_MAX = (6, 14)  # since then the setting belongs to a namespace; before, it was the whole machine's
 _RESERVED_PIDS = 302  # numbers that are not given out twice, and a few of our own
-USUAL_PROCESSES = 4096  # a fork bomb ends in the sandbox, whoever did not think of a limit
+USUAL_PROCESSES = 2048  # a fork bomb ends in the sandbox, whoever did not think of a limit
 _STAGING = ("/mnt", "/run", "/tmp", "/srv", "/media", "/opt", "/var")  # noqa: S108 -- a directory to mount on
 SHARED_DIRECTORIES = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108 -- of the sandbox's own; everybody may write there
 
@@ -97,6 +97,7 @@ class Mount(Record):
     cover: str | None = None
     hollow: bool = False  # an empty directory in which deeper places are shown
     source: str = ""  # what is shown, if it is not what the host has at that path
+    held: bool = False  # whether it stands for a name that must not come into being
 
     @property
     def is_mask(self) -> bool:
@@ -154,6 +155,7 @@ class _Arranger:
             while not is_under(place.path, levels[-1].path):
                 levels.pop()
             levels.append(self._level(place, levels[-1]))
+        self._note_limits()
         return Arrangement(
             tuple(self._mounts[path] for path in sorted(self._mounts, key=_names)),
             tuple((path, rights, kind) for path, (rights, kind) in self._grants.items()),
@@ -187,10 +189,11 @@ class _Arranger:
 
     def _show(self, place: "Place", around: _Level, attributes: int) -> None:
         self._pin(place.path, around)
-        empty = place.kind == DIRECTORY and attributes & RDONLY and place.path in self._held
+        empty = place.kind == DIRECTORY and attributes & RDONLY and place.path in self._held and not place.source
         cover = EMPTY_DIRECTORY if empty else None
         attributes |= NOEXEC if empty else 0
-        self._mounts[place.path] = Mount(place.path, place.kind, attributes, cover, source=place.source)
+        held = place.path in self._held and not place.source and not place.capabilities & WRITES
+        self._mounts[place.path] = Mount(place.path, place.kind, attributes, cover, source=place.source, held=held)
         if place.kind == FILE and "delete" in place.capabilities:
             why = "it is a mount of its own, and what is mounted can be neither removed nor replaced"
             self._approximate.append(Approximation(self._name(place.path), "delete", why))
@@ -207,7 +210,8 @@ class _Arranger:
             self._mounts[place.path] = Mount(place.path, place.kind, attributes, hollow=True)
         else:
             cover = COVER_FILE if place.kind == FILE else COVER_DIRECTORY
-            self._mounts[place.path] = Mount(place.path, place.kind, attributes, cover)
+            held = place.path in self._held
+            self._mounts[place.path] = Mount(place.path, place.kind, attributes, cover, held=held)
         return _Level(place.path, around.granted, attributes, bound=False)
 
     def _make_private(self, place: "Place", around: _Level) -> _Level:
@@ -240,6 +244,11 @@ class _Arranger:
             return
         why = "times and permissions of what exists can still be changed; its content cannot"
         self._approximate.append(Approximation(self._name(place.path), "metadata", why, laxer=True))
+
+    def _note_limits(self) -> None:
+        if self._plan.limits.memory is not None:
+            why = "it holds for each process; memory that processes share, and files in memory, are not counted"
+            self._approximate.append(Approximation(".", "memory", why, laxer=True))
 
     def _name(self, path: str) -> str:
         root = self._plan.root
@@ -283,7 +292,7 @@ class Program(Record):
 
 
 def watched_steps(steps: "Iterable[Step]", calls: bytes, stopping: bytes) -> "Iterator[Step]":
-    """Yield the same steps for a program that is watched: which calls are looked at, and the filter that stops there."""
+    """Yield the same steps for a program that is watched: which calls are looked at, and what stops it there."""
     for each in steps:
         if each[0] == "spawn":
             yield step("trace", calls)
@@ -383,7 +392,7 @@ def _guards(arrangement: Arrangement) -> "Iterator[Step]":
             guarded = True
             closed = mount.hollow or mount.source  # what it shows cannot be shown a second time from in there
             cover = mount.cover or (COVER_DIRECTORY if closed else "")
-            yield step("guard", mount.path, cover, mount.attributes | (RDONLY if closed else 0))
+            yield step("guard", mount.path, cover, mount.attributes | (RDONLY if closed else 0), int(mount.held))
         around.append(_Level(mount.path, NOTHING, mount.attributes, bound=mount.cover is None and not mount.hollow))
     if guarded:
         yield step("watch")

@@ -10,7 +10,7 @@ from byleave.sandbox.filters import Wanted, make_filter, make_watching_filter
 from byleave.sandbox.linux import Program, exec_step, minimal, program_steps
 from byleave.sandbox.plan import BIN, Programs
 from byleave.sandbox.programs import Start, follow, held_to, interprets
-from byleave.sandbox.tape import step, write_tape
+from byleave.sandbox.tape import IF_THERE, step, write_tape
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from byleave.sandbox.broker import Request
     from byleave.sandbox.linux import Arrangement, Host
     from byleave.sandbox.plan import Plan
+    from byleave.sandbox.tape import Step
 
 
 class Listed:
@@ -68,7 +69,7 @@ class Listed:
                 filtering = make_filter(self._host.machine, Wanted(told=self._watched))
                 steps = program_steps(self._plan, self._arrangement, self._host, filtering)
             stopping = [step("seccomp", make_watching_filter(self._host.machine))] if self._watched else []
-            self._openings[path] = write_tape([*steps, *stopping])
+            self._openings[path] = write_tape([*map(_for_later, steps), *stopping])
         return self._openings[path]
 
     def _variables(self, request: "Request", *, apart: bool) -> dict[str, str]:
@@ -78,3 +79,11 @@ class Listed:
         named = minimal(given, rule.envs) if rule is not None else ()
         kept = dict(minimal(given, MINIMAL_ENVIRONMENT)) | {name: value for name, value in named if self._passes(name)}
         return {**kept, **self._more, "PATH": f"{BIN}:{self._search}" if apart else self._search}
+
+
+def _for_later(each: "Step") -> "Step":
+    """Return a step for a program that starts later: what was granted then may have been removed since, by leave."""
+    if each[0] != "grant":
+        return each
+    path, rights, kind = each[1]
+    return "grant", (path, rights, int(kind) | IF_THERE)  # type: ignore[arg-type]

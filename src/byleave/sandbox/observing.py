@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 ROOM = 2 << 20  # letters of different things that are remembered; whoever makes up more of them is only counted
 _LEAST = 100  # what a thing takes at least
+_NOT_SET_UP = b"E125"  # there was no sandbox, and nothing to be refused
 
 
 class Observer:
@@ -39,6 +40,8 @@ class Observer:
 
     def hear(self, message: bytes) -> None:
         """Take a message of the launcher."""
+        if message.startswith(_NOT_SET_UP):
+            self.plan = None
         found = self._reader.read(message)
         with self._lock:
             if isinstance(found, Missing):

@@ -26,7 +26,7 @@ from byleave.sandbox.plan import (
     Plan,
     in_order,
 )
-from byleave.sandbox.view import LINK, find_places
+from byleave.sandbox.view import LINK, Eyes, find_places
 from byleave.text import quoted
 
 TYPE_CHECKING = False
@@ -78,6 +78,7 @@ def make_plan(
     base: host.Base,
     program: str | None,
     search: str,
+    *,
     held: "Container[str]" = (),
 ) -> tuple[Plan, Seen]:
     """Return the plan for a program, which may be None where only the plan is asked for, and what it rests on.
@@ -96,7 +97,8 @@ def make_plan(
             kinds[path] = host.look(path)
         return None if path in held else kinds[path]
 
-    found = find_places(policy, wishes.tool, wishes.root, look, host.files_below)
+    eyes = Eyes(look, host.files_below, host.follow)
+    found = find_places(policy, wishes.tool, wishes.root, eyes)
     access = policy.tool(wishes.tool).access
     brought = list(_brought(wishes))
     places = [*_private(wishes, found.places), *base.places, *_extra(wishes), *found.places, *brought]

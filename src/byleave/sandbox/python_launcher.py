@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 NOT_SET_UP, NOT_EXECUTABLE, NOT_FOUND = 125, 126, 127
 LAST_OF_OURS = 5
-DIRECTORY, _OTHER, LINKED = 0, 1, 2
+DIRECTORY, OTHER, LINKED, IF_THERE = 0, 1, 2, 4
 _LONGEST_WHAT = 4096
 _MOST_WORDS = 1 << 20
 _EVERY = 0xFFFFFFFF
@@ -151,7 +151,7 @@ class _State:
     ruleset = -1
     mask: "set[int]" = set()
     status: "mmap.mmap | None" = None
-    guards: "list[tuple[bytes, bytes, int]]" = []
+    guards: "list[tuple[bytes, bytes, int, int]]" = []
     watching = -1
     memory: int | None = None  # a limit that must wait: this interpreter is larger than many programs
 
@@ -348,7 +348,7 @@ def _pivot(tape: Tape) -> None:
 
 def _guard(tape: Tape) -> None:
     """Note a mount that is to be mounted again when somebody outside exchanges what it stands on."""
-    guard = (tape.word(), tape.word(), tape.number())
+    guard = (tape.word(), tape.word(), tape.number(), tape.number())
     if len(_state.guards) == _MOST_GUARDS:
         raise Failure(errno.E2BIG, "guard", guard[0])
     _state.guards.append(guard)
@@ -359,7 +359,7 @@ def _watch(_tape: Tape) -> None:
     with _At("guard", b"/"):
         _state.view = os.open(b"/", os.O_PATH | os.O_DIRECTORY | _CLOEXEC)
     _state.watching = _must("guard", b"", "inotify_init1", os.O_NONBLOCK | _CLOEXEC)
-    for path, _cover_path, _attributes in _state.guards:
+    for path, *_how in _state.guards:
         _watch_around(path)
     with _At("guard"):
         fcntl.fcntl(_state.watching, fcntl.F_SETOWN, os.getpid())
@@ -391,8 +391,10 @@ def _renew() -> None:
     with suppress(BlockingIOError):
         while os.read(_state.watching, 4096):
             pass
-    for path, cover, attributes in _state.guards:
+    for path, cover, attributes, held in _state.guards:
         if not _is_mounted(path):
+            if held and not _is_empty(path):
+                _put_aside(path, again=bool(cover))
             try:
                 _mount_again(path, cover, attributes)
             except Failure as failure:
@@ -400,6 +402,26 @@ def _renew() -> None:
                     raise Failure(failure.number, "guard", path) from None
             else:
                 _watch_around(path)
+
+
+def _is_empty(path: bytes) -> bool:
+    try:
+        return not os.path.islink(path) and not os.listdir(path)
+    except OSError:
+        return False
+
+
+def _put_aside(path: bytes, *, again: bool) -> None:
+    """Keep what has taken a held name, under a name that nothing runs; hold the name `again` by a directory."""
+    for number in range(1000):
+        other = b"%s.refused-by-byleave-%d" % (path, number)
+        if not os.path.lexists(other):
+            with _At("guard", path), suppress(FileNotFoundError):
+                os.rename(path, other)
+            break
+    if again:
+        with suppress(OSError):
+            os.mkdir(path, 0o755)
 
 
 def _mount_again(path: bytes, cover: bytes, attributes: int) -> None:
@@ -497,17 +519,28 @@ def _landlock(tape: Tape) -> None:
 
 
 def _grant(tape: Tape) -> None:
+    """Grant rights at a place, which must be there, or else what it says is no longer needed."""
     path, allowed, kind = tape.word(), tape.number(), tape.number()
-    if kind == LINKED:
-        with _At("grant", path):
-            place = os.open(path, os.O_PATH | _CLOEXEC)
-    else:
-        how = struct.pack("=QQQ", os.O_PATH | os.O_NOFOLLOW | _CLOEXEC, 0, _NO_SYMLINKS | _NO_MAGICLINKS)
-        place = _must("grant", path, "syscall", _OPENAT2, _HERE, path, how, len(how))
-        if not _same_kind(place, kind):
-            raise Failure(errno.ESTALE, "grant", path)
+    try:
+        place = _granted_place(path, kind & ~IF_THERE)
+    except Failure:
+        if kind & IF_THERE:
+            return
+        raise
     _add_rule(allowed, place, path)
     os.close(place)
+
+
+def _granted_place(path: bytes, kind: int) -> int:
+    if kind == LINKED:
+        with _At("grant", path):
+            return os.open(path, os.O_PATH | _CLOEXEC)
+    how = struct.pack("=QQQ", os.O_PATH | os.O_NOFOLLOW | _CLOEXEC, 0, _NO_SYMLINKS | _NO_MAGICLINKS)
+    place = _must("grant", path, "syscall", _OPENAT2, _HERE, path, how, len(how))
+    if not _same_kind(place, kind):
+        os.close(place)
+        raise Failure(errno.ESTALE, "grant", path)
+    return place
 
 
 def _add_rule(allowed: int, place: int, what: bytes) -> None:

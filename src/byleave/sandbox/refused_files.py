@@ -209,7 +209,7 @@ class Files:
             why = _OWNERS if attempt.op == OWN else _DEVICES
             return self._outside(verb, path, why, NEVER if rank == OUTSIDE else rank, ("never", why))
         why = _why(place, changes=changes)
-        return self._outside(verb, path, why, rank, ("view", self._natural(path, attempt.op), changes, why))
+        return self._outside(verb, path, why, rank, ("view", self._natural(path, attempt.op), why))
 
     def _outside(self, verb: str, path: str, why: str, rank: int, group: object) -> Finding:
         rule, names = built_in(why), (self._name(path),)
@@ -294,7 +294,8 @@ class Files:
         return offered
 
     def _can_be_listed(self, path: str) -> bool:
-        if path in ("/", self._plan.home) or is_under(self._root, path) or not is_speakable(path):
+        apart = not is_under(self._root, path) and not is_under(path, self._root)
+        if path in ("/", self._plan.home) or not apart or not is_speakable(path):
             return False
         return path.isprintable() and not any(
             is_under(path, own) or is_under(own, path) for own in self._scene.own_places

@@ -48,6 +48,7 @@ STEPS = (
 )
 # Kinds of places: the launcher refuses to act on one that has become something else.
 DIRECTORY, OTHER, LINKED = 0, 1, 2
+IF_THERE = 4  # beside the kind of a place that is granted: it may have gone meanwhile
 
 _NUMBERS = {name: place for place, name in enumerate(STEPS)}
 _WORD = Struct("=Q").pack

@@ -44,18 +44,27 @@ class Found(Record):
     approximate: tuple[Approximation, ...]
 
 
-def find_places(policy: "Policy", tool: str, root: str, look: "Look", files: "Files") -> Found:
+class Eyes(Record):
+    """What looks at the disk: what is at a path, the files below one, and where a link leads (None: nowhere)."""
+
+    look: "Look"
+    files: "Files"
+    follow: "Callable[[str], str | None]"
+
+
+def find_places(policy: "Policy", tool: str, root: str, eyes: Eyes) -> Found:
     """Return what `tool` may touch in the workspace at `root` and through its approved ways out."""
-    return _View(policy, tool, root, look, files).find()
+    return _View(policy, tool, root, eyes).find()
 
 
 class _View:
-    def __init__(self, policy: "Policy", tool: str, root: str, look: "Look", files: "Files") -> None:
+    def __init__(self, policy: "Policy", tool: str, root: str, eyes: Eyes) -> None:
         self._policy = policy
         self._tool = tool
         self._root = root
-        self._look = look
-        self._files = files
+        self._look = eyes.look
+        self._files = eyes.files
+        self._follow = eyes.follow
         self._doors = {rule.path: rule for rule in _rules(policy, tool) if rule.approved_target and not rule.dropped}
         self._held: dict[str, Held] = {}
         self._approximate: list[Approximation] = []
@@ -74,6 +83,9 @@ class _View:
             yield rule.path
         for place in self._policy.protected.inside():
             yield place.path
+        for place in self._policy.protected.outside():  # byleave's own may lie in the workspace, there or not yet
+            if place.path.startswith(f"{self._root}/"):
+                yield place.path[len(self._root) + 1 :]
         for text, literal in _patterns(self._policy):
             if literal is None:
                 why = "a pattern of `rules` names no single place; `byleave check` and the doors hold to it"
@@ -86,7 +98,7 @@ class _View:
         kind = self._look(path)
         if kind == LINK:
             if door is None and name not in self._doors:
-                self._links(name)
+                yield from self._linked(name, path)
             return
         if kind is None and not self._may_come(path):
             return
@@ -148,6 +160,10 @@ class _View:
             return
         self._hold(place.path)
         content = self._held[place.path].content
+        closed = "create" not in place.capabilities
+        if closed and self._verdict(place.path, None, "create", DIRECTORY).decision is ALLOW:
+            why = "it does not exist yet, and something in it is protected: all of it is kept free"
+            self._approximate.append(Approximation(self._name(place.path), "create", why))
         if place.capabilities - outer or grows:
             why = "it does not exist yet: an empty directory holds its place while the sandbox runs"
             self._approximate.append(Approximation(self._name(place.path), "create", why))
@@ -184,9 +200,17 @@ class _View:
                     why = "it is kept from being changed by a mount, and what is mounted cannot be removed"
                     self._approximate.append(Approximation(self._name(path), "delete", why))
 
-    def _links(self, name: str) -> None:
+    def _linked(self, name: str, path: str) -> "Iterator[Place]":
+        """Cover a link that leads out of the workspace, or nowhere: nobody may put something else in its place."""
+        if not self._leads_inside(path):
+            yield Place(path, NOTHING, FILE, "a link that leads out of the workspace, or nowhere")
+            return
         why = "it is a link: the kernel holds the place that it leads to, not the link's own name"
         self._approximate.append(Approximation(name, "any", why, laxer=True))
+
+    def _leads_inside(self, path: str) -> bool:
+        target = self._follow(path)
+        return target is not None and is_under(target, self._root)
 
     def _name(self, path: str) -> str:
         return path[len(self._root) :].strip("/") if is_under(path, self._root) else path

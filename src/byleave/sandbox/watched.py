@@ -117,7 +117,7 @@ CALLS: "dict[str, Call]" = {
     "utimes": Call((235, None), _CHANGED, _PATH),
 }
 
-_ROW = Struct("=8b2Q").pack
+_ROW = Struct("=8b3Q").pack
 _HEAD = Struct("=cBHI6Q")
 _LENGTH = Struct("=H")
 _LOW = 0xFFFFFFFF
@@ -131,7 +131,7 @@ def rows_for(column: int) -> "list[tuple[int, Call]]":
 
 def write_rows(column: int) -> bytes:
     """Return the table as launcher/trace.c reads it."""
-    return b"".join([_row(call) for _number, call in rows_for(column)])
+    return b"".join([_row(number, call) for number, call in rows_for(column)])
 
 
 class Observed(Record):
@@ -169,9 +169,13 @@ class Reader:
                 return Missing(number)
             if letter != _TOLD:
                 return None
-            if refused or number not in self._names:
+            if refused:
                 return self._refusal(number, failure, arguments)
-            return _observed(self._names[number], failure, arguments, list(_texts(message)))
+            return (
+                None
+                if number not in self._names
+                else _observed(self._names[number], failure, arguments, list(_texts(message)))
+            )
         except error:
             return None
 
@@ -198,11 +202,11 @@ def _joined(base: bytes, path: bytes) -> str:
     return fsdecode(base + b"/" + path if path else base)
 
 
-def _row(call: Call) -> bytes:
+def _row(number: int, call: Call) -> bytes:
     (first_at, first), (second_at, second) = ([*call.paths, (-1, -1), (-1, -1)])[:2]
     low, high = (sum(1 << each % 64 for each in set(call.errors) if each // 64 == half) for half in (0, 1))
     extra = (call.address, call.packet, call.words, call.through)
-    return _ROW(first_at, first, second_at, second, *extra, low, high)
+    return _ROW(first_at, first, second_at, second, *extra, number, low, high)
 
 
 def _texts(message: bytes) -> "Iterator[bytes]":

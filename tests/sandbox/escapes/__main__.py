@@ -12,7 +12,9 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("ids", nargs="*")
     parser.add_argument("--json", action="store_true")
-    parser.add_argument("--launcher", help="words that start a program in another sandbox; $WS and $POLICY are replaced")
+    parser.add_argument(
+        "--launcher", help="words that start a program in another sandbox; $WS and $POLICY are replaced"
+    )
     options = parser.parse_args()
     for number in (signal.SIGUSR1, signal.SIGUSR2, signal.SIGRTMIN):  # some signal the process group that we are in
         signal.signal(number, signal.SIG_IGN)
@@ -26,7 +28,7 @@ def main() -> int:
         sys.stdout.write(f"{outcome.word:9} {outcome.id:32} {said[-120:]!r}\n")
     counting = [outcome for outcome in outcomes if outcome.counts]
     stopped = [outcome for outcome in counting if outcome.word == "stopped"]
-    sys.stdout.write(f"{len(stopped)} of {len(counting)} stopped; {'ordinary work works' if not broken else broken}\n")
+    sys.stdout.write(f"{len(stopped)} of {len(counting)} stopped; {broken or 'ordinary work works'}\n")
     return 0 if len(stopped) == len(counting) and not broken else 1
 
 

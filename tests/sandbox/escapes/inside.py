@@ -29,7 +29,12 @@ def attempt(job: dict[str, Any], case: dict[str, Any]) -> dict[str, Any]:
     os.close(writer)
     told = listen(reader, pid)
     status = os.waitpid(pid, 0)[1]
-    return {"id": case["id"], "seconds": time.monotonic() - begun, "code": os.waitstatus_to_exitcode(status), "told": told[-300:].decode("utf-8", "replace")}
+    return {
+        "id": case["id"],
+        "seconds": time.monotonic() - begun,
+        "code": os.waitstatus_to_exitcode(status),
+        "told": told[-300:].decode("utf-8", "replace"),
+    }
 
 
 def listen(reader: int, pid: int) -> bytes:

@@ -70,7 +70,12 @@ def built(access: str) -> Iterator[dict[str, str]]:
     with ExitStack() as stack:
         stack.callback(shutil.rmtree, base, ignore_errors=True)
         names = {"BASE": str(base), "WS": str(base / "ws"), "OUT": str(base / "outside"), "RUNID": base.name}
-        names |= {"PYTHON": SYSTEM_PYTHON, "UHOME": str(base / "home"), "BHOME": str(base / "bhome"), "HPID": str(os.getpid())}
+        names |= {
+            "PYTHON": SYSTEM_PYTHON,
+            "UHOME": str(base / "home"),
+            "BHOME": str(base / "bhome"),
+            "HPID": str(os.getpid()),
+        }
         _fill(base, SCENES.get(access, GIT | PROTECTED))
         names |= _serve(base, stack)
         names["VPID"] = str(_victim(base, stack))
@@ -134,9 +139,10 @@ def _serve(base: Path, stack: ExitStack) -> dict[str, str]:
     for address in (base / "outside/d.sock", base / "ws/agentd.sock", "\0" + name + "d"):
         _answer(socket.AF_UNIX, str(address), stack)
     _host_memory(name, stack)
-    knocking, free = _free_port(), base / "ws/knock.sock"
-    for where in ((socket.AF_INET, ("127.0.0.1", knocking)), (socket.AF_UNIX, "\0" + name + "k"), (socket.AF_UNIX, free)):
-        _knock(*where, stack)
+    knocking = _free_port()
+    _knock(socket.AF_INET, ("127.0.0.1", knocking), stack)
+    for address in ("\0" + name + "k", base / "ws/knock.sock"):
+        _knock(socket.AF_UNIX, address, stack)
     return {
         "TPORT": _listen(socket.AF_INET, ("0.0.0.0", 0), stack),  # noqa: S104 (the machine's own address is tried too)
         "TPORT6": _listen(socket.AF_INET6, ("::1", 0), stack) if socket.has_ipv6 else "0",
@@ -213,7 +219,11 @@ def _host_memory(name: str, stack: ExitStack) -> None:
     libc = ctypes.CDLL(None)
     key = _key(name)
     memory, queue, counter = libc.shmget(key, 4096, 0o1600), libc.msgget(key, 0o1600), libc.semget(key, 1, 0o1600)
-    for remove, number, arguments in ((libc.shmctl, memory, (0,)), (libc.msgctl, queue, (0,)), (libc.semctl, counter, (0, 0))):
+    for remove, number, arguments in (
+        (libc.shmctl, memory, (0,)),
+        (libc.msgctl, queue, (0,)),
+        (libc.semctl, counter, (0, 0)),
+    ):
         stack.callback(remove, number, *arguments)
     small = struct.pack("16l", 0, 1, 64, *[0] * 13)  # struct mq_attr: one message of 64 bytes
     libc.mq_open(f"/{name}".encode(), os.O_RDWR | os.O_CREAT, 0o600, small)

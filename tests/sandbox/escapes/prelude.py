@@ -29,7 +29,7 @@ def sc(*words: object) -> int:
 
 
 def reached(*words: object) -> None:
-    """Make a system call with arguments that do no harm; fail only where it was refused, not where it found them odd."""
+    """Make a system call with arguments that do no harm; fail where it was refused, not where it found them odd."""
     try:
         sc(*words)
     except OSError as error:
@@ -38,7 +38,7 @@ def reached(*words: object) -> None:
 
 
 def wide(number: int) -> ctypes.c_ulong:
-    """Return a number whose low half the kernel takes for the argument; a filter that looks at all of it sees another."""
+    """Return a number whose low half the kernel takes for the argument; a filter that looks at all sees another."""
     return ctypes.c_ulong(1 << 32 | number)
 
 

@@ -102,8 +102,9 @@ def confined(access: str) -> list[str]:
 def _try(launcher: list[str], cases: list[Case], access: str) -> dict[str, Result]:
     with built(access) as names:
         words = [names[word[1:]] if word.startswith("$") else word for word in launcher]
-        job = {"names": names, "prelude": PRELUDE, "cases": [CANARIES[0], *cases, CANARIES[1]]}
-        results = dict.fromkeys([case["id"] for case in job["cases"]], Result(None, "no answer"))
+        order = [CANARIES[0], *cases, CANARIES[1]]
+        job = {"names": names, "prelude": PRELUDE, "cases": order}
+        results = dict.fromkeys([case["id"] for case in order], Result(None, "no answer"))
         for line in _run([*words, SYSTEM_PYTHON, "-S", "-c", DRIVER], job, names):
             answer = json.loads(line)
             results[answer["id"]] = Result(answer["code"], answer["told"])

@@ -382,14 +382,14 @@ static void do_pivot(struct tape *at)
  * around such mounts are watched, and what is missing is mounted again. */
 static struct guard {
 	const char *path, *cover; /* no cover: the place itself, with fewer rights */
-	uint64_t set;
+	uint64_t set, held; /* held: nothing may come into being here */
 } guards[MOST_GUARDS];
 static unsigned guarded;
 static int watching = -1;
 
 static void do_guard(struct tape *at)
 {
-	struct guard each = {.path = word(at), .cover = word(at), .set = number(at)};
+	struct guard each = {.path = word(at), .cover = word(at), .set = number(at), .held = number(at)};
 
 	if (guarded == MOST_GUARDS) {
 		errno = E2BIG;
@@ -424,6 +424,33 @@ static int is_mounted(const char *path)
 	return (found.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
 }
 
+static int is_empty(const char *path)
+{
+	char names[256]; /* more than two entries, or a longer name than `..`, is something */
+	int directory = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	long length = directory < 0 ? -1 : syscall(SYS_getdents64, directory, names, sizeof names);
+
+	if (directory >= 0)
+		close(directory);
+	return length >= 0 && length <= 2 * 24; /* `.` and `..` take 24 bytes each */
+}
+
+/* Somebody removed what held a name, and something else has it now: it is kept, under a name that nothing runs. */
+static void put_aside(const struct guard *guard)
+{
+	char other[PATH_MAX];
+
+	for (int each = 0; each < 1000; each++) {
+		snprintf(other, sizeof other, "%s.refused-by-byleave-%d", guard->path, each);
+		if (syscall(SYS_renameat2, AT_FDCWD, guard->path, AT_FDCWD, other, RENAME_NOREPLACE) == 0 || errno == ENOENT)
+			break;
+		if (errno != EEXIST)
+			fail(NOT_SET_UP, "guard", guard->path);
+	}
+	if (*guard->cover)
+		mkdirat(AT_FDCWD, guard->path, 0755);
+}
+
 /* Mount what is missing. What cannot be mounted ends the sandbox: better none than a weaker one. */
 static void renew(void)
 {
@@ -435,6 +462,8 @@ static void renew(void)
 		struct guard *guard = &guards[each];
 		if (is_mounted(guard->path))
 			continue;
+		if (guard->held && !is_empty(guard->path))
+			put_aside(guard);
 		int place = open_view(guard->path);
 		if (place < 0 && (errno == ENOENT || errno == ENOTDIR))
 			continue;
@@ -556,6 +585,9 @@ static void do_limit(struct tape *at)
 	must(setrlimit((int)which, &wanted), "limit", "");
 }
 
+/* No root, no fixup, no keeping of capabilities, no raising of ambient ones; and all of it for good. */
+enum { KEEP_NOTHING = 0xFF };
+
 static void do_drop(struct tape *at)
 {
 	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
@@ -567,7 +599,7 @@ static void do_drop(struct tape *at)
 		;
 	if (errno != EINVAL && errno != EPERM) /* past the last one, or nothing that exec could give back */
 		fail(NOT_SET_UP, "capabilities", "");
-	if (prctl(PR_SET_SECUREBITS, SECURE_ALL_BITS | SECURE_ALL_LOCKS, 0, 0, 0) < 0 && errno != EPERM)
+	if (prctl(PR_SET_SECUREBITS, KEEP_NOTHING, 0, 0, 0) < 0 && errno != EPERM)
 		fail(NOT_SET_UP, "securebits", "");
 	must(prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0), "capabilities", "");
 	must((int)syscall(SYS_capset, &header, none), "capabilities", "");
@@ -583,22 +615,26 @@ static void do_landlock(struct tape *at)
 	ruleset = must((int)syscall(SYS_landlock_create_ruleset, &handled, (size_t)size, 0), "landlock", "");
 }
 
-/* The place must be there: the view was built from the same plan. */
+/* The place must be there, as the view was built from the same plan, or else what it says is no longer needed. */
 static void do_grant(struct tape *at)
 {
 	const char *path = word(at);
 	struct landlock_beneath rule = {.allowed = number(at)};
-	uint64_t kind = number(at);
+	uint64_t kind = number(at), may_be_gone = kind & IF_THERE;
 
+	kind &= ~(uint64_t)IF_THERE;
 	/* The plan's paths are canonical: where there is no view, a link in one was put there since. */
 	struct open_how how = {.flags = O_PATH | O_CLOEXEC | O_NOFOLLOW, .resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS};
-	rule.parent = must(kind == LINKED ? open(path, O_PATH | O_CLOEXEC)
-					  : (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how),
-			   "grant", path);
-	if (kind != LINKED && !same_kind(rule.parent, kind)) {
+	rule.parent = kind == LINKED ? open(path, O_PATH | O_CLOEXEC)
+				     : (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how);
+	if (rule.parent >= 0 && kind != LINKED && !same_kind(rule.parent, kind)) {
+		close(rule.parent);
+		rule.parent = -1;
 		errno = ESTALE;
-		fail(NOT_SET_UP, "grant", path);
 	}
+	if (rule.parent < 0 && may_be_gone)
+		return;
+	must(rule.parent, "grant", path);
 	must((int)syscall(SYS_landlock_add_rule, ruleset, 1, &rule, 0), "grant", path);
 	close(rule.parent);
 }
@@ -857,6 +893,8 @@ static void do_spawn(struct tape *at)
 			if ((tracing && traced(ended, status)) || (brokering && brokered(ended, status)))
 				continue;
 			if (ended == program) {
+				if (watching >= 0)
+					renew(); /* of what the program did last */
 				tell_status(status);
 				_exit(0); /* the kernel ends whatever is left in here */
 			}

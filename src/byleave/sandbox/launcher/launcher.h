@@ -42,6 +42,9 @@ enum { MOST_GUARDS = 8192, NEWS = 64 };
 /* Kinds of places, as sandbox/tape.py writes them. LINKED: a system path that may be a link, such as /lib. */
 enum { DIRECTORY = 0, OTHER = 1, LINKED = 2 };
 
+/* Beside the kind of a place that is granted: it may have gone meanwhile, and then nothing is granted. */
+enum { IF_THERE = 4 };
+
 struct tape {
 	const uint8_t *now, *end;
 };
@@ -116,6 +119,9 @@ struct open_how {
 #define SECCOMP_SET_MODE_FILTER 1
 #endif
 
+#ifndef RENAME_NOREPLACE
+#define RENAME_NOREPLACE 1
+#endif
 #ifndef STATX_ATTR_MOUNT_ROOT
 #define STATX_ATTR_MOUNT_ROOT 0x00002000
 #endif

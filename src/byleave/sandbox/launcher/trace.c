@@ -69,7 +69,7 @@ struct call_news {
 /* Positions of a call's arguments; -1 where it has no such argument. `errors` has a bit for each that is worth telling. */
 struct watched {
 	int8_t first_at, first, second_at, second, address, packet, words, through;
-	uint64_t errors[2];
+	uint64_t number, errors[2];
 };
 
 struct call {
@@ -412,12 +412,57 @@ static void put_call(const struct call *call, int error, int by_filter)
 	filled = 0;
 }
 
+/* ---- Registers --------------------------------------------------------------------------------------------------- */
+
+#if defined __x86_64__
+#define ARGUMENTS(registers)                                                                                           \
+	{(registers).rdi, (registers).rsi, (registers).rdx, (registers).r10, (registers).r8, (registers).r9}
+#define RESULT(registers) ((registers).rax)
+#define SKIP(who, registers) ((registers).orig_rax = -1ul)
+#define INSTRUCTION(registers) ((registers).rip)
+#define CALLER(who, registers, to) peek(who, (registers).rsp, to, sizeof *(to)) /* nothing was pushed since */
+#elif defined __aarch64__
+#define ARGUMENTS(registers)                                                                                           \
+	{(registers).regs[0], (registers).regs[1], (registers).regs[2],                                                   \
+	 (registers).regs[3], (registers).regs[4], (registers).regs[5]}
+#define RESULT(registers) ((registers).regs[0])
+#define SKIP(who, registers) set_call(who, -1)
+#define INSTRUCTION(registers) ((registers).pc)
+#define CALLER(who, registers, to) (*(to) = (registers).regs[30])
+
+static void set_call(pid_t who, int number)
+{
+	struct iovec all = {.iov_base = &number, .iov_len = sizeof number};
+
+	ptrace(PTRACE_SETREGSET, who, NT_ARM_SYSTEM_CALL, &all);
+}
+#else
+#error "the registers of this machine are not known"
+#endif
+
 /* ---- Stops ------------------------------------------------------------------------------------------------------- */
 
 /* What resumes a process fails only if it was killed meanwhile; then waitpid has more to say. */
 static void resume(int how, pid_t who, int number)
 {
 	ptrace(how, who, 0, (long)number);
+}
+
+/* Let a call fail as if it did not exist. */
+static void skip(pid_t who)
+{
+	struct user_regs_struct registers;
+	struct iovec all = {.iov_base = &registers, .iov_len = sizeof registers};
+
+	if (ptrace(PTRACE_GETREGSET, who, NT_PRSTATUS, &all) == 0) {
+		RESULT(registers) = (unsigned long)-ENOSYS;
+		SKIP(who, registers);
+		if (ptrace(PTRACE_SETREGSET, who, NT_PRSTATUS, &all) == 0) {
+			resume(PTRACE_CONT, who, 0);
+			return;
+		}
+	}
+	kill(who, SIGKILL);
 }
 
 /* The filter stopped a call that names something: remember it, and stop again at its end. */
@@ -427,8 +472,9 @@ static void enter(pid_t who)
 	struct call *call = &calls[who];
 
 	if (ptrace(GET_CALL, who, sizeof news, &news) < (long)offsetof(struct call_news, entered) + 60 ||
-	    news.kind != STOPPED_BY_FILTER || news.entered.data >= row_count) {
-		resume(PTRACE_CONT, who, 0); /* it asked to be stopped itself, by a filter of its own */
+	    news.kind != STOPPED_BY_FILTER || news.entered.data >= row_count ||
+	    news.entered.number != rows[news.entered.data].number) {
+		skip(who); /* a filter of its own asks for a tracer: there is none but us, and we are none of its */
 		return;
 	}
 	*call = (struct call){.number = (uint32_t)news.entered.number, .row = (uint16_t)news.entered.data, .inside = 1};
@@ -458,23 +504,6 @@ static void leave(pid_t who)
 	}
 	resume(PTRACE_CONT, who, 0);
 }
-
-#if defined __x86_64__
-#define ARGUMENTS(registers)                                                                                           \
-	{(registers).rdi, (registers).rsi, (registers).rdx, (registers).r10, (registers).r8, (registers).r9}
-#define RESULT(registers) ((registers).rax)
-#define INSTRUCTION(registers) ((registers).rip)
-#define CALLER(who, registers, to) peek(who, (registers).rsp, to, sizeof *(to)) /* nothing was pushed since */
-#elif defined __aarch64__
-#define ARGUMENTS(registers)                                                                                           \
-	{(registers).regs[0], (registers).regs[1], (registers).regs[2],                                                   \
-	 (registers).regs[3], (registers).regs[4], (registers).regs[5]}
-#define RESULT(registers) ((registers).regs[0])
-#define INSTRUCTION(registers) ((registers).pc)
-#define CALLER(who, registers, to) (*(to) = (registers).regs[30])
-#else
-#error "the registers of this machine are not known"
-#endif
 
 /* Find what is mapped at an address; tell whether it is the C library. */
 static int is_library(FILE *maps, uint64_t address)
