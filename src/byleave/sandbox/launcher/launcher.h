@@ -35,7 +35,7 @@ enum { NOT_SET_UP = 125, NOT_EXECUTABLE = 126, NOT_FOUND = 127 };
 enum { LAST_OF_OURS = 5 };
 
 /* Places that are mounted anew when somebody outside exchanges them, the signal that tells us, and what covers them. */
-enum { MOST_GUARDS = 8192, NEWS = 64 };
+enum { MOST_GUARDS = 8192, MOST_DIRECTORIES = 200, NEWS = SIGIO };
 #define COVER_DIRECTORY "/.byleave/void"
 #define COVER_FILE "/.byleave/blank"
 
