@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: test check unit demo bench fuzz format clean launcher
+.PHONY: test check unit slow demo bench fuzz format clean launcher
 
 test: check unit
 
@@ -26,6 +26,10 @@ launcher: $(READY)
 
 unit: launcher
 	$(BIN)/python -m pytest -n 2
+
+# What takes too long for every change: all exit codes, a fork bomb without a limit.
+slow: launcher
+	BYLEAVE_SLOW_TESTS=1 $(BIN)/python -m pytest tests/sandbox
 
 demo: $(READY)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh demo.sh

@@ -152,6 +152,7 @@ try 0 byleave run --access access.toml -- curl -sS http://127.0.0.1:8765/public/
 try 22 byleave run --access access.toml -- curl -sS --fail http://127.0.0.1:8765/private/page
 try 7 byleave run -- curl -sS http://127.0.0.1:8765/public/page
 kill $server
+trap 'rm -rf "$scratch"' EXIT
 
 say "14. What was it refused, why, and what would allow it?"
 try 1 byleave run --diagnose --access access.toml -- cat .env

@@ -1,11 +1,17 @@
 """`byleave run --explain`: what a program would be given, and which mechanism holds it to that."""
 
+from textwrap import wrap
+
 from byleave.cli.output import columns
+from byleave.core.fs import is_under
 from byleave.core.limits import Limits
 from byleave.sandbox.backends import BWRAP, LANDLOCK, NAMESPACES
+from byleave.sandbox.host import NOT_FOR_EVERYBODY
 from byleave.sandbox.linux import NOEXEC, RDONLY
 from byleave.sandbox.plan import BIN, NO_NETWORK
 from byleave.text import shown
+
+WIDEST = 110  # columns of the list of names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -81,14 +87,18 @@ def plan_lines(explained: "Explained") -> "Iterator[str]":
     yield ""
     yield "what it sees, and may do there"
     mounts = {mount.path: _how(mount) for mount in arrangement.mounts}
-    rows = [
-        (shown(place.path), place.given, mounts.get(place.path, "Landlock"), shown(place.why)) for place in plan.places
-    ]
+    held = {each.path for each in plan.held}
+    told = [place for place in plan.places if place.path not in held and place.why != NOT_FOR_EVERYBODY]
+    rows = [(_path(plan, place), place.given, mounts.get(place.path, "Landlock"), shown(place.why)) for place in told]
     yield from columns([("path", "may", "held by", "because"), *rows])
-    if plan.held:
+    covered = sum(place.why == NOT_FOR_EVERYBODY for place in plan.places)
+    if covered:
+        yield f"  and {covered} places in /etc are covered: {NOT_FOR_EVERYBODY}"
+    if held:
         yield ""
-        yield "names that are kept free while it runs"
-        yield f"  {', '.join(shown(held.path[len(plan.root) + 1 :]) for held in plan.held)}"
+        yield "names that do not exist and are kept free while it runs"
+        names = ", ".join(shown(path[len(plan.root) + 1 :]) for path in sorted(held))
+        yield from (f"  {line}" for line in wrap(names, WIDEST, break_on_hyphens=False))
     yield ""
     if arrangement.approximate:
         yield "what the kernel does not enforce exactly as `byleave check` answers"
@@ -99,6 +109,12 @@ def plan_lines(explained: "Explained") -> "Iterator[str]":
         return
     yield ""
     yield "a host with path rules is reached by plain http only: TLS hides the path"
+
+
+def _path(plan: "Plan", place: "Place") -> str:
+    """Name a place as people do: in the workspace, from its root."""
+    inside = is_under(place.path, plan.root) and place.path != plan.root
+    return shown(place.path[len(plan.root) + 1 :] if inside else place.path)
 
 
 def _held_commands(plan: "Plan") -> "Iterator[str]":

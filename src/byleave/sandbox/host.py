@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 _LANDLOCK_VERSION = (444, 1)  # landlock_create_ruleset, LANDLOCK_CREATE_RULESET_VERSION
+NOT_FOR_EVERYBODY = "not everybody may read it"
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc")
 _SHIMS = "shims"  # where pyenv, asdf and the like keep what finds the real program: elsewhere in the prefix
 _PROGRAM_DIRECTORIES = ("bin", "sbin", "libexec", _SHIMS)
@@ -135,7 +136,7 @@ def base_view() -> Base:
             links.append(Link(path, os.readlink(path)))
         elif kind == DIRECTORY:
             places.append(Place(path, READING, DIRECTORY, "the system's own files"))
-    places.extend(Place(path, NOTHING, kind, "not everybody may read it") for path, kind in _secrets("/etc"))
+    places.extend(Place(path, NOTHING, kind, NOT_FOR_EVERYBODY) for path, kind in _secrets("/etc"))
     return Base(tuple(places), tuple(links))
 
 
