@@ -28,7 +28,7 @@ from byleave.sandbox.plan import (
 from byleave.sandbox.refused_network import read_address, read_question
 from byleave.sandbox.watched import CALLS, Missing, Observed, Reader, rows_for, write_rows
 
-ROOT, HOME = "/work/ws", "/home/me"
+ROOT, HOME = "/proj/ws", "/home/me"
 PLAN = Plan(
     ROOT,
     (
@@ -37,9 +37,9 @@ PLAN = Plan(
         Place("/home/me", EVERYTHING, PRIVATE, "private to the sandbox, and empty"),
         Place("/tmp", EVERYTHING, PRIVATE, "private to the sandbox, and empty"),
         Place(ROOT, EVERYTHING, DIRECTORY, "fs .: all"),
-        Place("/work/ws/secret", NOTHING, DIRECTORY, "fs secret: nothing"),
+        Place("/proj/ws/secret", NOTHING, DIRECTORY, "fs secret: nothing"),
     ),
-    held=(Held("/work/ws/.vscode"),),
+    held=(Held("/proj/ws/.vscode"),),
     home=HOME,
 )
 CLOSED = RuleRef("fs secret: nothing", "byleave.toml:3", DENY)
@@ -108,7 +108,7 @@ class Heard:
 
 
 def found_by(*calls: Observed, outside: Outside | None = None, **more: Any) -> tuple[Finding, ...]:
-    machine = outside or Outside("/work/ws/secret/a", "/work/ws/secret/b", "/home/me/.cargo/config", "/etc/shadow")
+    machine = outside or Outside("/proj/ws/secret/a", "/proj/ws/secret/b", "/home/me/.cargo/config", "/etc/shadow")
     sensitive = {"/home/me/.ssh/id": "~/.ssh"}.get
     return diagnose(Heard(*calls), Scene(PLAN, (), "t", decide, sensitive, machine, **more))
 
@@ -128,10 +128,10 @@ def lines_of(*found: Finding, missing: int = 0) -> str:
 @pytest.mark.parametrize(
     ("observed", "what"),
     [
-        (opened("/work/ws/secret/a", errno.EACCES), [("read", "secret/a")]),
-        (opened("/work/ws/secret/a", errno.ENOENT), [("read", "secret/a")]),
-        (opened("/work/ws/secret/none", errno.EACCES), []),
-        (opened("/work/ws/none", errno.ENOENT), []),
+        (opened("/proj/ws/secret/a", errno.EACCES), [("read", "secret/a")]),
+        (opened("/proj/ws/secret/a", errno.ENOENT), [("read", "secret/a")]),
+        (opened("/proj/ws/secret/none", errno.EACCES), []),
+        (opened("/proj/ws/none", errno.ENOENT), []),
         (opened("/etc/none", errno.ENOENT), []),
         (opened("/home/me/.cargo/config", errno.ENOENT), [("read", "~/.cargo/config")]),
         (opened("/home/me/.none", errno.ENOENT), []),
@@ -139,12 +139,12 @@ def lines_of(*found: Finding, missing: int = 0) -> str:
         (opened("/etc/new", errno.EROFS, os.O_CREAT | os.O_WRONLY), [("create", "/etc/new")]),
         (opened("/none/new", errno.ENOENT, os.O_CREAT | os.O_WRONLY), []),
         (opened("/proc/1/environ", errno.EACCES), []),
-        (Observed("mkdir", errno.EEXIST, paths=("/work/ws/there",)), []),
-        (Observed("mkdir", errno.EEXIST, paths=("/work/ws/.vscode",)), [("create", ".vscode")]),
-        (Observed("mkdir", errno.EROFS, paths=("/work/ws/.vscode/x",)), [("create", ".vscode/x")]),
+        (Observed("mkdir", errno.EEXIST, paths=("/proj/ws/there",)), []),
+        (Observed("mkdir", errno.EEXIST, paths=("/proj/ws/.vscode",)), [("create", ".vscode")]),
+        (Observed("mkdir", errno.EROFS, paths=("/proj/ws/.vscode/x",)), [("create", ".vscode/x")]),
         (Observed("stat", errno.ENOENT, paths=("/home/me/.cargo/config",)), [("look", "~/.cargo/config")]),
-        (Observed("execve", errno.EACCES, paths=("/work/ws/secret/a",)), [("exec", "secret/a")]),
-        (Observed("chown", errno.EPERM, paths=("/work/ws/secret",)), [("own", "secret")]),
+        (Observed("execve", errno.EACCES, paths=("/proj/ws/secret/a",)), [("exec", "secret/a")]),
+        (Observed("chown", errno.EPERM, paths=("/proj/ws/secret",)), [("own", "secret")]),
         (Observed("setuid", errno.EPERM), [("call", "setuid")]),
         (Observed("ptrace", errno.EPERM, True), [("call", "ptrace")]),
         (Observed("number 9999", errno.EPERM, True), [("call", "number 9999")]),
@@ -163,9 +163,9 @@ def test_what_its_user_may_not_do_outside_either_is_not_told() -> None:
 
 def test_things_with_one_reason_are_told_together_and_counted() -> None:
     found = found_by(
-        opened("/work/ws/secret/a", errno.EACCES),
-        opened("/work/ws/secret/b", errno.EACCES),
-        opened("/work/ws/secret/a", errno.EACCES, os.O_RDWR),
+        opened("/proj/ws/secret/a", errno.EACCES),
+        opened("/proj/ws/secret/b", errno.EACCES),
+        opened("/proj/ws/secret/a", errno.EACCES, os.O_RDWR),
     )
     assert [(each.verbs, each.subjects, each.times) for each in found] == [
         (("read", "update"), ("secret/a",), 3),
@@ -175,7 +175,7 @@ def test_things_with_one_reason_are_told_together_and_counted() -> None:
 
 
 def test_several_places_get_a_rule_for_their_directory() -> None:
-    (only,) = found_by(opened("/work/ws/secret/a", errno.EACCES), opened("/work/ws/secret/b", errno.EACCES))
+    (only,) = found_by(opened("/proj/ws/secret/a", errno.EACCES), opened("/proj/ws/secret/b", errno.EACCES))
     assert only.suggestion == '[[tools.t.access.fs]]\npath = "secret"\nread = true'
 
 
@@ -202,15 +202,15 @@ def test_the_most_important_comes_first() -> None:
         Observed("stat", errno.ENOENT, paths=("/home/me/.cargo/config",)),
         Observed("ptrace", errno.EPERM, True),
         opened("/etc/new", errno.EROFS, os.O_CREAT | os.O_WRONLY),
-        opened("/work/ws/secret/a", errno.EACCES),
+        opened("/proj/ws/secret/a", errno.EACCES),
     )
     assert [each.verbs[0] for each in found] == ["read", "create", "call", "look"]
 
 
 def test_what_the_kernel_cannot_hold_exactly_is_told_as_that() -> None:
     note = Approximation("file", "delete", "what is mounted cannot be removed")
-    observed = Observed("unlink", errno.EBUSY, paths=("/work/ws/file",))
-    scene = Scene(PLAN, (note,), "t", decide, lambda _path: None, Outside("/work/ws/file"))
+    observed = Observed("unlink", errno.EBUSY, paths=("/proj/ws/file",))
+    scene = Scene(PLAN, (note,), "t", decide, lambda _path: None, Outside("/proj/ws/file"))
     (only,) = diagnose(Heard(observed), scene)
     assert only.why == "the policy allows it, but what is mounted cannot be removed"
     assert only.suggestion is None
@@ -476,5 +476,5 @@ def test_pieces_of_toml_become_one() -> None:
 
 
 def test_gathering_is_the_same_however_often_it_is_done() -> None:
-    found = found_by(opened("/work/ws/secret/a", errno.EACCES), opened("/work/ws/secret/b", errno.EACCES))
+    found = found_by(opened("/proj/ws/secret/a", errno.EACCES), opened("/proj/ws/secret/b", errno.EACCES))
     assert gather(gather(found)) == gather(found)
