@@ -20,6 +20,7 @@ _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc
 _SHIMS = "shims"  # where pyenv, asdf and the like keep what finds the real program: elsewhere in the prefix
 _PROGRAM_DIRECTORIES = ("bin", "sbin", "libexec", _SHIMS)
 _LIBRARIES = ("lib", "lib64", "libexec", "include")
+_INSTALLED = ("/usr/", "/opt/", "/nix/", "/gnu/", "/snap/")
 _SHALLOWEST = 2  # /opt and /home are nobody's own prefix
 _MOST_INTERPRETERS = 4  # the kernel follows as many
 _MOST_LINKS = 40
@@ -147,7 +148,10 @@ def _secrets(directory: str) -> "Iterator[tuple[str, str]]":
     except OSError:
         return
     for entry in entries:
-        mode = entry.stat(follow_symlinks=False).st_mode
+        try:
+            mode = entry.stat(follow_symlinks=False).st_mode
+        except OSError:  # gone meanwhile
+            continue
         if stat.S_ISDIR(mode):
             if entry.path == "/etc/byleave" or (mode & 0o005 != 0o005 and os.access(entry.path, os.X_OK)):
                 yield entry.path, DIRECTORY
@@ -194,13 +198,20 @@ def _prefix_places(program: str, home: str, kept_out: "Sequence[str]") -> "Itera
     known = name in _PROGRAM_DIRECTORIES and prefix.count("/") >= _SHALLOWEST
     if not known or _is_private(prefix, home, kept_out):
         yield Place(program, READING, FILE, "the program itself")
-    elif name == _SHIMS or not is_under(prefix, home):
+    elif _is_shown_whole(prefix, name, home):
         yield Place(prefix, READING, DIRECTORY, "the program's own prefix")
     else:
         for part in (name, *_LIBRARIES):
             path = os.path.join(prefix, part)
             if look(path) == DIRECTORY:
                 yield Place(path, READING, DIRECTORY, "the program's own prefix")
+
+
+def _is_shown_whole(prefix: str, name: str, home: str) -> bool:
+    """Whether nothing but a program lies in its prefix: where the system installs, or a manager of versions does."""
+    if name == _SHIMS:
+        return is_under(prefix, home) and os.path.basename(prefix).startswith(".")
+    return prefix.startswith(_INSTALLED)
 
 
 def find_program(name: str, search: str, directory: str) -> str | None:
@@ -215,6 +226,20 @@ def find_program(name: str, search: str, directory: str) -> str | None:
     return None
 
 
+def first_bytes(path: str, most: int) -> bytes:
+    """Return the beginning of an ordinary file; nothing of anything else, which might make us wait."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError:
+        return b""
+    try:
+        return os.read(descriptor, most) if stat.S_ISREG(os.fstat(descriptor).st_mode) else b""
+    except OSError:
+        return b""
+    finally:
+        os.close(descriptor)
+
+
 def interpreters(program: str, search: str) -> "Iterator[str]":
     """Yield a program and what its `#!` lines lead to."""
     path: str | None = program
@@ -227,11 +252,7 @@ def interpreters(program: str, search: str) -> "Iterator[str]":
 
 def _interpreter(path: str, search: str) -> str | None:
     """Return what the `#!` line of a script starts; with `env`, the program that it looks for."""
-    try:
-        with open(path, "rb") as script:
-            line = script.read(256).split(b"\n", 1)[0]
-    except OSError:
-        return None
+    line = first_bytes(path, 256).split(b"\n", 1)[0]
     if not line.startswith(b"#!"):
         return None
     words = os.fsdecode(line[2:]).split()

@@ -250,6 +250,8 @@ _SENTENCES = {
     "cover": "a place could not be covered",
     "place": "a place of the sandbox is gone",
     "grant": "a place of the sandbox is gone",
+    "guard": "a place that somebody outside exchanged could not be closed again, so the sandbox was ended",
+    "exchanged": "somebody outside exchanged a place that is closed, so the sandbox was ended",
 }
 
 

@@ -68,11 +68,7 @@ def follow(program: str, search: str) -> Start:
 
 def _first_words(path: str, search: str) -> tuple[str, ...] | None:
     """Return the interpreter and the argument that a `#!` line names; None if there is none."""
-    try:
-        with open(path, "rb") as script:
-            line = script.read(256).split(b"\n", 1)[0]
-    except OSError:
-        return None
+    line = host.first_bytes(path, 256).split(b"\n", 1)[0]
     if not line.startswith(b"#!"):
         return None
     words = os.fsdecode(line[2:]).strip().split(None, 1)
@@ -146,11 +142,7 @@ def _stand_in_place(name: str) -> str:
 
 def loader_of(path: str) -> "Iterator[str]":
     """Yield the loader that a program of the usual format asks the kernel for, as a canonical path."""
-    try:
-        with open(path, "rb") as file:
-            head = file.read(4096)
-    except OSError:
-        return
+    head = host.first_bytes(path, 4096)
     if head[:6] != b"\x7fELF\x02\x01" or len(head) < 64:
         return
     (offset,) = unpack_from("<Q", head, 32)

@@ -392,8 +392,10 @@ def _renew() -> None:
         while os.read(_state.watching, 4096):
             pass
     for path, cover, attributes, held in _state.guards:
+        if not os.path.lexists(path):
+            _watch_around(path)  # the directory around it may be another one by now
         if not _is_mounted(path):
-            if held and not _is_empty(path):
+            if held and cover not in (_COVER_DIRECTORY, _COVER_FILE) and not _is_empty(path):
                 _put_aside(path, again=bool(cover))
             try:
                 _mount_again(path, cover, attributes)
@@ -412,16 +414,14 @@ def _is_empty(path: bytes) -> bool:
 
 
 def _put_aside(path: bytes, *, again: bool) -> None:
-    """Keep what has taken a held name, under a name that nothing runs; hold the name `again` by a directory."""
-    for number in range(1000):
-        other = b"%s.refused-by-byleave-%d" % (path, number)
-        if not os.path.lexists(other):
-            with _At("guard", path), suppress(FileNotFoundError):
-                os.rename(path, other)
-            break
-    if again:
-        with suppress(OSError):
-            os.mkdir(path, 0o755)
+    """Keep what has taken a held name, under a name that nobody can foresee; hold the name `again` by a directory."""
+    other = b"%s.refused-by-byleave-%d" % (path, int.from_bytes(os.urandom(4), "little") >> 1)
+    with _At("guard", path):
+        with suppress(FileNotFoundError):
+            os.rename(path, other)
+        if again:
+            with suppress(FileExistsError):
+                os.mkdir(path, 0o755)
 
 
 def _mount_again(path: bytes, cover: bytes, attributes: int) -> None:

@@ -452,13 +452,15 @@ static void watch_around(const char *path)
 		fail(NOT_SET_UP, "guard", path);
 }
 
-static int is_mounted(const char *path)
+enum { OPEN, MOUNTED, GONE };
+
+static int state_of(const char *path)
 {
 	struct statx found;
 
 	if (syscall(SYS_statx, AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, STATX_TYPE, &found) < 0)
-		return errno == ENOENT || errno == ENOTDIR; /* when it is there again, we are told */
-	return (found.stx_attributes & STATX_ATTR_MOUNT_ROOT) != 0;
+		return errno == ENOENT || errno == ENOTDIR ? GONE : OPEN;
+	return found.stx_attributes & STATX_ATTR_MOUNT_ROOT ? MOUNTED : OPEN;
 }
 
 static int is_empty(const char *path)
@@ -472,21 +474,33 @@ static int is_empty(const char *path)
 	return length >= 0 && length <= 2 * 24; /* `.` and `..` take 24 bytes each */
 }
 
-/* Somebody removed what held a name, and something else has it now: it is kept, under a name that nothing runs. */
+/* Somebody removed what held a name, and something else has it now: it is kept, under a name that nothing runs and nobody
+ * can foresee. */
 static void put_aside(const struct guard *guard)
 {
 	char other[PATH_MAX];
+	unsigned chance;
 
-	for (int each = 0; each < 1000; each++) {
-		snprintf(other, sizeof other, "%s.refused-by-byleave-%d", guard->path, each);
-		if (syscall(SYS_renameat2, AT_FDCWD, guard->path, AT_FDCWD, other, RENAME_NOREPLACE) == 0 || errno == ENOENT)
-			break;
-		if (errno != EEXIST)
-			fail(NOT_SET_UP, "guard", guard->path);
+	if (syscall(SYS_getrandom, &chance, sizeof chance, 0) != (long)sizeof chance)
+		fail(NOT_SET_UP, "guard", guard->path);
+	int length = snprintf(other, sizeof other, "%s.refused-by-byleave-%d", guard->path, (int)(chance >> 1));
+	if (length >= (int)sizeof other) {
+		errno = ENAMETOOLONG;
+		fail(NOT_SET_UP, "guard", guard->path);
 	}
-	if (*guard->cover)
-		mkdirat(AT_FDCWD, guard->path, 0755);
+	if (syscall(SYS_renameat2, AT_FDCWD, guard->path, AT_FDCWD, other, RENAME_NOREPLACE) < 0 && errno != ENOENT)
+		fail(NOT_SET_UP, "guard", guard->path);
+	if (*guard->cover && mkdirat(AT_FDCWD, guard->path, 0755) < 0 && errno != EEXIST)
+		fail(NOT_SET_UP, "guard", guard->path);
 }
+
+/* What nobody may look into is only covered: under another name it could be read. */
+static int is_mask(const struct guard *guard)
+{
+	return !strcmp(guard->cover, COVER_DIRECTORY) || !strcmp(guard->cover, COVER_FILE);
+}
+
+static int brokering; /* whether the init runs listed programs for the program */
 
 /* Mount what is missing. What cannot be mounted ends the sandbox: better none than a weaker one. */
 static void renew(void)
@@ -497,9 +511,18 @@ static void renew(void)
 		;
 	for (unsigned each = 0; each < guarded; each++) {
 		struct guard *guard = &guards[each];
-		if (is_mounted(guard->path))
+		int state = state_of(guard->path);
+		if (state == GONE) {
+			watch_around(guard->path); /* the directory around it may be another one by now */
+			state = state_of(guard->path);
+		}
+		if (state != OPEN)
 			continue;
-		if (guard->held && !is_empty(guard->path))
+		if (brokering) { /* the program has a view of its own, into which we cannot mount */
+			errno = ESTALE;
+			fail(NOT_SET_UP, "exchanged", guard->path);
+		}
+		if (guard->held && !is_mask(guard) && !is_empty(guard->path))
 			put_aside(guard);
 		int place = open_view(guard->path);
 		if (place < 0 && (errno == ENOENT || errno == ENOTDIR))
@@ -863,8 +886,6 @@ static void do_trace(struct tape *at)
 	prepare_to_trace(calls, length);
 	tracing = 1;
 }
-
-static int brokering; /* whether the init runs listed programs for the program */
 
 static void do_broker(struct tape *at)
 {
