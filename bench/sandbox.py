@@ -105,7 +105,7 @@ def _bare_tape(sandbox: Sandbox) -> bytes:
     filtering = make_filter(os.uname().machine, Wanted(sockets=False))
     steps = list(view_steps(plan, arrange(plan), sandbox.host, filtering))
     inner = steps[[name for name, _fields in steps].index("spawn") + 1 :]
-    there = [(name, fields) for name, fields in inner if name != "grant" or os.path.isdir(os.fsdecode(fields[0]))]  # type: ignore[arg-type]
+    there = [(name, fields) for name, fields in inner if name != "grant" or os.path.isdir(os.fsdecode(fields[0]))]  # type: ignore[arg-type]  # a path
     assert step("drop") in there
     return write_tape([*there, exec_step(Program(TRUE, "/", (TRUE,), ()))])
 

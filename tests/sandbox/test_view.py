@@ -147,3 +147,16 @@ def test_places_say_what_check_says(tmp_path_factory: pytest.TempPathFactory, ru
 def test_directories_are_directories(root: Path) -> None:
     view = found(root, {"path": ".", **ALL})
     assert view.places[0].kind == DIRECTORY
+
+
+def test_nothing_is_held_in_what_is_mounted(root: Path) -> None:
+    """A placeholder there would be a file in somebody else's directory; it is said instead."""
+    elsewhere = root.parent / "elsewhere"
+    elsewhere.mkdir()
+    (root / "fork").symlink_to(elsewhere)
+    workspace = Workspace(str(root))
+    workspace.approvals.approve_mount("fork", str(elsewhere), now="2026-01-01T00:00:00Z")
+    view = found(root, {"path": "fork", "external": True, **ALL}, {"path": "fork/.env", "external": True})
+    assert not [each for each in view.held if not each.path.startswith(f"{root}/")]
+    assert (f"{elsewhere}/.env", True) in [(each.path, each.laxer) for each in view.approximate]
+    assert given_at(elsewhere, view, "x") == set(CAPABILITIES)

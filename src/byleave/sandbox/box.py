@@ -149,14 +149,16 @@ class Sandbox:
         machine = Machine(self.host, self._base, self.launcher(_kind(prepared.plan)))
         backend = choose(prepared.plan, machine, exact=exact)
         if backend == NAMESPACES:
-            arrangement = without_landlock(prepared.arrangement, prepared.plan, self.host)
-            return prepared.replace(arrangement=arrangement)  # type: ignore[no-any-return]
+            usual: Prepared = prepared.replace(
+                arrangement=without_landlock(prepared.arrangement, prepared.plan, self.host)
+            )
+            return usual
         if backend == LANDLOCK:
             self._scratch = self._scratch or ScratchDirectory()
             machine = machine.replace(scratch=self._scratch.path)
         self.setup = setup = make(backend, prepared.plan, machine)
-        changes = {"plan": setup.plan, "arrangement": setup.arrangement, "tape": setup.tape, "setup": setup}
-        return prepared.replace(**changes)  # type: ignore[no-any-return]
+        other: Prepared = prepared.replace(plan=setup.plan, arrangement=setup.arrangement, tape=setup.tape, setup=setup)
+        return other
 
     def use_launcher(self, launcher: "Launcher") -> None:
         """Start programs by this launcher from now on, whatever else there is."""
@@ -208,6 +210,7 @@ class Sandbox:
         directory, search = self._directory(None), given.get("PATH", os.defpath)
         path = host.find_program(argv[0], search, directory) if argv else None
         prepared = self.prepare(path, search)
+        directory = self._standing(prepared.plan, directory)
         names = tuple(name for name, _value in self._variables(given, prepared))
         origin = self.launcher(_kind(prepared.plan)).origin
         return Explained(

@@ -151,6 +151,10 @@ class _View:
         grows = "create" in place.capabilities and "create" not in outer
         if "create" not in outer and not grows:
             return
+        if not is_under(place.path, self._root):
+            why = "it does not exist yet, and names are held in the workspace only, not in what is mounted"
+            self._approximate.append(Approximation(place.path, "any", why, laxer=not grows))
+            return
         name = place.path.rpartition("/")[2]
         if grows and "." in name.lstrip("."):
             why = "it does not exist yet, and the kernel opens directories, not names: create it first"
