@@ -257,7 +257,8 @@ byleave.toml:1: tools.t.run[0] has glob and regex
 byleave.toml:2: unknown key "\\u202e" in tools."a b\\x1b[31m"
     "\\u202e" = 1
     ^^^^^^^^
-  hint: the keys here are source, command, runtime, run, enable, description, options, access, sandbox and limits""",
+  hint: the keys here are source, command, runtime, run, enable, description, options, access, sandbox, limits, \
+request_timeout, cancel_timeout, max_file_size, parameters, stateful, actions and format_arguments""",
     ),
     "a number that only has a smallest value": (
         "audit.keep_days = 0",

@@ -17,7 +17,7 @@ PURE_ROOMS = ("core", "shell", "wire")
 PURE_MODULES = (
     *("record.py", "text.py", "errors.py", "config/merge.py", "config/normal.py"),
     *(f"sandbox/{name}.py" for name in ("plan", "view", "linux", "filters", "tape", "seatbelt")),
-    *(f"sandbox/{name}.py" for name in ("http_head", "http_body", "http_place", "client_hello")),
+    *(f"sandbox/{name}.py" for name in ("http_place", "client_hello")),
 )
 IMPURE_NAMES = frozenset({"open", "print", "input", "exec", "eval", "compile", "__import__", "breakpoint"})
 IMPURE_MODULES = frozenset(

@@ -28,13 +28,15 @@ def test_lines_are_the_same_however_the_bytes_are_cut(pieces: list[bytes], limit
 @given(PIECES, st.integers(1, 20))
 def test_every_line_is_there_or_reported_as_too_long(pieces: list[bytes], limit: int) -> None:
     *lines, last = b"".join(pieces).split(b"\n")
-    expected = [line if len(line) <= limit else TooLong(limit) for line in [*lines, *([last] if last else [])]]
+    expected = [
+        line if len(line) <= limit else TooLong(limit, line[:limit]) for line in [*lines, *([last] if last else [])]
+    ]
     assert cut(pieces, limit) == expected
 
 
 def test_a_line_that_is_too_long_is_reported_before_its_end_arrives() -> None:
     buffer = LineBuffer(limit=4)
-    assert list(buffer.feed(b"abcde")) == [TooLong(4)]
+    assert list(buffer.feed(b"abcde")) == [TooLong(4, b"abcd")]
     assert list(buffer.feed(b"fgh")) == []
     assert list(buffer.feed(b"i\nok\n")) == [b"ok"]
 

@@ -4,10 +4,12 @@
     |-- ConfigError             a configuration file has a value we cannot use (exit 2)
     |-- ConfigErrors            all the problems of one load (an ExceptionGroup of ConfigError)
     |-- InputError              a request we cannot read, or that names something unknown (exit 2)
+    |-- RequestError            a request of a tool that was not done; `number` is the protocol's code
     |-- MountError              a mount or unmount that cannot be done as asked; `code` says why (exit 2, or 10)
     |-- SandboxError            a sandbox that could not be set up, or a program that could not be started in it
     |-- StateError              byleave's own files are missing, damaged or not safe to use
     |-- UnsafePathError         a checked path changed, or is no ordinary file, when it was to be opened
+    |   `-- TooLargeError       a file is longer than the caller wants
     `-- FsAccessError           a file check failed: capability, path, and the grants there are
 
 A denial is an ordinary answer (core.verdict), not an error; only the SDK's `check_*` raise on it. Errors never
@@ -19,7 +21,8 @@ from byleave.text import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+    from typing import Any
 
 _MOST_TOLD = 50  # problems of one load that are written out; nobody reads ten thousand
 
@@ -105,6 +108,17 @@ class MountError(ByleaveError):
         self.exit_code = 10 if code == "needs_confirmation" else 2
 
 
+class RequestError(ByleaveError):
+    """A request of a tool that was not done. `number` is the code in JSON-RPC, `data` what programs may use."""
+
+    code = "request"
+
+    def __init__(self, problem: str, *, hint: str, number: int, data: "Mapping[str, Any] | None" = None) -> None:
+        super().__init__(problem, hint=hint)
+        self.number = number
+        self.data = data
+
+
 class SandboxError(ByleaveError):
     """A sandbox was not set up as the policy asks, so nothing was run; or the program itself cannot be run.
 
@@ -131,6 +145,14 @@ class UnsafePathError(ByleaveError):
     """A path that was judged could not be opened as the very thing that was judged."""
 
     code = "io"
+
+
+class TooLargeError(UnsafePathError):
+    """A file is longer than the caller wants to have it."""
+
+    def __init__(self, problem: str, *, hint: str, limit: int) -> None:
+        super().__init__(problem, hint=hint)
+        self.limit = limit
 
 
 class FsAccessError(ByleaveError):

@@ -246,7 +246,7 @@ def connections() -> object:
     return socket.socket(socket.AF_UNIX)
 
 
-CHILDREN = [subprocess.Popen(["sleep", "1000"])]
+CHILDREN: "list[subprocess.Popen[bytes]]" = []
 
 
 def outcome(function: "Callable[[], object]") -> "list[object]":
@@ -257,6 +257,7 @@ def outcome(function: "Callable[[], object]") -> "list[object]":
 
 
 if __name__ == "__main__":
+    CHILDREN.append(subprocess.Popen(["sleep", "1000"]))
     time.sleep(0.3)  # until it runs
     alive = CHILDREN[0].poll() is None
     told = {name: outcome(function) for name, function in ATTEMPTS.items()}

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from byleave.sandbox.http_body import LAST_CHUNK, LONGEST_LINE, ChunkedBody, MalformedError, body_reader, chunk
-from byleave.sandbox.http_head import CHUNKED, UNTIL_CLOSE, Framing
+from byleave.wire.http_body import LAST_CHUNK, LONGEST_LINE, ChunkedBody, MalformedError, body_reader, chunk
+from byleave.wire.http_head import CHUNKED, UNTIL_CLOSE, Framing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from byleave.sandbox.http_body import Body
+    from byleave.wire.http_body import Body
 
 
 def read(body: "Body", pieces: list[bytes]) -> tuple[bytes, bytes] | str:

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from byleave.sandbox.http_head import (
+from byleave.sandbox.http_place import USAGE, Place, place_of
+from byleave.wire.http_head import (
     CHUNKED,
     NO_BODY,
     UNTIL_CLOSE,
@@ -17,7 +18,6 @@ from byleave.sandbox.http_head import (
     request_head,
     response_head,
 )
-from byleave.sandbox.http_place import USAGE, Place, place_of
 
 LINE = b"GET http://h.com/ HTTP/1.1\r\n"
 HOST = b"Host: h.com\r\n"

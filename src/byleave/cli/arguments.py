@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 WIDEST = 100  # columns of the help
-MOST_SPELLED = 5  # options that stand in the usage line; more are only listed below it
+MOST_SPELLED = 4  # options that stand in the usage line; more are only listed below it
 
 
 class Option(Record):

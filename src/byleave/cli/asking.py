@@ -36,9 +36,15 @@ _WIDER = {
 
 
 class TerminalAsker:
-    """Asks at the controlling terminal. Whatever is not a clear yes is a no."""
+    """Asks at the controlling terminal. Whatever is not a clear yes is a no.
+
+    Once `stop`, a descriptor, can be read from, nobody is waited for any more.
+    """
 
     name = "terminal"
+
+    def __init__(self, *, stop: int | None = None) -> None:
+        self._stop = stop
 
     def ask(self, question: "Question", patience: float) -> str:
         """Return what the person says; silence, if they say nothing in time."""
@@ -47,7 +53,8 @@ class TerminalAsker:
         if len(rows) > MOST_ROWS:
             return self._too_long(question, len(rows))
         offers = "[o]nce, for this [s]ession, " + ("[a]lways" if question.rule is not None else "")
-        typed = ask_person("\n".join([*rows, f"{offers.rstrip(', ')} or [N]o? "]), timeout=patience)
+        asked = "\n".join([*rows, f"{offers.rstrip(', ')} or [N]o? "])
+        typed = ask_person(asked, timeout=patience, stop=self._stop)
         if typed is None:
             return NOBODY
         choice = _CHOICES.get(typed.lower(), NO)
@@ -62,7 +69,7 @@ class TerminalAsker:
         rule = "\n".join(f"    {shown(line)}" for line in question.rule.split("\n"))
         holds = f"{_FOR_EVERYBODY}{_WIDER.get(question.facts['kind'], '')}."
         asked = f"This rule would be added to your own configuration:\n{rule}\n{holds}\nAdd it? [y/N] "
-        typed = ask_person(asked, timeout=max(0.0, until - monotonic()))
+        typed = ask_person(asked, timeout=max(0.0, until - monotonic()), stop=self._stop)
         return FOR_GOOD if typed is not None and typed.lower() in YES else NO
 
     def _too_long(self, question: "Question", rows: int) -> str:
@@ -83,6 +90,9 @@ def _rows(question: "Question", width: int) -> "Iterator[str]":
         yield "  runs in, or writes to:" if question.facts["kind"] == "command" else "  which really is:"
     for place in question.leads_to:
         yield from _behind_bar(place, width)
+    if question.note:
+        yield "  in the tool's own words:"
+        yield from _behind_bar(question.note, width)
     yield f"  why: {shown(question.judged.verdict.because[0].rule)}"
 
 

@@ -42,6 +42,11 @@ any program may be started, and only the usual variables are passed on.
 
 The exit code is the program's own, 128 + n for a signal; 20 if the command is denied, 125 if the
 sandbox could not be set up, 126 if the program cannot be executed, 127 if there is none."""
+_CALL_DETAILS = """\
+A vfs tool touches nothing by itself: what it wants is a request, and each is judged. A stdio tool
+is held to its access by the operating system. Ctrl-C asks the tool to stop, a second one ends it.
+
+Exit code: 0 completed, 1 the tool failed, 10 it has a question (see --answer), 130 cancelled."""
 _SINCE = Option(("--since",), "only from then on: 90s, 30m, 2h, 7d, or a date and time", "WHEN")
 _UNTIL = Option(("--until",), "only up to then, written in the same ways", "WHEN")
 _FILTERS = (
@@ -187,6 +192,24 @@ ROOT = Command(
             ),
             rest="PROGRAM ARGS...",
             details=_RUN_DETAILS,
+        ),
+        Command(
+            "call",
+            "Run one configured tool, and print its result.",
+            "call",
+            (
+                *MOUNTING,
+                Option(
+                    ("--answer",), "answer a question of the tool: ID=VALUE; may be repeated", "ANSWER", repeat=True
+                ),
+                Option(("--keep",), "read further ARGUMENTS from standard input, one a line; answer each in JSON"),
+                Option(("--schema",), "print the JSON Schema of the tool's arguments, and run nothing"),
+            ),
+            (
+                Positional("TOOL", "the tool, as it is configured"),
+                Positional("ARGUMENTS", "a JSON object (default: {})", required=False),
+            ),
+            details=_CALL_DETAILS,
         ),
         Command(
             "trust",

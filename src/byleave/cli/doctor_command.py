@@ -47,6 +47,7 @@ def _findings(given: "Given") -> "Iterator[Finding]":
     yield from _policy(given, workspace, policy)
     yield _audit(workspace)
     yield _opening()
+    yield _search(workspace)
     yield from sandbox_findings(workspace, None if isinstance(policy, Exception) else policy)
 
 
@@ -115,6 +116,17 @@ def _audit(workspace: "Workspace") -> Finding:
         return Finding(NOTE, "audit log", "; ".join(log.warnings))
     told = f"{number} records; `byleave audit verify` checks them" if number else "nothing was recorded yet"
     return Finding(GOOD, "audit log", told)
+
+
+def _search(workspace: "Workspace") -> Finding:
+    from byleave.toolhost.ripgrep import find_ripgrep
+
+    program = find_ripgrep(workspace.root.path)
+    if program is not None:
+        return Finding(GOOD, "search for tools", f"ripgrep ({shown(program)})")
+    return Finding(
+        NOTE, "search for tools", "slower, and some patterns are refused: there is no ripgrep 13 or newer here"
+    )
 
 
 def _opening() -> Finding:

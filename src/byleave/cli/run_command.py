@@ -96,6 +96,7 @@ def _run(given: "Given", workspace: "Workspace", box: Sandbox) -> int:
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # whoever started us may ignore it, and then nobody is told
     signal.pthread_sigmask(signal.SIG_BLOCK, waiting)
     session = given.one("session")
+    told = box.policy.warnings
     guard = workspace.guard(DOOR, session=session if session is not None else "default", policy=box.policy)
 
     def decide(action: "dict[str, Any]") -> "Any":
@@ -111,7 +112,7 @@ def _run(given: "Given", workspace: "Workspace", box: Sandbox) -> int:
         complain(f"byleave: {shown_lines(str(error))}")
         return error.exit_code
     finally:
-        warn(given, guard.warnings)
+        warn(given, [each for each in guard.warnings if each not in told])
         if observer is not None:
             from byleave.cli.diagnose import tell_refusals
 

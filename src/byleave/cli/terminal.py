@@ -58,10 +58,11 @@ def may_ask(given: "Given") -> bool:
     return True
 
 
-def ask_person(text: str, *, timeout: float | None = None) -> str | None:
+def ask_person(text: str, *, timeout: float | None = None, stop: int | None = None) -> str | None:
     """Put `text` to the person at the terminal and return the line they type, without blanks around it.
 
-    Ctrl-C, end of input, a hang-up and `timeout` seconds of silence are an empty line. None: nobody is there.
+    Ctrl-C, end of input, a hang-up, `timeout` seconds of silence, and something to read from the descriptor `stop` are
+    an empty line. None: nobody is there.
     """
     terminal = _open_terminal()
     if terminal is None:
@@ -69,7 +70,7 @@ def ask_person(text: str, *, timeout: float | None = None) -> str | None:
     try:
         _forget_typed(terminal)
         _put(terminal, text)
-        answer = _typed(terminal, timeout)
+        answer = _typed(terminal, timeout, stop)
         if not answer.endswith(b"\n"):  # the cursor still stands behind the question
             _put(terminal, "\n")
     except KeyboardInterrupt:
@@ -82,11 +83,13 @@ def ask_person(text: str, *, timeout: float | None = None) -> str | None:
     return answer.strip().decode("utf-8", "replace")
 
 
-def _typed(terminal: int, timeout: float | None) -> bytes:
-    if timeout is not None:
+def _typed(terminal: int, timeout: float | None, stop: int | None) -> bytes:
+    if timeout is not None or stop is not None:
         from select import select
 
-        if not select([terminal], [], [], timeout)[0]:
+        watched = [terminal] if stop is None else [terminal, stop]
+        ready = select(watched, [], [], timeout)[0]
+        if terminal not in ready or stop in ready:
             return b""
     return os.read(terminal, 1024)
 

@@ -42,7 +42,10 @@ MOST_WARNINGS = 50  # more than anybody reads
 LONGEST_NAME = 60  # characters of a tool's name worth repeating in a warning
 _JOINED = ("tools", "rules", "defaults", "programs", "audit", "sensitive_paths", "sandbox")
 _OPEN = (FsRule("", read=True, create=True, update=True, delete=True, execute=True, source=BUILT_IN),)
-_SCALARS = ("source", "command", "runtime", "run", "enable", "description")
+_SCALARS = (
+    *("source", "command", "runtime", "run", "enable", "description"),
+    *("parameters", "stateful", "actions", "format_arguments"),
+)
 
 
 def _nowhere(_path: str) -> str | None:
@@ -260,6 +263,8 @@ class _Compilation:
     def _is_whole(self, tool: Tool) -> bool:
         """Check what only the merged tool can show; a tool that is not there in full is left out."""
         source = tool.settings.get("source")
+        if isinstance(tool.settings.get("run"), list):
+            self._check_run(tool)
         if source is None:
             if self._defined_untrusted(tool.name):
                 self.warnings.append(
@@ -283,6 +288,21 @@ class _Compilation:
         elif tool.runtime == "wasm":
             self._tool_problem(tool, "wants the wasm runtime, which does not exist here", 'use "vfs" or "stdio"')
         return True
+
+    def _check_run(self, tool: Tool) -> None:
+        """Look at the conditions on arguments: a pointer or a pattern that cannot be used is an error."""
+        from byleave.core.arguments import pointer_problem
+        from byleave.core.patterns import searcher
+
+        for number, rule in enumerate(tool.settings["run"]):
+            at = (*tool.at, "run", number)
+            problem = pointer_problem(rule["arg"])
+            if problem is not None:
+                self._problem(tool.layer, (*at, "arg"), problem, 'write "/name"')
+            try:
+                searcher(rule.get("regex", ""))
+            except ValueError as error:
+                self._problem(tool.layer, (*at, "regex"), f"the pattern cannot be used: {error}", "write RE2 syntax")
 
     def _defined_untrusted(self, name: str) -> bool:
         return any("source" in layer.tree["tools"].get(name, {}) for layer in self._layers if not layer.trusted)

@@ -20,6 +20,7 @@ from byleave.core.matchers import (
     PathMatcher,
     UrlMatcher,
 )
+from byleave.core.patterns import searcher
 from byleave.core.rules import Rule
 from byleave.core.subject import Subject
 from byleave.core.url import normal_host, prefix_segments
@@ -211,17 +212,11 @@ class RuleReader:
         return ArgumentTest(call["arg"], test, value, search)
 
     def _pattern(self, text: str, at: "At", item: "Item") -> "Callable[[str], bool] | None":
-        """Compile a pattern in RE2's syntax, which has no pattern that takes long."""
-        import re2  # type: ignore[import-untyped]
-
-        options = re2.Options()
-        options.log_errors = False
         try:
-            compiled = re2.compile(text, options)
-        except re2.error as error:
+            return searcher(text)
+        except ValueError as error:
             self._problem(item, at, f"the pattern cannot be used: {error}", "write RE2 syntax")
             return None
-        return lambda value: compiled.search(value.encode("utf-8", "replace").decode()) is not None
 
     def _operation(self, table: "Mapping[str, Any]", at: "At", item: "Item") -> "Matcher | None":
         if "operation" not in table:

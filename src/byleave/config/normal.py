@@ -6,6 +6,7 @@ have become `access`, and every rule knows its line (`#line`) and its path in th
 spell.
 """
 
+from byleave.core.limits import HOST_LIMITS
 from byleave.errors import ConfigError
 from byleave.text import quoted
 
@@ -61,6 +62,9 @@ class _Normal:
             made["command"] = self._command(tool["command"], (*at, "command"))
         if "limits" in tool:
             made["limits"] = self._limits(tool["limits"], (*at, "limits"))
+        if any(name in tool for name in HOST_LIMITS):  # they may stand beside the other limits, or outside
+            own = {name: made.pop(name) for name in HOST_LIMITS if name in tool}
+            made["limits"] = {**made.get("limits", {}), **self._limits(own, at)}
         if "access" in tool and "sandbox" in tool:
             self._problem(
                 (*at, "sandbox"), "a tool has access or the older sandbox, not both", "move sandbox to access"
@@ -120,10 +124,12 @@ class _Normal:
         """Compile the older spelling: what may be read, what may be written, hosts, variables, commands."""
         made: Tree = {}
         files, network = sandbox.get("filesystem", {}), sandbox.get("network", {})
+        writable = files.get("writable", ())
+        also = [] if isinstance(writable, bool) else writable
         fs = [
-            {"path": path, "read": True, "write": key == "writable", **self._mark((*at, "filesystem", key, number))}
-            for key in ("allow", "writable")
-            for number, path in enumerate(files.get(key, ()))
+            {"path": path, "read": True, "write": writes, **self._mark((*at, "filesystem", key, number))}
+            for key, paths, writes in (("allow", files.get("allow", ()), writable is True), ("writable", also, True))
+            for number, path in enumerate(paths)
         ]
         net = [self._older_host(host, (*at, "network", "allow", n)) for n, host in enumerate(network.get("allow", ()))]
         env = [

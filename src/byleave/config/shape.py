@@ -148,7 +148,8 @@ class SandboxFilesystem(Table):
 
     allow: Annotated[list[str] | UnsetType, Meta(description="Paths the tool may read.", examples=[["src"]])] = UNSET
     writable: Annotated[
-        list[str] | UnsetType, Meta(description="Paths the tool may also change.", examples=[["target"]])
+        list[str] | bool | UnsetType,
+        Meta(description="Paths the tool may also change; true: all that it may read.", examples=[["target"], True]),
     ] = UNSET
 
 
@@ -217,8 +218,22 @@ class RunRule(Table):
     )
 
 
+_RequestTimeout = Annotated[
+    Annotated[float, Meta(gt=0, le=_YEAR)] | UnsetType,
+    Meta(description="Seconds between two requests of a vfs tool, and for one http or process request.", examples=[60]),
+]
+_CancelTimeout = Annotated[
+    Annotated[float, Meta(gt=0, le=_YEAR)] | UnsetType,
+    Meta(description="Seconds that a tool has to stop when it is asked to, and again when it is told.", examples=[5]),
+]
+_MaxFileSize = Annotated[
+    Annotated[int, Meta(ge=1, le=LARGEST)] | str | UnsetType,
+    Meta(description="Bytes of one file or body in a message, or text with a unit.", examples=["10 MB"]),
+]
+
+
 class Limits(Table):
-    """What the tool's processes may use at most. What is left out is not limited."""
+    """What the tool's processes may use at most, and how long its host waits. What is left out has its default."""
 
     processes: Annotated[
         Annotated[int, Meta(ge=1, le=1 << 22)] | UnsetType,  # linux/threads.h: PID_MAX_LIMIT
@@ -240,6 +255,9 @@ class Limits(Table):
         Annotated[float, Meta(gt=0, le=_YEAR)] | UnsetType,
         Meta(description="Seconds until the tool is ended.", examples=[600]),
     ] = UNSET
+    request_timeout: _RequestTimeout = UNSET
+    cancel_timeout: _CancelTimeout = UNSET
+    max_file_size: _MaxFileSize = UNSET
 
 
 class Tool(Table):
@@ -295,6 +313,28 @@ class Tool(Table):
     limits: Annotated[
         Limits | UnsetType,
         Meta(description="What its processes may use at most.", examples=[{"memory": "2 GB", "processes": 64}]),
+    ] = UNSET
+    request_timeout: _RequestTimeout = UNSET
+    cancel_timeout: _CancelTimeout = UNSET
+    max_file_size: _MaxFileSize = UNSET
+    parameters: Annotated[
+        dict[str, Any] | UnsetType,
+        Meta(
+            description="JSON Schema of the tool's arguments.",
+            examples=[{"type": "object", "properties": {"path": {"type": "string"}}}],
+        ),
+    ] = UNSET
+    stateful: Annotated[
+        bool | UnsetType,
+        Meta(description="true: calls are spawned, fetched, answered and aborted by an id.", examples=[True]),
+    ] = UNSET
+    actions: Annotated[
+        list[Literal["spawn", "fetch", "apply", "abort"]] | UnsetType,
+        Meta(description="What a stateful tool supports; absent: all of it.", examples=[["spawn", "fetch", "abort"]]),
+    ] = UNSET
+    format_arguments: Annotated[
+        bool | UnsetType,
+        Meta(description="true: before you are asked, the tool itself says what a call would do.", examples=[True]),
     ] = UNSET
 
 

@@ -45,9 +45,12 @@ class UrlAction(Record):
 
 
 class EnvAction(Record):
+    """Reading a variable; or, with the `way` "substitute", having the host put it where the tool never sees it."""
+
     name: str
     tool: str | None = None
     agent: str | None = None
+    way: str | None = None
 
 
 class SpawnAction(Record):
@@ -88,6 +91,7 @@ Action = (
     | OtherAction
 )
 
+SUBSTITUTE = "substitute"
 CAPABILITY_OF = {"read": "read", "create": "create", "update": "update", "delete": "delete", "exec": "execute"}
 _MAKERS: "dict[str, type[Action]]" = {
     **dict.fromkeys(CAPABILITY_OF, FileAction),

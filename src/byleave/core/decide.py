@@ -8,6 +8,7 @@ Start at `decide`. Files have a room of their own, `files`. How a verdict become
 
 from byleave.core.access import Default
 from byleave.core.action import (
+    SUBSTITUTE,
     CallAction,
     CommandAction,
     EnvAction,
@@ -102,22 +103,25 @@ def _url_by(tool: "ToolPolicy", target: "Any", address: str | None) -> "Answer":
 
 
 def _env(policy: "Policy", action: EnvAction, _places: "tuple[Place, ...]") -> Verdict:
+    substitutes = action.way == SUBSTITUTE
     if action.tool is None:
-        return policy.unmatched(f"reading the variable {shown(action.name)}")
-    return policy.strictest(action.tool, lambda known: _env_by(known, action.name))
+        return policy.unmatched(f"{'using' if substitutes else 'reading'} the variable {shown(action.name)}")
+    return policy.strictest(action.tool, lambda known: _env_by(known, action.name, substitutes=substitutes))
 
 
-def _env_by(tool: "ToolPolicy", name: str) -> "Answer":
+def _env_by(tool: "ToolPolicy", name: str, *, substitutes: bool) -> "Answer":
+    """Judge a variable. One that may only be substituted may not be read; one that may be read may be substituted."""
     table = tool.access.env
-    what = f"reading the variable {quoted(name)}"
+    what = f"{'using' if substitutes else 'reading'} the variable {quoted(name)}"
     if not name or "=" in name or "\0" in name:
         return Verdict(DENY, f"{what} is denied: no variable can have that name", "denied", (_ENV_NAMES,)), False
     suggestion = suggest_env(tool.access, tool.name, name)
     if isinstance(table, Default):
         return _by_default(table, what, suggestion), False
     rule = table.match(name)
-    ref = table.ref(rule, allowed=rule is not None and rule.read)
-    if rule is not None and rule.read:
+    allowed = rule is not None and (rule.read or (substitutes and rule.substitute))
+    ref = table.ref(rule, allowed=allowed)
+    if allowed:
         return Verdict(ALLOW, f"{what} is allowed by {ref.rule}", "ok", (ref,)), True
     said = ref.rule if rule is not None else "no environment rule of this tool covers it"
     return Verdict(DENY, f"{what} is denied: {said}", "denied", (ref,), suggestion), rule is not None

@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-SIZES = ("memory", "file_size")
+SIZES = ("memory", "file_size", "max_file_size")
+HOST_LIMITS = ("request_timeout", "cancel_timeout", "max_file_size")  # what the host of a tool keeps to
 LARGEST = (1 << 63) - 1  # a signed number of 64 bits, as the kernel and Python's `resource` take
 _DIGITS = frozenset("0123456789")
 _MOST_DIGITS = 20  # LARGEST has 19

@@ -54,7 +54,8 @@ UNKNOWN = Who()
 class Question(Record):
     """An action that the policy neither allows nor denies, and what a yes would cover.
 
-    `rule` is the rule that a yes for good would add to the user's own file, where one rule is enough.
+    `rule` is the rule that a yes for good would add to the user's own file, where one rule is enough. `note` is what
+    whoever wants to act says about it, in its own words: for people to read, never part of what a yes covers.
     """
 
     judged: "Judged"
@@ -64,6 +65,7 @@ class Question(Record):
     started: float
     rule: str | None = None
     root: str = ""
+    note: str = ""
 
     @property
     def facts(self) -> "dict[str, str]":

@@ -4,7 +4,8 @@ A deny never gets as far as the approvals. A yes covers what was shown and nothi
 again once the person has answered, because they may have taken their time. Before an answer leaves, its record is
 written; where it cannot be, nothing is allowed.
 
-Start at `Guard.check`. Doors that must not wait use `check_async`; both walk `_begin` and `_finish`.
+Start at `Guard.check`. Doors that must not wait use `check_async`; both walk `begin` and `_finish`. One
+that must not even ask uses `begin` alone, and comes back with `check`.
 """
 
 from time import monotonic
@@ -106,7 +107,7 @@ class Guard:
 
     def check(self, action: "Action | Mapping[str, Any]", who: Who = UNKNOWN, *, pin: str | None = None) -> Answer:
         """Return the answer to one request, recorded; an input error if it cannot be read."""
-        begun = self._begin(action, who, pin)
+        begun = self.begin(action, who, pin)
         if isinstance(begun, Answer):
             return begun
         asked = monotonic()
@@ -129,7 +130,7 @@ class Guard:
         """Do the same without keeping others waiting while the person thinks."""
         import asyncio
 
-        begun = self._begin(action, who, pin)
+        begun = self.begin(action, who, pin)
         if isinstance(begun, Answer):
             return begun
         try:
@@ -179,7 +180,10 @@ class Guard:
         self._keep(question, PENDING)
         return True
 
-    def _begin(self, action: "Action | Mapping[str, Any]", who: Who, pin: str | None) -> "Answer | Question":
+    def begin(
+        self, action: "Action | Mapping[str, Any]", who: Who = UNKNOWN, pin: str | None = None
+    ) -> "Answer | Question":
+        """Return the answer, recorded, where no person is needed for it; else the question, and nothing is recorded."""
         started = monotonic()
         judged, warnings = self._judge(action, who)
         if judged.verdict.decision is not ASK:

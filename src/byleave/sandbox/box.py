@@ -1,6 +1,7 @@
 """A sandbox: a policy that was made into steps for the kernel, and the programs that run in it."""
 
 import os
+from threading import Lock
 
 from byleave.core.action import EnvAction
 from byleave.core.decide import decide
@@ -17,7 +18,7 @@ from byleave.sandbox.filters import Wanted, make_filter
 from byleave.sandbox.linux import PROXY_PORT, Arrangement, Host, Program, arrange, exec_step, minimal, view_steps
 from byleave.sandbox.placeholders import Placeholder, Placeholders
 from byleave.sandbox.plan import BIN, DIRECTORY, FILE, PROXY, Brought, Plan
-from byleave.sandbox.planning import Seen, Wishes, make_plan
+from byleave.sandbox.planning import Seen, Wishes, make_plan, make_reading_plan
 from byleave.sandbox.process import Process
 from byleave.sandbox.scratch import ScratchDirectory
 from byleave.sandbox.tape import write_tape
@@ -97,12 +98,27 @@ class Sandbox:
         box._set_up(workspace, policy, tool, limits or Limits())  # noqa: SLF001 -- another way to make one of us
         return box
 
+    @classmethod
+    def for_reading(cls, workspace: "Workspace", policy: "Policy", tool: str) -> "Sandbox":
+        """Return a sandbox for a program of ours that works for a tool: it reads what the tool may read, no more.
+
+        The tool's rules on programs and variables do not hold for it. No network, and nothing is written or executed.
+        """
+        box = cls.for_tool(workspace, policy, tool)
+        box._reads_only = True  # noqa: SLF001 -- another way to make one of us
+        return box
+
     def _set_up(self, workspace: "Workspace", policy: "Policy", tool: str, limits: Limits) -> None:
         self.workspace = workspace
         self.policy = policy
         self.tool = tool
         self.limits = limits
         self._brought: tuple[Brought, ...] = ()
+        self._reads_only = False
+        self._shown: tuple[str, ...] = ()
+        self._lets_go = False
+        self._inside = 0  # programs that run, or are being started
+        self._counting = Lock()
         self._base = host.base_view()
         self.host = host.this_host(namespaces=True)
         self._launchers: dict[str, Launcher] = {}
@@ -128,11 +144,8 @@ class Sandbox:
             return known[1]
         self.policy.look_again()
         compiled = self.policy.compiled
-        if self._hold is None:  # from here on nothing that is held vanishes, and nothing is left of those who crashed
-            self._hold = self._placeholders.hold(())
         root = self.workspace.root.path
-        held = frozenset(f"{root}/{name}" for name in self._placeholders.names())
-        plan, seen = make_plan(compiled.policy, self._wishes(), self._base, program, search, held=held)
+        plan, seen = self._plan(program, search)
         arrangement = arrange(plan)
         filtering = make_filter(self.host.machine, Wanted(listed_programs_only=plan.commands is not None))
         tape = write_tape(self._steps(plan, arrangement, filtering))
@@ -141,6 +154,15 @@ class Sandbox:
         if prepared.backend != LANDLOCK:  # which grants names as they are found, so it has to look again
             self._prepared[program, search] = (compiled, prepared)
         return prepared
+
+    def _plan(self, program: str | None, search: str) -> tuple[Plan, Seen]:
+        policy, wishes = self.policy.compiled.policy, self._wishes()
+        if self._reads_only:
+            return make_reading_plan(policy, wishes, self._base, program)
+        if self._hold is None:  # from here on nothing that is held vanishes, and nothing is left of those who crashed
+            self._hold = self._placeholders.hold(())
+        held = frozenset(f"{wishes.root}/{name}" for name in self._placeholders.names())
+        return make_plan(policy, wishes, self._base, program, search, held=held)
 
     def _by_what_works(self, prepared: Prepared) -> Prepared:
         """Return the same plan, held by something else where namespaces of our own do not work."""
@@ -193,7 +215,7 @@ class Sandbox:
             root,
             os.path.realpath(home) if home else "",
             self.workspace.own_places(compiled.layers),
-            tuple(os.path.expanduser(path) for path in listed.get("read", ())),
+            (*(os.path.expanduser(path) for path in listed.get("read", ())), *self._shown),
             tuple(os.path.expanduser(path) for path in listed.get("write", ())),
             self.limits,
             self._brought,
@@ -203,6 +225,15 @@ class Sandbox:
         """Show places from outside under names of the workspace, to what is started from now on."""
         self._brought = tuple(brought)
         self._prepared.clear()
+
+    def show(self, path: str) -> None:
+        """Show a place of this machine, to be read and executed, to what is started from now on."""
+        self._shown = (*self._shown, path)
+        self._prepared.clear()
+
+    def let_go_between(self) -> None:
+        """Hold names only as long as a program runs in here, for a sandbox that stays open long after."""
+        self._lets_go = True
 
     def explain(self, argv: "Sequence[str]", env: "Mapping[str, str] | None" = None) -> "Explained":
         """Return everything that a start of this command would mean."""
@@ -227,22 +258,47 @@ class Sandbox:
         stdout: "Stream" = None,
         stderr: "Stream" = None,
         observer: "Observer | None" = None,
+        also: "Mapping[str, str] | None" = None,
+        apart: bool = False,
+        own: bool = False,
     ) -> Process:
         """Start a program in the sandbox; a SandboxError if it may not or cannot be started.
 
-        With an `observer` it runs slower, and the observer hears of everything that it was refused.
+        With an `observer` it runs slower, and the observer hears of everything that it was refused. The variables in
+        `also` reach the program whatever the rules say: the caller has judged them. `apart`, it does not get what a
+        terminal sends to us. `own`: it is the tool itself, which the user has configured, so no command has to list it.
         """
-        self._refuse_unlisted(argv)
+        self._refuse_unlisted(argv, own=own)
         given = os.environ if env is None else env
         directory = self._directory(cwd)
         search = given.get("PATH", os.defpath)
         path = host.find_program(argv[0], search, directory)
         if path is None:
             raise SandboxError(f"{quoted(argv[0])} was not found", hint="check the name and PATH", exit_code=127)
-        prepared = self._hold_names(self.prepare(path, search))
-        directory = self._standing(prepared.plan, directory)
-        variables = tuple(self._variables(given, prepared))
-        program = Program(path, directory, tuple(argv), variables)
+        with self._counting:
+            self._inside += 1
+        try:
+            prepared = self._hold_names(self.prepare(path, search))
+            variables = tuple({**dict(self._variables(given, prepared)), **(also or {})}.items())
+            program = Program(path, self._standing(prepared.plan, directory), tuple(argv), variables)
+            streams = {"stdin": stdin, "stdout": stdout, "stderr": stderr}
+            process = self._launch(prepared, program, search, observer, apart=apart, **streams)
+        except BaseException:
+            self._one_ended()
+            raise
+        process.at_end(self._one_ended)
+        return process
+
+    def _one_ended(self) -> None:
+        with self._counting:
+            self._inside -= 1
+            if self._lets_go and not self._inside:
+                self.close()
+
+    def _launch(
+        self, prepared: Prepared, program: Program, search: str, observer: "Observer | None", **how: "Any"
+    ) -> Process:
+        """Start the launcher with everything the program needs, and serve what it asks for."""
         last = exec_step(program if prepared.plan.programs is None else _by_interpreter(program, search))
         lock = self._hold.descriptor if self._hold is not None else None
         kind, words = self._starter(prepared, observer)
@@ -251,10 +307,8 @@ class Sandbox:
         process = kind(
             words,
             (prepared.tape if observer is None else self._watched_tape(prepared)) + write_tape([last]),
-            stdin=stdin,
-            stdout=stdout,
-            stderr=stderr,
             lock=lock,
+            **how,
         )
         if prepared.plan.network == PROXY:
             self._serve(process, None if observer is None else observer.judged)
@@ -311,9 +365,11 @@ class Sandbox:
         steps = self._steps(plan, prepared.arrangement, filtering)
         return write_tape(watched_steps(steps, write_rows(column_of(machine)), make_watching_filter(machine)))
 
-    def _refuse_unlisted(self, argv: "Sequence[str]") -> None:
+    def _refuse_unlisted(self, argv: "Sequence[str]", *, own: bool) -> None:
         if not argv:
             raise SandboxError("there is no program to run", hint="name one", exit_code=127)
+        if own or self._reads_only:  # a program of ours, which the tool neither chose nor starts
+            return
         verdict = self.decide({"kind": "spawn", "program": argv[0], "args": list(argv[1:]), "tool": self.tool})
         if verdict.decision is not ALLOW:
             raise SandboxError(verdict.reason, hint="list the command under access.commands", exit_code=20)
@@ -366,6 +422,8 @@ class Sandbox:
 
     def _hold_names(self, prepared: Prepared) -> Prepared:
         """Hold the names that must not come into being, as long as this sandbox is open."""
+        if self._reads_only:
+            return prepared
         root = self.workspace.root.path
         wanted = tuple(Placeholder(held.path[len(root) + 1 :], held.content) for held in prepared.plan.held)
         if self._hold is None or not set(wanted) <= set(self._held or ()):
@@ -404,7 +462,7 @@ class Sandbox:
             self._scratch = None
         if self._hold is not None:
             self._hold.release()
-            self._hold = None
+            self._hold = self._held = None
 
     def __enter__(self) -> "Self":
         return self

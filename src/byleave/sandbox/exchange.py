@@ -9,18 +9,19 @@ Start at `Exchange.run`.
 import asyncio
 import contextlib
 
+from byleave.effects.addresses import why
 from byleave.record import Record
-from byleave.sandbox.http_body import LAST_CHUNK, MalformedError, body_reader, chunk
-from byleave.sandbox.http_head import CHUNKED, UNTIL_CLOSE, BadHead, read_response, request_head, response_head
-from byleave.sandbox.streams import Idle, Stream, why
+from byleave.sandbox.streams import Idle, Stream
+from byleave.wire.http_body import LAST_CHUNK, MalformedError, body_reader, chunk
+from byleave.wire.http_head import CHUNKED, UNTIL_CLOSE, BadHead, read_response, request_head, response_head
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from byleave.sandbox.http_body import Body
-    from byleave.sandbox.http_head import Framing, Request, Response
     from byleave.sandbox.http_place import Place
+    from byleave.wire.http_body import Body
+    from byleave.wire.http_head import Framing, Request, Response
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 MOST_INTERIM = 16  # responses of 1xx before the real one

@@ -8,13 +8,12 @@ Start at `Gate.admit`.
 """
 
 import asyncio
-import socket
-from ipaddress import ip_address
 from threading import Thread
 
-from byleave.core.net import USERINFO, may_dial
+from byleave.core.net import USERINFO
+from byleave.effects import addresses
+from byleave.effects.addresses import dialable, is_address, not_dialable
 from byleave.record import Record
-from byleave.text import sentence_list
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -28,7 +27,6 @@ if TYPE_CHECKING:
     Told = Callable[[str, "Judgement"], None]
     Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 
-MOST_ADDRESSES = 16
 FAILED = "the policy could not be asked"
 
 
@@ -111,10 +109,9 @@ async def look_up(host: str, port: int) -> list[str]:
 def _ask(loop: asyncio.AbstractEventLoop, answer: "asyncio.Future[list[str]]", host: str, port: int) -> None:
     found: list[str] | OSError
     try:
-        entries = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        found = list(dict.fromkeys([str(entry[4][0]) for entry in entries]))
-    except (OSError, UnicodeError) as problem:
-        found = problem if isinstance(problem, OSError) else OSError("it is no name")
+        found = addresses.look_up(host, port)
+    except OSError as problem:
+        found = problem
     try:
         loop.call_soon_threadsafe(_settle, answer, found)
     except RuntimeError:  # the loop is closed: nobody wants to know any more
@@ -131,26 +128,12 @@ def _settle(answer: "asyncio.Future[list[str]]", found: list[str] | OSError) -> 
 
 
 def _dialable(place: "Place", judgement: Judgement, found: "Sequence[str]") -> Admission:
-    usable = tuple([address for address in found if may_dial(judgement.rule, address)][:MOST_ADDRESSES])
+    usable = dialable((judgement.rule,), found)
     if usable or not found:
         return Admission(judgement, usable)
-    leads = "is" if is_address(place.host) else f"leads to {sentence_list(list(found))}, which is"
-    reason = (
-        f"{place.host} {leads} in a private range, or not an address that may be dialled; "
-        "a rule opens it by naming that very address, or with private = true"
-    )
-    return Admission(Judgement(False, reason, judgement.rule))
+    return Admission(Judgement(False, not_dialable(place.host, found), judgement.rule))
 
 
 def _hidden(place: "Place", judgement: Judgement) -> Judgement:
     reason = f"rules for {place.host} name paths, and TLS hides the path: only rules without one can open https"
     return Judgement(False, reason, judgement.rule)
-
-
-def is_address(host: str) -> bool:
-    """Whether the host of a place is an address rather than a name."""
-    try:
-        ip_address(host)
-    except ValueError:
-        return False
-    return True

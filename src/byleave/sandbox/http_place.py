@@ -8,15 +8,15 @@ Start at `place_of`.
 
 from byleave.core.url import BadUrl, parse_url
 from byleave.record import Record
-from byleave.sandbox.http_head import BadHead, values_of
 from byleave.text import shown
+from byleave.wire.http_head import BadHead, values_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
 
     from byleave.core.url import Target
-    from byleave.sandbox.http_head import Request
+    from byleave.wire.http_head import Request
 
 USAGE = (
     "this is a proxy for programs in the sandbox: the request line must hold a whole URL "

@@ -25,6 +25,7 @@ from byleave.sandbox.plan import (
     Place,
     Plan,
     in_order,
+    nested,
 )
 from byleave.sandbox.view import LINK, Eyes, find_places
 from byleave.text import quoted
@@ -124,6 +125,50 @@ def make_plan(
         programs,
     )
     return plan, Seen(kinds)
+
+
+def make_reading_plan(policy: "Policy", wishes: Wishes, base: host.Base, program: str | None) -> tuple[Plan, Seen]:
+    """Return the plan for a program of ours that reads what the tool may read, and what the plan rests on.
+
+    Nothing is written or executed but the program, no name is held, and of the system only programs and libraries are
+    shown. A name that somebody else holds counts as what stands there: we do not hold it with them.
+    """
+    kinds: dict[str, str | None] = {}
+
+    def look(path: str) -> str | None:
+        if path not in kinds:
+            kinds[path] = host.look(path)
+        return kinds[path]
+
+    found = find_places(policy, wishes.tool, wishes.root, Eyes(look, _no_files, host.follow))
+    held = {each.path for each in found.held}
+    readable = [_only_read(place) for place in found.places if place.path not in held]
+    system = [place for place in base.places if not is_under(place.path, "/etc")]
+    shown = in_order([*system, *_only_program(program), *readable])
+    places = in_order([*_news(shown), *_own(wishes, shown)])
+    return Plan(wishes.root, places, base.links, limits=wishes.limits), Seen(kinds)
+
+
+def _no_files(_path: str, _most: int) -> list[str]:
+    """Find nothing: files are made read-only one by one, and here all of them are."""
+    return []
+
+
+def _only_read(place: Place) -> Place:
+    narrowed: Place = place.replace(capabilities=place.capabilities & {"read"})
+    return narrowed
+
+
+def _only_program(program: str | None) -> "Iterator[Place]":
+    if program is not None:
+        yield Place(os.path.realpath(program), READING, FILE, "the program itself")
+
+
+def _news(places: "Sequence[Place]") -> "Iterator[Place]":
+    """Yield the places that say something else than what lies around them: each is a mount."""
+    for place, around in nested(places):
+        if around is None or place.capabilities != around.capabilities:
+            yield place
 
 
 def _listed(commands: CommandTable | None, search: str) -> tuple[tuple[str, str], ...]:

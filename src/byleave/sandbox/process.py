@@ -45,6 +45,7 @@ class Process:
         stdout: "Stream" = None,
         stderr: "Stream" = None,
         lock: int | None = None,
+        apart: bool = False,
     ) -> None:
         self.stdin: IO[bytes] | None = None
         self.stdout: IO[bytes] | None = None
@@ -62,7 +63,7 @@ class Process:
             streams = [self._stream(number, each, opened) for number, each in enumerate((stdin, stdout, stderr))]
             streams[2] = streams[1] if stderr == STDOUT else streams[2]
             moved = {_TAPE: plan, _CONTROL: opened[0]} | ({_LOCK: lock} if lock is not None else {})
-            self.pid = self._spawn(launcher, streams, moved, opened)
+            self.pid = self._spawn(launcher, streams, moved, opened, apart=apart)
         except BaseException:
             self.close()
             raise
@@ -88,7 +89,13 @@ class Process:
         return wanted if isinstance(wanted, int) else wanted.fileno()
 
     def _spawn(
-        self, launcher: "Sequence[str]", streams: "Sequence[int]", moved: dict[int, int], opened: list[int]
+        self,
+        launcher: "Sequence[str]",
+        streams: "Sequence[int]",
+        moved: dict[int, int],
+        opened: list[int],
+        *,
+        apart: bool,
     ) -> int:
         """Start the launcher with nothing of ours but the three streams, the plan, the control socket and the lock."""
         import fcntl
@@ -101,8 +108,15 @@ class Process:
                 opened.append(high)
                 actions.append((os.POSIX_SPAWN_DUP2, high, target))
         words = [*launcher, str(_TAPE), str(_CONTROL)]
+        own_group = {"setpgroup": 0} if apart else {}
         return os.posix_spawn(
-            launcher[0], words, {}, file_actions=actions, setsigdef=_IGNORED_BY_PYTHON, setsigmask=self.blocked
+            launcher[0],
+            words,
+            {},
+            file_actions=actions,
+            setsigdef=_IGNORED_BY_PYTHON,
+            setsigmask=self.blocked,
+            **own_group,  # type: ignore[arg-type]
         )
 
     def listener(self) -> socket.socket:

@@ -8,9 +8,10 @@ Start at `Stream`. Both directions at once: `join`.
 
 import asyncio
 import contextlib
-import os
 import socket
 import struct
+
+from byleave.wire.http_head import end_of_head
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -57,7 +58,7 @@ class Stream:
         while len(head) < limit and (data := await self.read()):
             searched = max(0, len(head) - 2)
             head += data
-            if (end := _end_of_head(head, searched)) and end <= limit:
+            if (end := end_of_head(head, searched)) and end <= limit:
                 self.unread(bytes(head[end:]))
                 return bytes(head[:end])
         return bytes(head[:limit])
@@ -156,13 +157,6 @@ async def dial(addresses: "Sequence[str]", port: int, *, limit: float) -> Stream
     raise last
 
 
-def why(problem: OSError) -> str:
-    """Return what went wrong in the system's own words, without places that asyncio adds."""
-    if isinstance(problem, socket.gaierror) or problem.errno is None:
-        return problem.strerror or str(problem)
-    return os.strerror(problem.errno)
-
-
 async def readable(end: socket.socket) -> None:
     """Wait until there is something to read or accept. Nothing is taken, so that a cancelled wait loses nothing."""
     loop = asyncio.get_running_loop()
@@ -197,9 +191,3 @@ async def _pass_on(source: Stream, sink: Stream, screen: "Callable[[bytes], byte
 def _settle(ready: "asyncio.Future[None]") -> None:
     if not ready.done():
         ready.set_result(None)
-
-
-def _end_of_head(head: bytearray, start: int) -> int:
-    """Return where the first empty line ends, 0 if there is none. A bare LF counts too: who reads it refuses it."""
-    ends = [at + len(mark) for mark in (b"\n\r\n", b"\n\n") if (at := head.find(mark, start)) >= 0]
-    return min(ends, default=0)

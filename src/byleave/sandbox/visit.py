@@ -8,13 +8,14 @@ Start at `Visit.serve`.
 
 import asyncio
 
+from byleave.effects.addresses import is_address, why
 from byleave.sandbox.client_hello import BadHello, HelloReader, RecordGuard
 from byleave.sandbox.exchange import Exchange, RefusedError
-from byleave.sandbox.gate import Judgement, is_address
-from byleave.sandbox.http_head import NO_BODY, BadHead, own_head, read_request
+from byleave.sandbox.gate import Judgement
 from byleave.sandbox.http_place import place_of
-from byleave.sandbox.streams import Stream, dial, join, why
+from byleave.sandbox.streams import Stream, dial, join
 from byleave.text import quoted, shown
+from byleave.wire.http_head import NO_BODY, BadHead, own_head, read_request
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
     from byleave.sandbox.client_hello import ClientHello
     from byleave.sandbox.exchange import Limits
     from byleave.sandbox.gate import Gate
-    from byleave.sandbox.http_head import Request
     from byleave.sandbox.http_place import Place
+    from byleave.wire.http_head import Request
 
 PHRASES = {
     400: "400 Bad Request",

@@ -9,11 +9,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+_BEGINNING = 512  # bytes of a line that is too long: enough to see whose it is
+
 
 class TooLong(Record):
-    """Stands for a line that exceeded the limit; its bytes are gone."""
+    """Stands for a line that exceeded the limit; all but its beginning is gone."""
 
     limit: int
+    beginning: bytes = b""
 
 
 class LineBuffer:
@@ -44,8 +47,8 @@ class LineBuffer:
             self._clear()
             return
         if len(self._held) + len(piece) > self._limit:
+            yield self._too_long(piece)
             self._clear()
-            yield TooLong(self._limit)
             return
         line = bytes(self._held) + piece if self._held else piece
         self._clear()
@@ -55,11 +58,16 @@ class LineBuffer:
         if self._skipping:
             return
         if len(self._held) + len(piece) > self._limit:
+            told = self._too_long(piece)
             self._clear()
             self._skipping = True
-            yield TooLong(self._limit)
+            yield told
             return
         self._held += piece
+
+    def _too_long(self, piece: bytes) -> TooLong:
+        most = min(_BEGINNING, self._limit)  # however the bytes were cut, so much is there
+        return TooLong(self._limit, bytes(self._held[:most] + piece[:most])[:most])
 
     def _clear(self) -> None:
         if self._held:

@@ -8,6 +8,7 @@ import json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
 _BLANKS = " \t\n\r"
@@ -27,6 +28,19 @@ def members(text: str) -> list[tuple[str, str]]:
         if _next(text, at) != ",":
             return _ended(text, _expect(text, at, "}"), found)
         at = _expect(text, at, ",")
+
+
+def leading_members(text: str) -> "Iterator[tuple[str, Any]]":
+    """Yield the members that an object begins with, as far as `text` goes; one that breaks off is left out."""
+    try:
+        at = _expect(text, 0, "{")
+        while True:
+            name, at = _decode(text, _expect(text, at, '"') - 1)
+            value, at = _PLAIN.raw_decode(text, _skip(text, _expect(text, at, ":")))
+            at = _expect(text, at, ",")  # a number that nothing follows may have gone on
+            yield name, value
+    except (ValueError, RecursionError):
+        return
 
 
 def repeats_a_name(text: str | bytes) -> bool:
@@ -76,3 +90,4 @@ def _refuse(name: str) -> None:
 
 
 _DECODER = json.JSONDecoder(parse_constant=_refuse, parse_int=str, parse_float=str)  # numbers may be of any length
+_PLAIN = json.JSONDecoder(parse_constant=_refuse)

@@ -19,7 +19,7 @@ import errno
 import os
 import stat
 
-from byleave.errors import UnsafePathError
+from byleave.errors import TooLargeError, UnsafePathError
 from byleave.private import read_all
 from byleave.text import quoted
 from byleave.workspace.openers import HOLD, HOLD_DIRECTORY, OPEN_FILE, Closing, beneath, identity_of, libc, link_found
@@ -139,7 +139,8 @@ class Anchor:
             data = read_all(descriptor, limit + 1)
         if len(data) > limit:
             problem = f"{quoted(path)} is longer than {limit} bytes"
-            raise UnsafePathError(problem, hint="read a smaller file, or raise the limit for what is read")
+            hint = "read a smaller file, or raise the limit for what is read"
+            raise TooLargeError(problem, hint=hint, limit=limit)
         return data
 
     def write_bytes(self, relative: str, data: bytes, *, create: bool, update: bool) -> None:

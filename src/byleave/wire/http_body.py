@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Protocol
 
-    from byleave.sandbox.http_head import Framing
+    from byleave.wire.http_head import Framing
 
     class Body(Protocol):
         """One body that is being read. `done`: it is complete, and `rest` is what came after it."""

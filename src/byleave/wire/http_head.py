@@ -4,7 +4,7 @@ Pure: bytes in, a `Request`, a `Response` or a `BadHead` out. Whatever two progr
 head or a body ends, which host is meant) is refused, never mended. What goes on is written anew from what was read,
 without the fields that concern one connection only. Bodies are read in http_body.
 
-Start at `read_request` and `read_response`. Where a request wants to go: http_place.
+Start at `read_request` and `read_response`. Where a request to the proxy wants to go: sandbox.http_place.
 """
 
 import re
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 END = b"\r\n\r\n"
 LONGEST_LENGTH = 18  # decimal digits of a Content-Length: more bytes than there are disks
 
-_WORD = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"  # RFC 9110, section 5.6.2
+WORD = r"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"  # RFC 9110, section 5.6.2
 _TEXT = r"[\t\x20-\x7e\x80-\xff]*"  # RFC 9110, section 5.5: no control characters
-_REQUEST_LINE = re.compile(rf"({_WORD}) ([\x21-\x7e]+) HTTP/1\.([01])")
+_REQUEST_LINE = re.compile(rf"({WORD}) ([\x21-\x7e]+) HTTP/1\.([01])")
 _STATUS_LINE = re.compile(rf"HTTP/1\.[01] ([1-5][0-9][0-9])(?: ({_TEXT}))?")
-_FIELD = re.compile(rf"({_WORD}):({_TEXT})")
+_FIELD = re.compile(rf"({WORD}):({_TEXT})")
 
 # They concern one connection (RFC 9110, section 7.6.1), or are written anew.
 _OWN = frozenset(
@@ -33,7 +33,7 @@ _OWN = frozenset(
     | {"upgrade", "x-byleave"}
 )
 # With these a client makes some servers answer for another host or path than the one that was judged.
-_REROUTING = frozenset(
+REROUTING = frozenset(
     {"forwarded", "x-forwarded-host", "x-forwarded-path", "x-forwarded-prefix", "x-forwarded-server"}
     | {"x-forwarded-uri", "x-host", "x-http-host-override", "x-original-host", "x-original-uri", "x-original-url"}
     | {"x-proxy-url", "x-rewrite-url"}
@@ -103,6 +103,12 @@ class _RefusedError(Exception):
     """Carries the problem from the place that finds it to the function that answers."""
 
 
+def end_of_head(head: bytes | bytearray, start: int = 0) -> int:
+    """Return where the first empty line ends, 0 if there is none. A bare LF counts too: who reads it refuses it."""
+    ends = [at + len(mark) for mark in (b"\n\r\n", b"\n\n") if (at := head.find(mark, start)) >= 0]
+    return min(ends, default=0)
+
+
 def read_request(head: bytes) -> Request | BadHead:
     """Return the request that `head` (up to its empty line) makes, or why it is refused. Never raises."""
     try:
@@ -121,14 +127,14 @@ def read_response(head: bytes, method: str) -> Response | BadHead:
         return BadHead(str(refusal))
 
 
-def request_head(request: Request, *, path: str, authority: str) -> bytes:
-    """Return the head that goes on to the server, for this one request on a connection of its own."""
+def request_head(request: Request, *, path: str, authority: str, keep: bool = False) -> bytes:
+    """Return the head that goes on to the server; unless it is to `keep` the connection, nothing else follows."""
     return _written(
         f"{request.method} {path} HTTP/1.1",
         [("Host", authority)],
-        [field for field in _passed_on(request.fields) if field[0].lower() not in _REROUTING],
+        [field for field in _passed_on(request.fields) if field[0].lower() not in REROUTING],
         _framing_fields(request.framing),
-        [("Connection", "close")],
+        [] if keep else [("Connection", "close")],
     )
 
 
@@ -145,6 +151,12 @@ def response_head(response: Response, *, framing: Framing | None, keep: bool) ->
 def own_head(status: str, fields: "Iterable[tuple[str, str]]", *, keep: bool) -> bytes:
     """Return the head of a response that the proxy itself gives, such as `403 Forbidden`."""
     return _written(f"HTTP/1.1 {status}", fields, [("Connection", "keep-alive" if keep else "close")])
+
+
+def is_field(name: str, value: str) -> bool:
+    """Whether a field with this name and value, one character a byte, is one field and no other."""
+    found = _FIELD.fullmatch(f"{name}:{value}")
+    return found is not None and found[1] == name
 
 
 def values_of(fields: "Fields", name: str) -> list[str]:

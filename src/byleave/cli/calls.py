@@ -1,0 +1,218 @@
+"""The calls of one `byleave call`: agreed to, run, answered, stopped by a signal. Everything ends with it."""
+
+import os
+import select
+import signal
+import sys
+from contextlib import nullcontext, suppress
+from threading import Thread
+
+from byleave.cli.asking import TerminalAsker
+from byleave.cli.output import warn
+from byleave.cli.progress import Progress, SilencingAsker
+from byleave.cli.terminal import ask_person, may_ask
+from byleave.core.action import CallAction
+from byleave.errors import ByleaveError
+from byleave.guard.asking import Who
+from byleave.text import shown, shown_lines
+from byleave.toolhost.announcing import AnnouncingAsker
+from byleave.toolhost.calling import LOCAL, DescribingAsker, WithRunModes, run_mode
+from byleave.toolhost.handles import Handles
+from byleave.toolhost.host import Call, ToolHost
+from byleave.toolhost.modes import EDIT, SKIP
+from byleave.toolhost.outcome import EXIT_CODES, Cancelled, Completed, NeedsInput, State, broken
+from byleave.toolhost.schema import input_schema
+from byleave.toolhost.turn import Turn
+from byleave.wire.blocks import text_block
+from byleave.wire.lines import LineBuffer, TooLong
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from contextlib import AbstractContextManager
+    from typing import Any, Self
+
+    from byleave.api import Workspace
+    from byleave.cli.arguments import Given
+    from byleave.guard.judge import Policy
+    from byleave.toolhost.outcome import Outcome
+
+DOOR = "call"
+_MOST_QUESTIONS = 20  # of one call; a tool that asks more goes in circles
+_LONGEST_LINE = 64 << 20
+_STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+_WHO = Who(None, "default")
+
+
+class Calls:
+    """Runs calls of one tool on behalf of the user at the command line."""
+
+    def __init__(
+        self, given: "Given", workspace: "Workspace", policy: "Policy", tool: str, answers: dict[str, str]
+    ) -> None:
+        self._given = given
+        self._name = tool
+        self._told = policy.warnings
+        self._answers = answers
+        self._cancel = Turn()  # of the call that runs now
+        self._signals = 0
+        self._progress: Progress | None = None
+        self._asks = may_ask(given)
+        self._stop_reading, self._stop_writing = os.pipe2(os.O_CLOEXEC | os.O_NONBLOCK)
+        files = given.options.get("policy", ())
+        session = given.one("session") or "default"
+        asker = self._asker() if self._asks else None
+        modes: Any = WithRunModes(policy, by_hand=True)
+        self._guard = workspace.guard(DOOR, files=files, session=session, asker=asker, policy=modes)
+        self._host = ToolHost(workspace, self._guard)
+        self._handles = Handles(self._host)
+
+    def __enter__(self) -> "Self":
+        self._watch_signals()
+        return self
+
+    def __exit__(self, *_raised: object) -> None:
+        self._handles.close()
+        self._host.close()
+        warn(self._given, [each for each in self._guard.warnings if each not in self._told])
+        self._guard.close()
+
+    def schema(self) -> "dict[str, Any]":
+        """Return the JSON Schema of the tool's arguments."""
+        return input_schema(self._host.tool(self._name))
+
+    def run(self, arguments: "dict[str, Any]") -> "Outcome":
+        """Run one call, and return what came of it; whatever the tool asks is answered where somebody is there to."""
+        self._cancel = Turn()
+        if self._signals:
+            self._cancel.cancel()
+        outcome = self._run(arguments)
+        return Cancelled() if self._cancel.cancelled and not isinstance(outcome, State) else outcome
+
+    def _run(self, arguments: "dict[str, Any]") -> "Outcome":
+        tool = self._host.tool(self._name)
+        acts = tool.settings.get("stateful") and "action" in arguments
+        if acts and arguments["action"] != "spawn":
+            return self._handles.act(tool, arguments, _WHO, self._answers)
+        agreed = self._agree(arguments)
+        if not isinstance(agreed, dict):
+            return agreed
+        self._say_what_is_weaker()
+        if acts:
+            return self._handles.act(tool, agreed, _WHO, self._answers)
+        with Progress(self._given, self._name, self._count) as self._progress:
+            return self._run_with_answers(agreed)
+
+    def _agree(self, arguments: "dict[str, Any]") -> "dict[str, Any] | Outcome":
+        """Return the arguments that the call runs with, or why it does not."""
+        mode = run_mode(self._guard.policy, self._name, arguments)
+        if mode == SKIP:
+            return Completed([text_block(f"{shown(self._name)} was skipped: its run mode says so")])
+        if mode == EDIT:
+            from byleave.cli.editing import edit_arguments
+
+            edited = edit_arguments(arguments) if self._asks else None
+            if edited is None:
+                return broken("the arguments are to be edited first, and nobody is here to do that")
+            arguments = edited
+        answer = self._guard.check(CallAction(LOCAL, self._name, arguments), _WHO)
+        return arguments if answer.allowed else broken(answer.verdict.reason)
+
+    def _run_with_answers(self, arguments: "dict[str, Any]") -> "Outcome":
+        answers = dict(self._answers)
+        for _ in range(_MOST_QUESTIONS):
+            outcome = self._host.execute(Call(self._name, arguments, answers, _WHO), self._cancel)
+            if self._cancel.cancelled:
+                return Cancelled()
+            if not isinstance(outcome, NeedsInput):
+                return outcome
+            answer = self._answer(outcome.question, answers)
+            if answer is None:
+                return outcome
+            answers[outcome.question["id"]] = answer
+        return broken(f"the tool asked more than {_MOST_QUESTIONS} questions")
+
+    def _answer(self, question: "dict[str, Any]", known: dict[str, str]) -> str | None:
+        """Return what the person says to a tool's question; None if nobody can be asked, or said it already."""
+        if question["id"] in known or not self._asks:
+            return None
+        rows = [f"    | {row}" for row in shown_lines(question["text"]).split("\n")]
+        choices = question.get("options", question.get("choices"))
+        if isinstance(choices, list) and choices:
+            rows.append(f"  one of: {', '.join(shown(str(choice)) for choice in choices)}")
+        text = "\n".join([f"byleave: {shown(self._name)} asks:", *rows, "> "])
+        with self._silence():
+            return ask_person(text, stop=self._stop_reading) or None
+
+    def _silence(self) -> "AbstractContextManager[object]":
+        return nullcontext() if self._progress is None else self._progress.silence()
+
+    def _asker(self) -> DescribingAsker:
+        terminal = AnnouncingAsker(SilencingAsker(TerminalAsker(stop=self._stop_reading), self._silence))
+
+        def describe(action: CallAction) -> str | None:
+            try:
+                return self._host.describe(Call(str(action.tool), action.arguments, {}, _WHO), self._cancel)
+            except ByleaveError:
+                return None
+
+        return DescribingAsker(terminal, describe)
+
+    def _say_what_is_weaker(self) -> None:
+        weaker = self._host.weaker(self._name)
+        if weaker is not None:
+            warn(self._given, [weaker])
+
+    def _count(self) -> int:
+        running = self._host.running
+        return 0 if running is None else running.count
+
+    def lines(self) -> "Iterator[str]":
+        """Yield what comes on standard input, line by line, until its end or until we are to stop."""
+        buffer = LineBuffer(limit=_LONGEST_LINE)
+        while (data := self._read()) is not None:
+            for line in buffer.feed(data) if data else buffer.finish():
+                text = "" if isinstance(line, TooLong) else line.decode("utf-8", "replace")
+                if isinstance(line, TooLong) or text.strip():
+                    yield text
+            if not data:
+                return
+
+    def _read(self) -> bytes | None:
+        descriptor = sys.stdin.fileno()
+        ready = select.select([descriptor, self._stop_reading], [], [])[0]
+        return None if self._stop_reading in ready else os.read(descriptor, 1 << 16)
+
+    def _watch_signals(self) -> None:
+        """Have signals stop the call: they only wake a thread, which may take locks that a handler must not."""
+        reading, writing = os.pipe2(os.O_CLOEXEC)
+        os.set_blocking(writing, False)
+        for number in _STOPPING:
+            signal.signal(number, _nothing)
+        signal.set_wakeup_fd(writing, warn_on_full_buffer=False)
+        Thread(target=self._heed, args=(reading,), name="byleave-signals", daemon=True).start()
+
+    def _heed(self, reading: int) -> None:
+        while received := os.read(reading, 64):
+            for number in received:
+                if number in _STOPPING:
+                    self._stop()
+
+    def _stop(self) -> None:
+        """Ask for an end; asked again, end at once; asked once more, without another word.
+
+        Somebody may keep us from saying anything, by not reading it; what runs in a sandbox ends with us.
+        """
+        self._signals += 1
+        with suppress(OSError):
+            os.write(self._stop_writing, b"x")
+        if self._signals == 1:
+            self._cancel.cancel()
+        elif self._signals == 2:
+            self._host.end()
+        else:
+            os._exit(EXIT_CODES[Cancelled])
+
+
+def _nothing(_number: int, _frame: object) -> None:
+    """Do nothing here: the thread that watches is awake by now."""

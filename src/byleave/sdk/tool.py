@@ -1,0 +1,246 @@
+"""A function as a tool: its parameters become a JSON Schema, its arguments are checked, its errors become answers.
+
+    from byleave.sdk.tool import tool
+    from byleave.sdk.vfs import Host
+
+    @tool
+    def count_lines(host: Host, path: str) -> str:
+        "Count the lines of a file."
+        return str(len(host.read(path).splitlines()))
+
+    if __name__ == "__main__":
+        count_lines.run()
+
+The first parameter is the host, whatever its name; the others are what whoever calls the tool has to give.
+"""
+
+from byleave.sdk.tool_shapes import ArgumentError, Fields, fields_from
+from byleave.sdk.vfs_errors import Cancelled, HostGone, QuestionAsked, VfsError
+from byleave.text import shown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
+
+    Function = Callable[..., Any]
+
+ACTIONS = ("spawn", "fetch", "apply", "abort")
+_COROUTINE = 0x80  # CO_COROUTINE of the code object's flags; `inspect`, which names it, costs more than all of this
+_REST = 0x04 | 0x08  # CO_VARARGS, CO_VARKEYWORDS
+_LONGEST_SHOWN = 200  # characters of one argument, when arguments are shown to people
+
+
+class ToolError(Exception):
+    """The tool cannot do what it was asked to, and says why. `transient`: trying again may help."""
+
+    def __init__(self, message: str, *, transient: bool = False) -> None:
+        super().__init__(message)
+        self.message = message
+        self.transient = transient
+
+
+class Tool:
+    """A function that byleave can start as a tool. Calling it calls the function."""
+
+    def __init__(self, function: "Function", *, name: str | None = None, actions: "Sequence[str]" = ()) -> None:
+        self.function = function
+        self.name = name if name is not None else function.__name__
+        self.description = _cleaned(function.__doc__ or "")
+        self.actions = tuple(actions)
+        self.is_async = bool(function.__code__.co_flags & _COROUTINE)
+        self._fields = Fields(_parameters(function))
+        self._formatter: Callable[[Mapping[str, Any]], str] | None = None
+
+    def __call__(self, *values: "Any", **named: "Any") -> "Any":
+        """Call the function itself; nothing is checked."""
+        return self.function(*values, **named)
+
+    @property
+    def parameters(self) -> "dict[str, Any]":
+        """The JSON Schema of the arguments; for a stateful tool one variant for each action it supports."""
+        if not self.actions:
+            return self._fields.schema()
+        return {"oneOf": [_variant(action, self._fields.schema()) for action in self.actions]}
+
+    @property
+    def schema(self) -> "dict[str, Any]":
+        """Name, description and parameters, as models are told of tools."""
+        return {"name": self.name, "description": self.description, "parameters": self.parameters}
+
+    def read(self, arguments: "Mapping[str, Any]") -> "dict[str, Any]":
+        """Return the arguments as the function takes them; ArgumentError names the first that is wrong."""
+        read: dict[str, Any] = self._fields.read(dict(arguments), "")
+        return read
+
+    def formatter(self, function: "Callable[[Mapping[str, Any]], str]") -> "Callable[[Mapping[str, Any]], str]":
+        """Let `function` say in words, for people who are asked about it, what a call with some arguments would do."""
+        self._formatter = function
+        return function
+
+    def format_arguments(self, arguments: "Mapping[str, Any]") -> str:
+        """Return a call as people read it. Never an error: what cannot be put in words is shown as it is."""
+        if self._formatter is not None:
+            try:
+                self.read(arguments)
+                return self._formatter(arguments)
+            except Exception:  # noqa: BLE001, S110 -- a person waits; what is shown instead says it all
+                pass
+        given = ", ".join(f"{shown(name)}={_brief(value)}" for name, value in arguments.items())
+        return f"{self.name}({given})"
+
+    def run(self) -> None:
+        """Be the tool: read from the host what to do, do it, and give the result. For the end of a program."""
+        from byleave.sdk import vfs
+
+        if not self.is_async:
+            self.serve(vfs.connect())
+            return
+        import asyncio
+
+        async def main() -> None:
+            await self.serve_async(await vfs.connect_async())
+
+        asyncio.run(main())
+
+    def serve(self, host: "Any") -> bool:
+        """Do what `host` asks for, and tell it how that went: a result or an error. Whether it was a result.
+
+        QuestionAsked passes through: the call has ended with a question.
+        """
+        try:
+            content = self._formatted(host)
+            if content is None:
+                content = self.function(host, **self.read(host.arguments))
+            if not host.ended:
+                self._say_result(host, "" if content is None else content)
+        except HostGone:  # nobody is there to be told anything
+            return False
+        except Exception as error:  # noqa: BLE001 -- the outermost loop of a program: whatever it is becomes an answer
+            if not host.ended:
+                self._say_error(host, _report(error))
+            return False
+        return True
+
+    async def serve_async(self, host: "Any") -> bool:
+        """Do the same with a host whose methods are coroutines."""
+        try:
+            content = self._formatted(host)
+            if content is None:
+                content = await self.function(host, **self.read(host.arguments))
+            if not host.ended:
+                await self._say_result(host, "" if content is None else content)
+        except HostGone:
+            return False
+        except Exception as error:  # noqa: BLE001 -- as above
+            if not host.ended:
+                await self._say_error(host, _report(error))
+            return False
+        return True
+
+    def _formatted(self, host: "Any") -> str | None:
+        return self.format_arguments(host.arguments) if host.action == "format_arguments" else None
+
+    def _say_result(self, host: "Any", content: "Any") -> "Any":
+        stateful = self.actions and host.action == "run"
+        return host.stopped(content) if stateful else host.result(content)
+
+    def _say_error(self, host: "Any", report: "dict[str, Any]") -> "Any":
+        if self.actions and host.action == "run":
+            return host.stopped(error=report["message"], trace=report["trace"], transient=report["transient"])
+        return host.error(report["message"], report["trace"], transient=report["transient"])
+
+
+def _report(error: Exception) -> "dict[str, Any]":
+    """Return how a failure is told."""
+    if isinstance(error, Cancelled):
+        return {"message": "the tool was cancelled", "trace": [], "transient": True}
+    if isinstance(error, ToolError):
+        return {"message": error.message, "trace": [], "transient": error.transient}
+    if isinstance(error, VfsError | ArgumentError):
+        return {"message": str(error), "trace": [], "transient": False}
+    import traceback
+
+    trace = [line.rstrip("\n") for line in traceback.format_exception(error)]
+    return {"message": f"{type(error).__name__}: {error}".rstrip(": "), "trace": trace, "transient": False}
+
+
+class _Making:
+    """The decorator: `@tool`; `@tool.named("x")`; `@tool.stateful(actions=...)` for one that lives on."""
+
+    def __call__(self, function: "Function") -> Tool:
+        """Make a function a Tool."""
+        return Tool(function)
+
+    def named(self, name: str) -> "Callable[[Function], Tool]":
+        """Make a function a Tool of another name."""
+        return lambda decorated: Tool(decorated, name=name)
+
+    def stateful(self, *, actions: "Sequence[str]" = ACTIONS, name: str | None = None) -> "Callable[[Function], Tool]":
+        """Make a function a Tool that is spawned, and then fetched from, applied to and aborted, as far as listed."""
+        unknown = [action for action in actions if action not in ACTIONS]
+        if unknown or "spawn" not in actions:
+            raise ValueError(f"the actions of a tool are spawn, and any of {', '.join(ACTIONS[1:])}")
+        return lambda decorated: Tool(decorated, name=name, actions=actions)
+
+
+tool = _Making()
+
+
+def _parameters(function: "Function") -> "Any":
+    """Return the fields that a function takes besides the host."""
+    import types
+    import typing
+
+    code = function.__code__
+    count = code.co_argcount + code.co_kwonlyargcount
+    if code.co_flags & _REST or code.co_posonlyargcount > 1 or not code.co_argcount:
+        raise TypeError(f"{function.__name__} must take a host, and then named parameters only")
+    names = code.co_varnames[1:count]
+    hints = {name: hint for name, hint in function.__annotations__.items() if name in names}
+    missing = [name for name in names if name not in hints]
+    if missing:
+        raise TypeError(f"the parameter {missing[0]} of {function.__name__} needs a type: its schema is made of it")
+    carrier = types.SimpleNamespace(__annotations__=hints)
+    resolved = typing.get_type_hints(carrier, globalns=function.__globals__, include_extras=True)
+    defaults = _defaults(function)
+    return fields_from(resolved, {name: (name not in defaults, defaults.get(name)) for name in names})
+
+
+def _defaults(function: "Function") -> "dict[str, Any]":
+    code, values = function.__code__, function.__defaults__ or ()
+    last = code.co_varnames[: code.co_argcount][code.co_argcount - len(values) :]
+    return {**dict(zip(last, values, strict=True)), **(function.__kwdefaults__ or {})}
+
+
+def _variant(action: str, parameters: "dict[str, Any]") -> "dict[str, Any]":
+    """Return how one action of a stateful tool is called."""
+    properties: dict[str, Any] = {"action": {"const": action}, "id": {"type": "string"}}
+    if action == "spawn":
+        properties["args"] = parameters
+    if action == "apply":
+        properties["input"] = {}
+    return {
+        "type": "object",
+        "properties": properties,
+        "required": list(properties),
+        "additionalProperties": False,
+    }
+
+
+def _cleaned(text: str) -> str:
+    """Return a docstring without the blanks that its place in the source gave it."""
+    first, _, rest = text.strip().partition("\n")
+    lines = rest.split("\n")
+    margin = min((len(line) - len(line.lstrip()) for line in lines if line.strip()), default=0)
+    return "\n".join([first, *[line[margin:].rstrip() for line in lines]]).strip()
+
+
+def _brief(value: object) -> str:
+    import json
+
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return shown(text if len(text) <= _LONGEST_SHOWN else f"{text[:_LONGEST_SHOWN]}...")
+
+
+__all__ = ["ACTIONS", "ArgumentError", "QuestionAsked", "Tool", "ToolError", "tool"]

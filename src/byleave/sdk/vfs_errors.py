@@ -1,0 +1,108 @@
+"""What can go wrong between a mediated tool and its host, one class for each.
+
+    VfsError                what happened; `code` is the protocol's number, None where the protocol has none
+    |-- InvalidRequest      a message that is no request
+    |-- MethodNotFound      this host does not serve that method
+    |-- InvalidParams       a parameter is missing, or wrong
+    |   `-- TooLarge        a file or a message is larger than `limit` bytes
+    |-- AccessDenied        the policy, or a person, said no
+    |-- NotFound            there is no such file, directory or program
+    |-- AlreadyExists       something is there already, and must not be replaced
+    |-- TimedOut            it took too long, for the host or for us
+    |-- Cancelled           the host wants the tool to stop, or a request was given up
+    |-- NotText             the file is not UTF-8: read its bytes
+    |-- ProtocolError       the host said something that the protocol does not have, or the tool is over already
+    `-- HostGone            nobody is at the other end any more
+
+They are no `ByleaveError`s: those are for people who run byleave, these for programs that run under it.
+"""
+
+from byleave.wire import codes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+class VfsError(Exception):
+    """A request was not done. `message` is the host's sentence, fit to be shown."""
+
+    def __init__(self, message: str, *, code: int | None = None, data: "Any" = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code
+        self.data = data
+
+
+class InvalidRequest(VfsError): ...  # noqa: N818 -- named as the protocol names them
+
+
+class MethodNotFound(VfsError): ...  # noqa: N818
+
+
+class InvalidParams(VfsError): ...  # noqa: N818
+
+
+class TooLarge(InvalidParams):
+    """A file or a message is larger than the host carries."""
+
+    @property
+    def limit(self) -> int:
+        """How many bytes would do."""
+        return int(self.data["limit"])
+
+
+class AccessDenied(VfsError): ...  # noqa: N818
+
+
+class NotFound(VfsError): ...  # noqa: N818
+
+
+class AlreadyExists(VfsError): ...  # noqa: N818
+
+
+class TimedOut(VfsError): ...  # noqa: N818
+
+
+class Cancelled(VfsError): ...  # noqa: N818
+
+
+class NotText(VfsError): ...  # noqa: N818
+
+
+class ProtocolError(VfsError): ...
+
+
+class HostGone(VfsError): ...  # noqa: N818
+
+
+_CLASSES: "dict[int, type[VfsError]]" = {
+    codes.PARSE_ERROR: InvalidRequest,
+    codes.INVALID_REQUEST: InvalidRequest,
+    codes.METHOD_NOT_FOUND: MethodNotFound,
+    codes.INVALID_PARAMS: InvalidParams,
+    codes.ACCESS_DENIED: AccessDenied,
+    codes.NOT_FOUND: NotFound,
+    codes.ALREADY_EXISTS: AlreadyExists,
+    codes.TIMED_OUT: TimedOut,
+    codes.CANCELLED: Cancelled,
+}
+
+
+def error_for(code: int, message: str, data: "Any" = None) -> VfsError:
+    """Return the error that a refusal of the host's is; one with a number we do not know is a plain VfsError."""
+    kind = _CLASSES.get(code, VfsError)
+    if kind is InvalidParams and isinstance(data, dict) and type(data.get("limit")) is int:
+        kind = TooLarge
+    return kind(message, code=code, data=data)
+
+
+class QuestionAsked(SystemExit):
+    """The call ended with a question to the user; the tool is started again when there is an answer.
+
+    Not an `Exception`: a tool that catches those must still end. Uncaught, it ends the program with success.
+    """
+
+    def __init__(self, id_: str) -> None:
+        super().__init__(0)
+        self.id = id_

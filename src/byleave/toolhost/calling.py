@@ -1,0 +1,89 @@
+"""Agree to a call before it runs: the tool's run mode and the user's rules, judged together, asked about and recorded.
+
+A call of a local tool is the action `call` on the server `local`. Rules may speak about it; where they are silent, the
+run mode decides. Strictest wins, as everywhere.
+"""
+
+from byleave.core.action import CallAction
+from byleave.core.policy import NO_RULE
+from byleave.core.verdict import ALLOW, BUILT_IN, RuleRef, Verdict, strictest
+from byleave.text import shown
+from byleave.toolhost.modes import mode_of, mode_verdict
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from byleave.core.action import Action
+    from byleave.guard.asking import Asker, Question
+    from byleave.guard.judge import Judged, Policy
+
+LOCAL = "local"  # the server that the tools of this workspace are
+
+
+def run_mode(policy: "Policy", tool: str, arguments: "Mapping[str, Any]") -> str | None:
+    """Return the mode of a call; None where the user has set none."""
+    known = policy.compiled.tools.get(tool)
+    run = None if known is None else known.settings.get("run")
+    return None if run is None else mode_of(run, arguments)
+
+
+class WithRunModes:
+    """A policy that also knows the run modes of local tools; in everything else, the policy it was made of.
+
+    `by_hand`: whoever calls is the user, so a tool without a mode runs where no rule speaks about it.
+    """
+
+    def __init__(self, policy: "Policy", *, by_hand: bool) -> None:
+        self._policy = policy
+        self._by_hand = by_hand
+
+    def __getattr__(self, name: str) -> "Any":
+        return getattr(self._policy, name)
+
+    def decide(self, action: "Action | Mapping[str, Any]") -> Verdict:
+        """Return the verdict on an action."""
+        return self.judge(action).verdict
+
+    def judge(self, action: "Action | Mapping[str, Any]") -> "Judged":
+        """Judge an action; for a call of a local tool, its run mode has a say."""
+        judged = self._policy.judge(action)
+        asked = judged.action
+        if not isinstance(asked, CallAction) or asked.server != LOCAL or asked.tool is None:
+            return judged
+        moded = self._by_mode(asked.tool, asked.arguments)
+        if moded is None:
+            return judged
+        silent = judged.verdict.because[0] == NO_RULE
+        verdict = moded if silent else strictest([judged.verdict, moded])
+        changed: Judged = judged.replace(verdict=verdict)
+        return changed
+
+    def _by_mode(self, tool: str, arguments: "Any") -> Verdict | None:
+        mode = run_mode(self._policy, tool, arguments if isinstance(arguments, dict) else {})
+        if mode is not None:
+            return mode_verdict(mode, tool)
+        if not self._by_hand:
+            return None
+        ref = RuleRef("the user called it", BUILT_IN, ALLOW)
+        return Verdict(ALLOW, f"calling {shown(tool)} is allowed: you called it yourself", "ok", (ref,))
+
+
+class DescribingAsker:
+    """Asks as another asker does, and adds what the tool itself says that the call would do."""
+
+    def __init__(self, asker: "Asker", describe: "Callable[[CallAction], str | None]") -> None:
+        self._asker = asker
+        self._describe = describe
+
+    @property
+    def name(self) -> str:
+        return self._asker.name
+
+    def ask(self, question: "Question", patience: float) -> str:
+        """Return what the person says."""
+        action = question.judged.action
+        if isinstance(action, CallAction) and action.server == LOCAL:
+            question = question.replace(note=self._describe(action) or "")
+        return self._asker.ask(question, patience)

@@ -1,0 +1,172 @@
+"""Tools that stay: spawned under a name, looked at, given input, stopped. Nothing outlives the session they belong to.
+
+    spawn -> running -> waiting (one question) -> running -> ... -> stopped
+
+Each runs in a thread of its own. What a handle was in the end can be looked at until its name is used again.
+"""
+
+from threading import Condition, Thread
+
+from byleave.errors import ByleaveError
+from byleave.text import quoted, shown
+from byleave.toolhost.host import VFS, Call, outcome_of, timing_of
+from byleave.toolhost.outcome import Broken, Completed, NeedsInput, State, broken
+from byleave.wire.blocks import RUNNING, STOPPED, Failure, Update
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from byleave.config.compile import Tool
+    from byleave.guard.asking import Who
+    from byleave.toolhost.conversation import Conversation
+    from byleave.toolhost.host import ToolHost
+    from byleave.toolhost.outcome import Outcome
+    from byleave.wire.vfs import Changed
+
+ACTIONS = ("spawn", "fetch", "apply", "abort")
+_MOST = 64  # handles that run at one time
+_MOST_KEPT = 1000  # that are remembered after their end
+_LONGEST_ID = 128
+_MARGIN = 2.0  # seconds for the ending of a process beyond what it is given
+
+
+class Handle:
+    """One tool that stays, and how it stands."""
+
+    def __init__(self, tool: str, conversation: "Conversation") -> None:
+        self.tool = tool
+        self.conversation = conversation
+        self._changed = Condition()
+        self._update = Update(RUNNING)
+
+    @property
+    def update(self) -> Update:
+        return self._update
+
+    def change(self, update: Update) -> None:
+        """Take note of how it stands; what has stopped stays so."""
+        with self._changed:
+            if self._update.type != STOPPED:
+                self._update = update
+                self._changed.notify_all()
+
+    def wait_for_end(self, seconds: float) -> None:
+        """Wait until it has stopped, but no longer than this."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._update.type == STOPPED, seconds)
+
+
+class Handles:
+    """The stateful tools of one session, by the names their callers chose."""
+
+    def __init__(self, host: "ToolHost") -> None:
+        self._host = host
+        self._handles: dict[tuple[str, str], Handle] = {}
+
+    def act(self, tool: "Tool", arguments: "Mapping[str, Any]", who: "Who", answers: "Mapping[str, str]") -> "Outcome":
+        """Do what the arguments say: `action`, `id`, and what that action needs."""
+        action, id_ = str(arguments.get("action")), arguments.get("id")
+        supported = tool.settings.get("actions", ACTIONS)
+        if action not in supported:
+            return broken(f"{quoted(tool.name)} does not support that action; it supports {', '.join(supported)}")
+        if not isinstance(id_, str) or not 0 < len(id_) <= _LONGEST_ID:
+            return broken(f"{action} needs an id: a text of up to {_LONGEST_ID} characters")
+        if action == "spawn":
+            return self._spawn(tool, id_, arguments, who, answers)
+        handle = self._handles.get((tool.name, id_))
+        if handle is None:
+            return broken(f"no handle '{shown(id_)}'")
+        return _ACTIONS[action](self, handle, arguments)
+
+    def _spawn(
+        self, tool: "Tool", id_: str, arguments: "Mapping[str, Any]", who: "Who", answers: "Mapping[str, str]"
+    ) -> "Outcome":
+        given = arguments.get("args", {})
+        if not isinstance(given, dict):
+            return broken("the args of spawn are an object")
+        known = self._handles.get((tool.name, id_))
+        if known is not None and known.update.type != STOPPED:
+            return broken(f"there is a handle {quoted(id_)} already, and it still runs")
+        if sum(handle.update.type != STOPPED for handle in self._handles.values()) >= _MOST:
+            return broken(f"{_MOST} tools run already: stop one of them first")
+        if tool.runtime != VFS:
+            return broken(f'{quoted(tool.name)} cannot stay: only tools with runtime = "vfs" can be stateful')
+        return self._begin(tool, id_, Call(tool.name, given, answers, who))
+
+    def _begin(self, tool: "Tool", id_: str, call: Call) -> "Outcome":
+        made: list[Handle] = []
+
+        def changed(heard: "Changed") -> None:
+            made[0].change(heard.update)
+
+        try:
+            conversation, first = self._host.converse(tool, call, changed)
+        except ByleaveError as error:
+            return broken(str(error))
+        except OSError as error:  # no descriptors, no memory, no processes left
+            return broken(f"the tool cannot be started: {error.strerror}", transient=True)
+        made.append(Handle(tool.name, conversation))
+        self._forget_old()
+        self._handles[tool.name, id_] = made[0]
+        Thread(target=_run, args=(made[0], first), name="byleave-handle", daemon=True).start()
+        return State(Update(RUNNING))
+
+    def _forget_old(self) -> None:
+        for key in [key for key, handle in self._handles.items() if handle.update.type == STOPPED][:-_MOST_KEPT]:
+            del self._handles[key]
+
+    def _fetch(self, handle: Handle, _arguments: "Mapping[str, Any]") -> "Outcome":
+        return State(handle.update)
+
+    def _apply(self, handle: Handle, arguments: "Mapping[str, Any]") -> "Outcome":
+        """Hand over input; to a tool that waits it is the answer to its question."""
+        if handle.update.type == STOPPED:
+            return broken("it has stopped: nothing can be given to it any more")
+        if "input" not in arguments:
+            return broken("apply needs an input")
+        handle.change(Update(RUNNING))
+        handle.conversation.apply(arguments["input"])
+        return State(Update(RUNNING))
+
+    def _abort(self, handle: Handle, _arguments: "Mapping[str, Any]") -> "Outcome":
+        if handle.update.type != STOPPED:
+            handle.conversation.cancel()
+            handle.wait_for_end(2 * timing_of(self._host.tool(handle.tool)).cancel + _MARGIN)
+        return State(handle.update)
+
+    def close(self) -> None:
+        """Stop everything that still runs."""
+        running = [handle for handle in self._handles.values() if handle.update.type != STOPPED]
+        for handle in running:
+            handle.conversation.end()
+        for handle in running:
+            handle.wait_for_end(_MARGIN)
+        self._handles.clear()
+
+
+_ACTIONS: "dict[str, Callable[[Handles, Handle, Mapping[str, Any]], Outcome]]" = {
+    "fetch": Handles._fetch,  # noqa: SLF001 -- the table of our own methods
+    "apply": Handles._apply,  # noqa: SLF001
+    "abort": Handles._abort,  # noqa: SLF001
+}
+
+
+def _run(handle: Handle, first: bytes) -> None:
+    """Talk with the tool to its end, and take note of it, whatever it is."""
+    update = Update(STOPPED, error=Failure("the host failed"))
+    try:
+        update = _stopped(outcome_of(handle.conversation.run(first)))
+    finally:
+        handle.change(update)
+
+
+def _stopped(outcome: "Outcome") -> Update:
+    if isinstance(outcome, Completed):
+        return Update(STOPPED, result=outcome.content)
+    if isinstance(outcome, Broken):
+        return Update(STOPPED, error=outcome.failure)
+    if isinstance(outcome, NeedsInput):
+        return Update(STOPPED, error=Failure("the tool ended with a question; a stateful tool waits for its answer"))
+    return Update(STOPPED, error=Failure("it was aborted"))

@@ -1,0 +1,336 @@
+"""The host of tools: one way to run a configured tool, whatever its runtime, and one outcome.
+
+`ToolHost.execute` runs a call that was agreed to; `calling` is about agreeing to it, `handles` about tools that stay.
+"""
+
+import os
+
+from byleave.core.action import SUBSTITUTE, EnvAction
+from byleave.core.commands import CommandTable
+from byleave.effects.files import LARGEST_FILE
+from byleave.errors import ByleaveError, InputError
+from byleave.guard.asking import UNKNOWN
+from byleave.record import Record
+from byleave.text import quoted
+from byleave.toolhost.announcing import current_turn
+from byleave.toolhost.boxes import OWN_TOOLS, Boxes
+from byleave.toolhost.codec import FAST
+from byleave.toolhost.context import FORMAT_ARGUMENTS, RUN, context_tree
+from byleave.toolhost.conversation import Conversation, Timing
+from byleave.toolhost.outcome import Broken, Cancelled, NeedsInput, broken, completed
+from byleave.toolhost.plain import run_plain
+from byleave.toolhost.scrubbing import Scrub
+from byleave.toolhost.serving import READING, Service
+from byleave.toolhost.started import Started
+from byleave.toolhost.turn import Turn
+from byleave.wire.blocks import WAITING, read_content
+from byleave.wire.vfs import LONGEST_LINE, Changed, Failed, Finished, HostSide
+from byleave.workspace.on_disk import ProjectOnDisk
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
+
+    from byleave.api import Workspace
+    from byleave.config.compile import Tool
+    from byleave.effects.http import Client
+    from byleave.guard.asking import Who
+    from byleave.guard.guard import Guard
+    from byleave.guard.judge import Policy
+    from byleave.toolhost.conversation import Ending
+    from byleave.toolhost.outcome import Outcome
+    from byleave.workspace.grep import Start
+    from byleave.workspace.project import FileMatches, Query
+
+VFS = "vfs"
+_ESCAPED = 6  # bytes that JSON may take for one, at most
+_ROOM = 1 << 20  # bytes of a line beside the content
+
+
+class Call(Record):
+    """One call of a tool: what it is given, on whose behalf, and whether it runs or only says what it would do."""
+
+    tool: str
+    arguments: "Mapping[str, Any]"
+    answers: "Mapping[str, str]" = {}
+    who: "Who" = UNKNOWN
+    action: str = RUN
+
+
+class ToolHost:
+    """Runs the configured tools of one workspace. Close it in the end: nothing of any tool is left then."""
+
+    def __init__(
+        self,
+        workspace: "Workspace",
+        guard: "Guard",
+        *,
+        environment: "Mapping[str, str] | None" = None,
+        make_client: "Callable[[], Client] | None" = None,
+    ) -> None:
+        self.guard = guard
+        self._workspace = workspace
+        self._environment = os.environ if environment is None else environment
+        self._make_client = make_client
+        self._client: Client | None = None
+        self._boxes: dict[str, tuple[Tool, Boxes]] = {}
+        self._retired: list[Boxes] = []  # of settings that have changed; something may still run in them
+        self._end: Callable[[], object] = _nothing
+        self.running: Conversation | None = None  # the one that was begun last
+
+    @property
+    def _policy(self) -> "Policy":
+        return self.guard.policy
+
+    def tool(self, name: str) -> "Tool":
+        """Return a configured tool that can be run here; an InputError if there is none."""
+        tool = self._policy.compiled.tools.get(name)
+        if tool is None:
+            known = ", ".join(sorted(self._policy.compiled.tools)) or "none"
+            raise InputError(f"no tool named {quoted(name)} is configured", hint=f"the configured tools are: {known}")
+        if not tool.settings.get("enable", True):
+            raise InputError(f"the tool {quoted(name)} is disabled", hint="set enable = true to use it")
+        if tool.settings["source"] != "local":
+            raise InputError(
+                f"the tool {quoted(name)} is not run here: its source is {quoted(tool.settings['source'])}",
+                hint='only tools with source = "local" are processes of ours',
+            )
+        if not tool.settings.get("command"):
+            raise InputError(f"the tool {quoted(name)} has no command", hint='add command = ["program", "argument"]')
+        return tool
+
+    def execute(self, call: Call, cancel: Turn) -> "Outcome":
+        """Run a call to its end, and return what came of it. What goes wrong on the way is an outcome, too."""
+        tool = self.tool(call.tool)
+        try:
+            if tool.runtime == VFS:
+                return self._mediate(tool, call, cancel)
+            return self._run_plain(tool, call, cancel)
+        except ByleaveError as error:
+            return broken(str(error))
+        except OSError as error:  # no descriptors, no memory, no processes left
+            return broken(f"the tool cannot be run: {error.strerror}", transient=True)
+        finally:
+            self._end = _nothing
+
+    def end(self) -> None:
+        """End the call that runs now, without giving it any time."""
+        self._end()
+
+    def describe(self, call: Call, cancel: Turn) -> str | None:
+        """Return what the tool itself says that a call would do; None if it says nothing. Nothing is changed by it."""
+        tool = self.tool(call.tool)
+        command = tool.settings.get("command") or [""]
+        if not tool.settings.get("format_arguments", command[0] == OWN_TOOLS):
+            return None
+        asked: Call = call.replace(action=FORMAT_ARGUMENTS)
+        outcome = self.execute(asked, cancel)
+        content = getattr(outcome, "content", None) or []
+        return "\n".join(block["text"] for block in content if block["type"] == "text") or None
+
+    def _run_plain(self, tool: "Tool", call: Call, cancel: Turn) -> "Outcome":
+        boxes, describes = self._boxes_of(tool), call.action == FORMAT_ARGUMENTS
+        if describes and (boxes.unconfined is not None or len(self._policy.compiled.policy.voices) > 1):
+            return Cancelled()  # nothing here keeps it from changing something before anybody has agreed
+        told = {"context": self._context(tool, call, boxes), "tool": _told(tool, call)}
+
+        def decide(action: "dict[str, Any]") -> "Any":
+            return self.guard.check(action, call.who).verdict
+
+        def begun(end: "Callable[[], object]") -> None:
+            self._end = end
+
+        self.running = None
+        limit = limit_of(tool)
+        return run_plain(boxes, told, timing_of(tool), cancel, decide, begun=begun, limit=limit, reads_only=describes)
+
+    def _mediate(self, tool: "Tool", call: Call, cancel: Turn) -> "Outcome":
+        asked: list[Changed] = []
+
+        def changed(heard: Changed) -> None:
+            if heard.update.type == WAITING:
+                asked.append(heard)
+                conversation.end()
+
+        conversation, first = self.converse(tool, call, changed)
+        self.running, self._end = conversation, conversation.end
+        cancel.on_cancel(conversation.cancel)
+        ending = conversation.run(first)
+        if asked and not ending.cancelled:
+            return NeedsInput(asked[-1].update.question or {})
+        return outcome_of(ending)
+
+    def converse(
+        self, tool: "Tool", call: Call, changed: "Callable[[Changed], object]"
+    ) -> "tuple[Conversation, bytes]":
+        """Start a mediated tool, and return the conversation with it and its first line."""
+        boxes = self._boxes_of(tool)
+        limit = limit_of(tool)
+        side = HostSide(FAST, limit=max(LONGEST_LINE, limit * _ESCAPED + _ROOM))
+        service = self._service(tool, call, boxes, limit)
+        first = side.init(_told(tool, call), self._context(tool, call, boxes), service.methods)
+        process = boxes.start_mediated()
+        try:
+            return Conversation(Started(process), side, service, timing_of(tool), changed=changed), first
+        except BaseException:
+            process.__exit__()
+            raise
+
+    def _context(self, tool: "Tool", call: Call, boxes: Boxes) -> "dict[str, Any]":
+        access = self._policy.compiled.policy.tool(tool.name).access
+        return context_tree(self._workspace.root.path, call.action, None if boxes.unconfined is not None else access)
+
+    def _service(self, tool: "Tool", call: Call, boxes: Boxes, limit: int) -> Service:
+        scrub = Scrub()
+        project = ProjectOnDisk(self._workspace.root, search=self._search(boxes))
+        describes = call.action == FORMAT_ARGUMENTS
+        return Service(
+            self.guard,
+            tool.name,
+            project,
+            scrub,
+            limit=limit,
+            who=call.who,
+            others={} if describes else self._others(tool, call, boxes, scrub, limit),
+            only=READING if describes else None,
+        )
+
+    def _others(self, tool: "Tool", call: Call, boxes: Boxes, scrub: Scrub, limit: int) -> "dict[str, Any]":
+        """Return what serves the other groups of methods; each is loaded when the first request of it comes."""
+
+        def may_use(name: str) -> bool:
+            return self.guard.check(EnvAction(name, tool.name, way=SUBSTITUTE), call.who).allowed
+
+        def web(method: str, params: "Mapping[str, Any]", turn: Turn) -> "dict[str, Any]":
+            from byleave.toolhost.web import Web
+
+            client, environment = self._http(), self._environment
+            serves = Web(self.guard, tool.name, client, environment, scrub, may_use=may_use, limit=limit, who=call.who)
+            return serves.serve(method, params, turn)
+
+        def processes(method: str, params: "Mapping[str, Any]", turn: Turn) -> "dict[str, Any]":
+            from byleave.toolhost.processes import Processes
+
+            serves = Processes(
+                self.guard,
+                tool.name,
+                boxes.access,
+                self._environment,
+                scrub,
+                may_use=may_use,
+                envs_of=lambda program: self._envs_of(tool.name, program),
+                limit=limit,
+                who=call.who,
+            )
+            return serves.serve(method, params, turn)
+
+        verbs = ("get", "post", "put", "patch", "delete", "head")
+        return {**{f"http.{verb}": web for verb in verbs}, "process.run": processes}
+
+    def _envs_of(self, tool: str, program: str) -> tuple[str, ...] | None:
+        """Return the variables that every voice lets reach a program."""
+        listed: tuple[str, ...] | None = None
+        for voice in self._policy.compiled.policy.voices:
+            known = voice.tools.get(tool)
+            table = None if known is None else known.access.commands
+            rule = table.rules.get(program) if isinstance(table, CommandTable) else None
+            if rule is not None:
+                listed = rule.envs if listed is None else tuple(name for name in listed if name in rule.envs)
+        return listed
+
+    def _http(self) -> "Client":
+        if self._client is None:
+            from byleave.effects.http import Client
+
+            self._client = Client() if self._make_client is None else self._make_client()
+        return self._client
+
+    def _search(self, boxes: Boxes) -> "Callable[[Query, Sequence[Start]], list[FileMatches]] | None":
+        """Return what searches with ripgrep, if there is one and something to hold it with."""
+        if boxes.unconfined is not None:
+            return None
+
+        def search(query: "Query", starts: "Sequence[Start]") -> "list[FileMatches]":
+            from byleave.errors import SandboxError
+            from byleave.toolhost.ripgrep import Ripgrep, find_ripgrep
+
+            program = find_ripgrep(self._workspace.root.path)
+            if program is None:
+                raise SandboxError("there is no ripgrep", hint="install the package ripgrep")
+            turn = current_turn()
+            deadline, on_cancel = (None, None) if turn is None else (turn.deadline, turn.on_cancel)
+            return Ripgrep(program, boxes.reading()).search(query, starts, deadline=deadline, on_cancel=on_cancel)
+
+        return search
+
+    def _boxes_of(self, tool: "Tool") -> Boxes:
+        """Return the sandboxes of a tool, made anew if its settings have changed."""
+        known = self._boxes.get(tool.name)
+        if known is None or known[0].settings != tool.settings:
+            if known is not None:
+                self._retired.append(known[1])
+            known = tool, Boxes(self._workspace, self._policy, tool, self._environment)
+            self._boxes[tool.name] = known
+        return known[1]
+
+    def weaker(self, name: str) -> str | None:
+        """Why less than a sandbox holds a tool; None if one does."""
+        return self._boxes_of(self.tool(name)).unconfined
+
+    def close(self) -> None:
+        """Let go of all sandboxes and connections."""
+        for boxes in (*self._retired, *(boxes for _tool, boxes in self._boxes.values())):
+            boxes.close()
+        self._retired.clear()
+        self._boxes.clear()
+        if self._client is not None:
+            self._client.close()
+            self._client = None
+
+
+def _nothing() -> None:
+    """Nothing runs."""
+
+
+def timing_of(tool: "Tool") -> Timing:
+    """Return how long things may take for this tool."""
+    limits, usual = tool.settings.get("limits", {}), Timing()
+    request = float(limits.get("request_timeout", usual.request))
+    return Timing(request, float(limits.get("cancel_timeout", usual.cancel)), tool.limits.wall_time)
+
+
+def limit_of(tool: "Tool") -> int:
+    """Return how many bytes one file, body or stream of this tool may have."""
+    limit: int = tool.settings.get("limits", {}).get("max_file_size", LARGEST_FILE)
+    return limit
+
+
+def _told(tool: "Tool", call: Call) -> "dict[str, Any]":
+    options = tool.settings.get("options", {})
+    return {"name": tool.name, "arguments": call.arguments, "answers": dict(call.answers), "options": options}
+
+
+def outcome_of(ending: "Ending") -> "Outcome":
+    """Return what the end of a conversation means for the call."""
+    if ending.cancelled:
+        return Cancelled()
+    last = ending.last
+    if isinstance(last, Finished):
+        return completed(last.content)
+    if isinstance(last, Failed):
+        return Broken(last.failure)
+    if isinstance(last, Changed) and last.update.error is not None:
+        return Broken(last.update.error)
+    if isinstance(last, Changed) and last.update.result is not None:
+        return completed(read_content(last.update.result) or [])
+    if ending.problem is not None:
+        return broken(ending.problem)
+    said = ending.stderr.strip()
+    return broken(said or f"the tool ended without a result, {_ended(ending.exit_code)}")
+
+
+def _ended(code: int | None) -> str:
+    if code is None:
+        return "and was ended"
+    return f"by signal {-code}" if code < 0 else f"with exit code {code}"

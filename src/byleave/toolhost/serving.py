@@ -1,0 +1,340 @@
+"""What a mediated tool may ask for, and the one way from a request to its answer: read it, have it judged, do it.
+
+A request is refused by a `RequestError`, whose number and sentence go to the tool. Nothing is done that was not
+allowed, and to nothing but the place that was judged.
+
+Files are served here; `web` and `processes` serve the other groups, where a tool has them. Start at `Service.serve`.
+"""
+
+from time import monotonic
+
+from byleave.core.action import FileAction, MoveAction, SearchAction
+from byleave.core.fs import FsTarget
+from byleave.core.verdict import ALLOW, named_path
+from byleave.effects import files
+from byleave.errors import ByleaveError, RequestError, TooLargeError, UnsafePathError
+from byleave.guard.asking import UNKNOWN, Answer
+from byleave.text import quoted
+from byleave.toolhost.params import Params
+from byleave.wire.codes import (
+    ACCESS_DENIED,
+    ALREADY_EXISTS,
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    METHOD_NOT_FOUND,
+    NOT_FOUND,
+    TIMED_OUT,
+)
+from byleave.workspace.project import DIRECTORY, FILE, Query
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from byleave.core.action import Action
+    from byleave.core.permit import Permit
+    from byleave.core.verdict import Verdict
+    from byleave.guard.asking import Who
+    from byleave.guard.guard import Guard
+    from byleave.toolhost.scrubbing import Scrub
+    from byleave.toolhost.turn import Turn
+    from byleave.workspace.project import FileMatches, ProjectFiles
+
+    Serve = Callable[[str, Mapping[str, Any], Turn], dict[str, Any]]  # method, params, turn: `http.*`, `process.*`
+
+
+_ATTEMPTS = 3  # somebody may make or remove the file between the judgement and the act, but not for ever
+_HINT = "see docs/protocol.md"
+
+
+class NeedsPersonError(Exception):
+    """A person has to be asked, which takes a while: serve the request again where waiting is no harm."""
+
+
+class Service:
+    """Serves the requests of one tool. Not for two threads at once."""
+
+    def __init__(
+        self,
+        guard: "Guard",
+        tool: str,
+        project: "ProjectFiles",
+        scrub: "Scrub",
+        *,
+        limit: int = files.LARGEST_FILE,
+        who: "Who" = UNKNOWN,
+        others: "Mapping[str, Serve] | None" = None,
+        only: "frozenset[str] | None" = None,
+    ) -> None:
+        self._guard = guard
+        self._tool = tool
+        self._project = project
+        self._scrub = scrub
+        self._limit = limit
+        self._who = who
+        self._others = dict(others or {})
+        self._only = only
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """What can be asked for here."""
+        return tuple(name for name in (*_FILES, *self._others) if self._only is None or name in self._only)
+
+    @staticmethod
+    def is_quick(method: str) -> bool:
+        """Whether this is done at once, if nobody has to be asked."""
+        return method in _FILES and method != "fs.grep"
+
+    def serve(
+        self, method: str, params: "Mapping[str, Any]", turn: "Turn", *, patient: bool = True
+    ) -> "dict[str, Any]":
+        """Return the result of a request; a RequestError if there is none.
+
+        Unless it is `patient`, a NeedsPersonError where a person would have to be asked; nothing was done then.
+        """
+        if self._only is not None:
+            if method not in self._only:
+                raise RequestError(
+                    "nothing is changed while a call is being described", hint=_HINT, number=ACCESS_DENIED
+                )
+            patient = False
+        other = self._others.get(method)
+        if other is not None:
+            return other(method, params, turn)
+        serve = _FILES.get(method)
+        if serve is None:
+            raise RequestError(f"there is no method {quoted(method)}", hint=_HINT, number=METHOD_NOT_FOUND)
+        with Troubles(self._limit):
+            return serve(self, Params(params), self._leave(turn, patient=patient))
+
+    def _leave(self, turn: "Turn", *, patient: bool) -> "_Leave":
+        return _Leave(self._guard, self._who, turn, patient=patient, asks=self._only is None)
+
+    def _read(self, params: Params, leave: "_Leave") -> "dict[str, Any]":
+        answer = leave.for_(FileAction("read", params.path("path"), self._tool))
+        data = leave.do(answer, lambda permit: files.read_file(permit, self._project, limit=self._limit))
+        shown, size = self._scrub.data(data), len(data)
+        return {**content_fields("content", shown), "size": size}
+
+    def _write(self, params: Params, leave: "_Leave") -> "dict[str, Any]":
+        path, data = params.path("path"), params.data("content", limit=self._limit)
+        exclusive = params.flag("exclusive")
+
+        def attempt() -> None:
+            place = self._project.find(path)
+            known = isinstance(place, FsTarget) and place.exists and not exclusive
+            answer = leave.for_(FileAction("update" if known else "create", path, self._tool))
+            leave.do(answer, lambda permit: files.write_file(permit, data, self._project))
+
+        _again(attempt, () if exclusive else (FileExistsError, FileNotFoundError))
+        return {}
+
+    def _exists(self, params: Params, leave: "_Leave") -> "dict[str, Any]":
+        begun = leave.ask(FileAction("read", params.path("path"), self._tool))
+        if begun.permit is None and begun.verdict.code == "not_a_directory":
+            return {"exists": False}
+        (place,) = leave.allowed(begun).places
+        return {"exists": isinstance(place, FsTarget) and place.exists}
+
+    def _list_dir(self, params: Params, leave: "_Leave") -> "dict[str, Any]":
+        path = params.path("path", default=".")
+        answer = leave.for_(FileAction("read", path, self._tool))
+        names = leave.do(answer, lambda permit: files.list_names(permit, self._project))
+        entries = [entry for name in names if (entry := self._entry(path, name)) is not None]
+        return {"entries": entries, "hidden": len(names) - len(entries)}
+
+    def _entry(self, directory: str, name: str) -> "dict[str, Any] | None":
+        """Return what the tool is told of one entry; None if it may not read it."""
+        judged = self._guard.policy.judge(FileAction("read", f"{directory.rstrip('/')}/{name}", self._tool))
+        place = judged.places[0]
+        if judged.verdict.decision is not ALLOW or not isinstance(place, FsTarget) or not place.exists:
+            return None
+        return {**named_path("path", name), "kind": DIRECTORY if place.directory else FILE}
+
+    def _metadata(self, params: Params, leave: "_Leave") -> "dict[str, Any]":
+        answer = leave.for_(FileAction("read", params.path("path"), self._tool))
+        found = leave.do(answer, lambda permit: files.look(permit, self._project))
+        known = {"kind": found.kind, "size": found.size}
+        return known if found.modified is None else {**known, "modified": found.modified}
+
+    def _delete(self, params: Params, leave: "_Leave") -> "dict[str, Any]":
+        answer = leave.for_(FileAction("delete", params.path("path"), self._tool))
+        leave.do(answer, lambda permit: files.delete_file(permit, self._project))
+        return {}
+
+    def _rename(self, params: Params, leave: "_Leave") -> "dict[str, Any]":
+        action = MoveAction(params.path("from"), params.path("to"), self._tool)
+
+        def attempt() -> None:
+            answer = leave.for_(action)
+            replaces = _replaces(answer)
+            try:
+                leave.do(answer, lambda permit: files.move_file(permit, self._project, replace=replaces))
+            except FileExistsError:
+                if replaces:
+                    raise _taken(action.to) from None
+                raise
+
+        _again(attempt, (FileExistsError,))
+        return {}
+
+    def _grep(self, params: Params, leave: "_Leave") -> "dict[str, Any]":
+        pattern = params.text("pattern")
+        answers = [leave.for_(SearchAction(path, pattern, self._tool)) for path in params.paths("paths") or ["."]]
+        query = Query(pattern, (), tuple(params.texts("extensions")), params.number("context", most=_MOST_CONTEXT))
+        permits = [leave.allowed(answer) for answer in answers]
+
+        def may_read(path: str) -> bool:
+            leave.go_on()
+            return self._guard.policy.decide(FileAction("read", path, self._tool)).decision is ALLOW
+
+        found = leave.do(answers[0], lambda _permit: files.search_files(permits, query, may_read, self._project))
+        return {"matches": [self._match(each) for each in found]}
+
+    def _match(self, found: "FileMatches") -> "dict[str, Any]":
+        lines = [
+            {"line_number": line.number, "content": self._scrub.text(line.content), "is_match": line.matches}
+            for line in found.lines
+        ]
+        return {**named_path("path", found.path), "lines": lines}
+
+
+_MOST_CONTEXT = 1000  # lines around a match
+READING = frozenset({"fs.read", "fs.exists", "fs.list_dir", "fs.metadata", "fs.grep"})
+_FILES: "dict[str, Callable[[Service, Params, _Leave], dict[str, Any]]]" = {
+    "fs.read": Service._read,  # noqa: SLF001 -- the table of our own methods
+    "fs.write": Service._write,  # noqa: SLF001
+    "fs.exists": Service._exists,  # noqa: SLF001
+    "fs.list_dir": Service._list_dir,  # noqa: SLF001
+    "fs.metadata": Service._metadata,  # noqa: SLF001
+    "fs.delete": Service._delete,  # noqa: SLF001
+    "fs.rename": Service._rename,  # noqa: SLF001
+    "fs.grep": Service._grep,  # noqa: SLF001
+}
+
+
+class _Leave:
+    """Asks the guard on the tool's behalf, and does what it allows."""
+
+    def __init__(self, guard: "Guard", who: "Who", turn: "Turn", *, patient: bool, asks: bool) -> None:
+        self._guard = guard
+        self._who = who
+        self._turn = turn
+        self._patient = patient
+        self._asks = asks
+
+    def ask(self, action: "Action") -> Answer:
+        """Return the guard's answer, whatever it is."""
+        if self._patient:
+            return self._guard.check(action, self._who)
+        begun = self._guard.begin(action, self._who)
+        if not isinstance(begun, Answer) and not self._asks:
+            raise RequestError("nobody is asked while a call is being described", hint=_HINT, number=ACCESS_DENIED)
+        if not isinstance(begun, Answer):
+            raise NeedsPersonError
+        return begun
+
+    def for_(self, action: "Action") -> Answer:
+        """Return the answer if it is a yes; else the request is refused."""
+        answer = self.ask(action)
+        self.allowed(answer)
+        return answer
+
+    @staticmethod
+    def allowed(answer: Answer) -> "Permit":
+        """Return the permit; without one the request is refused, for the reason that the verdict gives."""
+        if answer.permit is None:
+            raise denied(answer.verdict)
+        return answer.permit
+
+    def do(self, answer: Answer, effect: "Callable[[Permit], Any]") -> "Any":
+        """Do what was allowed, unless nobody wants it any more: a person may have taken their time to say yes."""
+        self._turn.go_on()
+        return self._guard.perform(answer, effect)
+
+    def go_on(self) -> None:
+        """Return while the request is wanted and has time left."""
+        self._turn.go_on()
+        if self._turn.deadline is not None and monotonic() > self._turn.deadline:
+            raise RequestError("the search took too long", hint="search less", number=TIMED_OUT)
+
+
+class Troubles:
+    """Turns what goes wrong with files into the protocol's numbers."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit = limit
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, _kind: object, error: BaseException | None, _trace: object) -> None:
+        if isinstance(error, RequestError) or not isinstance(error, OSError | ByleaveError):
+            return
+        if isinstance(error, TooLargeError):
+            raise RequestError(
+                error.problem, hint=error.hint, number=INVALID_PARAMS, data={"limit": error.limit}
+            ) from None
+        if isinstance(error, ByleaveError):
+            number = ACCESS_DENIED if isinstance(error, UnsafePathError) else INTERNAL_ERROR
+            raise RequestError(error.problem, hint=error.hint, number=number) from None
+        raise _told(error) from None
+
+
+_NUMBERS: "tuple[tuple[type[OSError], int, str], ...]" = (
+    (FileNotFoundError, NOT_FOUND, "does not exist"),
+    (FileExistsError, ALREADY_EXISTS, "exists already"),
+    (IsADirectoryError, INVALID_PARAMS, "is a directory"),
+    (NotADirectoryError, INVALID_PARAMS, "is no directory"),
+    (PermissionError, ACCESS_DENIED, "is not ours to touch: the system refuses it"),
+)
+
+
+def _told(error: OSError) -> RequestError:
+    name = quoted(str(error.filename)) if error.filename is not None else "it"
+    for kind, number, said in _NUMBERS:
+        if isinstance(error, kind):
+            return RequestError(f"{name} {said}", hint=_HINT, number=number)
+    return RequestError(f"{name}: {error.strerror or 'failed'}", hint=_HINT, number=INTERNAL_ERROR)
+
+
+def denied(verdict: "Verdict") -> RequestError:
+    """Return how a tool is told that it may not."""
+    number = NOT_FOUND if verdict.code == "not_a_directory" else ACCESS_DENIED
+    data: dict[str, Any] = {"code": verdict.code}
+    if verdict.grants:
+        data["grants"] = [named_path("path", path)["path"] for path in verdict.grants[:_MOST_GRANTS]]
+    return RequestError(verdict.reason, hint="ask the user for a rule", number=number, data=data)
+
+
+_MOST_GRANTS = 20
+
+
+def content_fields(name: str, data: bytes) -> dict[str, str]:
+    """Return data as JSON holds it: as text if it is UTF-8, else in base64 with a word that says so."""
+    try:
+        return {name: data.decode()}
+    except UnicodeDecodeError:
+        from binascii import b2a_base64
+
+        return {name: b2a_base64(data, newline=False).decode(), "encoding": "base64"}
+
+
+def _replaces(answer: Answer) -> bool:
+    target = answer.permit.places[1] if answer.permit is not None else None
+    return isinstance(target, FsTarget) and target.exists
+
+
+def _taken(path: str) -> RequestError:
+    return RequestError(f"{quoted(path)} exists already", hint="choose another name", number=ALREADY_EXISTS)
+
+
+def _again(attempt: "Callable[[], None]", changed: "tuple[type[OSError], ...]") -> None:
+    """Do it; where what was judged has changed since, judge and do it anew."""
+    for _ in range(_ATTEMPTS - 1):
+        try:
+            return attempt()
+        except changed:
+            continue
+    return attempt()

@@ -1,0 +1,188 @@
+"""A tool's process with its pipes, as the host holds it: in a sandbox, or where the user wants none, without."""
+
+import os
+import signal
+from contextlib import suppress
+from time import monotonic
+
+from byleave.errors import SandboxError
+from byleave.text import quoted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import IO, Protocol, Self
+
+    from byleave.sandbox.process import Stream
+
+    class Running(Protocol):
+        """What `sandbox.process.Process` and `Unconfined` have in common."""
+
+        pid: int
+        stdin: "IO[bytes] | None"
+        stdout: "IO[bytes] | None"
+        stderr: "IO[bytes] | None"
+        problem: "SandboxError | None"
+
+        def poll(self) -> int | None: ...
+
+        def wait(self, timeout: float | None = None) -> int: ...
+
+        def terminate(self) -> None: ...
+
+        def close(self) -> None: ...
+
+        def __enter__(self) -> "Self": ...
+
+        def __exit__(self, *_raised: object) -> None: ...
+
+
+_LAST_BREATH = 1.0  # seconds that a process may take to end after its output has
+
+
+class Started:
+    """The descriptors of a process that was started with three pipes, and its end."""
+
+    def __init__(self, process: "Running") -> None:
+        self._process = process
+        self._files = [file for file in (process.stdin, process.stdout, process.stderr) if file is not None]
+        self.stdin = -1 if process.stdin is None else process.stdin.fileno()
+        self.stdout = -1 if process.stdout is None else process.stdout.fileno()
+        self.stderr = -1 if process.stderr is None else process.stderr.fileno()
+        self.ended = os.pidfd_open(process.pid) if hasattr(os, "pidfd_open") else -1
+
+    @property
+    def readers(self) -> tuple[int, ...]:
+        return tuple(each for each in (self.stdout, self.stderr) if each >= 0)
+
+    @property
+    def problem(self) -> "SandboxError | None":
+        """What kept the process from running, if something did."""
+        return self._process.problem
+
+    def reaped(self) -> None:
+        """Take note that the process has ended."""
+        self._process.poll()
+        self._forget_end()
+
+    def terminate(self) -> None:
+        """Tell the process to end."""
+        with suppress(OSError):
+            self._process.terminate()
+
+    def exit_code(self) -> int | None:
+        """Return how it ended, if it ends by itself within a moment; None if it still runs."""
+        with suppress(TimeoutError):
+            return self._process.wait(_LAST_BREATH)
+        return None
+
+    def close_stdin(self) -> None:
+        """Let the process know that nothing more will come."""
+        if self.stdin >= 0:
+            self._files[0].close()
+            self.stdin = -1
+
+    def close(self) -> None:
+        """End the process and everything it started, and let go of the pipes."""
+        self._process.close()
+        for file in self._files:
+            with suppress(OSError):  # a pipe that nobody reads any more
+                file.close()
+        self._forget_end()
+
+    def _forget_end(self) -> None:
+        if self.ended >= 0:
+            os.close(self.ended)
+            self.ended = -1
+
+
+class Unconfined:
+    """A process that nothing holds, where the user has switched the sandbox off or the system has none."""
+
+    def __init__(self, argv: list[str], *, cwd: str, env: dict[str, str], stdin: "Stream") -> None:
+        from subprocess import PIPE, Popen
+
+        self.problem: SandboxError | None = None
+        self._popen = Popen(  # noqa: S603 -- what the user has configured and the policy has allowed
+            argv, cwd=cwd, env=env, stdin=stdin, stdout=PIPE, stderr=PIPE, start_new_session=True
+        )
+        self.pid = self._popen.pid
+        self.stdin, self.stdout, self.stderr = self._popen.stdin, self._popen.stdout, self._popen.stderr
+
+    @property
+    def returncode(self) -> int | None:
+        return self._popen.returncode
+
+    def poll(self) -> int | None:
+        """Return the exit code, None while it runs."""
+        return self._popen.poll()
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for the end; a TimeoutError if it takes longer."""
+        from subprocess import TimeoutExpired
+
+        try:
+            return self._popen.wait(timeout)
+        except TimeoutExpired:
+            raise TimeoutError from None
+
+    def terminate(self) -> None:
+        """Tell its process group to end."""
+        self._signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End its process group."""
+        self._signal(signal.SIGKILL)
+
+    def close(self) -> None:
+        """End whatever is left of its process group."""
+        self.kill()
+        until = monotonic() + _LAST_BREATH
+        with suppress(TimeoutError):
+            self.wait(until - monotonic())
+
+    def __enter__(self) -> "Self":
+        return self
+
+    def __exit__(self, *_raised: object) -> None:
+        self.close()
+        for stream in (self.stdin, self.stdout, self.stderr):
+            if stream is not None:
+                with suppress(OSError):
+                    stream.close()
+
+    def _signal(self, number: int) -> None:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, number)
+
+
+class NoBox:
+    """Stands where a sandbox would, and starts programs without one."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self.decide: object = None  # nobody asks: what it starts is held by nothing
+
+    def spawn(
+        self,
+        argv: "Sequence[str]",
+        *,
+        cwd: str | None = None,
+        env: "Mapping[str, str] | None" = None,
+        stdin: "Stream" = None,
+        stdout: "Stream" = None,  # noqa: ARG002 -- both are pipes, always
+        stderr: "Stream" = None,  # noqa: ARG002
+        also: "Mapping[str, str] | None" = None,
+        apart: bool = True,  # noqa: ARG002 -- it always is
+    ) -> Unconfined:
+        """Start a program; a SandboxError if it cannot be started."""
+        variables = {**dict(env or {}), **dict(also or {})}
+        try:
+            return Unconfined(list(argv), cwd=cwd or self._root, env=variables, stdin=stdin)
+        except OSError as error:
+            missing = isinstance(error, FileNotFoundError)
+            problem = f"{quoted(argv[0])} cannot be started: {error.strerror}"
+            raise SandboxError(problem, hint="check the command", exit_code=127 if missing else 126) from None
+
+    def close(self) -> None:
+        """Let go of nothing: what was started is its caller's."""

@@ -1,0 +1,31 @@
+"""Delete a file."""
+
+from typing import Annotated
+
+from byleave.sdk.tool import ToolError, tool
+from byleave.sdk.vfs_errors import InvalidParams, NotFound
+from byleave.text import shown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from byleave.sdk.vfs import Host
+
+
+@tool
+def fs_delete_file(host: "Host", path: Annotated[str, "the file, relative to the workspace"]) -> str:
+    """Delete a file. Directories are not deleted."""
+    try:
+        host.delete(path)
+    except NotFound:
+        raise ToolError(f"{path} does not exist") from None
+    except InvalidParams:
+        raise ToolError(f"{path} is a directory, and only files are deleted") from None
+    return f"Deleted {path}."
+
+
+@fs_delete_file.formatter
+def _format(arguments: "Mapping[str, Any]") -> str:
+    return f"delete {shown(arguments['path'])}"

@@ -1,0 +1,12 @@
+"""The numbers by which the protocol of mediated tools says why something was not done."""
+
+PARSE_ERROR = -32700
+INVALID_REQUEST = -32600
+METHOD_NOT_FOUND = -32601
+INVALID_PARAMS = -32602
+INTERNAL_ERROR = -32603
+ACCESS_DENIED = -32001
+NOT_FOUND = -32002
+ALREADY_EXISTS = -32003
+TIMED_OUT = -32004
+CANCELLED = -32005

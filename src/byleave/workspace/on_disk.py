@@ -1,0 +1,252 @@
+"""A project that is a real directory. Whatever acts here acts at a canonical place, and follows no link on the way.
+
+A path that was judged (`FsTarget`) may lie anywhere: mounts lead out of the workspace. One that nobody judged (`str`)
+must stay inside. How places are opened without a race: `opening`. How files are searched: `grep`, or what is passed in.
+"""
+
+import errno
+import os
+import stat
+
+from byleave.core.fs import FsTarget, Refused, is_under
+from byleave.errors import SandboxError, UnsafePathError
+from byleave.text import quoted, shown
+from byleave.workspace.openers import Closing, identity_of
+from byleave.workspace.opening import Anchor
+from byleave.workspace.project import DIRECTORY, FILE, OTHER, Metadata
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from contextlib import AbstractContextManager
+
+    from byleave.workspace.grep import Start
+    from byleave.workspace.project import FileMatches, MayRead, Query, Where
+    from byleave.workspace.resolve import Root
+
+    Search = Callable[[Query, Sequence[Start]], Iterable[FileMatches]]
+
+_PIECE = 1 << 20  # bytes that are copied at once
+_STEP_ASIDE = (FileNotFoundError, NotADirectoryError)
+
+
+class ProjectOnDisk:
+    """The files below a root. With `search`, `grep` asks that; what it finds is still held to `may_read`."""
+
+    def __init__(self, root: "Root", *, search: "Search | None" = None) -> None:
+        self.root = root
+        self._search = search
+
+    @property
+    def display_root(self) -> str:
+        """The path of the root."""
+        return shown(self.root.path)
+
+    def find(self, path: str) -> FsTarget | Refused:
+        """Resolve what a tool wrote."""
+        return self.root.resolve_input(path)
+
+    def read(self, where: "Where", *, limit: int) -> bytes:
+        """Return the whole content of a regular file, or refuse it if it is longer than `limit` bytes."""
+        return _everything().read_bytes(self._place(where), limit=limit)
+
+    def write(self, where: "Where", data: bytes, *, create: bool, update: bool) -> None:
+        """Make `data` the whole content, in place: links to the file, its owner and its mode stay."""
+        place, anchor = self._place(where), _everything()
+        try:
+            anchor.write_bytes(place, data, create=create, update=update)
+        except FileNotFoundError:
+            if not create:
+                raise
+            _make_parents(anchor, place)
+            anchor.write_bytes(place, data, create=create, update=update)
+
+    def exists(self, where: "Where") -> bool:
+        """Whether something that is no link stands there."""
+        try:
+            _everything().stat(self._place(where))
+        except _STEP_ASIDE:
+            return False
+        return True
+
+    def list_dir(self, where: "Where") -> list[str]:
+        """Return the names in a directory, sorted."""
+        return _everything().list_names(self._place(where))
+
+    def metadata(self, where: "Where") -> Metadata:
+        """Return what stands there, without opening it; a link is refused."""
+        return _metadata(_everything().stat(self._place(where)))
+
+    def delete(self, where: "Where") -> None:
+        """Remove a name that is no directory; a link that took its place goes, never what it leads to."""
+        _everything().unlink(self._place(where))
+
+    def rename(self, where: "Where", to: "Where", *, replace: bool) -> None:
+        """Move a file or a directory; a file also to another file system, by copying it."""
+        source, target = self._place(where), self._place(to)
+        anchor = _everything()
+        found = anchor.stat(source)
+        tree = stat.S_ISDIR(found.st_mode)
+        if tree and target != source and is_under(target, source):
+            raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), f"/{source}", None, f"/{target}")
+        _Move(anchor, source, target, replace=replace and not tree).run(tree=tree)
+
+    def grep(self, query: "Query", may_read: "MayRead") -> "Iterable[FileMatches]":
+        """Return the files that match, sorted by path. Where nothing can hold what searches, we search ourselves."""
+        from byleave.workspace.grep import find_starts, search_project
+
+        if self._search is not None:
+            try:
+                found = self._search(query, find_starts(self, query))
+                return [matches for matches in found if may_read(matches.path)]
+            except SandboxError:
+                pass
+        return search_project(self, query, may_read)
+
+    def materialize(self) -> "AbstractContextManager[str]":
+        """Return the root itself."""
+        from contextlib import nullcontext
+
+        return nullcontext(self.root.path)
+
+    def _place(self, where: "Where") -> str:
+        """Return a place relative to /, as the anchor of everything takes it."""
+        target = where if isinstance(where, FsTarget) else inside(self.find(where), where)
+        return target.canonical[1:] or "."
+
+
+def inside(found: FsTarget | Refused, path: str) -> FsTarget:
+    """Return where a path leads that nobody has judged: only ever into the project."""
+    if isinstance(found, Refused):
+        if found.code == "not_a_directory":
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
+        raise UnsafePathError(found.problem, hint="name files by paths relative to the project, and inside it")
+    if found.relative is None:
+        problem = f"{quoted(path)} leads out of the project through a link"
+        raise UnsafePathError(problem, hint="have it judged first: a mount that was approved leads outside")
+    return found
+
+
+_anchors: list[Anchor] = []
+
+
+def _everything() -> Anchor:
+    """Return the root of the file system, held open once for this whole process: it has no name to be swapped."""
+    if not _anchors:
+        _anchors.append(Anchor.open("/"))
+    return _anchors[0]
+
+
+def _make_parents(anchor: Anchor, place: str) -> None:
+    above = place.rpartition("/")[0]
+    if above:
+        anchor.make_directories(above)
+
+
+def _metadata(found: os.stat_result) -> Metadata:
+    if stat.S_ISDIR(found.st_mode):
+        return Metadata(DIRECTORY, 0, found.st_mtime)
+    kind = FILE if stat.S_ISREG(found.st_mode) else OTHER
+    return Metadata(kind, found.st_size, found.st_mtime)
+
+
+class _Move:
+    """One move from a place to another, both relative to the anchor."""
+
+    def __init__(self, anchor: Anchor, source: str, target: str, *, replace: bool) -> None:
+        self._anchor = anchor
+        self._source = source
+        self._target = target
+        self._replace = replace
+
+    def run(self, *, tree: bool) -> None:
+        """Rename, making directories above the target; a file that cannot be renamed there is copied."""
+        try:
+            self._rename_or_make_parents()
+        except OSError as error:
+            if error.errno in (errno.EISDIR, errno.ENOTEMPTY):
+                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), f"/{self._target}") from None
+            if error.errno != errno.EXDEV or tree:
+                raise
+            self._copy()
+
+    def _rename_or_make_parents(self) -> None:
+        try:
+            self._rename(self._source)
+        except FileNotFoundError:
+            self._anchor.stat(self._source)  # if that is what is missing, nothing is made
+            _make_parents(self._anchor, self._target)
+            self._rename(self._source)
+
+    def _rename(self, source: str) -> None:
+        self._anchor.rename(source, self._anchor, self._target, replace=self._replace)
+
+    def _copy(self) -> None:
+        """Copy to a name beside the target, rename that, then remove the source: nobody ever sees half a file."""
+        beside = "/".join([*self._target.split("/")[:-1], f".byleave-{os.urandom(8).hex()}"])
+        self._refuse_to_leave_both()
+        replaced = self._replace and self._target_exists()
+        try:
+            copied = self._fill(beside)
+            self._rename(beside)
+        except BaseException:
+            self._drop(beside)
+            raise
+        try:
+            self._remove_source(copied)
+        except (OSError, UnsafePathError):
+            if not replaced:  # as it was before; what was replaced is gone, and a whole copy is better than nothing
+                self._drop(self._target)
+            raise
+
+    def _refuse_to_leave_both(self) -> None:
+        """Refuse beforehand what would fail in the end: a source that we may not remove."""
+        above = self._source.rpartition("/")[0] or "."
+        with Closing(self._anchor.open_directory(above)) as directory:
+            if not os.access(".", os.W_OK | os.X_OK, dir_fd=directory, effective_ids=True):
+                raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), f"/{self._source}")
+
+    def _remove_source(self, copied: tuple[int, int]) -> None:
+        """Remove the file that was copied, and not another one that has taken its name meanwhile."""
+        found = self._anchor.stat(self._source)
+        if (found.st_dev, found.st_ino) != copied:
+            problem = f"{quoted(f'/{self._source}')} is another file than the one that was copied"
+            raise UnsafePathError(problem, hint="ask again when nothing else is changing it")
+        self._anchor.unlink(self._source)
+
+    def _fill(self, beside: str) -> tuple[int, int]:
+        """Copy the source to a new file, and return which file the source was."""
+        with Closing(self._anchor.open_file(self._source, os.O_RDONLY)) as reading:
+            mode = stat.S_IMODE(os.fstat(reading).st_mode) & 0o777  # the other bits are for the owner to give
+            making = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+            with Closing(self._anchor.open_file(beside, making, 0o600)) as writing:
+                for piece in _pieces(reading):
+                    _write_all(writing, piece)
+                os.fchmod(writing, mode)
+            return identity_of(reading)
+
+    def _target_exists(self) -> bool:
+        try:
+            self._anchor.stat(self._target)
+        except _STEP_ASIDE:
+            return False
+        except UnsafePathError:  # a link took its place: it is replaced, not followed
+            return True
+        return True
+
+    def _drop(self, place: str) -> None:
+        try:  # noqa: SIM105 -- contextlib costs start-up time
+            self._anchor.unlink(place)
+        except (OSError, UnsafePathError):
+            pass
+
+
+def _pieces(descriptor: int) -> "Iterator[bytes]":
+    while piece := os.read(descriptor, _PIECE):
+        yield piece
+
+
+def _write_all(descriptor: int, data: bytes) -> None:
+    rest = memoryview(data)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]

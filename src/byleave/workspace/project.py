@@ -1,0 +1,96 @@
+"""What a project's files are to whoever works on them, wherever they are kept: on disk, in memory, nowhere.
+
+A place is named by a path relative to the project, as a tool writes it, or is an `FsTarget` that `find` returned: one
+that was judged in between. The former is resolved first; the latter is acted on as it is, and whatever stands there by
+now that did not stand there then is an error. Absolute paths, and paths that climb out, are refused by every backend.
+
+Backends: `workspace.on_disk`, `workspace.in_memory`, `workspace.no_project`.
+"""
+
+from byleave.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+    from contextlib import AbstractContextManager
+    from typing import Protocol
+
+    from byleave.core.fs import FsTarget, Refused
+
+    Where = str | FsTarget
+    MayRead = Callable[[str], bool]  # a path relative to the project; what may not be read is not searched
+
+    class ProjectFiles(Protocol):
+        """The files of one project. Errors are those of `workspace.opening`: OSError, or UnsafePathError."""
+
+        @property
+        def display_root(self) -> str:
+            """How people call the project's directory."""
+            ...
+
+        def find(self, path: str) -> "FsTarget | Refused":
+            """Resolve what a tool wrote; nothing is opened."""
+            ...
+
+        def read(self, where: "Where", *, limit: int) -> bytes: ...
+
+        def write(self, where: "Where", data: bytes, *, create: bool, update: bool) -> None:
+            """Make `data` the whole content; directories above that are missing are made if the file may be created."""
+            ...
+
+        def exists(self, where: "Where") -> bool: ...
+
+        def list_dir(self, where: "Where") -> "list[str]":
+            """Return the names in a directory, sorted, as `os.fsdecode` gives them."""
+            ...
+
+        def metadata(self, where: "Where") -> "Metadata": ...
+
+        def delete(self, where: "Where") -> None:
+            """Remove a file; a directory is an IsADirectoryError."""
+            ...
+
+        def rename(self, where: "Where", to: "Where", *, replace: bool) -> None:
+            """Move a file or a directory, making directories above the target. `replace`: a file that is there."""
+            ...
+
+        def grep(self, query: "Query", may_read: "MayRead") -> "Iterable[FileMatches]": ...
+
+        def materialize(self) -> "AbstractContextManager[str]":
+            """Return a real directory with these files; what is changed in it is part of the project in the end."""
+            ...
+
+
+DIRECTORY, FILE, OTHER = "dir", "file", "other"
+
+
+class Metadata(Record):
+    """What is known of a place: its kind, its size in bytes (0 for a directory), and when it was last changed."""
+
+    kind: str
+    size: int
+    modified: float | None = None
+
+
+class Query(Record):
+    """What to look for: a pattern, in these places (none: everywhere), in files with these extensions (none: all)."""
+
+    pattern: str
+    paths: "tuple[Where, ...]" = ()
+    extensions: tuple[str, ...] = ()
+    context: int = 0
+
+
+class Line(Record):
+    """One line of a file, without its end; `matches`, or else it stands beside one that does."""
+
+    number: int
+    content: str
+    matches: bool
+
+
+class FileMatches(Record):
+    """The lines of one file that match, with those around them, in order. `path` is relative to the project."""
+
+    path: str
+    lines: tuple[Line, ...]

@@ -1,0 +1,84 @@
+"""A workspace that is searched: by ripgrep in its sandbox, and by ourselves."""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import pytest
+
+from byleave.api import Workspace
+from byleave.core.fs import FsTarget
+from byleave.sandbox.box import Sandbox
+from byleave.toolhost.ripgrep import Ripgrep, find_ripgrep
+from byleave.workspace.on_disk import ProjectOnDisk
+from byleave.workspace.project import FileMatches, Query
+
+if TYPE_CHECKING:
+    from byleave.guard.judge import Policy
+
+TOOL = "t"
+PROGRAM = find_ripgrep("/nowhere")
+needs_ripgrep = pytest.mark.skipif(PROGRAM is None, reason="there is no ripgrep here: pip install 'ripgrep>=14.1,<15'")
+
+
+class Scene(NamedTuple):
+    """A workspace, its policy, and both ways to search it."""
+
+    workspace: Workspace
+    policy: "Policy"
+    ripgrep: Ripgrep
+    fast: ProjectOnDisk
+    plain: ProjectOnDisk
+
+    @property
+    def root(self) -> Path:
+        return Path(self.workspace.root.path)
+
+    def may_read(self, path: str) -> bool:
+        return self.policy.decide({"kind": "read", "path": path, "tool": TOOL}).decision.word == "allow"
+
+    def find(self, path: str) -> FsTarget:
+        found = self.fast.find(path)
+        assert isinstance(found, FsTarget)
+        return found
+
+    def both(self, query: Query, may_read: Callable[[str], bool] | None = None) -> list[FileMatches]:
+        """Return what both find, which must be the same."""
+        one, other = (list(project.grep(query, may_read or self.may_read)) for project in (self.fast, self.plain))
+        assert one == other
+        return one
+
+
+@contextmanager
+def scene(root: Path, fs: list[dict[str, Any]] | None = None) -> Iterator[Scene]:
+    """Build the scene of a workspace whose tool may read all of it, or what `fs` says."""
+    root.mkdir(exist_ok=True)
+    workspace = Workspace(str(root))
+    access = {"fs": fs if fs is not None else [{"path": ".", "read": True}]}
+    policy = workspace.compile_tree({"tools": {TOOL: {"source": "local", "runtime": "vfs", "access": access}}})
+    assert PROGRAM is not None
+    with Sandbox.for_reading(workspace, policy, TOOL) as box:
+        ripgrep = Ripgrep(PROGRAM, box)
+        fast = ProjectOnDisk(workspace.root, search=ripgrep.search)
+        yield Scene(workspace, policy, ripgrep, fast, ProjectOnDisk(workspace.root))
+
+
+def plant(root: Path, files: Mapping[str, bytes | str]) -> None:
+    """Make files, and the directories above them."""
+    for name, content in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content.encode() if isinstance(content, str) else content)
+
+
+def clear(root: Path) -> None:
+    """Remove everything in a directory."""
+    for entry in os.scandir(root):
+        shutil.rmtree(entry.path) if entry.is_dir(follow_symlinks=False) else os.unlink(entry.path)
+
+
+def paths(found: list[FileMatches]) -> list[str]:
+    return [each.path for each in found]

@@ -1,0 +1,363 @@
+"""Searching without ripgrep: the same answers as ripgrep's, or none."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from byleave.errors import RequestError
+from byleave.wire.codes import INVALID_PARAMS
+from byleave.workspace import grep as searching
+from byleave.workspace.in_memory import ProjectInMemory
+from byleave.workspace.on_disk import ProjectOnDisk
+from byleave.workspace.pattern import LONGEST_PATTERN
+from byleave.workspace.project import FileMatches, Line, Query
+from byleave.workspace.resolve import Root
+from search_scene import Scene, clear, needs_ripgrep, paths, plant, scene
+
+
+def everything(_path: str) -> bool:
+    return True
+
+
+def found(files: Mapping[str, bytes | str], query: Query) -> list[FileMatches]:
+    return list(ProjectInMemory(files).grep(query, everything))
+
+
+def test_lines_are_numbered_and_shown_without_their_ends() -> None:
+    assert found({"a": "one\ntwo\r\nthree"}, Query("t")) == [
+        FileMatches("a", (Line(2, "two", matches=True), Line(3, "three", matches=True)))
+    ]
+
+
+def test_context_is_given_once_however_close_matches_are() -> None:
+    (matches,) = found(
+        {"a": "".join(f"{'hit' if n in (2, 4, 9) else n}\n" for n in range(12))}, Query("hit", context=1)
+    )
+    assert [(line.number, line.matches) for line in matches.lines] == [
+        *[(2, False), (3, True), (4, False), (5, True), (6, False)],
+        *[(9, False), (10, True), (11, False)],
+    ]
+
+
+def test_files_come_sorted_by_path_and_once() -> None:
+    files: dict[str, bytes | str] = {"b/x": "hit", "a/y": "hit", "a/b/z": "hit", "a.txt": "hit"}
+    assert paths(found(files, Query("hit", ("b", "a", "a/y", ".")))) == ["a.txt", "a/b/z", "a/y", "b/x"]
+
+
+def test_repositories_own_files_and_binary_ones_are_not_searched() -> None:
+    files: dict[str, bytes | str] = {".git/config": "hit", "sub/.GIT/x": "hit", "a": b"hit\n\0", ".github/x": "hit"}
+    assert paths(found(files, Query("hit"))) == [".github/x"]
+    assert found(files, Query("hit", (".git", ".git/config"))) == []
+
+
+def test_only_files_that_may_be_read_are_opened() -> None:
+    asked: list[str] = []
+
+    def only_a(path: str) -> bool:
+        asked.append(path)
+        return path == "a"
+
+    project = ProjectInMemory({"a": "hit", "b/c": "hit", "d.txt": "hit"})
+    assert (paths(list(project.grep(Query("hit"), only_a))), sorted(asked)) == (["a"], ["a", "b/c", "d.txt"])
+
+
+def test_text_with_a_mark_is_searched_without_it() -> None:
+    text = "h\u00e9t"
+    marked = {"u16le": text.encode("utf-16"), "u16be": b"\xfe\xff" + text.encode("utf-16-be")}
+    files: dict[str, bytes | str] = {**marked, "u8": b"\xef\xbb\xbf" + text.encode(), "latin": text.encode("latin-1")}
+    expected = (Line(1, text, matches=True),)
+    assert found(files, Query("^h.t$")) == [FileMatches(name, expected) for name in ("u16be", "u16le", "u8")]
+
+
+REFUSED = [
+    *[r"\C", r"\Qa\E", "(?=a)", "(?!a)", "(?<=a)", "(?<!a)", r"(a)\1", r"\0", r"\07", r"\u0041", r"\U00000041"],
+    *["(?x) a", "(?s)a", "(?m)a", "(?-m)a", "(?u)a", "(?R)a", "(?ii)a", "(?)", "(?-)", "(?#c)", "(?<n>a)", "(?P=n)"],
+    *["[a&&b]", "[a--b]", "[a~~b]", "[[a]]", "[a[b]]", "[[:nope:]]", "[z-a]", r"[\d-z]", "[a-z-9]", "[]", "[a"],
+    *[r"\b{start}", r"\<a", r"\>", r"\A", r"\z", r"\Z", r"\G", r"\K", r"\R", r"\X", r"\h", r"\N", r"\_", "\\"],
+    *[r"\p{Greek}", r"\p{^L}", r"\pX", r"\p{", r"(?i)\p{Lu}", "(?i)é", r"(?i)\x{e9}"],
+    *["a\nb", r"a\n", r"[\n]", r"\x0a", r"\x{a}", "a\0", r"\x00", r"\x{d800}", r"\x{110000}", r"\xg1", r"\x4"],
+    *["*", "a**", "a++", "^*", "a|*", "{", "a{", "a{,2}", "a{2", "a{1001}", "a{2}{3}", "(", ")", "(?P<1>a)", "\ud800"],
+]
+
+
+@pytest.mark.parametrize("pattern", REFUSED)
+def test_a_pattern_that_only_one_engine_understands_is_refused(pattern: str) -> None:
+    with pytest.raises(RequestError) as caught:
+        found({"a": "text"}, Query(pattern))
+    assert caught.value.number == INVALID_PARAMS
+
+
+@pytest.mark.parametrize("pattern", [r"\w+", r"\d", r"\s", r"\bx", r"\B", "(?i)x", r"\p{L}", r"[^\w]", r"[\S]"])
+@pytest.mark.parametrize("text", ["caf\u00e9", "\u0661", "a\vb", b"caf\xe9"])
+def test_a_pattern_that_depends_on_unicode_is_answered_for_ascii_only(pattern: str, text: str | bytes) -> None:
+    assert isinstance(found({"a": "xyz 1"}, Query(pattern)), list)
+    with pytest.raises(RequestError, match="not plain ASCII"):
+        found({"a": text}, Query(pattern))
+
+
+def test_results_have_a_limit_which_the_error_names() -> None:
+    with pytest.raises(RequestError) as caught:
+        found({"a": "hit\n" * (searching.LARGEST_RESULT // 64)}, Query("hit"))
+    assert (caught.value.number, caught.value.data) == (INVALID_PARAMS, {"limit": searching.LARGEST_RESULT})
+
+
+@pytest.mark.parametrize(
+    ("query", "limit"),
+    [
+        (Query("x", ("a",) * (searching.MOST_PATHS + 1)), searching.MOST_PATHS),
+        (Query("x", context=searching.MOST_CONTEXT + 1), searching.MOST_CONTEXT),
+        (Query("x", context=-1), searching.MOST_CONTEXT),
+        (Query("x" * (LONGEST_PATTERN + 1)), LONGEST_PATTERN),
+    ],
+)
+def test_questions_have_limits(query: Query, limit: int) -> None:
+    with pytest.raises(RequestError) as caught:
+        found({"a": "x"}, query)
+    assert (caught.value.number, caught.value.data) == (INVALID_PARAMS, {"limit": limit})
+
+
+@pytest.mark.parametrize("extension", ["", ".", "a/b", "*", "{py,rs}", "!py", "p[y]", "a b", "\0", "py\n", "..\\x"])
+def test_an_extension_is_letters_not_a_pattern(extension: str) -> None:
+    with pytest.raises(RequestError) as caught:
+        found({"a.py": "x"}, Query("x", extensions=(extension,)))
+    assert caught.value.number == INVALID_PARAMS
+
+
+def test_extensions_end_names() -> None:
+    files = dict.fromkeys(("a.py", ".py", "py", "b.tar.gz", "c.PY", "d.py/e", "f.c++"), "x")
+    assert paths(found(files, Query("x", extensions=("py", ".tar.gz", "c++")))) == [".py", "a.py", "b.tar.gz", "f.c++"]
+    assert paths(found(files, Query("x", ("py", "a.py"), extensions=("py",)))) == ["a.py"]
+
+
+@pytest.fixture(scope="module")
+def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Scene]:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("BYLEAVE_HOME", str(tmp_path_factory.mktemp("home")))
+        with scene(tmp_path_factory.mktemp("searched").resolve()) as built:
+            yield built
+
+
+TREE: dict[str, bytes | str] = {
+    "plain.txt": "foo\nbar\nfoobar\n\n  indented\tfoo\n",
+    "no-end.txt": "foo\nlast",
+    "crlf.txt": "foo\r\nbar\r\n\r\nfoo bar\r\n",
+    "mac.txt": "foo\rbar\r",
+    "empty.txt": "",
+    "newlines.txt": "\n\n\n",
+    "latin.txt": b"caf\xe9 foo\n\xff\xfe\n",
+    "unicode.txt": "caf\u00e9 \u65e5\u672c foo\n\u2028\u0085\n",
+    "bom8.txt": b"\xef\xbb\xbffoo\nbar\n",
+    "bom16le.txt": "foo\ncaf\u00e9\n".encode("utf-16"),
+    "bom16be.txt": b"\xfe\xff" + "foo\n".encode("utf-16-be"),
+    "bom16odd.txt": b"\xff\xfef\0o\0o\0\n",
+    "surrogates.txt": b"\xff\xfef\0\x00\xd8o\0\n\0\x00\xdcx\0",
+    "bom32.txt": "foo\n".encode("utf-32"),
+    "binary.bin": b"foo\n\0",
+    "late.bin": b"foo\n" * 40_000 + b"\0",
+    ".hidden": "foo\n",
+    ".gitignore": "*.txt\n",
+    ".ignore": "*.txt\n",
+    ".git/config": "foo\n",
+    "sub/.git": "foo\n",
+    "sub/.Git/x": "foo\n",
+    "sub/dir.py/inner.txt": "foo\n",
+    "sub/code.py": "def foo():\n    return 'foo'\n",
+    "sub/deep/er/x.py": "import foo\n",
+    "-e": "foo\n",
+    "long.txt": "x" * 300_000 + "foo\n" + "y" * 200_000,
+}
+PATTERNS = [
+    *[
+        "foo",
+        "^foo",
+        "foo$",
+        "^foo$",
+        "^$",
+        "^",
+        "$",
+        "",
+        "foo|bar",
+        "f(oo|u)",
+        "(?:foo)+",
+        "fo{2}",
+        "o{1,}",
+        ".",
+        ".*",
+    ],
+    *[
+        "^.{3}$",
+        "foo.bar",
+        r"foo\rbar",
+        r"\r$",
+        "caf.",
+        "caf\u00e9",
+        "[^f]oo",
+        "[^a-z]",
+        r"[\x{80}-\x{10ffff}]",
+        "\u65e5.",
+    ],
+    *[
+        "--pre=sh",
+        "-e",
+        "-",
+        "[[:space:]]foo",
+        "[[:alpha:]]+bar",
+        r"\.",
+        r"\x66oo",
+        "(?P<word>foo)",
+        "(?U)fo+",
+        "a|",
+        "|a",
+    ],
+    *["}", "]", "foo()", "x{1000}foo", "\ufffd", "[]f]oo", "[f-]oo", r"\tfoo", r"\(\)"],
+]
+
+
+@needs_ripgrep
+@pytest.mark.parametrize("context", [0, 1, 3])
+def test_both_ways_find_the_same_in_a_tree_of_oddities(both: Scene, context: int) -> None:
+    clear(both.root)
+    plant(both.root, TREE)
+    for pattern in PATTERNS:
+        both.both(Query(pattern, context=context), everything)
+        both.both(Query(pattern, ("sub", "-e", "binary.bin", "sub/code.py", ".git"), ("py", "txt")), everything)
+    assert "late.bin" not in paths(both.both(Query("foo"), everything))
+
+
+ASCII_PATTERNS = [
+    *[r"\bfoo\b", r"\w+\s\w+", r"^\s*$", r"\S", r"\D", r"\W", r"\Bo", r"[\w.]+\(", r"[^\s]", r"\d*", r"\p{Lu}", r"\PL"],
+    *["(?i)FOO", "(?i)[F]oo", "(?i:K)", "(?-i)foo", "(?i)[[:upper:]]oo", "(?i)[^f]oo", r"(?i)\bdef", r"[[:^alpha:]]"],
+]
+
+
+@needs_ripgrep
+@pytest.mark.parametrize("pattern", ASCII_PATTERNS)
+def test_both_ways_find_the_same_in_ascii(both: Scene, pattern: str) -> None:
+    clear(both.root)
+    plant(both.root, {name: TREE[name] for name in ("plain.txt", "crlf.txt", "newlines.txt", "sub/code.py", "mac.txt")})
+    both.both(Query(pattern, context=1), everything)
+
+
+ATOMS = [
+    *[
+        "a",
+        "b",
+        "k",
+        "s",
+        "A",
+        " ",
+        "\u00e9",
+        "\u017f",
+        "\u65e5",
+        r"\x41",
+        r"\x{e9}",
+        r"\x0b",
+        ".",
+        r"\d",
+        r"\w",
+        r"\s",
+    ],
+    *[
+        r"\S",
+        r"\W",
+        "[ab]",
+        "[^a]",
+        "[^\u00e9]",
+        "[a-k]",
+        "[[:alpha:]]",
+        "[[:^upper:]]",
+        "[]a]",
+        "[a-]",
+        r"[\d_]",
+        r"[^\w]",
+    ],
+    *[
+        r"[\x01-\x20]",
+        r"[\x{80}-\x{10ffff}]",
+        r"\.",
+        r"\t",
+        r"\r",
+        r"\pL",
+        "^",
+        "$",
+        r"\b",
+        r"\B",
+        "()",
+        "(a|b)",
+        "(|a)",
+    ],
+    *["(?:ab)", "(?i)", "(?i:k)", "(?U)", "}", "]", "-", "&", "~", "#", "_", r"\-", r"\ ", r"\/", "<", "{", "[a&&b]"],
+]
+COUNTS = ["", "", "", "*", "+", "?", "{2}", "{1,2}", "{0,}", "*?", "|"]
+PIECES = [
+    *[
+        b"a",
+        b"b",
+        b"k",
+        b"s",
+        b"A",
+        b"K",
+        b" ",
+        b"_",
+        b"1",
+        b"\n",
+        b"\r\n",
+        b"\r",
+        b"\x0b",
+        b"\t",
+        b"-",
+        b".",
+        b"]",
+        b"\0",
+    ],
+    *["\u00e9".encode(), "\u017f".encode(), "\u212a".encode(), "\u65e5".encode(), b"\xe2\x80\xa8", b"\xc2\x85"],
+    *[
+        b"\xff",
+        b"\xc3",
+        b"\xe2\x82",
+        b"\xed\xa0\x80",
+        b"\xc0\x80",
+        b"\xf5\x80\x80\x80",
+        b"\xf4\x90\x80\x80",
+        b"\xff\xfe",
+    ],
+]
+some_patterns = st.lists(st.tuples(st.sampled_from(ATOMS), st.sampled_from(COUNTS)), max_size=4).map(
+    lambda parts: "".join(atom + count for atom, count in parts)
+)
+some_bytes = st.one_of(
+    st.lists(st.sampled_from(PIECES[:17]), max_size=14), st.lists(st.sampled_from(PIECES), max_size=14)
+).map(b"".join)
+
+
+@needs_ripgrep
+@given(pattern=some_patterns, data=some_bytes, context=st.integers(0, 2))
+def test_what_is_answered_at_all_is_answered_as_ripgrep_does(
+    both: Scene, pattern: str, data: bytes, context: int
+) -> None:
+    clear(both.root)
+    plant(both.root, {"file": data})
+    query = Query(pattern, context=context)
+    ours = answer_or_number(both.plain, query)
+    assert ours in (INVALID_PARAMS, answer_or_number(both.fast, query))
+
+
+def answer_or_number(project: ProjectOnDisk, query: Query) -> list[FileMatches] | int:
+    try:
+        return list(project.grep(query, everything))
+    except RequestError as error:
+        return error.number
+
+
+def test_a_walk_passes_over_links_and_what_cannot_be_read(tmp_path: Path) -> None:
+    root = tmp_path.resolve() / "root"
+    plant(root, {"a/x": "hit", "b/y": "hit"})
+    (tmp_path / "outside").write_text("hit")
+    (root / "link").symlink_to(tmp_path / "outside")
+    (root / "a" / "loop").symlink_to(root)
+    with (root / "sparse").open("wb") as file:
+        file.truncate(2 << 30)
+    assert paths(list(ProjectOnDisk(Root.at(str(root))).grep(Query("hit"), everything))) == ["a/x", "b/y"]

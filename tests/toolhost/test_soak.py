@@ -1,0 +1,84 @@
+"""Many calls in one host: memory, descriptors, threads and files stay what they are."""
+
+import gc
+import os
+import subprocess
+import threading
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from byleave.api import Workspace
+from sandbox.machine import needs_sandbox
+from toolhost.hosting import House, Kept, ended, memory, said
+
+pytestmark = needs_sandbox
+
+CALLS = 10_000 if "BYLEAVE_SLOW_TESTS" in os.environ else 200
+MEGABYTE = 1 << 20
+GROWTH = 4 * MEGABYTE if CALLS < 1000 else 12 * MEGABYTE  # what an allocator may keep: a kilobyte a call shows
+
+# As small as a tool can be: it reads what it is to do, asks for one file, and says that it has it.
+TINY = r"""
+#include <string.h>
+#include <unistd.h>
+static void line(void) { char c = 0; while (read(0, &c, 1) == 1 && c != '\n') ; }
+static void say(const char *text) { if (write(1, text, strlen(text)) < 0) _exit(1); }
+int main(void)
+{
+	line();
+	say("{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"fs.read\",\"params\":{\"path\":\"a.txt\"}}\n");
+	line();
+	say("{\"jsonrpc\":\"2.0\",\"method\":\"result\",\"params\":{\"content\":\"done\"}}\n");
+	return 0;
+}
+"""
+
+
+@pytest.fixture
+def tiny(tmp_path: Path) -> dict[str, Any]:
+    source, program = tmp_path / "tiny.c", tmp_path / "tiny"
+    source.write_text(TINY)
+    made = subprocess.run(["cc", "-O1", "-static", "-o", str(program), str(source)], check=False, capture_output=True)
+    if made.returncode:
+        pytest.skip(f"there is no C compiler that links statically: {made.stderr.decode()[-200:]}")
+    access = {"fs": [{"path": ".", "read": True}]}
+    return {"source": "local", "runtime": "vfs", "command": [str(program)], "access": access, "run": "unattended"}
+
+
+def state_files(house: House) -> set[str]:
+    """Return the names of all files that byleave keeps for a workspace; those that the audit log rolls over count once."""
+    state = Path(Workspace(str(house.root)).homes.workspace(str(house.root)))
+    return {path.relative_to(state).as_posix().rstrip("0123456789") for path in state.rglob("*")}
+
+
+def test_a_host_stays_as_small_as_it_is(tmp_path: Path, tiny: dict[str, Any]) -> None:
+    house = House.build(tmp_path, {"t": tiny})
+    with house.host() as hosting:
+        for _ in range(100):
+            assert hosting.call("t") == said("done")
+        gc.collect()
+        before = (len(os.listdir("/proc/self/fd")), threading.active_count(), state_files(house))
+        resident = memory()
+        for _ in range(CALLS):
+            hosting.call("t")
+        gc.collect()
+        after = (len(os.listdir("/proc/self/fd")), threading.active_count(), state_files(house))
+        grown = memory() - resident
+    assert after == before
+    assert grown < GROWTH, f"{grown / CALLS:.0f} bytes a call"
+
+
+def test_a_kept_call_stays_as_small_as_it_is(tmp_path: Path, tiny: dict[str, Any]) -> None:
+    house = House.build(tmp_path, {"t": tiny})
+    with ended(house.start("t", "--keep", "-q")) as process:
+        kept = Kept(process)
+        for _ in range(100):
+            assert kept.ask() == said("done")
+        opened, resident = len(os.listdir(f"/proc/{process.pid}/fd")), memory(process.pid)
+        for _ in range(CALLS):
+            kept.ask()
+        grown = memory(process.pid) - resident
+        assert len(os.listdir(f"/proc/{process.pid}/fd")) == opened
+    assert grown < GROWTH, f"{grown / CALLS:.0f} bytes a call"
