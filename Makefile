@@ -27,9 +27,9 @@ launcher: $(READY)
 unit: launcher
 	$(BIN)/python -m pytest -n 2
 
-# What takes too long for every change: all exit codes, a fork bomb without a limit.
+# What takes too long for every change: all exit codes, a fork bomb without a limit, ten thousand calls, lines of a gigabyte.
 slow: launcher
-	BYLEAVE_SLOW_TESTS=1 $(BIN)/python -m pytest tests/sandbox
+	BYLEAVE_SLOW_TESTS=1 $(BIN)/python -m pytest tests/sandbox tests/toolhost/test_soak.py tests/toolhost/test_hostile.py
 
 demo: $(READY)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh demo.sh

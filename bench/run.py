@@ -30,6 +30,7 @@ from byleave.shell.reader import read_command
 from byleave.workspace.opening import Anchor
 from byleave.workspace.resolve import Root
 from sandbox import sandbox_figures
+from toolhost import toolhost_figures
 
 SIZES = (10, 1_000, 100_000)
 BATCH_LINES = 40_000
@@ -54,6 +55,7 @@ def main() -> None:
             ("the sandbox", sandbox_figures()),
             ("the sandbox's proxy", ((what, figure, "") for what, figure in proxy_figures())),
             ("the audit log", auditing()),
+            ("the tool host", toolhost_figures()),
         ):
             print(f"\n{title}")
             for what, figure, ratio in rows:

@@ -88,7 +88,7 @@ def test_a_table_requires_what_it_cannot_do_without(table: str, keys: list[str])
 
 def test_a_run_rule_needs_exactly_one_condition() -> None:
     assert json_schema()["$defs"]["RunRule"]["oneOf"] == [
-        {"required": [key]} for key in ("prefix", "equals", "glob", "regex")
+        {"required": [key]} for key in ("prefix", "equals", "glob", "regex", "inside")
     ]
 
 

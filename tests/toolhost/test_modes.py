@@ -6,11 +6,12 @@ from typing import Any
 import pytest
 
 from byleave.api import Workspace
-from byleave.core.verdict import ALLOW, ASK
+from byleave.core.verdict import ALLOW, ASK, DENY
 from byleave.errors import ConfigErrors
 from byleave.toolhost.modes import mode_of, mode_verdict
 
 DOCS_UNATTENDED = {"arg": "/path", "prefix": "docs/", "mode": "unattended"}
+INSIDE_DOCS = {"arg": "/path", "inside": "docs", "mode": "unattended"}
 SECRETS_SKIP = {"arg": "/path", "glob": "*secret*", "mode": "skip"}
 
 CASES: dict[str, tuple[Any, dict[str, Any], str]] = {
@@ -48,6 +49,9 @@ CASES: dict[str, tuple[Any, dict[str, Any], str]] = {
         {"paths": ["docs/a", "docs/b"]},
         "unattended",
     ),
+    "a path that climbs out of a prefix is still a text": ([DOCS_UNATTENDED], {"path": "docs/../x"}, "unattended"),
+    "a path that climbs out is not inside": ([INSIDE_DOCS], {"path": "docs/../x"}, "ask"),
+    "a path inside is inside": ([INSIDE_DOCS], {"path": "./docs/a/../b"}, "unattended"),
     "an object is no text": ([DOCS_UNATTENDED], {"path": {"docs/": 1}}, "ask"),
 }
 
@@ -57,8 +61,9 @@ def test_a_call_runs_as_its_mode_says(run: Any, arguments: dict[str, Any], mode:
     assert mode_of(run, arguments) == mode
 
 
-def test_only_the_mode_ask_asks() -> None:
-    assert [mode_verdict(mode, "t").decision for mode in ("ask", "unattended", "edit")] == [ASK, ALLOW, ALLOW]
+def test_a_mode_is_a_verdict_and_only_unattended_allows() -> None:
+    modes = ("unattended", "ask", "edit", "skip")
+    assert [mode_verdict(mode, "t").decision for mode in modes] == [ALLOW, ASK, ASK, DENY]
 
 
 def test_a_condition_that_cannot_be_used_is_a_mistake_in_the_file(tmp_path: Path) -> None:

@@ -309,7 +309,7 @@ def test_files_that_are_swapped_for_links_while_searching_show_nothing_denied(bu
 @pytest.fixture
 def public() -> Iterator[Path]:
     """A directory that every user can reach, unlike those of pytest."""
-    with tempfile.TemporaryDirectory(prefix="byleave-test-") as path:
+    with tempfile.TemporaryDirectory(prefix="byleave-test-", dir="/var/tmp") as path:
         os.chmod(path, 0o755)  # noqa: S103 -- that is its point
         yield Path(path).resolve()
 

@@ -3,9 +3,11 @@
 import json
 from typing import Any
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as some
 
+from byleave.errors import InputError
 from byleave.toolhost.templates import fill
 
 TOLD: dict[str, Any] = {
@@ -27,8 +29,18 @@ def test_a_place_is_filled_inside_of_its_word_and_nothing_is_read() -> None:
 
 
 def test_what_was_filled_in_is_not_filled_again() -> None:
-    words, _given = fill(["{{tool}}{{context}}"], TOLD)
-    assert words[0].count('{"root":"/w"}') == 1
+    words, _given = fill(["prog", "{{tool}}{{context}}"], TOLD)
+    assert words[1].count('{"root":"/w"}') == 1
+
+
+@pytest.mark.parametrize("words", [["{{tool}}"], ["sh", "-c", "echo {{tool}}"], ["bash", "-lc", "{{context}}"]])
+def test_there_is_no_place_in_what_is_code(words: list[str]) -> None:
+    with pytest.raises(InputError):
+        fill(words, TOLD)
+
+
+def test_a_script_may_have_it_as_its_argument() -> None:
+    assert json.loads(fill(["sh", "-c", 'echo "$0"', "{{tool}}"], TOLD)[0][3]) == TOLD["tool"]
 
 
 def test_other_braces_are_left_alone() -> None:

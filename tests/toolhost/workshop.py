@@ -61,3 +61,31 @@ class Workshop:
         done = self.call(*words, "--json", env=env)
         tree: dict[str, Any] = json.loads(done.out)
         return tree
+
+
+# Asks for one thing after the other, and gives back what it was told.
+ASKS = """
+import json, sys
+init = json.loads(sys.stdin.readline())
+told = []
+for number, (method, params) in enumerate(init["params"]["tool"]["arguments"]["do"]):
+    sys.stdout.write(json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params}) + "\\n")
+    sys.stdout.flush()
+    answer = json.loads(sys.stdin.readline())
+    told.append(answer["error"] if "error" in answer else answer["result"])
+last = {"jsonrpc": "2.0", "method": "result", "params": {"content": json.dumps(told)}}
+sys.stdout.write(json.dumps(last) + "\\n")
+"""
+
+
+def asker(access: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+    """Return a mediated tool that does what its arguments say; its script is to be `ask.py` in the workspace."""
+    tool = {"runtime": "vfs", "command": ["python3", "ask.py"], **more}
+    return tool if access is None else {**tool, "access": access}
+
+
+def told(shop: Workshop, *do: tuple[str, dict[str, Any]], env: dict[str, str | None] | None = None) -> list[Any]:
+    """Have the tool `t` ask for these things, and return the answers."""
+    outcome = shop.outcome("t", json.dumps({"do": do}), "--no-input", env=env)
+    answers: list[Any] = json.loads(outcome["content"][0]["text"])
+    return answers

@@ -10,13 +10,13 @@ from threading import Thread
 from byleave.cli.asking import TerminalAsker
 from byleave.cli.output import warn
 from byleave.cli.progress import Progress, SilencingAsker
-from byleave.cli.terminal import ask_person, may_ask
+from byleave.cli.terminal import ask_person, below_a_door, may_ask
 from byleave.core.action import CallAction
 from byleave.errors import ByleaveError
 from byleave.guard.asking import Who
 from byleave.text import shown, shown_lines
 from byleave.toolhost.announcing import AnnouncingAsker
-from byleave.toolhost.calling import LOCAL, DescribingAsker, WithRunModes, run_mode
+from byleave.toolhost.calling import LOCAL, DescribingAsker, WithRunModes, goes_on, run_mode
 from byleave.toolhost.handles import Handles
 from byleave.toolhost.host import Call, ToolHost
 from byleave.toolhost.modes import EDIT, SKIP
@@ -62,8 +62,9 @@ class Calls:
         files = given.options.get("policy", ())
         session = given.one("session") or "default"
         asker = self._asker() if self._asks else None
-        modes: Any = WithRunModes(policy, by_hand=True)
-        self._guard = workspace.guard(DOOR, files=files, session=session, asker=asker, policy=modes)
+        self._modes = WithRunModes(policy, by_hand=not below_a_door())
+        moded: Any = self._modes
+        self._guard = workspace.guard(DOOR, files=files, session=session, asker=asker, policy=moded)
         self._host = ToolHost(workspace, self._guard)
         self._handles = Handles(self._host)
 
@@ -87,16 +88,18 @@ class Calls:
         if self._signals:
             self._cancel.cancel()
         outcome = self._run(arguments)
-        return Cancelled() if self._cancel.cancelled and not isinstance(outcome, State) else outcome
+        return Cancelled() if self._signals and not isinstance(outcome, State) else outcome
 
     def _run(self, arguments: "dict[str, Any]") -> "Outcome":
+        self._guard.policy.look_again()
         tool = self._host.tool(self._name)
         acts = tool.settings.get("stateful") and "action" in arguments
-        if acts and arguments["action"] != "spawn":
+        if acts and arguments["action"] == "fetch":  # a look changes nothing
             return self._handles.act(tool, arguments, _WHO, self._answers)
         agreed = self._agree(arguments)
         if not isinstance(agreed, dict):
             return agreed
+        tool = self._host.tool(self._name)  # as it is now that everybody has agreed
         self._say_what_is_weaker()
         if acts:
             return self._handles.act(tool, agreed, _WHO, self._answers)
@@ -105,7 +108,8 @@ class Calls:
 
     def _agree(self, arguments: "dict[str, Any]") -> "dict[str, Any] | Outcome":
         """Return the arguments that the call runs with, or why it does not."""
-        mode = run_mode(self._guard.policy, self._name, arguments)
+        later = goes_on(self._guard.policy, self._name, arguments)
+        mode = None if later else run_mode(self._guard.policy, self._name, arguments)
         if mode == SKIP:
             return Completed([text_block(f"{shown(self._name)} was skipped: its run mode says so")])
         if mode == EDIT:
@@ -115,8 +119,14 @@ class Calls:
             if edited is None:
                 return broken("the arguments are to be edited first, and nobody is here to do that")
             arguments = edited
-        answer = self._guard.check(CallAction(LOCAL, self._name, arguments), _WHO)
-        return arguments if answer.allowed else broken(answer.verdict.reason)
+        self._modes.edited = arguments if mode == EDIT else None
+        pin = self._host.pin(self._name)
+        answer = self._guard.check(CallAction(LOCAL, self._name, arguments), _WHO, pin=pin)
+        if not answer.allowed:
+            return broken(answer.verdict.reason)
+        if pin != self._host.pin(self._name):
+            return broken("the tool has changed while you were asked about it; call it again")
+        return arguments
 
     def _run_with_answers(self, arguments: "dict[str, Any]") -> "Outcome":
         answers = dict(self._answers)

@@ -127,6 +127,11 @@ def _nobody() -> StateError:
     )
 
 
+def below_a_door() -> bool:
+    """Whether an agent or a tool that one of our doors stands before may have started this."""
+    return _door_above()
+
+
 def _refuse_below_a_door() -> None:
     if _door_above():
         raise StateError(

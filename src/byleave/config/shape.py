@@ -195,7 +195,7 @@ class Sandbox(Table):
 class RunRule(Table):
     """One line of a conditional `run`: the mode for calls whose argument looks like this."""
 
-    one_of = ("prefix", "equals", "glob", "regex")
+    one_of = ("prefix", "equals", "glob", "regex", "inside")
 
     arg: Annotated[
         str,
@@ -216,6 +216,10 @@ class RunRule(Table):
     regex: Annotated[str | UnsetType, Meta(description="The argument matches this pattern.", examples=["(?i)drop"])] = (
         UNSET
     )
+    inside: Annotated[
+        str | UnsetType,
+        Meta(description="The argument is this path, or lies in it; `..` is followed.", examples=["docs"]),
+    ] = UNSET
 
 
 _RequestTimeout = Annotated[

@@ -80,6 +80,11 @@ class _Touch:
         self.operation = operation if operation is not None else _OPERATIONS[kind]
         self.below = below  # what is done to everything that lies below, if it is touched as well
 
+    @property
+    def takes_away(self) -> bool:
+        """Whether the name itself goes, or comes to stand for something else."""
+        return self.kind == "delete" or self.operation == "move"
+
     def is_withheld_by(self, rule: "FsRule") -> bool:
         return not rule.grants(self.capability) or (self.below is not None and not rule.grants(self.below))
 
@@ -109,7 +114,7 @@ def _ruled(policy: "Policy", place: FsTarget, touch: _Touch, *, silent: bool) ->
         return None
     from byleave.core.subject import Subject
 
-    subject = Subject(touch.operation, touch.agent, op=touch.kind, file=place)
+    subject = Subject(touch.operation, touch.agent, op=touch.kind, file=place, below=touch.below is not None)
     return policy.by_rules(subject, f"{touch.kind} on {_named(place, touch)}", silent=silent)
 
 
@@ -166,6 +171,8 @@ def _by_tool(
     rule, table = answer.rule, tool.access.fs
     if answer.decision is not ALLOW:
         return _not_allowed(table, place, touch, answer), rule is not None and touch.is_withheld_by(rule)
+    if rule is not None and touch.takes_away and rule.external and place.canonical == rule.approved_target:
+        return _mounted(table, place, touch, rule), True
     if protection is not None and not (rule is not None and protection.named_by(rule.path)):
         return _protected(table, place, touch, protection), False
     ref = table.ref if isinstance(table, Default) else table.ref(rule, decision=ALLOW)
@@ -227,6 +234,14 @@ def _guarded(place: FsTarget, touch: _Touch, protection: "Protection") -> Verdic
     what = f"{touch.kind} on {_named(place, touch)}"
     reason = f"{what} would change what byleave or an agent's hooks obey; no rule allows that"
     return Verdict(DENY, reason, "denied", (ref,), None, place.canonical, () if touch.tool else None)
+
+
+def _mounted(table: "FsTable | Default", place: FsTarget, touch: _Touch, rule: "FsRule") -> Verdict:
+    """What was approved is what lies in a mount; the mount's own place belongs to the directory around it."""
+    ref = RuleRef(f"{rule.text}, the mount itself", rule.source, DENY)
+    reason = f"{touch.kind} on {_named(place, touch)} is denied: it is a mount, and goes with `byleave unmount`"
+    grants = table.grants(touch.capability) if isinstance(table, FsTable) else None
+    return Verdict(DENY, reason, "denied", (ref,), None, place.canonical, grants)
 
 
 def _protected(table: "FsTable | Default", place: FsTarget, touch: _Touch, protection: "Protection") -> Verdict:

@@ -42,6 +42,21 @@ class Glob(Record):
             return _match(tuple(fold(name) for name in self.names), tuple(fold(name) for name in names))
         return _match(self.names, names)
 
+    def reaches_below(self, path: str) -> bool:
+        """Whether something below `path` could match, whatever its case and normal form."""
+        names = tuple(fold(name) for name in path.split("/")) if path else ()
+        for wanted, name in zip(self.names, names, strict=False):
+            if wanted == ANY_DEPTH:
+                return True
+            if not name_matches(fold(wanted), name):
+                return False
+        return len(self.names) > len(names)
+
+    @property
+    def covers_below(self) -> bool:
+        """Whether everything below a match is a match as well."""
+        return self.names[-1:] == (ANY_DEPTH,)
+
 
 def glob_problem(text: str) -> str | None:
     """Say what is wrong with a pattern, or None."""

@@ -116,7 +116,11 @@ class CommandMatcher(Record):
 
 
 class PathMatcher(Record):
-    """A file action by path and kind. Denying patterns also match names that differ in case or normal form."""
+    """A file action by path and kind. Denying patterns also match names that differ in case or normal form.
+
+    Where a whole directory is touched, a pattern that grants has to cover all of it, and one that denies may be meant
+    if it reaches into it.
+    """
 
     glob: Glob
     ops: frozenset[str]
@@ -131,11 +135,14 @@ class PathMatcher(Record):
         canonical = subject.file.canonical.lstrip("/")
         path = canonical if self.absolute else subject.file.relative
         if granting:
-            return path is not None and self.glob.matches(path)
-        names = (path, None if self.absolute else subject.file.door)
-        if any(name is not None and self.glob.matches(name, folded=True) for name in names):
+            return path is not None and self.glob.matches(path) and (not subject.below or self.glob.covers_below)
+        names = [name for name in (path, None if self.absolute else subject.file.door) if name is not None]
+        found = [(self.glob, name) for name in names]
+        if self.resolved is not None:
+            found.append((self.resolved, canonical))
+        if any(glob.matches(name, folded=True) for glob, name in found):
             return True
-        return self.resolved is not None and self.resolved.matches(canonical, folded=True)
+        return None if subject.below and any(glob.reaches_below(name) for glob, name in found) else False
 
     def covers(self, _subject: "Subject") -> bool:
         return True

@@ -15,6 +15,9 @@ GUARDED_COMMANDS = frozenset({"trust", "untrust", "approvals", "mount", "unmount
 DOORS = frozenset({"acp", "mcp", "hook", "run", "call"})
 
 _GUARDED_FLAGS = ("--mount", "--no-mount")  # on other commands they do what `mount` and `unmount` do
+# Commands that start something, and the flags by which whoever runs them would bring what holds it along.
+_STARTING = frozenset({"run", "call", "acp", "mcp"})
+_POLICY_FLAGS = ("--policy", "--access")
 _VALUE_FLAGS = frozenset({"--root", "--policy", "--session"})
 _PLAIN_FLAGS = frozenset({"--json", "--no-input", "-q", "--quiet", "-v", "--verbose", "--yes"})
 
@@ -129,8 +132,12 @@ def _is_guarded(words: "Words") -> bool:
         elif word.startswith("-"):
             return any(later is None or later in GUARDED_COMMANDS for later in words[position:])
         else:
-            return word in GUARDED_COMMANDS
+            return word in GUARDED_COMMANDS or (word in _STARTING and any(_brings_policy(each) for each in own))
     return False
+
+
+def _brings_policy(word: str | None) -> bool:
+    return word is None or word.startswith(_POLICY_FLAGS)
 
 
 def _name(argv: "Words") -> str:

@@ -47,7 +47,10 @@ class Part(Record):
 
 
 class Subject(Record):
-    """One thing to be judged by `rules`. Exactly one of the fields below `agent` is set."""
+    """One thing to be judged by `rules`. Of part, file, url, call and other exactly one is set.
+
+    `below`: the file is a directory, and everything in it is touched as well.
+    """
 
     operation: str
     agent: str | None = None
@@ -58,3 +61,4 @@ class Subject(Record):
     method: str | None = None
     call: "tuple[str, str | None, Any] | None" = None
     other: str | None = None
+    below: bool = False

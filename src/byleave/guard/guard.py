@@ -157,17 +157,27 @@ class Guard:
     def __exit__(self, *_raised: object) -> None:
         self.close()
 
-    def perform(self, answer: Answer, effect: "Callable[[Permit], Done]") -> "Done":
-        """Do what was allowed, and record how it went; what `effect` raises is recorded, then raised."""
+    def perform(
+        self, answer: Answer, effect: "Callable[[Permit], Done]", *, later: "list[Callable[[], None]] | None" = None
+    ) -> "Done":
+        """Do what was allowed, and record how it went; what `effect` raises is recorded, then raised.
+
+        With `later`, that it went well is recorded by what is added there: the caller does so as soon as whoever waits
+        has been answered.
+        """
         if answer.permit is None:
             raise PermissionError(f"this was not allowed: {answer.verdict.reason}")
         started = monotonic()
         try:
             done = effect(answer.permit)
         except BaseException as error:
-            self._record_effect(answer, started, f"failed: {named_error(error)}")
+            self._record_effect(answer, monotonic() - started, f"failed: {named_error(error)}")
             raise
-        self._record_effect(answer, started, "done")
+        took = monotonic() - started
+        if later is None:
+            self._record_effect(answer, took, "done")
+        else:
+            later.append(lambda: self._record_effect(answer, took, "done"))
         return done
 
     def await_approval(self, question: Question) -> bool:
@@ -334,7 +344,7 @@ class Guard:
                 found += self._notices.once(entry, fields["action"])
         return found
 
-    def _record_effect(self, answer: Answer, started: float, outcome: str) -> None:
+    def _record_effect(self, answer: Answer, took: float, outcome: str) -> None:
         """Record what was done. It is done: where the record cannot be written, that is said instead of raised."""
         fields = {
             "event": "effect",
@@ -345,7 +355,7 @@ class Guard:
             "of": answer.sequence,
             "action": action_tree(answer.permit.action) if answer.permit is not None else None,
             "outcome": outcome,
-            "duration": round(monotonic() - started, 6),
+            "duration": round(took, 6),
         }
         try:
             self._log.append(fields)

@@ -2,11 +2,13 @@
 
 import os
 from threading import Lock
+from time import sleep
 
-from byleave.core.action import EnvAction
+from byleave.core.access import Default
+from byleave.core.action import EnvAction, FileAction
 from byleave.core.decide import decide
 from byleave.core.env import MINIMAL_ENVIRONMENT
-from byleave.core.fs import is_under
+from byleave.core.fs import WRITES, is_under
 from byleave.core.limits import Limits
 from byleave.core.verdict import ALLOW
 from byleave.errors import SandboxError
@@ -41,6 +43,7 @@ if TYPE_CHECKING:
     from byleave.sandbox.tape import Step
 
 TOOL = "sandbox"
+_LOOKS, _MOMENT = 10, 0.003  # seconds; another sandbox may hold the names for as long as it likes
 _PROXY_NAMES = ("http_proxy", "https_proxy", "all_proxy")
 
 
@@ -117,6 +120,7 @@ class Sandbox:
         self._reads_only = False
         self._shown: tuple[str, ...] = ()
         self._lets_go = False
+        self._holds = True
         self._inside = 0  # programs that run, or are being started
         self._counting = Lock()
         self._base = host.base_view()
@@ -159,10 +163,11 @@ class Sandbox:
         policy, wishes = self.policy.compiled.policy, self._wishes()
         if self._reads_only:
             return make_reading_plan(policy, wishes, self._base, program)
-        if self._hold is None:  # from here on nothing that is held vanishes, and nothing is left of those who crashed
+        if self._hold is None and self._holds:  # from here on nothing vanishes that is held; crashed ones are tidied up
             self._hold = self._placeholders.hold(())
         held = frozenset(f"{wishes.root}/{name}" for name in self._placeholders.names())
-        return make_plan(policy, wishes, self._base, program, search, held=held)
+        unwritten = self._unwritten(search)
+        return make_plan(policy, wishes, self._base, program, search, held=held, unwritten=unwritten)
 
     def _by_what_works(self, prepared: Prepared) -> Prepared:
         """Return the same plan, held by something else where namespaces of our own do not work."""
@@ -231,6 +236,10 @@ class Sandbox:
         self._shown = (*self._shown, path)
         self._prepared.clear()
 
+    def hold_nothing(self) -> None:
+        """Keep no name for the sake of this sandbox, in which nothing of the workspace is written: others may go on."""
+        self._holds = False
+
     def let_go_between(self) -> None:
         """Hold names only as long as a program runs in here, for a sandbox that stays open long after."""
         self._lets_go = True
@@ -272,7 +281,7 @@ class Sandbox:
         given = os.environ if env is None else env
         directory = self._directory(cwd)
         search = given.get("PATH", os.defpath)
-        path = host.find_program(argv[0], search, directory)
+        path = host.find_program(argv[0], search if own else self._unwritten(search), directory)
         if path is None:
             raise SandboxError(f"{quoted(argv[0])} was not found", hint="check the name and PATH", exit_code=127)
         with self._counting:
@@ -289,11 +298,42 @@ class Sandbox:
         process.at_end(self._one_ended)
         return process
 
+    def _unwritten(self, search: str) -> str:
+        """Return where programs are looked for that somebody has judged by name: not where the tool could put one."""
+        access = self.policy.compiled.policy.tool(self.tool).access
+        if isinstance(access.commands, Default) and access.commands.decision is ALLOW:  # any program may be started
+            return search
+        return ":".join([directory for directory in search.split(":") if not self._may_write(directory)])
+
+    def _may_write(self, directory: str) -> bool:
+        real = os.path.realpath(directory)
+        inside = self.workspace.root.relative(real)
+        if inside is not None:
+            asked = [FileAction(kind, f"{inside}/program", self.tool) for kind in ("create", "update")]
+            return any(self.policy.decide(action).decision is ALLOW for action in asked)
+        return any(is_under(real, os.path.realpath(place)) for place in self._writable_outside())
+
+    def _writable_outside(self) -> "Iterable[str]":
+        yield from self._wishes().write
+        table = self.policy.compiled.policy.tool(self.tool).access.fs
+        for rule in () if isinstance(table, Default) else table.rules:
+            if rule.approved_target is not None and any(rule.grants(name) for name in WRITES):
+                yield rule.approved_target
+
     def _one_ended(self) -> None:
         with self._counting:
             self._inside -= 1
             if self._lets_go and not self._inside:
                 self.close()
+                self._wait_for_names()
+
+    def _wait_for_names(self) -> None:
+        """Have the names go that were held: what was killed holds on to them for some moments more."""
+        for _ in range(_LOOKS):
+            if not self._placeholders.names():
+                return
+            sleep(_MOMENT)
+            self._placeholders.recover()
 
     def _launch(
         self, prepared: Prepared, program: Program, search: str, observer: "Observer | None", **how: "Any"
@@ -422,7 +462,7 @@ class Sandbox:
 
     def _hold_names(self, prepared: Prepared) -> Prepared:
         """Hold the names that must not come into being, as long as this sandbox is open."""
-        if self._reads_only:
+        if self._reads_only or not (self._holds or prepared.plan.held):
             return prepared
         root = self.workspace.root.path
         wanted = tuple(Placeholder(held.path[len(root) + 1 :], held.content) for held in prepared.plan.held)

@@ -81,8 +81,11 @@ def make_plan(
     search: str,
     *,
     held: "Container[str]" = (),
+    unwritten: str | None = None,
 ) -> tuple[Plan, Seen]:
     """Return the plan for a program, which may be None where only the plan is asked for, and what it rests on.
+
+    Listed programs are looked for in `unwritten`, where nobody inside can put one.
 
     What is `held` already, by whomever, counts as missing: it stands for a name that is kept free.
     """
@@ -106,7 +109,7 @@ def make_plan(
     links = [*base.links, *extra_links(wishes), *_links_in_hollows(in_order(places))]
     names = [Held(place.path, b"" if place.kind == FILE else None) for place in brought if place.source]
     commands = access.commands if isinstance(access.commands, CommandTable) else None
-    listed = _listed(commands, search)
+    listed = _listed(commands, search if unwritten is None else unwritten)
     started = [*((program,) if program is not None else ()), *(path for _name, path in listed)]
     needed = _needed(started, search, wishes, places, links)
     places = [*needed.places, *places]

@@ -11,9 +11,10 @@ import sys
 
 from byleave.core.action import EnvAction
 from byleave.core.env import MINIMAL_ENVIRONMENT
-from byleave.core.fs import FsTarget
+from byleave.core.fs import FsTarget, is_under
 from byleave.core.verdict import ALLOW
 from byleave.errors import SandboxError
+from byleave.private import digest_file
 from byleave.sandbox.platforms import obstacle_on
 from byleave.sandbox.process import PIPE
 from byleave.toolhost.started import NoBox
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from byleave.toolhost.started import Running
 
 OWN_TOOLS = "byleave-tool"  # our own tools, by whatever interpreter runs us
+_LARGEST_PRINTED = 256 << 20  # bytes; hashed at every call that is asked about
 _READS: "Mapping[str, bool]" = {"read": True, "execute": True}
 
 
@@ -73,7 +75,7 @@ class Boxes:
     def _start(self, make: "Any", command: "Sequence[str]", *, stdin: int, decide: "Decide | None" = None) -> "Running":
         root, variables = self._workspace.root.path, dict(self._variables())
         if self.unconfined is not None:
-            return NoBox(root).spawn(command, cwd=root, env=variables, stdin=stdin)
+            return NoBox(root).spawn(command, cwd=root, env=variables, stdin=stdin, own=True)
         box: Sandbox = make()
         if decide is not None:
             box.decide = decide
@@ -118,7 +120,7 @@ class Boxes:
         return self._made["reading"]
 
     def _own(self) -> "Sandbox":
-        return self._made_up("own", [{"path": "."}, *self._named_files()])
+        return self._made_up([{"path": "."}, *self._named_files()])
 
     def _reading_tool(self) -> "Sandbox":
         table = self._policy.compiled.policy.tool(self._tool.name).access.fs
@@ -127,20 +129,27 @@ class Boxes:
             for rule in getattr(table, "rules", ())
             if not rule.external
         ]
-        return self._made_up("reading tool", rules or [{"path": "."}])
+        return self._made_up(rules or [{"path": "."}])
 
-    def _made_up(self, name: str, files: "list[dict[str, Any]]") -> "Sandbox":
+    def _made_up(self, files: "list[dict[str, Any]]") -> "Sandbox":
         """Return a sandbox of these files alone: no network, and the variables that are handed over."""
         from byleave.sandbox.box import Sandbox
 
+        name = repr((files, self._readable()))  # looked up anew at every start: links and rules may have changed
         if name not in self._made:
             tool = {"source": "local", "runtime": "stdio", "access": {"fs": files}}
             settings = self._policy.compiled.settings
-            kept = {key: dict(settings[key]) for key in ("defaults", "sandbox") if settings.get(key)}
+            # What every sandbox may write, this one may not: it changes nothing but by request, or nothing at all.
+            kept = {"defaults": dict(settings.get("defaults", {})), "sandbox": {"read": self._readable()}}
             policy = self._workspace.compile_tree({**kept, "tools": {self._tool.name: tool}})
             self._made[name] = Sandbox.for_tool(self._workspace, policy, self._tool.name, self._tool.limits)
+            self._made[name].hold_nothing()
             self._show_program(self._made[name])
         return self._made[name]
+
+    def _readable(self) -> list[str]:
+        listed = self._policy.compiled.settings.get("sandbox", {})
+        return [*listed.get("read", ()), *listed.get("write", ())]
 
     def _show_program(self, box: "Sandbox") -> None:
         """Show the files outside of the workspace that the command names, and our own package to our own tools."""
@@ -148,8 +157,27 @@ class Boxes:
             box.show(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
         for word in self.command()[1:]:
             outside = os.path.isabs(word) and "\0" not in word and os.path.isfile(word)
-            if outside and self._workspace.root.relative(os.path.realpath(word)) is None:
+            if outside and self._workspace.root.relative(os.path.realpath(word)) is None and not self._is_ours(word):
                 box.show(word)
+
+    def _is_ours(self, path: str) -> bool:
+        own = self._workspace.own_places(self._policy.compiled.layers)
+        return any(is_under(os.path.realpath(path), place) for place in own)
+
+    def prints(self) -> "Iterator[str]":
+        """Yield the hash of every file that the command names."""
+        for word in self.command():
+            path = os.path.join(self._workspace.root.path, word)
+            try:
+                descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+            except (OSError, ValueError):
+                continue
+            try:
+                yield digest_file(descriptor, limit=_LARGEST_PRINTED) or f"{word}: too large"
+            except OSError:
+                yield f"{word}: unreadable"
+            finally:
+                os.close(descriptor)
 
     def _named_files(self) -> "Iterator[dict[str, Any]]":
         """Yield rules for the files of the workspace that the command names, and for an interpreter's own packages."""
@@ -157,7 +185,10 @@ class Boxes:
             if number == 0 and "/" in word:
                 yield from self._interpreter(word)
             place = self._workspace.root.resolve_any(word) if "\0" not in word else None
-            if isinstance(place, FsTarget) and place.relative and place.exists and not place.directory:
+            named = os.path.normpath(os.path.join(self._workspace.root.path, word))
+            # Not through a link: whoever lays one would choose what is shown.
+            direct = isinstance(place, FsTarget) and place.canonical == named and place.exists and not place.directory
+            if direct and isinstance(place, FsTarget) and place.relative and not self._is_ours(named):
                 yield {"path": place.relative, **_READS}
 
     def _interpreter(self, word: str) -> "Iterator[dict[str, Any]]":
@@ -166,7 +197,8 @@ class Boxes:
         path = os.path.normpath(os.path.join(root.path, word))
         prefix = os.path.dirname(os.path.dirname(path))
         inside = root.relative(prefix)
-        if inside and os.path.isfile(os.path.join(prefix, "pyvenv.cfg")):
+        linked = os.path.realpath(prefix) != prefix
+        if inside and not linked and os.path.isfile(os.path.join(prefix, "pyvenv.cfg")):
             yield {"path": inside, **_READS}
 
     def _variables(self) -> "Iterator[tuple[str, str]]":

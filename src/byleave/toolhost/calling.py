@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from byleave.guard.asking import Asker, Question
     from byleave.guard.judge import Judged, Policy
 
+_LATER = ("fetch", "apply", "abort")
 LOCAL = "local"  # the server that the tools of this workspace are
 
 
@@ -26,7 +27,11 @@ def run_mode(policy: "Policy", tool: str, arguments: "Mapping[str, Any]") -> str
     """Return the mode of a call; None where the user has set none."""
     known = policy.compiled.tools.get(tool)
     run = None if known is None else known.settings.get("run")
-    return None if run is None else mode_of(run, arguments)
+    if run is None or known is None:
+        return None
+    if known.settings.get("stateful") and "action" not in arguments:  # both ways to say the same are judged alike
+        arguments = {"action": "spawn", "args": arguments}
+    return mode_of(run, arguments)
 
 
 class WithRunModes:
@@ -38,6 +43,7 @@ class WithRunModes:
     def __init__(self, policy: "Policy", *, by_hand: bool) -> None:
         self._policy = policy
         self._by_hand = by_hand
+        self.edited: Mapping[str, Any] | None = None  # the very arguments that the user has just edited
 
     def __getattr__(self, name: str) -> "Any":
         return getattr(self._policy, name)
@@ -52,7 +58,7 @@ class WithRunModes:
         asked = judged.action
         if not isinstance(asked, CallAction) or asked.server != LOCAL or asked.tool is None:
             return judged
-        moded = self._by_mode(asked.tool, asked.arguments)
+        moded = self._by_mode(asked.tool, asked.arguments if isinstance(asked.arguments, dict) else {})
         if moded is None:
             return judged
         silent = judged.verdict.because[0] == NO_RULE
@@ -60,14 +66,27 @@ class WithRunModes:
         changed: Judged = judged.replace(verdict=verdict)
         return changed
 
-    def _by_mode(self, tool: str, arguments: "Any") -> Verdict | None:
-        mode = run_mode(self._policy, tool, arguments if isinstance(arguments, dict) else {})
+    def _by_mode(self, tool: str, arguments: "Mapping[str, Any]") -> Verdict | None:
+        if goes_on(self._policy, tool, arguments):
+            return _allowed(tool, "it goes on with what was agreed to")
+        if self.edited is not None and self.edited is arguments:
+            return _allowed(tool, "you have edited the arguments")
+        mode = run_mode(self._policy, tool, arguments)
         if mode is not None:
             return mode_verdict(mode, tool)
         if not self._by_hand:
             return None
-        ref = RuleRef("the user called it", BUILT_IN, ALLOW)
-        return Verdict(ALLOW, f"calling {shown(tool)} is allowed: you called it yourself", "ok", (ref,))
+        return _allowed(tool, "you called it yourself")
+
+
+def _allowed(tool: str, why: str) -> Verdict:
+    return Verdict(ALLOW, f"calling {shown(tool)} is allowed: {why}", "ok", (RuleRef(why, BUILT_IN, ALLOW),))
+
+
+def goes_on(policy: "Policy", tool: str, arguments: "Mapping[str, Any]") -> bool:
+    """Whether this only talks with a tool that stays, and whose start was agreed to."""
+    known = policy.compiled.tools.get(tool)
+    return known is not None and bool(known.settings.get("stateful")) and arguments.get("action") in _LATER
 
 
 class DescribingAsker:

@@ -114,6 +114,8 @@ class Conversation:
         self._waking = Lock()  # so that nobody writes into what the number of the closed pipe means by then
         self._wake_reading, self._wake_writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         self._open = set(started.readers)
+        self._watching: tuple[object, ...] = ()
+        self._poll = select.poll()
         for descriptor in (started.stdin, *started.readers):
             os.set_blocking(descriptor, False)
 
@@ -148,6 +150,16 @@ class Conversation:
 
     def _attend(self) -> None:
         """Wait for whatever comes first, and deal with it."""
+        wanted = (self._may_read(), bool(self._unsent), self._started.stdin, self._started.ended, len(self._open))
+        if wanted != self._watching:
+            self._watching, self._poll = wanted, self._watch()
+        for descriptor, _event in self._poll.poll(self._patience()):
+            self._come(descriptor)
+        self._serve()
+        self._look_at_the_clock()
+
+    def _watch(self) -> "select.poll":
+        """Return what waits for everything that matters now."""
         poll = select.poll()
         poll.register(self._wake_reading, select.POLLIN)
         for descriptor in self._open:
@@ -157,10 +169,7 @@ class Conversation:
             poll.register(self._started.stdin, select.POLLOUT)
         if self._started.ended >= 0:
             poll.register(self._started.ended, select.POLLIN)
-        for descriptor, _event in poll.poll(self._patience()):
-            self._come(descriptor)
-        self._serve()
-        self._look_at_the_clock()
+        return poll
 
     def _may_read(self) -> bool:
         """Whether more is to be heard: not if too much waits, and not after the last word."""
@@ -297,6 +306,8 @@ class Conversation:
                 pass
             else:
                 return
+            finally:
+                self._service.settle()
         if self._stop_step or self._closing:
             self._send(self._refused(wish, CANCELLED, "the call is being cancelled"))
             return

@@ -26,6 +26,12 @@ if TYPE_CHECKING:
     from byleave.wire.vfs import Changed
 
 ACTIONS = ("spawn", "fetch", "apply", "abort")
+_KEYS = {
+    "spawn": ("action", "id", "args"),
+    "fetch": ("action", "id"),
+    "apply": ("action", "id", "input"),
+    "abort": ("action", "id"),
+}
 _MOST = 64  # handles that run at one time
 _MOST_KEPT = 1000  # that are remembered after their end
 _LONGEST_ID = 128
@@ -71,6 +77,9 @@ class Handles:
         supported = tool.settings.get("actions", ACTIONS)
         if action not in supported:
             return broken(f"{quoted(tool.name)} does not support that action; it supports {', '.join(supported)}")
+        unknown = [name for name in arguments if name not in _KEYS[action]]
+        if unknown:
+            return broken(f"{action} takes {', '.join(_KEYS[action])}, not {quoted(unknown[0])}")
         if not isinstance(id_, str) or not 0 < len(id_) <= _LONGEST_ID:
             return broken(f"{action} needs an id: a text of up to {_LONGEST_ID} characters")
         if action == "spawn":

@@ -3,19 +3,21 @@
 `ToolHost.execute` runs a call that was agreed to; `calling` is about agreeing to it, `handles` about tools that stay.
 """
 
+import json
 import os
 
 from byleave.core.action import SUBSTITUTE, EnvAction
 from byleave.core.commands import CommandTable
 from byleave.effects.files import LARGEST_FILE
-from byleave.errors import ByleaveError, InputError
+from byleave.errors import ByleaveError, ConfigErrors, InputError
 from byleave.guard.asking import UNKNOWN
+from byleave.private import digest
 from byleave.record import Record
 from byleave.text import quoted
 from byleave.toolhost.announcing import current_turn
 from byleave.toolhost.boxes import OWN_TOOLS, Boxes
 from byleave.toolhost.codec import FAST
-from byleave.toolhost.context import FORMAT_ARGUMENTS, RUN, context_tree
+from byleave.toolhost.context import FORMAT_ARGUMENTS, RUN, access_tree, context_tree
 from byleave.toolhost.conversation import Conversation, Timing
 from byleave.toolhost.outcome import Broken, Cancelled, NeedsInput, broken, completed
 from byleave.toolhost.plain import run_plain
@@ -77,6 +79,7 @@ class ToolHost:
         self._boxes: dict[str, tuple[Tool, Boxes]] = {}
         self._retired: list[Boxes] = []  # of settings that have changed; something may still run in them
         self._end: Callable[[], object] = _nothing
+        self._scrubs: dict[str, Scrub] = {}
         self.running: Conversation | None = None  # the one that was begun last
 
     @property
@@ -107,7 +110,7 @@ class ToolHost:
             if tool.runtime == VFS:
                 return self._mediate(tool, call, cancel)
             return self._run_plain(tool, call, cancel)
-        except ByleaveError as error:
+        except (ByleaveError, ConfigErrors) as error:
             return broken(str(error))
         except OSError as error:  # no descriptors, no memory, no processes left
             return broken(f"the tool cannot be run: {error.strerror}", transient=True)
@@ -122,17 +125,30 @@ class ToolHost:
         """Return what the tool itself says that a call would do; None if it says nothing. Nothing is changed by it."""
         tool = self.tool(call.tool)
         command = tool.settings.get("command") or [""]
-        if not tool.settings.get("format_arguments", command[0] == OWN_TOOLS):
+        if not tool.settings.get("format_arguments", command[0] == OWN_TOOLS) or not self._can_describe(tool):
             return None
         asked: Call = call.replace(action=FORMAT_ARGUMENTS)
         outcome = self.execute(asked, cancel)
         content = getattr(outcome, "content", None) or []
         return "\n".join(block["text"] for block in content if block["type"] == "text") or None
 
+    def _can_describe(self, tool: "Tool") -> bool:
+        """Whether something keeps a tool from changing, or seeing, more than it may before anybody has agreed."""
+        policy = self._policy.compiled.policy
+        if self._boxes_of(tool).unconfined is not None:
+            return False
+        return tool.runtime == VFS or (len(policy.voices) == 1 and next(policy.rule_tables(), None) is None)
+
+    def pin(self, name: str) -> str:
+        """Return what a yes to a call of this tool rests on: how it is started, what it may do, what its files hold."""
+        tool = self.tool(name)
+        access = self._policy.compiled.policy.tool(name).access
+        known = {key: tool.settings.get(key) for key in ("command", "runtime", "options", "limits")}
+        told = json.dumps([known, access_tree(access)], sort_keys=True, default=str)
+        return digest("\n".join([told, *self._boxes_of(tool).prints()]).encode("utf-8", "surrogateescape"))
+
     def _run_plain(self, tool: "Tool", call: Call, cancel: Turn) -> "Outcome":
         boxes, describes = self._boxes_of(tool), call.action == FORMAT_ARGUMENTS
-        if describes and (boxes.unconfined is not None or len(self._policy.compiled.policy.voices) > 1):
-            return Cancelled()  # nothing here keeps it from changing something before anybody has agreed
         told = {"context": self._context(tool, call, boxes), "tool": _told(tool, call)}
 
         def decide(action: "dict[str, Any]") -> "Any":
@@ -182,7 +198,7 @@ class ToolHost:
         return context_tree(self._workspace.root.path, call.action, None if boxes.unconfined is not None else access)
 
     def _service(self, tool: "Tool", call: Call, boxes: Boxes, limit: int) -> Service:
-        scrub = Scrub()
+        scrub = self._scrubs.setdefault(tool.name, Scrub())  # what was used in one call may come back in another
         project = ProjectOnDisk(self._workspace.root, search=self._search(boxes))
         describes = call.action == FORMAT_ARGUMENTS
         return Service(

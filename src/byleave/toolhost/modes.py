@@ -6,7 +6,8 @@ harmless element would let the others pass.
 
 from byleave.core.arguments import ArgumentTest
 from byleave.core.patterns import searcher
-from byleave.core.verdict import ALLOW, ASK, BUILT_IN, RuleRef, Verdict
+from byleave.core.rules import CODES, VERBS
+from byleave.core.verdict import ALLOW, ASK, BUILT_IN, DENY, RuleRef, Verdict
 from byleave.text import shown
 
 TYPE_CHECKING = False
@@ -15,7 +16,13 @@ if TYPE_CHECKING:
     from typing import Any
 
 ASKS, UNATTENDED, EDIT, SKIP = "ask", "unattended", "edit", "skip"
-_TESTS = ("prefix", "equals", "glob", "regex")
+_TESTS = ("prefix", "equals", "glob", "regex", "inside")
+_DECISIONS = {
+    UNATTENDED: ALLOW,
+    ASKS: ASK,
+    EDIT: ASK,
+    SKIP: DENY,
+}  # what was edited by a person is no longer asked about
 
 
 def mode_of(run: "str | list[Mapping[str, Any]]", arguments: "Mapping[str, Any]") -> str:
@@ -47,7 +54,7 @@ def _search(pattern: str) -> "Callable[[str], bool] | None":
 
 def mode_verdict(mode: str, tool: str) -> Verdict:
     """Return what a mode says about a call, as a verdict."""
-    ref = RuleRef(f"tools.{shown(tool)}: run = {mode}", BUILT_IN, ASK if mode == ASKS else ALLOW)
-    if mode == ASKS:
-        return Verdict(ASK, f"calling {shown(tool)} asks: its run mode says so", "no_match", (ref,))
-    return Verdict(ALLOW, f"calling {shown(tool)} is allowed: its run mode is {mode}", "ok", (ref,))
+    decision = _DECISIONS[mode]
+    ref = RuleRef(f"tools.{shown(tool)}: run = {mode}", BUILT_IN, decision)
+    reason = f"calling {shown(tool)} {VERBS[decision]}: its run mode is {mode}"
+    return Verdict(decision, reason, CODES[decision], (ref,))

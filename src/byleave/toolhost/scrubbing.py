@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 _SHORTEST_CODED = 2 * SHORTEST  # characters; shorter ones occur by chance
+_SHORTEST_LINE = 8  # characters; shorter lines, and rulers, say little
 _TO_URL_SAFE = str.maketrans("+/", "-_")
 
 
@@ -31,7 +32,7 @@ class Scrub:
         if value in self._values or len(value) < SHORTEST or value.lower() in PLAIN:
             return
         with self._lock:
-            self._values |= {value}
+            self._values |= {value, *_lines_of(value)}
             self._mask = Mask(form for each in self._values for form in (each, *_coded(each)))
 
     def text(self, text: str) -> str:
@@ -47,6 +48,12 @@ class Scrub:
     def tree(self, tree: "Any") -> "Any":
         """Return a JSON tree without the values."""
         return tree if self._mask is None else self._mask.values_tree(tree)
+
+
+def _lines_of(value: str) -> "list[str]":
+    """Return the lines of a value that has several: a search, or a program that numbers lines, shows one by one."""
+    lines = [line.strip() for line in value.splitlines()]
+    return [line for line in lines if len(line) >= _SHORTEST_LINE] if len(lines) > 1 else []
 
 
 def _coded(value: str) -> "Iterator[str]":

@@ -8,8 +8,10 @@ Files are served here; `web` and `processes` serve the other groups, where a too
 
 from time import monotonic
 
+from byleave.core.access import Default
 from byleave.core.action import FileAction, MoveAction, SearchAction
 from byleave.core.fs import FsTarget
+from byleave.core.paths import collapse
 from byleave.core.verdict import ALLOW, named_path
 from byleave.effects import files
 from byleave.errors import ByleaveError, RequestError, TooLargeError, UnsafePathError
@@ -75,6 +77,7 @@ class Service:
         self._who = who
         self._others = dict(others or {})
         self._only = only
+        self._later: list[Callable[[], None]] = []
 
     @property
     def methods(self) -> tuple[str, ...]:
@@ -109,10 +112,24 @@ class Service:
             return serve(self, Params(params), self._leave(turn, patient=patient))
 
     def _leave(self, turn: "Turn", *, patient: bool) -> "_Leave":
-        return _Leave(self._guard, self._who, turn, patient=patient, asks=self._only is None)
+        later = None if patient else self._later
+        return _Leave(self._guard, self._who, turn, patient=patient, asks=self._only is None, later=later)
+
+    def settle(self) -> None:
+        """Record what was done at once, now that it is answered: the tool does not wait for that."""
+        for record in self._later:
+            record()
+        self._later.clear()
+
+    def _for(self, kind: str, path: str, leave: "_Leave") -> Answer:
+        """Return the answer about one path if it is a yes; else the request is refused."""
+        answer = leave.ask(FileAction(kind, path, self._tool))
+        if answer.permit is None:
+            raise self._denied(answer, path, _DOING[kind])
+        return answer
 
     def _read(self, params: Params, leave: "_Leave") -> "dict[str, Any]":
-        answer = leave.for_(FileAction("read", params.path("path"), self._tool))
+        answer = self._for("read", params.path("path"), leave)
         data = leave.do(answer, lambda permit: files.read_file(permit, self._project, limit=self._limit))
         shown, size = self._scrub.data(data), len(data)
         return {**content_fields("content", shown), "size": size}
@@ -124,22 +141,27 @@ class Service:
         def attempt() -> None:
             place = self._project.find(path)
             known = isinstance(place, FsTarget) and place.exists and not exclusive
-            answer = leave.for_(FileAction("update" if known else "create", path, self._tool))
+            answer = leave.ask(FileAction("update" if known else "create", path, self._tool))
+            if answer.permit is None:
+                raise self._denied(answer, path, "writing to")
             leave.do(answer, lambda permit: files.write_file(permit, data, self._project))
 
         _again(attempt, () if exclusive else (FileExistsError, FileNotFoundError))
         return {}
 
     def _exists(self, params: Params, leave: "_Leave") -> "dict[str, Any]":
-        begun = leave.ask(FileAction("read", params.path("path"), self._tool))
-        if begun.permit is None and begun.verdict.code == "not_a_directory":
+        path = params.path("path")
+        begun = leave.ask(FileAction("read", path, self._tool))
+        if begun.permit is None and begun.verdict.code == "not_a_directory" and self._may_know(path):
             return {"exists": False}
-        (place,) = leave.allowed(begun).places
+        if begun.permit is None:
+            raise self._denied(begun, path, "reading")
+        (place,) = begun.permit.places
         return {"exists": isinstance(place, FsTarget) and place.exists}
 
     def _list_dir(self, params: Params, leave: "_Leave") -> "dict[str, Any]":
         path = params.path("path", default=".")
-        answer = leave.for_(FileAction("read", path, self._tool))
+        answer = self._for("read", path, leave)
         names = leave.do(answer, lambda permit: files.list_names(permit, self._project))
         entries = [entry for name in names if (entry := self._entry(path, name)) is not None]
         return {"entries": entries, "hidden": len(names) - len(entries)}
@@ -150,16 +172,16 @@ class Service:
         place = judged.places[0]
         if judged.verdict.decision is not ALLOW or not isinstance(place, FsTarget) or not place.exists:
             return None
-        return {**named_path("path", name), "kind": DIRECTORY if place.directory else FILE}
+        return {**self._scrub.tree(named_path("path", name)), "kind": DIRECTORY if place.directory else FILE}
 
     def _metadata(self, params: Params, leave: "_Leave") -> "dict[str, Any]":
-        answer = leave.for_(FileAction("read", params.path("path"), self._tool))
+        answer = self._for("read", params.path("path"), leave)
         found = leave.do(answer, lambda permit: files.look(permit, self._project))
         known = {"kind": found.kind, "size": found.size}
         return known if found.modified is None else {**known, "modified": found.modified}
 
     def _delete(self, params: Params, leave: "_Leave") -> "dict[str, Any]":
-        answer = leave.for_(FileAction("delete", params.path("path"), self._tool))
+        answer = self._for("delete", params.path("path"), leave)
         leave.do(answer, lambda permit: files.delete_file(permit, self._project))
         return {}
 
@@ -167,7 +189,10 @@ class Service:
         action = MoveAction(params.path("from"), params.path("to"), self._tool)
 
         def attempt() -> None:
-            answer = leave.for_(action)
+            answer = leave.ask(action)
+            if answer.permit is None:
+                raise self._denied(answer, action.path, "moving", action.to)
+            self._keep_unreadable(answer.permit)
             replaces = _replaces(answer)
             try:
                 leave.do(answer, lambda permit: files.move_file(permit, self._project, replace=replaces))
@@ -179,15 +204,65 @@ class Service:
         _again(attempt, (FileExistsError,))
         return {}
 
+    def _search_for(self, path: str, pattern: str, leave: "_Leave") -> Answer:
+        answer = leave.ask(SearchAction(path, pattern, self._tool))
+        if answer.permit is None:
+            raise self._denied(answer, path, "searching")
+        return answer
+
+    def _keep_unreadable(self, permit: "Permit") -> None:
+        """Refuse to make something readable by moving it: what may not be read stays where that holds."""
+        source, target = permit.places
+        access = self._guard.policy.compiled.policy.tool(self._tool).access
+        action = permit.action
+        if not isinstance(source, FsTarget) or not isinstance(target, FsTarget) or not isinstance(action, MoveAction):
+            return
+        whole = access.judge_file(source, "read", below="read" if source.directory else None).decision is ALLOW
+        if not (whole and self._may_read(action.path)) and self._may_read(action.to):
+            problem = f"moving {quoted(action.path)} is denied: it may not be read, and could be where it would go"
+            raise RequestError(problem, hint="ask the user for a rule", number=ACCESS_DENIED, data={"code": "denied"})
+
+    def _may_read(self, path: str) -> bool:
+        return self._guard.policy.decide(FileAction("read", path, self._tool)).decision is ALLOW
+
+    def _may_know(self, path: str) -> bool:
+        """Whether the tool may read what stands in the way of a path, and so may know that it does."""
+        while path:
+            path = path.rstrip("/").rpartition("/")[0]
+            place = self._project.find(path or ".")
+            if isinstance(place, FsTarget) and place.exists:
+                return self._may_read(path or ".")
+        return False
+
+    def _denied(self, answer: Answer, path: str, doing: str, *more: str) -> RequestError:
+        """Return how a tool is told no. About what it may not read it learns nothing else, not even that it exists."""
+        unknown = answer.verdict.code in ("not_a_directory", "io")
+        if all(self._may_read(each) or (unknown and self._may_know(each)) for each in (path, *more)):
+            return denied(answer.verdict)
+        if answer.verdict.code in ("absolute", "input_escape"):
+            return denied(answer.verdict)
+        problem = f"{doing} {quoted(path)} is denied: {self._by_its_name(path)}"
+        return RequestError(problem, hint="ask the user for a rule", number=ACCESS_DENIED, data={"code": "denied"})
+
+    def _by_its_name(self, path: str) -> str:
+        """Say why a path is closed, by nothing but its text: the same, whatever stands there."""
+        table = self._guard.policy.compiled.policy.tool(self._tool).access.fs
+        if isinstance(table, Default):
+            return table.rule
+        rule = table.match(collapse(path) or "")
+        if rule is None:
+            return "no access.fs rule covers it"
+        return "what is there is not for this tool" if rule.grants("read") else rule.text
+
     def _grep(self, params: Params, leave: "_Leave") -> "dict[str, Any]":
         pattern = params.text("pattern")
-        answers = [leave.for_(SearchAction(path, pattern, self._tool)) for path in params.paths("paths") or ["."]]
+        answers = [self._search_for(path, pattern, leave) for path in params.paths("paths") or ["."]]
         query = Query(pattern, (), tuple(params.texts("extensions")), params.number("context", most=_MOST_CONTEXT))
         permits = [leave.allowed(answer) for answer in answers]
 
         def may_read(path: str) -> bool:
             leave.go_on()
-            return self._guard.policy.decide(FileAction("read", path, self._tool)).decision is ALLOW
+            return self._may_read(path)
 
         found = leave.do(answers[0], lambda _permit: files.search_files(permits, query, may_read, self._project))
         return {"matches": [self._match(each) for each in found]}
@@ -197,9 +272,10 @@ class Service:
             {"line_number": line.number, "content": self._scrub.text(line.content), "is_match": line.matches}
             for line in found.lines
         ]
-        return {**named_path("path", found.path), "lines": lines}
+        return {**self._scrub.tree(named_path("path", found.path)), "lines": lines}
 
 
+_DOING = {"read": "reading", "delete": "deleting"}
 _MOST_CONTEXT = 1000  # lines around a match
 READING = frozenset({"fs.read", "fs.exists", "fs.list_dir", "fs.metadata", "fs.grep"})
 _FILES: "dict[str, Callable[[Service, Params, _Leave], dict[str, Any]]]" = {
@@ -217,12 +293,22 @@ _FILES: "dict[str, Callable[[Service, Params, _Leave], dict[str, Any]]]" = {
 class _Leave:
     """Asks the guard on the tool's behalf, and does what it allows."""
 
-    def __init__(self, guard: "Guard", who: "Who", turn: "Turn", *, patient: bool, asks: bool) -> None:
+    def __init__(
+        self,
+        guard: "Guard",
+        who: "Who",
+        turn: "Turn",
+        *,
+        patient: bool,
+        asks: bool,
+        later: "list[Callable[[], None]] | None",
+    ) -> None:
         self._guard = guard
         self._who = who
         self._turn = turn
         self._patient = patient
         self._asks = asks
+        self._later = later
 
     def ask(self, action: "Action") -> Answer:
         """Return the guard's answer, whatever it is."""
@@ -235,12 +321,6 @@ class _Leave:
             raise NeedsPersonError
         return begun
 
-    def for_(self, action: "Action") -> Answer:
-        """Return the answer if it is a yes; else the request is refused."""
-        answer = self.ask(action)
-        self.allowed(answer)
-        return answer
-
     @staticmethod
     def allowed(answer: Answer) -> "Permit":
         """Return the permit; without one the request is refused, for the reason that the verdict gives."""
@@ -251,7 +331,7 @@ class _Leave:
     def do(self, answer: Answer, effect: "Callable[[Permit], Any]") -> "Any":
         """Do what was allowed, unless nobody wants it any more: a person may have taken their time to say yes."""
         self._turn.go_on()
-        return self._guard.perform(answer, effect)
+        return self._guard.perform(answer, effect, later=self._later)
 
     def go_on(self) -> None:
         """Return while the request is wanted and has time left."""

@@ -174,15 +174,30 @@ class NoBox:
         stderr: "Stream" = None,  # noqa: ARG002
         also: "Mapping[str, str] | None" = None,
         apart: bool = True,  # noqa: ARG002 -- it always is
+        own: bool = False,
     ) -> Unconfined:
         """Start a program; a SandboxError if it cannot be started."""
         variables = {**dict(env or {}), **dict(also or {})}
+        words = [self._find(argv[0], variables.get("PATH", os.defpath), own=own), *argv[1:]]
         try:
-            return Unconfined(list(argv), cwd=cwd or self._root, env=variables, stdin=stdin)
+            return Unconfined(words, cwd=cwd or self._root, env=variables, stdin=stdin)
         except OSError as error:
             missing = isinstance(error, FileNotFoundError)
             problem = f"{quoted(argv[0])} cannot be started: {error.strerror}"
             raise SandboxError(problem, hint="check the command", exit_code=127 if missing else 126) from None
+
+    def _find(self, name: str, search: str, *, own: bool) -> str:
+        """Return the program of that name; one that a tool asks for is never taken from the workspace."""
+        if "/" in name:
+            return name
+        for directory in search.split(":"):
+            path = os.path.join(directory, name)
+            inside = (
+                os.path.realpath(directory).startswith(f"{self._root}/") or os.path.realpath(directory) == self._root
+            )
+            if os.path.isabs(directory) and (own or not inside) and os.access(path, os.X_OK) and os.path.isfile(path):
+                return path
+        raise SandboxError(f"{quoted(name)} was not found", hint="check the name and PATH", exit_code=127)
 
     def close(self) -> None:
         """Let go of nothing: what was started is its caller's."""

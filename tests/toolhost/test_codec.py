@@ -1,0 +1,69 @@
+"""Lines of a tool, read at speed, and long ones with care."""
+
+import json
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from byleave.toolhost.codec import FAST
+from byleave.wire.plain import PLAIN
+
+LONG = "x" * (2 << 20)
+MESSAGES: dict[str, dict[str, Any]] = {
+    "a write": {"id": 1, "method": "fs.write", "params": {"path": "a", "content": LONG, "exclusive": True}},
+    "a write by its other name": {"id": "x", "method": "write", "params": {"path_b64": "YQ==", "content": LONG}},
+    "a request with a body": {
+        "id": 1.5,
+        "method": "http.post",
+        "params": {"url": "http://a/", "headers": [{"name": "A", "value": "b"}], "body": LONG, "encoding": None},
+    },
+    "a result": {"method": "result", "params": {"content": [{"type": "text", "text": LONG, "more": [1]}]}},
+    "a message without parameters": {"id": None, "method": LONG},
+}
+
+
+@pytest.mark.parametrize("message", MESSAGES.values(), ids=MESSAGES.keys())
+def test_a_long_line_says_what_it_says(message: dict[str, Any]) -> None:
+    whole = {"jsonrpc": "2.0", **message}
+    assert FAST.decode(json.dumps(whole).encode()) == whole
+
+
+def test_of_a_long_write_only_what_it_needs_is_read() -> None:
+    params = {"path": "a", "content": LONG, "other": [[]] * 10}
+    line = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "fs.write", "params": params}).encode()
+    assert FAST.decode(line)["params"] == {"path": "a", "content": LONG}
+
+
+BAD = {
+    "params that are long for nothing": b'{"jsonrpc": "2.0", "id": 1, "method": "fs.read", "params": ['
+    + b"[]," * (6 << 20),
+    "headers that are long for nothing": b'{"id": 1, "method": "http.post", "params": {"headers": ['
+    + b"[]," * (1 << 20)
+    + b"1]}}",
+    "half a line": b'{"id": 1, "method": "fs.write", "params": {"content": "' + b"x" * (2 << 20),
+    "a list": b"[" + b"[]," * (1 << 20) + b"1]",
+}
+
+
+@pytest.mark.parametrize("line", BAD.values(), ids=BAD.keys())
+def test_what_is_long_for_nothing_is_refused(line: bytes) -> None:
+    with pytest.raises(ValueError):
+        FAST.decode(line)
+
+
+def test_a_line_of_brackets_takes_no_more_memory_than_it_is_long() -> None:
+    code = (
+        "import resource; from byleave.toolhost.codec import FAST\n"
+        'line = b\'{"id": 1, "method": "fs.grep", "params": {"a": [\' + b"[]," * (20 << 20) + b"1]}}"\n'
+        "try:\n    FAST.decode(line)\nexcept ValueError:\n"
+        "    print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, check=True, text=True)
+    assert int(done.stdout) < 400 << 10  # kilobytes; read as a whole it takes more than a gigabyte
+
+
+@pytest.mark.parametrize("text", ["plain", "\ud800", "\udcff and \u00e9", "\x00"])
+def test_every_text_that_one_codec_writes_the_other_reads(text: str) -> None:
+    assert FAST.decode(PLAIN.encode({"a": text})) == {"a": text} == PLAIN.decode(FAST.encode({"a": text}))

@@ -1,0 +1,240 @@
+"""Tools that mean harm, in their real sandboxes: the host bounds them, ends them, keeps nothing of them, goes on."""
+
+import json
+import os
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from byleave.wire.vfs import METHODS
+from sandbox.machine import needs_sandbox
+from toolhost import hostile_tools
+from toolhost.hosting import (
+    Hosting,
+    House,
+    Kept,
+    ended,
+    eventually,
+    failed,
+    forget_peak,
+    memory,
+    nothing_left,
+    said,
+    tool,
+    tool_processes,
+)
+
+pytestmark = needs_sandbox
+
+LARGE = 1024 if "BYLEAVE_SLOW_TESTS" in os.environ else 150  # megabytes
+MEGABYTE = 1 << 20
+MOST_MEMORY = 400 * MEGABYTE  # a line has at most 64 MB, and is there up to three times while it is put together
+LONGEST = 20.0  # seconds; each tool has one or two
+
+SILENT = failed("the tool was ended: it asked for nothing and did not finish for 0.5 seconds")
+
+# What comes of each; a text is a completed call that says just that.
+OUTCOMES: dict[str, dict[str, Any]] = {
+    "floods_requests_and_reads_nothing": SILENT,
+    "floods_garbage_and_reads_nothing": SILENT,
+    "floods_garbage_and_reads": SILENT,
+    "floods_blank_lines": SILENT,
+    "floods_unknown_notices": SILENT,
+    "writes_half_a_line_and_sleeps": SILENT,
+    "writes_one_byte_at_a_time": said('{"exists": true}'),
+    "closes_its_output": SILENT,  # the sandbox holds the pipes as long as it is there
+    "closes_its_output_and_errors": SILENT,
+    "closes_its_input_and_goes_on": said("done"),
+    "closes_its_input_while_answers_wait": said("done"),
+    "closes_everything": SILENT,
+    "forks_after_the_result": said("done"),
+    "forks_before_the_result": said("done"),
+    "leaves_a_daemon": said("done"),
+    "leaves_a_daemon_without_a_result": failed("it is out there"),
+    "writes_after_the_result": said("done"),
+    "asks_before_the_result": said("done"),
+    "asks_something_slow_before_the_result": said("done"),
+    "asks_and_exits": failed("the tool ended without a result, with exit code 7"),
+    "has_strange_ids": said("done"),
+    "says_what_is_no_message": said("done"),
+    "ends_lines_like_windows": said("hello"),
+    "ends_without_a_newline": said("done"),
+    "ends_with_half_a_result": failed("cut off"),
+    "exits_0": failed("the tool ended without a result, with exit code 0"),
+    "exits_1_with_words": failed("it went wrong"),
+    "exits_3_without_words": failed("the tool ended without a result, with exit code 3"),
+    "dies_by_a_signal": failed("the tool ended without a result, by signal 9"),
+    "dies_by_a_signal_with_words": failed("last words"),
+    "floods_stderr_for_ever": SILENT,
+    "never_reads": SILENT,
+    "cancels_what_is_not_there": said("hello"),
+    "cancels_what_waits_and_what_runs": said("done"),
+    "asks_thousands_of_times_at_once": said("True"),
+    "says_how_it_stands": said("done"),
+    "stands_and_exits": failed("the tool ended without a result, with exit code 5"),
+    "asks_a_question": {"outcome": "needs_input", "question": {"id": "q", "text": "Sure?"}},
+    "wants_methods_that_are_not_there": said("done"),
+}
+# What it leaves in the workspace, rightly.
+WRITTEN = {
+    "asks_before_the_result": {"before.txt"},
+    "asks_and_exits": {"before.txt"},
+    "closes_its_input_while_answers_wait": {"went-on.txt"},
+}
+HASTE = {"limits": {"request_timeout": 0.5}}
+
+
+@pytest.fixture
+def hostile(tmp_path: Path) -> House:
+    tools = {name: tool(name, **(HASTE if OUTCOMES[name] is SILENT else {})) for name in OUTCOMES}
+    return House.build(tmp_path, tools)
+
+
+@pytest.mark.parametrize("name", OUTCOMES)
+def test_the_host_survives_a_tool_that(hostile: House, name: str) -> None:
+    before = set(os.listdir(hostile.root))
+    started = time.monotonic()
+    with hostile.host() as hosting:
+        hosting.is_well()
+        with nothing_left():
+            assert hosting.call(name) == OUTCOMES[name]
+            hosting.is_well()
+    assert time.monotonic() - started < LONGEST
+    assert set(os.listdir(hostile.root)) - before == WRITTEN.get(name, set())
+
+
+@pytest.mark.parametrize(
+    "name", ["floods_garbage_and_reads_nothing", "closes_everything", "leaves_a_daemon", "exits_0"]
+)
+def test_a_kept_host_goes_on_after_a_tool_that(hostile: House, name: str) -> None:
+    with ended(hostile.start(name, "--keep", "-q")) as process:
+        kept = Kept(process)
+        opened = set()
+        for _ in range(3):
+            assert kept.ask() == OUTCOMES[name]
+            eventually(lambda: len(os.listdir(f"/proc/{process.pid}/task")) <= 3)
+            opened.add(len(os.listdir(f"/proc/{process.pid}/fd")))
+        assert len(opened) < 3, opened  # the first call opens what is kept
+        eventually(lambda: not tool_processes(of=process.pid))
+
+
+@contextmanager
+def settled(hosting: Hosting) -> Iterator[None]:
+    """Hold the test to leaving nothing, once the host has served somebody."""
+    hosting.is_well()
+    with nothing_left():
+        yield
+
+
+BOUNDED = {
+    "writes_an_endless_line": said("-32600 hello"),
+    "writes_an_endless_request": said("7 -32602 ['limit']"),
+    "floods_stderr": said("done"),
+    "piles_up_large_requests": failed("the tool was ended: it took longer than 2 seconds"),
+}
+
+
+@pytest.mark.parametrize("name", BOUNDED)
+def test_the_memory_of_the_host_stays_bounded_whatever_comes(tmp_path: Path, name: str) -> None:
+    limits = {"request_timeout": 60.0, **({"wall_time": 2.0} if name.startswith("piles") else {})}
+    house = House.build(tmp_path, {name: tool(name, str(LARGE), limits=limits)})
+    with house.host() as hosting:
+        hosting.is_well()
+        forget_peak()
+        usual = memory()
+        with nothing_left():
+            assert hosting.call(name) == BOUNDED[name]
+        assert memory(kind="VmHWM") - usual < MOST_MEMORY
+        hosting.is_well()
+
+
+def test_an_init_that_is_never_read_keeps_nobody_waiting(tmp_path: Path) -> None:
+    house = House.build(tmp_path, {"t": tool("never_reads", **HASTE)})
+    with house.host() as hosting, settled(hosting):
+        assert hosting.call("t", {"much": "x" * (4 * MEGABYTE)}) == SILENT
+
+
+def test_a_tool_that_gives_up_again_and_again_does_not_pile_up_threads(tmp_path: Path) -> None:
+    house = House.build(tmp_path, {"t": tool("gives_up_again_and_again")})
+    with house.host() as hosting:
+        hosting.is_well()
+        with nothing_left():
+            assert hosting.call("t") == said("done")
+
+
+def test_a_tool_that_eats_memory_meets_its_limit(tmp_path: Path) -> None:
+    house = House.build(tmp_path, {"t": tool("eats_memory", limits={"memory": "256 MB", "request_timeout": 20.0})})
+    with house.host() as hosting:
+        hosting.is_well()
+        with nothing_left():
+            assert hosting.call("t") == failed("no more memory")
+            hosting.is_well()
+
+
+def test_strange_content_passes_through_as_it_is(tmp_path: Path) -> None:
+    house = House.build(tmp_path, {"t": tool("returns_strange_content")})
+    with ended(house.start("t", stderr=None)) as process:
+        out, _err = process.communicate(timeout=LONGEST)
+    content = json.loads(out)["content"]
+    assert content[0] == {"type": "text", "text": "\u202e\x1b[2J\0"}
+    assert (content[1]["n"], content[1]["f"]) == (10**40, 1e308)
+
+
+def test_a_strange_error_is_an_error(tmp_path: Path) -> None:
+    house = House.build(tmp_path, {"t": tool("fails_strangely")})
+    with house.host() as hosting, settled(hosting):
+        outcome = hosting.call("t")
+    assert (outcome["outcome"], outcome["message"], outcome["transient"]) == (
+        "error",
+        "the tool failed, and did not say why",
+        False,
+    )
+
+
+def test_the_methods_under_attack_are_all_there_are() -> None:
+    assert set(hostile_tools.METHODS) == set(METHODS)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_wrong_params_are_refused_and_the_conversation_goes_on(tmp_path: Path, method: str) -> None:
+    house = House.build(tmp_path, {"t": tool("has_wrong_params", method, limits={"request_timeout": 20.0})})
+    with house.host() as hosting:
+        outcome = hosting.call("t")
+        assert outcome["outcome"] == "completed", outcome
+        seen = json.loads(outcome["content"][0]["text"])
+        assert seen["examples"] == {}
+        assert seen["-32602"] > len(hostile_tools.WRONG)
+        hosting.is_well()
+
+
+def test_a_flood_of_heavy_requests_does_not_keep_the_host_from_stopping(tmp_path: Path) -> None:
+    """A thousand directories of a thousand entries are asked for in one write; the time that is set still holds."""
+    house = House.build(tmp_path, {"t": tool("floods_listings", limits={"wall_time": 1.0})})
+    for number in range(1000):
+        (house.root / "many" / f"f{number}").parent.mkdir(exist_ok=True)
+        (house.root / "many" / f"f{number}").touch()
+    started = time.monotonic()
+    with house.host() as hosting, settled(hosting):
+        assert hosting.call("t") == failed("the tool was ended: it took longer than 1 seconds")
+    assert time.monotonic() - started < 10.0
+
+
+UNCONFINED = {"defaults": {"os_sandbox": "off"}}
+
+
+def test_a_tool_without_a_sandbox_that_closes_its_output_is_ended(tmp_path: Path) -> None:
+    house = House.build(tmp_path, {"t": tool("closes_its_output")}, **UNCONFINED)
+    with house.host() as hosting, settled(hosting):
+        assert hosting.call("t") == failed("the tool closed its output without a result")
+
+
+def test_a_daemon_without_a_sandbox_that_floods_does_not_keep_the_host(tmp_path: Path) -> None:
+    """Nothing ends it but the end of its pipe; what counts is that nobody listens to it for ever."""
+    house = House.build(tmp_path, {"t": tool("leaves_a_daemon_that_floods")}, **UNCONFINED)
+    with house.host() as hosting, settled(hosting):
+        outcome = hosting.call("t")
+        assert (outcome["outcome"], set(outcome["message"])) == ("error", {"x"})
