@@ -238,10 +238,10 @@ byleave.toml:1: tools.t.access.net[0].port: a very large number is out of range
     "a run rule without a condition": (
         "tools.t.run = [{arg = '/a', mode = 'ask'}]",
         """\
-byleave.toml:1: tools.t.run[0] needs one of prefix, equals, glob or regex
+byleave.toml:1: tools.t.run[0] needs one of prefix, equals, glob, regex or inside
     tools.t.run = [{arg = '/a', mode = 'ask'}]
                    ^^^^^^^^^^^^^^^^^^^^^^^^^^
-  hint: add one of prefix, equals, glob or regex""",
+  hint: add one of prefix, equals, glob, regex or inside""",
     ),
     "a run rule with two conditions": (
         "tools.t.run = [{arg = '/a', mode = 'ask', glob = 'a', regex = 'b'}]",

@@ -164,11 +164,13 @@ def test_a_tool_that_is_cancelled_can_tidy_up() -> None:
     assert harness.files == {"a": "1"}
 
 
-@pytest.mark.parametrize("case", load_conversations(), ids=lambda case: case.name)
+# The others need real programs, a real server or `byleave call --keep`: tests/toolhost/test_vfs_cases.py plays all.
+ALONE = [case for case in load_conversations() if case.name not in ("10-process", "11-http", "15-stateful")]
+
+
+@pytest.mark.parametrize("case", ALONE, ids=lambda case: case.name)
 def test_the_recorded_conversations_are_answered_as_recorded(case: Case) -> None:
     """Speak a case's own lines to the host of the harness, and compare what it says, up to what is free."""
-    if case.name in ("10-process", "11-http", "15-stateful"):
-        pytest.skip("it needs real programs, a real server or `byleave call --keep`")
     harness = Harness(case.about["files"], access=case.about["access"])
     expected = [line for to, line in case.said if to == "tool"][1:]
 
