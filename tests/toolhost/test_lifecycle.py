@@ -30,6 +30,7 @@ from toolhost.hosting import (
     tool,
     tool_processes,
 )
+from toolhost.workshop import Workshop
 
 pytestmark = needs_sandbox
 
@@ -367,3 +368,21 @@ def test_a_kept_host_ends_by_a_signal_while_nothing_runs(tmp_path: Path) -> None
         process.send_signal(signal.SIGTERM)
         assert process.wait(PATIENCE) == 0
         assert tool_processes(of=process.pid) == []
+
+
+def test_a_cancel_that_has_an_id_is_answered_under_it(tmp_path: Path) -> None:
+    script = """
+import json, sys
+sys.stdin.readline()
+def say(tree):
+    sys.stdout.write(json.dumps({"jsonrpc": "2.0", **tree}) + "\\n")
+    sys.stdout.flush()
+say({"id": 1, "method": "process.run", "params": {"program": "sleep", "args": ["60"]}})
+say({"id": 2, "method": "cancel", "params": {"request_id": 1}})
+told = [json.loads(sys.stdin.readline()) for _ in range(2)]
+text = json.dumps(sorted([answer["id"], answer.get("error", {}).get("code")] for answer in told))
+say({"method": "result", "params": {"content": text}})
+"""
+    tool = {"runtime": "vfs", "command": ["python3", "t.py"], "access": {"commands": {"sleep": {}}}}
+    shop = Workshop.build(tmp_path, {"t": tool}, {"t.py": script})
+    assert json.loads(shop.outcome("t")["content"][0]["text"]) == [[1, -32005], [2, None]]

@@ -348,6 +348,11 @@ class Conversation:
             self._left.remove(slow)
 
     def _give_up(self, heard: GivesUp) -> None:
+        self._cancel_one(heard)
+        if heard.asked is not None:
+            self._send(self._side.answer(heard.asked, {}))
+
+    def _cancel_one(self, heard: GivesUp) -> None:
         for number, waiting in enumerate(self._queue):
             if isinstance(waiting, Wish) and waiting.id == heard.id:
                 self._queue[number] = Bad(self._refused(waiting, CANCELLED, "you gave it up"))  # when its turn comes

@@ -56,9 +56,13 @@ class Wish(Record):
 
 
 class GivesUp(Record):
-    """The tool does not want the answer to one of its requests any more."""
+    """The tool does not want the answer to one of its requests any more.
+
+    `asked` is the id under which it said so, if it wants to know that this was heard.
+    """
 
     id: "Id"
+    asked: "Id | None" = None
 
 
 class Bad(Record):
@@ -146,7 +150,10 @@ class HostSide:
 
     def _wish(self, message: Request) -> Heard:
         if message.method == "cancel":
-            return self._gives_up(message.params) or self._bad(message.id, "cancel names a request_id", INVALID_PARAMS)
+            found = self._gives_up(message.params)
+            if found is None:
+                return self._bad(message.id, "cancel names a request_id", INVALID_PARAMS)
+            return GivesUp(found.id, message.id)
         if message.method in _FINAL:
             return self._bad(message.id, f"{message.method} is a notification: it has no id")
         if isinstance(message.params, list):
