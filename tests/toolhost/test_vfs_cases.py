@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from command import COMMAND, PATIENCE, byleave
+from toolhost.workshop import toml
 
 CASES = Path(__file__).parent.parent / "cases" / "vfs"
 PLAYER = Path(__file__).parent / "player.py"
@@ -62,13 +63,6 @@ def lay_out(root: Path, case: list[dict[str, Any]]) -> None:
     if head.get("stateful"):
         tool["stateful"] = True
     (root.parent / "policy.toml").write_text(f"tools = {toml({'t': tool})}\n")
-
-
-def toml(tree: Any) -> str:
-    """Return a tree as TOML writes it on one line."""
-    if isinstance(tree, dict):
-        return "{" + ", ".join(f"{json.dumps(key)} = {toml(value)}" for key, value in tree.items()) + "}"
-    return "[" + ", ".join(map(toml, tree)) + "]" if isinstance(tree, list) else json.dumps(tree)
 
 
 def filled(tree: Any, port: int) -> Any:

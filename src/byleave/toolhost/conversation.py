@@ -14,14 +14,14 @@ Start at `Conversation.run`. What is said: `wire.vfs`. What it means: `serving`.
 import os
 import select
 from collections import deque
-from contextlib import suppress
-from threading import Lock, Thread
+from threading import Thread
 from time import monotonic
 
 from byleave.errors import RequestError
 from byleave.record import Record
 from byleave.text import shown
 from byleave.toolhost.announcing import announced
+from byleave.toolhost.pipes import Outbox, Summons
 from byleave.toolhost.serving import NeedsPersonError, Service
 from byleave.toolhost.turn import Turn
 from byleave.wire.blocks import STOPPED, WAITING
@@ -98,9 +98,7 @@ class Conversation:
         self._closing = False
         self._slow: _Slow | None = None
         self._left: list[_Slow] = []
-        self._unsent: deque[memoryview] = deque()
-        self._unsent_bytes = 0
-        self._answers_unsent = False
+        self._unsent = Outbox(started)
         self._stderr = b""
         self._last: Finished | Failed | Changed | None = None
         self._problem: str | None = None
@@ -110,9 +108,7 @@ class Conversation:
         self._stop_at: float | None = None
         self._begun = self._quiet_since = monotonic()
         self._left_early = False
-        self._posted: deque[Callable[[], None]] = deque()
-        self._waking = Lock()  # so that nobody writes into what the number of the closed pipe means by then
-        self._wake_reading, self._wake_writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        self._summons = Summons()
         self._open = set(started.readers)
         self._watching: tuple[object, ...] = ()
         self._poll = select.poll()
@@ -131,20 +127,15 @@ class Conversation:
 
     def cancel(self) -> None:
         """Have the tool stop: it is asked, then told, then ended."""
-        self._post(self._stop)
+        self._summons.post(self._stop)
 
     def end(self) -> None:
         """End the tool at once, without a word."""
-        self._post(self._leave)
+        self._summons.post(self._leave)
 
     def apply(self, given: "Any") -> None:
         """Hand input to a stateful tool."""
-        self._post(lambda: self._apply(given))
-
-    def _post(self, do: "Callable[[], None]") -> None:
-        self._posted.append(do)
-        with self._waking, suppress(OSError):  # full: it is awake already; closed: it is over
-            os.write(self._wake_writing, b"x")
+        self._summons.post(lambda: self._apply(given))
 
     # What happens: everything below runs in the one thread.
 
@@ -161,7 +152,7 @@ class Conversation:
     def _watch(self) -> "select.poll":
         """Return what waits for everything that matters now."""
         poll = select.poll()
-        poll.register(self._wake_reading, select.POLLIN)
+        poll.register(self._summons.descriptor, select.POLLIN)
         for descriptor in self._open:
             if descriptor != self._started.stdout or self._may_read():
                 poll.register(descriptor, select.POLLIN)
@@ -173,7 +164,7 @@ class Conversation:
 
     def _may_read(self) -> bool:
         """Whether more is to be heard: not if too much waits, and not after the last word."""
-        if self._closing or self._unsent_bytes > _MOST_UNSENT:
+        if self._closing or self._unsent.bytes > _MOST_UNSENT:
             return False
         return not self._queue or (len(self._queue) < _MOST_WAITING and self._piled < _MOST_PILED)
 
@@ -181,29 +172,23 @@ class Conversation:
         if not self._queue or self._over:
             return False
         return self._closing or (
-            self._slow is None and self._unsent_bytes <= _MOST_UNSENT and len(self._left) < _MOST_LEFT
+            self._slow is None and self._unsent.bytes <= _MOST_UNSENT and len(self._left) < _MOST_LEFT
         )
 
     def _come(self, descriptor: int) -> None:
         started = self._started
-        if descriptor == self._wake_reading:
-            self._wake()
+        if descriptor == self._summons.descriptor:
+            self._summons.heed()
         elif descriptor == started.stdout:
             self._read()
         elif descriptor == started.stderr:
             self._read_stderr()
         elif descriptor == started.stdin:
-            self._write()
-            if self._answers_unsent:  # it reads, if slowly
+            self._unsent.write()
+            if self._unsent.holds_answers:  # it reads, if slowly
                 self._quiet_since = monotonic()
         elif descriptor == started.ended:
             self._exited()
-
-    def _wake(self) -> None:
-        with suppress(BlockingIOError):
-            os.read(self._wake_reading, 4096)
-        while self._posted:
-            self._posted.popleft()()
 
     def _read(self) -> None:
         data = self._read_piece(self._started.stdout)
@@ -316,13 +301,15 @@ class Conversation:
 
     def _serve_slowly(self, slow: _Slow) -> None:
         """Serve a request in a thread of its own."""
-        with announced(slow.turn, lambda reason: self._post(lambda: self._announce(slow, reason)), self._look_up):
+        with announced(
+            slow.turn, lambda reason: self._summons.post(lambda: self._announce(slow, reason)), self._look_up
+        ):
             reply = self._reply(slow.wish, slow.turn, patient=True)
-        self._post(lambda: self._finish(slow, reply))
+        self._summons.post(lambda: self._finish(slow, reply))
 
     def _look_up(self) -> None:
         """Have the clock looked at: it runs again."""
-        self._post(lambda: None)
+        self._summons.post(lambda: None)
 
     def _reply(self, wish: Wish, turn: Turn, *, patient: bool) -> bytes:
         try:
@@ -379,32 +366,8 @@ class Conversation:
         return self._side.refuse(wish.id, number, why)
 
     def _send(self, line: bytes, *, answers: bool = True) -> None:
-        if self._started.stdin < 0 or self._closing:
-            return
-        self._answers_unsent = self._answers_unsent or answers
-        self._unsent.append(memoryview(line))
-        self._unsent_bytes += len(line)
-        self._write()
-
-    def _write(self) -> None:
-        """Write as much as the tool takes now."""
-        try:
-            while self._unsent:
-                written = os.write(self._started.stdin, self._unsent[0])
-                self._unsent_bytes -= written
-                rest = self._unsent[0][written:]
-                if rest:
-                    self._unsent[0] = rest
-                    return
-                self._unsent.popleft()
-            self._answers_unsent = False
-        except BlockingIOError:
-            return
-        except OSError:  # it has closed its input: it will learn nothing more from us
-            self._unsent.clear()
-            self._unsent_bytes = 0
-            self._answers_unsent = False
-            self._started.close_stdin()
+        if not self._closing:
+            self._unsent.add(line, answers=answers)
 
     def _apply(self, given: "Any") -> None:
         self._waiting = False
@@ -429,7 +392,7 @@ class Conversation:
 
     def _owes(self) -> bool:
         """Whether something waits for us, and not for the tool to take its answers."""
-        return bool(self._queue) and self._unsent_bytes <= _MOST_UNSENT
+        return bool(self._queue) and self._unsent.bytes <= _MOST_UNSENT
 
     def _slow_until(self) -> float | None:
         deadline = None if self._slow is None else self._slow.turn.deadline
@@ -496,7 +459,4 @@ class Conversation:
         until = monotonic() + _GRACE
         for slow in self._left:  # so that nothing is done for the tool when the call is over
             slow.thread.join(max(0.0, until - monotonic()))
-        with self._waking:
-            reading, writing, self._wake_reading, self._wake_writing = self._wake_reading, self._wake_writing, -1, -1
-            os.close(reading)
-            os.close(writing)
+        self._summons.close()

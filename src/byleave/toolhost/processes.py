@@ -15,7 +15,7 @@ from byleave.sandbox.process import DEVNULL, PIPE
 from byleave.text import quoted
 from byleave.toolhost.params import Params, bad
 from byleave.toolhost.running import LARGEST_OUTPUT, attend
-from byleave.toolhost.serving import content_fields, denied
+from byleave.toolhost.telling import content_fields, denied
 from byleave.wire.codes import ACCESS_DENIED, INTERNAL_ERROR, METHOD_NOT_FOUND, NOT_FOUND
 
 TYPE_CHECKING = False

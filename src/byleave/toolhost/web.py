@@ -14,7 +14,7 @@ from byleave.errors import RequestError
 from byleave.guard.asking import UNKNOWN
 from byleave.toolhost import redirects
 from byleave.toolhost.params import bad
-from byleave.toolhost.serving import content_fields, denied
+from byleave.toolhost.telling import content_fields, denied
 from byleave.toolhost.web_request import read_wish, variables
 from byleave.wire.codes import ACCESS_DENIED, INTERNAL_ERROR, METHOD_NOT_FOUND
 
