@@ -279,3 +279,42 @@ def test_the_schema_of_a_tool_that_stays_has_one_variant_for_each_action(tmp_pat
     schema = json.loads(Workshop.build(tmp_path, {"t": tool}, {}).call("t", "--schema").out)
     assert [variant["properties"]["action"] for variant in schema["oneOf"]] == [{"const": "spawn"}, {"const": "fetch"}]
     assert schema["oneOf"][0]["properties"]["args"] == parameters
+
+
+def test_a_plain_tool_may_start_what_is_listed_for_it(tmp_path: Path) -> None:
+    access = {"fs": [{"path": ".", "read": True, "execute": True}], "commands": {"uname": {}}}
+    tool = {"command": ["sh", "-c", "uname; id || echo no id"], "access": access}
+    assert Workshop.build(tmp_path, {"t": tool}, {}).call("t").out == "Linux\nno id\n"
+
+
+@pytest.mark.parametrize("command", [["sh", "tools/t.sh"], ["tools/t.sh"]])
+def test_a_plain_tool_can_read_its_own_script_and_nothing_beside_it(command: list[str], tmp_path: Path) -> None:
+    files = {"tools/t.sh": "#!/bin/sh\ncat tools/other || echo started\n", "tools/other": "secret", "src/a": "a"}
+    tool = {"command": command, "access": {"fs": [{"path": "src", "read": True}]}}
+    assert Workshop.build(tmp_path, {"t": tool}, files).call("t").out == "started\n"
+
+
+def test_a_tool_that_waits_gets_the_answer_that_was_given_beforehand(tmp_path: Path) -> None:
+    script = """
+read -r init
+echo '{"jsonrpc": "2.0", "method": "state", "params": {"type": "waiting", "question": {"id": "q", "text": "Sure?"}}}'
+read -r answer
+case "$answer" in *'"input":"yes"'*) result="did it" ;; *) result="did not" ;; esac
+printf '{"jsonrpc": "2.0", "method": "state", "params": {"type": "stopped", "result": "%s"}}\\n' "$result"
+"""
+    tool = {"runtime": "vfs", "stateful": True, "command": ["sh", "t.sh"]}
+    shop = Workshop.build(tmp_path, {"t": tool}, {"t.sh": script})
+    assert shop.call("t", "--answer", "q=yes").out == "did it\n"
+    assert shop.call("t").code == 10
+
+
+def test_a_mediated_tool_that_only_prints_is_told_apart(tmp_path: Path) -> None:
+    shop = Workshop.build(tmp_path, {"t": {"runtime": "vfs", "command": ["echo", "hello"]}}, {})
+    assert 'it wrote a line that is no message: "hello"' in shop.outcome("t")["message"]
+
+
+def test_a_tool_that_waits_for_trust_is_not_said_to_be_missing(tmp_path: Path) -> None:
+    (tmp_path / "byleave.toml").write_text('[tools.t]\nsource = "local"\ncommand = ["true"]\n')
+    for words in (("call", "t"), ("run", "--tool", "t", "--", "true")):
+        done = byleave(*words, cwd=tmp_path)
+        assert (done.code, "which is not trusted" in done.err) == (2, True)

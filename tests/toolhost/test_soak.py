@@ -18,7 +18,7 @@ pytestmark = needs_sandbox
 CALLS = 10_000 if "BYLEAVE_SLOW_TESTS" in os.environ else 200
 MEGABYTE = 1 << 20
 WARM = CALLS // 4 if CALLS > 1000 else 100  # calls until the audit log has folded its journal a few times
-GROWTH = 6 * MEGABYTE  # what folding takes for a while; what grows by a kilobyte a call is more
+GROWTH = 16 * MEGABYTE  # what folding a large journal takes for a while; two kilobytes a call are more
 OBJECTS = 500
 
 # As small as a tool can be: it reads what it is to do, asks for one file, and says that it has it.

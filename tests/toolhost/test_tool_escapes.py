@@ -288,3 +288,31 @@ def test_a_file_of_our_own_that_a_command_names_is_not_shown(tmp_path: Path, own
     tool = {"runtime": "vfs", "command": ["python3", "t.py", json.dumps([str(state / "kept")]), str(state / "kept")]}
     shop = Workshop.build(tmp_path, {"t": tool}, {"t.py": LOOK_AROUND})
     assert "SECRET" not in json.dumps(shop.outcome("t"))
+
+
+def test_what_a_rule_closes_for_reading_does_not_become_readable_by_moving_its_directory(tmp_path: Path) -> None:
+    rules = [{"deny": {"path": "src/in/k.txt", "ops": ["read"]}}]
+    files = {"ask.py": ASKS, "src/in/k.txt": "SECRET"}
+    shop = Workshop.build(tmp_path, {"t": asker({"fs": [WRITES]})}, files, rules=rules)
+    assert codes(told(shop, ("fs.rename", {"from": "src/in", "to": "src/out"}))) == [DENIED]
+
+
+def test_a_program_behind_a_link_that_the_tool_may_change_is_not_started(tmp_path: Path) -> None:
+    access = {
+        "fs": [
+            {"path": ".", "read": True, "execute": True},
+            {"path": "lib", "read": True, "write": True, "execute": True},
+        ],
+        "commands": {"foo": {}, "bar": {}},
+    }
+    files = {"ask.py": ASKS, "lib/foo": "#!/bin/sh\necho real\n", "bin/bar": "#!/bin/sh\necho bar\n"}
+    shop = Workshop.build(tmp_path, {"t": asker(access)}, files)
+    (shop.root / "bin" / "foo").symlink_to("../lib/foo")
+    answers = told(
+        shop,
+        ("process.run", {"program": "foo"}),
+        ("process.run", {"program": "bar"}),
+        env={"PATH": f"{shop.root}/bin:{os.environ['PATH']}"},
+    )
+    assert (answers[0]["code"], "where the tool itself may write" in answers[0]["message"]) == (-32002, True)
+    assert answers[1]["stdout"] == "bar\n"

@@ -202,6 +202,7 @@ ROOT = Command(
                 Option(
                     ("--answer",), "answer a question of the tool: ID=VALUE; may be repeated", "ANSWER", repeat=True
                 ),
+                _YES,
                 Option(("--keep",), "read further ARGUMENTS from standard input, one a line; answer each in JSON"),
                 Option(("--schema",), "print the JSON Schema of the tool's arguments, and run nothing"),
             ),

@@ -13,7 +13,7 @@ from byleave.errors import InputError, SandboxError
 from byleave.guard.asking import Who
 from byleave.sandbox.box import Sandbox
 from byleave.sandbox.platforms import refuse_elsewhere
-from byleave.text import quoted, shown_lines
+from byleave.text import shown_lines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -65,8 +65,7 @@ def _policy(given: "Given", workspace: "Workspace") -> "tuple[Policy, str]":
         files=given.options.get("policy", ()), session=session if session is not None else "default", extra=extra
     )
     if tool is not None and tool not in policy.compiled.tools:
-        known = ", ".join(sorted(policy.compiled.tools)) or "none"
-        raise InputError(f"no tool named {quoted(tool)} is configured", hint=f"the configured tools are: {known}")
+        raise policy.compiled.no_tool(tool)
     return policy, tool if tool is not None else RUN_TOOL
 
 

@@ -16,6 +16,7 @@ from byleave.core.fs import FsRule
 from byleave.core.policy import Policy, ToolPolicy, Voice
 from byleave.core.protected import Protected, resolved_places
 from byleave.core.verdict import BUILT_IN
+from byleave.errors import InputError
 from byleave.record import Record
 from byleave.text import quoted, sentence_list, shown
 
@@ -108,6 +109,18 @@ class Compiled(Record):
     read_line: "ReadLine | None" = None
     directories: "Mapping[str, str | None]" = _NOTHING  # those that rules name, as they were resolved
     externals: "tuple[External, ...]" = ()  # what the trusted layers let out of the workspace, approved or not
+
+    def no_tool(self, name: str) -> InputError:
+        """Return how it is said that no such tool is configured; one that waits for trust is there, after all."""
+        for layer in self.layers:
+            if not layer.trusted and "source" in layer.tree["tools"].get(name, {}):
+                problem = f"the tool {quoted(name)} is configured in {shown(layer.file or '')}, which is not trusted"
+                return InputError(
+                    problem,
+                    hint="it has changed, or a script that it starts has: `byleave trust` shows it and asks",
+                )
+        known = ", ".join(sorted(self.tools)) or "none"
+        return InputError(f"no tool named {quoted(name)} is configured", hint=f"the configured tools are: {known}")
 
 
 def compile_layers(layers: "Sequence[Layer]", surroundings: Surroundings) -> Compiled:

@@ -81,7 +81,7 @@ def _url_by_rules(policy: "Policy", action: UrlAction, target: "Target") -> Verd
 
 def _url_by(tool: "ToolPolicy", target: "Any", address: str | None) -> "Answer":
     table = tool.access.net
-    where = f"{target.scheme}://{shown(target.host)}"
+    where = f"{target.scheme}://{shown(target.host)}{target.shown_port}"
     if isinstance(table, Default):
         return _by_default(table, f"reaching {where}", suggest_net(tool.access, tool.name, target)), False
     answer = judge_net(table, target)

@@ -32,6 +32,11 @@ def judge_file(policy: "Policy", action: "FileAction", places: "tuple[Place, ...
     return _judge(policy, place, _Touch(action.kind, action.path, action.tool, below=below, agent=action.agent))
 
 
+def judge_reading_all(policy: "Policy", path: str, tool: str, place: FsTarget) -> Verdict:
+    """Judge reading a place and everything below it."""
+    return _judge(policy, place, _Touch("read", path, tool, below="read" if place.directory else None))
+
+
 def judge_search(policy: "Policy", action: "SearchAction", places: "tuple[Place, ...]") -> Verdict:
     """Judge a search as a read of where it starts."""
     return _judge(policy, places[0], _Touch("read", action.path, action.tool, agent=action.agent, operation="search"))

@@ -51,6 +51,11 @@ class Target(Record):
         """Whether a rule without a port can mean this place."""
         return self.port == DEFAULT_PORTS.get(self.scheme)
 
+    @property
+    def shown_port(self) -> str:
+        """The port as a URL shows it: nothing, if it is the usual one."""
+        return "" if self.default_port or self.port is None else f":{self.port}"
+
 
 class BadUrl(Record):
     """Why a text is no URL we can judge: one sentence, safe to show, without user name and password."""

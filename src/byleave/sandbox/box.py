@@ -4,11 +4,10 @@ import os
 from threading import Lock
 from time import sleep
 
-from byleave.core.access import Default
-from byleave.core.action import EnvAction, FileAction
+from byleave.core.action import EnvAction
 from byleave.core.decide import decide
 from byleave.core.env import MINIMAL_ENVIRONMENT
-from byleave.core.fs import WRITES, is_under
+from byleave.core.fs import is_under
 from byleave.core.limits import Limits
 from byleave.core.verdict import ALLOW
 from byleave.errors import SandboxError
@@ -21,6 +20,7 @@ from byleave.sandbox.linux import PROXY_PORT, Arrangement, Host, Program, arrang
 from byleave.sandbox.placeholders import Placeholder, Placeholders
 from byleave.sandbox.plan import BIN, DIRECTORY, FILE, PROXY, Brought, Plan
 from byleave.sandbox.planning import Seen, Wishes, make_plan, make_reading_plan
+from byleave.sandbox.planted import Planting
 from byleave.sandbox.process import Process
 from byleave.sandbox.scratch import ScratchDirectory
 from byleave.sandbox.tape import write_tape
@@ -166,8 +166,8 @@ class Sandbox:
         if self._hold is None and self._holds:  # from here on nothing vanishes that is held; crashed ones are tidied up
             self._hold = self._placeholders.hold(())
         held = frozenset(f"{wishes.root}/{name}" for name in self._placeholders.names())
-        unwritten = self._unwritten(search)
-        return make_plan(policy, wishes, self._base, program, search, held=held, unwritten=unwritten)
+        trusted = self._planting().is_trusted
+        return make_plan(policy, wishes, self._base, program, search, held=held, trusted=trusted)
 
     def _by_what_works(self, prepared: Prepared) -> Prepared:
         """Return the same plan, held by something else where namespaces of our own do not work."""
@@ -248,7 +248,7 @@ class Sandbox:
         """Return everything that a start of this command would mean."""
         given = os.environ if env is None else env
         directory, search = self._directory(None), given.get("PATH", os.defpath)
-        path = host.find_program(argv[0], search, directory) if argv else None
+        path = host.find_program(argv[0], search, directory, self._planting().is_trusted) if argv else None
         prepared = self.prepare(path, search)
         directory = self._standing(prepared.plan, directory)
         names = tuple(name for name, _value in self._variables(given, prepared))
@@ -281,14 +281,12 @@ class Sandbox:
         given = os.environ if env is None else env
         directory = self._directory(cwd)
         search = given.get("PATH", os.defpath)
-        path = host.find_program(argv[0], search if own else self._unwritten(search), directory)
-        if path is None:
-            raise SandboxError(f"{quoted(argv[0])} was not found", hint="check the name and PATH", exit_code=127)
+        path = self._find(argv[0], search, directory, own=own)
         with self._counting:
             self._inside += 1
         try:
             prepared = self._hold_names(self.prepare(path, search))
-            variables = tuple({**dict(self._variables(given, prepared)), **(also or {})}.items())
+            variables = tuple({**(also or {}), **dict(self._variables(given, prepared))}.items())
             program = Program(path, self._standing(prepared.plan, directory), tuple(argv), variables)
             streams = {"stdin": stdin, "stdout": stdout, "stderr": stderr}
             process = self._launch(prepared, program, search, observer, apart=apart, **streams)
@@ -298,27 +296,22 @@ class Sandbox:
         process.at_end(self._one_ended)
         return process
 
-    def _unwritten(self, search: str) -> str:
-        """Return where programs are looked for that somebody has judged by name: not where the tool could put one."""
-        access = self.policy.compiled.policy.tool(self.tool).access
-        if isinstance(access.commands, Default) and access.commands.decision is ALLOW:  # any program may be started
-            return search
-        return ":".join([directory for directory in search.split(":") if not self._may_write(directory)])
+    def _find(self, name: str, search: str, directory: str, *, own: bool = False) -> str:
+        """Return the program of that name; unless it is the tool itself, one that the tool cannot have put there."""
+        path = host.find_program(name, search, directory, None if own else self._planting().is_trusted)
+        if path is not None:
+            return path
+        planted = host.find_program(name, search, directory)
+        if planted is None:
+            raise SandboxError(f"{quoted(name)} was not found", hint="check the name and PATH", exit_code=127)
+        raise SandboxError(
+            f"{quoted(name)} is only found at {quoted(planted)}, where the tool itself may write",
+            hint=f"grant {quoted(os.path.dirname(planted))} without write, create and update",
+            exit_code=127,
+        )
 
-    def _may_write(self, directory: str) -> bool:
-        real = os.path.realpath(directory)
-        inside = self.workspace.root.relative(real)
-        if inside is not None:
-            asked = [FileAction(kind, f"{inside}/program", self.tool) for kind in ("create", "update")]
-            return any(self.policy.decide(action).decision is ALLOW for action in asked)
-        return any(is_under(real, os.path.realpath(place)) for place in self._writable_outside())
-
-    def _writable_outside(self) -> "Iterable[str]":
-        yield from self._wishes().write
-        table = self.policy.compiled.policy.tool(self.tool).access.fs
-        for rule in () if isinstance(table, Default) else table.rules:
-            if rule.approved_target is not None and any(rule.grants(name) for name in WRITES):
-                yield rule.approved_target
+    def _planting(self) -> Planting:
+        return Planting(self.policy, self.tool, self._wishes().write)
 
     def _one_ended(self) -> None:
         with self._counting:

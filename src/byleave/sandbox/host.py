@@ -12,7 +12,7 @@ from byleave.sandbox.view import LINK
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
 _LANDLOCK_VERSION = (444, 1)  # landlock_create_ruleset, LANDLOCK_CREATE_RULESET_VERSION
 NOT_FOR_EVERYBODY = "not everybody may read it"
@@ -214,14 +214,18 @@ def _is_shown_whole(prefix: str, name: str, home: str) -> bool:
     return prefix.startswith(_INSTALLED)
 
 
-def find_program(name: str, search: str, directory: str) -> str | None:
-    """Return the path that a name is started by, as a shell in `directory` finds it; None if there is none."""
+def find_program(name: str, search: str, directory: str, trusted: "Callable[[str], bool] | None" = None) -> str | None:
+    """Return the path that a name is started by, as a shell in `directory` finds it; None if there is none.
+
+    Of what is found by its name alone, only what is `trusted`.
+    """
     if "/" in name:
         path = os.path.normpath(os.path.join(directory, name))
         return path if os.path.lexists(path) else None
     for place in search.split(":"):
         path = os.path.join(place, name)
-        if os.path.isabs(place) and os.path.isfile(path) and os.access(path, os.X_OK):
+        there = os.path.isabs(place) and os.path.isfile(path) and os.access(path, os.X_OK)
+        if there and (trusted is None or trusted(path)):
             return path
     return None
 

@@ -32,7 +32,7 @@ from byleave.text import quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterator, Sequence
+    from collections.abc import Callable, Container, Iterator, Sequence
 
     from byleave.core.access import Access
     from byleave.core.policy import Policy
@@ -81,11 +81,11 @@ def make_plan(
     search: str,
     *,
     held: "Container[str]" = (),
-    unwritten: str | None = None,
+    trusted: "Callable[[str], bool] | None" = None,
 ) -> tuple[Plan, Seen]:
     """Return the plan for a program, which may be None where only the plan is asked for, and what it rests on.
 
-    Listed programs are looked for in `unwritten`, where nobody inside can put one.
+    Listed programs are only those that are `trusted`: nobody inside can have put them there.
 
     What is `held` already, by whomever, counts as missing: it stands for a name that is kept free.
     """
@@ -109,7 +109,7 @@ def make_plan(
     links = [*base.links, *extra_links(wishes), *_links_in_hollows(in_order(places))]
     names = [Held(place.path, b"" if place.kind == FILE else None) for place in brought if place.source]
     commands = access.commands if isinstance(access.commands, CommandTable) else None
-    listed = _listed(commands, search if unwritten is None else unwritten)
+    listed = _listed(commands, search, trusted)
     started = [*((program,) if program is not None else ()), *(path for _name, path in listed)]
     needed = _needed(started, search, wishes, places, links)
     places = [*needed.places, *places]
@@ -174,12 +174,14 @@ def _news(places: "Sequence[Place]") -> "Iterator[Place]":
             yield place
 
 
-def _listed(commands: CommandTable | None, search: str) -> tuple[tuple[str, str], ...]:
+def _listed(
+    commands: CommandTable | None, search: str, trusted: "Callable[[str], bool] | None"
+) -> tuple[tuple[str, str], ...]:
     if commands is None:
         return ()
     from byleave.sandbox.programs import find_listed
 
-    return find_listed(commands, search)
+    return find_listed(commands, search, trusted)
 
 
 def _needed(

@@ -17,7 +17,7 @@ from byleave.text import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
     from byleave.core.commands import CommandTable
 
@@ -86,13 +86,15 @@ def _named_by_env(word: str, search: str) -> str | None:
     return None if word.startswith("-") or "=" in word else host.find_program(word, search, "/")
 
 
-def find_listed(commands: "CommandTable", search: str) -> tuple[tuple[str, str], ...]:
+def find_listed(
+    commands: "CommandTable", search: str, trusted: "Callable[[str], bool] | None" = None
+) -> tuple[tuple[str, str], ...]:
     """Return listed programs that are on this machine, and where. A relative path is not the same place everywhere."""
     found = []
     for name in sorted(commands.rules):
         if "/" in name and not os.path.isabs(name):
             continue
-        path = host.find_program(name, search, "/")
+        path = host.find_program(name, search, "/", trusted)
         if path is not None:
             found.append((name, path))
     return tuple(found)

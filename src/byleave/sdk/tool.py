@@ -90,9 +90,19 @@ class Tool:
         return f"{self.name}({given})"
 
     def run(self) -> None:
-        """Be the tool: read from the host what to do, do it, and give the result. For the end of a program."""
+        """Be the tool: read from the host what to do, do it, and give the result. For the end of a program.
+
+        Started with `--schema` alone, print the JSON Schema of the arguments instead.
+        """
+        import sys
+
         from byleave.sdk import vfs
 
+        if sys.argv[1:] == ["--schema"]:
+            import json
+
+            sys.stdout.write(json.dumps(self.schema) + "\n")
+            return
         if not self.is_async:
             self.serve(vfs.connect())
             return

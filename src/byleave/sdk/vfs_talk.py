@@ -176,9 +176,10 @@ class Talk:
             self._answers[told.id] = told
 
     def _note_wrong(self, told: Wrong) -> None:
-        self._trouble = ProtocolError(told.problem)
         if self._init is None:
-            raise self._trouble
+            hint = 'a tool that connects is configured with runtime = "vfs"'
+            raise ProtocolError(f"this is not how a host begins ({told.problem}); {hint}")
+        self._trouble = ProtocolError(told.problem)
 
     def _must_talk(self) -> None:
         if self.over:

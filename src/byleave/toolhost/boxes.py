@@ -9,7 +9,7 @@ Where the user has switched the sandbox off, or this system has none, a plain pr
 import os
 import sys
 
-from byleave.core.action import EnvAction
+from byleave.core.action import EnvAction, FileAction
 from byleave.core.env import MINIMAL_ENVIRONMENT
 from byleave.core.fs import FsTarget, is_under
 from byleave.core.verdict import ALLOW
@@ -159,6 +159,9 @@ class Boxes:
             outside = os.path.isabs(word) and "\0" not in word and os.path.isfile(word)
             if outside and self._workspace.root.relative(os.path.realpath(word)) is None and not self._is_ours(word):
                 box.show(word)
+        for rule in self._named_files():  # what may be read anyhow is left as it is: it may be written, too
+            if box.policy.decide(FileAction("read", rule["path"], self._tool.name)).decision is not ALLOW:
+                box.show(os.path.join(self._workspace.root.path, rule["path"]))
 
     def _is_ours(self, path: str) -> bool:
         own = self._workspace.own_places(self._policy.compiled.layers)

@@ -64,6 +64,7 @@ class Ending(Record):
     exit_code: int | None
     stderr: str
     problem: str | None = None
+    odd: str = ""  # what the tool wrote that was no message, as far as people want to know
 
 
 class _Slow:
@@ -100,6 +101,7 @@ class Conversation:
         self._left: list[_Slow] = []
         self._unsent = Outbox(started)
         self._stderr = b""
+        self._odd = b""  # the beginning of the first line that was no message
         self._last: Finished | Failed | Changed | None = None
         self._problem: str | None = None
         self._over = False
@@ -263,6 +265,7 @@ class Conversation:
         while self._may_serve():
             following = self._queue.popleft()
             if isinstance(following, Bad):
+                self._odd = self._odd or following.line
                 self._send(following.reply, answers=False)
             elif isinstance(following, Wish):
                 self.count += 1
@@ -450,7 +453,8 @@ class Conversation:
         code = None if known else self._started.exit_code()
         if self._problem is None and self._started.problem is not None:
             self._problem = str(self._started.problem)
-        return Ending(self._last, cancelled, code, self._stderr.decode("utf-8", "replace"), self._problem)
+        stderr, odd = self._stderr.decode("utf-8", "replace"), self._odd.decode("utf-8", "replace")
+        return Ending(self._last, cancelled, code, stderr, self._problem, odd)
 
     def _close(self) -> None:
         self._let_go()

@@ -90,8 +90,7 @@ class ToolHost:
         """Return a configured tool that can be run here; an InputError if there is none."""
         tool = self._policy.compiled.tools.get(name)
         if tool is None:
-            known = ", ".join(sorted(self._policy.compiled.tools)) or "none"
-            raise InputError(f"no tool named {quoted(name)} is configured", hint=f"the configured tools are: {known}")
+            raise self._policy.compiled.no_tool(name)
         if not tool.settings.get("enable", True):
             raise InputError(f"the tool {quoted(name)} is disabled", hint="set enable = true to use it")
         if tool.settings["source"] != "local":
@@ -163,9 +162,14 @@ class ToolHost:
 
     def _mediate(self, tool: "Tool", call: Call, cancel: Turn) -> "Outcome":
         asked: list[Changed] = []
+        answered: list[dict[str, Any]] = []
 
         def changed(heard: Changed) -> None:
-            if heard.update.type == WAITING:
+            question = heard.update.question or {}
+            if heard.update.type == WAITING and question.get("id") in call.answers and question not in answered:
+                answered.append(question)
+                conversation.apply(call.answers[question["id"]])
+            elif heard.update.type == WAITING:
                 asked.append(heard)
                 conversation.end()
 
@@ -343,7 +347,8 @@ def outcome_of(ending: "Ending") -> "Outcome":
     if ending.problem is not None:
         return broken(ending.problem)
     said = ending.stderr.strip()
-    return broken(said or f"the tool ended without a result, {_ended(ending.exit_code)}")
+    odd = f"; it wrote a line that is no message: {quoted(ending.odd)}" if ending.odd else ""
+    return broken(said or f"the tool ended without a result, {_ended(ending.exit_code)}{odd}")
 
 
 def _ended(code: int | None) -> str:

@@ -10,6 +10,7 @@ from time import monotonic
 
 from byleave.core.access import Default
 from byleave.core.action import FileAction, MoveAction, SearchAction
+from byleave.core.files import judge_reading_all
 from byleave.core.fs import FsTarget
 from byleave.core.paths import collapse
 from byleave.core.verdict import ALLOW, named_path
@@ -18,7 +19,7 @@ from byleave.errors import RequestError
 from byleave.guard.asking import UNKNOWN, Answer
 from byleave.text import quoted
 from byleave.toolhost.params import Params
-from byleave.toolhost.telling import Troubles, content_fields, denied
+from byleave.toolhost.telling import Troubles, content_fields, denied, told_grants
 from byleave.wire.codes import (
     ACCESS_DENIED,
     ALREADY_EXISTS,
@@ -210,12 +211,11 @@ class Service:
     def _keep_unreadable(self, permit: "Permit") -> None:
         """Refuse to make something readable by moving it: what may not be read stays where that holds."""
         source, target = permit.places
-        access = self._guard.policy.compiled.policy.tool(self._tool).access
         action = permit.action
         if not isinstance(source, FsTarget) or not isinstance(target, FsTarget) or not isinstance(action, MoveAction):
             return
-        whole = access.judge_file(source, "read", below="read" if source.directory else None).decision is ALLOW
-        if not (whole and self._may_read(action.path)) and self._may_read(action.to):
+        whole = judge_reading_all(self._guard.policy.compiled.policy, action.path, self._tool, source)
+        if whole.decision is not ALLOW and self._may_read(action.to):
             problem = f"moving {quoted(action.path)} is denied: it may not be read, and could be where it would go"
             raise RequestError(problem, hint="ask the user for a rule", number=ACCESS_DENIED, data={"code": "denied"})
 
@@ -239,7 +239,11 @@ class Service:
         if answer.verdict.code in ("absolute", "input_escape"):
             return denied(answer.verdict)
         problem = f"{doing} {quoted(path)} is denied: {self._by_its_name(path)}"
-        return RequestError(problem, hint="ask the user for a rule", number=ACCESS_DENIED, data={"code": "denied"})
+        data: dict[str, Any] = {"code": "denied"}
+        table = self._guard.policy.compiled.policy.tool(self._tool).access.fs
+        if not isinstance(table, Default):
+            data["grants"] = told_grants(table.grants(_NEEDS.get(doing, "read")))
+        return RequestError(problem, hint="ask the user for a rule", number=ACCESS_DENIED, data=data)
 
     def _by_its_name(self, path: str) -> str:
         """Say why a path is closed, by nothing but its text: the same, whatever stands there."""
@@ -272,6 +276,7 @@ class Service:
         return {**self._scrub.tree(named_path("path", found.path)), "lines": lines}
 
 
+_NEEDS = {"writing to": "create", "deleting": "delete", "moving": "delete"}
 _DOING = {"read": "reading", "delete": "deleting"}
 _MOST_CONTEXT = 1000  # lines around a match
 READING = frozenset({"fs.read", "fs.exists", "fs.list_dir", "fs.metadata", "fs.grep"})

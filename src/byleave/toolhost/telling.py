@@ -51,12 +51,17 @@ def _told(error: OSError) -> RequestError:
     return RequestError(f"{name}: {error.strerror or 'failed'}", hint=_HINT, number=INTERNAL_ERROR)
 
 
+def told_grants(grants: "tuple[str, ...]") -> list[str]:
+    """Return where something is granted, as far as anybody wants to read."""
+    return [named_path("path", path)["path"] for path in grants[:_MOST_GRANTS]]
+
+
 def denied(verdict: "Verdict") -> RequestError:
     """Return how a tool is told that it may not."""
     number = NOT_FOUND if verdict.code == "not_a_directory" else ACCESS_DENIED
     data: dict[str, Any] = {"code": verdict.code}
     if verdict.grants:
-        data["grants"] = [named_path("path", path)["path"] for path in verdict.grants[:_MOST_GRANTS]]
+        data["grants"] = told_grants(verdict.grants)
     return RequestError(verdict.reason, hint="ask the user for a rule", number=number, data=data)
 
 

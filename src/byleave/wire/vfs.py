@@ -23,7 +23,7 @@ from byleave.wire.jsonrpc import (
     write_request,
     write_result,
 )
-from byleave.wire.lines import LineBuffer
+from byleave.wire.lines import LineBuffer, TooLong
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,13 +31,13 @@ if TYPE_CHECKING:
     from typing import Any
 
     from byleave.wire.jsonrpc import Message
-    from byleave.wire.lines import TooLong
 
     Id = int | str | float
 
 PROTOCOL_VERSION = "0.1.0"
 LONGEST_LINE = 64 << 20  # bytes: a file of 10 MB, every byte of it a six-letter escape, and some room
 
+_SHOWN = 80  # bytes of a line that is no message, for people
 # Where a conversation stands.
 SILENT, TALKING, OVER = "silent", "talking", "over"
 
@@ -66,9 +66,10 @@ class GivesUp(Record):
 
 
 class Bad(Record):
-    """The tool said something that is no message; `reply` tells it so."""
+    """The tool said something that is no message; `reply` tells it so. `line` is how it began."""
 
     reply: bytes
+    line: bytes = b""
 
 
 class Finished(Record):
@@ -133,6 +134,8 @@ class HostSide:
         following = NEXT_OF_HOST.get((self.state, type(heard)))
         if following is None:
             return None
+        if isinstance(heard, Bad) and not isinstance(line, TooLong):
+            heard = heard.replace(line=line[:_SHOWN])
         ended = isinstance(heard, Changed) and heard.update.type == STOPPED
         self.state = OVER if ended else following
         return heard
