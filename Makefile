@@ -24,6 +24,9 @@ check: $(READY)
 launcher: $(READY)
 	$(BIN)/python -m byleave.sandbox.build
 
+# The tests start the command hundreds of times: without compiled modules each start takes twice as long.
+unit slow bench: export PYTHONDONTWRITEBYTECODE :=
+
 unit: launcher
 	$(BIN)/python -m pytest -n 2
 
