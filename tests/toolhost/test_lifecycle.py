@@ -289,7 +289,9 @@ def test_questions_that_nobody_wants_answered_any_more_are_not_asked(tmp_path: P
             person.go_on.set()
             call.join(PATIENCE)
             assert outcomes == [said("done")]
-    assert {question.facts["path"] for question in person.asked}.isdisjoint({f"asked/{n}.txt" for n in (1, 2, 3)})
+    asked = [question.facts["path"] for question in person.asked]
+    # Of those that were given up before the person went on, only the one that was shown by then; whichever was first.
+    assert len({f"asked/{n}.txt" for n in range(4)} & set(asked)) <= 1
 
 
 def test_without_anybody_to_ask_the_answer_is_no_at_once(tmp_path: Path) -> None:

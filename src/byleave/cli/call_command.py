@@ -6,9 +6,9 @@ from byleave.cli.calls import Calls
 from byleave.cli.mounting import mount_first
 from byleave.cli.output import complain, say, say_json, tell, warn
 from byleave.cli.workspace import load_policy, open_workspace, origins
-from byleave.errors import InputError
+from byleave.errors import ByleaveError, ConfigErrors, InputError
 from byleave.text import quoted, shown, shown_lines
-from byleave.toolhost.outcome import EXIT_CODES, Broken, Cancelled, Completed, NeedsInput, outcome_tree
+from byleave.toolhost.outcome import EXIT_CODES, Broken, Cancelled, Completed, NeedsInput, broken, outcome_tree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -68,10 +68,8 @@ def _keep(calls: Calls, first: "dict[str, Any] | None") -> int:
     for line in calls.lines():
         try:
             outcome = calls.run(read_arguments(line))
-        except InputError as error:
-            from byleave.toolhost.outcome import broken
-
-            outcome = broken(error.problem)
+        except (ByleaveError, ConfigErrors) as error:  # of this line; the next may do
+            outcome = broken(getattr(error, "problem", str(error)))
         code = _told(outcome)
     return code
 

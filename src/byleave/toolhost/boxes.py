@@ -3,7 +3,7 @@
 A mediated tool's own process sees the system, its own program and the files that its command names; of the workspace
 nothing else. What it starts through the host (`process.run`), and a plain tool itself, are held to the tool's access.
 
-Where the user has switched the sandbox off, or this system has none, a plain process takes its place, and that is said.
+Where the user has switched the sandbox off, a plain process takes its place, and that is said.
 """
 
 import os
@@ -13,9 +13,8 @@ from byleave.core.action import EnvAction, FileAction
 from byleave.core.env import MINIMAL_ENVIRONMENT
 from byleave.core.fs import FsTarget, is_under
 from byleave.core.verdict import ALLOW
-from byleave.errors import SandboxError
 from byleave.private import digest_file
-from byleave.sandbox.platforms import obstacle_on
+from byleave.sandbox.platforms import refuse_elsewhere
 from byleave.sandbox.process import PIPE
 from byleave.toolhost.started import NoBox
 
@@ -51,13 +50,9 @@ class Boxes:
     @property
     def unconfined(self) -> str | None:
         """Why no sandbox holds this tool; None if one does."""
+        refuse_elsewhere(sys.platform)
         wanted = self._policy.compiled.settings.get("defaults", {}).get("os_sandbox", "auto")
-        if wanted == "off":
-            return "os_sandbox is off: nothing but byleave's own checks holds this tool"
-        missing = obstacle_on(sys.platform)
-        if missing is not None and wanted == "require":
-            raise SandboxError(f"no sandbox: {missing}", hint='os_sandbox = "require" refuses to run tools without one')
-        return missing
+        return "os_sandbox is off: nothing but byleave's own checks holds this tool" if wanted == "off" else None
 
     def start_mediated(self) -> "Running":
         """Start the process of a mediated tool: it sees nothing of the workspace but the files its command names."""
@@ -168,9 +163,11 @@ class Boxes:
         return any(is_under(os.path.realpath(path), place) for place in own)
 
     def prints(self) -> "Iterator[str]":
-        """Yield the hash of every file that the command names."""
-        for word in self.command():
+        """Yield the hash of every file that the command names; but not of an interpreter, which the system keeps."""
+        for number, word in enumerate(self.command()):
             path = os.path.join(self._workspace.root.path, word)
+            if number == 0 and self._workspace.root.relative(os.path.realpath(path)) is None:
+                continue
             try:
                 descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
             except (OSError, ValueError):

@@ -7,7 +7,7 @@ Each runs in a thread of its own. What a handle was in the end can be looked at 
 
 from threading import Condition, Thread
 
-from byleave.errors import ByleaveError
+from byleave.errors import ByleaveError, ConfigErrors
 from byleave.text import quoted, shown
 from byleave.toolhost.host import VFS, Call, outcome_of, timing_of
 from byleave.toolhost.outcome import Broken, Completed, NeedsInput, State, broken
@@ -112,7 +112,7 @@ class Handles:
 
         try:
             conversation, first = self._host.converse(tool, call, changed)
-        except ByleaveError as error:
+        except (ByleaveError, ConfigErrors) as error:
             return broken(str(error))
         except OSError as error:  # no descriptors, no memory, no processes left
             return broken(f"the tool cannot be started: {error.strerror}", transient=True)

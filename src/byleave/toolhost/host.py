@@ -26,7 +26,7 @@ from byleave.toolhost.serving import READING, Service
 from byleave.toolhost.started import Started
 from byleave.toolhost.turn import Turn
 from byleave.wire.blocks import WAITING, read_content
-from byleave.wire.vfs import LONGEST_LINE, Changed, Failed, Finished, HostSide
+from byleave.wire.vfs import LONGEST_LINE, METHODS, Changed, Failed, Finished, HostSide
 from byleave.workspace.on_disk import ProjectOnDisk
 
 TYPE_CHECKING = False
@@ -245,8 +245,7 @@ class ToolHost:
             )
             return serves.serve(method, params, turn)
 
-        verbs = ("get", "post", "put", "patch", "delete", "head")
-        return {**{f"http.{verb}": web for verb in verbs}, "process.run": processes}
+        return {name: web if name.startswith("http.") else processes for name in METHODS if not name.startswith("fs.")}
 
     def _envs_of(self, tool: str, program: str) -> tuple[str, ...] | None:
         """Return the variables that every voice lets reach a program."""

@@ -190,10 +190,14 @@ class Service:
             answer = leave.ask(action)
             if answer.permit is None:
                 raise self._denied(answer, action.path, "moving", action.to)
-            self._keep_unreadable(answer.permit)
             replaces = _replaces(answer)
+
+            def move(permit: "Permit") -> None:
+                self._keep_unreadable(permit)
+                files.move_file(permit, self._project, replace=replaces)
+
             try:
-                leave.do(answer, lambda permit: files.move_file(permit, self._project, replace=replaces))
+                leave.do(answer, move)
             except FileExistsError:
                 if replaces:
                     raise _taken(action.to) from None
