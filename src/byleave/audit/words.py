@@ -15,6 +15,8 @@ COLUMNS = (
     *("code", "reason", "rule", "source", "hash"),
 )
 _SUBJECTS = ("command", "path", "url", "program", "server", "query", "name", "title")
+# What an agent did without asking its editor for permission first, or in spite of a no.
+_MARKS = (("unasked", "(unasked)"), ("refused_before", "(refused before)"))
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")  # with these a spreadsheet takes a cell for something to compute
 
 
@@ -25,7 +27,11 @@ def part(tree: "Tree", name: str) -> "Tree":
 
 
 def what(tree: "Tree") -> str:
-    """Return in a few words what was attempted, or what the record is about."""
+    """Return in a few words what was attempted, or what the record is about; and whether anybody was asked."""
+    return " ".join([_subject(tree), *[mark for name, mark in _MARKS if tree.get(name) is True]])
+
+
+def _subject(tree: "Tree") -> str:
     action = part(tree, "action")
     if not action:
         return " ".join([text(tree.get("event")), *_more(tree)])

@@ -47,6 +47,14 @@ A vfs tool touches nothing by itself: what it wants is a request, and each is ju
 is held to its access by the operating system. Ctrl-C asks the tool to stop, a second one ends it.
 
 Exit code: 0 completed, 1 the tool failed, 10 it has a question (see --answer), 130 cancelled."""
+_ACP_DETAILS = """\
+Speaks ACP on standard input and output, as the agent does: put it in front of the agent in your
+editor's settings (--setup prints them). What the policy allows or denies is answered at once; what
+it asks about is asked in the editor. docs/acp.md says what is decided where.
+
+The exit code is the agent's own, 128 + n for a signal; 126 if it cannot be executed, 127 if there is
+none, 125 if the sandbox could not be set up."""
+EDITORS = ("zed", "jetbrains", "neovim", "emacs", "toad", "acpx")
 _SINCE = Option(("--since",), "only from then on: 90s, 30m, 2h, 7d, or a date and time", "WHEN")
 _UNTIL = Option(("--until",), "only up to then, written in the same ways", "WHEN")
 _FILTERS = (
@@ -176,6 +184,17 @@ ROOT = Command(
                     "policy",
                     details="A tool without rules of some type shows the default that holds instead.",
                 ),
+                Command(
+                    "learn",
+                    "Propose rules for what you have allowed again and again.",
+                    "policy",
+                    (
+                        Option(("--times",), "how often you must have allowed it (default: 3)", "N"),
+                        _SINCE,
+                    ),
+                    details="Reads the records and changes nothing: what it prints is for you to read, and to add to a\n"
+                    "byleave.toml of yours where you agree.",
+                ),
             ),
         ),
         Command(
@@ -211,6 +230,24 @@ ROOT = Command(
                 Positional("ARGUMENTS", "a JSON object (default: {})", required=False),
             ),
             details=_CALL_DETAILS,
+        ),
+        Command(
+            "acp",
+            "Stand between an editor and an agent, and apply the policy.",
+            "acp",
+            (
+                Option(("--agent-profile",), "the agent's name in the policy", "AGENT"),
+                Option(("--strict",), "also ask about what the agent does without asking"),
+                Option(("--sandbox",), "run the agent so that the operating system holds it, as `byleave run` does"),
+                Option(("--tool",), "with --sandbox: with the access of this configured tool", "TOOL"),
+                Option(("--access",), "with --sandbox: with the [access] table of this TOML file", "FILE"),
+                Option(("--log",), "append a JSON object to this file for every request that is judged", "FILE"),
+                *MOUNTING,
+                _YES,
+                Option(("--setup",), "print what to put into an editor's settings, and run nothing", "EDITOR"),
+            ),
+            rest="AGENT ARGS...",
+            details=_ACP_DETAILS,
         ),
         Command(
             "trust",

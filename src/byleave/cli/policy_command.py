@@ -1,4 +1,4 @@
-"""`byleave policy show`: the merged policy, with the origin of each rule."""
+"""`byleave policy`: the merged policy, with the origin of each rule; and what your answers suggest to add to it."""
 
 from byleave.cli.output import columns, paint, say, say_json
 from byleave.cli.workspace import open_policy
@@ -19,7 +19,11 @@ FAMILIES = ("fs", "net", "env", "commands")
 
 
 def run(given: "Given") -> int:
-    """Show every tool with its settings and rules."""
+    """Show every tool with its settings and rules; or what could be learned."""
+    if given.command.name == "learn":
+        from byleave.cli.learning import learn
+
+        return learn(given)
     policy = open_policy(given)
     compiled = policy.compiled
     if given.flag("json"):

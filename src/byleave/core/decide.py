@@ -180,9 +180,10 @@ def _call(policy: "Policy", action: CallAction, _places: "tuple[Place, ...]") ->
 
 
 def _other(policy: "Policy", action: OtherAction, _places: "tuple[Place, ...]") -> Verdict:
+    from byleave.core.matchers import OPERATIONS
     from byleave.core.subject import Subject
 
-    operation = action.name if action.name in ("think", "switch_mode") else "other"
+    operation = action.name if action.name in OPERATIONS else "other"
     subject = Subject(operation, action.agent, other=action.name)
     thinks = action.name == "think"
     ruled = policy.by_rules(subject, shown(action.name), silent=thinks)

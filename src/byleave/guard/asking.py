@@ -34,10 +34,11 @@ if TYPE_CHECKING:
         async def ask(self, question: "Question", patience: float) -> str: ...
 
 
-# What a person can say.
-ONCE, FOR_SESSION, FOR_GOOD, NO = "once", "session", "always", "no"
-# What may happen instead: nobody answered in time; nobody can be asked here; somebody else asks, and the verdict stays.
-SILENCE, NOBODY, ELSEWHERE = "silence", "nobody", "elsewhere"
+# What a person can say; `never` is a no for this session.
+ONCE, FOR_SESSION, FOR_GOOD, NO, NEVER = "once", "session", "always", "no", "never"
+# What may happen instead: nobody answered in time; nobody can be asked here; whoever wanted to know gave it up;
+# somebody else asks, or nobody did before it was done, and the verdict stays.
+SILENCE, NOBODY, CANCELLED, ELSEWHERE, UNASKED = "silence", "nobody", "cancelled", "elsewhere", "unasked"
 YESES = frozenset({ONCE, FOR_SESSION, FOR_GOOD})
 
 

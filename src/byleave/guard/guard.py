@@ -5,7 +5,8 @@ again once the person has answered, because they may have taken their time. Befo
 written; where it cannot be, nothing is allowed.
 
 Start at `Guard.check`. Doors that must not wait use `check_async`; both walk `begin` and `_finish`. One
-that must not even ask uses `begin` alone, and comes back with `check`.
+that must not even ask uses `begin` alone, and comes back with `check`. A request that amounts to several actions, or
+whose question somebody else puts, walks `begin_all` and `finish_all`.
 """
 
 from time import monotonic
@@ -20,6 +21,7 @@ from byleave.guard.asking import (
     ELSEWHERE,
     FOR_GOOD,
     FOR_SESSION,
+    NEVER,
     NOBODY,
     SILENCE,
     UNKNOWN,
@@ -31,13 +33,13 @@ from byleave.guard.asking import (
 )
 from byleave.guard.judge import Judged
 from byleave.guard.keys import action_key
-from byleave.guard.verdicts import UNUSABLE, approved, changed_meanwhile, named_error, refused, unrecorded
+from byleave.guard.verdicts import BEFORE, UNUSABLE, approved, changed_meanwhile, named_error, refused, unrecorded
 from byleave.record import Record
 from byleave.text import quoted, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any, Protocol, Self, TypeVar
 
     from byleave.approvals.store import Approvals
@@ -47,6 +49,7 @@ if TYPE_CHECKING:
     from byleave.guard.asking import Asker, AsyncAsker
     from byleave.guard.judge import Policy
     from byleave.guard.lasting import Lasting
+    from byleave.guard.matters import Matter, Verdicts
     from byleave.guard.notices import Notices
 
     Done = TypeVar("Done")
@@ -103,6 +106,7 @@ class Guard:
         self._notices = notices
         self._notes = notes
         self._seen: tuple[int, ...] | None = None
+        self._refusals: set[str] = set()  # a no for this session: kept as long as the door is open
         self.troubles: list[str] = []  # what could not be recorded after it was done
 
     def check(self, action: "Action | Mapping[str, Any]", who: Who = UNKNOWN, *, pin: str | None = None) -> Answer:
@@ -195,31 +199,58 @@ class Guard:
     ) -> "Answer | Question":
         """Return the answer, recorded, where no person is needed for it; else the question, and nothing is recorded."""
         started = monotonic()
-        judged, warnings = self._judge(action, who)
+        judged, warnings = self.judge_for(action, who)
         if judged.verdict.decision is not ASK:
-            return self._answer(judged, who, started, warnings=warnings)
-        key = self._key(judged, who, pin)
-        if self._recalls(key):
-            return self._answer(approved(judged, "you approved this before, for this session"), who, started)
+            return self.answer(judged, who, started, warnings=warnings)
+        key = self.key(judged, who, pin)
+        if self.was_refused(key):
+            return self.answer(judged.replace(verdict=refused(judged.verdict, NEVER)), who, started)
+        if self.recalls(key):
+            return self.answer(approved(judged, BEFORE), who, started)
         rule = None if self._lasting is None else self._lasting.offer(judged)
         return Question(judged, who, key, pin, started, rule, self.policy.root.path)
+
+    def begin_all(
+        self,
+        actions: "Sequence[Action]",
+        who: Who = UNKNOWN,
+        *,
+        unclear: str = "",
+        by_hand: bool = False,
+        also: "Mapping[str, Any] | None" = None,
+    ) -> "Verdicts | Matter":
+        """Do as `begin` for a request that amounts to several actions: the strictest verdict is the answer to all.
+
+        `unclear` says why it cannot be told what would be done: then no rule allows it. `by_hand`: what is not
+        denied is put to a person, whatever allows it. `also` are further fields of the records.
+        """
+        from byleave.guard.matters import begin_all
+
+        return begin_all(self, actions, who, unclear=unclear, by_hand=by_hand, also=also or {})
+
+    def finish_all(self, matter: "Matter", asker: str, reply: str) -> "Verdicts":
+        """Record what a person said to all of it, and return what comes of it: they allowed what they were shown."""
+        from byleave.guard.matters import finish_all
+
+        return finish_all(self, matter, asker, reply)
 
     def _finish(self, question: Question, asker: str, reply: str) -> Answer:
         told: dict[str, Any] = {"by": asker, "choice": reply}
         if reply not in YESES:
+            self.remember(question, reply)
             judged = question.judged
             if reply != ELSEWHERE:
                 judged = judged.replace(verdict=refused(judged.verdict, reply))
-            return self._answer(judged, question.who, question.started, told)
-        judged, warnings = self._still(question)
-        answer = self._answer(judged, question.who, question.started, told, warnings)
+            return self.answer(judged, question.who, question.started, told)
+        judged, warnings = self.still(question)
+        answer = self.answer(judged, question.who, question.started, told, warnings)
         if not answer.allowed:
             return answer
         # Kept only once it is recorded that somebody said so.
-        kept: Answer = answer.replace(warnings=(*answer.warnings, *self._remember(question, reply)))
+        kept: Answer = answer.replace(warnings=(*answer.warnings, *self.remember(question, reply)))
         return kept
 
-    def _judge(self, action: "Action | Mapping[str, Any]", who: Who) -> tuple[Judged, tuple[str, ...]]:
+    def judge_for(self, action: "Action | Mapping[str, Any]", who: Who) -> tuple[Judged, tuple[str, ...]]:
         """Judge on behalf of `who`; a policy that cannot answer any more denies, and why is a warning for the user."""
         try:
             asked = _on_behalf(action, who)
@@ -241,17 +272,19 @@ class Guard:
             self._mask = self._make_mask()
             self._log.mask_with(self._mask)
 
-    def _still(self, question: Question) -> tuple[Judged, tuple[str, ...]]:
+    def still(self, question: Question) -> tuple[Judged, tuple[str, ...]]:
         """Judge again after the person has answered: their yes is for what they were shown."""
-        again, warnings = self._judge(question.judged.action, question.who)
+        again, warnings = self.judge_for(question.judged.action, question.who)
         if again.verdict.decision is not ASK:
             return again, warnings
-        if self._key(again, question.who, question.pin) == question.key:
+        if self.key(again, question.who, question.pin) == question.key:
             return approved(again, "you allowed it"), warnings
         return again.replace(verdict=changed_meanwhile(again.verdict)), warnings
 
-    def _remember(self, question: Question, reply: str) -> tuple[str, ...]:
-        """Keep a yes that is for more than once; what cannot be kept holds once, and is said."""
+    def remember(self, question: Question, reply: str) -> tuple[str, ...]:
+        """Keep an answer that is for more than once; a yes that cannot be kept holds once, and that is said."""
+        if reply == NEVER:
+            self._refusals.add(question.key)
         try:
             if reply == FOR_GOOD and self._lasting is not None and question.rule is not None:
                 self._lasting.keep(question.rule)
@@ -282,7 +315,12 @@ class Guard:
             now=self._now(),
         )
 
-    def _recalls(self, key: str) -> bool:
+    def was_refused(self, key: str) -> bool:
+        """Whether a person has said no to this for the session."""
+        return key in self._refusals
+
+    def recalls(self, key: str) -> bool:
+        """Whether an approval holds for what has this key."""
         stamp = self._approvals.stamp()
         if stamp != self._seen:
             self._approvals.refresh()
@@ -292,17 +330,20 @@ class Guard:
         except ByleaveError:  # approvals that cannot be read count as none
             return False
 
-    def _key(self, judged: Judged, who: Who, pin: str | None) -> str:
+    def key(self, judged: Judged, who: Who, pin: str | None = None) -> str:
+        """Return the key of what was judged, as approvals know it."""
         root = self.policy.root.path
         return action_key(judged, root=root, door=self._door, who=who, session=self.session, pin=pin)
 
-    def _answer(
+    def answer(
         self,
         judged: Judged,
         who: Who,
         started: float,
         told: "dict[str, Any] | None" = None,
         warnings: tuple[str, ...] = (),
+        *,
+        also: "Mapping[str, Any] | None" = None,
     ) -> Answer:
         """Record the verdict, then make the answer; an unrecorded allow does not leave."""
         verdict = judged.verdict
@@ -316,6 +357,8 @@ class Guard:
             "verdict": shared_tree(verdict, self.policy.root.path),
             "duration": round(monotonic() - started, 6),
         }
+        if also:
+            fields.update(also)
         if told is not None:
             fields["answer"] = told
         if judged.places:  # by the names the workspace has for them, however the request spelled them

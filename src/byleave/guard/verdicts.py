@@ -1,13 +1,16 @@
 """What an answer says beyond the policy's own verdict: a person's yes or no, silence, a record that failed."""
 
-from byleave.core.verdict import ALLOW, BUILT_IN, DENY, RuleRef, Verdict
+from byleave.core.verdict import ALLOW, ASK, BUILT_IN, DENY, RuleRef, Verdict
 from byleave.errors import ByleaveError
-from byleave.guard.asking import NO, NOBODY, SILENCE
+from byleave.guard.asking import CANCELLED, NEVER, NO, NOBODY, SILENCE
 from byleave.text import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from byleave.guard.judge import Judged
+
+
+BEFORE = "you approved this before, for this session"
 
 
 def approved(judged: "Judged", why: str) -> "Judged":
@@ -21,6 +24,8 @@ def approved(judged: "Judged", why: str) -> "Judged":
 
 _WHYS = {
     NO: "you said no",
+    NEVER: "you said no to it for this session",
+    CANCELLED: "it was cancelled before anybody answered",
     SILENCE: "nobody answered in time",
     NOBODY: "nobody can be asked here",
 }
@@ -33,6 +38,15 @@ def refused(verdict: Verdict, reply: str) -> Verdict:
     because = (ref, *verdict.because)
     # The place is kept: whoever shares this verdict has to know what its suggestion must not give away.
     return Verdict(DENY, f"{verdict.reason}; {why}", "denied", because, verdict.suggestion, verdict.canonical)
+
+
+def unclear_verdict(verdict: Verdict, why: str) -> Verdict:
+    """Return what a verdict becomes where it cannot be told what would be done: a deny stays, everything else asks."""
+    if verdict.decision is DENY:
+        return verdict
+    ref = RuleRef("what cannot be understood is asked", BUILT_IN, ASK)
+    reason = why if verdict.decision is ALLOW else f"{verdict.reason}; {why}"
+    return Verdict(ASK, reason, "unparsed", (ref, *verdict.because), None, verdict.canonical)
 
 
 def changed_meanwhile(verdict: Verdict) -> Verdict:

@@ -1,0 +1,106 @@
+"""`byleave policy learn`: rules for what a person has allowed again and again, taken from the records."""
+
+import time
+
+from byleave.audit.query import Filter
+from byleave.audit.when import read_when
+from byleave.cli.output import say, say_json, tell, warn
+from byleave.cli.workspace import load_policy, open_workspace, origins
+from byleave.core.action import parse_action
+from byleave.core.masking import Mask
+from byleave.core.verdict import ASK
+from byleave.errors import ByleaveError, InputError
+from byleave.guard.asking import YESES
+from byleave.record import Record
+from byleave.text import quoted, shown, shown_lines
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Any
+
+    from byleave.audit.table import Kept
+    from byleave.cli.arguments import Given
+    from byleave.guard.judge import Policy
+
+TIMES = 3  # as often as one answers without having to think any more
+
+
+class Lesson(Record):
+    """A rule, how often its questions were allowed, and the first of them in a few words."""
+
+    rule: str
+    times: int
+    example: str
+
+
+def learn(given: "Given") -> int:
+    """Print the rules that would have spared the user what they answered again and again."""
+    least = _times(given)
+    workspace = open_workspace(given)
+    policy = load_policy(given, workspace)
+    tell(given, origins(policy))
+    warn(given, policy.warnings)
+    since = None if given.one("since") is None else read_when(given.one("since") or "", now=time.time())
+    log = workspace.audit_log(None, Mask())
+    try:
+        log.fold()
+        kept = log.query(Filter(since=since, decision="allow", event="decision"))
+        lessons = [lesson for lesson in lessons_from(kept, policy) if lesson.times >= least]
+    finally:
+        log.close()
+    _tell(given, lessons)
+    return 0
+
+
+def lessons_from(records: "Iterable[Kept]", policy: "Policy") -> "list[Lesson]":
+    """Return what a person's answers suggest, the most frequent first; what the policy allows by now is left out."""
+    counted: dict[str, list[str]] = {}
+    for tree in (kept.tree for kept in records):
+        if _is_yes(tree):
+            for rule in _rule_for(tree["action"], policy):
+                counted.setdefault(rule, []).append(_few_words(tree))
+    lessons = [Lesson(rule, len(examples), examples[0]) for rule, examples in counted.items()]
+    return sorted(lessons, key=lambda lesson: -lesson.times)
+
+
+def _is_yes(tree: "dict[str, Any]") -> bool:
+    answer = tree.get("answer")
+    return isinstance(answer, dict) and answer.get("choice") in YESES and isinstance(tree.get("action"), dict)
+
+
+def _rule_for(action: "dict[str, Any]", policy: "Policy") -> "Iterator[str]":
+    """Yield the rule that the policy suggests for an action, if it would still ask."""
+    try:
+        verdict = policy.decide(parse_action(action))
+    except ByleaveError:  # of a tool that is not configured any more, for one
+        return
+    if verdict.decision is ASK and verdict.suggestion is not None:
+        yield verdict.suggestion
+
+
+def _few_words(tree: "dict[str, Any]") -> str:
+    from byleave.audit.words import what
+
+    return what(tree)
+
+
+def _times(given: "Given") -> int:
+    word = given.one("times")
+    if word is None:
+        return TIMES
+    if not (word.isascii() and word.isdigit() and 0 < int(word) < 1_000_000):
+        raise InputError(f"--times {quoted(word)} is no number of times", hint="write a number such as 3")
+    return int(word)
+
+
+def _tell(given: "Given", lessons: "list[Lesson]") -> None:
+    if given.flag("json"):
+        say_json([{"rule": lesson.rule, "times": lesson.times, "example": lesson.example} for lesson in lessons])
+        return
+    if not lessons:
+        say("nothing to learn yet: nothing that would be asked was allowed often enough")
+    for lesson in lessons:
+        say(f"# you allowed this {lesson.times} times, such as: {shown(lesson.example)}")
+        say(shown_lines(lesson.rule))
+        say("")

@@ -1,0 +1,158 @@
+"""One request that amounts to several actions, or whose question somebody else puts: an agent's own tool call.
+
+Every action is judged and recorded as itself; the strictest verdict is the answer to all of it. Nothing of a request is
+allowed unless all of it is.
+"""
+
+from time import monotonic
+
+from byleave.core.verdict import ALLOW, ASK, DENY, WORDS, strictest
+from byleave.guard.asking import ELSEWHERE, NEVER, UNASKED, YESES, Answer, Question, Who
+from byleave.guard.verdicts import BEFORE, approved, changed_meanwhile, refused, unclear_verdict
+from byleave.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import Any
+
+    from byleave.core.action import Action
+    from byleave.core.verdict import Verdict
+    from byleave.guard.guard import Guard
+    from byleave.guard.judge import Judged
+
+
+_LEFT_ALONE = (ELSEWHERE, UNASKED)  # nobody answered us: the verdict is the policy's
+
+
+class Verdicts(Record):
+    """What came of a request: the strictest verdict, and the answer to each of its actions."""
+
+    verdict: "Verdict"
+    answers: tuple[Answer, ...]
+
+    @property
+    def allowed(self) -> bool:
+        return self.verdict.decision is ALLOW
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys([line for answer in self.answers for line in answer.warnings]))
+
+
+class Matter(Record):
+    """A request that a person has to answer: a question for each of its actions, also for those that a rule allows."""
+
+    verdict: "Verdict"
+    questions: tuple[Question, ...]
+    who: Who
+    started: float
+    unclear: str
+    also: "Mapping[str, Any]"
+    warnings: tuple[str, ...] = ()
+
+
+def begin_all(
+    guard: "Guard", actions: "Sequence[Action]", who: Who, *, unclear: str, by_hand: bool, also: "Mapping[str, Any]"
+) -> Verdicts | Matter:
+    """Return the answer, recorded, where no person is needed for it; else the matter, and nothing is recorded."""
+    started = monotonic()
+    judged, warnings = _judge(guard, actions, who, unclear)
+    verdict = strictest([each.verdict for each in judged])
+    if verdict.decision is DENY or (verdict.decision is ALLOW and not by_hand):
+        return _record(guard, judged, who, started, also, warnings=warnings)
+    keys = [guard.key(each, who) for each in judged]
+    if not unclear:  # nobody can have agreed to more of the same where nobody can tell what it is
+        if any(guard.was_refused(key) for key in keys):
+            return _record(guard, [_refused(each, NEVER) for each in judged], who, started, also)
+        known = all(each.verdict.allowed or guard.recalls(key) for each, key in zip(judged, keys, strict=True))
+        if known and not by_hand:
+            again = [each if each.verdict.allowed else approved(each, BEFORE) for each in judged]
+            return _record(guard, again, who, started, also)
+    root = guard.policy.root.path
+    questions = [Question(each, who, key, None, started, None, root) for each, key in zip(judged, keys, strict=True)]
+    return Matter(verdict, tuple(questions), who, started, unclear, also, warnings)
+
+
+def finish_all(guard: "Guard", matter: Matter, asker: str, reply: str) -> Verdicts:
+    """Record what became of a matter; after a yes, everything is judged again."""
+    told = {"by": asker, "choice": reply}
+    judged = [question.judged for question in matter.questions]
+    warnings = matter.warnings
+    if reply in YESES:
+        judged, warnings = _still(guard, matter)
+    elif reply not in _LEFT_ALONE:
+        judged = [_refused(each, reply) for each in judged]
+    done = _record(guard, judged, matter.who, matter.started, matter.also, told=told, warnings=warnings)
+    if not matter.unclear and (done.allowed or reply == NEVER):
+        _remember(guard, matter, reply)
+    return done
+
+
+def _judge(
+    guard: "Guard", actions: "Iterable[Action]", who: Who, unclear: str
+) -> "tuple[list[Judged], tuple[str, ...]]":
+    judged: list[Judged] = []
+    warnings: list[str] = []
+    for action in actions:
+        each, told = guard.judge_for(action, who)
+        judged.append(each.replace(verdict=unclear_verdict(each.verdict, unclear)) if unclear else each)
+        warnings += told
+    return judged, tuple(dict.fromkeys(warnings))
+
+
+def _still(guard: "Guard", matter: Matter) -> "tuple[list[Judged], tuple[str, ...]]":
+    """Judge everything again: a yes is for what was shown. Where one action is denied by now, none is allowed."""
+    again: list[Judged] = []
+    warnings: list[str] = []
+    for question in matter.questions:
+        judged, told = guard.still(question)
+        if matter.unclear and judged.verdict.allowed:  # by a rule, which was not asked; the person was
+            judged = _as_shown(guard, question, judged)
+        again.append(judged)
+        warnings += told
+    if any(each.verdict.decision is DENY for each in again):
+        again = [now if now.verdict.decision is DENY else asked.judged for now, asked in _pairs(again, matter)]
+    return again, tuple(dict.fromkeys(warnings))
+
+
+def _as_shown(guard: "Guard", question: Question, now: "Judged") -> "Judged":
+    if guard.key(now, question.who) == question.key:
+        return approved(question.judged, "you allowed it")
+    changed: Judged = now.replace(verdict=changed_meanwhile(now.verdict))
+    return changed
+
+
+def _pairs(judged: "list[Judged]", matter: Matter) -> "zip[tuple[Judged, Question]]":
+    return zip(judged, matter.questions, strict=True)
+
+
+def _refused(judged: "Judged", reply: str) -> "Judged":
+    made: Judged = judged.replace(verdict=refused(judged.verdict, reply))
+    return made
+
+
+def _remember(guard: "Guard", matter: Matter, reply: str) -> None:
+    """Keep an answer that is for more than once, for each action that was asked about."""
+    for question in matter.questions:
+        if question.judged.verdict.decision is ASK or reply == NEVER:
+            guard.troubles.extend(guard.remember(question, reply))
+
+
+def _record(
+    guard: "Guard",
+    judged: "list[Judged]",
+    who: Who,
+    started: float,
+    also: "Mapping[str, Any]",
+    *,
+    told: "dict[str, Any] | None" = None,
+    warnings: tuple[str, ...] = (),
+) -> Verdicts:
+    """Record each action with its own verdict, and what became of its request; an unrecorded allow does not leave."""
+    verdict = strictest([each.verdict for each in judged])
+    if len(judged) > 1:
+        also = {**also, "request": {"actions": len(judged), "decision": WORDS[verdict.decision]}}
+    answers = [guard.answer(each, who, started, told, also=also) for each in judged]
+    answers[0] = answers[0].replace(warnings=(*warnings, *answers[0].warnings))
+    return Verdicts(strictest([answer.verdict for answer in answers]), tuple(answers))

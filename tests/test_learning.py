@@ -1,0 +1,70 @@
+"""What a person has allowed again and again becomes a rule that `byleave policy learn` proposes."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from byleave.api import Workspace
+from byleave.core.action import CommandAction
+from byleave.guard.asking import NO, ONCE, Question
+from command import byleave
+
+
+class Person:
+    """Answers what they were told to."""
+
+    name = "person"
+
+    def __init__(self, reply: str) -> None:
+        self.reply = reply
+
+    def ask(self, _question: Question, _patience: float) -> str:
+        return self.reply
+
+
+def answer(root: Path, command: str, reply: str = ONCE, times: int = 1) -> None:
+    with Workspace(str(root)).guard("acp", asker=Person(reply)) as guard:
+        for _ in range(times):
+            guard.check(CommandAction(command))
+
+
+def learn(root: Path, *words: str) -> list[dict[str, object]]:
+    done = byleave("policy", "learn", "--json", "--root", str(root), *words)
+    assert (done.code, done.err) == (0, "")
+    lessons: list[dict[str, object]] = json.loads(done.out)
+    return lessons
+
+
+def test_what_was_allowed_three_times_is_proposed_as_a_rule(tmp_path: Path) -> None:
+    answer(tmp_path, "make test", times=3)
+    answer(tmp_path, "make clean", times=2)
+    answer(tmp_path, "make install", NO, times=5)
+    lessons = learn(tmp_path)
+    assert [(lesson["times"], lesson["example"]) for lesson in lessons] == [(3, "command make test")]
+    assert len(learn(tmp_path, "--times", "2")) == 2
+    assert learn(tmp_path, "--since", "2999-01-01") == []
+
+
+def test_the_proposed_rule_spares_the_question(tmp_path: Path) -> None:
+    answer(tmp_path, "make test", times=3)
+    rule = str(learn(tmp_path)[0]["rule"])
+    (tmp_path / "p.toml").write_text(rule)
+    done = byleave("check", "command", "make test", "--root", str(tmp_path), "--policy", str(tmp_path / "p.toml"))
+    assert done.code == 0
+
+
+def test_what_is_allowed_by_now_is_not_proposed(tmp_path: Path) -> None:
+    answer(tmp_path, "make test", times=3)
+    (tmp_path / "p.toml").write_text('[[rules]]\nallow = { command = "make" }\n')
+    assert learn(tmp_path, "--policy", str(tmp_path / "p.toml")) == []
+
+
+def test_nothing_to_learn_is_said(tmp_path: Path) -> None:
+    assert "nothing to learn yet" in byleave("policy", "learn", "--root", str(tmp_path)).out
+
+
+@pytest.mark.parametrize("times", ["0", "-1", "three", ""])
+def test_a_number_of_times_that_is_none_is_refused(tmp_path: Path, times: str) -> None:
+    done = byleave("policy", "learn", "--root", str(tmp_path), f"--times={times}")
+    assert (done.code, done.out) == (2, "")

@@ -1,0 +1,152 @@
+"""A request that amounts to several actions: the strictest verdict is the answer, and every action is recorded."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from byleave.audit.query import Filter
+from byleave.core.action import CommandAction, FileAction
+from byleave.core.masking import Mask
+from byleave.core.verdict import ALLOW, ASK, DENY, Decision
+from byleave.guard.asking import CANCELLED, FOR_SESSION, NEVER, NO, NOBODY, ONCE, UNASKED
+from byleave.guard.guard import Guard
+from byleave.guard.matters import Matter, Verdicts
+from scene import Scene
+
+POLICY = """
+[[rules]]
+allow = { path = "src/**" }
+[[rules]]
+deny = { path = "secret/**" }
+[[rules]]
+allow = { command = "ls" }
+"""
+ALLOWED, DENIED, ASKED = (FileAction("read", f"{name}/a") for name in ("src", "secret", "other"))
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    scene = Scene.build(tmp_path)
+    scene.say("user", POLICY)
+    return scene
+
+
+def guard_of(scene: Scene) -> Guard:
+    return scene.workspace.guard("acp")
+
+
+def matter(guard: Guard, *actions: Any, **named: Any) -> Matter:
+    begun = guard.begin_all(actions, **named)
+    assert isinstance(begun, Matter)
+    return begun
+
+
+def settled(guard: Guard, *actions: Any, **named: Any) -> Verdicts:
+    begun = guard.begin_all(actions, **named)
+    assert isinstance(begun, Verdicts)
+    return begun
+
+
+def records(scene: Scene) -> list[dict[str, Any]]:
+    log = scene.workspace.audit_log(None, Mask())
+    try:
+        log.fold()
+        return [kept.tree for kept in log.query(Filter())]
+    finally:
+        log.close()
+
+
+@pytest.mark.parametrize(
+    ("actions", "decision"),
+    [((ALLOWED,), ALLOW), ((ALLOWED, DENIED), DENY), ((ASKED, DENIED), DENY), ((ALLOWED, ALLOWED), ALLOW)],
+)
+def test_the_strictest_decides(scene: Scene, actions: Any, decision: Decision) -> None:
+    with guard_of(scene) as guard:
+        assert settled(guard, *actions).verdict.decision is decision
+    assert [record["action"]["path"] for record in records(scene)] == [action.path for action in actions]
+
+
+def test_a_record_says_what_became_of_its_request(scene: Scene) -> None:
+    with guard_of(scene) as guard:
+        settled(guard, ALLOWED, DENIED, also={"tool_call": "t1"})
+    first, second = records(scene)
+    assert first["verdict"]["decision"] == "allow"
+    assert first["request"] == second["request"] == {"actions": 2, "decision": "deny"}
+    assert first["tool_call"] == "t1"
+
+
+def test_a_question_is_recorded_once_it_is_answered(scene: Scene) -> None:
+    with guard_of(scene) as guard:
+        asked = matter(guard, ALLOWED, ASKED)
+        assert records(scene) == []
+        assert guard.finish_all(asked, "editor", ONCE).allowed
+    assert [record["verdict"]["decision"] for record in records(scene)] == ["allow", "allow"]
+    assert [record["answer"] for record in records(scene)] == [{"by": "editor", "choice": "once"}] * 2
+
+
+@pytest.mark.parametrize("reply", [NO, NEVER, CANCELLED, NOBODY, "what?"])
+def test_what_is_no_yes_refuses_all_of_it(scene: Scene, reply: str) -> None:
+    with guard_of(scene) as guard:
+        assert not guard.finish_all(matter(guard, ALLOWED, ASKED), "editor", reply).allowed
+    assert {record["verdict"]["decision"] for record in records(scene)} == {"deny"}
+
+
+def test_what_nobody_was_asked_about_keeps_its_verdict(scene: Scene) -> None:
+    with guard_of(scene) as guard:
+        done = guard.finish_all(matter(guard, ASKED, also={"unasked": True}), "nobody", UNASKED)
+        assert done.verdict.decision is ASK
+    assert [(record["verdict"]["decision"], record["unasked"]) for record in records(scene)] == [("ask", True)]
+
+
+def test_a_yes_for_the_session_is_remembered_for_each_action(scene: Scene) -> None:
+    with guard_of(scene) as guard:
+        guard.finish_all(matter(guard, ALLOWED, ASKED), "editor", FOR_SESSION)
+        assert settled(guard, ASKED).allowed
+        assert settled(guard, ALLOWED, ASKED).allowed
+        assert isinstance(guard.begin_all([FileAction("read", "other/b")]), Matter)
+
+
+def test_a_no_for_the_session_is_remembered(scene: Scene) -> None:
+    with guard_of(scene) as guard:
+        guard.finish_all(matter(guard, ASKED), "editor", NEVER)
+        assert settled(guard, ASKED).verdict.decision is DENY
+        assert not guard.check(ASKED).allowed
+
+
+def test_what_cannot_be_understood_is_asked_whatever_allows_it_and_never_remembered(scene: Scene) -> None:
+    unclear = "it cannot be told what this would do"
+    with guard_of(scene) as guard:
+        asked = matter(guard, ALLOWED, unclear=unclear)
+        assert (asked.verdict.reason, asked.verdict.code) == (unclear, "unparsed")
+        assert guard.finish_all(asked, "editor", FOR_SESSION).allowed
+        assert isinstance(guard.begin_all([ALLOWED], unclear=unclear), Matter)
+        assert settled(guard, DENIED, unclear=unclear).verdict.decision is DENY
+
+
+def test_by_hand_even_what_is_allowed_is_put_to_a_person(scene: Scene) -> None:
+    with guard_of(scene) as guard:
+        asked = matter(guard, ALLOWED, by_hand=True)
+        assert asked.verdict.allowed
+        assert not guard.finish_all(asked, "editor", NO).allowed
+
+
+def test_a_yes_does_not_outlive_what_it_was_said_to(scene: Scene) -> None:
+    (scene.root / "other").mkdir()
+    with guard_of(scene) as guard:
+        asked = matter(guard, ALLOWED, ASKED)
+        (scene.root / "other").rmdir()
+        (scene.root / "other").symlink_to("/etc")
+        done = guard.finish_all(asked, "editor", FOR_SESSION)
+        assert not done.allowed
+        assert isinstance(guard.begin_all([ASKED]), Matter)
+    allowed = [record for record in records(scene) if record["verdict"]["decision"] == "allow"]
+    assert all("approval" not in record["verdict"]["because"][0]["source"] for record in allowed)
+
+
+def test_a_rule_that_denies_by_now_wins_over_the_answer(scene: Scene) -> None:
+    with guard_of(scene) as guard:
+        asked = matter(guard, CommandAction("make"), CommandAction("ls"))
+        scene.say("user", '[[rules]]\ndeny = { command = "make" }\n')
+        guard.policy.expire()
+        assert not guard.finish_all(asked, "editor", ONCE).allowed
