@@ -13,7 +13,7 @@ import byleave
 import byleave.sdk
 
 SOURCE = Path(byleave.__file__).parent
-PURE_ROOMS = ("core", "shell", "wire")
+PURE_ROOMS = ("core", "shell", "wire", "translate")
 PURE_MODULES = (
     *("record.py", "text.py", "errors.py", "config/merge.py", "config/normal.py"),
     *(f"sandbox/{name}.py" for name in ("plan", "view", "linux", "filters", "tape", "seatbelt")),

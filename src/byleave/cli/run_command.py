@@ -1,16 +1,14 @@
 """`byleave run`: run a program so that the operating system holds it to the policy."""
 
-import os
 import signal
 import sys
 from time import monotonic
 
+from byleave.cli.confining import confining_guard, confining_policy, refuse_both, warn_of_weaker
 from byleave.cli.mounting import mount_first, own_mounts
 from byleave.cli.output import complain, say, say_json, tell, warn
-from byleave.cli.workspace import open_workspace, origins, working_directory
-from byleave.config.compile import RUN_TOOL
+from byleave.cli.workspace import open_workspace, origins
 from byleave.errors import InputError, SandboxError
-from byleave.guard.asking import Who
 from byleave.sandbox.box import Sandbox
 from byleave.sandbox.platforms import refuse_elsewhere
 from byleave.text import shown_lines
@@ -18,17 +16,13 @@ from byleave.text import shown_lines
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from typing import Any
 
     from byleave.api import Workspace
     from byleave.cli.arguments import Given
-    from byleave.config.layers import Layer
     from byleave.core.limits import Limits
-    from byleave.guard.judge import Policy
     from byleave.sandbox.observing import Observer
     from byleave.sandbox.process import Process
 
-DOOR = "run"
 TIMED_OUT = 124  # as timeout(1) says it
 # What reaches the program, if it was sent to us: a terminal sends to both of us by itself.
 _PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
@@ -38,12 +32,11 @@ def run(given: "Given") -> int:
     """Run the program, or say what it would be given; the exit code is the program's own."""
     if not given.rest:
         raise InputError("no program was named", hint="byleave run -- PROGRAM ARGS...")
-    if given.one("tool") is not None and given.one("access") is not None:
-        raise InputError("--tool and --access are two ways to say the same", hint="give one of them")
+    refuse_both(given)
     refuse_elsewhere(sys.platform)
     workspace = open_workspace(given)
     mount_first(given, workspace, own=given.one("tool") is None)
-    policy, tool = _policy(given, workspace)
+    policy, tool = confining_policy(given, workspace)
     tell(given, origins(policy))
     warn(given, policy.warnings)
     limits = policy.compiled.tools[tool].limits
@@ -52,28 +45,6 @@ def run(given: "Given") -> int:
         if given.flag("explain"):
             return _explain(given, box)
         return _run(given, workspace, box)
-
-
-def _policy(given: "Given", workspace: "Workspace") -> "tuple[Policy, str]":
-    """Return the policy and the tool whose access holds; without --tool, one that is made for this run."""
-    session = given.one("session")
-    tool = given.one("tool")
-    extra: list[Layer] = []
-    if tool is None:
-        extra.append(_made_up(given))
-    policy = workspace.load(
-        files=given.options.get("policy", ()), session=session if session is not None else "default", extra=extra
-    )
-    if tool is not None and tool not in policy.compiled.tools:
-        raise policy.compiled.no_tool(tool)
-    return policy, tool if tool is not None else RUN_TOOL
-
-
-def _made_up(given: "Given") -> "Layer":
-    from byleave.config.access_file import access_layer
-
-    file = given.one("access")
-    return access_layer(RUN_TOOL, None if file is None else os.path.join(working_directory(), file), file)
 
 
 def _explain(given: "Given", box: Sandbox) -> int:
@@ -94,18 +65,12 @@ def _run(given: "Given", workspace: "Workspace", box: Sandbox) -> int:
     waiting = {*_PASSED_ON, signal.SIGCHLD}
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # whoever started us may ignore it, and then nobody is told
     signal.pthread_sigmask(signal.SIG_BLOCK, waiting)
-    session = given.one("session")
     told = box.policy.warnings
-    guard = workspace.guard(DOOR, session=session if session is not None else "default", policy=box.policy)
-
-    def decide(action: "dict[str, Any]") -> "Any":
-        return guard.check(action, Who(None, "default")).verdict
-
-    box.decide = decide
+    guard = confining_guard(given, workspace, box)
     observer = _observer(box) if given.flag("diagnose") else None
     try:
         process = box.spawn(given.rest, observer=observer)
-        _warn_once(given, workspace, box)
+        warn_of_weaker(given, workspace, box)
         return _outcome(process, box.limits)
     except SandboxError as error:
         complain(f"byleave: {shown_lines(str(error))}")
@@ -124,19 +89,6 @@ def _observer(box: Sandbox) -> "Observer":
     from byleave.sandbox.observing import Observer
 
     return Observer(box.host.machine)
-
-
-def _warn_once(given: "Given", workspace: "Workspace", box: Sandbox) -> None:
-    """Say once in a session what is not enforced, where something weaker than namespaces holds the program."""
-    weaker = None if box.setup is None else box.setup.weaker
-    if box.setup is None or weaker is None:
-        return
-    from byleave.guard.notices import Notices
-
-    session = given.one("session")
-    directory = os.path.dirname(workspace.files.session_file(session if session is not None else "default"))
-    notices = Notices(workspace.sensitive(box.policy.compiled), directory)
-    warn(given, notices.say_once(f"os sandbox {box.setup.backend}", weaker))
 
 
 def _outcome(process: "Process", limits: "Limits") -> int:

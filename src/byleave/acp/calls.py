@@ -1,0 +1,175 @@
+"""What an agent told about its tool calls, per session and call: a request for permission alone is often nearly empty.
+
+A field that is absent, null or empty leaves the earlier value; `rawInput` is replaced as a whole by an update, and what
+a request for permission says itself comes on top. What is kept is bounded: what had to be forgotten is not understood,
+and so is asked.
+"""
+
+from collections import OrderedDict
+
+import msgspec
+
+from byleave.translate.call import Call
+from byleave.wire.members import repeats_a_name
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import Any
+
+MOST_CALLS = 1000
+MOST_BYTES = 64 << 20
+ENDED = ("completed", "failed")
+_TOLD_KINDS = 8
+_OWN_SHELL = "claudeCode"  # in `_meta`: an agent whose commands run wherever its one shell stands
+
+
+class ToolCall:
+    """One call of one session, as told so far; and what was asked about it."""
+
+    def __init__(self) -> None:
+        self.kind: str | None = None
+        self.kinds: list[str] = []  # every kind it was given
+        self.title: str | None = None
+        self.first_title: str | None = None  # with some agents, the tool's own name
+        self.tool: str | None = None
+        self.takes_directory = True
+        self.raw: dict[str, Any] = {}
+        self.has_input = False  # a request came with one, be it empty: a tool may take no arguments
+        self.content: tuple[Any, ...] = ()
+        self.locations: tuple[Any, ...] = ()
+        self.size = 0
+        self.asked = False  # the agent asked for permission
+        self.refused = False  # and did not get it
+        self.covers: set[tuple[str, ...]] = set()  # what was allowed when it asked
+
+    def hear(self, told: "Mapping[str, Any]") -> None:
+        """Take in what an update says."""
+        self._hear_names(told)
+        if raw := _structured(told.get("rawInput")):
+            self.raw = raw
+        self.content = _listed(told.get("content")) or self.content
+        self.locations = _listed(told.get("locations")) or self.locations
+
+    def with_request(self, told: "Mapping[str, Any]", servers: "Sequence[str]" = ()) -> Call:
+        """Return the call with what a request for permission says about it on top; what is kept does not change."""
+        asked = ToolCall()
+        asked.kind, asked.kinds, asked.title, asked.tool = self.kind, list(self.kinds), self.title, self.tool
+        asked.first_title, asked.takes_directory = self.first_title, self.takes_directory
+        asked.raw, asked.content, asked.locations = self.raw, self.content, self.locations
+        asked.has_input = isinstance(told.get("rawInput"), dict)
+        asked.hear({**told, "rawInput": {**self.raw, **_structured(told.get("rawInput"))}})
+        return asked.call(servers)
+
+    def call(self, servers: "Sequence[str]" = ()) -> Call:
+        """Return the call as it stands, in a session that has these MCP servers."""
+        return Call(
+            kind=self.kind,
+            title=self.title,
+            raw=self.raw if self.raw or self.has_input else None,
+            content=self.content,
+            locations=self.locations,
+            tool=self._served(servers) or self.tool,
+            kinds=tuple(kind for kind in self.kinds if kind != self.kind),
+            takes_directory=self.takes_directory,
+        )
+
+    def _served(self, servers: "Sequence[str]") -> str | None:
+        """Return the usual name of an MCP tool, where the agent joins server and tool in another way.
+
+        Only of calls that are nothing else: a built-in tool may begin with what a server is called, too.
+        """
+        if self.kind not in (None, "other"):
+            return None
+        for name in (self.tool, self.first_title):
+            found = [server for server in servers if name and name.startswith((f"mcp_{server}_", f"{server}_"))]
+            if len(found) == 1 and name:
+                return f"mcp__{found[0]}__{name.removeprefix('mcp_').removeprefix(found[0]).lstrip('_')}"
+        return None
+
+    def _hear_names(self, told: "Mapping[str, Any]") -> None:
+        kind = told.get("kind")
+        if isinstance(kind, str) and kind:
+            self.kind = kind
+            if kind not in self.kinds and len(self.kinds) < _TOLD_KINDS:
+                self.kinds.append(kind)
+        title = told.get("title")
+        self.title = title if isinstance(title, str) and title else self.title
+        self.first_title = self.first_title or self.title
+        self.tool = _tool_name(told) or self.tool
+        meta = told.get("_meta")
+        if isinstance(meta, dict) and _OWN_SHELL in meta:
+            self.takes_directory = False
+
+
+class Calls:
+    """The calls of one session that have not ended."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[str, ToolCall] = OrderedDict()
+        self._bytes = 0
+
+    def hear(self, told: "Mapping[str, Any]", size: int) -> ToolCall | None:
+        """Take in an update of `size` bytes; return the call it is about, None if it names none."""
+        name = told.get("toolCallId")
+        if not isinstance(name, str):
+            return None
+        call = self.get(name)
+        call.hear(told)
+        self._bytes += size
+        call.size += size
+        self._known.move_to_end(name)
+        if told.get("status") in ENDED:
+            self._forget(name)
+        while len(self._known) > MOST_CALLS or (self._bytes > MOST_BYTES and self._known):
+            self._forget(next(iter(self._known)))
+        return call
+
+    def get(self, name: str) -> ToolCall:
+        """Return a call by its id; one that nobody spoke of yet is new."""
+        call = self._known.get(name)
+        if call is None:
+            call = self._known[name] = ToolCall()
+            if len(self._known) > MOST_CALLS:
+                self._forget(next(iter(self._known)))
+        return call
+
+    def cover(self, wanted: "Iterable[tuple[str, ...]]") -> bool:
+        """Whether one call that has not ended was allowed to do all of this when its agent asked."""
+        needed = set(wanted)
+        return bool(needed) and any(needed <= call.covers for call in self._known.values() if call.covers)
+
+    def _forget(self, name: str) -> None:
+        self._bytes -= self._known.pop(name).size
+
+
+def _structured(value: "Any") -> "dict[str, Any]":
+    """Return a structured input as a table; text that is JSON counts, and anything else is kept under a name."""
+    if isinstance(value, str) and value.strip().startswith("{"):
+        value = _read(value) or value
+    if isinstance(value, dict):
+        return value
+    return {} if value in (None, "", [], ()) else {"input": value}
+
+
+def _read(text: str) -> "Any":
+    try:
+        return None if repeats_a_name(text) else msgspec.json.decode(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def _listed(value: "Any") -> "tuple[Any, ...]":
+    return tuple(value) if isinstance(value, list) else ()
+
+
+def _tool_name(told: "Mapping[str, Any]") -> str | None:
+    """Return what the agent calls its own tool: in its `_meta`, or doubled at the front of the call's id."""
+    meta = told.get("_meta")
+    if isinstance(meta, dict):
+        for table in (meta, *(value for value in meta.values() if isinstance(value, dict))):
+            for key in ("toolName", "tool_name"):
+                if isinstance(table.get(key), str) and table[key]:
+                    return str(table[key])
+    name, mark, rest = str(told.get("toolCallId", "")).partition("__")
+    return name if mark and name and rest.startswith(f"{name}_") else None

@@ -1,0 +1,220 @@
+"""What the policy says to an agent's tool call: one guard for each workspace that the editor opens a session in.
+
+The workspace is the one around the session's working directory, unless the command line names one: editors start an
+agent wherever they like, and open sessions in several places.
+"""
+
+import os
+from time import monotonic
+
+from byleave.api import Workspace
+from byleave.config.homes import find_root, real_path
+from byleave.core.action import CommandAction, FileAction, OtherAction, action_tree
+from byleave.core.fs import FsTarget
+from byleave.core.verdict import BUILT_IN, DENY, RuleRef, Verdict, shared_tree
+from byleave.errors import ByleaveError, ConfigErrors, InputError
+from byleave.guard.asking import UNASKED
+from byleave.guard.judge import Judged
+from byleave.guard.matters import Matter, Verdicts
+from byleave.record import Record
+from byleave.text import shown
+from byleave.translate.call import Meaning, Where
+from byleave.translate.meaning import meaning
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import Any
+
+    from byleave.core.action import Action
+    from byleave.guard.asking import Who
+    from byleave.guard.guard import Guard
+    from byleave.translate.call import Call
+
+DOOR = "acp"
+ASKER = "editor"
+_UNREADABLE = "its input cannot be kept as it is"
+
+
+class Judgement(Record):
+    """What was meant, by whom it was judged, and what came of it so far."""
+
+    guard: "Guard"
+    meaning: Meaning
+    outcome: Verdicts | Matter
+
+    @property
+    def verdict(self) -> "Verdict":
+        return self.outcome.verdict
+
+    @property
+    def matter(self) -> Matter | None:
+        """The question for a person, where there is one."""
+        return self.outcome if isinstance(self.outcome, Matter) else None
+
+    def without_mark(self, name: str) -> "Judgement":
+        """Return the same, to be recorded without one of the further fields."""
+        if self.matter is None:
+            return self
+        left = {key: value for key, value in self.matter.also.items() if key != name}
+        made: Judgement = self.replace(outcome=self.matter.replace(also=left))
+        return made
+
+    @property
+    def tree(self) -> "dict[str, Any]":
+        """What was judged and the verdict, in JSON."""
+        actions = [action_tree(action) for action in self.meaning.actions]
+        return {
+            "action": actions[0] if len(actions) == 1 else None,
+            "actions": actions,
+            "understood": self.meaning.understood,
+            "sources": dict(self.meaning.sources),
+            "verdict": shared_tree(self.verdict, self.guard.policy.root.path),
+        }
+
+
+class Judging:
+    """Judges calls, in the workspace of each session. Close it when the door closes."""
+
+    def __init__(
+        self, workspace: Workspace, *, files: "Sequence[str]" = (), session: str, who: "Who", fixed: bool = False
+    ) -> None:
+        self._files = [os.path.abspath(file) for file in files]
+        self._session = session
+        self._who = who
+        self._fixed = fixed
+        self._homes = workspace.homes
+        self._first = workspace.root.path
+        self._told: set[str] = set()
+        self._warnings: list[str] = []
+        self._guards: dict[str, Guard] = {self._first: self._open(workspace)}
+
+    def understand(self, call: "Call", cwd: str | None) -> "tuple[Meaning, Guard]":
+        """Return what a call means in the workspace of its session, and who judges it there."""
+        guard, problem = self._guard(cwd)
+        meant = meaning(call, Where(guard.policy.root.path, cwd, _exists))
+        if problem:  # its own rules might have denied it
+            meant = meant.replace(understood=False, problem=problem)
+        return meant, guard
+
+    def understand_all(self, calls: "Sequence[Call]", cwd: str | None) -> "tuple[Meaning, Guard]":
+        """Return what a call means that can be read in several ways: all of it."""
+        read = [self.understand(call, cwd) for call in calls]
+        first, guard = read[0]
+        actions = dict.fromkeys(action for meant, _guard in read for action in meant.actions)
+        unclear = next((meant for meant, _guard in read if not meant.understood), first)
+        return first.replace(actions=tuple(actions), understood=unclear.understood, problem=unclear.problem), guard
+
+    def judge(
+        self, meant: Meaning, guard: "Guard", *, by_hand: bool = False, also: "Mapping[str, Any] | None" = None
+    ) -> Judgement:
+        """Judge what a call means; what a rule allows or denies is recorded by now, a question is not."""
+        fields = {**(also or {}), "sources": dict(meant.sources)}
+        try:
+            outcome = guard.begin_all(meant.actions, self._who, unclear=_unclear(meant), by_hand=by_hand, also=fields)
+        except InputError:
+            meant = Meaning(
+                (OtherAction("other", _title(meant)),), meant.sources, understood=False, problem=_UNREADABLE
+            )
+            outcome = guard.begin_all(meant.actions, self._who, unclear=_UNREADABLE, by_hand=by_hand, also=fields)
+        self._hear(outcome.warnings)
+        return Judgement(guard, meant, outcome)
+
+    def finish(self, judgement: Judgement, reply: str, *, by: str = ASKER) -> Verdicts:
+        """Record what became of a question."""
+        if not isinstance(judgement.outcome, Matter):
+            return judgement.outcome
+        done = judgement.guard.finish_all(judgement.outcome, by, reply)
+        self._hear((*done.warnings, *judgement.guard.troubles))
+        return done
+
+    def let_pass(self, judgement: Judgement) -> Verdicts:
+        """Record that something went by which a person could have been asked about, and nobody was."""
+        return self.finish(judgement, UNASKED, by="nobody")
+
+    def refuse(self, method: str, problem: str) -> "dict[str, Any]":
+        """Record a request that was refused because it cannot be read for certain; return it with its verdict."""
+        guard = self._guards[self._first]
+        action = OtherAction(method if method.isprintable() and method else "unreadable", problem)
+        ref = RuleRef("what not every reader reads alike is refused", BUILT_IN, DENY)
+        verdict = Verdict(DENY, problem, "unparsed", (ref,))
+        guard.answer(Judged(action, (), verdict), self._who, monotonic(), also={"method": method})
+        return {"method": method, "action": None, "verdict": shared_tree(verdict, guard.policy.root.path)}
+
+    def touches(self, meant: Meaning, guard: "Guard") -> "list[tuple[str, ...]]":
+        """Return what a call touches, so that two calls can be compared: creating and updating are both writing."""
+        return [touch for action in meant.actions for touch in _touches(action, guard)]
+
+    def look_again(self) -> None:
+        """Take in what has changed in the files of the policy, so that its user hears soon of what is wrong there."""
+        for guard in self._guards.values():
+            try:
+                guard.policy.look_again()
+            except (ByleaveError, ConfigErrors) as error:
+                self._hear((f"the policy cannot be used now: {error}",))
+            self._hear(guard.warnings)
+
+    def warnings(self) -> list[str]:
+        """Return what the user should know and has not been told yet."""
+        new, self._warnings = self._warnings, []
+        return new
+
+    def close(self) -> None:
+        """Let the records be finished; nothing is judged any more."""
+        for guard in self._guards.values():
+            guard.close()
+
+    def _guard(self, cwd: str | None) -> "tuple[Guard, str]":
+        """Return the guard of the workspace around a directory; where it has none, the first, and why."""
+        root = self._root(cwd)
+        problem = ""
+        if root not in self._guards:
+            try:
+                self._guards[root] = self._open(Workspace(root, homes=self._homes))
+            except (ByleaveError, ConfigErrors, OSError) as error:
+                problem = f"the policy of {shown(root)} cannot be used"
+                self._hear((f"{problem}, so everything there is asked: {error}",))
+        return self._guards.get(root, self._guards[self._first]), problem
+
+    def _root(self, cwd: str | None) -> str:
+        if self._fixed or cwd is None or not os.path.isdir(cwd):
+            return self._first
+        return find_root(real_path(cwd))
+
+    def _open(self, workspace: Workspace) -> "Guard":
+        guard = workspace.guard(DOOR, files=self._files, session=self._session)
+        self._hear(guard.warnings)
+        return guard
+
+    def _hear(self, warnings: "Sequence[str]") -> None:
+        for warning in warnings:
+            if warning not in self._told:
+                self._told.add(warning)
+                self._warnings.append(warning)
+
+
+def _exists(path: str) -> bool:
+    try:
+        return os.path.exists(path)
+    except ValueError:  # no name holds a NUL
+        return False
+
+
+def _unclear(meant: Meaning) -> str:
+    return "" if meant.understood else meant.problem or "it cannot be told what this would do"
+
+
+def _title(meant: Meaning) -> str | None:
+    return next((action.title for action in meant.actions if isinstance(action, OtherAction)), None)
+
+
+def _touches(action: "Action", guard: "Guard") -> "Iterator[tuple[str, ...]]":
+    if isinstance(action, FileAction):
+        place = guard.policy.root.resolve_any(action.path)
+        if isinstance(place, FsTarget):
+            yield ("write" if action.kind in ("create", "update") else action.kind, place.canonical)
+            return
+    elif isinstance(action, CommandAction):
+        yield ("command", action.command, real_path(action.cwd or guard.policy.root.path))
+        return
+    yield ("other", repr(action))

@@ -1,0 +1,90 @@
+"""The questions that are open: the agent's, which the editor has, and our own, which stand for a request that we hold.
+
+Ids of both directions are independent of each other: here are only those of requests that go to the editor.
+"""
+
+from collections import OrderedDict
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from byleave.acp.calls import ToolCall
+    from byleave.acp.judging import Judgement
+    from byleave.acp.wishes import Option
+
+    Id = tuple[str, Any]
+
+_MOST_ANSWERED = 4096
+
+
+class Open:
+    """A request of the agent that a person is asked about.
+
+    `id` is that of the question: the agent's own, or ours where the request is `held` and we ask in its place.
+    """
+
+    def __init__(self, id_: "Id", judgement: "Judgement", session: str, raw_id: "Any", line: bytes) -> None:
+        self.id = id_
+        self.judgement = judgement
+        self.session = session
+        self.raw_id = raw_id
+        self.line = line
+        self.options: tuple[Option, ...] = ()
+        self.call: ToolCall | None = None
+        self.held_for: Id | None = None
+        self.cancelled_until: float | None = None
+
+
+class Questions:
+    """Open questions by id, and which were answered: the agent must see exactly one answer."""
+
+    def __init__(self) -> None:
+        self._open: dict[Id, Open] = {}
+        self._answered: OrderedDict[Id, None] = OrderedDict()
+
+    def add(self, question: Open) -> None:
+        """Remember a question until it is answered."""
+        self._open[question.id] = question
+
+    def asked_with(self, id_: "Id | None") -> Open | None:
+        """Return the open question that the agent's request with this id has led to."""
+        if id_ is None:
+            return None
+        return next((each for each in self._open.values() if id_ in (each.id, each.held_for)), None)
+
+    def take(self, id_: "Id") -> Open | None:
+        """Return the question with this id, which is answered by that."""
+        question = self._open.pop(id_, None)
+        if question is not None:
+            self._answered[id_] = None
+            if len(self._answered) > _MOST_ANSWERED:
+                self._answered.popitem(last=False)
+        return question
+
+    def was_answered(self, id_: "Id") -> bool:
+        """Whether the question with this id has been answered, so that nobody wants to hear of it again."""
+        return id_ in self._answered
+
+    def reuse(self, id_: "Id | None") -> None:
+        """Heed that the agent uses an id again, for another request."""
+        if self._answered and id_ is not None:
+            self._answered.pop(id_, None)
+
+    def in_session(self, name: object) -> list[Open]:
+        """Return the open questions of a session."""
+        return [each for each in self._open.values() if each.session == name]
+
+    def late(self, now: float) -> list[Open]:
+        """Return what was cancelled so long ago that the editor will not answer any more."""
+        return [each for each in self.cancelled() if (each.cancelled_until or now) <= now]
+
+    def cancelled(self) -> list[Open]:
+        """Return what was cancelled and is still open."""
+        return [each for each in self._open.values() if each.cancelled_until is not None]
+
+    def clear(self) -> list[Open]:
+        """Return everything that is open, and forget it."""
+        left = list(self._open.values())
+        self._open.clear()
+        return left

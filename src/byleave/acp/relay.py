@@ -1,0 +1,348 @@
+"""Between editor and agent: passes on every line as it came, except those that the policy has to answer. Sans-IO.
+
+Feed it whole lines; it says what to send where. Most lines are looked at from the outside only (`envelope`). What the
+agent tells about its tool calls is remembered (`hearing`), so that a request for permission can be understood and
+judged (`judging`); `replies` writes what we say ourselves.
+
+Start at `Relay.from_agent`.
+"""
+
+import secrets
+from time import monotonic
+
+from byleave.acp import replies
+from byleave.acp.envelope import decoded, has_inner_ends, id_key, possible_methods, read_envelope
+from byleave.acp.hearing import Hearing
+from byleave.acp.options import (
+    ALLOW_ALWAYS,
+    ALLOW_ONCE,
+    REJECT_ALWAYS,
+    REJECT_ONCE,
+    is_a_question,
+    plain_option,
+    reject_option,
+)
+from byleave.acp.questions import Open, Questions
+from byleave.acp.sessions import Sessions
+from byleave.acp.traffic import TO_AGENT, TO_CLIENT, Send
+from byleave.acp.wanted import question_about, readings
+from byleave.acp.wishes import (
+    PERMISSION,
+    MalformedError,
+    intercepts,
+    read_outcome,
+    read_permission,
+    read_wish,
+)
+from byleave.guard.asking import CANCELLED, ELSEWHERE, FOR_SESSION, NEVER, NO, NOBODY, ONCE, YESES
+from byleave.text import quoted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Any
+
+    from byleave.acp.calls import ToolCall
+    from byleave.acp.envelope import Envelope
+    from byleave.acp.judging import Judgement, Judging
+    from byleave.acp.wishes import Option, Permission, Wish
+
+GRACE = 1.0  # seconds an editor has to answer what was cancelled, before we do
+_LOOK_AGAIN = 1.0  # seconds between two looks at the files of the policy, while nothing is asked
+_MOST_NOTICES = 20  # at a time: an agent that floods us does not flood its user
+_REPLY_OF = {ALLOW_ONCE: ONCE, ALLOW_ALWAYS: FOR_SESSION, REJECT_ONCE: NO, REJECT_ALWAYS: NEVER}
+
+
+class Relay:
+    """Decides for every line what becomes of it. Owns no pipe and no thread; whoever shares it holds a lock."""
+
+    def __init__(
+        self,
+        judging: "Judging",
+        *,
+        strict: bool = False,
+        log: "Callable[[dict[str, Any]], None] | None" = None,
+        now: "Callable[[], float]" = monotonic,
+    ) -> None:
+        self._judging = judging
+        self._strict = strict
+        self._log = log
+        self._now = now
+        self._sessions = Sessions()
+        self._hearing = Hearing(self._sessions, judging)
+        self._questions = Questions()
+        self._notices: list[str] = []
+        self._looked = now()
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether something was cancelled that the editor has not answered yet."""
+        return bool(self._questions.cancelled())
+
+    def from_agent(self, line: bytes) -> list[Send] | None:
+        """Return what to send for a line of the agent; None to pass it on as it is."""
+        if self._sessions.newer:
+            return None
+        envelope = read_envelope(line)
+        if envelope is None or has_inner_ends(line):
+            return self._odd(line)
+        if not envelope.methods:
+            self._sessions.hear_answer(envelope)
+            self._tell_newer()
+            return None
+        if not envelope.is_clear:
+            doubtful = any(intercepts(method) for method in envelope.methods)
+            return self._refuse(envelope, "it can be read in more than one way") if doubtful else None
+        return self._by_method(envelope.methods[0], envelope, line)
+
+    def from_client(self, line: bytes) -> list[Send] | None:
+        """Return what to send for a line of the editor; None to pass it on as it is."""
+        envelope = None if self._sessions.newer else read_envelope(line)
+        if envelope is None:
+            return None
+        for method in envelope.methods:
+            self._sessions.hear_editor(method, envelope)
+            if method == "session/cancel":
+                return [Send(TO_AGENT, line), *self._cancel_session(envelope)]
+        if envelope.methods or envelope.id is None:
+            return None
+        question = self._questions.take(envelope.id)
+        if question is not None:
+            return self._answered(question, line)
+        return [] if self._questions.was_answered(envelope.id) else None
+
+    def tick(self) -> list[Send]:
+        """Answer what was cancelled and nobody answered; look at the files of the policy now and then."""
+        now = self._now()
+        if now - self._looked >= _LOOK_AGAIN:
+            self._looked = now
+            self._judging.look_again()
+        return [sent for question in self._questions.late(now) for sent in self._give_up(question)]
+
+    def close(self) -> None:
+        """Record that nobody answers the open questions any more."""
+        for question in self._questions.clear():
+            self._judging.finish(question.judgement, NOBODY)
+        self._judging.close()
+
+    def notices(self) -> list[str]:
+        """Return what the user should hear and has not heard yet."""
+        new = [*self._notices, *self._judging.warnings()]
+        self._notices = []
+        return new
+
+    # What the agent says.
+
+    def _by_method(self, method: str, envelope: "Envelope", line: bytes) -> list[Send] | None:
+        if method == "session/update":
+            self._hearing.hear(envelope, line)
+            return None
+        if method == "$/cancel_request":
+            return self._withdraw(envelope)
+        if not intercepts(method):
+            self._questions.reuse(envelope.id)
+            return None
+        if "id" in envelope.members and envelope.id is None:
+            return self._refuse(envelope, "its id cannot be relied on")
+        if self._questions.asked_with(envelope.id) is not None:
+            return self._refuse(envelope, "its id is that of a request that is still open")
+        self._questions.reuse(envelope.id)
+        try:
+            if method == PERMISSION:
+                return self._permission(read_permission(line), envelope, line)
+            return self._wish(read_wish(line, method), envelope, line)
+        except MalformedError as error:
+            return self._refuse(envelope, str(error))
+
+    def _odd(self, line: bytes) -> list[Send] | None:
+        """Pass on what is no JSON object, unless some reader would find a request in it that we would have judged."""
+        if any(intercepts(method) for method in possible_methods(line)):
+            return self._refuse(None, "not every reader reads its line alike")
+        return None
+
+    def _permission(self, wish: "Permission", envelope: "Envelope", line: bytes) -> list[Send] | None:
+        session = self._sessions.get(wish.session)
+        call = session.calls.get(wish.call_id)
+        call.asked, call.refused = True, False
+        meant, guard = self._hearing.meaning_of(wish, session, call)
+        allow = None if is_a_question(meant, wish) else plain_option(wish.options, ALLOW_ONCE)
+        also = {"tool_call": wish.call_id, "editor_session": wish.session, "method": PERMISSION}
+        judgement = self._judging.judge(meant, guard, by_hand=allow is None, also=also)
+        self._keep_log(judgement, envelope, {**also, "options": [option.kind for option in wish.options]})
+        if judgement.matter is None:
+            self._settle(call, judgement, allowed=judgement.verdict.allowed)
+            answer = allow if judgement.verdict.allowed else reject_option(wish.options)
+            return self._reply(envelope.members.get("id"), answer, judgement.verdict)
+        return self._ask_editor(judgement, wish, call, envelope, line)
+
+    def _ask_editor(
+        self, judgement: "Judgement", wish: "Permission", call: "ToolCall", envelope: "Envelope", line: bytes
+    ) -> list[Send] | None:
+        if envelope.id is None:  # nobody could answer it
+            self._judging.finish(judgement, NOBODY)
+            return []
+        question = Open(envelope.id, judgement, wish.session, envelope.members["id"], line)
+        question.options, question.call = wish.options, call
+        self._questions.add(question)
+        return None
+
+    def _wish(self, wish: "Wish", envelope: "Envelope", line: bytes) -> list[Send] | None:
+        """Judge a request to read, write or start something; nobody may have been asked about it."""
+        session = self._sessions.get(wish.session)
+        meant, guard = self._judging.understand_all(readings(wish), session.cwd)
+        asked = session.calls.cover(self._judging.touches(meant, guard))
+        also: dict[str, Any] = {"editor_session": wish.session, "method": wish.method}
+        marks = {} if asked else {"unasked": True}
+        judgement = self._judging.judge(meant, guard, also={**also, **marks})
+        self._keep_log(judgement, envelope, {**also, **marks})
+        if judgement.matter is None:
+            return None if judgement.verdict.allowed else self._deny(envelope, judgement)
+        if self._strict and not asked:
+            return self._ask_ourselves(judgement.without_mark("unasked"), wish, envelope, line)
+        return self._pass_on(judgement, envelope, asked=asked)
+
+    def _pass_on(self, judgement: "Judgement", envelope: "Envelope", *, asked: bool) -> list[Send] | None:
+        """Record a wish that goes on though no rule allows it: it was asked about in its call, or nobody was asked."""
+        done = self._judging.finish(judgement, ELSEWHERE) if asked else self._judging.let_pass(judgement)
+        recorded = all(answer.sequence is not None for answer in done.answers)
+        return None if recorded else self._deny(envelope, judgement)
+
+    def _ask_ourselves(
+        self, judgement: "Judgement", wish: "Wish", envelope: "Envelope", line: bytes
+    ) -> list[Send] | None:
+        if envelope.id is None:
+            return self._deny(envelope, judgement)
+        ours = f"byleave-{secrets.token_hex(8)}"
+        question = Open(("text", ours), judgement, wish.session, envelope.members["id"], line)
+        question.held_for, question.options = envelope.id, replies.OUR_OPTIONS
+        self._questions.add(question)
+        return [Send(TO_CLIENT, replies.request(ours, PERMISSION, question_about(wish, ours, judgement.verdict)))]
+
+    def _withdraw(self, envelope: "Envelope") -> list[Send] | None:
+        """Heed that the agent gives a request of its own up: what the editor has is its own to answer, in a moment."""
+        raw = envelope.members.get("params")
+        params = decoded(raw) if raw is not None else None
+        question = self._questions.asked_with(id_key(params.get("requestId")) if isinstance(params, dict) else None)
+        if question is None:
+            return None
+        if question.held_for is not None:
+            return self._give_up(question)
+        self._start_grace(question)
+        return None
+
+    # What the editor says.
+
+    def _answered(self, question: Open, line: bytes) -> list[Send] | None:
+        if question.held_for is not None:
+            return self._answered_ours(question, line)
+        if question.cancelled_until is None:
+            return self._answered_theirs(question, line)
+        reply, readable = _reply_in(line, question.options)
+        sent = self._cancelled(question)
+        return None if readable and reply in (CANCELLED, NOBODY) else sent
+
+    def _answered_theirs(self, question: Open, line: bytes) -> list[Send] | None:
+        """Pass the editor's answer on: an answer for always becomes one for once, and we remember it."""
+        reply, readable = _reply_in(line, question.options)
+        done = self._judging.finish(question.judgement, reply)
+        self._settle(question.call, question.judgement, allowed=done.allowed)
+        if reply in YESES and not done.allowed:
+            return self._reply(question.raw_id, reject_option(question.options), done.verdict)
+        if reply in (FOR_SESSION, NEVER):
+            once = plain_option(question.options, ALLOW_ONCE) if done.allowed else reject_option(question.options)
+            return None if once is None else self._reply(question.raw_id, once, None)
+        return None if readable else self._reply(question.raw_id, None, None)
+
+    def _answered_ours(self, question: Open, line: bytes) -> list[Send]:
+        reply, _readable = _reply_in(line, question.options)
+        done = self._judging.finish(question.judgement, CANCELLED if question.cancelled_until is not None else reply)
+        if done.allowed:
+            return [Send(TO_CLIENT, question.line)]
+        return [
+            Send(TO_AGENT, replies.denial(question.raw_id, done.verdict, question.judgement.guard.policy.root.path))
+        ]
+
+    def _cancel_session(self, envelope: "Envelope") -> list[Send]:
+        """Answer what we hold; the editor has a moment for what it was asked itself."""
+        raw = envelope.members.get("params")
+        params = decoded(raw) if raw is not None else None
+        name = params.get("sessionId") if isinstance(params, dict) else None
+        held = []
+        for question in self._questions.in_session(name):
+            if question.held_for is not None:
+                held += self._give_up(question)
+            else:
+                self._start_grace(question)
+        return held
+
+    # Both.
+
+    def _start_grace(self, question: Open) -> None:
+        if question.cancelled_until is None:
+            question.cancelled_until = self._now() + GRACE
+
+    def _give_up(self, question: Open) -> list[Send]:
+        """Answer in the editor's place what was cancelled; what it says later is dropped."""
+        self._questions.take(question.id)
+        if question.held_for is None:
+            return self._cancelled(question)
+        self._judging.finish(question.judgement, CANCELLED)
+        told = replies.notification("$/cancel_request", {"requestId": question.id[1]})
+        return [Send(TO_AGENT, replies.cancelled_request(question.raw_id)), Send(TO_CLIENT, told)]
+
+    def _cancelled(self, question: Open) -> list[Send]:
+        self._judging.finish(question.judgement, CANCELLED)
+        self._settle(question.call, question.judgement, allowed=False)
+        return self._reply(question.raw_id, None, None)
+
+    def _settle(self, call: "ToolCall | None", judgement: "Judgement", *, allowed: bool) -> None:
+        if call is None:
+            return
+        call.refused = not allowed
+        if allowed and judgement.meaning.understood:
+            call.covers.update(self._judging.touches(judgement.meaning, judgement.guard))
+
+    def _reply(self, raw_id: "Any", option: "Option | None", verdict: "Any") -> list[Send]:
+        """Answer a request for permission with an option; without one, with `cancelled`."""
+        return [] if raw_id is None else [Send(TO_AGENT, replies.permission(raw_id, option, verdict))]
+
+    def _deny(self, envelope: "Envelope", judgement: "Judgement") -> list[Send]:
+        raw_id = envelope.members.get("id")
+        root = judgement.guard.policy.root.path
+        return [] if raw_id is None else [Send(TO_AGENT, replies.denial(raw_id, judgement.verdict, root))]
+
+    def _refuse(self, envelope: "Envelope | None", problem: str) -> list[Send]:
+        """Answer what cannot be judged because it cannot be read for certain; it goes nowhere."""
+        method = "" if envelope is None else f" {quoted(envelope.methods[0])}"
+        if len(self._notices) < _MOST_NOTICES:
+            self._notices.append(f"a message{method} of the agent was refused: {problem}")
+        raw_id = None if envelope is None else envelope.members.get("id")
+        refused = self._judging.refuse("" if envelope is None else envelope.methods[0], problem)
+        if self._log is not None:
+            self._log({"id": None if raw_id is None else decoded(raw_id), **refused})
+        return [] if raw_id is None else [Send(TO_AGENT, replies.refusal(raw_id, problem))]
+
+    def _keep_log(self, judgement: "Judgement", envelope: "Envelope", told: "dict[str, Any]") -> None:
+        if self._log is not None:
+            raw = envelope.members.get("id")
+            self._log({"id": None if raw is None else decoded(raw), **told, **judgement.tree})
+
+    def _tell_newer(self) -> None:
+        if self._sessions.newer:
+            self._notices.append(
+                "NOT JUDGED: editor and agent speak a newer protocol than byleave knows; everything passes"
+            )
+
+
+def _reply_in(line: bytes, options: "tuple[Option, ...]") -> tuple[str, bool]:
+    """Return what the editor's answer says, and whether it can be read; an error is an answer that is no yes."""
+    try:
+        chosen, cancelled = read_outcome(line)
+    except MalformedError:
+        envelope = read_envelope(line)
+        return NOBODY, envelope is not None and set(envelope.members) >= {"error"} and "result" not in envelope.members
+    if cancelled:
+        return CANCELLED, True
+    kind = next((option.kind for option in options if option.id == chosen), None)
+    reply = _REPLY_OF.get(kind or "")
+    return (NOBODY, False) if reply is None else (reply, True)

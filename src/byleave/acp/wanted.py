@@ -1,0 +1,85 @@
+"""What the agent wants the editor to do, as a call that can be judged, and as a question that a person can answer."""
+
+from byleave.acp.replies import OUR_OPTIONS
+from byleave.acp.wishes import READ, TERMINAL, WRITE
+from byleave.text import shown
+from byleave.translate.call import Call
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from byleave.acp.wishes import Wish
+    from byleave.core.verdict import Verdict
+
+_KINDS = {READ: "read", WRITE: "edit", TERMINAL: "execute"}
+_VERBS = {READ: "Read", WRITE: "Write", TERMINAL: "Run"}
+_LONGEST = 4000  # characters of a title
+_SHELL_ARGS = 2  # -c TEXT
+_HARMLESS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:,+@%")
+
+
+def readings(wish: "Wish") -> tuple[Call, ...]:
+    """Return the wish as a tool call, in every way in which an editor may understand it.
+
+    A method of `fs/` that nobody knows stays a thing that nobody understands.
+    """
+    kind = _KINDS.get(wish.method)
+    if kind is None:
+        return (Call(title=wish.method, tool=wish.method),)
+    if wish.method != TERMINAL:
+        return (Call(kind=kind, raw={"path": wish.params["path"]}),)
+    given = {name: wish.params[name] for name in ("command", "args", "cwd") if wish.params.get(name) is not None}
+    given |= _environment(wish.params.get("env"))
+    calls = [Call(kind=kind, raw=given)]
+    if _differs_in_a_shell(given):
+        calls.append(Call(kind=kind, raw={**given, "command": _words(wish.params), "args": None}))
+    return tuple(calls)
+
+
+def question_about(wish: "Wish", id_: str, verdict: "Verdict") -> "dict[str, Any]":
+    """Return the request for permission that we send in the agent's place."""
+    params = wish.params
+    what = _words(params) if wish.method == TERMINAL else str(params.get("path", wish.method))
+    tool_call: dict[str, Any] = {
+        "toolCallId": id_,
+        "title": shown(f"{_VERBS.get(wish.method, wish.method)} {what}")[:_LONGEST],
+        "kind": _KINDS.get(wish.method, "other"),
+        "status": "pending",
+        "rawInput": {name: value for name, value in params.items() if name not in ("sessionId", "_meta")},
+        "content": [{"type": "content", "content": {"type": "text", "text": f"byleave: {shown(verdict.reason)}"}}],
+    }
+    if isinstance(params.get("path"), str):
+        tool_call["locations"] = [{"path": params["path"]}]
+    if wish.method == WRITE and isinstance(params.get("content"), str):
+        tool_call["content"].append({"type": "diff", "path": params["path"], "newText": params["content"]})
+    options = [{"optionId": option.id, "name": option.name, "kind": option.kind} for option in OUR_OPTIONS]
+    return {"sessionId": wish.session, "toolCall": tool_call, "options": options}
+
+
+def _differs_in_a_shell(given: "Mapping[str, Any]") -> bool:
+    """Whether a command would be another one for an editor that joins its words with blanks for a shell to read.
+
+    Some do (Zed is one), others start the program with its arguments. A shell's own `-c TEXT` is judged as that text.
+    """
+    args = given.get("args")
+    if not isinstance(args, list) or not args:
+        return False
+    if len(args) == _SHELL_ARGS and str(args[0]).startswith("-") and str(args[0]).endswith("c"):
+        return False
+    return not all(isinstance(word, str) and word and set(word) <= _HARMLESS for word in (given["command"], *args))
+
+
+def _environment(env: "Any") -> "Mapping[str, Any]":
+    """Return the variables of a command as a table; what has another shape is handed on for nobody to understand."""
+    if not env:
+        return {}
+    if isinstance(env, list) and all(isinstance(each, dict) and isinstance(each.get("name"), str) for each in env):
+        return {"env": {each["name"]: each.get("value") for each in env}}
+    return {"env": env}
+
+
+def _words(params: "Mapping[str, Any]") -> str:
+    args = params.get("args")
+    return " ".join([str(params["command"]), *(str(word) for word in args or () if isinstance(args, list))])

@@ -1,0 +1,194 @@
+"""`byleave acp`: stand between an editor and an agent. Standard output is the editor's, and carries nothing of ours."""
+
+import os
+import sys
+from contextlib import contextmanager, redirect_stdout
+
+from byleave.acp.agent import BoxedAgent, KeptAgent
+from byleave.acp.process import Proxy
+from byleave.cli.output import complain, say, tell, warn
+from byleave.cli.workspace import load_policy, open_workspace, origins
+from byleave.errors import ByleaveError, ConfigErrors, InputError
+from byleave.guard.asking import Who
+from byleave.text import quoted, sentence_list, shown, shown_lines
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from byleave.acp.agent import Agent
+    from byleave.acp.relay import Relay
+    from byleave.api import Workspace
+    from byleave.cli.acp_log import RequestLog
+    from byleave.cli.arguments import Given
+
+_IN_SANDBOX = ("tool", "access")
+# What --setup carries over to the editor's settings.
+_KEPT_FLAGS = ("strict", "sandbox")
+_KEPT_VALUES = ("agent_profile", "tool", "session")
+_KEPT_FILES = ("root", "policy", "access", "log")
+
+
+def run(given: "Given") -> int:
+    """Carry one conversation, or print how an editor is told to start one; the exit code is the agent's own."""
+    try:
+        if given.one("setup") is not None:
+            return _setup(given, given.one("setup") or "")
+        _refuse_misuse(given)
+        return _sandboxed(given) if given.flag("sandbox") else _kept(given)
+    except (ByleaveError, ConfigErrors) as error:
+        complain(f"byleave: {shown_lines(str(error))}")  # also with --json: nobody at the other end expects it
+        return error.exit_code
+
+
+def _setup(given: "Given", editor: str) -> int:
+    from byleave.acp.setups import EDITORS, setup_for
+
+    if editor not in EDITORS:
+        raise InputError(f"{quoted(editor)} is no known editor", hint=f"there are {sentence_list(tuple(EDITORS))}")
+    setup = setup_for(editor, [*_ourselves(), "acp", *_kept_flags(given)], given.rest)
+    if not given.flag("quiet"):
+        complain(f"byleave: for {shown(setup.place)}")
+    say(setup.text)
+    return 0
+
+
+def _ourselves() -> "Sequence[str]":
+    """Return the words that start this very byleave from anywhere: an editor has another PATH than a shell."""
+    program = os.path.abspath(sys.argv[0])
+    if os.path.basename(program) == "byleave" and os.access(program, os.X_OK):
+        return [program]
+    return [sys.executable, "-m", "byleave"]
+
+
+def _kept_flags(given: "Given") -> "Iterator[str]":
+    """Yield the flags that an editor is to give too; files are named from the root, wherever it starts us."""
+    for name, values in given.options.items():
+        flag = f"--{name.replace('_', '-')}"
+        if name in _KEPT_FLAGS:
+            yield flag
+        elif name in _KEPT_VALUES or name in _KEPT_FILES:
+            for value in values:
+                yield from (flag, os.path.abspath(value) if name in _KEPT_FILES else value)
+
+
+def _refuse_misuse(given: "Given") -> None:
+    if sys.platform != "linux":
+        raise InputError(f"there is no proxy for this system ({sys.platform})", hint="the agents' hooks work here too")
+    if not given.rest:
+        raise InputError("no agent was named", hint="byleave acp -- AGENT ARGS...")
+    if given.one("agent_profile") == "":
+        raise InputError("the name of the agent is empty", hint="write --agent-profile NAME, or leave it out")
+    if not given.flag("sandbox"):
+        for name in _IN_SANDBOX:
+            if given.one(name) is not None:
+                raise InputError(f"--{name} says what holds in a sandbox, and there is none", hint="add --sandbox")
+
+
+def _kept(given: "Given") -> int:
+    """Run the agent as it is."""
+    from byleave.cli.mounting import mount_first
+
+    agent = KeptAgent(given.rest)  # first of all: it forks, and what follows starts threads
+    try:
+        workspace = open_workspace(given)
+        with redirect_stdout(sys.stderr):
+            mount_first(given, workspace, own=False)
+        with _relay(given, workspace) as relay:
+            agent.start()
+            return _carry(given, agent, relay)
+    finally:
+        agent.close()
+
+
+def _sandboxed(given: "Given") -> int:
+    """Run the agent as `byleave run` would: held by the operating system, also in what it does without asking."""
+    from byleave.cli.confining import confining_guard, confining_policy, refuse_both, warn_of_weaker
+    from byleave.cli.mounting import mount_first, own_mounts
+    from byleave.sandbox.box import Sandbox
+    from byleave.sandbox.platforms import refuse_elsewhere
+    from byleave.sandbox.process import PIPE
+
+    refuse_both(given)
+    refuse_elsewhere(sys.platform)
+    workspace = open_workspace(given)
+    by_tool = given.one("tool") is not None
+    with redirect_stdout(sys.stderr):
+        mount_first(given, workspace, own=not by_tool)
+    policy, tool = confining_policy(given, workspace)
+    limits = policy.compiled.tools[tool].limits
+    with _relay(given, workspace) as relay, Sandbox.for_tool(workspace, policy, tool, limits) as box:
+        box.mount_for_this_run(() if by_tool else own_mounts(given, workspace))
+        guard = confining_guard(given, workspace, box)
+        try:
+            agent = BoxedAgent(box.spawn(given.rest, stdin=PIPE, stdout=PIPE, apart=True))
+            warn_of_weaker(given, workspace, box)
+            try:
+                return _carry(given, agent, relay, longest=limits.wall_time)
+            finally:
+                agent.close()
+        finally:
+            warn(given, [each for each in guard.warnings if each not in policy.warnings])
+            guard.close()
+
+
+@contextmanager
+def _relay(given: "Given", workspace: "Workspace") -> "Iterator[Relay]":
+    """Yield what judges the conversation. It is closed here if it never came to one."""
+    from byleave.acp.making import make_relay
+
+    log = _open_log(given)
+    session = given.one("session")
+    profile = given.one("agent_profile")
+    relay = make_relay(
+        workspace,
+        who=Who(None, "default") if profile is None else Who(profile, "verified"),
+        files=given.options.get("policy", ()),
+        session=session if session is not None else "default",
+        fixed=given.one("root") is not None,
+        strict=given.flag("strict"),
+        log=None if log is None else log.write,
+    )
+    if given.flag("verbose"):
+        tell(given, origins(load_policy(given, workspace)))
+    _tell(given, relay.notices())
+    try:
+        yield relay
+    except BaseException:
+        relay.close()
+        raise
+    finally:
+        if log is not None:
+            log.close()
+
+
+def _open_log(given: "Given") -> "RequestLog | None":
+    file = given.one("log")
+    if file is None:
+        return None
+    from byleave.cli.acp_log import RequestLog
+
+    return RequestLog(file, lambda sentence: _tell(given, [sentence]))
+
+
+def _carry(given: "Given", agent: "Agent", relay: "Relay", *, longest: float | None = None) -> int:
+    proxy = Proxy(agent, relay, lambda sentences: _tell(given, sentences), longest=longest)
+    code = proxy.run()
+    problem = proxy.problem if agent.problem is None else str(agent.problem)
+    if problem is not None:
+        complain(f"byleave: {shown_lines(problem)}")
+    return code
+
+
+def _tell(given: "Given", sentences: "Sequence[str]") -> None:
+    """Warn on standard error, if somebody reads there: what nobody reads must not keep a conversation from going on."""
+    if sentences and _can_be_written(sys.stderr.fileno()):
+        warn(given, sentences)
+
+
+def _can_be_written(descriptor: int) -> bool:
+    import select
+
+    ready = select.poll()
+    ready.register(descriptor, select.POLLOUT)
+    return bool(ready.poll(0))
