@@ -19,6 +19,7 @@ from audit import audit_figures
 from proxy import proxy_figures
 
 import byleave
+from acp import acp_figures
 from byleave.api import Workspace
 from byleave.audit.chain import load_fast_hash
 from byleave.core.action import EnvAction, FileAction, SpawnAction, UrlAction
@@ -56,6 +57,7 @@ def main() -> None:
             ("the sandbox's proxy", ((what, figure, "") for what, figure in proxy_figures())),
             ("the audit log", auditing()),
             ("the tool host", toolhost_figures()),
+            ("the proxy between editor and agent", acp_figures()),
         ):
             print(f"\n{title}")
             for what, figure, ratio in rows:

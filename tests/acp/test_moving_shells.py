@@ -110,3 +110,13 @@ def test_a_directory_that_the_agent_does_not_heed_is_no_directory(talk: Talk) ->
         talk.agent(update(f"c{number}", kind="execute", rawInput={}, **claude))
         talk.agent(talk.permission(number, call=f"c{number}", rawInput={"command": "make", **fields}))
         assert talk.logged[-1]["verdict"]["decision"] == "ask"
+
+
+def test_an_id_that_is_used_again_does_not_hide_where_it_led_before(talk: Talk) -> None:
+    ran(talk, "cd secret", WRITES)
+    assert decided(talk, WRITES) == "deny"
+
+
+def test_a_call_that_never_ended_and_now_has_another_command_counts(talk: Talk) -> None:
+    talk.agent(update(WRITES, kind="execute", rawInput={"command": "cd secret"}))
+    assert decided(talk, WRITES) == "deny"

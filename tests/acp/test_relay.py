@@ -130,7 +130,7 @@ def test_a_question_to_the_user_is_not_answered_for_them(talk: Talk) -> None:
     ("call", "fields"),
     [
         ("mcp_db_drop_it__mcp_db_drop_it_17_0", {"kind": "other"}),
-        ("c", {"title": "db_drop_it", "kind": "other"}),
+        ("c", {"title": "drop", "kind": "other", "_meta": {"tool_name": "db_drop_it"}}),
         ("c", {"title": "drop", "_meta": {"claudeCode": {"toolName": "mcp__db__drop_it"}}}),
     ],
 )
@@ -149,6 +149,17 @@ def test_a_call_without_arguments_is_a_call(tmp_path: Path) -> None:
     talk.agent(update(kind="other", rawInput={}, _meta=meta))
     talk.agent(talk.permission(1, rawInput={}))
     assert talk.to_agent() == [answer("yes")]
+
+
+def test_a_title_does_not_make_a_call_to_a_server_of_a_command(tmp_path: Path) -> None:
+    talk = Talk(tmp_path, '[[rules]]\nallow = { call = { server = "db" } }\n[[rules]]\ndeny = { command = "rm" }\n')
+    load = {"sessionId": "s", "cwd": talk.root, "mcpServers": [{"name": "db"}]}
+    talk.client({"jsonrpc": "2.0", "id": 2, "method": "session/load", "params": load})
+    for number, more in enumerate(({}, {"_meta": {"toolName": "bash"}})):
+        talk.agent(
+            talk.permission(number, f"c{number}", kind="other", title="db_x", rawInput={"command": "rm"}, **more)
+        )
+        assert talk.logged[-1]["verdict"]["decision"] == "deny"
 
 
 # What the user answers.
@@ -504,3 +515,117 @@ def test_the_log_has_one_object_for_each_request_that_was_judged(talk: Talk) -> 
         (3, "deny"),
     ]
     json.dumps(talk.logged)
+
+
+# What came of attacks.
+
+
+def test_an_update_that_cannot_be_read_leaves_no_older_one_in_force(tmp_path: Path) -> None:
+    told = '{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":%s}}'
+    inner = '{"sessionUpdate":"tool_call_update","toolCallId":"c","rawInput":{"command":"rm -rf / %s"}}'
+    forms = [
+        told % (inner % "\\ud83d"),
+        told % (inner % "\udcff"),
+        told % inner.replace("%s", '","n":1e999,"x":"'),
+        told % (inner % "")[:-1] + "}",
+        (told % (inner % ""))[:-1] + ',"METHOD":"x"}',
+        (told % (inner % "")).replace('"params":', '\r"params":'),
+        "[" + told % (inner % "") + "]",
+        (told % (inner % "")).replace('"update"', '"_deep":' + "[" * 3000 + "]" * 3000 + ',"update"'),
+    ]
+    for number, form in enumerate(forms):
+        (tmp_path / str(number)).mkdir()
+        talk = Talk(tmp_path / str(number))
+        talk.agent(update(kind="execute", rawInput={"command": "ls"}))
+        talk.agent(form.encode("utf-8", "surrogateescape") + b"\n")
+        talk.agent(talk.permission(status="pending"))
+        assert talk.logged[-1]["verdict"]["decision"] != "allow", form
+
+
+def test_a_session_that_nobody_opened_is_held_to_every_workspace(tmp_path: Path) -> None:
+    talk = Talk(tmp_path, "")
+    project = tmp_path / "proj"
+    (project / "secret").mkdir(parents=True)
+    (project / "byleave.toml").write_text('[[rules]]\ndeny = { path = "secret/**" }\n')
+    load = {"sessionId": "p", "cwd": str(project), "mcpServers": []}
+    talk.client({"jsonrpc": "2.0", "id": 2, "method": "session/load", "params": load})
+    for number in range(1100):
+        invented = update(rawInput={"command": "ls"})
+        invented["params"]["sessionId"] = f"invented {number}"
+        talk.agent(invented)
+    talk.forget()
+    for session in ("p", "bogus", "s"):
+        params = {"sessionId": session, "path": f"{project}/secret/a", "content": ""}
+        talk.agent({"jsonrpc": "2.0", "id": session, "method": "fs/write_text_file", "params": params})
+    assert [(reply["id"], reply["error"]["code"]) for reply in talk.to_agent()] == [
+        ("p", -32001),
+        ("bogus", -32001),
+        ("s", -32001),
+    ]
+    talk.relay.close()
+
+
+@pytest.mark.parametrize("change", ["a workspace in the workspace", "no directory any more"])
+def test_whose_policy_holds_is_settled_when_the_session_is_opened(tmp_path: Path, change: str) -> None:
+    talk = Talk(tmp_path, '[[rules]]\nallow = { command = "make" }\n')
+    project = tmp_path / "proj"
+    (project / "sub").mkdir(parents=True)
+    (project / "byleave.toml").write_text('[[rules]]\ndeny = { command = "make" }\n')
+    load = {"sessionId": "p", "cwd": str(project / "sub"), "mcpServers": []}
+    talk.client({"jsonrpc": "2.0", "id": 2, "method": "session/load", "params": load})
+    if change == "no directory any more":
+        (project / "sub").rmdir()
+    else:
+        (project / "sub/.byleave").mkdir()
+    request = talk.permission()
+    request["params"]["sessionId"] = "p"
+    talk.agent(request)
+    assert talk.logged[-1]["verdict"]["decision"] == "deny"
+
+
+def test_an_always_for_a_tool_known_by_its_name_is_for_that_input(talk: Talk) -> None:
+    meta = {"toolName": "deploy"}
+    talk.agent(talk.permission(1, "a", title="Deploy", rawInput={"where": "staging"}, _meta=meta))
+    talk.client(answer("always"))
+    talk.forget()
+    talk.agent(talk.permission(2, "b", title="Deploy", rawInput={"where": "production"}, _meta=meta))
+    talk.agent(talk.permission(3, "c", title="Deploy", rawInput={"where": "staging"}, _meta=meta))
+    assert [request["id"] for request in talk.to_client()] == [2]
+    assert [reply["id"] for reply in talk.to_agent()] == [3]
+
+
+def test_strictly_another_environment_is_another_command(tmp_path: Path) -> None:
+    talk = Talk(tmp_path, strict=True)
+    talk.agent(talk.permission())
+    talk.client(answer("yes"))
+    talk.forget()
+    params: dict[str, Any] = {"sessionId": "s", "command": "make", "cwd": talk.root}
+    evil = {**params, "env": [{"name": "LD_PRELOAD", "value": "/tmp/x.so"}]}
+    talk.agent({"jsonrpc": "2.0", "id": 8, "method": "terminal/create", "params": evil})
+    assert [request["method"] for request in talk.to_client()] == ["session/request_permission"]
+    talk.agent({"jsonrpc": "2.0", "id": 9, "method": "terminal/create", "params": params})
+    assert [request["method"] for request in talk.to_client()] == ["terminal/create"]
+
+
+def test_words_that_a_shell_would_read_otherwise_are_judged_so_too(tmp_path: Path) -> None:
+    talk = Talk(tmp_path, '[[rules]]\nallow = { command = "grep" }\n[[rules]]\ndeny = { command = "rm" }\n')
+    for args in (["-c", "x; rm -rf ~"], ["-e", "x; rm -rf ~"]):
+        params = {"sessionId": "s", "command": "grep", "args": args, "cwd": talk.root}
+        talk.agent({"jsonrpc": "2.0", "id": 8, "method": "terminal/create", "params": params})
+    params = {"sessionId": "s", "command": "bash", "args": ["-c", "'rm -rf x'"], "cwd": talk.root}
+    talk.agent({"jsonrpc": "2.0", "id": 8, "method": "terminal/create", "params": params})
+    assert [reply["error"]["code"] for reply in talk.to_agent()] == [-32001] * 3
+
+
+def test_a_wish_of_a_kind_that_nobody_knows_is_held_to_the_rules_for_its_path(talk: Talk) -> None:
+    params = {"sessionId": "s", "path": f"{talk.root}/secret/a"}
+    talk.agent({"jsonrpc": "2.0", "id": 8, "method": "fs/delete_file", "params": params})
+    assert [reply["error"]["code"] for reply in talk.to_agent()] == [-32001]
+
+
+def test_a_path_that_is_not_absolute_is_allowed_by_no_rule(talk: Talk) -> None:
+    params: dict[str, Any] = {"sessionId": "s", "path": "src/a", "content": ""}
+    talk.agent({"jsonrpc": "2.0", "id": 8, "method": "fs/write_text_file", "params": params})
+    params = {"sessionId": "s", "command": "ls", "cwd": "src"}
+    talk.agent({"jsonrpc": "2.0", "id": 9, "method": "terminal/create", "params": params})
+    assert [entry["verdict"]["decision"] for entry in talk.logged] == ["ask", "ask"]

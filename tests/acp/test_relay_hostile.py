@@ -53,6 +53,25 @@ def test_a_wish_with_its_method_first_and_another_after_it_does_not_get_past(tal
     assert [reply["error"]["code"] for reply in talk.to_agent()] == [-32600] * 3
 
 
+@pytest.mark.parametrize("encoding", ["utf-16-be", "utf-16", "utf-32", "utf-8-sig"])
+def test_another_encoding_does_not_hide_a_wish(talk: Talk, encoding: str) -> None:
+    talk.agent(write(talk).encode(encoding) + b"\n")
+    assert talk.heard["client"] == []
+
+
+def test_the_fields_of_a_wish_in_a_list_do_not_get_past(talk: Talk) -> None:
+    talk.agent(b'[7, "fs/write_text_file", {"sessionId": "s", "path": "/x", "content": ""}, null, null]\n')
+    talk.agent(b"{jsonrpc:2.0,id:7,method:fs/write_text_file,params:{sessionId:s,path:/x,content:y}}\n")
+    talk.agent(write(talk).encode().replace(b"write_text_file", b"write_text\xff_file") + b"\n")
+    assert talk.heard["client"] == []
+
+
+def test_a_refused_batch_is_answered_so_that_nobody_waits(talk: Talk) -> None:
+    batch = [talk.write("secret/a", 7), talk.write("secret/b", "x"), {"jsonrpc": "2.0", "method": "_x"}]
+    talk.agent(batch)
+    assert [(reply["id"], reply["error"]["code"]) for reply in talk.to_agent()] == [(7, -32600), ("x", -32600)]
+
+
 def test_bytes_that_some_repair_do_not_hide_a_wish(talk: Talk) -> None:
     talk.agent(write(talk).replace('"content": "x"', '"content": "x?"').encode().replace(b"?", b"\xff") + b"\n")
     assert talk.to_client() == []

@@ -31,7 +31,6 @@ class ToolCall:
         self.kind: str | None = None
         self.kinds: list[str] = []  # every kind it was given
         self.title: str | None = None
-        self.first_title: str | None = None  # with some agents, the tool's own name
         self.tool: str | None = None
         self.takes_directory = True
         self.raw: dict[str, Any] = {}
@@ -39,6 +38,7 @@ class ToolCall:
         self.content: tuple[Any, ...] = ()
         self.locations: tuple[Any, ...] = ()
         self.size = 0
+        self.is_unclear = False  # something was told of it that cannot be read
         self.asked = False  # the agent asked for permission
         self.refused = False  # and did not get it
         self.covers: set[tuple[str, ...]] = set()  # what was allowed when it asked
@@ -55,7 +55,7 @@ class ToolCall:
         """Return the call with what a request for permission says about it on top; what is kept does not change."""
         asked = ToolCall()
         asked.kind, asked.kinds, asked.title, asked.tool = self.kind, list(self.kinds), self.title, self.tool
-        asked.first_title, asked.takes_directory = self.first_title, self.takes_directory
+        asked.takes_directory = self.takes_directory
         asked.raw, asked.content, asked.locations = self.raw, self.content, self.locations
         asked.has_input = isinstance(told.get("rawInput"), dict)
         asked.hear({**told, "rawInput": {**self.raw, **_structured(told.get("rawInput"))}})
@@ -79,13 +79,13 @@ class ToolCall:
 
         Only of calls that are nothing else: a built-in tool may begin with what a server is called, too.
         """
-        if self.kind not in (None, "other"):
+        name = self.tool
+        if self.kind not in (None, "other") or not name:
             return None
-        for name in (self.tool, self.first_title):
-            found = [server for server in servers if name and name.startswith((f"mcp_{server}_", f"{server}_"))]
-            if len(found) == 1 and name:
-                return f"mcp__{found[0]}__{name.removeprefix('mcp_').removeprefix(found[0]).lstrip('_')}"
-        return None
+        found = [server for server in servers if name.startswith((f"mcp_{server}_", f"{server}_"))]
+        if len(found) != 1:
+            return None
+        return f"mcp__{found[0]}__{name.removeprefix('mcp_').removeprefix(found[0]).lstrip('_')}"
 
     def _hear_names(self, told: "Mapping[str, Any]") -> None:
         kind = told.get("kind")
@@ -95,7 +95,6 @@ class ToolCall:
                 self.kinds.append(kind)
         title = told.get("title")
         self.title = title if isinstance(title, str) and title else self.title
-        self.first_title = self.first_title or self.title
         self.tool = _tool_name(told) or self.tool
         meta = told.get("_meta")
         if isinstance(meta, dict) and _OWN_SHELL in meta:
@@ -133,6 +132,11 @@ class Calls:
             if len(self._known) > MOST_CALLS:
                 self._forget(next(iter(self._known)))
         return call
+
+    def doubt_all(self) -> None:
+        """Take everything that was told so far for doubtful: something came that could not be read."""
+        for call in self._known.values():
+            call.is_unclear = True
 
     def cover(self, wanted: "Iterable[tuple[str, ...]]") -> bool:
         """Whether one call that has not ended was allowed to do all of this when its agent asked."""

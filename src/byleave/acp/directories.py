@@ -23,6 +23,7 @@ LOST = "an earlier command may have changed the directory that this one would ru
 _MOVERS = frozenset({"cd", "pushd", "popd", "chdir", "source", ".", "eval", "exec", "builtin", "command"})
 _MARKS = str.maketrans(dict.fromkeys("\"'`\\", None) | dict.fromkeys(";|&(){}<>$\t\n", " "))
 _HERE = (".",)
+_ENDED = ""  # stands for every call that has ended
 
 
 class Directories:
@@ -39,10 +40,18 @@ class Directories:
             elif len(self._moves) <= MOST_MOVES and _may_move(action.command):
                 self._moves[action.command] = {call}
 
+    def end(self, call: str) -> None:
+        """Heed that a call has ended: agents may use its id again, for another one."""
+        for calls in self._moves.values():
+            if call in calls:
+                calls.remove(call)
+                calls.add(_ENDED)
+
     def spread(self, meant: "Meaning", call: str) -> "Meaning":
         """Return what a call means in every directory where other calls may have left the session's shell."""
-        moves = [text for text, calls in self._moves.items() if calls != {call}]
         at_large = _at_large(meant)
+        own = {action.command for action in at_large}
+        moves = [text for text, calls in self._moves.items() if calls != {call} or text not in own]
         if not moves or not at_large:
             return meant
         spread: dict[Action, None] = {}

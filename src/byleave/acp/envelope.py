@@ -3,7 +3,7 @@
 Nearly every line is only looked at here and then passed on as it came, so this is the fast part. It is also where two
 readers of one line could see two different messages: a name given twice, a name in another case, a carriage return that
 some take for the end of a line, bytes that one decoder refuses and another repairs. `Envelope.methods` holds what any
-reader may see.
+reader may see; a line that is not one plain object is only searched for names that matter (`may_hold`).
 """
 
 import msgspec
@@ -13,11 +13,12 @@ from byleave.wire.members import members
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
     from typing import Any
 
 _USUAL = frozenset({"jsonrpc", "id", "method", "params", "result", "error"})
 _ENDS = b"\r\n"
+_CONTROLS = bytes([*range(0x20), 0x7F])  # a reader may drop them, and then there is the name
 
 
 class _Update(msgspec.Struct):
@@ -28,6 +29,7 @@ class _Params(msgspec.Struct):
     update: _Update
 
 
+_AROUND: dict[tuple[str, ...], tuple[int, ...]] = {}
 _PARAMS = msgspec.json.Decoder(_Params)
 _WHOLE = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _ANY = msgspec.json.Decoder()
@@ -63,13 +65,31 @@ def read_envelope(line: bytes) -> Envelope | None:
         found = _WHOLE.decode(line)
     except (ValueError, RecursionError):  # msgspec's own errors are ValueErrors
         return None
-    if not (found.keys() <= _USUAL and _has_no_more(line, found)):
+    names = tuple(found)
+    around = _AROUND.get(names) or _around(names)
+    length = len(line.rstrip(_ENDS)) if line.endswith(_ENDS) else len(line) - line.endswith(b"\n")
+    if length - sum(map(len, found.values())) not in around:
         return _looked_into(line, found)
     method = found.get("method")
     if method is None:
         return Envelope(found, ())
     name = decoded(method)
+    if name is None and bytes(method) != b"null":  # no reader of ours can tell what others make of it
+        return None
     return Envelope(found, (name,) if isinstance(name, str) else ())
+
+
+def _around(names: tuple[str, ...]) -> tuple[int, ...]:
+    """Return how many bytes of a line are not the values of its members, if each is given once.
+
+    For the two ways in which nearly everybody writes JSON: without blanks, and with one behind `,` and `:`. A name that
+    is given twice makes the line longer; a second `method` by 12 bytes at least, more than the blanks of six members.
+    """
+    if not _USUAL.issuperset(names):
+        return ()
+    compact = sum(map(len, names)) + 3 * len(names) + max(len(names) - 1, 0) + 2
+    around = _AROUND[names] = (compact, compact + max(2 * len(names) - 1, 0))
+    return around
 
 
 def kind_of_update(envelope: Envelope) -> str | None:
@@ -81,20 +101,60 @@ def kind_of_update(envelope: Envelope) -> str | None:
         return None
 
 
-def possible_methods(line: bytes) -> "set[str]":
-    """Return every method that some reader could find in a line that is not one plain JSON object.
+def may_hold(line: bytes, names: "Iterable[str]") -> bool:
+    """Whether some reader could find a message with one of these names in a line that is not one plain JSON object.
 
-    There are clients that end a line at a carriage return or at other marks, that drop a byte order mark, repair bytes
-    that are no UTF-8, or take numbers that JSON does not have.
+    There are clients that end a line at a carriage return, drop odd blanks and marks around it, take it for UTF-16,
+    repair or skip bytes that are no UTF-8, serve batches, several values in a line, unquoted names, numbers that JSON
+    does not have, or nest deeper than we do. So this is no reader: what has the name in it, however spelled, counts.
     """
-    text = line.decode("utf-8", "replace")
-    pieces = {text, text.lstrip("\ufeff"), *text.splitlines(), *text.replace("\ufeff", "").splitlines()}
-    return {method for piece in pieces for method in _lenient_methods(piece)}
+    text = line.replace(b"\0", b"").decode("utf-8", "ignore")
+    if "{" not in text and "[" not in text:
+        return False
+    plain = _unescaped(text).casefold().encode("ascii", "ignore").translate(None, _CONTROLS)
+    return any(name.encode() in plain for name in names)
+
+
+def ids_in(line: bytes) -> "Iterator[msgspec.Raw]":
+    """Yield the ids in a line, as far as it can be read: of the message that it is, or of those in a batch."""
+    try:
+        tree = msgspec.json.decode(line)
+    except (ValueError, RecursionError):
+        return
+    for each in tree if isinstance(tree, list) else (tree,):
+        if isinstance(each, dict) and id_key(each.get("id")) is not None:
+            yield msgspec.Raw(msgspec.json.encode(each["id"]))
+
+
+def _unescaped(text: str) -> str:
+    """Return a text with the escapes of JSON undone that can stand for letters and marks."""
+    pieces = text.replace("\\/", "/").split("\\u")
+    return pieces[0] + "".join([_character(piece) for piece in pieces[1:]])
+
+
+def _character(piece: str) -> str:
+    try:
+        return chr(int(piece[:4], 16)) + piece[4:]
+    except ValueError:
+        return piece
 
 
 def has_inner_ends(line: bytes) -> bool:
     """Whether a line holds a carriage return where some readers would cut it."""
     return b"\r" in line and b"\r" in line.rstrip(_ENDS)
+
+
+def decoded_somehow(raw: msgspec.Raw) -> "Any":
+    """Return the value of a member as a lenient reader would have it: bytes repaired, any number and letter taken."""
+    value = decoded(raw)
+    if value is not None:
+        return value
+    import json
+
+    try:
+        return json.loads(bytes(raw).decode("utf-8", "replace"), strict=False)
+    except (ValueError, RecursionError):
+        return None
 
 
 def decoded(raw: msgspec.Raw) -> "Any":
@@ -112,17 +172,6 @@ def id_key(value: "Any") -> "tuple[str, Any] | None":
     if isinstance(value, bool) or not isinstance(value, int | float) or abs(value) >= _LARGEST_EXACT:
         return None
     return ("number", value) if value == int(value) else None
-
-
-def _has_no_more(line: bytes, found: "dict[str, msgspec.Raw]") -> bool:
-    """Whether the line holds these members and nothing else: a name that is given twice would make it longer.
-
-    Counted for the two ways in which nearly everybody writes JSON: without blanks, and with one behind `,` and `:`.
-    """
-    content = sum([len(name) + len(memoryview(raw)) for name, raw in found.items()])
-    count = len(found)
-    compact = content + 3 * count + (count - 1) + 2
-    return len(line.rstrip(_ENDS)) in (compact, compact + count + (count - 1))
 
 
 def _looked_into(line: bytes, found: "dict[str, msgspec.Raw]") -> Envelope | None:
@@ -144,16 +193,3 @@ def _looked_into(line: bytes, found: "dict[str, msgspec.Raw]") -> Envelope | Non
 def _text_of(text: str) -> str | None:
     value = decoded(msgspec.Raw(text.encode()))
     return value if isinstance(value, str) else None
-
-
-def _lenient_methods(text: str) -> "Iterator[str]":
-    import json
-
-    if "{" not in text:
-        return
-    try:
-        tree = json.loads(text, strict=False)
-    except (ValueError, RecursionError):
-        return
-    if isinstance(tree, dict):
-        yield from (value for name, value in tree.items() if name.casefold() == "method" and isinstance(value, str))

@@ -4,21 +4,23 @@ So that its requests can be understood, and what it did without asking is record
 """
 
 from byleave.acp.calls import ENDED
-from byleave.acp.envelope import decoded, kind_of_update
+from byleave.acp.envelope import decoded_somehow, kind_of_update
 from byleave.core.action import CommandAction
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
     from byleave.acp.calls import ToolCall
     from byleave.acp.envelope import Envelope
-    from byleave.acp.judging import Judging
+    from byleave.acp.judging import Judging, Placed
     from byleave.acp.sessions import Session, Sessions
     from byleave.acp.wishes import Permission
-    from byleave.guard.guard import Guard
-    from byleave.translate.call import Call, Meaning
+    from byleave.translate.call import Meaning
 
+_ABOUT_CALLS = ("tool_call", "tool_call_update")
+_UNREAD = "something was told about this call that cannot be read"
 _ANOTHER_COMMAND = "the request names another command than its call did before"
 
 
@@ -31,49 +33,68 @@ class Hearing:
 
     def hear(self, envelope: "Envelope", line: bytes) -> None:
         """Remember what an update tells of a tool call. Nearly all are pieces of text, and not decoded any further."""
-        if kind_of_update(envelope) not in ("tool_call", "tool_call_update"):
+        kind = kind_of_update(envelope)
+        if kind is not None and kind not in _ABOUT_CALLS:
             return
-        params = decoded(envelope.members["params"])
-        if not isinstance(params, dict) or not isinstance(params.get("sessionId"), str):
-            return
-        name, update = params["sessionId"], params["update"]
-        session = self._sessions.get(name)
-        call = session.calls.hear(update, len(line))
-        if call is not None and update.get("rawInput"):
-            self._understand(session, call.call(session.servers), str(update.get("toolCallId")))
-        if call is not None and update.get("status") in ENDED:
-            self._hear_end(name, call, update)
+        params = decoded_somehow(envelope.members["params"]) if "params" in envelope.members else None
+        update = params.get("update") if isinstance(params, dict) else None
+        name = params.get("sessionId") if isinstance(params, dict) else None
+        if not isinstance(update, dict) or not isinstance(name, str):
+            self.doubt_all()
+        elif update.get("sessionUpdate") in _ABOUT_CALLS:
+            self._hear_call(name, update, len(line))
 
-    def _understand(self, session: "Session", call: "Call", name: str) -> "tuple[Meaning, Guard]":
+    def doubt_all(self) -> None:
+        """Take all that was told so far for doubtful: something came that may be about it, and cannot be read."""
+        for session in self._sessions.everyone():
+            session.calls.doubt_all()
+
+    def _hear_call(self, name: str, update: "dict[str, Any]", size: int) -> None:
+        session = self._sessions.get(name)
+        call = session.calls.hear(update, size)
+        if call is None:
+            return
+        if update.get("rawInput"):
+            self._understand(session, call, str(update.get("toolCallId")))
+        if update.get("status") in ENDED:
+            self._hear_end(name, call, update)
+            session.directories.end(str(update.get("toolCallId")))
+
+    def _understand(
+        self, session: "Session", call: "ToolCall", name: str, told: "Mapping[str, Any] | None" = None
+    ) -> "tuple[Meaning, Placed]":
         """Return what a call of a session means, and note where its shell may stand afterwards."""
-        meant, guard = self._judging.understand(call, session.cwd)
+        as_told = call.call(session.servers) if told is None else call.with_request(told, session.servers)
+        meant, placed = self._judging.understand(as_told, session)
+        if call.is_unclear:
+            meant = meant.replace(understood=False, problem=meant.problem or _UNREAD)
         session.directories.hear(meant, name)
-        return session.directories.spread(meant, name), guard
+        return session.directories.spread(meant, name), placed
 
     def _hear_end(self, name: str, call: "ToolCall", update: "dict[str, Any]") -> None:
         """Record what an agent did without asking, as far as it told; or in spite of a no."""
         if call.asked and not (call.refused and update.get("status") == "completed"):
             return
         session = self._sessions.get(name)
-        meant, guard = self._understand(session, call.call(session.servers), str(update.get("toolCallId")))
+        meant, placed = self._understand(session, call, str(update.get("toolCallId")))
         if all(getattr(action, "name", None) == "think" for action in meant.actions):
             return
         told = {"event": "observed", "tool_call": update.get("toolCallId"), "editor_session": name}
         told["outcome"] = update.get("status")
         marks = {"refused_before": True} if call.asked else {"unasked": True}
-        self._judging.let_pass(self._judging.judge(meant, guard, also={**told, **marks}))
+        self._judging.let_pass(self._judging.judge(meant, placed, also={**told, **marks}))
 
-    def meaning_of(self, wish: "Permission", session: "Session", call: "ToolCall") -> "tuple[Meaning, Guard]":
+    def meaning_of(self, wish: "Permission", session: "Session", call: "ToolCall") -> "tuple[Meaning, Placed]":
         """Return what a request for permission means, with all that was told before, and who judges it."""
-        meant, guard = self._understand(session, call.with_request(wish.call, session.servers), wish.call_id)
-        return self._with_earlier(meant, call, session, wish.call_id), guard
+        meant, placed = self._understand(session, call, wish.call_id, wish.call)
+        return self._with_earlier(meant, call, session, wish.call_id), placed
 
     def _with_earlier(self, meant: "Meaning", call: "ToolCall", session: "Session", name: str) -> "Meaning":
         """Return what a request means together with what was told before, where that was another command."""
         told = [action.command for action in meant.actions if isinstance(action, CommandAction)]
         if not told or not call.raw:
             return meant
-        before, _guard = self._understand(session, call.call(session.servers), name)
+        before, _placed = self._understand(session, call, name)
         others = [each for each in before.actions if isinstance(each, CommandAction) and each.command not in told]
         if not others:
             return meant

@@ -4,18 +4,20 @@ The workspace is the one around the session's working directory, unless the comm
 agent wherever they like, and open sessions in several places.
 """
 
+import json
 import os
 from time import monotonic
 
 from byleave.api import Workspace
 from byleave.config.homes import find_root, real_path
 from byleave.core.action import CommandAction, FileAction, OtherAction, action_tree
-from byleave.core.fs import FsTarget
+from byleave.core.fs import FsTarget, is_under
 from byleave.core.verdict import BUILT_IN, DENY, RuleRef, Verdict, shared_tree
 from byleave.errors import ByleaveError, ConfigErrors, InputError
 from byleave.guard.asking import UNASKED
 from byleave.guard.judge import Judged
 from byleave.guard.matters import Matter, Verdicts
+from byleave.private import digest
 from byleave.record import Record
 from byleave.text import shown
 from byleave.translate.call import Meaning, Where
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
+    from byleave.acp.sessions import Session
     from byleave.core.action import Action
     from byleave.guard.asking import Who
     from byleave.guard.guard import Guard
@@ -33,6 +36,7 @@ if TYPE_CHECKING:
 
 DOOR = "acp"
 ASKER = "editor"
+_STRANGER = "the editor has not opened this session"
 _UNREADABLE = "its input cannot be kept as it is"
 
 
@@ -73,6 +77,17 @@ class Judgement(Record):
         }
 
 
+class Placed(Record):
+    """Who judges a session's calls; `problem` says why that is not certain.
+
+    `pin` is the hash of a call's input where its actions do not say it: a yes is for that input.
+    """
+
+    guard: "Guard"
+    problem: str = ""
+    pin: str | None = None
+
+
 class Judging:
     """Judges calls, in the workspace of each session. Close it when the door closes."""
 
@@ -89,36 +104,71 @@ class Judging:
         self._warnings: list[str] = []
         self._guards: dict[str, Guard] = {self._first: self._open(workspace)}
 
-    def understand(self, call: "Call", cwd: str | None) -> "tuple[Meaning, Guard]":
-        """Return what a call means in the workspace of its session, and who judges it there."""
-        guard, problem = self._guard(cwd)
-        meant = meaning(call, Where(guard.policy.root.path, cwd, _exists))
-        if problem:  # its own rules might have denied it
-            meant = meant.replace(understood=False, problem=problem)
-        return meant, guard
+    def place(self, cwd: str) -> "Placed":
+        """Return whose policy holds in a directory; where that cannot be told, the first workspace's, and why."""
+        first = self._guards[self._first]
+        if self._fixed:
+            return Placed(first)
+        if not os.path.isdir(cwd):
+            return Placed(first, f"{shown(cwd)} is no directory that can be looked at")
+        root = find_root(real_path(cwd))
+        problem = ""
+        if root not in self._guards:
+            try:
+                self._guards[root] = self._open(Workspace(root, homes=self._homes))
+            except (ByleaveError, ConfigErrors, OSError) as error:
+                problem = f"the policy of {shown(root)} cannot be used"
+                self._hear((f"{problem}, so everything there is asked: {error}",))
+        return Placed(self._guards.get(root, first), problem)
 
-    def understand_all(self, calls: "Sequence[Call]", cwd: str | None) -> "tuple[Meaning, Guard]":
+    def understand(self, call: "Call", session: "Session") -> "tuple[Meaning, Placed]":
+        """Return what a call means in the workspace of its session, and who judges it there."""
+        placed = session.placed or Placed(self._guards[self._first], _STRANGER)
+        meant = meaning(call, Where(placed.guard.policy.root.path, session.cwd, _exists))
+        if placed.problem:  # its own rules might have denied it
+            meant = meant.replace(understood=False, problem=placed.problem)
+        if any(isinstance(action, OtherAction) for action in meant.actions):
+            placed = placed.replace(pin=_pin(call))
+        return meant, placed
+
+    def understand_all(self, calls: "Sequence[Call]", session: "Session") -> "tuple[Meaning, Placed]":
         """Return what a call means that can be read in several ways: all of it."""
-        read = [self.understand(call, cwd) for call in calls]
-        first, guard = read[0]
-        actions = dict.fromkeys(action for meant, _guard in read for action in meant.actions)
-        unclear = next((meant for meant, _guard in read if not meant.understood), first)
-        return first.replace(actions=tuple(actions), understood=unclear.understood, problem=unclear.problem), guard
+        read = [self.understand(call, session) for call in calls]
+        first, placed = read[0]
+        actions = dict.fromkeys(action for meant, _placed in read for action in meant.actions)
+        unclear = next((meant for meant, _placed in read if not meant.understood), first)
+        return first.replace(actions=tuple(actions), understood=unclear.understood, problem=unclear.problem), placed
 
     def judge(
-        self, meant: Meaning, guard: "Guard", *, by_hand: bool = False, also: "Mapping[str, Any] | None" = None
+        self, meant: Meaning, placed: "Placed", *, by_hand: bool = False, also: "Mapping[str, Any] | None" = None
     ) -> Judgement:
-        """Judge what a call means; what a rule allows or denies is recorded by now, a question is not."""
+        """Judge what a call means; what a rule allows or denies is recorded by now, a question is not.
+
+        Another workspace that is open, and that the call reaches into, can deny it as well.
+        """
+        guard = self._denying(meant, placed) or placed.guard
         fields = {**(also or {}), "sources": dict(meant.sources)}
+        actions = [_seen_from(action, placed.guard, guard) for action in meant.actions]
+        asked: dict[str, Any] = {"by_hand": by_hand, "also": fields, "pin": placed.pin}
         try:
-            outcome = guard.begin_all(meant.actions, self._who, unclear=_unclear(meant), by_hand=by_hand, also=fields)
+            outcome = guard.begin_all(actions, self._who, unclear=_unclear(meant), **asked)
         except InputError:
-            meant = Meaning(
-                (OtherAction("other", _title(meant)),), meant.sources, understood=False, problem=_UNREADABLE
-            )
-            outcome = guard.begin_all(meant.actions, self._who, unclear=_UNREADABLE, by_hand=by_hand, also=fields)
+            unread = (OtherAction("other", _title(meant)),)
+            meant = Meaning(unread, meant.sources, understood=False, problem=_UNREADABLE)
+            outcome = guard.begin_all(unread, self._who, unclear=_UNREADABLE, **asked)
         self._hear(outcome.warnings)
         return Judgement(guard, meant, outcome)
+
+    def _denying(self, meant: Meaning, placed: "Placed") -> "Guard | None":
+        """Return the guard of another open workspace that denies this: it reaches there, or nobody knows where."""
+        for guard in self._guards.values():
+            if guard is placed.guard:
+                continue
+            actions = [_seen_from(action, placed.guard, guard) for action in meant.actions]
+            reached = [action for action in actions if placed.problem or _reaches(action, guard)]
+            if any(guard.judge_for(action, self._who)[0].verdict.decision is DENY for action in reached):
+                return guard
+        return None
 
     def finish(self, judgement: Judgement, reply: str, *, by: str = ASKER) -> Verdicts:
         """Record what became of a question."""
@@ -164,23 +214,6 @@ class Judging:
         for guard in self._guards.values():
             guard.close()
 
-    def _guard(self, cwd: str | None) -> "tuple[Guard, str]":
-        """Return the guard of the workspace around a directory; where it has none, the first, and why."""
-        root = self._root(cwd)
-        problem = ""
-        if root not in self._guards:
-            try:
-                self._guards[root] = self._open(Workspace(root, homes=self._homes))
-            except (ByleaveError, ConfigErrors, OSError) as error:
-                problem = f"the policy of {shown(root)} cannot be used"
-                self._hear((f"{problem}, so everything there is asked: {error}",))
-        return self._guards.get(root, self._guards[self._first]), problem
-
-    def _root(self, cwd: str | None) -> str:
-        if self._fixed or cwd is None or not os.path.isdir(cwd):
-            return self._first
-        return find_root(real_path(cwd))
-
     def _open(self, workspace: Workspace) -> "Guard":
         guard = workspace.guard(DOOR, files=self._files, session=self._session)
         self._hear(guard.warnings)
@@ -206,6 +239,33 @@ def _unclear(meant: Meaning) -> str:
 
 def _title(meant: Meaning) -> str | None:
     return next((action.title for action in meant.actions if isinstance(action, OtherAction)), None)
+
+
+def _pin(call: "Call") -> str:
+    return digest(json.dumps(call.raw, sort_keys=True, default=str).encode("utf-8", "surrogatepass"))
+
+
+def _seen_from(action: "Action", here: "Guard", there: "Guard") -> "Action":
+    """Return an action of one workspace as another one names it: paths in full."""
+    if here is there:
+        return action
+    root = here.policy.root.path
+    paths = [name for name in ("path", "to") if isinstance(getattr(action, name, None), str)]
+    full = {name: os.path.join(root, getattr(action, name)) for name in paths if getattr(action, name)[:1] != "~"}
+    if isinstance(action, CommandAction):
+        full["cwd"] = os.path.join(root, action.cwd or "")
+    seen: Action = action.replace(**full) if full else action
+    return seen
+
+
+def _reaches(action: "Action", guard: "Guard") -> bool:
+    """Whether an action, with its paths in full, touches something in this guard's workspace."""
+    root = guard.policy.root
+    if isinstance(action, CommandAction):
+        return is_under(real_path(action.cwd or "/"), root.path)
+    places = [getattr(action, name, None) for name in ("path", "to")]
+    found = [root.resolve_any(place) for place in places if isinstance(place, str)]
+    return any(isinstance(place, FsTarget) and is_under(place.canonical, root.path) for place in found)
 
 
 def _touches(action: "Action", guard: "Guard") -> "Iterator[tuple[str, ...]]":

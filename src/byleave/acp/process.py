@@ -82,9 +82,8 @@ class Proxy:
         self.problem: str | None = None  # what has gone wrong here, for people
         self._is_waiting = self._is_attentive = False  # the relay waits for somebody; we know
         self._is_client_silent = self._is_agent_silent = False  # it will write nothing more
-        self._is_late = self._has_given_up = False
-        self._gone_at: float | None = None
-        self._moved, self._moved_at = (0, 0), 0.0  # what was read and written, when it was last more
+        self._is_late = self._has_given_up = self._is_gone = False
+        self._moved, self._moved_at = (-1, -1), 0.0  # what was read and written in the end, when it was last more
         self._next_tick = 0.0
         self._input, self._output = Source(client[0]), Source(agent.stdout)
         self._to_agent = Lane(agent.stdin, is_own=True, shut=lambda: os.close(agent.stdin))
@@ -201,7 +200,7 @@ class Proxy:
 
     def _pause(self, now: float) -> float:
         """Return for how many seconds nothing is to be done, unless something happens."""
-        if self._gone_at is not None:
+        if self._is_gone:
             return _LOOK
         self._is_attentive = self._is_waiting
         if self._is_attentive:
@@ -215,7 +214,7 @@ class Proxy:
             self._to_agent.cut()
             self._begin("left", now)
         if self._agent.is_gone:
-            self._gone_at = now
+            self._is_gone = True
             self._watched.unregister(self._agent.descriptor)
 
     def _note_client(self, now: float) -> None:
@@ -271,7 +270,7 @@ class Proxy:
 
     def _is_over(self, now: float) -> bool:
         """Whether everything has ended, and the client has everything that was written to it, or does not want it."""
-        if self._gone_at is None:
+        if not self._is_gone:
             return self._has_given_up
         moved = (self._output.reads, self._to_client.written)
         if moved != self._moved:
@@ -288,7 +287,7 @@ class Proxy:
         """Let go of everything but the agent, which is our caller's, and return the exit code."""
         self._is_stopped = True
         notices: list[str] = []
-        if self._lock.acquire(timeout=_PATIENT_LOCK):
+        if self._lock.acquire(timeout=_PATIENT_LOCK):  # for good: the relay hears nothing more
             try:
                 self._relay.close()
                 notices = self._relay.notices()

@@ -11,7 +11,7 @@ import secrets
 from time import monotonic
 
 from byleave.acp import replies
-from byleave.acp.envelope import decoded, has_inner_ends, id_key, possible_methods, read_envelope
+from byleave.acp.envelope import decoded, has_inner_ends, id_key, ids_in, may_hold, read_envelope
 from byleave.acp.hearing import Hearing
 from byleave.acp.options import (
     ALLOW_ALWAYS,
@@ -25,8 +25,9 @@ from byleave.acp.options import (
 from byleave.acp.questions import Open, Questions
 from byleave.acp.sessions import Sessions
 from byleave.acp.traffic import TO_AGENT, TO_CLIENT, Send
-from byleave.acp.wanted import question_about, readings
+from byleave.acp.wanted import question_about, readings, strays
 from byleave.acp.wishes import (
+    JUDGED,
     PERMISSION,
     MalformedError,
     intercepts,
@@ -50,6 +51,7 @@ if TYPE_CHECKING:
 GRACE = 1.0  # seconds an editor has to answer what was cancelled, before we do
 _LOOK_AGAIN = 1.0  # seconds between two looks at the files of the policy, while nothing is asked
 _MOST_NOTICES = 20  # at a time: an agent that floods us does not flood its user
+_STRAYS = "its path is not absolute, so nobody can tell where the editor would look for it"
 _REPLY_OF = {ALLOW_ONCE: ONCE, ALLOW_ALWAYS: FOR_SESSION, REJECT_ONCE: NO, REJECT_ALWAYS: NEVER}
 
 
@@ -68,7 +70,7 @@ class Relay:
         self._strict = strict
         self._log = log
         self._now = now
-        self._sessions = Sessions()
+        self._sessions = Sessions(judging.place)
         self._hearing = Hearing(self._sessions, judging)
         self._questions = Questions()
         self._notices: list[str] = []
@@ -91,6 +93,8 @@ class Relay:
             self._tell_newer()
             return None
         if not envelope.is_clear:
+            if "session/update" in envelope.methods:
+                self._hearing.doubt_all()
             doubtful = any(intercepts(method) for method in envelope.methods)
             return self._refuse(envelope, "it can be read in more than one way") if doubtful else None
         return self._by_method(envelope.methods[0], envelope, line)
@@ -155,19 +159,23 @@ class Relay:
             return self._refuse(envelope, str(error))
 
     def _odd(self, line: bytes) -> list[Send] | None:
-        """Pass on what is no JSON object, unless some reader would find a request in it that we would have judged."""
-        if any(intercepts(method) for method in possible_methods(line)):
-            return self._refuse(None, "not every reader reads its line alike")
-        return None
+        """Pass on what is no JSON object, unless some reader could find a request in it that we would have judged."""
+        if may_hold(line, ("session/update",)):
+            self._hearing.doubt_all()
+        if not may_hold(line, JUDGED):
+            return None
+        problem = "not every reader reads its line alike"
+        sends = self._refuse(None, problem)
+        return sends + [Send(TO_AGENT, replies.refusal(raw_id, problem)) for raw_id in ids_in(line)]
 
     def _permission(self, wish: "Permission", envelope: "Envelope", line: bytes) -> list[Send] | None:
         session = self._sessions.get(wish.session)
         call = session.calls.get(wish.call_id)
         call.asked, call.refused = True, False
-        meant, guard = self._hearing.meaning_of(wish, session, call)
+        meant, placed = self._hearing.meaning_of(wish, session, call)
         allow = None if is_a_question(meant, wish) else plain_option(wish.options, ALLOW_ONCE)
         also = {"tool_call": wish.call_id, "editor_session": wish.session, "method": PERMISSION}
-        judgement = self._judging.judge(meant, guard, by_hand=allow is None, also=also)
+        judgement = self._judging.judge(meant, placed, by_hand=allow is None, also=also)
         self._keep_log(judgement, envelope, {**also, "options": [option.kind for option in wish.options]})
         if judgement.matter is None:
             self._settle(call, judgement, allowed=judgement.verdict.allowed)
@@ -189,11 +197,13 @@ class Relay:
     def _wish(self, wish: "Wish", envelope: "Envelope", line: bytes) -> list[Send] | None:
         """Judge a request to read, write or start something; nobody may have been asked about it."""
         session = self._sessions.get(wish.session)
-        meant, guard = self._judging.understand_all(readings(wish), session.cwd)
-        asked = session.calls.cover(self._judging.touches(meant, guard))
+        meant, placed = self._judging.understand_all(readings(wish), session)
+        if strays(wish):
+            meant = meant.replace(understood=False, problem=meant.problem or _STRAYS)
+        asked = meant.understood and session.calls.cover(self._judging.touches(meant, placed.guard))
         also: dict[str, Any] = {"editor_session": wish.session, "method": wish.method}
         marks = {} if asked else {"unasked": True}
-        judgement = self._judging.judge(meant, guard, also={**also, **marks})
+        judgement = self._judging.judge(meant, placed, also={**also, **marks})
         self._keep_log(judgement, envelope, {**also, **marks})
         if judgement.matter is None:
             return None if judgement.verdict.allowed else self._deny(envelope, judgement)

@@ -9,10 +9,11 @@ from byleave.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from typing import Any
 
     from byleave.acp.envelope import Envelope
+    from byleave.acp.judging import Placed
 
 MOST_SESSIONS = 1000
 _MOST_ASKED = 1000
@@ -23,49 +24,55 @@ NEWEST = 1  # the version of the protocol that we know
 
 
 class Session:
-    """One session. `cwd` is None until the editor said where it works."""
+    """One session. `cwd` and `placed` are None until the editor said where it works; from then on they stay.
+
+    Whose policy holds is settled when the session is opened: an agent can make directories that look like a workspace.
+    """
 
     def __init__(self) -> None:
         self.cwd: str | None = None
+        self.placed: Placed | None = None
         self.servers: tuple[str, ...] = ()  # MCP servers that the editor gave the agent, by name
         self.calls = Calls()
         self.directories = Directories()
 
 
 class _Asked(Record):
-    """A request of the editor whose answer we want to hear."""
+    """A request of the editor whose answer we want to hear, and whose policy holds where it wants to work."""
 
     method: str
     params: "dict[str, Any]"
+    placed: "Placed | None" = None
 
 
 class Sessions:
     """Learns of sessions by listening to both sides; changes nothing of what they say."""
 
-    def __init__(self) -> None:
+    def __init__(self, place: "Callable[[str], Placed]") -> None:
+        self._place_at = place
         self._known: OrderedDict[str, Session] = OrderedDict()
         self._asked: OrderedDict[tuple[str, Any], _Asked] = OrderedDict()
         self.newer = False  # both sides have agreed on a version of the protocol that we do not know
 
     def get(self, name: str) -> Session:
-        """Return a session by its name; one that nobody opened has no working directory."""
-        session = self._known.get(name)
-        if session is None:
-            session = self._known[name] = Session()
-            if len(self._known) > MOST_SESSIONS:
-                self._known.popitem(last=False)
-        self._known.move_to_end(name)
-        return session
+        """Return a session by its name. One that the editor has not opened is a stranger, and is not kept."""
+        return self._known.get(name) or Session()
+
+    def everyone(self) -> list[Session]:
+        """Return all sessions that the editor has opened."""
+        return list(self._known.values())
 
     def hear_editor(self, method: str, envelope: "Envelope") -> None:
         """Note what the editor opens."""
         if method not in _OPENING and method != INITIALIZE:
             return
         params = _params(envelope)
+        cwd = params.get("cwd")
+        placed = self._place_at(cwd) if isinstance(cwd, str) and cwd.startswith("/") else None
         if method in _NAMED_BEFORE:
-            self._place(params.get("sessionId"), params)
+            self._place(params.get("sessionId"), params, placed)
         elif envelope.id is not None:
-            self._asked[envelope.id] = _Asked(method, params)
+            self._asked[envelope.id] = _Asked(method, params, placed)
             if len(self._asked) > _MOST_ASKED:
                 self._asked.popitem(last=False)
 
@@ -80,13 +87,17 @@ class Sessions:
             both = (asked.params.get("protocolVersion"), result.get("protocolVersion"))
             self.newer = all(isinstance(version, int) and version > NEWEST for version in both)
         else:
-            self._place(result.get("sessionId"), asked.params)
+            self._place(result.get("sessionId"), asked.params, asked.placed)
 
-    def _place(self, name: "Any", params: "dict[str, Any]") -> None:
-        cwd = params.get("cwd")
-        if isinstance(name, str) and isinstance(cwd, str) and cwd.startswith("/"):
-            session = self.get(name)
-            session.cwd = cwd
+    def _place(self, name: "Any", params: "dict[str, Any]", placed: "Placed | None") -> None:
+        if not isinstance(name, str):
+            return
+        session = self._known.setdefault(name, Session())
+        self._known.move_to_end(name)
+        if len(self._known) > MOST_SESSIONS:
+            self._known.popitem(last=False)
+        if placed is not None:
+            session.cwd, session.placed = params["cwd"], placed
             session.servers = tuple(_names(params.get("mcpServers")))
 
 

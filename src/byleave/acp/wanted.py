@@ -4,6 +4,7 @@ from byleave.acp.replies import OUR_OPTIONS
 from byleave.acp.wishes import READ, TERMINAL, WRITE
 from byleave.text import shown
 from byleave.translate.call import Call
+from byleave.translate.lists import is_script_option, known_shell
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,11 +24,13 @@ _HARMLESS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ01234
 def readings(wish: "Wish") -> tuple[Call, ...]:
     """Return the wish as a tool call, in every way in which an editor may understand it.
 
-    A method of `fs/` that nobody knows stays a thing that nobody understands.
+    A method of `fs/` that nobody knows stays a thing that nobody understands, and may do anything to what it names.
     """
     kind = _KINDS.get(wish.method)
     if kind is None:
-        return (Call(title=wish.method, tool=wish.method),)
+        places = [value for value in wish.params.values() if isinstance(value, str) and value.startswith("/")]
+        touched = [Call(kind=each, raw={"path": place}) for place in places for each in ("read", "edit", "delete")]
+        return (Call(title=wish.method, tool=wish.method), *touched)
     if wish.method != TERMINAL:
         return (Call(kind=kind, raw={"path": wish.params["path"]}),)
     given = {name: wish.params[name] for name in ("command", "args", "cwd") if wish.params.get(name) is not None}
@@ -66,7 +69,7 @@ def _differs_in_a_shell(given: "Mapping[str, Any]") -> bool:
     args = given.get("args")
     if not isinstance(args, list) or not args:
         return False
-    if len(args) == _SHELL_ARGS and str(args[0]).startswith("-") and str(args[0]).endswith("c"):
+    if len(args) == _SHELL_ARGS and known_shell(given["command"]) and is_script_option(str(args[0])):
         return False
     return not all(isinstance(word, str) and word and set(word) <= _HARMLESS for word in (given["command"], *args))
 
@@ -83,3 +86,9 @@ def _environment(env: "Any") -> "Mapping[str, Any]":
 def _words(params: "Mapping[str, Any]") -> str:
     args = params.get("args")
     return " ".join([str(params["command"]), *(str(word) for word in args or () if isinstance(args, list))])
+
+
+def strays(wish: "Wish") -> bool:
+    """Whether a wish names a place in a way that editors resolve each from where they stand: it should be absolute."""
+    named = [wish.params.get(name) for name in ("path", "cwd")]
+    return any(isinstance(place, str) and not place.startswith("/") for place in named)

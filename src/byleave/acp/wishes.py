@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 PERMISSION = "session/request_permission"
 READ, WRITE, TERMINAL = "fs/read_text_file", "fs/write_text_file", "terminal/create"
 FILES = "fs/"
+JUDGED = (PERMISSION, READ, WRITE, TERMINAL, f'"{FILES}')  # as they stand in a message, however it is written
 
 _ENVELOPE = ("jsonrpc", "id", "method", "params", "result", "error")
 _PARAMS = {

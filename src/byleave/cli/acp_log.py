@@ -2,6 +2,7 @@
 
 import json
 import os
+from datetime import UTC, datetime
 
 from byleave.cli.output import speakable
 from byleave.errors import InputError
@@ -31,7 +32,8 @@ class RequestLog:
 
     def write(self, tree: "Mapping[str, Any]") -> None:
         """Append one object."""
-        line = json.dumps(speakable(dict(tree)), default=str).encode() + b"\n"
+        time = datetime.now(UTC).isoformat(timespec="milliseconds")
+        line = json.dumps(speakable({"time": time, **tree}), default=str).encode() + b"\n"
         try:
             os.write(self._descriptor, line)
         except OSError as error:

@@ -15,6 +15,8 @@ COMMON = (
 
 CHECK_KINDS = ("read", "create", "update", "delete", "exec", "move", "search", "url", "env", "spawn", "command", "call")
 SHELLS = ("bash", "zsh", "fish")
+HOOKED = ("claude-code", "codex", "gemini", "cursor", "opencode")
+EDITORS = ("zed", "jetbrains", "neovim", "emacs", "toad", "acpx")
 
 _TOOL = Option(("--tool",), "the configured tool that would do it; without one, its grants have no say", "TOOL")
 _AGENT = Option(("--agent",), "the agent on whose behalf", "AGENT")
@@ -52,9 +54,8 @@ Speaks ACP on standard input and output, as the agent does: put it in front of t
 editor's settings (--setup prints them). What the policy allows or denies is answered at once; what
 it asks about is asked in the editor. docs/acp.md says what is decided where.
 
-The exit code is the agent's own, 128 + n for a signal; 126 if it cannot be executed, 127 if there is
-none, 125 if the sandbox could not be set up."""
-EDITORS = ("zed", "jetbrains", "neovim", "emacs", "toad", "acpx")
+The exit code is the agent's own, 128 + n for a signal; 126 if it cannot be executed, 127 if there
+is none, 125 if the sandbox could not be set up."""
 _SINCE = Option(("--since",), "only from then on: 90s, 30m, 2h, 7d, or a date and time", "WHEN")
 _UNTIL = Option(("--until",), "only up to then, written in the same ways", "WHEN")
 _FILTERS = (
@@ -192,8 +193,8 @@ ROOT = Command(
                         Option(("--times",), "how often you must have allowed it (default: 3)", "N"),
                         _SINCE,
                     ),
-                    details="Reads the records and changes nothing: what it prints is for you to read, and to add to a\n"
-                    "byleave.toml of yours where you agree.",
+                    details="Reads the records and changes nothing: what it prints is for you to read, and to add\n"
+                    "to a byleave.toml of yours where you agree.",
                 ),
             ),
         ),
@@ -244,10 +245,31 @@ ROOT = Command(
                 Option(("--log",), "append a JSON object to this file for every request that is judged", "FILE"),
                 *MOUNTING,
                 _YES,
-                Option(("--setup",), "print what to put into an editor's settings, and run nothing", "EDITOR"),
+                Option(
+                    ("--setup",),
+                    "print what to put into an editor's settings, and run nothing",
+                    "EDITOR",
+                    choices=EDITORS,
+                ),
             ),
             rest="AGENT ARGS...",
             details=_ACP_DETAILS,
+        ),
+        Command(
+            "hook",
+            "Answer an agent's own hook, or have an agent ask byleave before every tool call.",
+            "hook",
+            (
+                Option(("--install",), "write the hook into this agent's settings", "AGENT", choices=HOOKED),
+                Option(("--uninstall",), "take the hook out again", "AGENT", choices=HOOKED),
+                Option(("--dry-run",), "with the two above: change nothing; show the file as it would be"),
+                Option(("--home",), "the user's home; then nothing of the environment has a say", "DIR"),
+                Option(("--agent-profile",), "the agent's name in rules and records (default: AGENT)", "NAME"),
+                _YES,
+            ),
+            (Positional("AGENT", "whose event is on standard input", required=False, choices=HOOKED),),
+            details="Reads one hook event of the agent on standard input, and answers in the agent's own format.\n"
+            "Whatever goes wrong blocks the call: exit code 2, and the reason on standard error.",
         ),
         Command(
             "trust",

@@ -217,16 +217,18 @@ class Guard:
         *,
         unclear: str = "",
         by_hand: bool = False,
+        pin: str | None = None,
         also: "Mapping[str, Any] | None" = None,
     ) -> "Verdicts | Matter":
         """Do as `begin` for a request that amounts to several actions: the strictest verdict is the answer to all.
 
         `unclear` says why it cannot be told what would be done: then no rule allows it. `by_hand`: what is not
-        denied is put to a person, whatever allows it. `also` are further fields of the records.
+        denied is put to a person, whatever allows it. `pin` is the hash of what the call of a tool holds that is known
+        by its name only: a yes is for that. `also` are further fields of the records.
         """
         from byleave.guard.matters import begin_all
 
-        return begin_all(self, actions, who, unclear=unclear, by_hand=by_hand, also=also or {})
+        return begin_all(self, actions, who, unclear=unclear, by_hand=by_hand, pin=pin, also=also or {})
 
     def finish_all(self, matter: "Matter", asker: str, reply: str) -> "Verdicts":
         """Record what a person said to all of it, and return what comes of it: they allowed what they were shown."""

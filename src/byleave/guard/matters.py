@@ -6,6 +6,7 @@ allowed unless all of it is.
 
 from time import monotonic
 
+from byleave.core.action import OtherAction
 from byleave.core.verdict import ALLOW, ASK, DENY, WORDS, strictest
 from byleave.guard.asking import ELSEWHERE, NEVER, UNASKED, YESES, Answer, Question, Who
 from byleave.guard.verdicts import BEFORE, approved, changed_meanwhile, refused, unclear_verdict
@@ -53,7 +54,14 @@ class Matter(Record):
 
 
 def begin_all(
-    guard: "Guard", actions: "Sequence[Action]", who: Who, *, unclear: str, by_hand: bool, also: "Mapping[str, Any]"
+    guard: "Guard",
+    actions: "Sequence[Action]",
+    who: Who,
+    *,
+    unclear: str,
+    by_hand: bool,
+    pin: str | None,
+    also: "Mapping[str, Any]",
 ) -> Verdicts | Matter:
     """Return the answer, recorded, where no person is needed for it; else the matter, and nothing is recorded."""
     started = monotonic()
@@ -61,7 +69,8 @@ def begin_all(
     verdict = strictest([each.verdict for each in judged])
     if verdict.decision is DENY or (verdict.decision is ALLOW and not by_hand):
         return _record(guard, judged, who, started, also, warnings=warnings)
-    keys = [guard.key(each, who) for each in judged]
+    pins = [pin if isinstance(each.action, OtherAction) else None for each in judged]
+    keys = [guard.key(each, who, pin_of) for each, pin_of in zip(judged, pins, strict=True)]
     if not unclear:  # nobody can have agreed to more of the same where nobody can tell what it is
         if any(guard.was_refused(key) for key in keys):
             return _record(guard, [_refused(each, NEVER) for each in judged], who, started, also)
@@ -70,7 +79,10 @@ def begin_all(
             again = [each if each.verdict.allowed else approved(each, BEFORE) for each in judged]
             return _record(guard, again, who, started, also)
     root = guard.policy.root.path
-    questions = [Question(each, who, key, None, started, None, root) for each, key in zip(judged, keys, strict=True)]
+    questions = [
+        Question(each, who, key, pin_of, started, None, root)
+        for each, key, pin_of in zip(judged, keys, pins, strict=True)
+    ]
     return Matter(verdict, tuple(questions), who, started, unclear, also, warnings)
 
 
@@ -117,7 +129,7 @@ def _still(guard: "Guard", matter: Matter) -> "tuple[list[Judged], tuple[str, ..
 
 
 def _as_shown(guard: "Guard", question: Question, now: "Judged") -> "Judged":
-    if guard.key(now, question.who) == question.key:
+    if guard.key(now, question.who, question.pin) == question.key:
         return approved(question.judged, "you allowed it")
     changed: Judged = now.replace(verdict=changed_meanwhile(now.verdict))
     return changed

@@ -95,6 +95,9 @@ def _run_words(work: "Work", words: "tuple[str, ...]", source: str) -> None:
         work.found.doubt("its command holds characters that no command has")
     for text in texts_of(words):
         _run(work, text, source)
+        if len(words) > 1 and (script := _quoted_script(text)) is not None:
+            work.found.doubt("its command is a whole script in quotes")
+            _run(work, script, source)
 
 
 def _run(work: "Work", text: str, source: str) -> None:
