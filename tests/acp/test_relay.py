@@ -629,3 +629,82 @@ def test_a_path_that_is_not_absolute_is_allowed_by_no_rule(talk: Talk) -> None:
     params = {"sessionId": "s", "command": "ls", "cwd": "src"}
     talk.agent({"jsonrpc": "2.0", "id": 9, "method": "terminal/create", "params": params})
     assert [entry["verdict"]["decision"] for entry in talk.logged] == ["ask", "ask"]
+
+
+def marks(talk: Talk) -> list[list[str]]:
+    words = ("unasked", "unanswered", "another_than_asked", "refused_before")
+    return [[word for word in words if record.get(word)] for record in talk.records()]
+
+
+def test_what_is_done_before_anybody_answered_is_recorded(talk: Talk) -> None:
+    talk.agent(talk.permission())
+    talk.agent(update(status="completed"))
+    talk.client(answer("no"))
+    assert marks(talk) == [["unanswered"], []]
+
+
+def test_what_is_done_instead_of_what_was_asked_is_recorded(talk: Talk) -> None:
+    talk.agent(talk.command("ls"))
+    talk.agent(update(rawInput={"command": "rm -rf /"}, status="completed"))
+    assert marks(talk) == [[], ["another_than_asked"]]
+    assert talk.records()[-1]["action"]["command"] == "rm -rf /"
+
+
+def test_what_was_asked_about_is_never_recorded_as_unasked(talk: Talk) -> None:
+    talk.agent(talk.command("ls"))
+    for number in range(1100):
+        talk.agent(update(f"other {number}", kind="think"))
+    talk.agent(update(status="completed"))
+    talk.agent(update("other 1099", status="completed"))
+    talk.agent(update("other 1099", status="completed", kind="execute", rawInput={"command": "ls"}))
+    assert marks(talk) == [[]]
+    again = update("other 1099", status="completed", kind="execute", rawInput={"command": "ls"})
+    again["params"]["update"]["sessionUpdate"] = "tool_call"
+    talk.agent(again)
+    assert marks(talk) == [[], ["unasked"]]
+
+
+def test_strictly_a_yes_is_for_the_content_that_was_shown_and_for_once(tmp_path: Path) -> None:
+    talk = Talk(tmp_path, strict=True)
+    diff = [{"type": "diff", "path": f"{talk.root}/other", "newText": "x"}]
+    talk.agent(talk.permission(kind="edit", content=diff))
+    talk.client(answer("yes"))
+    talk.forget()
+    evil = talk.write("other", 7)
+    evil["params"]["content"] = "evil"
+    for request in (evil, talk.write("other", 8), talk.write("other", 9)):
+        talk.agent(request)
+    assert [request["method"].partition("/")[0] for request in talk.to_client()] == ["session", "fs", "session"]
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["Yes, don't ask again", "Allow for this chat", "Allow in this workspace", "Trust this folder", "Until restart"],
+)
+def test_an_option_for_once_whose_name_says_more_is_not_chosen(talk: Talk, name: str) -> None:
+    talk.agent(talk.command("ls", options=[{"optionId": "x", "name": name, "kind": "allow_once"}]))
+    assert len(talk.to_client()) == 1
+
+
+def test_an_always_becomes_the_first_of_several_for_once(talk: Talk) -> None:
+    options = [OPTIONS[0], *({"optionId": n, "name": n, "kind": "allow_once"} for n in ("Allow", "Accept"))]
+    talk.agent(talk.permission(options=options))
+    talk.client(answer("always"))
+    assert talk.to_agent() == [answer("Allow")]
+
+
+def test_an_option_of_a_kind_that_nobody_knows_is_the_user_s_to_choose(talk: Talk) -> None:
+    talk.agent(talk.permission(options=[*OPTIONS, {"optionId": "e", "name": "Edit first", "kind": "allow_with_edit"}]))
+    talk.client(answer("e"))
+    assert talk.to_agent() == [answer("e")]
+    assert [(record["verdict"]["decision"], record["answer"]["choice"]) for record in talk.records()] == [
+        ("ask", "elsewhere")
+    ]
+
+
+def test_a_notice_is_short_whatever_it_is_about(talk: Talk) -> None:
+    for number in range(100):
+        talk.agent({"jsonrpc": "2.0", "id": number, "method": f"fs/{'A' * 100_000}", "params": []})
+    notices = talk.relay.notices()
+    assert len(notices) <= 20
+    assert max(len(notice) for notice in notices) < 300

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 MOST_CALLS = 1000
 MOST_BYTES = 64 << 20
+MOST_OVER = 10_000
 ENDED = ("completed", "failed")
 _TOLD_KINDS = 8
 _OWN_SHELL = "claudeCode"  # in `_meta`: an agent whose commands run wherever its one shell stands
@@ -41,7 +42,10 @@ class ToolCall:
         self.is_unclear = False  # something was told of it that cannot be read
         self.asked = False  # the agent asked for permission
         self.refused = False  # and did not get it
-        self.covers: set[tuple[str, ...]] = set()  # what was allowed when it asked
+        self.is_open = False  # somebody is still being asked
+        self.commands: frozenset[str] = frozenset()  # what it asked for
+        self.shown: Mapping[str, str] = {}  # by path, the hash of the content that it showed when it asked
+        self.covers: dict[tuple[str, ...], str | None] = {}  # what was allowed, of a file with the hash of its content
 
     def hear(self, told: "Mapping[str, Any]") -> None:
         """Take in what an update says."""
@@ -106,12 +110,13 @@ class Calls:
 
     def __init__(self) -> None:
         self._known: OrderedDict[str, ToolCall] = OrderedDict()
+        self._over: OrderedDict[str, None] = OrderedDict()  # ended, or forgotten after having been asked about
         self._bytes = 0
 
     def hear(self, told: "Mapping[str, Any]", size: int) -> ToolCall | None:
-        """Take in an update of `size` bytes; return the call it is about, None if it names none."""
+        """Take in an update of `size` bytes; return the call it is about, None if there is none, or it is over."""
         name = told.get("toolCallId")
-        if not isinstance(name, str):
+        if not isinstance(name, str) or (name in self._over and told.get("sessionUpdate") != "tool_call"):
             return None
         call = self.get(name)
         call.hear(told)
@@ -120,6 +125,7 @@ class Calls:
         self._known.move_to_end(name)
         if told.get("status") in ENDED:
             self._forget(name)
+            self._note_over(name)
         while len(self._known) > MOST_CALLS or (self._bytes > MOST_BYTES and self._known):
             self._forget(next(iter(self._known)))
         return call
@@ -128,6 +134,7 @@ class Calls:
         """Return a call by its id; one that nobody spoke of yet is new."""
         call = self._known.get(name)
         if call is None:
+            self._over.pop(name, None)
             call = self._known[name] = ToolCall()
             if len(self._known) > MOST_CALLS:
                 self._forget(next(iter(self._known)))
@@ -138,13 +145,29 @@ class Calls:
         for call in self._known.values():
             call.is_unclear = True
 
-    def cover(self, wanted: "Iterable[tuple[str, ...]]") -> bool:
-        """Whether one call that has not ended was allowed to do all of this when its agent asked."""
-        needed = set(wanted)
-        return bool(needed) and any(needed <= call.covers for call in self._known.values() if call.covers)
+    def cover(self, wanted: "Iterable[tuple[str, ...]]", content: str | None = None) -> bool:
+        """Whether one call that has not ended was allowed to do all of this when its agent asked; once only.
+
+        `content` is the hash of what would be written: where that was shown, it has to be the same.
+        """
+        needed = list(dict.fromkeys(wanted))
+        for call in self._known.values():
+            if needed and all(touch in call.covers and call.covers[touch] in (None, content) for touch in needed):
+                for touch in needed:
+                    del call.covers[touch]
+                return True
+        return False
 
     def _forget(self, name: str) -> None:
-        self._bytes -= self._known.pop(name).size
+        call = self._known.pop(name)
+        self._bytes -= call.size
+        if call.asked:
+            self._note_over(name)
+
+    def _note_over(self, name: str) -> None:
+        self._over[name] = None
+        if len(self._over) > MOST_OVER:
+            self._over.popitem(last=False)
 
 
 def _structured(value: "Any") -> "dict[str, Any]":

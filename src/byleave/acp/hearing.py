@@ -72,17 +72,15 @@ class Hearing:
         return session.directories.spread(meant, name), placed
 
     def _hear_end(self, name: str, call: "ToolCall", update: "dict[str, Any]") -> None:
-        """Record what an agent did without asking, as far as it told; or in spite of a no."""
-        if call.asked and not (call.refused and update.get("status") == "completed"):
-            return
+        """Record what an agent did without asking, as far as it told; or in spite of an answer, or before one."""
         session = self._sessions.get(name)
         meant, placed = self._understand(session, call, str(update.get("toolCallId")))
-        if all(getattr(action, "name", None) == "think" for action in meant.actions):
+        mark = _mark(call, meant, str(update.get("status")))
+        if mark is None or all(getattr(action, "name", None) == "think" for action in meant.actions):
             return
         told = {"event": "observed", "tool_call": update.get("toolCallId"), "editor_session": name}
         told["outcome"] = update.get("status")
-        marks = {"refused_before": True} if call.asked else {"unasked": True}
-        self._judging.let_pass(self._judging.judge(meant, placed, also={**told, **marks}))
+        self._judging.let_pass(self._judging.judge(meant, placed, also={**told, mark: True}))
 
     def meaning_of(self, wish: "Permission", session: "Session", call: "ToolCall") -> "tuple[Meaning, Placed]":
         """Return what a request for permission means, with all that was told before, and who judges it."""
@@ -102,3 +100,15 @@ class Hearing:
             actions=(*meant.actions, *others), understood=False, problem=meant.problem or _ANOTHER_COMMAND
         )
         return both
+
+
+def _mark(call: "ToolCall", meant: "Meaning", status: str) -> str | None:
+    """Return the word for what is odd about the end of a call; None if it did what it was allowed to do."""
+    if not call.asked:
+        return "unasked"
+    if call.is_open:
+        return "unanswered"
+    commands = {action.command for action in meant.actions if isinstance(action, CommandAction)} if call.raw else set()
+    if not commands <= call.commands:
+        return "another_than_asked"
+    return "refused_before" if call.refused and status == "completed" else None

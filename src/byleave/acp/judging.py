@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
+    from byleave.acp.calls import ToolCall
     from byleave.acp.sessions import Session
     from byleave.core.action import Action
     from byleave.guard.asking import Who
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 DOOR = "acp"
 ASKER = "editor"
 _STRANGER = "the editor has not opened this session"
+_LONGEST_NAME = 200
 _UNREADABLE = "its input cannot be kept as it is"
 
 
@@ -184,7 +186,7 @@ class Judging:
 
     def refuse(self, method: str, problem: str) -> "dict[str, Any]":
         """Record a request that was refused because it cannot be read for certain; return it with its verdict."""
-        guard = self._guards[self._first]
+        guard, method = self._guards[self._first], method[:_LONGEST_NAME]
         action = OtherAction(method if method.isprintable() and method else "unreadable", problem)
         ref = RuleRef("what not every reader reads alike is refused", BUILT_IN, DENY)
         verdict = Verdict(DENY, problem, "unparsed", (ref,))
@@ -194,6 +196,15 @@ class Judging:
     def touches(self, meant: Meaning, guard: "Guard") -> "list[tuple[str, ...]]":
         """Return what a call touches, so that two calls can be compared: creating and updating are both writing."""
         return [touch for action in meant.actions for touch in _touches(action, guard)]
+
+    def covers(self, judgement: Judgement, call: "ToolCall") -> "dict[tuple[str, ...], str | None]":
+        """Return what a call may do by now, of each file with the hash of the content that was shown."""
+        covered: dict[tuple[str, ...], str | None] = dict.fromkeys(self.touches(judgement.meaning, judgement.guard))
+        for path, content in call.shown.items():
+            place = judgement.guard.policy.root.resolve_any(path)
+            if isinstance(place, FsTarget) and ("write", place.canonical) in covered:
+                covered["write", place.canonical] = content
+        return covered
 
     def look_again(self) -> None:
         """Take in what has changed in the files of the policy, so that its user hears soon of what is wrong there."""

@@ -19,12 +19,13 @@ ALLOW_ONCE, ALLOW_ALWAYS, REJECT_ONCE, REJECT_ALWAYS = "allow_once", "allow_alwa
 _EFFECTS = frozenset(
     (  # noqa: SIM905 -- a list would take a line for each
         "mode switch auto automatically always never session remember permanent permanently forever all every future "
-        "similar bypass yolo and then also"
+        "similar bypass yolo ask again chat conversation workspace folder until restart rest turn task trust and then "
+        "also"
     ).split()
 )
 # Words that say so only where another option of the kind goes without: "Allow this edit" is as plain as can be.
 _LIKELY_EFFECTS = frozenset(
-    ("edit", "edits", "modify", "editor", "change", "plan", "trust", "any", "whole", "project", "directory", "but")
+    ("edit", "edits", "modify", "editor", "change", "plan", "any", "whole", "project", "directory", "but")
 )
 _JOINTS = frozenset({"and", "then", "also"})  # "no, and tell it what to do instead" is still a no
 _PLAIN = frozenset(
@@ -52,6 +53,12 @@ def reject_option(options: "Sequence[Option]") -> Option | None:
         return plain
     lasting = _EFFECTS - _JOINTS
     return next((each for each in options if each.kind == REJECT_ONCE and not _words(_both(each)) & lasting), None)
+
+
+def once_option(options: "Sequence[Option]", kind: str) -> Option | None:
+    """Return an option for once in place of one for always, which a person has chosen: one that does no more."""
+    harmless = [option for option in options if option.kind == kind and not _words(_both(option)) & _EFFECTS]
+    return plain_option(options, kind) or next(iter(harmless), None)
 
 
 def is_a_question(meant: "Meaning", wish: "Permission") -> bool:

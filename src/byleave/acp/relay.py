@@ -19,13 +19,14 @@ from byleave.acp.options import (
     REJECT_ALWAYS,
     REJECT_ONCE,
     is_a_question,
+    once_option,
     plain_option,
     reject_option,
 )
 from byleave.acp.questions import Open, Questions
 from byleave.acp.sessions import Sessions
 from byleave.acp.traffic import TO_AGENT, TO_CLIENT, Send
-from byleave.acp.wanted import question_about, readings, strays
+from byleave.acp.wanted import content_of, question_about, readings, shown_contents, strays
 from byleave.acp.wishes import (
     JUDGED,
     PERMISSION,
@@ -35,6 +36,7 @@ from byleave.acp.wishes import (
     read_permission,
     read_wish,
 )
+from byleave.core.action import CommandAction
 from byleave.guard.asking import CANCELLED, ELSEWHERE, FOR_SESSION, NEVER, NO, NOBODY, ONCE, YESES
 from byleave.text import quoted
 
@@ -50,6 +52,7 @@ if TYPE_CHECKING:
 
 GRACE = 1.0  # seconds an editor has to answer what was cancelled, before we do
 _LOOK_AGAIN = 1.0  # seconds between two looks at the files of the policy, while nothing is asked
+_LONGEST_NAME = 80
 _MOST_NOTICES = 20  # at a time: an agent that floods us does not flood its user
 _STRAYS = "its path is not absolute, so nobody can tell where the editor would look for it"
 _REPLY_OF = {ALLOW_ONCE: ONCE, ALLOW_ALWAYS: FOR_SESSION, REJECT_ONCE: NO, REJECT_ALWAYS: NEVER}
@@ -171,8 +174,10 @@ class Relay:
     def _permission(self, wish: "Permission", envelope: "Envelope", line: bytes) -> list[Send] | None:
         session = self._sessions.get(wish.session)
         call = session.calls.get(wish.call_id)
-        call.asked, call.refused = True, False
+        call.asked, call.refused, call.is_open = True, False, True
         meant, placed = self._hearing.meaning_of(wish, session, call)
+        call.commands |= {action.command for action in meant.actions if isinstance(action, CommandAction)}
+        call.shown = shown_contents(wish)
         allow = None if is_a_question(meant, wish) else plain_option(wish.options, ALLOW_ONCE)
         also = {"tool_call": wish.call_id, "editor_session": wish.session, "method": PERMISSION}
         judgement = self._judging.judge(meant, placed, by_hand=allow is None, also=also)
@@ -200,7 +205,8 @@ class Relay:
         meant, placed = self._judging.understand_all(readings(wish), session)
         if strays(wish):
             meant = meant.replace(understood=False, problem=meant.problem or _STRAYS)
-        asked = meant.understood and session.calls.cover(self._judging.touches(meant, placed.guard))
+        content = content_of(wish)
+        asked = meant.understood and session.calls.cover(self._judging.touches(meant, placed.guard), content)
         also: dict[str, Any] = {"editor_session": wish.session, "method": wish.method}
         marks = {} if asked else {"unasked": True}
         judgement = self._judging.judge(meant, placed, also={**also, **marks})
@@ -255,11 +261,11 @@ class Relay:
         """Pass the editor's answer on: an answer for always becomes one for once, and we remember it."""
         reply, readable = _reply_in(line, question.options)
         done = self._judging.finish(question.judgement, reply)
-        self._settle(question.call, question.judgement, allowed=done.allowed)
+        self._settle(question.call, question.judgement, allowed=done.allowed or reply == ELSEWHERE)
         if reply in YESES and not done.allowed:
             return self._reply(question.raw_id, reject_option(question.options), done.verdict)
         if reply in (FOR_SESSION, NEVER):
-            once = plain_option(question.options, ALLOW_ONCE) if done.allowed else reject_option(question.options)
+            once = once_option(question.options, ALLOW_ONCE) if done.allowed else reject_option(question.options)
             return None if once is None else self._reply(question.raw_id, once, None)
         return None if readable else self._reply(question.raw_id, None, None)
 
@@ -308,9 +314,9 @@ class Relay:
     def _settle(self, call: "ToolCall | None", judgement: "Judgement", *, allowed: bool) -> None:
         if call is None:
             return
-        call.refused = not allowed
+        call.is_open, call.refused = False, not allowed
         if allowed and judgement.meaning.understood:
-            call.covers.update(self._judging.touches(judgement.meaning, judgement.guard))
+            call.covers |= self._judging.covers(judgement, call)
 
     def _reply(self, raw_id: "Any", option: "Option | None", verdict: "Any") -> list[Send]:
         """Answer a request for permission with an option; without one, with `cancelled`."""
@@ -323,7 +329,7 @@ class Relay:
 
     def _refuse(self, envelope: "Envelope | None", problem: str) -> list[Send]:
         """Answer what cannot be judged because it cannot be read for certain; it goes nowhere."""
-        method = "" if envelope is None else f" {quoted(envelope.methods[0])}"
+        method = "" if envelope is None else f" {quoted(envelope.methods[0][:_LONGEST_NAME])}"
         if len(self._notices) < _MOST_NOTICES:
             self._notices.append(f"a message{method} of the agent was refused: {problem}")
         raw_id = None if envelope is None else envelope.members.get("id")
@@ -354,5 +360,4 @@ def _reply_in(line: bytes, options: "tuple[Option, ...]") -> tuple[str, bool]:
     if cancelled:
         return CANCELLED, True
     kind = next((option.kind for option in options if option.id == chosen), None)
-    reply = _REPLY_OF.get(kind or "")
-    return (NOBODY, False) if reply is None else (reply, True)
+    return (NOBODY, False) if kind is None else (_REPLY_OF.get(kind, ELSEWHERE), True)

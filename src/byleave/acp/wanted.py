@@ -2,6 +2,7 @@
 
 from byleave.acp.replies import OUR_OPTIONS
 from byleave.acp.wishes import READ, TERMINAL, WRITE
+from byleave.private import digest
 from byleave.text import shown
 from byleave.translate.call import Call
 from byleave.translate.lists import is_script_option, known_shell
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from byleave.acp.wishes import Wish
+    from byleave.acp.wishes import Permission, Wish
     from byleave.core.verdict import Verdict
 
 _KINDS = {READ: "read", WRITE: "edit", TERMINAL: "execute"}
@@ -92,3 +93,20 @@ def strays(wish: "Wish") -> bool:
     """Whether a wish names a place in a way that editors resolve each from where they stand: it should be absolute."""
     named = [wish.params.get(name) for name in ("path", "cwd")]
     return any(isinstance(place, str) and not place.startswith("/") for place in named)
+
+
+def content_of(wish: "Wish") -> str | None:
+    """Return the hash of what a wish would write; None if it writes nothing."""
+    content = wish.params.get("content") if wish.method == WRITE else None
+    return _hash(content) if isinstance(content, str) else None
+
+
+def shown_contents(wish: "Permission") -> "dict[str, str]":
+    """Return, by path, the hash of the new content that a request for permission shows."""
+    blocks = [block for block in wish.call.get("content") or () if isinstance(block, dict)]
+    diffs = [(block.get("path"), block.get("newText")) for block in blocks if block.get("type") == "diff"]
+    return {path: _hash(text) for path, text in diffs if isinstance(path, str) and isinstance(text, str)}
+
+
+def _hash(text: str) -> str:
+    return digest(text.encode("utf-8", "surrogatepass"))

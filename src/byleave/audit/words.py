@@ -15,8 +15,13 @@ COLUMNS = (
     *("code", "reason", "rule", "source", "hash"),
 )
 _SUBJECTS = ("command", "path", "url", "program", "server", "query", "name", "title")
-# What an agent did without asking its editor for permission first, or in spite of a no.
-_MARKS = (("unasked", "(unasked)"), ("refused_before", "(refused before)"))
+# What an agent did without asking its editor for permission first, before an answer, in spite of a no, or otherwise.
+_MARKS = (
+    ("unasked", "(unasked)"),
+    ("unanswered", "(unanswered)"),
+    ("refused_before", "(refused before)"),
+    ("another_than_asked", "(another than asked)"),
+)
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")  # with these a spreadsheet takes a cell for something to compute
 
 

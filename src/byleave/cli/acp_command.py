@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from byleave.cli.acp_log import RequestLog
     from byleave.cli.arguments import Given
 
+_AT_ONCE = 3500  # bytes; a pipe that can be written to takes 4,096
 _IN_SANDBOX = ("tool", "access")
 # What --setup carries over to the editor's settings.
 _KEPT_FLAGS = ("strict", "sandbox")
@@ -182,8 +183,14 @@ def _carry(given: "Given", agent: "Agent", relay: "Relay", *, longest: float | N
 
 def _tell(given: "Given", sentences: "Sequence[str]") -> None:
     """Warn on standard error, if somebody reads there: what nobody reads must not keep a conversation from going on."""
-    if sentences and _can_be_written(sys.stderr.fileno()):
-        warn(given, sentences)
+    for sentence in sentences:
+        if _can_be_written(sys.stderr.fileno()):  # by as much as a pipe takes at once, and no more
+            warn(given, [_cut(sentence)])
+
+
+def _cut(sentence: str) -> str:
+    text = shown_lines(sentence)
+    return text if len(text.encode("utf-8", "replace")) <= _AT_ONCE else f"{text[: _AT_ONCE // 4]}..."
 
 
 def _can_be_written(descriptor: int) -> bool:
