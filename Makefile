@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: test check unit slow demo bench fuzz format clean launcher
+.PHONY: test check unit slow test-agents demo bench fuzz format clean launcher
 
 test: check unit
 
@@ -25,7 +25,7 @@ launcher: $(READY)
 	$(BIN)/python -m byleave.sandbox.build
 
 # The tests start the command hundreds of times: without compiled modules each start takes twice as long.
-unit slow bench: export PYTHONDONTWRITEBYTECODE :=
+unit slow test-agents bench: export PYTHONDONTWRITEBYTECODE :=
 
 unit: launcher
 	$(BIN)/python -m pytest -n 2
@@ -33,6 +33,10 @@ unit: launcher
 # What takes too long for every change: all exit codes, a fork bomb without a limit, ten thousand calls, lines of a gigabyte.
 slow: launcher
 	BYLEAVE_SLOW_TESTS=1 $(BIN)/python -m pytest tests/sandbox tests/toolhost/test_soak.py tests/toolhost/test_hostile.py
+
+# Real agents from the npm registry, driven by a scripted model on loopback. They are kept in BYLEAVE_AGENTS_DIR.
+test-agents: launcher
+	BYLEAVE_AGENT_TESTS=1 $(BIN)/python -m pytest -n 0 -rs tests/agents
 
 demo: $(READY)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh demo.sh

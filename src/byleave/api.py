@@ -112,10 +112,12 @@ class Workspace:
         asker: "Asker | None" = None,
         patience: float | None = None,
         policy: Policy | None = None,
+        stays: bool = True,
     ) -> "Guard":
         """Return the guard of a door: it answers live requests, asks through `asker`, and records everything.
 
-        With `policy`, by that one, which the caller has loaded. Close it when the door closes.
+        With `policy`, by that one, which the caller has loaded. Close it when the door closes. One that does not stay
+        answers a single request: it starts no thread, keeps no rule for good, and does not look round first.
         """
         from byleave.approvals.store import now
         from byleave.guard.guard import PATIENCE, Guard
@@ -130,10 +132,11 @@ class Workspace:
 
         mask = make_mask()
         log = self.audit_log(policy.compiled.settings, mask)
-        log.start()
+        if stays:
+            log.start()
         sensitive = self.sensitive(policy.compiled)
         notices = Notices(sensitive, os.path.dirname(self.files.session_file(session)))
-        reaches = sensitive_reaches(policy, sensitive)
+        reaches = sensitive_reaches(policy, sensitive) if stays else ()
         return Guard(
             policy,
             self.approvals,
@@ -145,7 +148,7 @@ class Workspace:
             session=session,
             asker=asker,
             patience=PATIENCE if patience is None else patience,
-            lasting=None if files else self.lasting(session),
+            lasting=self.lasting(session) if stays and not files else None,
             notices=notices,
             notes=tuple(line for one in reaches for line in notices.say_once(f"{one.entry} {one.name}", one.sentence)),
         )

@@ -106,7 +106,8 @@ def test_an_endless_walk_is_asked(talk: Talk) -> None:
 
 def test_a_directory_that_the_agent_does_not_heed_is_no_directory(talk: Talk) -> None:
     claude = {"_meta": {"claudeCode": {"toolName": "Bash"}}}
-    for number, fields in enumerate(({"cwd": f"{talk.root}/src"}, {"args": ["x"]}, {"dir_path": "src"})):
+    strays: list[dict[str, Any]] = [{"cwd": f"{talk.root}/src"}, {"args": ["x"]}, {"dir_path": "src"}]
+    for number, fields in enumerate(strays):
         talk.agent(update(f"c{number}", kind="execute", rawInput={}, **claude))
         talk.agent(talk.permission(number, call=f"c{number}", rawInput={"command": "make", **fields}))
         assert talk.logged[-1]["verdict"]["decision"] == "ask"
