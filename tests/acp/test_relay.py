@@ -708,3 +708,71 @@ def test_a_notice_is_short_whatever_it_is_about(talk: Talk) -> None:
     notices = talk.relay.notices()
     assert len(notices) <= 20
     assert max(len(notice) for notice in notices) < 300
+
+
+def test_thinking_is_allowed_only_where_nothing_else_comes_with_it(talk: Talk) -> None:
+    thoughts: list[dict[str, Any]] = [
+        {},
+        {"thought": "x"},
+        {"todos": [{"content": "x", "status": "done"}]},
+        {"prompt": "x"},
+    ]
+    deeds: list[dict[str, Any]] = [{"bash": "rm -rf /"}, {"exec": ["rm"]}, {"to": "a@b", "body": "x"}, {"run": "x"}]
+    for number, raw in enumerate([*thoughts, *deeds]):
+        talk.agent(talk.permission(number, f"c{number}", kind="think", rawInput=raw))
+    assert [reply["id"] for reply in talk.to_agent()] == [0, 1, 2, 3]
+    assert [request["id"] for request in talk.to_client()] == [4, 5, 6, 7]
+
+
+def test_our_own_question_shows_all_that_a_yes_covers(tmp_path: Path) -> None:
+    talk = Talk(tmp_path, "", strict=True)
+    env = [{"name": "LD_PRELOAD", "value": "/tmp/evil.so"}]
+    command = f"make {'a' * 5000}; rm -rf /elsewhere"
+    params = {"sessionId": "s", "command": command, "cwd": "/etc", "env": env}
+    talk.agent({"jsonrpc": "2.0", "id": 8, "method": "terminal/create", "params": params})
+    [question] = talk.to_client()
+    text = question["params"]["toolCall"]["content"][0]["content"]["text"]
+    assert all(part in text for part in (command, "/etc", "LD_PRELOAD=/tmp/evil.so"))
+    assert question["params"]["toolCall"]["title"].endswith("…")
+
+
+def test_an_agent_that_gives_two_sessions_one_name_is_asked(talk: Talk, tmp_path: Path) -> None:
+    (tmp_path / "p2").mkdir()
+    params = {"cwd": str(tmp_path / "p2"), "mcpServers": []}
+    talk.client({"jsonrpc": "2.0", "id": 5, "method": "session/new", "params": params})
+    talk.agent({"jsonrpc": "2.0", "id": 5, "result": {"sessionId": "s"}})
+    talk.agent(talk.command("ls"))
+    assert talk.logged[-1]["verdict"]["decision"] == "ask"
+
+
+def test_no_more_questions_are_open_than_anybody_could_answer(talk: Talk) -> None:
+    for number in range(1100):
+        talk.agent(talk.permission(number, f"c{number}"))
+    assert len(talk.to_client()) == 1000
+    talk.client(cancel())
+    talk.wait(5)
+    talk.forget()
+    for number in range(1100):
+        talk.client(answer("yes", number))
+    assert len(talk.to_agent()) == 100  # of those that were never asked: not our business
+
+
+def test_a_policy_that_breaks_again_is_told_again(talk: Talk) -> None:
+    for text in ("[[rules]\n", "", "[[rules]\n"):
+        talk.scene.say("user", text)
+        talk.wait(1.5)
+    assert len([notice for notice in talk.relay.notices() if "config.toml" in notice]) in (1, 2)
+
+
+def test_a_denial_is_recorded_in_the_workspace_of_its_session(tmp_path: Path) -> None:
+    talk = Talk(tmp_path, '[[rules]]\ndeny = { command = "rm" }\n')
+    inner = talk.scene.root / "inner"
+    inner.mkdir()
+    (inner / "byleave.toml").write_text("")
+    load = {"sessionId": "p", "cwd": str(inner), "mcpServers": []}
+    talk.client({"jsonrpc": "2.0", "id": 2, "method": "session/load", "params": load})
+    request = talk.command("rm x")
+    request["params"]["sessionId"] = "p"
+    talk.agent(request)
+    assert talk.to_agent()[-1]["result"]["outcome"] == chosen("no")["outcome"]
+    assert talk.records() == []  # of the workspace that the proxy was started in

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 MOST_CALLS = 1000
-MOST_BYTES = 64 << 20
+MOST_BYTES = 16 << 20
+_LONGEST = 4 << 20  # bytes of an update; of a longer one nothing is kept, and what it was about is unclear
 MOST_OVER = 10_000
 ENDED = ("completed", "failed")
 _TOLD_KINDS = 8
@@ -119,7 +120,10 @@ class Calls:
         if not isinstance(name, str) or (name in self._over and told.get("sessionUpdate") != "tool_call"):
             return None
         call = self.get(name)
-        call.hear(told)
+        if size > _LONGEST:
+            call.is_unclear, size = True, 0
+        else:
+            call.hear(told)
         self._bytes += size
         call.size += size
         self._known.move_to_end(name)

@@ -6,6 +6,7 @@ So that its requests can be understood, and what it did without asking is record
 from byleave.acp.calls import ENDED
 from byleave.acp.envelope import decoded_somehow, kind_of_update
 from byleave.core.action import CommandAction
+from byleave.translate.names import is_thought
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,10 +18,11 @@ if TYPE_CHECKING:
     from byleave.acp.judging import Judging, Placed
     from byleave.acp.sessions import Session, Sessions
     from byleave.acp.wishes import Permission
-    from byleave.translate.call import Meaning
+    from byleave.translate.call import Call, Meaning
 
 _ABOUT_CALLS = ("tool_call", "tool_call_update")
 _UNREAD = "something was told about this call that cannot be read"
+_MORE_THAN_THOUGHTS = "it says that it thinks, and brings more than thoughts"
 _ANOTHER_COMMAND = "the request names another command than its call did before"
 
 
@@ -66,8 +68,9 @@ class Hearing:
         """Return what a call of a session means, and note where its shell may stand afterwards."""
         as_told = call.call(session.servers) if told is None else call.with_request(told, session.servers)
         meant, placed = self._judging.understand(as_told, session)
-        if call.is_unclear:
-            meant = meant.replace(understood=False, problem=meant.problem or _UNREAD)
+        if call.is_unclear or _only_says_that_it_thinks(meant, as_told):
+            problem = _UNREAD if call.is_unclear else _MORE_THAN_THOUGHTS
+            meant = meant.replace(understood=False, problem=meant.problem or problem)
         session.directories.hear(meant, name)
         return session.directories.spread(meant, name), placed
 
@@ -100,6 +103,13 @@ class Hearing:
             actions=(*meant.actions, *others), understood=False, problem=meant.problem or _ANOTHER_COMMAND
         )
         return both
+
+
+def _only_says_that_it_thinks(meant: "Meaning", call: "Call") -> bool:
+    """Whether a call brings more than thoughts: thinking is allowed without any rule."""
+    if not all(getattr(action, "name", None) == "think" for action in meant.actions):
+        return False
+    return any(not is_thought(name) for name, value in (call.raw or {}).items() if value)
 
 
 def _mark(call: "ToolCall", meant: "Meaning", status: str) -> str | None:

@@ -39,6 +39,7 @@ DOOR = "acp"
 ASKER = "editor"
 _STRANGER = "the editor has not opened this session"
 _LONGEST_NAME = 200
+_MOST_WARNINGS = 20  # at a time
 _UNREADABLE = "its input cannot be kept as it is"
 
 
@@ -102,7 +103,7 @@ class Judging:
         self._fixed = fixed
         self._homes = workspace.homes
         self._first = workspace.root.path
-        self._told: set[str] = set()
+        self._standing: dict[str, frozenset[str]] = {}  # what each guard warned of when it was last looked at
         self._warnings: list[str] = []
         self._guards: dict[str, Guard] = {self._first: self._open(workspace)}
 
@@ -120,7 +121,7 @@ class Judging:
                 self._guards[root] = self._open(Workspace(root, homes=self._homes))
             except (ByleaveError, ConfigErrors, OSError) as error:
                 problem = f"the policy of {shown(root)} cannot be used"
-                self._hear((f"{problem}, so everything there is asked: {error}",))
+                self._tell((f"{problem}, so everything there is asked: {error}",))
         return Placed(self._guards.get(root, first), problem)
 
     def understand(self, call: "Call", session: "Session") -> "tuple[Meaning, Placed]":
@@ -148,28 +149,40 @@ class Judging:
 
         Another workspace that is open, and that the call reaches into, can deny it as well.
         """
-        guard = self._denying(meant, placed) or placed.guard
+        guard = placed.guard
         fields = {**(also or {}), "sources": dict(meant.sources)}
-        actions = [_seen_from(action, placed.guard, guard) for action in meant.actions]
+        if denied := self._denied_elsewhere(meant, placed, fields):
+            return Judgement(guard, meant, denied)
         asked: dict[str, Any] = {"by_hand": by_hand, "also": fields, "pin": placed.pin}
         try:
-            outcome = guard.begin_all(actions, self._who, unclear=_unclear(meant), **asked)
+            outcome = guard.begin_all(meant.actions, self._who, unclear=_unclear(meant), **asked)
         except InputError:
             unread = (OtherAction("other", _title(meant)),)
             meant = Meaning(unread, meant.sources, understood=False, problem=_UNREADABLE)
             outcome = guard.begin_all(unread, self._who, unclear=_UNREADABLE, **asked)
-        self._hear(outcome.warnings)
+        self._tell(outcome.warnings)
         return Judgement(guard, meant, outcome)
 
-    def _denying(self, meant: Meaning, placed: "Placed") -> "Guard | None":
-        """Return the guard of another open workspace that denies this: it reaches there, or nobody knows where."""
-        for guard in self._guards.values():
-            if guard is placed.guard:
-                continue
-            actions = [_seen_from(action, placed.guard, guard) for action in meant.actions]
-            reached = [action for action in actions if placed.problem or _reaches(action, guard)]
-            if any(guard.judge_for(action, self._who)[0].verdict.decision is DENY for action in reached):
-                return guard
+    def _denied_elsewhere(self, meant: Meaning, placed: "Placed", also: "Mapping[str, Any]") -> Verdicts | None:
+        """Return the denial of another open workspace, recorded, if the call reaches there or nobody knows where it is.
+
+        What the session's own workspace denies, that one says itself.
+        """
+        others = [guard for guard in self._guards.values() if guard is not placed.guard]
+        if not others or any(
+            placed.guard.judge_for(each, self._who)[0].verdict.decision is DENY for each in meant.actions
+        ):
+            return None
+        for guard in others:
+            for action in meant.actions:
+                seen = _seen_from(action, own, guard)
+                if not placed.problem and not _reaches(seen, guard):
+                    continue
+                verdict = guard.judge_for(seen, self._who)[0].verdict
+                if verdict.decision is DENY:
+                    judged = Judged(action, (), verdict)
+                    answer = own.answer(judged, self._who, monotonic(), also=also)
+                    return Verdicts(answer.verdict, (answer,))
         return None
 
     def finish(self, judgement: Judgement, reply: str, *, by: str = ASKER) -> Verdicts:
@@ -177,7 +190,8 @@ class Judging:
         if not isinstance(judgement.outcome, Matter):
             return judgement.outcome
         done = judgement.guard.finish_all(judgement.outcome, by, reply)
-        self._hear((*done.warnings, *judgement.guard.troubles))
+        self._tell(done.warnings)
+        self._hear(judgement.guard)
         return done
 
     def let_pass(self, judgement: Judgement) -> Verdicts:
@@ -212,8 +226,8 @@ class Judging:
             try:
                 guard.policy.look_again()
             except (ByleaveError, ConfigErrors) as error:
-                self._hear((f"the policy cannot be used now: {error}",))
-            self._hear(guard.warnings)
+                self._tell((f"the policy cannot be used now: {error}",))
+            self._hear(guard)
 
     def warnings(self) -> list[str]:
         """Return what the user should know and has not been told yet."""
@@ -227,14 +241,18 @@ class Judging:
 
     def _open(self, workspace: Workspace) -> "Guard":
         guard = workspace.guard(DOOR, files=self._files, session=self._session)
-        self._hear(guard.warnings)
+        self._hear(guard)
         return guard
 
-    def _hear(self, warnings: "Sequence[str]") -> None:
-        for warning in warnings:
-            if warning not in self._told:
-                self._told.add(warning)
-                self._warnings.append(warning)
+    def _hear(self, guard: "Guard") -> None:
+        """Take in what a guard warns of by now, and did not warn of before."""
+        before, now = self._standing.get(guard.policy.root.path, frozenset()), tuple(guard.warnings)
+        self._standing[guard.policy.root.path] = frozenset(now)
+        self._tell([warning for warning in now if warning not in before])
+
+    def _tell(self, warnings: "Sequence[str]") -> None:
+        new = [warning for warning in dict.fromkeys(warnings) if warning not in self._warnings]
+        self._warnings += new[: _MOST_WARNINGS - len(self._warnings)]
 
 
 def _exists(path: str) -> bool:

@@ -15,7 +15,8 @@ if TYPE_CHECKING:
 
     Id = tuple[str, Any]
 
-_MOST_ANSWERED = 4096
+MOST_OPEN = 1000
+_MOST_ANSWERED = 4 * MOST_OPEN
 
 
 class Open:
@@ -41,22 +42,30 @@ class Questions:
 
     def __init__(self) -> None:
         self._open: dict[Id, Open] = {}
+        self._held: dict[Id, Open] = {}  # ours, by the id of the agent's request
         self._answered: OrderedDict[Id, None] = OrderedDict()
 
     def add(self, question: Open) -> None:
         """Remember a question until it is answered."""
         self._open[question.id] = question
+        if question.held_for is not None:
+            self._held[question.held_for] = question
+
+    @property
+    def are_many(self) -> bool:
+        """Whether so many are open that nobody can be expected to answer one more."""
+        return len(self._open) >= MOST_OPEN
 
     def asked_with(self, id_: "Id | None") -> Open | None:
         """Return the open question that the agent's request with this id has led to."""
-        if id_ is None:
-            return None
-        return next((each for each in self._open.values() if id_ in (each.id, each.held_for)), None)
+        return None if id_ is None else self._held.get(id_) or self._open.get(id_)
 
     def take(self, id_: "Id") -> Open | None:
         """Return the question with this id, which is answered by that."""
         question = self._open.pop(id_, None)
         if question is not None:
+            if question.held_for is not None:
+                self._held.pop(question.held_for, None)
             self._answered[id_] = None
             if len(self._answered) > _MOST_ANSWERED:
                 self._answered.popitem(last=False)
@@ -87,4 +96,5 @@ class Questions:
         """Return everything that is open, and forget it."""
         left = list(self._open.values())
         self._open.clear()
+        self._held.clear()
         return left

@@ -38,6 +38,7 @@ from byleave.acp.wishes import (
 )
 from byleave.core.action import CommandAction
 from byleave.guard.asking import CANCELLED, ELSEWHERE, FOR_SESSION, NEVER, NO, NOBODY, ONCE, YESES
+from byleave.guard.verdicts import UNKEPT
 from byleave.text import quoted
 
 TYPE_CHECKING = False
@@ -153,6 +154,8 @@ class Relay:
             return self._refuse(envelope, "its id cannot be relied on")
         if self._questions.asked_with(envelope.id) is not None:
             return self._refuse(envelope, "its id is that of a request that is still open")
+        if self._questions.are_many:
+            return self._refuse(envelope, "too many requests are open")
         self._questions.reuse(envelope.id)
         try:
             if method == PERMISSION:
@@ -220,8 +223,10 @@ class Relay:
     def _pass_on(self, judgement: "Judgement", envelope: "Envelope", *, asked: bool) -> list[Send] | None:
         """Record a wish that goes on though no rule allows it: it was asked about in its call, or nobody was asked."""
         done = self._judging.finish(judgement, ELSEWHERE) if asked else self._judging.let_pass(judgement)
-        recorded = all(answer.sequence is not None for answer in done.answers)
-        return None if recorded else self._deny(envelope, judgement)
+        if all(answer.sequence is not None for answer in done.answers):
+            return None
+        unkept = done.replace(verdict=UNKEPT)
+        return self._deny(envelope, judgement.replace(outcome=unkept))
 
     def _ask_ourselves(
         self, judgement: "Judgement", wish: "Wish", envelope: "Envelope", line: bytes
@@ -232,7 +237,16 @@ class Relay:
         question = Open(("text", ours), judgement, wish.session, envelope.members["id"], line)
         question.held_for, question.options = envelope.id, replies.OUR_OPTIONS
         self._questions.add(question)
-        return [Send(TO_CLIENT, replies.request(ours, PERMISSION, question_about(wish, ours, judgement.verdict)))]
+        return [
+            Send(
+                TO_CLIENT,
+                replies.request(
+                    ours,
+                    PERMISSION,
+                    question_about(wish, ours, judgement.verdict, self._sessions.get(wish.session).cwd),
+                ),
+            )
+        ]
 
     def _withdraw(self, envelope: "Envelope") -> list[Send] | None:
         """Heed that the agent gives a request of its own up: what the editor has is its own to answer, in a moment."""

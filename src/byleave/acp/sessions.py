@@ -19,6 +19,7 @@ MOST_SESSIONS = 1000
 _MOST_ASKED = 1000
 _OPENING = ("session/new", "session/load", "session/resume", "session/fork")
 _NAMED_BEFORE = ("session/load", "session/resume")  # the editor names the session; for the others, the agent does
+_TWICE = "the agent gave two sessions in different places the same name"
 INITIALIZE = "initialize"
 NEWEST = 1  # the version of the protocol that we know
 
@@ -87,15 +88,17 @@ class Sessions:
             both = (asked.params.get("protocolVersion"), result.get("protocolVersion"))
             self.newer = all(isinstance(version, int) and version > NEWEST for version in both)
         else:
-            self._place(result.get("sessionId"), asked.params, asked.placed)
+            self._place(result.get("sessionId"), asked.params, asked.placed, by_agent=True)
 
-    def _place(self, name: "Any", params: "dict[str, Any]", placed: "Placed | None") -> None:
+    def _place(self, name: "Any", params: "dict[str, Any]", placed: "Placed | None", *, by_agent: bool = False) -> None:
         if not isinstance(name, str):
             return
         session = self._known.setdefault(name, Session())
         self._known.move_to_end(name)
         if len(self._known) > MOST_SESSIONS:
             self._known.popitem(last=False)
+        if placed is not None and session.placed is not None and session.cwd != params["cwd"] and by_agent:
+            placed = placed.replace(problem=_TWICE)
         if placed is not None:
             session.cwd, session.placed = params["cwd"], placed
             session.servers = tuple(_names(params.get("mcpServers")))

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _KINDS = {READ: "read", WRITE: "edit", TERMINAL: "execute"}
 _VERBS = {READ: "Read", WRITE: "Write", TERMINAL: "Run"}
-_LONGEST = 4000  # characters of a title
+_LONGEST = 300  # characters of a title; the whole is in the text
 _SHELL_ARGS = 2  # -c TEXT
 _HARMLESS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:,+@%")
 
@@ -42,17 +42,19 @@ def readings(wish: "Wish") -> tuple[Call, ...]:
     return tuple(calls)
 
 
-def question_about(wish: "Wish", id_: str, verdict: "Verdict") -> "dict[str, Any]":
-    """Return the request for permission that we send in the agent's place."""
+def question_about(wish: "Wish", id_: str, verdict: "Verdict", cwd: str | None) -> "dict[str, Any]":
+    """Return the request for permission that we send in the agent's place. It shows all that a yes would cover."""
     params = wish.params
     what = _words(params) if wish.method == TERMINAL else str(params.get("path", wish.method))
+    title = shown(f"{_VERBS.get(wish.method, wish.method)} {what}")
+    text = "\n".join([f"byleave: {shown(verdict.reason)}", *_details(wish, cwd)])
     tool_call: dict[str, Any] = {
         "toolCallId": id_,
-        "title": shown(f"{_VERBS.get(wish.method, wish.method)} {what}")[:_LONGEST],
+        "title": title if len(title) <= _LONGEST else f"{title[:_LONGEST]}…",
         "kind": _KINDS.get(wish.method, "other"),
         "status": "pending",
         "rawInput": {name: value for name, value in params.items() if name not in ("sessionId", "_meta")},
-        "content": [{"type": "content", "content": {"type": "text", "text": f"byleave: {shown(verdict.reason)}"}}],
+        "content": [{"type": "content", "content": {"type": "text", "text": text}}],
     }
     if isinstance(params.get("path"), str):
         tool_call["locations"] = [{"path": params["path"]}]
@@ -60,6 +62,23 @@ def question_about(wish: "Wish", id_: str, verdict: "Verdict") -> "dict[str, Any
         tool_call["content"].append({"type": "diff", "path": params["path"], "newText": params["content"]})
     options = [{"optionId": option.id, "name": option.name, "kind": option.kind} for option in OUR_OPTIONS]
     return {"sessionId": wish.session, "toolCall": tool_call, "options": options}
+
+
+def _details(wish: "Wish", cwd: str | None) -> list[str]:
+    """Return what a title has no room for: the whole command, where it would run, and with which variables."""
+    if wish.method != TERMINAL:
+        return []
+    params = wish.params
+    lines = ["```", *(shown(line) for line in _words(params).splitlines()), "```"]
+    if params.get("cwd") not in (None, cwd):
+        lines.append(f"in {shown(str(params['cwd']))}")
+    return lines + [f"with {shown(str(each))}" for each in _variables(params.get("env"))]
+
+
+def _variables(env: "Any") -> list[str]:
+    if isinstance(env, list) and all(isinstance(each, dict) for each in env):
+        return [f"{each.get('name')}={each.get('value')}" for each in env]
+    return [str(env)] if env else []
 
 
 def _differs_in_a_shell(given: "Mapping[str, Any]") -> bool:

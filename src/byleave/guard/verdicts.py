@@ -64,6 +64,14 @@ UNUSABLE = Verdict(
 )
 
 
+UNKEPT = Verdict(
+    DENY,
+    "the decision could not be recorded; byleave tells its user why",
+    "io",
+    (RuleRef("nothing is let through that cannot be recorded", BUILT_IN, DENY),),
+)
+
+
 def unrecorded(verdict: Verdict, error: ByleaveError) -> Verdict:
     """Return the deny that an allow becomes if its record could not be written."""
     if verdict.decision is not ALLOW:

@@ -120,3 +120,15 @@ def role_of(name: str) -> tuple[str | None, bool]:
         return known, False
     guess = next((role for endings, role in _ENDINGS if bare(name).endswith(endings)), None)
     return guess, guess is not None
+
+
+_THOUGHTS = words(
+    "thought thoughts thinking todo todos todo_list entries items steps step explanation goal summary task tasks "
+    "subject subagent subagent_type agent agent_type model background run_in_background name status id priority "
+    "message active_form"
+)
+
+
+def is_thought(name: object) -> bool:
+    """Whether a name in the input of a call that thinks can be no more than something for people, or a sub-agent's."""
+    return isinstance(name, str) and (bare(name) in _THOUGHTS or exact_role(name) == PROSE)
