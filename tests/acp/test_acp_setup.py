@@ -99,7 +99,7 @@ def test_what_is_printed_starts_this_byleave_with_the_same_flags(tmp_path: Path)
     command = [entry["command"], *entry["args"]]
     files = ["--policy", f"{tmp_path}/p.toml", "--log", f"{tmp_path}/l"]
     assert command == [
-        *(sys.executable, "-m", "byleave", "acp"),
+        *(sys.executable, "-P", "-m", "byleave", "acp"),
         *("--strict", "--agent-profile", "bot", *files, "--", "cat"),
     ]
     with conversation(command, tmp_path, through=()) as talk:
@@ -117,3 +117,18 @@ def test_an_unknown_editor_is_an_error_that_lists_those_there_are() -> None:
     done = byleave("acp", "--setup", "ed")
     assert (done.code, done.out) == (2, "")
     assert "zed, jetbrains, neovim, emacs, toad and acpx" in done.err
+
+
+def test_no_module_of_the_workspace_is_loaded(tmp_path: Path) -> None:
+    for name in ("msgspec", "select", "byleave_evil"):
+        (tmp_path / f"{name}.py").write_text("print('the workspace runs in byleave')\n")
+    done = byleave("acp", "--", "cat", cwd=tmp_path)
+    assert (done.code, done.out, done.err) == (0, "", "")
+
+
+def test_a_home_is_not_taken_for_the_workspace_of_a_sandbox(tmp_path: Path) -> None:
+    for place in (tmp_path / "home", tmp_path):
+        (tmp_path / "home").mkdir(exist_ok=True)
+        done = byleave("acp", "--sandbox", "--", "cat", cwd=place, env={"HOME": str(tmp_path / "home")})
+        assert (done.code, done.out) == (2, "")
+        assert "--root DIR" in done.err

@@ -776,3 +776,22 @@ def test_a_denial_is_recorded_in_the_workspace_of_its_session(tmp_path: Path) ->
     talk.agent(request)
     assert talk.to_agent()[-1]["result"]["outcome"] == chosen("no")["outcome"]
     assert talk.records() == []  # of the workspace that the proxy was started in
+
+
+@pytest.mark.parametrize("how", ["a later no", "a cancelled turn", "the end of the turn"])
+def test_strictly_a_yes_does_not_outlive_its_turn(tmp_path: Path, how: str) -> None:
+    talk = Talk(tmp_path, strict=True)
+    edit: dict[str, Any] = {"kind": "edit", "locations": [{"path": f"{talk.root}/other"}]}
+    talk.client({"jsonrpc": "2.0", "id": 50, "method": "session/prompt", "params": {"sessionId": "s", "prompt": []}})
+    talk.agent(talk.permission(1, **edit))
+    talk.client(answer("yes"))
+    if how == "a later no":
+        talk.agent(talk.permission(2, **edit))
+        talk.client(answer("no", 2))
+    elif how == "a cancelled turn":
+        talk.client(cancel())
+    else:
+        talk.agent({"jsonrpc": "2.0", "id": 50, "result": {"stopReason": "end_turn"}})
+    talk.forget()
+    talk.agent(talk.write("other", 9))
+    assert [request["method"] for request in talk.to_client()] == ["session/request_permission"]

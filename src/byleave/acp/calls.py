@@ -162,6 +162,14 @@ class Calls:
                 return True
         return False
 
+    def uncover(self, touches: "Iterable[tuple[str, ...]] | None" = None) -> None:
+        """Forget what calls were allowed to do: these things, since they were refused; or everything."""
+        for call in self._known.values():
+            if touches is None:
+                call.covers.clear()
+            else:
+                call.covers = {touch: content for touch, content in call.covers.items() if touch not in touches}
+
     def _forget(self, name: str) -> None:
         call = self._known.pop(name)
         self._bytes -= call.size

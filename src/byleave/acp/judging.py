@@ -168,10 +168,8 @@ class Judging:
 
         What the session's own workspace denies, that one says itself.
         """
-        others = [guard for guard in self._guards.values() if guard is not placed.guard]
-        if not others or any(
-            placed.guard.judge_for(each, self._who)[0].verdict.decision is DENY for each in meant.actions
-        ):
+        own, others = placed.guard, [guard for guard in self._guards.values() if guard is not placed.guard]
+        if not others or any(own.judge_for(action, self._who)[0].verdict.decision is DENY for action in meant.actions):
             return None
         for guard in others:
             for action in meant.actions:

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from byleave.acp.calls import ToolCall
     from byleave.acp.envelope import Envelope
     from byleave.acp.judging import Judgement, Judging
+    from byleave.acp.sessions import Session
     from byleave.acp.wishes import Option, Permission, Wish
 
 GRACE = 1.0  # seconds an editor has to answer what was cancelled, before we do
@@ -186,7 +187,7 @@ class Relay:
         judgement = self._judging.judge(meant, placed, by_hand=allow is None, also=also)
         self._keep_log(judgement, envelope, {**also, "options": [option.kind for option in wish.options]})
         if judgement.matter is None:
-            self._settle(call, judgement, allowed=judgement.verdict.allowed)
+            self._settle(call, judgement, session, allowed=judgement.verdict.allowed)
             answer = allow if judgement.verdict.allowed else reject_option(wish.options)
             return self._reply(envelope.members.get("id"), answer, judgement.verdict)
         return self._ask_editor(judgement, wish, call, envelope, line)
@@ -275,7 +276,12 @@ class Relay:
         """Pass the editor's answer on: an answer for always becomes one for once, and we remember it."""
         reply, readable = _reply_in(line, question.options)
         done = self._judging.finish(question.judgement, reply)
-        self._settle(question.call, question.judgement, allowed=done.allowed or reply == ELSEWHERE)
+        self._settle(
+            question.call,
+            question.judgement,
+            self._sessions.get(question.session),
+            allowed=done.allowed or reply == ELSEWHERE,
+        )
         if reply in YESES and not done.allowed:
             return self._reply(question.raw_id, reject_option(question.options), done.verdict)
         if reply in (FOR_SESSION, NEVER):
@@ -297,6 +303,8 @@ class Relay:
         raw = envelope.members.get("params")
         params = decoded(raw) if raw is not None else None
         name = params.get("sessionId") if isinstance(params, dict) else None
+        if isinstance(name, str):
+            self._sessions.get(name).calls.uncover()
         held = []
         for question in self._questions.in_session(name):
             if question.held_for is not None:
@@ -322,14 +330,16 @@ class Relay:
 
     def _cancelled(self, question: Open) -> list[Send]:
         self._judging.finish(question.judgement, CANCELLED)
-        self._settle(question.call, question.judgement, allowed=False)
+        self._settle(question.call, question.judgement, self._sessions.get(question.session), allowed=False)
         return self._reply(question.raw_id, None, None)
 
-    def _settle(self, call: "ToolCall | None", judgement: "Judgement", *, allowed: bool) -> None:
+    def _settle(self, call: "ToolCall | None", judgement: "Judgement", session: "Session", *, allowed: bool) -> None:
         if call is None:
             return
         call.is_open, call.refused = False, not allowed
-        if allowed and judgement.meaning.understood:
+        if not allowed:
+            session.calls.uncover(self._judging.touches(judgement.meaning, judgement.guard))
+        elif judgement.meaning.understood:
             call.covers |= self._judging.covers(judgement, call)
 
     def _reply(self, raw_id: "Any", option: "Option | None", verdict: "Any") -> list[Send]:

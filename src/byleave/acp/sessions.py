@@ -20,7 +20,7 @@ _MOST_ASKED = 1000
 _OPENING = ("session/new", "session/load", "session/resume", "session/fork")
 _NAMED_BEFORE = ("session/load", "session/resume")  # the editor names the session; for the others, the agent does
 _TWICE = "the agent gave two sessions in different places the same name"
-INITIALIZE = "initialize"
+INITIALIZE, PROMPT = "initialize", "session/prompt"
 NEWEST = 1  # the version of the protocol that we know
 
 
@@ -65,7 +65,7 @@ class Sessions:
 
     def hear_editor(self, method: str, envelope: "Envelope") -> None:
         """Note what the editor opens."""
-        if method not in _OPENING and method != INITIALIZE:
+        if method not in (*_OPENING, INITIALIZE, PROMPT):
             return
         params = _params(envelope)
         cwd = params.get("cwd")
@@ -73,13 +73,17 @@ class Sessions:
         if method in _NAMED_BEFORE:
             self._place(params.get("sessionId"), params, placed)
         elif envelope.id is not None:
-            self._asked[envelope.id] = _Asked(method, params, placed)
+            known = {"sessionId": params.get("sessionId")} if method == PROMPT else params
+            self._asked[envelope.id] = _Asked(method, known, placed)
             if len(self._asked) > _MOST_ASKED:
                 self._asked.popitem(last=False)
 
     def hear_answer(self, envelope: "Envelope") -> None:
         """Note the agent's answer to what the editor opened."""
         asked = self._asked.pop(envelope.id, None) if self._asked and envelope.id is not None else None
+        if asked is not None and asked.method == PROMPT:  # the turn is over, and what was allowed in it
+            self.get(str(asked.params.get("sessionId"))).calls.uncover()
+            return
         raw = envelope.members.get("result")
         result = decoded(raw) if asked is not None and raw is not None else None
         if asked is None or not isinstance(result, dict):

@@ -8,6 +8,8 @@ from byleave.acp.agent import BoxedAgent, KeptAgent
 from byleave.acp.process import Proxy
 from byleave.cli.output import complain, say, tell, warn
 from byleave.cli.workspace import load_policy, open_workspace, origins
+from byleave.config.homes import real_path
+from byleave.core.fs import is_under
 from byleave.errors import ByleaveError, ConfigErrors, InputError
 from byleave.guard.asking import Who
 from byleave.text import quoted, sentence_list, shown, shown_lines
@@ -59,7 +61,7 @@ def _ourselves() -> "Sequence[str]":
     program = os.path.abspath(sys.argv[0])
     if os.path.basename(program) == "byleave" and os.access(program, os.X_OK):
         return [program]
-    return [sys.executable, "-m", "byleave"]
+    return [sys.executable, "-P", "-m", "byleave"]
 
 
 def _kept_flags(given: "Given") -> "Iterator[str]":
@@ -113,6 +115,7 @@ def _sandboxed(given: "Given") -> int:
     refuse_both(given)
     refuse_elsewhere(sys.platform)
     workspace = open_workspace(given)
+    _refuse_home(given, workspace)
     by_tool = given.one("tool") is not None
     with redirect_stdout(sys.stderr):
         mount_first(given, workspace, own=not by_tool)
@@ -131,6 +134,14 @@ def _sandboxed(given: "Given") -> int:
         finally:
             warn(given, [each for each in guard.warnings if each not in policy.warnings])
             guard.close()
+
+
+def _refuse_home(given: "Given", workspace: "Workspace") -> None:
+    """Refuse to show a whole home as the workspace, unless it is named: editors start agents wherever they like."""
+    home = workspace.homes.user
+    if given.one("root") is None and home and is_under(real_path(home), workspace.root.path):
+        problem = f"the workspace would be {quoted(workspace.root.path)}, with your home in it"
+        raise InputError(problem, hint="the sandbox is made before any session: name the workspace with --root DIR")
 
 
 @contextmanager
