@@ -297,6 +297,8 @@ def test_a_denied_file_never_reaches_the_editor(talk: Talk) -> None:
     [reply] = talk.to_agent()
     assert (reply["id"], reply["error"]["code"]) == (7, -32001)
     assert "secret" in reply["error"]["message"]
+    assert reply["error"]["data"]["decision"] == "deny"
+    assert "suggestion" not in reply["error"]["data"]
     assert talk.to_client() == []
 
 
@@ -795,3 +797,26 @@ def test_strictly_a_yes_does_not_outlive_its_turn(tmp_path: Path, how: str) -> N
     talk.forget()
     talk.agent(talk.write("other", 9))
     assert [request["method"] for request in talk.to_client()] == ["session/request_permission"]
+
+
+def test_what_a_loaded_session_did_long_ago_is_not_recorded_as_done_now(talk: Talk) -> None:
+    load = {"sessionId": "s", "cwd": talk.root, "mcpServers": []}
+    talk.client({"jsonrpc": "2.0", "id": 60, "method": "session/load", "params": load})
+    told = update("old", kind="execute", rawInput={"command": "cd secret"}, status="completed")
+    talk.agent(told)
+    talk.agent({"jsonrpc": "2.0", "id": 60, "result": {}})
+    talk.agent(update("old", status="completed"))
+    assert talk.records() == []
+    talk.agent(talk.command("ls"))
+    assert talk.logged[-1]["verdict"]["decision"] == "allow"
+    talk.agent(update("new", kind="execute", rawInput={"command": "ls"}, status="completed"))
+    assert talk.records()[-1]["unasked"]
+
+
+def test_a_session_whose_answer_not_every_reader_reads_is_known(talk: Talk) -> None:
+    talk.client({"jsonrpc": "2.0", "id": 61, "method": "session/new", "params": {"cwd": talk.root, "mcpServers": []}})
+    talk.agent(b'{"jsonrpc":"2.0","id":61,"result":{"sessionId":"odd","_meta":{"x":"\\ud83d"}}}\n')
+    request = talk.command("ls")
+    request["params"]["sessionId"] = "odd"
+    talk.agent(request)
+    assert talk.logged[-1]["verdict"]["decision"] == "allow"

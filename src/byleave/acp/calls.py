@@ -134,6 +134,11 @@ class Calls:
             self._forget(next(iter(self._known)))
         return call
 
+    def pass_over(self, told: "Mapping[str, Any]") -> None:
+        """Take a call for one that is over, whatever is told of it."""
+        if isinstance(told.get("toolCallId"), str):
+            self._note_over(told["toolCallId"])
+
     def get(self, name: str) -> ToolCall:
         """Return a call by its id; one that nobody spoke of yet is new."""
         call = self._known.get(name)

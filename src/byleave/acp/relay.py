@@ -11,7 +11,7 @@ import secrets
 from time import monotonic
 
 from byleave.acp import replies
-from byleave.acp.envelope import decoded, has_inner_ends, id_key, ids_in, may_hold, read_envelope
+from byleave.acp.envelope import decoded, has_inner_ends, id_key, ids_in, may_hold, read_answer_somehow, read_envelope
 from byleave.acp.hearing import Hearing
 from byleave.acp.options import (
     ALLOW_ALWAYS,
@@ -169,6 +169,8 @@ class Relay:
         """Pass on what is no JSON object, unless some reader could find a request in it that we would have judged."""
         if may_hold(line, ("session/update",)):
             self._hearing.doubt_all()
+        if (answer := read_answer_somehow(line)) is not None:
+            self._sessions.hear_answer(answer)
         if not may_hold(line, JUDGED):
             return None
         problem = "not every reader reads its line alike"

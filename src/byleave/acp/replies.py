@@ -30,8 +30,9 @@ def permission(raw_id: "Any", option: Option | None, verdict: "Verdict | None") 
 
 
 def denial(raw_id: "Any", verdict: "Verdict", root: str) -> bytes:
-    """Return the error that a denied request gets."""
-    return write_error(_CODEC, raw_id, ACCESS_DENIED, shown(verdict.reason), shared_tree(verdict, root))
+    """Return the error that a denied request gets. What would allow it is for the user to hear, not for the agent."""
+    told = {name: value for name, value in shared_tree(verdict, root).items() if name != "suggestion"}
+    return write_error(_CODEC, raw_id, ACCESS_DENIED, shown(verdict.reason), told)
 
 
 def refusal(raw_id: "Any", problem: str) -> bytes:

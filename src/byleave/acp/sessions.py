@@ -4,7 +4,7 @@ from collections import OrderedDict
 
 from byleave.acp.calls import Calls
 from byleave.acp.directories import Directories
-from byleave.acp.envelope import decoded
+from byleave.acp.envelope import decoded, decoded_somehow
 from byleave.record import Record
 
 TYPE_CHECKING = False
@@ -34,6 +34,7 @@ class Session:
         self.cwd: str | None = None
         self.placed: Placed | None = None
         self.servers: tuple[str, ...] = ()  # MCP servers that the editor gave the agent, by name
+        self.is_replaying = False  # the agent tells what was long ago: the editor has loaded the session
         self.calls = Calls()
         self.directories = Directories()
 
@@ -72,8 +73,9 @@ class Sessions:
         placed = self._place_at(cwd) if isinstance(cwd, str) and cwd.startswith("/") else None
         if method in _NAMED_BEFORE:
             self._place(params.get("sessionId"), params, placed)
-        elif envelope.id is not None:
-            known = {"sessionId": params.get("sessionId")} if method == PROMPT else params
+            self.get(str(params.get("sessionId"))).is_replaying = envelope.id is not None
+        if envelope.id is not None:
+            known = {"sessionId": params.get("sessionId")} if method in (PROMPT, *_NAMED_BEFORE) else params
             self._asked[envelope.id] = _Asked(method, known, placed)
             if len(self._asked) > _MOST_ASKED:
                 self._asked.popitem(last=False)
@@ -81,11 +83,13 @@ class Sessions:
     def hear_answer(self, envelope: "Envelope") -> None:
         """Note the agent's answer to what the editor opened."""
         asked = self._asked.pop(envelope.id, None) if self._asked and envelope.id is not None else None
-        if asked is not None and asked.method == PROMPT:  # the turn is over, and what was allowed in it
-            self.get(str(asked.params.get("sessionId"))).calls.uncover()
+        if asked is not None and asked.method in (PROMPT, *_NAMED_BEFORE):
+            session = self.get(str(asked.params.get("sessionId")))
+            session.calls.uncover()  # the turn is over, and what was allowed in it
+            session.is_replaying = False
             return
         raw = envelope.members.get("result")
-        result = decoded(raw) if asked is not None and raw is not None else None
+        result = decoded_somehow(raw) if asked is not None and raw is not None else None
         if asked is None or not isinstance(result, dict):
             return
         if asked.method == INITIALIZE:
