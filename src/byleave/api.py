@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from byleave.guard.guard import Guard
     from byleave.guard.lasting import Lasting
     from byleave.guard.lines import LineReader
+    from byleave.guard.reach import Reach
 
 LARGEST_SCRIPT = 256 << 20  # hashed at every start: about a second
 
@@ -122,7 +123,6 @@ class Workspace:
         from byleave.approvals.store import now
         from byleave.guard.guard import PATIENCE, Guard
         from byleave.guard.notices import Notices
-        from byleave.guard.reach import sensitive_reaches
         from byleave.guard.secrets import mask_for
 
         policy = self.load(files=files, session=session) if policy is None else policy
@@ -132,11 +132,14 @@ class Workspace:
 
         mask = make_mask()
         log = self.audit_log(policy.compiled.settings, mask)
-        if stays:
-            log.start()
         sensitive = self.sensitive(policy.compiled)
         notices = Notices(sensitive, os.path.dirname(self.files.session_file(session)))
-        reaches = sensitive_reaches(policy, sensitive) if stays else ()
+        reaches: list[Reach] = []
+        if stays:
+            from byleave.guard.reach import sensitive_reaches
+
+            log.start()
+            reaches = sensitive_reaches(policy, sensitive)
         return Guard(
             policy,
             self.approvals,
