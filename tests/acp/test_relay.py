@@ -820,3 +820,41 @@ def test_a_session_whose_answer_not_every_reader_reads_is_known(talk: Talk) -> N
     request["params"]["sessionId"] = "odd"
     talk.agent(request)
     assert talk.logged[-1]["verdict"]["decision"] == "allow"
+
+
+def test_a_server_s_tool_that_runs_commands_is_judged_after_a_move(talk: Talk) -> None:
+    (talk.scene.root / "src").mkdir()
+    talk.agent(update("before", kind="execute", rawInput={"command": "cd src"}, status="completed"))
+    meta = {"toolName": "mcp__shell__run"}
+    talk.agent(talk.permission(kind="execute", rawInput={"command": "rm x"}, _meta=meta))
+    assert talk.logged[-1]["verdict"]["decision"] == "deny"
+
+
+def test_input_as_deep_as_can_be_read_is_judged(talk: Talk) -> None:
+    for depth in range(900, 1010):
+        raw = '{"a": ' + "[" * depth + "]" * depth + "}"
+        line = json.dumps(talk.permission(depth, f"c{depth}", title="x", rawInput="RAW")).replace('"RAW"', raw)
+        talk.relay.from_agent(line.encode() + b"\n")
+    talk.agent(talk.command("ls", 1))
+    assert talk.to_agent()[-1] == answer("yes")
+
+
+def test_another_file_than_was_asked_for_is_recorded(talk: Talk) -> None:
+    talk.agent(talk.permission(kind="edit", rawInput={"file_path": f"{talk.root}/src/a"}))
+    talk.agent(update(kind="edit", rawInput={"file_path": f"{talk.root}/secret/b"}, status="completed"))
+    assert marks(talk)[-1] == ["another_than_asked"]
+
+
+def test_a_wish_of_an_unknown_kind_is_held_to_the_rules_wherever_its_paths_are(talk: Talk) -> None:
+    params = {"sessionId": "s", "paths": [{"at": f"{talk.root}/secret/a"}]}
+    talk.agent({"jsonrpc": "2.0", "id": 8, "method": "fs/delete_files", "params": params})
+    assert [reply["error"]["code"] for reply in talk.to_agent()] == [-32001]
+
+
+def test_a_defect_of_ours_refuses_one_request_and_not_all(talk: Talk, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(talk.relay._judging, "judge", lambda *_given, **_named: 1 / 0)  # noqa: SLF001
+        talk.agent(talk.command("ls", 1))
+        talk.agent(update(kind="execute", rawInput={"command": "ls"}, status="completed"))
+    talk.agent(talk.command("ls", 2))
+    assert [("error" in reply, reply["id"]) for reply in talk.to_agent()] == [(True, 1), (False, 2)]

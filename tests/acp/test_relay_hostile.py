@@ -66,6 +66,18 @@ def test_the_fields_of_a_wish_in_a_list_do_not_get_past(talk: Talk) -> None:
     assert talk.heard["client"] == []
 
 
+@pytest.mark.parametrize("spelled", ["\\x66s/write_text_file", "f\\s/write_text_file", "fs/write_\\text_file"])
+def test_escapes_that_json_does_not_have_hide_nothing(talk: Talk, spelled: str) -> None:
+    talk.agent(write(talk).replace("fs/write_text_file", spelled).encode() + b"\n")
+    assert talk.heard["client"] == []
+
+
+def test_a_wish_in_several_lines_does_not_get_past_whole(talk: Talk) -> None:
+    for line in (b'{"jsonrpc":"2.0","id":1,\n', b'"method":"fs/write_text_file",\n', b'"params":{}}\n'):
+        talk.agent(line)
+    assert not any(b"write_text_file" in line for line in talk.heard["client"])
+
+
 def test_a_refused_batch_is_answered_so_that_nobody_waits(talk: Talk) -> None:
     batch = [talk.write("secret/a", 7), talk.write("secret/b", "x"), {"jsonrpc": "2.0", "method": "_x"}]
     talk.agent(batch)
@@ -174,7 +186,6 @@ def test_what_nobody_understands_is_asked_whatever_is_allowed(tmp_path: Path) ->
         b'{"jsonrpc":"2.0","id":99999999999999999999,"result":{}}\n',
         b"\xff\xfe\x00\n",
         b'{"deep":' + b"[" * 5000 + b"]" * 5000 + b"}\n",
-        b'"a string with fs/write_text_file in it"\n',
         b'{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"tool_call"}}}\n',
         b'{"jsonrpc":"2.0","method":"session/update","params":{"update":{"sessionUpdate":"tool_call","t":"\xff"}}}\n',
         ODD_UPDATE,

@@ -44,7 +44,7 @@ class ToolCall:
         self.asked = False  # the agent asked for permission
         self.refused = False  # and did not get it
         self.is_open = False  # somebody is still being asked
-        self.commands: frozenset[str] = frozenset()  # what it asked for
+        self.asked_for: frozenset[tuple[str, ...]] = frozenset()  # commands and files, wherever they are
         self.shown: Mapping[str, str] = {}  # by path, the hash of the content that it showed when it asked
         self.covers: dict[tuple[str, ...], str | None] = {}  # what was allowed, of a file with the hash of its content
 

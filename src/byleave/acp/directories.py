@@ -54,13 +54,13 @@ class Directories:
         moves = [text for text, calls in self._moves.items() if calls != {call} or text not in own]
         if not moves or not at_large:
             return meant
-        spread: dict[Action, None] = {}
+        spread: list[Action] = []
         for action in meant.actions:
             standing = _reached(moves, action) if action in at_large and isinstance(action, CommandAction) else (None,)
             if standing is None:
                 lost: Meaning = meant.replace(understood=False, problem=meant.problem or LOST)
                 return lost
-            spread |= dict.fromkeys(action if place is None else action.replace(cwd=place) for place in standing)
+            spread += [action if place is None else action.replace(cwd=place) for place in standing]
         everywhere: Meaning = meant.replace(actions=tuple(spread))
         return everywhere
 

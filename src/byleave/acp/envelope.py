@@ -120,8 +120,6 @@ def may_hold(line: bytes, names: "Iterable[str]") -> bool:
     does not have, or nest deeper than we do. So this is no reader: what has the name in it, however spelled, counts.
     """
     text = line.replace(b"\0", b"").decode("utf-8", "ignore")
-    if "{" not in text and "[" not in text:
-        return False
     plain = _unescaped(text).casefold().encode("ascii", "ignore").translate(None, _CONTROLS)
     return any(name.encode() in plain for name in names)
 
@@ -139,13 +137,15 @@ def ids_in(line: bytes) -> "Iterator[msgspec.Raw]":
 
 def _unescaped(text: str) -> str:
     """Return a text with the escapes of JSON undone that can stand for letters and marks."""
-    pieces = text.replace("\\/", "/").split("\\u")
-    return pieces[0] + "".join([_character(piece) for piece in pieces[1:]])
+    for mark, digits in (("\\u", 4), ("\\x", 2)):
+        first, *others = text.split(mark)
+        text = first + "".join([_character(piece, digits) for piece in others])
+    return text.replace("\\", "")
 
 
-def _character(piece: str) -> str:
+def _character(piece: str, digits: int) -> str:
     try:
-        return chr(int(piece[:4], 16)) + piece[4:]
+        return chr(int(piece[:digits], 16)) + piece[digits:]
     except ValueError:
         return piece
 

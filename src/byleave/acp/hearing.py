@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from byleave.translate.call import Call, Meaning
 
 _ABOUT_CALLS = ("tool_call", "tool_call_update")
+_DEEDS = ("command", "write", "delete")
 _UNREAD = "something was told about this call that cannot be read"
 _MORE_THAN_THOUGHTS = "it says that it thinks, and brings more than thoughts"
 _ANOTHER_COMMAND = "the request names another command than its call did before"
@@ -81,7 +82,8 @@ class Hearing:
         """Record what an agent did without asking, as far as it told; or in spite of an answer, or before one."""
         session = self._sessions.get(name)
         meant, placed = self._understand(session, call, str(update.get("toolCallId")))
-        mark = _mark(call, meant, str(update.get("status")))
+        touched = self._judging.touches(meant, placed.guard)
+        mark = _mark(call, {touch for touch in touched if touch[0] in _DEEDS}, str(update.get("status")))
         if mark is None or all(getattr(action, "name", None) == "think" for action in meant.actions):
             return
         told = {"event": "observed", "tool_call": update.get("toolCallId"), "editor_session": name}
@@ -115,13 +117,12 @@ def _only_says_that_it_thinks(meant: "Meaning", call: "Call") -> bool:
     return any(not is_thought(name) for name, value in (call.raw or {}).items() if value)
 
 
-def _mark(call: "ToolCall", meant: "Meaning", status: str) -> str | None:
+def _mark(call: "ToolCall", touched: "set[tuple[str, ...]]", status: str) -> str | None:
     """Return the word for what is odd about the end of a call; None if it did what it was allowed to do."""
     if not call.asked:
         return "unasked"
     if call.is_open:
         return "unanswered"
-    commands = {action.command for action in meant.actions if isinstance(action, CommandAction)} if call.raw else set()
-    if not commands <= call.commands:
+    if call.raw and not {touch[:2] for touch in touched} <= call.asked_for:
         return "another_than_asked"
     return "refused_before" if call.refused and status == "completed" else None

@@ -6,6 +6,7 @@ agent wherever they like, and open sessions in several places.
 
 import json
 import os
+import secrets
 from time import monotonic
 
 from byleave.api import Workspace
@@ -138,7 +139,7 @@ class Judging:
         """Return what a call means that can be read in several ways: all of it."""
         read = [self.understand(call, session) for call in calls]
         first, placed = read[0]
-        actions = dict.fromkeys(action for meant, _placed in read for action in meant.actions)
+        actions = [action for meant, _placed in read for action in meant.actions]
         unclear = next((meant for meant, _placed in read if not meant.understood), first)
         return first.replace(actions=tuple(actions), understood=unclear.understood, problem=unclear.problem), placed
 
@@ -269,7 +270,11 @@ def _title(meant: Meaning) -> str | None:
 
 
 def _pin(call: "Call") -> str:
-    return digest(json.dumps(call.raw, sort_keys=True, default=str).encode("utf-8", "surrogatepass"))
+    try:
+        text = json.dumps(call.raw, sort_keys=True, default=str)
+    except (RecursionError, ValueError, TypeError):  # nothing that could be the same another time
+        text = secrets.token_hex(16)
+    return digest(text.encode("utf-8", "surrogatepass"))
 
 
 def _seen_from(action: "Action", here: "Guard", there: "Guard") -> "Action":

@@ -36,7 +36,6 @@ from byleave.acp.wishes import (
     read_permission,
     read_wish,
 )
-from byleave.core.action import CommandAction
 from byleave.guard.asking import CANCELLED, ELSEWHERE, FOR_SESSION, NEVER, NO, NOBODY, ONCE, YESES
 from byleave.guard.verdicts import UNKEPT
 from byleave.text import quoted
@@ -144,7 +143,7 @@ class Relay:
 
     def _by_method(self, method: str, envelope: "Envelope", line: bytes) -> list[Send] | None:
         if method == "session/update":
-            self._hearing.hear(envelope, line)
+            self._hear(envelope, line)
             return None
         if method == "$/cancel_request":
             return self._withdraw(envelope)
@@ -164,6 +163,15 @@ class Relay:
             return self._wish(read_wish(line, method), envelope, line)
         except MalformedError as error:
             return self._refuse(envelope, str(error))
+        except Exception as error:  # noqa: BLE001 -- a defect of ours: this request is refused, and the others are judged
+            return self._refuse(envelope, f"internal error: {type(error).__name__}")
+
+    def _hear(self, envelope: "Envelope", line: bytes) -> None:
+        try:
+            self._hearing.hear(envelope, line)
+        except Exception as error:  # noqa: BLE001 -- a defect of ours: nothing that was told counts any more
+            self._hearing.doubt_all()
+            self._notices.append(f"internal error: {type(error).__name__}; what the agent told is taken for doubtful")
 
     def _odd(self, line: bytes) -> list[Send] | None:
         """Pass on what is no JSON object, unless some reader could find a request in it that we would have judged."""
@@ -182,7 +190,7 @@ class Relay:
         call = session.calls.get(wish.call_id)
         call.asked, call.refused, call.is_open = True, False, True
         meant, placed = self._hearing.meaning_of(wish, session, call)
-        call.commands |= {action.command for action in meant.actions if isinstance(action, CommandAction)}
+        call.asked_for |= {touch[:2] for touch in self._judging.touches(meant, placed.guard)}
         call.shown = shown_contents(wish)
         allow = None if is_a_question(meant, wish) else plain_option(wish.options, ALLOW_ONCE)
         also = {"tool_call": wish.call_id, "editor_session": wish.session, "method": PERMISSION}

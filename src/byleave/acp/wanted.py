@@ -9,7 +9,7 @@ from byleave.translate.lists import is_script_option, known_shell
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from typing import Any
 
     from byleave.acp.wishes import Permission, Wish
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _KINDS = {READ: "read", WRITE: "edit", TERMINAL: "execute"}
 _VERBS = {READ: "Read", WRITE: "Write", TERMINAL: "Run"}
 _LONGEST = 300  # characters of a title; the whole is in the text
+_MOST_PLACES = 100
 _SHELL_ARGS = 2  # -c TEXT
 _HARMLESS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:,+@%")
 
@@ -29,7 +30,7 @@ def readings(wish: "Wish") -> tuple[Call, ...]:
     """
     kind = _KINDS.get(wish.method)
     if kind is None:
-        places = [value for value in wish.params.values() if isinstance(value, str) and value.startswith("/")]
+        places = list(dict.fromkeys(_places_in(wish.params)))[:_MOST_PLACES]
         touched = [Call(kind=each, raw={"path": place}) for place in places for each in ("read", "edit", "delete")]
         return (Call(title=wish.method, tool=wish.method), *touched)
     if wish.method != TERMINAL:
@@ -40,6 +41,16 @@ def readings(wish: "Wish") -> tuple[Call, ...]:
     if _differs_in_a_shell(given):
         calls.append(Call(kind=kind, raw={**given, "command": _words(wish.params), "args": None}))
     return tuple(calls)
+
+
+def _places_in(tree: "Any", depth: int = 4) -> "Iterator[str]":
+    """Yield everything in the params that looks like a place."""
+    if isinstance(tree, str):
+        if tree.startswith("/"):
+            yield tree
+    elif depth and isinstance(tree, dict | list):
+        for each in tree.values() if isinstance(tree, dict) else tree:
+            yield from _places_in(each, depth - 1)
 
 
 def question_about(wish: "Wish", id_: str, verdict: "Verdict", cwd: str | None) -> "dict[str, Any]":
