@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 from audit import audit_figures
+from hook import hook_figures
 from proxy import proxy_figures
 
 import byleave
@@ -58,6 +59,7 @@ def main() -> None:
             ("the audit log", auditing()),
             ("the tool host", toolhost_figures()),
             ("the proxy between editor and agent", acp_figures()),
+            ("the hook", hook_figures()),
         ):
             print(f"\n{title}")
             for what, figure, ratio in rows:

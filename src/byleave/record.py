@@ -14,6 +14,8 @@ else:
 
 
 _MISSING = object()
+_OFTEN = 30  # uses, by which a compiled `__init__` has nearly paid
+_set = object.__setattr__  # a record's own refuses
 
 
 @dataclass_transform(frozen_default=True, eq_default=True)
@@ -35,11 +37,24 @@ class _RecordType(type):
 
 
 def _on_first_use(made: type, fields: tuple[str, ...], defaults: "dict[str, Any]") -> "Any":
-    """Compiling an `__init__` takes a tenth of a millisecond, and most classes are not used in most runs."""
+    """Compiling an `__init__` takes a tenth of a millisecond: only a class that is used often gets one.
+
+    So does one that is called in a wrong way: what Python says about that is said by the real one.
+    """
+    known = frozenset(fields)
+    uses = 0
 
     def __init__(self: object, *values: object, **named: object) -> None:  # noqa: N807 -- becomes the real one
-        initialise = made.__init__ = _initialiser(made, fields, defaults)  # type: ignore[misc]
-        initialise(self, *values, **named)
+        nonlocal uses
+        uses += 1
+        given = {**defaults, **dict(zip(fields, values, strict=False)), **named}
+        ahead = fields[: len(values)]
+        if uses > _OFTEN or given.keys() != known or len(ahead) != len(values) or not named.keys().isdisjoint(ahead):
+            initialise = made.__init__ = _initialiser(made, fields, defaults)  # type: ignore[misc]
+            initialise(self, *values, **named)
+            return
+        for field in fields:
+            _set(self, field, given[field])
 
     return __init__
 

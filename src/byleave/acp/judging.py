@@ -4,9 +4,7 @@ The workspace is the one around the session's working directory, unless the comm
 agent wherever they like, and open sessions in several places.
 """
 
-import json
 import os
-import secrets
 from time import monotonic
 
 from byleave.api import Workspace
@@ -17,8 +15,8 @@ from byleave.core.verdict import BUILT_IN, DENY, RuleRef, Verdict, shared_tree
 from byleave.errors import ByleaveError, ConfigErrors, InputError
 from byleave.guard.asking import UNASKED
 from byleave.guard.judge import Judged
+from byleave.guard.keys import input_pin
 from byleave.guard.matters import Matter, Verdicts
-from byleave.private import digest
 from byleave.record import Record
 from byleave.text import shown
 from byleave.translate.call import Meaning, Where
@@ -132,7 +130,7 @@ class Judging:
         if placed.problem:  # its own rules might have denied it
             meant = meant.replace(understood=False, problem=placed.problem)
         if any(isinstance(action, OtherAction) for action in meant.actions):
-            placed = placed.replace(pin=_pin(call))
+            placed = placed.replace(pin=input_pin(call.raw))
         return meant, placed
 
     def understand_all(self, calls: "Sequence[Call]", session: "Session") -> "tuple[Meaning, Placed]":
@@ -267,14 +265,6 @@ def _unclear(meant: Meaning) -> str:
 
 def _title(meant: Meaning) -> str | None:
     return next((action.title for action in meant.actions if isinstance(action, OtherAction)), None)
-
-
-def _pin(call: "Call") -> str:
-    try:
-        text = json.dumps(call.raw, sort_keys=True, default=str)
-    except (RecursionError, ValueError, TypeError):  # nothing that could be the same another time
-        text = secrets.token_hex(16)
-    return digest(text.encode("utf-8", "surrogatepass"))
 
 
 def _seen_from(action: "Action", here: "Guard", there: "Guard") -> "Action":

@@ -55,6 +55,8 @@ _HOOK_SETTINGS = (
     ".gemini/settings.json",
     ".cursor/hooks.json",
     ".cursor/cli.json",
+    ".config/opencode/plugins",  # whatever lies there is run
+    ".config/opencode/plugin",
 )
 
 

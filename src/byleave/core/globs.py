@@ -84,9 +84,30 @@ def name_matches(pattern: str, name: str) -> bool:
         return pattern == name
     if pattern == "*":
         return True
+    if "[" not in pattern:
+        return _walk(pattern, name)
     from fnmatch import fnmatchcase
 
     return fnmatchcase(name, pattern)
+
+
+def _walk(pattern: str, name: str) -> bool:
+    """Match `*` and `?` without `fnmatch`, which loads `re`: every start that judges a file would pay for it."""
+    at = place = 0
+    star = mark = -1
+    while place < len(name):
+        if at < len(pattern) and pattern[at] == "*":
+            star, mark = at, place
+            at += 1
+        elif at < len(pattern) and pattern[at] in ("?", name[place]):
+            at += 1
+            place += 1
+        elif star >= 0:
+            mark += 1
+            at, place = star + 1, mark
+        else:
+            return False
+    return not pattern[at:].strip("*")
 
 
 def _match(pattern: "Sequence[str]", names: "Sequence[str]") -> bool:

@@ -23,6 +23,7 @@ PROTECTED = (
     ".codex",
     ".gemini",
     ".cursor",
+    ".opencode",
     ".vscode",
     ".idea",
     ".envrc",

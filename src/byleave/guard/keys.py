@@ -6,6 +6,7 @@ working directory, one more argument, a changed tool definition: each is another
 
 import os
 
+from byleave.audit.encode import encode
 from byleave.config.homes import real_path
 from byleave.core.action import CommandAction, action_tree
 from byleave.core.fs import FsTarget
@@ -40,6 +41,17 @@ def action_key(judged: "Judged", *, root: str, door: str, who: "Who", session: s
     )
 
 
+def input_pin(tree: "Any") -> str:
+    """Return the pin of a tool's input, where its name is all that an action says of it: a yes is for that input.
+
+    What cannot be written down has a pin that nothing else has.
+    """
+    try:
+        return digest(_canonical(tree))
+    except InputError:
+        return os.urandom(16).hex()
+
+
 def _exact(judged: "Judged", root: str) -> "dict[str, Any]":
     """Return the action with every path replaced by the place it leads to."""
     tree = action_tree(judged.action)
@@ -56,14 +68,26 @@ def _hex(path: str) -> str:
 
 def _canonical(tree: "Any") -> bytes:
     """Return a tree as JSON in one form only; 1, 1.0 and true stay apart, and what JSON cannot say is refused."""
-    import json
-
     try:
-        text = json.dumps(tree, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
-        same = json.loads(text) == tree  # keys that are no strings, or tuples: another tree could have the same text
+        text = encode(_ordered(tree))
     except (TypeError, ValueError, RecursionError):
-        same, text = False, ""
-    if not same:
         hint = "give nothing but JSON: objects with string keys, lists, strings, numbers of moderate size"
-        raise InputError("the arguments of this action are no JSON that can be kept", hint=hint)
+        raise InputError("the arguments of this action are no JSON that can be kept", hint=hint) from None
     return text.encode()
+
+
+def _ordered(tree: "Any") -> "Any":
+    """Return a tree with its names in order; a `TypeError` for what would be another tree once it was read again."""
+    if isinstance(tree, dict):
+        return {_text(key): _ordered(tree[key]) for key in sorted(tree)}
+    if isinstance(tree, list):
+        return [_ordered(value) for value in tree]
+    if tree is None or isinstance(tree, str | int | float):
+        return tree
+    raise TypeError(f"{type(tree).__name__} is no JSON")
+
+
+def _text(key: object) -> str:
+    if not isinstance(key, str):
+        raise TypeError("a name that is no text")
+    return key

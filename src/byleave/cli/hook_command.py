@@ -1,0 +1,173 @@
+"""`byleave hook`: answer an agent's own hook event; `--install` and `--uninstall` change the agent's settings."""
+
+import os
+
+from byleave.errors import InputError, StateError
+from byleave.text import quoted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import NoReturn
+
+    from byleave.api import Workspace
+    from byleave.cli.arguments import Given
+    from byleave.hooks.install import Plan
+
+REFUSED = 1
+INSTALL, UNINSTALL = "install", "uninstall"
+
+
+def run(given: "Given") -> int:
+    """Serve the event on standard input, unless the agent's settings are to be changed."""
+    verbs = [verb for verb in (INSTALL, UNINSTALL) if given.flag(verb)]
+    agent = given.words.get("AGENT")
+    if len(verbs) + (agent is not None) != 1:
+        raise InputError(
+            "one agent has to be named", hint="write byleave hook AGENT, --install AGENT or --uninstall AGENT"
+        )
+    if agent is None:
+        return _change(given, verbs[0], str(given.one(verbs[0])))
+    return _serve(given, agent)
+
+
+def _serve(given: "Given", agent: str) -> "NoReturn":
+    from byleave.hooks.loading import load_quickly
+
+    load_quickly()
+    from byleave.hooks.door import Hook, serve
+
+    hook = Hook(
+        agent,
+        given.one("home"),
+        given.one("root"),
+        tuple(given.options.get("policy", ())),
+        given.one("session") or "default",
+        given.one("agent_profile"),
+    )
+    serve(hook)
+
+
+def _change(given: "Given", verb: str, agent: str) -> int:
+    """Show what would be written, ask, and write it."""
+    from byleave.cli.output import say, warn
+    from byleave.cli.recording import record_answers
+    from byleave.cli.terminal import consents
+    from byleave.hooks.install import carry_out
+
+    home = _home(given)
+    plan = _plan(given, verb, agent, home)
+    if given.flag("dry_run"):
+        return _show(given, plan)
+    lines = list(_lines(plan, verb))
+    if not given.flag("quiet") and not given.flag("json"):
+        say("\n".join(lines))
+    if plan.changes:
+        if not consents(given, "Write this?" if verb == INSTALL else "Remove it?", about=lines):
+            return _done(given, verb, plan, changed=False) or REFUSED
+        carry_out(plan)
+        record_answers(given, _workspace(given, home), [f"{verb} {agent} ({plan.file})"])
+    if verb == INSTALL:
+        warn(given, _warnings(plan, home))
+    return _done(given, verb, plan, changed=plan.changes)
+
+
+def _home(given: "Given") -> str:
+    from byleave.config.homes import find_homes
+
+    home = given.one("home")
+    if home is None:
+        home = find_homes(os.environ).user
+    if not os.path.isabs(home):
+        raise InputError(f"the home is not absolute: {quoted(home)}", hint="write --home and the whole path, from / on")
+    return os.path.normpath(home)
+
+
+def _plan(given: "Given", verb: str, agent: str, home: str) -> "Plan":
+    from byleave.hooks.install import our_words, plan_install, plan_uninstall, settings_file
+    from byleave.hooks.snippets import PLACES
+
+    if given.options.get("policy"):
+        raise InputError("a hook reads the usual files", hint="leave --policy out")
+    file = settings_file(agent, home)
+    if verb == UNINSTALL:
+        return plan_uninstall(agent, file)
+    plan = plan_install(agent, file, our_words(agent, _options(given, home)))
+    moved = [name for name in PLACES[agent].variables if os.environ.get(name) and given.one("home") is None]
+    if moved:
+        problem = f"{moved[0]} is set, so {plan.place.title} reads its settings elsewhere, where byleave guards nothing"
+        hint = f"unset it; or paste this where {plan.place.title} reads:\n{plan.snippet.rstrip()}"
+        raise StateError(problem, hint=hint)
+    return plan
+
+
+def _options(given: "Given", home: str) -> list[str]:
+    """Return the flags that go along into the settings."""
+    root, profile, session = given.one("root"), given.one("agent_profile"), given.one("session")
+    options = ["--home", home]
+    if root is not None:
+        options += ["--root", os.path.abspath(root)]
+    if profile is not None:
+        options += ["--agent-profile", profile]
+    if session is not None:
+        options += ["--session", session]
+    return options
+
+
+def _show(given: "Given", plan: "Plan") -> int:
+    from byleave.cli.output import say, say_json
+
+    if given.flag("json"):
+        say_json({"file": plan.file, "changes": plan.changes, "content": plan.after})
+    elif not plan.changes:
+        say(f"{plan.file} would stay as it is")
+    elif plan.after is None:
+        say(f"{plan.file} would be removed")
+    else:
+        say(f"{plan.file} would be:\n{plan.after.rstrip()}")
+    return 0
+
+
+def _lines(plan: "Plan", verb: str) -> "Iterator[str]":
+    if not plan.changes:
+        state = "asks byleave already" if verb == INSTALL else "does not ask byleave"
+        yield f"{plan.place.title} {state} ({plan.file})"
+    elif verb == UNINSTALL:
+        yield f"{plan.place.title} would ask byleave no more ({plan.file})"
+    else:
+        yield f"{plan.place.title} would ask byleave before every tool call. {plan.file} would get:"
+        yield plan.snippet.rstrip()
+
+
+def _done(given: "Given", verb: str, plan: "Plan", *, changed: bool) -> int:
+    from byleave.cli.output import say, say_json
+
+    if given.flag("json"):
+        say_json({"file": plan.file, "changed": changed, "backup": plan.backup if changed and plan.before else None})
+    elif not given.flag("quiet"):
+        kept = f" (what it was before: {plan.backup})" if plan.before else ""
+        say(f"{verb}ed: {plan.file}{kept}" if changed else "nothing was changed")
+    return 0
+
+
+def _warnings(plan: "Plan", home: str) -> "Iterator[str]":
+    from byleave.config.homes import find_homes, find_root
+    from byleave.core.fs import is_under
+    from byleave.hooks.install import is_switched_off
+
+    if is_switched_off(plan):
+        yield f"hooks are switched off in {plan.file}: {plan.place.title} will not ask byleave"
+    if plan.place.note:
+        yield plan.place.note
+    if find_homes(os.environ) != find_homes({"HOME": home}):
+        yield f"the hook heeds no variable: its configuration and its records are in {home}, as if none were set"
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    if is_under(package, find_root(os.getcwd())):
+        yield "byleave is installed inside this workspace: an agent that may write here can change it"
+
+
+def _workspace(given: "Given", home: str) -> "Workspace":
+    from byleave.api import Workspace
+    from byleave.config.homes import find_homes
+
+    return Workspace(given.one("root"), homes=find_homes({"HOME": home}))

@@ -1,0 +1,295 @@
+"""Write our hook into an agent's settings, or take it out again; nothing else in the file changes.
+
+A plan is made first, and shown; what is written is what was shown, or nothing. The file is replaced whole, beside it
+stays what it was before.
+
+Start at `plan_install` and `plan_uninstall`.
+"""
+
+import json
+import os
+import stat
+import sys
+
+from byleave.config.homes import real_path
+from byleave.errors import StateError
+from byleave.hooks.snippets import ENTRY, PLACES, Place, hook_words, is_ours, item
+from byleave.hooks.spans import NotPlainError, add_item, add_member, cut_part, read_node
+from byleave.hooks.tools import CLAUDE_CODE, GEMINI, OPENCODE
+from byleave.record import Record
+from byleave.text import quoted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
+
+    from byleave.hooks.spans import Node
+
+BACKUP = ".before-byleave"
+LARGEST = 4 << 20
+_NEEDED = ("msgspec", "idna", "re2")  # what a hook may come to load besides byleave
+_PLUGIN = "opencode.js"
+_OURS = "byleave hook --install opencode"
+
+
+class Plan(Record):
+    """A change of one file. `before` is None if there is no file, `after` if none is to be left."""
+
+    agent: str
+    file: str
+    before: str | None
+    after: str | None
+    snippet: str = ""
+
+    @property
+    def place(self) -> Place:
+        return PLACES[self.agent]
+
+    @property
+    def changes(self) -> bool:
+        return self.before != self.after
+
+    @property
+    def backup(self) -> str:
+        return f"{self.file}{BACKUP}"
+
+
+def is_switched_off(plan: Plan) -> bool:
+    """Whether the file, as it will be, has the agent run no hooks, or not ours."""
+    if plan.agent not in _SWITCHES or plan.after is None:
+        return False
+    return _SWITCHES[plan.agent](json.loads(plan.after))
+
+
+def _gemini_is_off(tree: "Any") -> bool:
+    settings = tree.get("hooksConfig")
+    if not isinstance(settings, dict):
+        return False
+    return settings.get("enabled") is False or "byleave" in (settings.get("disabled") or ())
+
+
+_SWITCHES: "Mapping[str, Callable[[Any], bool]]" = {
+    CLAUDE_CODE: lambda tree: tree.get("disableAllHooks") is True,
+    GEMINI: _gemini_is_off,
+}
+
+
+def settings_file(agent: str, home: str) -> str:
+    """Return where the agent of the user with this home reads its hooks."""
+    return os.path.join(home, PLACES[agent].file)
+
+
+def our_words(agent: str, options: "Sequence[str]") -> list[str]:
+    """Return the command that this very installation of byleave is started with."""
+    package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    parent = os.path.dirname(package)
+    packages = [directory for directory in dict.fromkeys(_directories_of(_NEEDED)) if directory != parent]
+    if not os.path.isabs(sys.executable):
+        raise StateError("it is not known which Python this is", hint="start byleave by its absolute path")
+    return hook_words(sys.executable, os.path.join(parent, ENTRY), packages, options, agent)
+
+
+def plan_install(agent: str, file: str, words: "Sequence[str]") -> Plan:
+    """Return the change that puts the hook into the file; one of ours that is there already is replaced."""
+    before = _read(file)
+    if agent == OPENCODE:
+        if before is not None and not _is_our_plugin(before):
+            raise StateError(f"{quoted(file)} is somebody else's", hint="rename it, then try again")
+        return Plan(agent, file, before, _plugin(words), _plugin(words))
+    snippet = _snippet(agent, words)
+    try:
+        text = before if before is not None and before.strip() else "{}\n"
+        if _holds(agent, text, words):
+            return Plan(agent, file, before, before, snippet)
+        after = _with_ours(agent, _without_ours(agent, text), words)
+    except NotPlainError as error:
+        raise _refusal(file, str(error), snippet) from None
+    return Plan(agent, file, before, after, snippet)
+
+
+def plan_uninstall(agent: str, file: str) -> Plan:
+    """Return the change that takes the hook out of the file."""
+    before = _read(file)
+    if agent == OPENCODE:
+        return Plan(agent, file, before, None if before is None or _is_our_plugin(before) else before)
+    if before is None or not before.strip():
+        return Plan(agent, file, before, before)
+    try:
+        return Plan(agent, file, before, _without_ours(agent, before))
+    except NotPlainError as error:
+        hint = "take it out with an editor: it is what starts " + quoted(ENTRY)
+        raise StateError(f"{quoted(file)} cannot be changed: {error}", hint=hint) from None
+
+
+def carry_out(plan: Plan) -> None:
+    """Write what was planned, unless the file has changed meanwhile."""
+    target = real_path(plan.file)  # a link, to a dotfiles repository for instance, stays one
+    try:
+        if _read(plan.file) != plan.before:
+            raise StateError(f"{quoted(plan.file)} has changed meanwhile", hint="try again")
+        like = None if plan.before is None else os.stat(target)
+        if plan.before is not None:
+            _replace(plan.backup, plan.before, like)
+        if plan.after is None:
+            os.unlink(plan.file)
+            return
+        os.makedirs(os.path.dirname(target), mode=0o700, exist_ok=True)
+        _replace(target, plan.after, like)
+    except OSError as error:
+        hint = "check the permissions there, and the room on the disk"
+        raise StateError(f"{quoted(plan.file)} cannot be written: {error.strerror}", hint=hint) from None
+
+
+def _with_ours(agent: str, text: str, words: "Sequence[str]") -> str:
+    place = PLACES[agent]
+    for name, value in place.needs.items():
+        root = _object(text, ())
+        if root.part(name) is None:
+            text = add_member(text, root, name, value)
+    for path in place.lists:
+        text = _appended(text, path, item(agent, words))
+    return text
+
+
+def _appended(text: str, path: tuple[str, ...], value: object) -> str:
+    """Return the text with an item at the end of the list at `path`; what is missing on the way is made."""
+    for depth, name in enumerate(path):
+        container = _object(text, path[:depth])
+        if container.part(name) is None:
+            missing = _nested(path[depth + 1 :], [value])
+            return add_member(text, container, name, missing)
+    found = read_node(text)
+    for name in path:
+        found = found.part(name) or found
+    if not found.array:
+        raise NotPlainError(f"{'.'.join(path)} is no list")
+    return add_item(text, found, value)
+
+
+def _nested(names: tuple[str, ...], value: object) -> object:
+    for name in reversed(names):
+        value = {name: value}
+    return value
+
+
+def _without_ours(agent: str, text: str) -> str:
+    for path in PLACES[agent].lists:
+        while (number := _position(agent, text, path)) is not None:
+            text = _cut(text, path, number)
+    return text
+
+
+def _position(agent: str, text: str, path: tuple[str, ...]) -> int | None:
+    """Return the number of the first item of ours in the list at `path`."""
+    tree = json.loads(text)
+    for name in path:
+        tree = tree.get(name) if isinstance(tree, dict) else None
+    if not isinstance(tree, list):
+        return None
+    return next((number for number, value in enumerate(tree) if is_ours(agent, value)), None)
+
+
+def _cut(text: str, path: tuple[str, ...], number: int) -> str:
+    """Cut one item out of the list at `path`, and with the last of them the list, and what held only that."""
+    way = [read_node(text)]
+    for name in path:
+        way.append(way[-1].part(name) or way[-1])
+    while len(way) > 1 and len(way[-1].parts) == 1:
+        way.pop()
+        number = (way[-1].names or ()).index(path[len(way) - 1])
+    return cut_part(text, way[-1], number)
+
+
+def _object(text: str, path: tuple[str, ...]) -> "Node":
+    node = read_node(text)
+    for name in path:
+        node = node.part(name) or node
+    if node.names is None:
+        raise NotPlainError(f"{'.'.join(path) or 'all of it'} is no object")
+    return node
+
+
+def _holds(agent: str, text: str, words: "Sequence[str]") -> bool:
+    """Whether every list has our item, as it would be written now, once."""
+    read_node(text)  # plain, so that `json` reads it as everybody does
+    wanted = item(agent, words)
+    for path in PLACES[agent].lists:
+        tree = json.loads(text)
+        for name in path:
+            tree = tree.get(name) if isinstance(tree, dict) else None
+        ours = [value for value in tree if is_ours(agent, value)] if isinstance(tree, list) else []
+        if ours != [wanted]:
+            return False
+    return True
+
+
+def _snippet(agent: str, words: "Sequence[str]") -> str:
+    """Return the settings of an agent that has no others."""
+    return _with_ours(agent, "{}\n", words)
+
+
+def _refusal(file: str, problem: str, snippet: str) -> StateError:
+    return StateError(
+        f"{quoted(file)} is left as it is: {problem}", hint=f"paste this into it, where it belongs:\n{snippet.rstrip()}"
+    )
+
+
+def _is_our_plugin(text: str) -> bool:
+    return _OURS in text.partition("\n")[0]
+
+
+def _plugin(words: "Sequence[str]") -> str:
+    from byleave.hooks.snippets import PATIENCE
+
+    with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), _PLUGIN), encoding="utf-8") as file:
+        text = file.read()
+    return text.replace("@COMMAND@", json.dumps(list(words))).replace("@PATIENCE@", str(PATIENCE * 1000))
+
+
+def _directories_of(names: "Sequence[str]") -> "list[str]":
+    from importlib.util import find_spec
+
+    found = [find_spec(name) for name in names]
+    origins = [spec.origin for spec in found if spec is not None and spec.origin is not None]
+    return [os.path.dirname(path) if not path.endswith("/__init__.py") else path.rsplit("/", 2)[0] for path in origins]
+
+
+def _read(file: str) -> str | None:
+    """Return the content of a settings file, None if there is none; what is no plain text file is refused."""
+    try:
+        descriptor = os.open(file, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        if os.path.islink(file):
+            raise StateError(f"{quoted(file)} is a link that leads nowhere", hint="mend it, or remove it") from None
+        return None
+    except OSError as error:
+        raise StateError(f"{quoted(file)} cannot be read: {error.strerror}", hint="check its permissions") from None
+    with os.fdopen(descriptor, "rb") as opened:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise StateError(f"{quoted(file)} is no plain file", hint="move it away")
+        content = opened.read(LARGEST + 1)
+    if len(content) > LARGEST:
+        raise StateError(f"{quoted(file)} is larger than {LARGEST >> 20} MB", hint="are these the settings?")
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        raise StateError(f"{quoted(file)} is not UTF-8", hint="write it anew, as UTF-8") from None
+
+
+def _replace(path: str, content: str, like: os.stat_result | None) -> None:
+    """Replace a file whole or not at all; mode and owner are those of the file that it is like."""
+    fresh = f"{path}.{os.getpid()}.{os.urandom(4).hex()}"
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content.encode())
+            file.flush()
+            if like is not None:
+                os.fchown(descriptor, like.st_uid, like.st_gid)
+                os.fchmod(descriptor, stat.S_IMODE(like.st_mode))
+            os.fsync(descriptor)
+        os.replace(fresh, path)
+    except BaseException:
+        os.unlink(fresh)
+        raise

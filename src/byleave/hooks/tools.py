@@ -1,0 +1,70 @@
+"""What the tools that agents come with do, by the agents' own names for them. Pure, and data.
+
+A name that is not here is a tool nobody knows: it asks, whatever the rules say. Bookkeeping (todo lists, sub-agents,
+plan mode, reading what a command has printed) touches nothing by itself, and is `think`. Where a tool is no more than
+its name, and rules may speak of that name, it is `other`.
+"""
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+EXECUTE, READ, EDIT, DELETE = "execute", "read", "edit", "delete"
+SEARCH, FETCH, THINK, OTHER = "search", "fetch", "think", "other"
+CLAUDE_CODE, CODEX, GEMINI, CURSOR, OPENCODE = "claude-code", "codex", "gemini", "cursor", "opencode"
+
+_NAMES: "Mapping[str, Mapping[str, str]]" = {
+    CLAUDE_CODE: {
+        EXECUTE: "Bash Monitor",
+        READ: "Read NotebookRead LS",
+        EDIT: "Write Edit MultiEdit NotebookEdit",
+        SEARCH: "Glob Grep",
+        FETCH: "WebFetch",
+        OTHER: "WebSearch Skill",
+        THINK: "TodoWrite TodoRead Task Agent TaskCreate TaskGet TaskList TaskUpdate TaskOutput TaskStop "
+        "BashOutput KillShell KillBash EnterPlanMode ExitPlanMode exit_plan_mode AskUserQuestion SendMessage "
+        "ReportFindings ToolSearch StructuredOutput",
+    },
+    CODEX: {
+        EXECUTE: "Bash",
+        READ: "view_image",
+        EDIT: "apply_patch",
+        OTHER: "web_search",
+        THINK: "update_plan request_user_input get_goal create_goal update_goal tool_search spawn_agent send_input "
+        "resume_agent wait wait_agent close_agent",
+    },
+    GEMINI: {
+        EXECUTE: "run_shell_command",
+        READ: "read_file read_many_files list_directory",
+        EDIT: "write_file replace",
+        SEARCH: "glob grep_search search_file_content",
+        FETCH: "web_fetch",
+        OTHER: "google_web_search activate_skill",
+        THINK: "write_todos update_topic enter_plan_mode exit_plan_mode ask_user complete_task invoke_agent "
+        "delegate_to_agent get_internal_docs list_background_processes read_background_output tracker_create_task "
+        "tracker_update_task tracker_get_task tracker_list_tasks tracker_add_dependency tracker_visualize",
+    },
+    CURSOR: {
+        EXECUTE: "Shell",
+        READ: "Read LS ListDir",
+        EDIT: "Write StrReplace Edit MultiEdit EditNotebook ApplyPatch TabWrite",
+        DELETE: "Delete",
+        SEARCH: "Grep Glob SemanticSearch",
+        FETCH: "WebFetch",
+        OTHER: "WebSearch",
+        THINK: "TodoWrite Task CreatePlan SwitchMode AskQuestion ReadLints UpdateCurrentStep",
+    },
+    OPENCODE: {
+        EXECUTE: "bash",
+        READ: "read list",
+        EDIT: "write edit multiedit patch apply_patch",
+        SEARCH: "glob grep",
+        FETCH: "webfetch",
+        OTHER: "websearch codesearch skill",
+        THINK: "todowrite todoread task question plan_enter plan_exit invalid",
+    },
+}
+KINDS: "Mapping[str, Mapping[str, str]]" = {
+    agent: {name: kind for kind, names in kinds.items() for name in names.split()} for agent, kinds in _NAMES.items()
+}
+AGENTS = tuple(_NAMES)

@@ -1,0 +1,166 @@
+"""A home with rules, a workspace, and an agent whose hook is about to be called."""
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import byleave.hooks
+from byleave.api import Workspace
+from byleave.approvals.store import Approvals
+from byleave.audit.log import AuditLog
+from byleave.audit.query import Filter
+from byleave.config.homes import find_homes
+from byleave.core.masking import Mask
+from byleave.hooks.door import Hook, respond
+
+ENTRY = Path(byleave.hooks.__file__).with_name("__main__.py")
+SOURCE = ENTRY.parents[2]
+PATIENCE = 30.0
+RULES = """
+[[rules]]
+allow = { command = "touch", args = ["allowed"] }
+
+[[rules]]
+deny = { command = "touch", args = ["denied"] }
+
+[[rules]]
+deny = { path = "src/secret.txt" }
+
+[[rules]]
+allow = { path = "src/**", ops = ["read", "create", "update"] }
+
+[[rules]]
+allow = { url = { host = "example.com", scheme = "https" } }
+
+[[rules]]
+allow = { call = { server = "github", tool = "get_*" } }
+
+[[rules]]
+ask = { call = { server = "*" } }
+
+[[rules]]
+allow = { operation = "other" }
+"""
+
+
+@dataclass(frozen=True)
+class HookScene:
+    """One user, one workspace."""
+
+    home: Path
+    root: Path
+
+    @classmethod
+    def build(cls, base: Path, rules: str = RULES) -> "HookScene":
+        scene = cls(base / "user", base / "ws")
+        config = scene.home / ".config" / "byleave"
+        for directory in (scene.home, config.parent, config, scene.root, scene.root / "src"):
+            directory.mkdir(mode=0o700)
+        (config / "config.toml").write_text(rules)
+        (scene.root / "byleave.toml").write_text("")
+        (scene.root / "src" / "old.txt").write_text("x")
+        return scene
+
+    def says(
+        self,
+        agent: str,
+        event: Mapping[str, Any],
+        *,
+        variables: Mapping[str, str] | None = None,
+        profile: str | None = None,
+        root: Path | None = None,
+    ) -> str:
+        """Return what the hook writes to standard output, in this process."""
+        hook = Hook(agent, str(self.home), None if root is None else str(root), profile=profile)
+        return respond(hook, json.dumps(event).encode(), variables or {}).text
+
+    def runs(
+        self,
+        *words: str,
+        feed: bytes | Mapping[str, Any] = b"",
+        python: tuple[str, ...] = ("-I",),
+        env: Mapping[str, str] | None = None,
+        cwd: Path | None = None,
+        home: bool = True,
+    ) -> subprocess.CompletedProcess[bytes]:
+        """Run the hook as agents do."""
+        return subprocess.run(
+            [sys.executable, *python, str(ENTRY), "hook", *words, *(["--home", str(self.home)] if home else [])],
+            input=feed if isinstance(feed, bytes) else json.dumps(feed).encode(),
+            capture_output=True,
+            check=False,
+            cwd=cwd or self.root,
+            env={"PATH": os.environ["PATH"], "HOME": str(self.home), **(env or {})},
+            timeout=PATIENCE,
+        )
+
+    @property
+    def approvals(self) -> Approvals:
+        return Workspace(str(self.root), homes=find_homes({"HOME": str(self.home)})).approvals
+
+    def records(self) -> list[dict[str, Any]]:
+        """Return what was recorded, as it is kept."""
+        homes = find_homes({"HOME": str(self.home)})
+        log = AuditLog(homes.workspace(str(self.root)), mask=Mask())
+        try:
+            return [kept.tree for kept in log.query(Filter())]
+        finally:
+            log.close()
+
+
+def claude(tool: str, tool_input: Mapping[str, Any], cwd: Path | None, **more: Any) -> dict[str, Any]:
+    """Return an event of Claude Code; Codex's has the same names."""
+    return {
+        "hook_event_name": "PreToolUse",
+        "session_id": "s",
+        "transcript_path": "/t.jsonl",
+        "cwd": str(cwd),
+        "permission_mode": "default",
+        "tool_name": tool,
+        "tool_input": dict(tool_input),
+        "tool_use_id": "toolu_1",
+        **more,
+    }
+
+
+def gemini(tool: str, tool_input: Mapping[str, Any], cwd: Path, **more: Any) -> dict[str, Any]:
+    return {
+        "hook_event_name": "BeforeTool",
+        "session_id": "s",
+        "transcript_path": "/t.json",
+        "cwd": str(cwd),
+        "timestamp": "2026-01-01T00:00:00Z",
+        "tool_name": tool,
+        "tool_input": dict(tool_input),
+        **more,
+    }
+
+
+def cursor(event: str, root: Path, **more: Any) -> dict[str, Any]:
+    return {
+        "hook_event_name": event,
+        "conversation_id": "c",
+        "generation_id": "g",
+        "model": "m",
+        "cursor_version": "3.0.0",
+        "workspace_roots": [str(root)],
+        "user_email": None,
+        **more,
+    }
+
+
+def opencode(tool: str, args: Mapping[str, Any], directory: Path, **more: Any) -> dict[str, Any]:
+    return {
+        "hook_event_name": "tool.execute.before",
+        "tool": tool,
+        "call_id": "call_1",
+        "args": dict(args),
+        "directory": str(directory),
+        "servers": [],
+        **more,
+    }
