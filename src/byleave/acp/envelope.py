@@ -8,7 +8,6 @@ reader may see; a line that is not one plain object is only searched for names t
 
 import msgspec
 
-from byleave.record import Record
 from byleave.wire.members import members
 
 TYPE_CHECKING = False
@@ -36,16 +35,14 @@ _ANY = msgspec.json.Decoder()
 _LARGEST_EXACT = 1 << 53  # beyond it, half of the world's readers round
 
 
-class Envelope(Record):
+class Envelope:
     """One line: its members as they are written, and every method that some reader could take it for."""
 
-    members: "dict[str, msgspec.Raw]"
-    methods: tuple[str, ...]
+    __slots__ = ("members", "methods")  # no record: one is made for every line
 
-    @property
-    def method(self) -> str | None:
-        """The method, where there is no doubt about it."""
-        return self.methods[0] if len(self.methods) == 1 else None
+    def __init__(self, members: "dict[str, msgspec.Raw]", methods: tuple[str, ...]) -> None:
+        self.members = members
+        self.methods = methods
 
     @property
     def is_clear(self) -> bool:
@@ -67,16 +64,17 @@ def read_envelope(line: bytes) -> Envelope | None:
         return None
     names = tuple(found)
     around = _AROUND.get(names) or _around(names)
-    length = len(line.rstrip(_ENDS)) if line.endswith(_ENDS) else len(line) - line.endswith(b"\n")
+    length = len(line) - (2 if line[-2:] == _ENDS else line[-1:] == b"\n")
     if length - sum(map(len, found.values())) not in around:
         return _looked_into(line, found)
     method = found.get("method")
     if method is None:
         return Envelope(found, ())
-    name = decoded(method)
-    if name is None and bytes(method) != b"null":  # no reader of ours can tell what others make of it
+    try:
+        name = _ANY.decode(method)
+    except (ValueError, RecursionError):  # no reader of ours can tell what others make of it
         return None
-    return Envelope(found, (name,) if isinstance(name, str) else ())
+    return Envelope(found, (name,) if type(name) is str else ())
 
 
 def _around(names: tuple[str, ...]) -> tuple[int, ...]:

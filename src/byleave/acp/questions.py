@@ -52,6 +52,11 @@ class Questions:
             self._held[question.held_for] = question
 
     @property
+    def is_idle(self) -> bool:
+        """Whether no id means anything here."""
+        return not self._open and not self._answered
+
+    @property
     def are_many(self) -> bool:
         """Whether so many are open that nobody can be expected to answer one more."""
         return len(self._open) >= MOST_OPEN

@@ -112,7 +112,7 @@ class Relay:
             self._sessions.hear_editor(method, envelope)
             if method == "session/cancel":
                 return [Send(TO_AGENT, line), *self._cancel_session(envelope)]
-        if envelope.methods or envelope.id is None:
+        if envelope.methods or self._questions.is_idle or envelope.id is None:
             return None
         question = self._questions.take(envelope.id)
         if question is not None:
@@ -148,7 +148,8 @@ class Relay:
         if method == "$/cancel_request":
             return self._withdraw(envelope)
         if not intercepts(method):
-            self._questions.reuse(envelope.id)
+            if not self._questions.is_idle:
+                self._questions.reuse(envelope.id)
             return None
         if "id" in envelope.members and envelope.id is None:
             return self._refuse(envelope, "its id cannot be relied on")
