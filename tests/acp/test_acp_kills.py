@@ -228,7 +228,7 @@ def state(process: int) -> str | None:
     """Return the letter of what a process does; None if it has ended."""
     try:
         return Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # the latter if it ends while we read
         return None
 
 

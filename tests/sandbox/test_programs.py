@@ -638,12 +638,14 @@ def test_it_can_be_stopped_and_continued_from_a_shell(root: Path) -> None:
     os.close(slave)
     terminal = Terminal(session, master)
     try:
-        program = "echo re''ady; n=0; while [ $n -lt 40 ]; do sleep 0.05; n=$((n+1)); done; echo wo''ke"
+        # Nothing for the outer shell to expand; and it ends when we say so, not before it was stopped.
+        program = "echo re''ady; while [ ! -e go ]; do sleep 0.05; done; echo wo''ke"
         words = " ".join(COMMAND)
         terminal.type(f'{words} run --root {root} -- /bin/sh -c "{program}"\n'.encode())
         terminal.wait_for("ready")
         terminal.type(b"\x1a")
         terminal.wait_for("Stopped")
+        (root / "go").touch()
         terminal.type(b"fg\n")
         terminal.wait_for("woke")
         terminal.type(b"exit 4\n")
