@@ -121,3 +121,27 @@ def test_an_id_that_is_used_again_does_not_hide_where_it_led_before(talk: Talk) 
 def test_a_call_that_never_ended_and_now_has_another_command_counts(talk: Talk) -> None:
     talk.agent(update(WRITES, kind="execute", rawInput={"command": "cd secret"}))
     assert decided(talk, WRITES) == "deny"
+
+
+def test_a_move_that_is_made_twice_leads_on(talk: Talk) -> None:
+    (talk.scene.root / "secret/secret").mkdir()
+    talk.scene.say("user", POLICY.replace("secret/**", "secret/secret/**"))
+    talk.relay._judging.look_again()  # noqa: SLF001 -- as time passing would do
+    assert decided(talk, WRITES) == "allow"
+    ran(talk, "cd secret", "a")
+    ran(talk, "cd secret", "b")
+    assert decided(talk, WRITES) == "deny"
+
+
+def test_moves_count_in_whatever_order_they_were_made(talk: Talk) -> None:
+    ran(talk, "cd deep/../../secret", "a")
+    ran(talk, "cd src", "b")
+    assert decided(talk, WRITES) == "deny"
+
+
+def test_a_move_back_from_behind_a_link_leads_where_the_link_stands(talk: Talk) -> None:
+    (talk.scene.root.parent / "far/off").mkdir(parents=True)
+    (talk.scene.root / "link").symlink_to(talk.scene.root.parent / "far/off")
+    ran(talk, "cd link", "a")
+    ran(talk, "cd ../secret", "b")
+    assert decided(talk, WRITES) == "deny"

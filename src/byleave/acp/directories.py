@@ -66,19 +66,26 @@ class Directories:
 
 
 def _reached(moves: "Sequence[str]", action: CommandAction) -> "Sequence[str] | None":
-    """Return every directory that the moves may have led to, one after the other; None if that cannot be told."""
-    if len(moves) > MOST_MOVES or action.cwd is None:
+    """Return every directory that the moves may have led to, in any order and as often as may be.
+
+    None if that cannot be told.
+    """
+    places = [_places_after(move) for move in moves]
+    if len(moves) > MOST_MOVES or action.cwd is None or None in places:
         return None
+    led = dict.fromkeys(place for each in places for place in each or () if place != ".")
     reached = {action.cwd: None}
-    for move in moves:
-        places = _places_after(move)
-        if places is None:
-            return None
-        led = [os.path.join(start, place) for start in reached for place in places if place != "."]
-        reached |= dict.fromkeys(real_path(place) for place in led if os.path.isdir(place))  # elsewhere it did not get
-        if len(reached) > MOST_DIRECTORIES:
-            return None
-    return tuple(reached)
+    before = 0
+    while before != len(reached) <= MOST_DIRECTORIES:
+        before = len(reached)
+        reached |= dict.fromkeys(way for start in list(reached) for place in led for way in _ways(start, place))
+    return tuple(reached) if len(reached) <= MOST_DIRECTORIES else None
+
+
+def _ways(start: str, place: str) -> list[str]:
+    """Return where `cd` leads: bash takes `..` away from the name it came by, others from where they really are."""
+    path = os.path.join(start, place)
+    return [way for way in dict.fromkeys((os.path.normpath(path), real_path(path))) if os.path.isdir(way)]
 
 
 def _at_large(meant: "Meaning") -> list[CommandAction]:

@@ -180,6 +180,7 @@ class Relay:
             self._hearing.doubt_all()
         if (answer := read_answer_somehow(line)) is not None:
             self._sessions.hear_answer(answer)
+            self._tell_newer()
         if not may_hold(line, JUDGED):
             return None
         problem = "not every reader reads its line alike"
