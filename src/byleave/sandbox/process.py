@@ -141,21 +141,27 @@ class Process:
         self._listening.start()
 
     def _hear_all(self, hear: "Callable[[bytes], object]", answer: "Answer | None") -> None:
-        try:
-            while (received := socket.recv_fds(self._control, _LONGEST_TOLD, 1))[0]:
-                message, descriptors, _flags, _address = received
-                if descriptors:
-                    self._answer(message, descriptors[0], answer)
-                else:
-                    self.problem = self.problem or problem_of(message)
-                    hear(message)
-        except OSError:  # it was closed while we listened
-            return
+        while True:
+            try:
+                message, descriptors, _flags, _address = socket.recv_fds(self._control, _LONGEST_TOLD, 1)
+            except ConnectionResetError:  # it left without reading our answer; what it said before is still there
+                continue
+            except OSError:  # it was closed while we listened
+                return
+            if descriptors:
+                self._answer(message, descriptors[0], answer)
+            elif message:
+                self.problem = self.problem or problem_of(message)
+                hear(message)
+            else:
+                return
 
     def _answer(self, message: bytes, descriptor: int, answer: "Answer | None") -> None:
         try:
             if answer is not None:
                 answer(self._control, message, descriptor)
+        except OSError:  # whoever asked is gone, and may have said why
+            pass
         finally:
             os.close(descriptor)
 
@@ -190,10 +196,10 @@ class Process:
     def _said(self) -> SandboxError | None:
         """Return what the launcher has said last, if it said anything."""
         self._control.setblocking(False)
-        try:
-            return problem_of(self._control.recv(LONGEST))
-        except OSError:
-            return None
+        for _ in range(2):  # a launcher that left without reading ours is an error first, and then what it said
+            with suppress(OSError):
+                return problem_of(self._control.recv(LONGEST))
+        return None
 
     def send_signal(self, number: int) -> None:
         """Send a signal to the program."""
