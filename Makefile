@@ -30,9 +30,12 @@ unit slow test-agents bench: export PYTHONDONTWRITEBYTECODE :=
 unit: launcher
 	$(BIN)/python -m pytest -n 2
 
-# What takes too long for every change: all exit codes, a fork bomb without a limit, ten thousand calls, lines of a gigabyte.
+# What takes too long for every change: all exit codes, a fork bomb without a limit, ten thousand calls, lines of a gigabyte;
+# and everything else with all that there is to try, and every command a process that is started anew.
+ALONE := tests/sandbox tests/toolhost/test_soak.py tests/toolhost/test_hostile.py
 slow: launcher
-	BYLEAVE_SLOW_TESTS=1 $(BIN)/python -m pytest tests/sandbox tests/toolhost/test_soak.py tests/toolhost/test_hostile.py
+	BYLEAVE_SLOW_TESTS=1 $(BIN)/python -m pytest $(ALONE)
+	BYLEAVE_SLOW_TESTS=1 $(BIN)/python -m pytest -n 2 $(ALONE:%=--ignore=%)
 
 # Real agents from the npm registry, driven by a scripted model on loopback. They are kept in BYLEAVE_AGENTS_DIR.
 test-agents: launcher

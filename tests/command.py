@@ -8,10 +8,12 @@ import subprocess
 import sys
 import termios
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+
+from forked import forker
 
 COMMAND = [sys.executable, "-m", "byleave"]
 PATIENCE = 30.0
@@ -39,11 +41,42 @@ def byleave(
     timeout: float = PATIENCE,
 ) -> Done:
     """Run one command to its end, without a terminal."""
+    return _run(COMMAND, None, words, cwd=cwd, feed=feed, env=env, timeout=timeout)
+
+
+def python(
+    program: str,
+    *words: str,
+    cwd: Path | str | None = None,
+    env: Mapping[str, str | None] | None = None,
+    timeout: float = PATIENCE,
+) -> Done:
+    """Run a program in Python to its end, in a process of its own, which may have byleave's modules loaded."""
+    start = [sys.executable, "-c", program]
+    return _run(start, program, words, cwd=cwd, feed=b"", env=env, timeout=timeout)
+
+
+def _run(
+    start: list[str],
+    program: str | None,
+    words: Sequence[str | bytes],
+    *,
+    cwd: Path | str | None,
+    feed: bytes,
+    env: Mapping[str, str | None] | None,
+    timeout: float,
+) -> Done:
+    variables = environment(env)
+    forking = forker()
+    request = None if forking is None else forking.request(words, cwd, variables, program)
+    if forking is not None and request is not None:
+        code, out, err = forking.run(request, feed, timeout)
+        return Done(code, _text(out), _text(err))
     done = subprocess.run(
-        [*COMMAND, *words],
+        [*start, *words],
         cwd=cwd,
         input=feed,
-        env=environment(env),
+        env=variables,
         capture_output=True,
         check=False,
         start_new_session=True,

@@ -2,13 +2,14 @@
 
 import os
 import signal
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from hypothesis import settings
 
+import forked
 from stage import Stage
 
 # How long one example takes says more about the machine than about us; timings never decide a test. Where a change is
@@ -18,6 +19,14 @@ settings.load_profile("patient")
 
 # Whoever starts the tests in the background has them ignore interrupts, and our children would inherit that.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def forking() -> Iterator[None]:
+    """Have the process that commands are forked from be there from the beginning, whatever a test counts."""
+    forked.forker()
+    yield
+    forked.close()
 
 
 @pytest.fixture(autouse=True)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import amounts
 from audit_room import Room, acknowledged, appender, fields, killed_after
 from byleave.audit.query import Filter
 from byleave.errors import StateError
@@ -30,7 +31,7 @@ def test_a_writer_killed_at_any_moment_loses_nothing_it_acknowledged(room: Room)
 
 
 def test_a_writer_killed_while_it_folds_loses_nothing_it_acknowledged(room: Room) -> None:
-    for count in (1, 500, 1000, 1500, 2000, 2500, 3000, 3500, 4000, 4500, 5000, 5500, 6000):
+    for count in (1, *range(500, amounts.of(6001, 2001), 500)):
         assert_kept(room, killed_after(appender(room, 100_000, before="log.start()"), count))
 
 

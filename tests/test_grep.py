@@ -4,9 +4,10 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+import amounts
 from byleave.errors import RequestError
 from byleave.wire.codes import INVALID_PARAMS
 from byleave.workspace import grep as searching
@@ -217,14 +218,21 @@ PATTERNS = [
 
 
 @needs_ripgrep
-@pytest.mark.parametrize("context", [0, 1, 3])
+@pytest.mark.parametrize("context", [0, pytest.param(1, marks=amounts.slow), 3])
 def test_both_ways_find_the_same_in_a_tree_of_oddities(both: Scene, context: int) -> None:
     clear(both.root)
     plant(both.root, TREE)
     for pattern in PATTERNS:
         both.both(Query(pattern, context=context), everything)
-        both.both(Query(pattern, ("sub", "-e", "binary.bin", "sub/code.py", ".git"), ("py", "txt")), everything)
     assert "late.bin" not in paths(both.both(Query("foo"), everything))
+
+
+@needs_ripgrep
+def test_both_ways_find_the_same_in_some_places_of_that_tree(both: Scene) -> None:
+    clear(both.root)
+    plant(both.root, TREE)
+    for pattern in PATTERNS:
+        both.both(Query(pattern, ("sub", "-e", "binary.bin", "sub/code.py", ".git"), ("py", "txt")), everything)
 
 
 ASCII_PATTERNS = [
@@ -334,6 +342,7 @@ some_bytes = st.one_of(
 
 
 @needs_ripgrep
+@settings(max_examples=amounts.of(100, 50))
 @given(pattern=some_patterns, data=some_bytes, context=st.integers(0, 2))
 def test_what_is_answered_at_all_is_answered_as_ripgrep_does(
     both: Scene, pattern: str, data: bytes, context: int

@@ -2,9 +2,7 @@
 
 import json
 import os
-import resource
 import shutil
-import signal
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -13,9 +11,10 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
+import amounts
 from byleave.errors import StateError
 from byleave.mounts.journal import recover
-from command import PATIENCE, Done, environment
+from command import PATIENCE, Done, environment, python
 from mount_scene import MountScene
 
 # Runs the command line, but at the n-th call that changes the disk the process dies before or after it, or it fails.
@@ -53,17 +52,7 @@ MOST_CALLS = 120
 
 
 def run_faulty(scene: MountScene, number: int, fault: str, *words: str) -> Done:
-    done = subprocess.run(
-        [sys.executable, "-c", FAULTY, str(number), fault, *words],
-        cwd=scene.root,
-        env=environment(None),
-        capture_output=True,
-        text=True,
-        check=False,
-        timeout=PATIENCE,
-        start_new_session=True,
-    )
-    return Done(done.returncode, done.stdout, done.stderr)
+    return python(FAULTY, str(number), fault, *words, cwd=scene.root)
 
 
 def fresh(base: Path, home: Path, prepared: tuple[tuple[str, ...], ...]) -> MountScene:
@@ -99,8 +88,17 @@ JOURNEYS = {
 }
 
 
-@pytest.mark.parametrize("fault", FAULTS)
-@pytest.mark.parametrize(("prepared", "words"), JOURNEYS.values(), ids=JOURNEYS.keys())
+# Whoever is killed after a call leaves the disk as whoever is killed before the next: one of them for every change.
+ENDS = [
+    pytest.param(
+        *journey, fault, id=f"{name}-{fault}", marks=amounts.slow if fault == "killed after" and journey[0] else ()
+    )
+    for name, journey in JOURNEYS.items()
+    for fault in FAULTS
+]
+
+
+@pytest.mark.parametrize(("prepared", "words", "fault"), ENDS)
 def test_whenever_it_ends_it_is_everything_or_nothing(
     prepared: tuple[tuple[str, ...], ...], words: tuple[str, ...], fault: str, tmp_path: Path, own_home: Path
 ) -> None:
@@ -246,20 +244,18 @@ def test_a_damaged_intent_stops_mounting_and_says_so(tmp_path: Path, own_home: P
     assert scene.picture() == before
 
 
-def limited(scene: MountScene, size: int, *words: str) -> int:
-    def bound() -> None:
-        signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-        resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
+# Runs the command line with files that cannot grow beyond a number of bytes.
+LIMITED = """
+import resource, signal, sys
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (int(sys.argv[1]), int(sys.argv[1])))
+from byleave.cli.main import main
+sys.exit(main(sys.argv[2:]))
+"""
 
-    return subprocess.run(
-        [sys.executable, "-m", "byleave", *words],
-        cwd=scene.root,
-        env=environment(None),
-        capture_output=True,
-        check=False,
-        timeout=PATIENCE,
-        preexec_fn=bound,
-    ).returncode
+
+def limited(scene: MountScene, size: int, *words: str) -> int:
+    return python(LIMITED, str(size), *words, cwd=scene.root).code
 
 
 @pytest.mark.parametrize(("prepared", "words"), JOURNEYS.values(), ids=JOURNEYS.keys())
@@ -277,6 +273,7 @@ def test_a_full_disk_leaves_no_trace(
     assert scene.picture() != before
 
 
+COUNT = amounts.of(50, 15)  # mounts of each; every one reads all that are there
 ADD = """
 import os, sys
 from byleave.api import Workspace
@@ -292,10 +289,10 @@ for number in range(int(sys.argv[2])):
 def test_two_who_mount_at_once_lose_nothing(tmp_path: Path, own_home: Path) -> None:
     scene = MountScene.build(tmp_path, own_home)
     running = [
-        subprocess.Popen([sys.executable, "-c", ADD, name, "50", str(scene.ext)], cwd=scene.root) for name in "ab"
+        subprocess.Popen([sys.executable, "-c", ADD, name, str(COUNT), str(scene.ext)], cwd=scene.root) for name in "ab"
     ]
     assert [process.wait(timeout=120) for process in running] == [0, 0]
-    names = {f"{name}/{number}" for name in "ab" for number in range(50)}
+    names = {f"{name}/{number}" for name in "ab" for number in range(COUNT)}
     assert set(scene.approved()) == names
     listed = scene.answer("mount", "--list")
     assert {(each["name"], each["state"]) for each in listed} == {(name, "in force") for name in names}

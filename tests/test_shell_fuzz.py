@@ -5,13 +5,14 @@ Bounded and with fixed seeds here; for longer: `PYTHONPATH=tests python -m shell
 
 import pytest
 
+import amounts
 from shell.corpus import corpus
 from shell.fuzz import fuzz
 from shell.oracle import BASH, box
 
 
 @pytest.mark.skipif(not BASH, reason="bash is not installed")
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", range(amounts.of(8, 4)))
 def test_the_reader_agrees_with_bash(seed: int) -> None:
     with box() as where:
         result = fuzz(seed, 3, where, corpus(), most=400)

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+import amounts
 from byleave.config.layers import LOCAL, MANAGED, PROJECT, SESSION, USER, Layer
 from byleave.config.parse import parse_tree
 from byleave.core.verdict import Decision
@@ -210,7 +211,7 @@ TRUSTED = st.tuples(
 )
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=amounts.of(400, 150), deadline=None)
 @given(
     own=TRUSTED,
     strangers=st.lists(tree(named=False), min_size=1, max_size=2),
@@ -232,7 +233,7 @@ def test_no_untrusted_layer_whatever_it_says_ever_loosens_an_answer(
         before = after
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=amounts.of(200, 100), deadline=None)
 @given(own=tree(named=True), stranger=tree(named=False))
 def test_no_untrusted_layer_changes_what_runs_or_how(
     furnished: Scene, own: dict[str, Any], stranger: dict[str, Any]
@@ -276,7 +277,7 @@ WAYS_ROUND = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=amounts.of(300, 120), deadline=None)
 @given(denials=DENIALS, more=WAYS_ROUND, actions=st.lists(ACTIONS, min_size=1, max_size=12))
 def test_no_weaker_layer_whatever_it_says_goes_round_a_managed_deny(
     furnished: Scene, denials: dict[str, Any], more: dict[str, Any], actions: list[dict[str, Any]]

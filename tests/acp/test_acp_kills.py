@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+import amounts
 from byleave.acp.descendants import descendants
 from byleave.acp.ending import Patience
 from command import PATIENCE
@@ -57,6 +58,7 @@ def test_an_agent_that_ignores_everything_is_killed(tmp_path: Path, behaviour: s
     nothing_left(tmp_path)
 
 
+@amounts.slow
 def test_an_agent_that_ignores_everything_is_gone_ten_seconds_after_its_client(tmp_path: Path) -> None:
     with conversation(agent(tmp_path, "keeps_children"), tmp_path) as talk:
         talk.note("orphan")
@@ -66,6 +68,10 @@ def test_an_agent_that_ignores_everything_is_gone_ten_seconds_after_its_client(t
         assert talk.code() == KILLED
         nothing_left(tmp_path)
         assert time.monotonic() - began > patience.closed[0], "an agent may finish what it is at"
+
+
+def test_nobody_has_more_patience_than_ten_seconds() -> None:
+    patience = Patience()
     assert patience.closed[1] + patience.killed < WITHIN, "on a machine that has time for us"
 
 

@@ -34,7 +34,6 @@ def obstacle() -> str | None:
 
 
 needs_sandbox = pytest.mark.skipif(obstacle() is not None, reason=str(obstacle()))
-slow = pytest.mark.skipif("BYLEAVE_SLOW_TESTS" not in os.environ, reason="slow: set BYLEAVE_SLOW_TESTS to run it")
 
 
 def inside(

@@ -15,9 +15,10 @@ from typing import Any
 
 import pytest
 
+import amounts
 from byleave.errors import ByleaveError, ConfigErrors
 from command import COMMAND, Done, environment
-from sandbox.machine import PYTHON, access_file, alive, inside, listing, needs_sandbox, shell, slow
+from sandbox.machine import PYTHON, access_file, alive, inside, listing, needs_sandbox, shell
 
 pytestmark = needs_sandbox
 
@@ -333,7 +334,7 @@ def test_a_fork_bomb_ends_in_the_sandbox(root: Path, tmp_path: Path) -> None:
     assert alive("time.sleep(60.25)") == []
 
 
-@slow
+@amounts.slow
 def test_a_fork_bomb_ends_even_without_a_limit(root: Path) -> None:
     done = inside(root, "/bin/sh", "-c", "f() { f | f & }; f; sleep 1; echo survived", timeout=60)
     assert done.code in range(256)

@@ -17,6 +17,8 @@ from typing import Any
 
 import pytest
 
+import amounts
+from byleave.sandbox.observing import ROOM
 from command import COMMAND, Done, environment
 from sandbox.machine import NOBODY, PYTHON, access_file, alive, as_nobody, inside, needs_sandbox
 
@@ -743,21 +745,23 @@ def test_a_run_that_takes_too_long_is_ended_and_told(root: Path, tmp_path: Path)
 
 
 def test_a_flood_is_counted(root: Path, options: list[str]) -> None:
-    script = """
+    count = amounts.of(100_000, 30_000)
+    script = f"""
         import os
-        for _ in range(100_000):
+        for _ in range({count}):
             try: os.open(".env", os.O_RDONLY)
             except OSError: pass
     """
     found = by_python(root, script, options, timeout=300)
-    assert found.about("read .env")["times"] + found.uncounted == 100_000
+    assert found.about("read .env")["times"] + found.uncounted == count
 
 
 def test_a_flood_of_different_places_stays_short(root: Path, options: list[str]) -> None:
-    script = """
+    count = amounts.of(30_000, ROOM // 100 + 1000)  # more than are remembered, however short
+    script = f"""
         import os
-        for number in range(30_000):
-            try: os.open(f"ro/{number}", os.O_CREAT | os.O_WRONLY)
+        for number in range({count}):
+            try: os.open("ro/" + str(number), os.O_CREAT | os.O_WRONLY)
             except OSError: pass
     """
     done = inside(root, PYTHON, "-I", "-c", dedent(script), options=["--diagnose", *options], timeout=300)

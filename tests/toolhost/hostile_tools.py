@@ -565,17 +565,23 @@ def waits_for_something_slow() -> None:
 def gives_up_a_question() -> None:
     """Ask for what a person has to allow, give it up as soon as they are asked, and go on for a while."""
     hear()
-    write(request(1, "fs.write", path="asked/late.txt", content="x"))
-    pending = hear()
-    assert pending["method"] == "pending", pending
-    assert pending["params"]["request_id"] == 1, pending
-    write(note("cancel", request_id=1))
-    answer = hear()
-    assert (answer["id"], answer["error"]["code"]) == (1, -32005), answer
-    while not ask(2, "fs.exists", path="answered")["result"]["exists"]:
+    number, asked = 0, False
+    while not asked:  # what is given up before it comes to the person is not asked
+        number += 2
+        write(request(number, "fs.write", path="asked/late.txt", content="x"))
+        pending = hear()
+        assert pending["method"] == "pending", pending
+        assert pending["params"]["request_id"] == number, pending
+        write(note("cancel", request_id=number))
+        answer = hear()
+        assert (answer["id"], answer["error"]["code"]) == (number, -32005), answer
+        time.sleep(number / 50)
+        asked = ask(number + 1, "fs.exists", path="is-asked")["result"]["exists"]
+    ask(0, "fs.write", path="gave-up", content="x")
+    while not ask(1, "fs.exists", path="answered")["result"]["exists"]:
         time.sleep(0.01)
-    for number in range(20):
-        ask(number + 3, "fs.exists", path="a.txt")
+    for later in range(20):
+        ask(number + 2 + later, "fs.exists", path="a.txt")
     result()
 
 

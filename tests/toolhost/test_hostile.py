@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+import amounts
 from byleave.wire.vfs import METHODS
 from sandbox.machine import needs_sandbox
 from toolhost import hostile_tools
@@ -30,12 +31,12 @@ from toolhost.hosting import (
 
 pytestmark = needs_sandbox
 
-LARGE = 1024 if "BYLEAVE_SLOW_TESTS" in os.environ else 150  # megabytes
+LARGE = amounts.of(1024, 150)  # megabytes
 MEGABYTE = 1 << 20
 MOST_MEMORY = 400 * MEGABYTE  # a line has at most 64 MB, and is there up to three times while it is put together
 LONGEST = 20.0  # seconds; each tool has one or two
 
-SILENT = failed("the tool was ended: it asked for nothing and did not finish for 0.5 seconds")
+SILENT = failed("the tool was ended: it asked for nothing and did not finish for 0.3 seconds")
 
 # What comes of each; a text is a completed call that says just that.
 OUTCOMES: dict[str, dict[str, Any]] = {
@@ -85,13 +86,12 @@ WRITTEN = {
     "asks_and_exits": {"before.txt"},
     "closes_its_input_while_answers_wait": {"went-on.txt"},
 }
-HASTE = {"limits": {"request_timeout": 0.5}}
+HASTE = {"limits": {"request_timeout": 0.3}}
 
 
 @pytest.fixture
-def hostile(tmp_path: Path) -> House:
-    tools = {name: tool(name, **(HASTE if OUTCOMES[name] is SILENT else {})) for name in OUTCOMES}
-    return House.build(tmp_path, tools)
+def hostile(tmp_path: Path, name: str) -> House:
+    return House.build(tmp_path, {name: tool(name, **(HASTE if OUTCOMES[name] is SILENT else {}))})
 
 
 @pytest.mark.parametrize("name", OUTCOMES)

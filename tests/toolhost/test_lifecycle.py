@@ -224,6 +224,18 @@ class Thinking:
         return self.replies.pop(0)
 
 
+class Seen(Thinking):
+    """A person of whom a tool can see that they are asked: there is a file then."""
+
+    def __init__(self, sign: Path, *replies: str) -> None:
+        super().__init__(*replies)
+        self.sign = sign
+
+    def ask(self, question: Question, patience: float) -> str:
+        self.sign.touch()
+        return super().ask(question, patience)
+
+
 class Prompt(Thinking):
     """A person who answers at once."""
 
@@ -254,13 +266,14 @@ def test_the_time_that_a_person_takes_is_not_the_tool_s(tmp_path: Path) -> None:
 
 
 def test_a_yes_that_comes_after_the_tool_gave_up_does_nothing(tmp_path: Path) -> None:
-    person = Thinking(FOR_SESSION)
+    person = Seen(tmp_path / "ws" / "is-asked", FOR_SESSION)
     house = House.build(tmp_path, {"t": tool("gives_up_a_question", limits={"request_timeout": 20.0})})
     outcomes: list[dict[str, Any]] = []
     with house.host(person) as hosting:
         call = threading.Thread(target=lambda: outcomes.append(hosting.call("t")))
         call.start()
         assert person.is_asked.wait(PATIENCE)
+        house.wait_for("gave-up", "x")
         eventually(lambda: not _is_waiting(hosting.host.running))
         person.go_on.set()
         (house.root / "answered").touch()

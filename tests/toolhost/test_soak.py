@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
+import amounts
 from byleave.api import Workspace
 from sandbox.machine import needs_sandbox
 from toolhost.hosting import House, Kept, descriptors, ended, eventually, memory, said
 
 pytestmark = needs_sandbox
 
-CALLS = 10_000 if "BYLEAVE_SLOW_TESTS" in os.environ else 200
+CALLS = amounts.of(10_000, 200)
 MEGABYTE = 1 << 20
 WARM = CALLS // 4 if CALLS > 1000 else 100  # calls until the audit log has folded its journal a few times
 GROWTH = 16 * MEGABYTE  # what folding a large journal takes for a while; two kilobytes a call are more
