@@ -105,22 +105,14 @@ byleave.toml:2: unknown key "strict_links" in defaults
 byleave.toml:2: unknown key "zzz" in defaults
     zzz = 1
     ^^^
-  hint: the keys here are os_sandbox""",
+  hint: the keys here are os_sandbox and deny_on_missing_agent""",
     ),
     "a key of a later version is refused": (
-        '[servers.x]\ncommand = ["ls"]\n',
+        '[store]\nurl = "sqlite:///x"\n',
         """\
-byleave.toml:1: "servers" is not in this version
-    [servers.x]
-     ^^^^^^^
-  hint: this version does not enforce it yet: remove it, so that nobody relies on it""",
-    ),
-    "a nested key of a later version is refused": (
-        "[defaults]\ndeny_on_missing_agent = true",
-        """\
-byleave.toml:2: "defaults.deny_on_missing_agent" is not in this version
-    deny_on_missing_agent = true
-    ^^^^^^^^^^^^^^^^^^^^^
+byleave.toml:1: "store" is not in this version
+    [store]
+     ^^^^^
   hint: this version does not enforce it yet: remove it, so that nobody relies on it""",
     ),
     "a boolean in quotes": (

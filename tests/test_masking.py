@@ -187,3 +187,9 @@ def test_granted_variables_are_masked_and_common_ones_are_not(tmp_path: Path) ->
     mask = mask_for(policy.compiled.policy, environment)
     text = "granted-1 granted-2 /home/me not-granted"
     assert mask.text(text) == f"{REDACTED} {REDACTED} /home/me not-granted"
+
+
+def test_of_values_that_overlap_no_rest_is_left() -> None:
+    mask = Mask(["abcdefgh", "efghijkl"])
+    assert mask.values("x abcdefghijkl y") == "x [REDACTED] y"
+    assert Mask(["abab"]).values("abababab!abab") == "[REDACTED]![REDACTED]"

@@ -1,5 +1,9 @@
 """Show text from outside so that it can neither act on the reader's terminal nor pass for something else."""
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
 # Marks that take no room, or look like a space, though Unicode counts them as printable: fillers, joiners, selectors.
 _UNSEEN = frozenset(
     "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0"
@@ -13,7 +17,7 @@ def shown(text: str) -> str:
     """Return `text` with control, bidi, invisible and undecodable characters written out as escapes."""
     if text.isprintable() and text.isascii():
         return text
-    return "".join([char if _is_seen(char) else _escape(char) for char in text])
+    return "".join([char if is_seen(char) else _escape(char) for char in text])
 
 
 def shown_lines(text: str) -> str:
@@ -24,6 +28,19 @@ def shown_lines(text: str) -> str:
 def quoted(text: str) -> str:
     """Return `text` as `shown`, between double quotes; quotes and backslashes inside cannot be mistaken for ours."""
     return f'"{shown(text.replace(_BACKSLASH, _BACKSLASH * 2).replace(_QUOTE, _BACKSLASH + _QUOTE))}"'
+
+
+def speakable(tree: "Any") -> "Any":
+    """Return a tree whose strings can all be written as UTF-8; bytes that were none are shown as escapes."""
+    if isinstance(tree, str):
+        try:
+            tree.encode()
+        except UnicodeEncodeError:
+            return shown(tree)
+        return tree
+    if isinstance(tree, dict):
+        return {speakable(key): speakable(value) for key, value in tree.items()}
+    return [speakable(value) for value in tree] if isinstance(tree, list | tuple) else tree
 
 
 def sentence_list(words: "list[str] | tuple[str, ...]", *, most: int = 8) -> str:
@@ -37,7 +54,8 @@ def sentence_list(words: "list[str] | tuple[str, ...]", *, most: int = 8) -> str
 _BACKSLASH, _QUOTE = "\\", '"'
 
 
-def _is_seen(char: str) -> bool:
+def is_seen(char: str) -> bool:
+    """Whether a reader sees the character, and sees it where it stands."""
     return char.isprintable() and char not in _UNSEEN and char < _TAGS
 
 

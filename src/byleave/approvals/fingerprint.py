@@ -36,8 +36,8 @@ def fingerprint(file: str, content: bytes, tree: "Mapping[str, Any]", read_scrip
 
 
 def command_words(tree: "Mapping[str, Any]") -> "Iterator[str]":
-    """Yield whatever in a tool's command could name a file: words, `--option=FILE`, and what a shell would split."""
-    for tool in tree.get("tools", {}).values():
+    """Yield whatever in a command could name a file: words, `--option=FILE`, and what a shell would split."""
+    for tool in (*tree.get("tools", {}).values(), *tree.get("servers", {}).values()):
         for word in tool.get("command", ()):
             yield word
             for part in word.translate(_SHELL).split():

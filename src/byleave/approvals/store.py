@@ -9,6 +9,8 @@ A mount is approved by target: a path of the workspace may lead to one place and
 made of everything that was shown (guard.keys); here only its masked text is kept. Keys that this version does not know
 are left as they are.
 
+What MCP servers say of their tools is kept beside it: `definitions`.
+
 Written whole or not at all, under a lock, so that two writers lose nothing. A damaged file counts as empty, is kept
 beside the new one, and is warned about: forgetting a yes is safe.
 """
@@ -16,16 +18,9 @@ beside the new one, and is warned about: forgetting a yes is safe.
 import os
 
 from byleave.approvals.fingerprint import Fingerprint
+from byleave.approvals.kept import rewrite, stamp_of
 from byleave.errors import StateError
-from byleave.private import (
-    Lock,
-    Memory,
-    digest,
-    make_private_directory,
-    read_private,
-    sweep_unfinished,
-    write_private,
-)
+from byleave.private import Memory, digest, read_private
 from byleave.record import Record
 from byleave.text import quoted, sentence_list, shown
 
@@ -34,6 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any
 
+    from byleave.approvals.definitions import Definitions
+
     Tree = dict[str, Any]
 
 LARGEST = 16 << 20
@@ -41,6 +38,7 @@ MOST_ACTIONS = 10_000  # the oldest are forgotten: forgetting a yes is safe
 _KINDS = ("mounts", "project_files", "actions", "revoked")
 _LATER = _KINDS[2:]
 PENDING, APPROVED, REVOKED = "pending", "approved", "revoked"
+TOOL_DEFINITION = "tool_definition"
 
 
 class Approval(Record):
@@ -133,7 +131,26 @@ class Approvals:
         for entry in self._entries("revoked"):
             words = _WORDS.get(_text(entry, "kind"), _action_words)
             found.append(Approval(_text(entry, "kind"), REVOKED, *words(entry)))
-        return found
+        return [*found, *self._all_definitions()]
+
+    @property
+    def definitions(self) -> "Definitions":
+        """The definitions of tools that MCP servers offer; in files of their own, which few programs need."""
+        from byleave.approvals.definitions import Definitions
+
+        return Definitions(self._directory)
+
+    def settle_definition(self, approval: Approval, *, status: str, now: str) -> bool:
+        """Approve or revoke exactly the tool definition that this approval is about, and say whether it is there."""
+        server, tool, sha256 = (approval.detail[field] for field in _IDENTITIES[TOOL_DEFINITION])
+        return self.definitions.settle(server, tool, sha256, status=status, now=now)
+
+    def _all_definitions(self) -> "Iterator[Approval]":
+        for server, tool, known, before in self.definitions.all(self.warnings):
+            detail = {"server": server, "tool": tool, "sha256": known.sha256}
+            if before is not None:
+                detail |= {"old": before.text, "new": known.text}
+            yield Approval(TOOL_DEFINITION, known.status, f"{server}/{tool}", known.created, detail)
 
     def settle_action(self, key: str, *, status: str, now: str) -> bool:
         """Approve or revoke an action that is known by its key, and say whether there is one."""
@@ -152,6 +169,8 @@ class Approvals:
 
     def revoke(self, approval: Approval, *, now: str) -> bool:
         """Take an approval back; it stays listed as revoked. Say whether it was there."""
+        if approval.kind == TOOL_DEFINITION:
+            return self.settle_definition(approval, status=REVOKED, now=now)
         if approval.kind not in _LISTS:
             return self.settle_action(approval.detail["key"], status=REVOKED, now=now)
         name, field = _LISTS[approval.kind]
@@ -168,11 +187,7 @@ class Approvals:
 
     def stamp(self) -> tuple[int, ...]:
         """Return what changes whenever the file does."""
-        try:
-            found = os.stat(self._path)
-        except OSError:
-            return ()
-        return found.st_mtime_ns, found.st_size, found.st_ino
+        return stamp_of(self._path)
 
     def trusts(self, print_: Fingerprint) -> bool:
         """Whether the user trusted exactly this content of this file, and of the scripts it starts."""
@@ -213,9 +228,10 @@ class Approvals:
                 yield entry
 
     def _entries(self, kind: str) -> "list[Tree]":
-        if self._read is None:
-            self._read = self._load()
-        return [entry for entry in self._read[kind] if isinstance(entry, dict)]
+        read = self._read  # another thread may forget it meanwhile
+        if read is None:
+            read = self._read = self._load()
+        return [entry for entry in read[kind] if isinstance(entry, dict)]
 
     def _load(self) -> "Tree":
         content = read_private(self._path, limit=LARGEST)
@@ -232,20 +248,11 @@ class Approvals:
     def _change(self, change: "Callable[[Tree], Tree]") -> None:
         import json
 
-        make_private_directory(self._directory)
-        try:
-            with Lock(os.path.join(self._directory, "approvals.lock")):
-                sweep_unfinished(self._path)
-                self._keep_damaged()
-                changed = _lean(change(self._load()))
-                content = json.dumps(changed, indent=2, ensure_ascii=True).encode() + b"\n"
-                if len(content) > LARGEST:  # nobody could read it again
-                    raise StateError(f"{quoted(self._path)} would be too large", hint="revoke what is not needed")
-                write_private(self._path, content)
-        except OSError as error:
-            raise StateError(
-                f"{quoted(self._path)} cannot be written: {error.strerror}", hint="nothing was changed; make room there"
-            ) from None
+        def changed() -> bytes:
+            self._keep_damaged()
+            return json.dumps(_lean(change(self._load())), indent=2, ensure_ascii=True).encode() + b"\n"
+
+        rewrite(self._path, "approvals.lock", changed, limit=LARGEST)
         self._read = None
 
     def _keep_damaged(self) -> None:
@@ -330,4 +337,8 @@ def _identity(kind: str, detail: "Mapping[str, str]") -> "list[str]":
 
 _WORDS = {"mount": _mount_words, "project_file": _file_words}
 _LISTS = {"mount": ("mounts", "rule_path"), "project_file": ("project_files", "path")}
-_IDENTITIES = {"mount": ("rule_path", "canonical_target"), "project_file": ("path", "sha256")}
+_IDENTITIES = {
+    "mount": ("rule_path", "canonical_target"),
+    "project_file": ("path", "sha256"),
+    TOOL_DEFINITION: ("server", "tool", "sha256"),
+}

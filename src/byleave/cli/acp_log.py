@@ -4,9 +4,8 @@ import json
 import os
 from datetime import UTC, datetime
 
-from byleave.cli.output import speakable
 from byleave.errors import InputError
-from byleave.text import quoted
+from byleave.text import quoted, speakable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,7 +1,7 @@
 """`byleave approvals`: what you agreed to, what waits for you, what you took back."""
 
-from byleave.approvals.store import APPROVED, PENDING, REVOKED, Approval, now
-from byleave.cli.output import columns, paint, say, say_json, tell, warn
+from byleave.approvals.store import APPROVED, PENDING, REVOKED, TOOL_DEFINITION, Approval, now
+from byleave.cli.output import columns, complain, paint, say, say_json, tell, warn
 from byleave.cli.recording import record_answers
 from byleave.cli.terminal import consents, requires_person
 from byleave.cli.trust_command import trust_file
@@ -15,6 +15,7 @@ from byleave.text import quoted, shown
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Any
 
     from byleave.api import Workspace
     from byleave.cli.arguments import Given
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from byleave.mounts.review import Binding
 
 REFUSED = 1
+_MOST_DEFINITIONS = 5  # approved ones that are listed; more would hide everything else
 _ORDER = {PENDING: 0, APPROVED: 1, REVOKED: 2}
 _COLOURS = {PENDING: "ask", APPROVED: "allow", REVOKED: "deny"}
 
@@ -46,18 +48,52 @@ def _list(given: "Given", workspace: "Workspace", pending: "list[Waiting]") -> i
     found = [one.approval for one in _unanswered(pending, workspace)]
     found += [one for one in workspace.approvals.all() if one.status != PENDING]
     found.sort(key=lambda approval: _ORDER.get(approval.status, 0))
-    warn(given, workspace.approvals.warnings)
+    warn(given, dict.fromkeys(workspace.approvals.warnings))
     if given.flag("json"):
         say_json([_tree(approval) for approval in found])
         return 0
     if not found:
         say("nothing was approved here, and nothing waits")
-    rows = [(one.id, one.status, one.kind, shown(one.created or "-"), shown(one.subject)) for one in found]
-    for approval, line in zip(found, columns(rows, indent=""), strict=True):
+    listed, left_out = (found, 0) if given.flag("verbose") else _without_many(found)
+    rows = [(one.id, one.status, one.kind, shown(one.created or "-"), _subject(one)) for one in listed]
+    for approval, line in zip(listed, columns(rows, indent=""), strict=True):
         say(line.replace(approval.status, paint(approval.status, _COLOURS.get(approval.status, "dim")), 1))
+        if given.flag("verbose") and approval.kind == TOOL_DEFINITION:
+            for row in _difference(approval):
+                say(f"    {row}")
+    if left_out:
+        say(f"and {left_out} tool definitions that nobody has changed; `-v` lists them")
     if any(one.status == PENDING for one in found) and not given.flag("quiet"):
         say("\n`byleave approvals approve` asks about what is pending")
     return 0
+
+
+def _without_many(found: "list[Approval]") -> "tuple[list[Approval], int]":
+    """Return what a person wants to see: servers have many tools, and most of them never change."""
+    plain = [one for one in found if one.kind == TOOL_DEFINITION and one.status == APPROVED]
+    if len(plain) <= _MOST_DEFINITIONS:
+        return found, 0
+    left_out = {id(one) for one in plain}
+    return [one for one in found if id(one) not in left_out], len(plain)
+
+
+def _subject(approval: Approval) -> str:
+    """Return what an approval is about, in one line."""
+    if "new" not in approval.detail:
+        return shown(approval.subject)
+    from byleave.mcp.pins import changed_fields
+
+    fields = changed_fields(approval.detail["old"], approval.detail["new"])
+    return f"{shown(approval.subject)} (changed: {', '.join(fields)})"
+
+
+def _difference(approval: Approval) -> "list[str]":
+    """Return how a tool's definition differs from the one that was approved, or all of it if it does not."""
+    if "new" not in approval.detail:
+        return []
+    from byleave.mcp.pins import difference
+
+    return difference(approval.detail["old"], approval.detail["new"])
 
 
 def _approve(given: "Given", workspace: "Workspace", pending: "list[Waiting]") -> int:
@@ -80,6 +116,9 @@ def _agrees(given: "Given", workspace: "Workspace", one: Waiting) -> bool:
         return trust_file(given, workspace, approval.detail["path"], sha256=approval.detail["sha256"])
     if one.binding is not None:
         lines, asked = effect(one.binding), question(one.binding)
+    elif approval.kind == TOOL_DEFINITION:
+        lines = [f"the tool {_subject(approval)}", *(f"    {row}" for row in _difference(approval))]
+        asked = "Serve the tool with this definition, until it is revoked?"
     else:
         lines, asked = [f"{approval.kind}: {shown(approval.subject)}"], "Approve exactly this, until it is revoked?"
     _show(given, lines)
@@ -87,6 +126,10 @@ def _agrees(given: "Given", workspace: "Workspace", one: Waiting) -> bool:
         return False
     if one.binding is not None:
         workspace.approvals.approve_mount(one.binding.rule_path, one.binding.target, now=now())
+    elif approval.kind == TOOL_DEFINITION:
+        if not workspace.approvals.settle_definition(approval, status=APPROVED, now=now()):
+            complain(f"byleave: {shown(approval.subject)} has changed again meanwhile; nothing was approved")
+            return False
     else:
         workspace.approvals.settle_action(approval.detail["key"], status=APPROVED, now=now())
     record_answers(given, workspace, [_recorded(approval)])
@@ -134,7 +177,7 @@ def _named(wanted: str, pending: "list[Waiting]", workspace: "Workspace") -> "li
     """Return what an id stands for: something that waits, or an action that was revoked; nothing if it is approved."""
     waits = [one for one in pending if one.approval.id == wanted]
     known = [one for one in workspace.approvals.all() if one.id == wanted]
-    revoked = [Waiting(one) for one in known if one.status == REVOKED and "key" in one.detail]
+    revoked = [Waiting(one) for one in known if one.status == REVOKED and _can_return(one)]
     if not waits and not known:
         raise _unknown(wanted, pending, workspace)
     if not waits and not revoked and any(one.status == REVOKED for one in known):
@@ -142,6 +185,11 @@ def _named(wanted: str, pending: "list[Waiting]", workspace: "Workspace") -> "li
             f"{quoted(wanted)} was revoked, and nothing here asks for it now", hint="add the grant or the link first"
         )
     return waits or revoked
+
+
+def _can_return(approval: Approval) -> bool:
+    """Whether what was revoked is still there to be approved again."""
+    return "key" in approval.detail or approval.kind == TOOL_DEFINITION
 
 
 def _unknown(wanted: str, pending: "list[Waiting]", workspace: "Workspace") -> InputError:
@@ -152,9 +200,14 @@ def _unknown(wanted: str, pending: "list[Waiting]", workspace: "Workspace") -> I
     return InputError(f"there is no approval {quoted(wanted)}", hint=hint)
 
 
-def _tree(approval: Approval) -> "dict[str, str | None]":
+def _tree(approval: Approval) -> "dict[str, Any]":
     shared = {"id": approval.id, "kind": approval.kind, "status": approval.status, "subject": approval.subject}
-    return {**shared, "created": approval.created or None, **approval.detail}
+    detail: dict[str, Any] = dict(approval.detail)
+    if "new" in detail:  # of a tool definition, which is kept as the JSON that was hashed
+        import json
+
+        detail |= {name: json.loads(detail[name]) for name in ("old", "new")}
+    return {**shared, "created": approval.created or None, **detail}
 
 
 def _show(given: "Given", lines: "list[str]") -> None:

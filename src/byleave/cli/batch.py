@@ -11,12 +11,12 @@ from typing import Any
 
 import msgspec
 
-from byleave.cli.output import speakable, tell, warn
+from byleave.cli.output import tell, warn
 from byleave.cli.workspace import load_policy, open_workspace, origins
 from byleave.core.verdict import BUILT_IN, DENY, RuleRef, Verdict, verdict_tree
 from byleave.errors import ByleaveError, ConfigError, ConfigErrors, InputError
 from byleave.record import Record
-from byleave.text import shown, shown_lines
+from byleave.text import shown, shown_lines, speakable
 from byleave.wire.lines import LineBuffer, TooLong
 from byleave.wire.members import members, repeats_a_name
 

@@ -11,12 +11,12 @@ from byleave.cli.asking import TerminalAsker
 from byleave.cli.output import warn
 from byleave.cli.progress import Progress, SilencingAsker
 from byleave.cli.terminal import ask_person, below_a_door, may_ask
-from byleave.core.action import CallAction
+from byleave.core.action import LOCAL, CallAction
 from byleave.errors import ByleaveError
 from byleave.guard.asking import Who
 from byleave.text import shown, shown_lines
 from byleave.toolhost.announcing import AnnouncingAsker
-from byleave.toolhost.calling import LOCAL, DescribingAsker, WithRunModes, goes_on, run_mode
+from byleave.toolhost.calling import DescribingAsker, WithRunModes, goes_on, run_mode
 from byleave.toolhost.handles import Handles
 from byleave.toolhost.host import Call, ToolHost
 from byleave.toolhost.modes import EDIT, SKIP

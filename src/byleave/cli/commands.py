@@ -56,6 +56,10 @@ it asks about is asked in the editor. docs/acp.md says what is decided where.
 
 The exit code is the agent's own, 128 + n for a signal; 126 if it cannot be executed, 127 if there
 is none, 125 if the sandbox could not be set up."""
+_MCP_DETAILS = """\
+Servers are those under [servers] and in .mcp.json, once these files are trusted; who may call what
+is said by [agents] and [[rules]]. A tool is named SERVER__TOOL. Give it to a client as you would
+give any MCP server: the command is `byleave mcp`. docs/mcp.md says how callers are told apart."""
 _SINCE = Option(("--since",), "only from then on: 90s, 30m, 2h, 7d, or a date and time", "WHEN")
 _UNTIL = Option(("--until",), "only up to then, written in the same ways", "WHEN")
 _FILTERS = (
@@ -199,6 +203,21 @@ ROOT = Command(
             ),
         ),
         Command(
+            "agents",
+            "Look at the agents that call MCP servers, and give them tokens.",
+            subcommands=(
+                Command(
+                    "token",
+                    "Make a token by which an agent proves who it is.",
+                    "agents",
+                    (_YES,),
+                    (Positional("AGENT", "the agent's name"),),
+                    details="Prints the token, once, and the line with its hash for your configuration.",
+                ),
+                Command("list", "List the agents, and what each may reach.", "agents"),
+            ),
+        ),
+        Command(
             "run",
             "Run a program so that the operating system holds it to the policy.",
             "run",
@@ -254,6 +273,20 @@ ROOT = Command(
             ),
             rest="AGENT ARGS...",
             details=_ACP_DETAILS,
+        ),
+        Command(
+            "mcp",
+            "Put every MCP server behind the policy: one server for any number of clients.",
+            "mcp",
+            (
+                Option(("--stdio",), "serve one client on standard input and output (the default)"),
+                Option(("--http",), "serve clients over HTTP at /mcp, until stopped", "HOST:PORT"),
+                Option(("--check",), "start every server once, list what each agent would see, and exit"),
+                Option(("--agent",), "with --stdio: on whose behalf (default: BYLEAVE_AGENT)", "AGENT"),
+                *MOUNTING,
+                _YES,
+            ),
+            details=_MCP_DETAILS,
         ),
         Command(
             "hook",

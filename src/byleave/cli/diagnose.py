@@ -3,7 +3,7 @@
 import os
 import sys
 
-from byleave.cli.output import complain, paint, speakable
+from byleave.cli.output import complain, paint
 from byleave.core.suggest import toml_key
 from byleave.core.verdict import WORDS
 from byleave.errors import ByleaveError
@@ -11,7 +11,7 @@ from byleave.record import Record
 from byleave.sandbox.diagnosis import Scene, diagnose, unlisted
 from byleave.sandbox.finding import ACCESS, NEVER, NOWHERE, SANDBOX, Finding, merged
 from byleave.sandbox.refused_files import sandbox_toml
-from byleave.text import sentence_list, shown, shown_lines
+from byleave.text import sentence_list, shown, shown_lines, speakable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

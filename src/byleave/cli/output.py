@@ -3,12 +3,12 @@
 import os
 import sys
 
-from byleave.text import shown, shown_lines
+from byleave.text import shown, shown_lines, speakable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
-    from typing import Any, TextIO
+    from typing import TextIO
 
     from byleave.cli.arguments import Given
 
@@ -44,19 +44,6 @@ def say_json(tree: object) -> None:
     import json
 
     say(json.dumps(speakable(tree), default=str))
-
-
-def speakable(tree: "Any") -> "Any":
-    """Return a tree whose strings can all be written as UTF-8; bytes that were none are shown as escapes."""
-    if isinstance(tree, str):
-        try:
-            tree.encode()
-        except UnicodeEncodeError:
-            return shown(tree)
-        return tree
-    if isinstance(tree, dict):
-        return {speakable(key): speakable(value) for key, value in tree.items()}
-    return [speakable(value) for value in tree] if isinstance(tree, list | tuple) else tree
 
 
 def complain(text: str) -> None:

@@ -1,5 +1,6 @@
 """`byleave policy`: the merged policy, with the origin of each rule; and what your answers suggest to add to it."""
 
+from byleave.cli.agents_command import agent_rows, reach_tree
 from byleave.cli.output import columns, paint, say, say_json
 from byleave.cli.workspace import open_policy
 from byleave.core.access import Default
@@ -13,6 +14,7 @@ if TYPE_CHECKING:
 
     from byleave.cli.arguments import Given
     from byleave.config.compile import Compiled, Tool
+    from byleave.config.servers import Server
     from byleave.core.access import Access
 
 FAMILIES = ("fs", "net", "env", "commands")
@@ -66,9 +68,33 @@ def _lines(root: str, compiled: "Compiled") -> "Iterator[str]":
         yield ""
         yield f"{paint('rules', 'bold')}, the first that matches decides:"
         yield from columns([(shown(rule.text), shown(rule.source)) for rule in table.rules])
+    yield from _server_lines(compiled)
+    agents = compiled.policy.voices[0].agents
+    for agent in agents.agents if agents is not None else ():
+        yield ""
+        yield f"{paint(f'agents.{shown(agent.name)}', 'bold')}  ({shown(agent.source)})"
+        yield from columns(list(agent_rows(agent)))
     for voice in compiled.policy.voices[1:]:
         yield ""
         yield f"also heard, and the stricter answer wins: {shown(voice.name)}"
+
+
+def _server_lines(compiled: "Compiled") -> "Iterator[str]":
+    tools = compiled.policy.voices[0].tools
+    for name, server in compiled.servers.items():
+        yield ""
+        where = f"command: {' '.join(server.command)}" if server.command is not None else f"url: {server.url}"
+        words = [server.transport, where, *([] if server.enabled else ["disabled"])]
+        yield f"{paint(f'servers.{shown(name)}', 'bold')}  {shown(', '.join(words))}  ({shown(server.source)})"
+        held = [(server.tool, ""), *((one, f"{tool}: ") for tool, one in server.tools.items())]
+        rows = [
+            (f"{shown(of)}{family}", shown(text), shown(source))
+            for one, of in held
+            if one in tools
+            for family in FAMILIES
+            for text, source in rules_of(tools[one].access, family)
+        ]
+        yield from columns(rows)
 
 
 def _settings(tool: "Tool") -> str:
@@ -82,13 +108,39 @@ def _settings(tool: "Tool") -> str:
 
 
 def _tree(root: str, compiled: "Compiled") -> "dict[str, Any]":
-    table = compiled.policy.voices[0].rules
+    table, agents = compiled.policy.voices[0].rules, compiled.policy.voices[0].agents
     return {
         **named_path("root", root),
         "layers": [{"name": layer.name, "file": layer.file, "trusted": layer.trusted} for layer in compiled.layers],
         "tools": {name: _tool_tree(tool, compiled) for name, tool in compiled.tools.items()},
         "rules": [{"rule": rule.text, "source": rule.source} for rule in table.rules] if table is not None else [],
+        "servers": {name: _server_tree(server, compiled) for name, server in compiled.servers.items()},
+        "agents": {
+            agent.name: {"allow": reach_tree(agent.allow), "deny": reach_tree(agent.deny), "source": agent.source}
+            for agent in (() if agents is None else agents.agents)
+        },
         "warnings": list(compiled.warnings),
+    }
+
+
+def _server_tree(server: "Server", compiled: "Compiled") -> "dict[str, Any]":
+    """Return a server as it is written: variables are named, not filled in."""
+    tool = compiled.policy.voices[0].tools.get(server.tool)
+    reached: dict[str, Any] = {"url": server.url, "headers": dict(server.headers)}
+    if server.command is not None:
+        reached = {"command": list(server.command), "env": dict(server.env)}
+    return {
+        "transport": server.transport,
+        **reached,
+        "enable": server.enabled,
+        "stateful": server.stateful,
+        "source": server.source,
+        "access": None
+        if tool is None
+        else {
+            family: [{"rule": text, "source": source} for text, source in rules_of(tool.access, family)]
+            for family in FAMILIES
+        },
     }
 
 

@@ -7,7 +7,8 @@ from byleave.cli.output import say, say_json, tell
 from byleave.cli.recording import record_answers
 from byleave.cli.terminal import consents
 from byleave.cli.workspace import open_workspace, working_directory
-from byleave.config.homes import LOCAL_FILE, PROJECT_FILES
+from byleave.config.homes import FOREIGN_FILES, LOCAL_FILE, PROJECT_FILES
+from byleave.config.servers import variables_in
 from byleave.core.suggest import toml_key, toml_string
 from byleave.errors import InputError
 from byleave.text import quoted, sentence_list, shown
@@ -93,7 +94,7 @@ def _done(given: "Given", word: str, names: "list[str]", code: int = 0) -> int:
 
 
 def _names(given: "Given", workspace: "Workspace") -> "list[str]":
-    known = (*PROJECT_FILES, LOCAL_FILE)
+    known = (*PROJECT_FILES, LOCAL_FILE, *FOREIGN_FILES)
     wanted = given.words.get("FILE")
     if wanted is None:
         found = [name for name in known if os.path.lexists(os.path.join(workspace.root.path, name))]
@@ -120,12 +121,42 @@ def _effects(name: str, tree: "dict[str, Any]", print_: "Fingerprint") -> "Itera
     if rules.get("strategy", "prepend") != "prepend":
         yield f"  rules: the rules below {rules['strategy']} those of weaker layers"
     yield from (f"  rule: {_fields(rule)}" for rule in rules.get("value", ()))
+    for server_name, server in tree.get("servers", {}).items():
+        yield from (f"  {line}" for line in _server(server_name, server))
+    for agent_name, agent in tree.get("agents", {}).items():
+        yield from (f"  {line}" for line in _agent(agent_name, agent))
     for key, value in tree.items():
-        if key not in ("tools", "rules") and not key.startswith("#"):
+        if key not in ("tools", "rules", "servers", "agents") and not key.startswith("#"):
             yield f"  {shown(toml_key(key))} = {_toml(value)}"
     for script, sha256 in print_.scripts:
         known = f"(sha256 {sha256[:16]}), as it is now" if sha256 else "(cannot be read whole, so it cannot be trusted)"
         yield f"  the script {quoted(script)} {known}"
+
+
+def _server(name: str, server: "dict[str, Any]") -> "Iterator[str]":
+    """Yield what a server is reached by, which of the user's variables go there, and what its process may touch."""
+    settings = {key: value for key, value in server.items() if key not in ("access", "tools")}
+    yield f"{shown(f'[servers.{toml_key(name)}]')} {_fields(settings)}".rstrip()
+    texts = [*server.get("command", ()), server.get("url", ""), *server.get("env", {}).values()]
+    used = variables_in([*texts, *server.get("headers", {}).values()])
+    if used:
+        yield f"  your variables: {sentence_list(used, most=50)}"
+    yield from (f"  {line}" for line in _grants(server.get("access", {})))
+    for tool, entry in server.get("tools", {}).items():
+        yield from (f"  {shown(toml_key(tool))}: {line}" for line in _grants(entry.get("access", {})))
+
+
+def _agent(name: str, agent: "dict[str, Any]") -> "Iterator[str]":
+    settings = {key: value for key, value in agent.items() if key not in ("allow", "deny")}
+    yield f"{shown(f'[agents.{toml_key(name)}]')} {_fields(settings)}".rstrip()
+    for side in ("allow", "deny"):
+        for key, value in agent.get(side, {}).items():
+            tables = [(f"{side}.{key}", value)]
+            if key != "servers":
+                tables = [(f"{side}.{key}.{toml_key(server)}", names) for server, names in value.items()]
+            for where, names in tables:
+                how = "" if names["strategy"] == "append" else f" ({names['strategy']})"
+                yield f"  {shown(where)}{how} = {_toml([entry['name'] for entry in names['value']])}"
 
 
 def _grants(access: "dict[str, Any]") -> "Iterator[str]":

@@ -41,7 +41,7 @@ def access_layer(tool: str, path: str | None, shown: str | None = None) -> Layer
         raise ConfigErrors([ConfigError(f"{quoted(unknown[0])} means nothing here", hint=hint, at=at)])
     entry |= {key: tree[key] for key in _KEYS if key in tree}
     whole = {"tools": {tool: entry}}
-    problems = check_tree(whole, file=file, places=places)  # type: ignore[arg-type]  # speaks as Places do
+    problems = check_tree(whole, file=file, places=places)
     if problems:
         raise ConfigErrors(problems)
     made, found = normal_tree(whole, places.line)

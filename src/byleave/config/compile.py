@@ -9,12 +9,14 @@ Start at `compile_layers`.
 from byleave.config.homes import real_path
 from byleave.config.layers import MANAGED, SESSION, Problems
 from byleave.config.merge import NOTHING, Item, Patch, compose, patch
-from byleave.config.normal import ACCESS_LISTS, AT, HOST_PATHS, LEGACY, LINE
+from byleave.config.normal import ACCESS_LISTS, AT, HOST_PATHS, LEFT_OUT, LEGACY, LINE
 from byleave.config.rules import RuleCompiler
-from byleave.core.access import COOPERATIVE, STDIO, VFS, VFS_DECLARED, Access, with_defaults
-from byleave.core.fs import FsRule
+from byleave.core.access import COOPERATIVE, SERVER, SERVER_DECLARED, STDIO, VFS, VFS_DECLARED, Access, with_defaults
+from byleave.core.action import LOCAL
+from byleave.core.fs import FsRule, is_under
 from byleave.core.policy import Policy, ToolPolicy, Voice
 from byleave.core.protected import Protected, resolved_places
+from byleave.core.suggest import SERVERS
 from byleave.core.verdict import BUILT_IN
 from byleave.errors import InputError
 from byleave.record import Record
@@ -25,9 +27,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
+    from byleave.config.agents import Missing
+    from byleave.config.gateway import GatewaySettings
     from byleave.config.layers import Layer
     from byleave.config.normal import At, Tree
     from byleave.config.rules import External
+    from byleave.config.servers import Described, Server
+    from byleave.core.agents import Agents
     from byleave.core.fs import FsTarget, Refused
     from byleave.core.limits import Limits
     from byleave.core.line import Line
@@ -41,7 +47,12 @@ RUN_TOOL = "byleave-run"  # what `byleave run` runs where no tool is named: alwa
 _NOTHING: "dict[str, Any]" = {}
 MOST_WARNINGS = 50  # more than anybody reads
 LONGEST_NAME = 60  # characters of a tool's name worth repeating in a warning
-_JOINED = ("tools", "rules", "defaults", "programs", "audit", "sensitive_paths", "sandbox")
+_JOINED = frozenset(
+    {
+        *("tools", "rules", "defaults", "programs", "audit", "sensitive_paths", "sandbox"),
+        *("agents", "servers", "gateway", LEFT_OUT),
+    }
+)
 _OPEN = (FsRule("", read=True, create=True, update=True, delete=True, execute=True, source=BUILT_IN),)
 _SCALARS = (
     *("source", "command", "runtime", "run", "enable", "description"),
@@ -109,6 +120,22 @@ class Compiled(Record):
     read_line: "ReadLine | None" = None
     directories: "Mapping[str, str | None]" = _NOTHING  # those that rules name, as they were resolved
     externals: "tuple[External, ...]" = ()  # what the trusted layers let out of the workspace, approved or not
+    servers: "Mapping[str, Server]" = _NOTHING  # behind the gateway, as the trusted layers describe them
+    agent_tokens: "Mapping[str, tuple[str, ...]]" = _NOTHING  # hashes of tokens in hex, by agent
+    agent_subjects: "Mapping[str, tuple[str, ...]]" = _NOTHING  # what the agent claim of a JWT says, by agent
+
+    @property
+    def gateway(self) -> "GatewaySettings":
+        """How the gateway behaves."""
+        from byleave.config.gateway import GatewaySettings
+
+        settings: GatewaySettings = self.settings.get("gateway") or GatewaySettings()
+        return settings
+
+    @property
+    def bound_agents(self) -> frozenset[str]:
+        """The agents that prove who they are, so that nobody can merely claim to be one."""
+        return frozenset(self.agent_tokens) | frozenset(self.agent_subjects)
 
     def no_tool(self, name: str) -> InputError:
         """Return how it is said that no such tool is configured; one that waits for trust is there, after all."""
@@ -141,6 +168,7 @@ class _Compilation:
         self.warnings: list[str] = []
         self._settings = _settings(layer for layer in layers if layer.trusted)
         self._settings["sandbox"] = self._host_paths()
+        self._settings["gateway"] = self._gateway()
         self._rules = RuleCompiler(surroundings, self.problems, self.warnings)
         self._directories: dict[str, str | None] = {}
         self._read_line = self._make_reader()
@@ -163,21 +191,82 @@ class _Compilation:
                     at: At = ("sensitive_paths", number)
                     self._problem(layer, at, f"{quoted(pattern)}: {problem}", 'write a glob such as "**/*.pem"')
 
+    def _gateway(self) -> "GatewaySettings | None":
+        told = [layer for layer in self._layers if layer.trusted and "gateway" in layer.tree]
+        if not told:
+            return None
+        from byleave.config.gateway import read_gateway
+
+        return read_gateway(told, self._surroundings.root, self._surroundings.home, self.problems)
+
+    def _agents(self, layers: "Sequence[Layer]") -> "Agents | None":
+        if not any("agents" in layer.tree for layer in layers):
+            return None
+        from byleave.config.agents import merge_agents
+
+        return merge_agents(layers, self._missing())
+
+    def _missing(self) -> "Missing":
+        from byleave.config.agents import Missing
+
+        gateway = self._settings["gateway"]
+        denied = self._settings["defaults"].get("deny_on_missing_agent", True)
+        return Missing(denied, None if gateway is None else gateway.default_agent)
+
+    def _describe(self, trusted: "Sequence[Layer]") -> "tuple[Described, ...]":
+        """Return the servers that the trusted layers describe."""
+        if not any("servers" in layer.tree for layer in self._layers):
+            return ()
+        from byleave.config.servers import ServerReader
+
+        def inside(path: str) -> bool:
+            place = self._surroundings.directory(path)
+            return place is not None and is_under(place, self._surroundings.root)
+
+        reader = ServerReader(self.problems, self.warnings, inside)
+        return tuple(reader.read(trusted, [layer for layer in self._layers if not layer.trusted]))
+
+    def _server_tools(self, described: "Iterable[Described]", layers: "Sequence[Layer]") -> "Iterator[Tool]":
+        """Yield the processes of servers, and those for calls of single tools, as tools that the sandbox can hold."""
+        for each in described:
+            if each.server.command is None:
+                continue
+            for name, path in [(each.server.tool, ()), *((one, ("tools", t)) for t, one in each.server.tools.items())]:
+                told = [layer for layer in each.layers if any(layer is one for one in layers)]
+                found = [(layer, table) for layer in told if (table := _inner(layer, each.server.name, path))]
+                if found:
+                    made = [layer.replace(tree={"tools": {name: table}}) for layer, table in found]
+                    yield self._merge_tool(name, made)
+
     def run(self) -> Compiled:
         if self._settings["sensitive_paths"]:
             self._check_sensitive()
         trusted = [layer for layer in self._layers if layer.trusted]
         tools = {tool.name: tool for tool in self._merge(trusted) if self._is_whole(tool)}
-        voices = [self._voice("trusted", tools.values(), rules=self._rule_table(trusted), noted=True)]
+        described = self._describe(trusted)
+        held = {tool.name: tool for tool in self._server_tools(described, trusted)}
+        known = {**tools, **held}
+        agents = self._agents(trusted)
+        voices = [
+            self._voice("trusted", known.values(), rules=self._rule_table(trusted), noted=True).replace(agents=agents)
+        ]
+        voices[0] = _naming(voices[0], described)
         for layer in self._layers:
             if not layer.trusted:
                 self.warnings.append(_untrusted(layer))
                 present = [_access_only(other) if other is layer else other for other in self._layers]
                 heard = [other for other in present if other.trusted or other.file == layer.file]
-                known = _known(self._merge(heard), tools)
-                voices.append(self._voice(f"{layer.file} (untrusted)", known, rules=self._rule_table(heard)))
+                told = _known(self._merge(heard), tools)
+                voice = self._voice(f"{layer.file} (untrusted)", told, rules=self._rule_table(heard))
+                voices.append(voice.replace(agents=self._agents(heard)))
             elif layer.name == MANAGED and len(self._layers) > 1:
-                voices.append(self._voice("managed", _known(self._merge([layer]), tools), denies_only=True))
+                alone = _known([*self._merge([layer]), *self._server_tools(described, [layer])], known)
+                voices.append(self._voice("managed", alone, denies_only=True).replace(agents=self._agents([layer])))
+        tokens, subjects = self._proofs(trusted)
+        if agents is not None:
+            self._warn_of_agents(agents)
+        for layer in self._layers:
+            self.warnings.extend(layer.tree.get(LEFT_OUT, ()))
         policy = Policy(tuple(voices), self._protected(), bool(self._settings.get("strict_links")))
         return Compiled(
             policy,
@@ -189,7 +278,25 @@ class _Compilation:
             self._read_line,
             self._directories,
             tuple(self._rules.externals),
+            {each.server.name: each.server for each in described},
+            tokens,
+            subjects,
         )
+
+    def _proofs(self, trusted: "Sequence[Layer]") -> "tuple[Mapping[str, tuple[str, ...]], ...]":
+        if not any("agents" in layer.tree for layer in trusted):
+            return _NOTHING, _NOTHING
+        from byleave.config.agents import proofs_of
+
+        proofs = proofs_of(trusted, self.problems)
+        return proofs.tokens, proofs.subjects
+
+    def _warn_of_agents(self, agents: "Agents") -> None:
+        from byleave.config.agents import agent_warnings
+
+        servers = frozenset(name for layer in self._layers for name in layer.tree.get("servers", ()))
+        named = servers | {LOCAL} if servers else servers
+        self.warnings.extend(agent_warnings(agents, self._missing(), named))
 
     def _directory(self, path: str) -> str | None:
         """Resolve a directory that a rule names, and remember it: it is looked at again while the policy is in use."""
@@ -276,6 +383,9 @@ class _Compilation:
     def _is_whole(self, tool: Tool) -> bool:
         """Check what only the merged tool can show; a tool that is not there in full is left out."""
         source = tool.settings.get("source")
+        if tool.name.startswith(SERVERS):
+            hint = "rename it: such names stand for the processes of MCP servers"
+            self._tool_problem(tool, f"begins with {quoted(SERVERS)}", hint)
         if isinstance(tool.settings.get("run"), list):
             self._check_run(tool)
         if source is None:
@@ -348,6 +458,8 @@ class _Compilation:
         return ToolPolicy(tool.name, access, bool(tool.settings.get("enable", True)))
 
     def _defaults(self, tool: Tool) -> Access:
+        if tool.name.startswith(SERVERS):
+            return SERVER_DECLARED if tool.declares else SERVER
         if tool.runtime == "vfs":
             return VFS_DECLARED if tool.declares else VFS
         off = self._settings.get("defaults", {}).get("os_sandbox") == "off" and tool.name != RUN_TOOL
@@ -423,8 +535,37 @@ def _access_only(layer: "Layer") -> "Layer":
         for name, tool in layer.tree["tools"].items()
     }
     kept = {"rules": layer.tree["rules"]} if "rules" in layer.tree else {}
+    if "agents" in layer.tree:
+        from byleave.config.agents import without_proofs
+
+        kept["agents"] = without_proofs(layer.tree["agents"])
     reduced: Layer = layer.replace(tree={**kept, "tools": tools})
     return reduced
+
+
+def _inner(layer: "Layer", server: str, path: "tuple[str, ...]") -> "Tree | None":
+    """Return what a layer says of a server's process, or of that for one of its tools, as it would of a tool."""
+    table = layer.tree["servers"][server]
+    for step in path:
+        table = table.get(step, {})
+    if not table:
+        return None
+    access = {"access": table["access"]} if "access" in table else {}
+    return {"source": "local", "runtime": "stdio", **access, LINE: table[LINE], AT: table[AT]}
+
+
+def _naming(voice: Voice, described: "Iterable[Described]") -> Voice:
+    """Add to what servers may touch the variables that are filled in for them, which are secrets from then on."""
+    tools = dict(voice.tools)
+    for each in described:
+        if each.server.variables:
+            from byleave.config.servers import with_variables
+
+            for name in (each.server.tool, *each.server.tools.values()):
+                if name in tools:
+                    tools[name] = with_variables(tools[name], each.server)
+    named: Voice = voice.replace(tools=tools)
+    return named
 
 
 def _known(merged: "Iterable[Tool]", tools: "Mapping[str, Tool]") -> "Iterator[Tool]":
@@ -437,7 +578,9 @@ def _known(merged: "Iterable[Tool]", tools: "Mapping[str, Tool]") -> "Iterator[T
 def _untrusted(layer: "Layer") -> str:
     file = shown(layer.file or "")
     tools = sentence_list([_cut(name) for name, tool in layer.tree["tools"].items() if "source" in tool])
-    ignored = f"its tools ({tools}) and other settings are ignored" if tools else "its settings are ignored"
+    servers = sentence_list([_cut(name) for name in layer.tree.get("servers", ())])
+    named = [f"{word} ({names})" for word, names in (("tools", tools), ("servers", servers)) if names]
+    ignored = f"its {', '.join(named)} and other settings are ignored" if named else "its settings are ignored"
     return f"{file} is not trusted yet: it can only tighten, and {ignored}; see `byleave trust {file}`"
 
 

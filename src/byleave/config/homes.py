@@ -17,6 +17,7 @@ MANAGED = "/etc/byleave"
 CONFIG_FILE = "config.toml"
 PROJECT_FILES = ("byleave.toml", ".byleave/config.toml")
 LOCAL_FILE = ".byleave/local.toml"
+FOREIGN_FILES = (".mcp.json", ".mcp-gateway-rules.json")  # that other programs read as well
 # Of a directory that holds a name of the workspace free while a sandbox runs (sandbox.placeholders). The sticky bit
 # tells it from the user's own; whoever puts something into it meanwhile has an ordinary directory.
 HELD_MODE = 0o1755

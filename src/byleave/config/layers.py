@@ -7,7 +7,7 @@ of the workspace is somebody else's until the user has trusted its exact content
 import os
 import stat
 
-from byleave.config.homes import CONFIG_FILE, LOCAL_FILE, PROJECT_FILES, real_path
+from byleave.config.homes import CONFIG_FILE, FOREIGN_FILES, LOCAL_FILE, PROJECT_FILES, real_path
 from byleave.config.normal import AT
 from byleave.errors import ConfigError, ConfigErrors, StateError, UnsafePathError
 from byleave.private import Memory, read_all, read_private
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from byleave.config.homes import Homes
     from byleave.config.normal import At, Tree
-    from byleave.config.places import Places
+    from byleave.config.places import Spots
 
     Good = Mapping[str, "Layer"]  # layers that could be used, by where they really are
 
@@ -64,7 +64,7 @@ class Problems:
 
     def __init__(self) -> None:
         self._found: dict[tuple[str | None, At, str], ConfigError] = {}
-        self._places: dict[str, Places] = {}
+        self._places: dict[str, Spots] = {}
         self._untold = 0
 
     def add(self, layer: Layer, problem: str, *, hint: str, at: "At") -> None:
@@ -97,10 +97,13 @@ class Problems:
         return ConfigError(problem, hint=hint, at=places.point(at[layer.around :], layer.file))
 
 
-def _locate(layer: Layer) -> "Places":
+def _locate(layer: Layer) -> "Spots":
+    from byleave.config.foreign import is_json, read_foreign
     from byleave.config.places import locate
     from byleave.config.syntax import read_text
 
+    if is_json(layer.file or "", layer.content):
+        return read_foreign(layer.content, layer.file or "")[1]
     return locate(read_text(layer.content, layer.file or ""))
 
 
@@ -148,7 +151,7 @@ class Files:
         homes = self._homes
         found = (
             os.path.join(homes.config, CONFIG_FILE),
-            *(f"{self._root}/{name}" for name in (*PROJECT_FILES, LOCAL_FILE)),
+            *(f"{self._root}/{name}" for name in (*FOREIGN_FILES, *PROJECT_FILES, LOCAL_FILE)),
         )
         named = tuple(os.path.join(base, path) for path in given) or found
         return tuple(
@@ -212,7 +215,8 @@ class Files:
             raise ConfigErrors(
                 [ConfigError("there is a byleave.toml and a .byleave/config.toml", hint="keep one of the two")]
             )
-        wanted = [(PROJECT, name) for name in found]
+        foreign = [name for name in FOREIGN_FILES if self._is_there(name)]
+        wanted = [(PROJECT, name) for name in (*foreign, *found)]
         if self._is_there(LOCAL_FILE):
             wanted.append((LOCAL, LOCAL_FILE))
         for layer_name, name in wanted:
@@ -325,7 +329,7 @@ def _read_regular(descriptor: int, path: str, *, limit: int) -> bytes:
 
 def _marks(content: bytes) -> int:
     """Return about how many keys, values and tables a TOML file has, by the characters that keep them apart."""
-    pairs = content.count(b"[") + content.count(b".")
+    pairs = content.count(b"[") + content.count(b".") + content.count(b":")
     return content.count(b",") + content.count(b"=") + content.count(b"{") + pairs // 2
 
 

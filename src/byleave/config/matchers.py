@@ -5,7 +5,7 @@ What touches the disk, and what reads shell commands, is passed in. Problems are
 
 from byleave.config.normal import AT, LINE
 from byleave.core.arguments import TESTS, ArgumentTest, pointer_problem
-from byleave.core.globs import Glob, compile_glob, glob_problem
+from byleave.core.globs import Glob, compile_glob, glob_problem, unclosed
 from byleave.core.groups import GROUPS
 from byleave.core.line import spellings
 from byleave.core.matchers import (
@@ -20,7 +20,8 @@ from byleave.core.matchers import (
     PathMatcher,
     UrlMatcher,
 )
-from byleave.core.patterns import searcher
+from byleave.core.names import pattern_problem
+from byleave.core.patterns import glob_matcher, searcher
 from byleave.core.rules import Rule
 from byleave.core.subject import Subject
 from byleave.core.url import normal_host, prefix_segments
@@ -186,10 +187,10 @@ class RuleReader:
         if "call" not in table:
             return None
         call = table["call"]
-        for key in ("server", "tool", "glob"):
-            problem = glob_problem(call[key]) if key in call and "[" in call[key] else None
+        for key in ("server", "tool"):
+            problem = pattern_problem(call[key]) if key in call else None
             if problem is not None:
-                self._problem(item, (*at, "call", key), problem, "close it")
+                self._problem(item, (*at, "call", key), problem, 'write a name, or a glob such as "get_*"')
         return CallMatcher(call.get("server", "*"), call.get("tool"), self._argument(call, (*at, "call"), item))
 
     def _argument(self, call: "Mapping[str, Any]", at: "At", item: "Item") -> ArgumentTest | None:
@@ -207,8 +208,14 @@ class RuleReader:
         if problem is not None:
             self._problem(item, (*at, "arg"), problem, 'write "/name"')
         if test == "host":
-            value = normal_host(value) or ""
+            value = normal_host(value)
+            if value is None:
+                self._problem(item, (*at, test), f"{quoted(call[test])} is no host", "write one host name")
         search = self._pattern(value, (*at, test), item) if test == "regex" else None
+        if test == "glob" and unclosed(value):
+            self._problem(item, (*at, test), 'a "[" is not closed', "close it")
+        elif test == "glob":
+            search = glob_matcher(value)
         return ArgumentTest(call["arg"], test, value, search)
 
     def _pattern(self, text: str, at: "At", item: "Item") -> "Callable[[str], bool] | None":

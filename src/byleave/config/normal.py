@@ -22,8 +22,12 @@ if TYPE_CHECKING:
 LINE = "#line"
 AT = "#at"
 LEGACY = "#legacy"
+LEFT_OUT = "#left_out"  # what of somebody else's file cannot be had here, in words
 ACCESS_LISTS = ("fs", "net", "env")
 HOST_PATHS = ("read", "write")
+AGENT_TABLES = ("tools", "resources", "prompts")
+_SERVER_SCALARS = ("url", "transport", "env", "headers", "cwd", "description", "enable", "may", "stateful")
+_GATEWAY_SIZES = ("max_body", "max_result")
 STRATEGY = "append"
 LONGEST_SHOWN = 60  # characters of a value worth repeating
 RULES_STRATEGY = "prepend"  # the stronger layer's rules are asked first
@@ -32,6 +36,9 @@ RULES_STRATEGY = "prepend"  # the stronger layer's rules are asked first
 def normal_tree(tree: "Mapping[str, Any]", line_of: "LineOf") -> "tuple[Tree, list[tuple[At, ConfigError]]]":
     """Return the normal form of a checked tree, and the problems that only show here, each with its path."""
     return _Normal(line_of).file(tree)
+
+
+_MADE = frozenset({"tools", "conversation", "rules", "agents", "servers", "gateway"})
 
 
 class _Normal:
@@ -48,7 +55,12 @@ class _Normal:
             if name in tools:
                 self._problem(at, f"{quoted(name)} stands in tools and in conversation.tools", "keep one of the two")
             tools[name] = self._tool(tool, at)
-        rest = {key: value for key, value in tree.items() if key not in ("tools", "conversation", "rules")}
+        rest = {key: value for key, value in tree.items() if key not in _MADE}
+        for key, make in (("agents", self._agent), ("servers", self._server)):
+            if key in tree:
+                rest[key] = {name: make(name, table, (key, name)) for name, table in tree[key].items()}
+        if "gateway" in tree:
+            rest["gateway"] = {**self._sizes(tree["gateway"], ("gateway",)), **self._mark(("gateway",))}
         if "rules" in tree:
             rest["rules"] = self._rules(tree["rules"], ("rules",), strategy=RULES_STRATEGY)
         if "sandbox" in tree:
@@ -61,10 +73,10 @@ class _Normal:
         if "command" in tool:
             made["command"] = self._command(tool["command"], (*at, "command"))
         if "limits" in tool:
-            made["limits"] = self._limits(tool["limits"], (*at, "limits"))
+            made["limits"] = self._sizes(tool["limits"], (*at, "limits"))
         if any(name in tool for name in HOST_LIMITS):  # they may stand beside the other limits, or outside
             own = {name: made.pop(name) for name in HOST_LIMITS if name in tool}
-            made["limits"] = {**made.get("limits", {}), **self._limits(own, at)}
+            made["limits"] = {**made.get("limits", {}), **self._sizes(own, at)}
         if "access" in tool and "sandbox" in tool:
             self._problem(
                 (*at, "sandbox"), "a tool has access or the older sandbox, not both", "move sandbox to access"
@@ -88,11 +100,74 @@ class _Normal:
             self._problem(at, "the command is empty", 'write the program and its arguments: ["prog", "arg"]')
         return command
 
-    def _limits(self, limits: "Mapping[str, Any]", at: "At") -> "Tree":
+    def _agent(self, name: str, agent: "Mapping[str, Any]", at: "At") -> "Tree":
+        made: Tree = {**self._mark(at)}
+        self._pattern(name, at)
+        if "description" in agent:
+            made["description"] = agent["description"]
+        for side in ("allow", "deny"):
+            if side in agent:
+                made[side] = self._reach(agent[side], (*at, side))
+        for key in ("token", "jwt"):
+            if key in agent:
+                made[key] = [agent[key]] if isinstance(agent[key], str) else list(agent[key])
+        if "token" in agent:
+            made["token"] = [token.lower() for token in made["token"]]
+        return made
+
+    def _reach(self, reach: "Mapping[str, Any]", at: "At") -> "Tree":
+        made: Tree = {}
+        if "servers" in reach:
+            made["servers"] = self._names(reach["servers"], (*at, "servers"))
+        for kind in AGENT_TABLES:
+            if kind in reach:
+                made[kind] = {}
+                for server, names in reach[kind].items():
+                    self._pattern(server, (*at, kind, server))
+                    made[kind][server] = self._names(names, (*at, kind, server))
+        return made
+
+    def _names(self, names: "Any", at: "At") -> "Tree":
+        strategy, value, where = STRATEGY, names, at
+        if isinstance(names, dict):
+            strategy, value, where = names["strategy"], names["value"], (*at, "value")
+        for number, name in enumerate(value):
+            self._pattern(name, (*where, number))
+        marked = [{"name": name, **self._mark((*where, number))} for number, name in enumerate(value)]
+        return {"strategy": strategy, "value": marked, **self._mark(at)}
+
+    def _pattern(self, text: str, at: "At") -> None:
+        from byleave.core.names import pattern_problem
+
+        problem = pattern_problem(text)
+        if problem is not None:
+            self._problem(at, f"{quoted(text[:LONGEST_SHOWN])}: {problem}", 'write a name, or a glob such as "get_*"')
+
+    def _server(self, _name: str, server: "Mapping[str, Any]", at: "At") -> "Tree":
+        made: Tree = {key: server[key] for key in _SERVER_SCALARS if key in server} | self._mark(at)
+        if "command" in server:
+            made["command"] = [*self._command(server["command"], (*at, "command")), *server.get("args", ())]
+        elif "args" in server:
+            self._problem((*at, "args"), "args needs a command", "add command = ...")
+        if "limits" in server:
+            made["limits"] = self._sizes(server["limits"], (*at, "limits"))
+        if "access" in server:
+            made["access"] = self._access(server["access"], (*at, "access"))
+        if "tools" in server:
+            made["tools"] = {
+                tool: self._server_tool(entry, (*at, "tools", tool)) for tool, entry in server["tools"].items()
+            }
+        return made
+
+    def _server_tool(self, tool: "Mapping[str, Any]", at: "At") -> "Tree":
+        access = {"access": self._access(tool["access"], (*at, "access"))} if "access" in tool else {}
+        return {**access, **self._mark(at)}
+
+    def _sizes(self, limits: "Mapping[str, Any]", at: "At") -> "Tree":
         from byleave.core.limits import SIZES, parse_size
 
         made = dict(limits)
-        for name in SIZES:
+        for name in (*SIZES, *_GATEWAY_SIZES):
             if name in limits:
                 made[name] = parse_size(limits[name])
                 if made[name] is None:

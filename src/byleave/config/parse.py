@@ -3,7 +3,7 @@
 The slow path: it is walked only for content that `private.Memory` has not seen, so it may import what it likes.
 """
 
-from byleave.config.normal import normal_tree
+from byleave.config.normal import LEFT_OUT, normal_tree
 from byleave.config.places import locate
 from byleave.config.problems import check_tree
 from byleave.config.syntax import parse_toml, read_text
@@ -14,22 +14,33 @@ if TYPE_CHECKING:
     from typing import Any
 
     from byleave.config.normal import At, Tree
+    from byleave.config.places import Spots
 
 
 def parse_file(content: bytes, file: str) -> "Tree":
-    """Return the normal form of a TOML file; all its problems at once if it has any."""
+    """Return the normal form of a TOML file, or of a JSON file; all its problems at once if it has any."""
+    tree, places, left_out = _read(content, file)
+    made, found = normal_tree(tree, places.line)
+    if found:
+        raise ConfigErrors(
+            [ConfigError(error.problem, hint=error.hint, at=places.point(at, file)) for at, error in found]
+        )
+    return {**made, LEFT_OUT: left_out} if left_out else made
+
+
+def _read(content: bytes, file: str) -> "tuple[dict[str, Any], Spots, list[str]]":
+    """Return the checked tree of a file, where its parts stand, and what was left out of it."""
+    from byleave.config.foreign import is_json, read_foreign
+
+    if is_json(file, content):
+        return read_foreign(content, file)
     text = read_text(content, file)
     tree = parse_toml(text, file)
     places = locate(text)
     problems = check_tree(tree, file=file, places=places)
     if problems:
         raise ConfigErrors(problems)
-    made, found = normal_tree(tree, places.line)
-    if found:
-        raise ConfigErrors(
-            [ConfigError(error.problem, hint=error.hint, at=places.point(at, file)) for at, error in found]
-        )
-    return made
+    return tree, places, []
 
 
 def parse_tree(tree: "Any") -> "Tree":

@@ -16,6 +16,15 @@ from byleave.record import Record
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Protocol
+
+    class Spots(Protocol):
+        """Answers where a path of a tree stands in the text it was read from, whatever its syntax."""
+
+        def line(self, path: "Path") -> int: ...
+
+        def point(self, path: "Path", file: str, *, at_key: bool = False) -> Place: ...
+
 
 Path = tuple[str | int, ...]
 Stretch = tuple[int, int]  # offsets into the text: first character, and the one after the last

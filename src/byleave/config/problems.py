@@ -22,7 +22,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
-    from byleave.config.places import Path, Places
+    from byleave.config.places import Path, Spots
 
 MOST_PROBLEMS = 200  # more than anybody reads; a hostile file must not cost minutes
 _LONGEST_SHOWN = 60  # characters of a value worth repeating
@@ -38,15 +38,15 @@ class Problem(Record):
     at_key: bool = False
 
 
-def check_tree(tree: object, *, file: str = "", places: "Places | None" = None) -> list[ConfigError]:
-    """Return all that keeps `tree` from being a `File`; nothing when it is one.
+def check_tree(tree: object, *, file: str = "", places: "Spots | None" = None, shape: type = File) -> list[ConfigError]:
+    """Return all that keeps `tree` from being a `File`, or of another shape; nothing when it is one.
 
-    With `places` (the tree was read from TOML text) each error points into `file`.
+    With `places` (the tree was read from text) each error points into `file`.
     """
     try:
-        msgspec.convert(tree, File, strict=True)
+        msgspec.convert(tree, shape, strict=True)
     except ValueError as refusal:  # msgspec's own errors, and text that is no Unicode
-        found = _problems(tree, refusal)
+        found = _problems(tree, refusal, shape)
     else:
         return []
     errors = [_error(problem, file, places) for problem in found[:MOST_PROBLEMS]]
@@ -56,18 +56,18 @@ def check_tree(tree: object, *, file: str = "", places: "Places | None" = None) 
     return errors
 
 
-def walk(tree: object) -> "Iterator[Problem]":
-    """Yield each place where `tree` departs from `File`. Nothing at all exactly when msgspec takes it."""
-    return _judge(_root(), tree, ())
+def walk(tree: object, shape: type = File) -> "Iterator[Problem]":
+    """Yield each place where `tree` departs from its shape. Nothing at all exactly when msgspec takes it."""
+    return _judge(_root(shape), tree, ())
 
 
-def _problems(tree: object, refusal: ValueError) -> list[Problem]:
+def _problems(tree: object, refusal: ValueError, shape: type) -> list[Problem]:
     """Return what the walk finds, up to one more than is told. If it finds nothing, msgspec's word counts."""
-    found = list(islice(walk(tree), MOST_PROBLEMS + 1))
+    found = list(islice(walk(tree, shape), MOST_PROBLEMS + 1))
     return found or [Problem((), shown(str(refusal)), "compare the file with the documented keys")]
 
 
-def _error(problem: Problem, file: str, places: "Places | None") -> ConfigError:
+def _error(problem: Problem, file: str, places: "Spots | None") -> ConfigError:
     if places is None:
         where = f"{shown(file)}: " if file else ""
         return ConfigError(where + problem.text, hint=problem.hint)
@@ -76,11 +76,11 @@ def _error(problem: Problem, file: str, places: "Places | None") -> ConfigError:
 
 
 @cache
-def _root() -> Any:
+def _root(shape: type = File) -> Any:
     """Return the kind of a whole file. Kinds are told apart by name: only here is their module loaded."""
     import msgspec.inspect
 
-    return msgspec.inspect.type_info(File)
+    return msgspec.inspect.type_info(shape)
 
 
 def _judge(kind: Any, value: object, path: "Path") -> "Iterator[Problem]":
@@ -155,7 +155,7 @@ def _judge_word(kind: Any, word: str, path: "Path", _note: Any) -> "Iterator[Pro
 
 def _judge_string(kind: Any, string: str, path: "Path", note: Any) -> "Iterator[Problem]":
     if kind.pattern is not None and not re.search(kind.pattern, string):
-        hint = (note.extra or {}).get("hint") or f"it has to match {kind.pattern}"
+        hint = ((note and note.extra) or {}).get("hint") or f"it has to match {kind.pattern}"
         yield Problem(path, f"{_dotted(path)}: unknown value {_brief(string)}", hint)
 
 
@@ -291,6 +291,8 @@ def _keys_of(struct: Any, table: str, above: frozenset[type]) -> "Iterator[tuple
     for field in struct.fields:
         if field.encode_name != "conversation":  # a second way to the same tables
             yield table or "the top level", field.encode_name
+            if table == "servers.*" and field.encode_name in ("access", "limits", "tools"):
+                continue  # the same tables as a tool's
             yield from _all_keys(field.type, f"{table}.{field.encode_name}".lstrip("."), above)
 
 

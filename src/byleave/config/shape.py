@@ -12,16 +12,13 @@ from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
+from byleave.config.gateway_shape import Agent, Gateway
 from byleave.config.rule_shape import RuleTable
 from byleave.config.tables import Merge, Table
 from byleave.core.limits import LARGEST
 
 NOT_YET: frozenset[tuple[str, ...]] = frozenset(
     {
-        ("agents",),
-        ("defaults", "deny_on_missing_agent"),
-        ("gateway",),
-        ("servers",),
         ("store",),
     }
 )
@@ -342,6 +339,85 @@ class Tool(Table):
     ] = UNSET
 
 
+class ServerTool(Table):
+    """One tool of an MCP server that is started anew for each call."""
+
+    access: Annotated[
+        Access | UnsetType,
+        Meta(description="What the process of such a call may touch.", examples=[{"net": [{"host": "example.com"}]}]),
+    ] = UNSET
+
+
+class Server(Table):
+    """One MCP server behind the gateway: how it is reached, and what its process may touch."""
+
+    command: Annotated[
+        list[str] | str | UnsetType,
+        Meta(
+            description="Program and arguments; a string is split once by POSIX quoting, never by a shell.",
+            examples=[["npx", "-y", "some-server"]],
+        ),
+    ] = UNSET
+    args: Annotated[
+        list[str] | UnsetType, Meta(description="Further arguments of the command.", examples=[["-y", "some-server"]])
+    ] = UNSET
+    url: Annotated[
+        str | UnsetType, Meta(description="Where the server answers, instead of a command.", examples=["https://..."])
+    ] = UNSET
+    transport: Annotated[
+        Literal["stdio", "http", "sse"] | UnsetType,
+        Meta(description="stdio for a command; http (default) or the older sse for a url.", examples=["http"]),
+    ] = UNSET
+    env: Annotated[
+        dict[str, str] | UnsetType,
+        Meta(
+            description="Variables of its process; ${VAR} and ${VAR:-default} are filled in.",
+            examples=[{"TOKEN": "${GITHUB_TOKEN}"}],
+        ),
+    ] = UNSET
+    headers: Annotated[
+        dict[str, str] | UnsetType,
+        Meta(
+            description="Headers of each request to the url; ${VAR} and ${VAR:-default} are filled in.",
+            examples=[{"Authorization": "Bearer ${GITHUB_TOKEN}"}],
+        ),
+    ] = UNSET
+    cwd: Annotated[
+        str | UnsetType, Meta(description="Where its process starts, inside the workspace.", examples=["tools"])
+    ] = UNSET
+    description: Annotated[
+        str | UnsetType,
+        Meta(description="What the server is for, for people and models.", examples=["issues and pull requests"]),
+    ] = UNSET
+    enable: Annotated[bool | UnsetType, Meta(description="false switches the server off.")] = UNSET
+    may: Annotated[
+        list[Literal["sampling", "elicitation", "roots"]] | UnsetType,
+        Meta(description="What the server may ask of the client (default: all of it).", examples=[["roots"]]),
+    ] = UNSET
+    stateful: Annotated[
+        bool | UnsetType,
+        Meta(description="false: a process for each call, whose access stands at the tool (default: true)."),
+    ] = UNSET
+    access: Annotated[
+        Access | UnsetType,
+        Meta(
+            description="What its process may touch. Absent: the network, the workspace to read, a cache of its own.",
+            examples=[{"fs": [{"path": "data", "read": True}]}],
+        ),
+    ] = UNSET
+    limits: Annotated[
+        Limits | UnsetType,
+        Meta(description="What its process may use at most.", examples=[{"memory": "2 GB", "processes": 64}]),
+    ] = UNSET
+    tools: Annotated[
+        dict[str, ServerTool] | UnsetType,
+        Meta(
+            description="Access by tool, for a server that is not stateful.",
+            examples=[{"fetch": {"access": {"net": [{"host": "example.com", "allow": True}]}}}],
+        ),
+    ] = UNSET
+
+
 class Conversation(Table):
     """The seeds' name for the table that holds `tools`."""
 
@@ -361,6 +437,10 @@ class Defaults(Table):
             "off: only the cooperative check.",
             examples=["auto"],
         ),
+    ] = UNSET
+    deny_on_missing_agent: Annotated[
+        bool | UnsetType,
+        Meta(description="false: an agent that nothing is said about is judged as `default`, or let through."),
     ] = UNSET
 
 
@@ -416,6 +496,23 @@ class File(Table):
             description="Ordered rules; the first that matches decides, nothing matched asks.",
             examples=[[{"allow": {"command": "git", "subcommand": ["status", "log"]}}]],
         ),
+    ] = UNSET
+    agents: Annotated[
+        dict[str, Agent] | UnsetType,
+        Meta(
+            description="Which agent may call which MCP server and which of its tools, by the agent's name or glob.",
+            examples=[{"backend": {"allow": {"servers": ["postgres"]}}}],
+        ),
+    ] = UNSET
+    servers: Annotated[
+        dict[str, Server] | UnsetType,
+        Meta(
+            description="MCP servers behind the gateway, by name.",
+            examples=[{"github": {"command": ["npx", "-y", "some-server"]}}],
+        ),
+    ] = UNSET
+    gateway: Annotated[
+        Gateway | UnsetType, Meta(description="The MCP gateway, `byleave mcp`.", examples=[{"expose": "flat"}])
     ] = UNSET
     programs: Annotated[
         dict[str, dict[str, Any]] | UnsetType,

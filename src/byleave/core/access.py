@@ -87,12 +87,22 @@ _STDIO_FS = FsTable([FsRule("", read=True, create=True, update=True, delete=True
 _STDIO_ENV = EnvTable([EnvRule(name, read=True, source=BUILT_IN) for name in MINIMAL_ENVIRONMENT])
 _VFS_FS = FsTable([FsRule("", read=True, source=BUILT_IN)])
 
-# What holds, per runtime, for a type without rules; the last is the cooperative reading without any sandbox.
+# What holds, per runtime, for a type without rules; the last is the cooperative reading without any sandbox. A server
+# that declares no access at all keeps the network, but neither the user's files nor what listens on this machine.
 STDIO = Access(
     fs=_STDIO_FS,
     net=Default(DENY, "a stdio tool has no network unless a net rule allows it"),
     env=_STDIO_ENV,
     commands=Default(ALLOW, "a stdio tool may start any program while no command is listed"),
+)
+_SERVER_FS = FsTable([FsRule("", read=True, execute=True, source=BUILT_IN)])
+PUBLIC = Default(ALLOW, "an MCP server without access of its own may reach any public address")
+SERVER = Access(fs=_SERVER_FS, net=PUBLIC, env=_STDIO_ENV, commands=STDIO.commands)
+SERVER_DECLARED = Access(
+    fs=_SERVER_FS,
+    net=Default(DENY, "an MCP server that declares access has no network unless a net rule allows it"),
+    env=_STDIO_ENV,
+    commands=STDIO.commands,
 )
 VFS = Access(
     fs=_VFS_FS,

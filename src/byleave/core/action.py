@@ -92,6 +92,7 @@ Action = (
 )
 
 SUBSTITUTE = "substitute"
+LOCAL = "local"  # the server that the tools of this workspace are
 CAPABILITY_OF = {"read": "read", "create": "create", "update": "update", "delete": "delete", "exec": "execute"}
 _MAKERS: "dict[str, type[Action]]" = {
     **dict.fromkeys(CAPABILITY_OF, FileAction),

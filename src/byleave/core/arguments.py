@@ -1,5 +1,6 @@
 """Test one argument of a call: a JSON pointer, and what its value must be. Pure; patterns are compiled beforehand."""
 
+from byleave.core.fs import fold, is_under
 from byleave.core.globs import name_matches
 from byleave.core.paths import collapse
 from byleave.core.url import BadUrl, parse_url
@@ -12,6 +13,10 @@ if TYPE_CHECKING:
 
 TESTS = ("equals", "prefix", "glob", "regex", "inside", "host")
 _MISSING = object()
+_WIDEST = 4096  # bits of a number that is written out: beyond some thousand digits Python refuses to
+NoneType = type(None)
+ANY_TOOL = "\0"  # stands for some tool of a server, nobody knows which: no tool has that name
+UNKNOWN = object()  # the arguments of a call that nobody has made yet: whatever is tested, it depends
 
 
 class ArgumentTest(Record):
@@ -20,7 +25,9 @@ class ArgumentTest(Record):
     pointer: str
     test: str
     value: "Any"
-    search: "Callable[[str], bool] | None" = None  # the compiled pattern of `regex`
+    search: "Callable[[str], bool] | None" = (
+        None  # the compiled pattern of `regex`, and that of `glob` where it is made
+    )
 
     def holds(self, arguments: "Any", *, granting: bool) -> bool | None:
         """Whether the argument passes. A rule that allows needs every element to pass, one that denies any of them.
@@ -28,18 +35,24 @@ class ArgumentTest(Record):
         What a test cannot be made of (an object, a path that climbs, a text that is no URL) passes no allow, and may
         be what a deny means.
         """
-        answers = [self._passes(value) for value in _values(arguments, _steps(self.pointer))]
+        if arguments is UNKNOWN:
+            return None
+        if not isinstance(
+            arguments, dict | list | NoneType
+        ):  # no arguments at all, or ones that are read as something else
+            return False if granting else None
+        answers = [self._passes(value, granting=granting) for value in _values(arguments, _steps(self.pointer))]
         if granting:
             return bool(answers) and all(answers)
         return True if True in answers else None if None in answers else False
 
-    def _passes(self, value: "Any") -> bool | None:
+    def _passes(self, value: "Any", *, granting: bool) -> bool | None:
         if self.test == "equals":
             return _equals(value, self.value)
         text = value if isinstance(value, str) else _plain(value)
         if text is None:
-            return None if isinstance(value, dict) else False
-        return _CHECKS[self.test](self, text)
+            return False if value is None else None
+        return _CHECKS[self.test](self, text, granting=granting)
 
 
 def _equals(value: "Any", wanted: "Any") -> bool:
@@ -47,34 +60,45 @@ def _equals(value: "Any", wanted: "Any") -> bool:
     return isinstance(value, bool) == isinstance(wanted, bool) and bool(value == wanted)
 
 
-def _prefix(test: ArgumentTest, text: str) -> bool:
+def _prefix(test: ArgumentTest, text: str, *, granting: bool) -> bool:  # noqa: ARG001 -- a text is what it is
     return text.startswith(test.value)
 
 
-def _glob(test: ArgumentTest, text: str) -> bool:
-    return name_matches(test.value, text)
+def _glob(test: ArgumentTest, text: str, *, granting: bool) -> bool:  # noqa: ARG001 -- a text is what it is
+    return name_matches(test.value, text) if test.search is None else test.search(text)
 
 
-def _regex(test: ArgumentTest, text: str) -> bool | None:
+def _regex(test: ArgumentTest, text: str, *, granting: bool) -> bool | None:  # noqa: ARG001 -- a text is what it is
     return None if test.search is None else test.search(text)
 
 
-def _inside(test: ArgumentTest, text: str) -> bool | None:
-    """Whether a path stays below another by its text; where it leads that climbs out of its start, nobody knows."""
-    path, place = collapse(text.lstrip("/")), collapse(str(test.value).lstrip("/"))
-    if path is None or place is None:
+def _inside(test: ArgumentTest, text: str, *, granting: bool) -> bool | None:
+    """Whether a path stays below another by its text; what refuses also matches as forgiving file systems would.
+
+    Where a path leads that climbs out of its start, that begins elsewhere (`~`, an absolute one for a relative place,
+    a URL), or that another system would take apart differently, nobody knows.
+    """
+    wanted = str(test.value)
+    path, place = collapse(text.lstrip("/")), collapse(wanted.lstrip("/"))
+    if path is None or place is None or text.startswith("/") != wanted.startswith("/"):
         return None
-    if text.startswith("/") != str(test.value).startswith("/"):
-        return False
-    return not place or path == place or path.startswith(f"{place}/")
+    if text.startswith("~") or not _NO_PATH.isdisjoint(text) or "://" in text:
+        return None
+    return not place or is_under(path, place) or (not granting and is_under(fold(path), fold(place)))
 
 
-def _host(test: ArgumentTest, text: str) -> bool | None:
+_NO_PATH = frozenset("\\\0")
+
+
+def _host(test: ArgumentTest, text: str, *, granting: bool) -> bool | None:
+    """Whether a URL leads to the host; one that carries a user name or password passes no allow."""
     target = parse_url(text)
-    return None if isinstance(target, BadUrl) else target.host == test.value
+    if isinstance(target, BadUrl):
+        return None
+    return target.host == test.value and not (granting and target.userinfo)
 
 
-_CHECKS: "dict[str, Callable[[ArgumentTest, str], bool | None]]" = {
+_CHECKS: "dict[str, Callable[..., bool | None]]" = {
     "prefix": _prefix,
     "glob": _glob,
     "regex": _regex,
@@ -122,4 +146,6 @@ def _index(step: str | None, length: int) -> int | None:
 def _plain(value: "Any") -> str | None:
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, int) and value.bit_length() > _WIDEST:
+        return None
     return str(value) if isinstance(value, int | float) else None

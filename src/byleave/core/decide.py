@@ -6,7 +6,7 @@ the action names. Each family answers by its own precedence; the strictest answe
 Start at `decide`. Files have a room of their own, `files`. How a verdict becomes prose: `explain`.
 """
 
-from byleave.core.access import Default
+from byleave.core.access import PUBLIC, Default
 from byleave.core.action import (
     SUBSTITUTE,
     CallAction,
@@ -20,10 +20,10 @@ from byleave.core.action import (
     UrlAction,
 )
 from byleave.core.files import judge_file, judge_move, judge_search
-from byleave.core.net import judge_net, may_dial
+from byleave.core.net import judge_net, may_dial, refuse_public
 from byleave.core.policy import NO_RULE
 from byleave.core.selfguard import changes_trust
-from byleave.core.suggest import suggest_call_rule, suggest_command, suggest_env, suggest_net, suggest_url_rule
+from byleave.core.suggest import suggest_command, suggest_env, suggest_net, suggest_url_rule
 from byleave.core.url import BadUrl, parse_url
 from byleave.core.verdict import ALLOW, BUILT_IN, DENY, RuleRef, Verdict, strictest
 from byleave.errors import InputError
@@ -83,6 +83,9 @@ def _url_by(tool: "ToolPolicy", target: "Any", address: str | None) -> "Answer":
     table = tool.access.net
     where = f"{target.scheme}://{shown(target.host)}{target.shown_port}"
     if isinstance(table, Default):
+        refused = refuse_public(target, address) if table is PUBLIC else None
+        if refused is not None:
+            return Verdict(DENY, f"reaching {where} is denied: {refused}", "denied", (table.ref,)), False
         return _by_default(table, f"reaching {where}", suggest_net(tool.access, tool.name, target)), False
     answer = judge_net(table, target)
     ref = table.ref(answer.rule, allowed=answer.allowed)
@@ -168,15 +171,9 @@ def _command(policy: "Policy", action: CommandAction, places: "tuple[Any, ...]")
 
 
 def _call(policy: "Policy", action: CallAction, _places: "tuple[Place, ...]") -> Verdict:
-    from byleave.core.subject import Subject
+    from byleave.core.calls import judge_call
 
-    what = f"calling {shown(action.server)}{'.' + shown(action.tool) if action.tool else ''}"
-    subject = Subject("other", action.agent, call=(action.server, action.tool, action.arguments))
-    verdict = policy.by_rules(subject, what, silent=False) or policy.unmatched(what)
-    if verdict.because[0] != NO_RULE:
-        return verdict
-    offered: Verdict = verdict.replace(suggestion=suggest_call_rule(action.server, action.tool))
-    return offered
+    return judge_call(policy, action)
 
 
 def _other(policy: "Policy", action: OtherAction, _places: "tuple[Place, ...]") -> Verdict:

@@ -67,7 +67,7 @@ def glob_problem(text: str) -> str | None:
             return 'a pattern cannot contain ".."'
         if "**" in name and name != ANY_DEPTH:
             return '"**" must stand alone between slashes'
-        if _unclosed(name):
+        if unclosed(name):
             return 'a "[" is not closed'
     return None
 
@@ -129,7 +129,8 @@ def _match(pattern: "Sequence[str]", names: "Sequence[str]") -> bool:
     return all(name == ANY_DEPTH for name in pattern[at:])
 
 
-def _unclosed(name: str) -> bool:
+def unclosed(name: str) -> bool:
+    """Whether a `[` of the pattern has no end."""
     start = name.find("[")
     while start >= 0:
         first = start + 2 if name[start + 1 : start + 2] in ("!", "]") else start + 1

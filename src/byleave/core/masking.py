@@ -6,7 +6,7 @@ an agent can imitate, to hide what it does, so where a person decides, only the 
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
     from re import Match, Pattern
     from typing import Any
 
@@ -95,10 +95,13 @@ class Mask:
 
     def values(self, text: str) -> str:
         """Return `text` without the known values, and otherwise as it is: for whoever has to see what it says."""
-        for value in self._values:
-            if value in text:
-                text = text.replace(value, REDACTED)
-        return text
+        found = [value for value in self._values if value in text]
+        return _without(text, found) if found else text
+
+    @property
+    def forms(self) -> tuple[str, ...]:
+        """Every spelling of the values that is hidden, the longest first."""
+        return self._values
 
     def tree(self, tree: "Any") -> "Any":
         """Return a JSON tree without the secrets, in keys as well as in values."""
@@ -114,6 +117,29 @@ class Mask:
 
             self._forms = re.compile(_FORMS, re.IGNORECASE | re.VERBOSE)
         return self._forms
+
+
+def _without(text: str, values: "list[str]") -> str:
+    """Return `text` with all that the values cover hidden: where two of them overlap, no rest of either is left."""
+    kept, done = [], 0
+    for start, end in sorted(span for value in values for span in _spans(text, value)):
+        if end <= done:
+            continue
+        if start >= done:
+            kept += [text[done:start], REDACTED]
+        done = end
+    return "".join([*kept, text[done:]])
+
+
+def _spans(text: str, value: str) -> "Iterator[tuple[int, int]]":
+    """Yield where a value stands; where it overlaps itself, all of that at once."""
+    start = text.find(value)
+    while start >= 0:
+        end, following = start + len(value), text.find(value, start + 1)
+        while 0 <= following < end:
+            end, following = following + len(value), text.find(value, following + 1)
+        yield start, end
+        start = following
 
 
 def _mapped(tree: "Any", mask: "Callable[[str], str]", *, names: bool) -> "Any":

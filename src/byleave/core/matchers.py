@@ -4,6 +4,7 @@ A matcher is asked with `granting`: a rule that allows must not be satisfied by 
 denies or asks must not be walked round by one (`/bin/rm`). Under `not` the two change places.
 """
 
+from byleave.core.arguments import ANY_TOOL
 from byleave.core.fs import is_under
 from byleave.core.globs import Glob, name_matches
 from byleave.core.net import NetRule, NetTable
@@ -18,11 +19,16 @@ if TYPE_CHECKING:
     from byleave.core.arguments import ArgumentTest
     from byleave.core.subject import Part, Subject
 
+    Callee = tuple[str, str | None]  # patterns of the server and of the tool; no tool: any, and the server itself
+
     class Matcher(Protocol):
-        """One predicate. `programs` are the names of commands it can match, None for any."""
+        """One predicate. `programs` are the names of commands it can match, `calls` the calls; None for any."""
 
         @property
         def programs(self) -> frozenset[str] | None: ...
+
+        @property
+        def calls(self) -> frozenset[Callee] | None: ...
 
         def match(self, subject: Subject, *, granting: bool) -> bool | None: ...
 
@@ -43,6 +49,9 @@ SYSTEM_DIRECTORIES = (
     "/opt/homebrew/bin/",
 )
 OPERATIONS = ("read", "edit", "delete", "move", "search", "execute", "fetch", "think", "switch_mode", "other")
+
+
+NO_CALLS: "frozenset[Callee]" = frozenset()
 
 
 def both(answers: "Iterable[bool | None]") -> bool | None:
@@ -82,6 +91,8 @@ class CommandMatcher(Record):
         if not self.names:
             return None
         return frozenset(name.rpartition("/")[2] for name in self.names)
+
+    calls = NO_CALLS
 
     def match(self, subject: "Subject", *, granting: bool) -> bool | None:
         part = subject.part
@@ -128,6 +139,7 @@ class PathMatcher(Record):
     resolved: Glob | None = None  # where the pattern's beginning leads through links; only for saying no
 
     programs = None
+    calls = NO_CALLS
 
     def match(self, subject: "Subject", *, granting: bool) -> bool | None:
         if subject.file is None or subject.op not in self.ops:
@@ -162,6 +174,7 @@ class UrlMatcher(Record):
     methods: tuple[str, ...] = ()
 
     programs = None
+    calls = NO_CALLS
 
     def match(self, subject: "Subject", *, granting: bool) -> bool | None:
         target = subject.url
@@ -190,12 +203,18 @@ class CallMatcher(Record):
 
     programs = None
 
+    @property
+    def calls(self) -> "frozenset[Callee] | None":
+        return frozenset({(self.server, self.tool)})
+
     def match(self, subject: "Subject", *, granting: bool) -> bool | None:
         if subject.call is None:
             return False
         server, tool, arguments = subject.call
         if not name_matches(self.server, server):
             return False
+        if self.tool is not None and tool == ANY_TOOL:
+            return None
         if self.tool is not None and (tool is None or not name_matches(self.tool, tool)):
             return False
         return True if self.argument is None else self.argument.holds(arguments, granting=granting)
@@ -213,6 +232,7 @@ class OperationMatcher(Record):
     kinds: tuple[str, ...]
 
     programs = None
+    calls = None
 
     def match(self, subject: "Subject", *, granting: bool) -> bool | None:  # noqa: ARG002 -- the kind is certain
         return subject.operation in self.kinds
@@ -230,6 +250,7 @@ class AgentMatcher(Record):
     agents: tuple[str, ...]
 
     programs = None
+    calls = None
 
     def match(self, subject: "Subject", *, granting: bool) -> bool | None:  # noqa: ARG002 -- the agent is certain
         return subject.agent is not None and any(name_matches(agent, subject.agent) for agent in self.agents)
@@ -250,6 +271,12 @@ class All(Record):
     def programs(self) -> frozenset[str] | None:
         known = [found for matcher in self.matchers if (found := matcher.programs) is not None]
         return frozenset.intersection(*known) if known else None
+
+    @property
+    def calls(self) -> "frozenset[Callee] | None":
+        """The calls that one of them can match: all of them have to."""
+        known = [found for matcher in self.matchers if (found := matcher.calls) is not None]
+        return min(known, key=len) if known else None
 
     def match(self, subject: "Subject", *, granting: bool) -> bool | None:
         return both(matcher.match(subject, granting=granting) for matcher in self.matchers)
@@ -275,6 +302,13 @@ class AnyOf(Record):
             return None
         return frozenset(name for found in known for name in found or ())
 
+    @property
+    def calls(self) -> "frozenset[Callee] | None":
+        known = [matcher.calls for matcher in self.matchers]
+        if any(found is None for found in known):
+            return None
+        return frozenset(callee for found in known for callee in found or ())
+
     def match(self, subject: "Subject", *, granting: bool) -> bool | None:
         return either(matcher.match(subject, granting=granting) for matcher in self.matchers)
 
@@ -294,6 +328,7 @@ class Not(Record):
     matcher: "Matcher"
 
     programs = None
+    calls = None
 
     def match(self, subject: "Subject", *, granting: bool) -> bool | None:
         if not self.matcher.concerns(subject, granting=granting):

@@ -174,6 +174,20 @@ def may_dial(rule: NetRule | None, address: str) -> bool:
     return rule.private or (host == "localhost" and dialled.is_loopback)
 
 
+# Allows a connection wherever it leads, but to public addresses only: no host has that name.
+ANY_PUBLIC = NetRule("public.invalid", allow=True)
+
+
+def refuse_public(target: "Target", address: str | None) -> str | None:
+    """Say why a place is not reached where any public address may be, or None."""
+    if target.userinfo:
+        return USERINFO
+    dialled = address if address is not None else target.host
+    if target.host == "localhost" or ((address or _address(dialled) is not None) and not may_dial(ANY_PUBLIC, dialled)):
+        return "it is not a public address"
+    return None
+
+
 class _HostRules:
     """The rules of one host: all of them, and those that are left when no path prefix may grant anything."""
 

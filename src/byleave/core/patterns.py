@@ -1,8 +1,17 @@
-"""Patterns from configuration, in RE2's syntax: none of them takes long, whatever text it meets."""
+"""Patterns from configuration, globs and RE2's syntax: none of them takes long, whatever text it meets."""
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
+
+
+def glob_matcher(pattern: str) -> "Callable[[str], bool]":
+    """Return what says whether a text, however long, matches a glob as `fnmatchcase` reads it."""
+    import re
+    from fnmatch import translate
+
+    compiled = re.compile(translate(pattern))  # each `*` is passed once: it never comes back to an earlier one
+    return lambda text: compiled.match(text) is not None
 
 
 def searcher(pattern: str) -> "Callable[[str], bool]":

@@ -11,6 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
+    from byleave.core.agents import Agents
     from byleave.core.rules import RuleTable
     from byleave.core.subject import Subject
 
@@ -37,6 +38,7 @@ class Voice(Record):
     tools: "Mapping[str, ToolPolicy]"
     denies_only: bool = False
     rules: "RuleTable | None" = None
+    agents: "Agents | None" = None
 
 
 class Policy(Record):
@@ -102,7 +104,23 @@ class Policy(Record):
                 verdict, written = judge(other)
                 if not voice.denies_only or (written and verdict.decision is DENY):
                     verdicts.append(verdict)
-        return _with_help(strictest(verdicts), verdicts[1:])
+        return with_help(strictest(verdicts), verdicts[1:])
+
+    def could_call(self, agent: str | None, server: str, tool: str | None) -> bool:
+        """Whether some arguments exist for which a call is not denied; without a tool, whether the server is open."""
+        from byleave.core.calls import could_call
+
+        return could_call(self, agent, server, tool)
+
+    def could_use(self, agent: str | None, server: str, kind: str, name: str) -> bool:
+        """Whether a server's resource (by its URI) or prompt is not denied; `kind` is "resources" or "prompts"."""
+        return self.judge_use(agent, server, kind, name).decision is not DENY
+
+    def judge_use(self, agent: str | None, server: str, kind: str, name: str) -> Verdict:
+        """Return the verdict on a resource or prompt of a server."""
+        from byleave.core.calls import judge_use
+
+        return judge_use(self, agent, server, kind, name)
 
 
 NO_RULE = RuleRef("no rule matches", BUILT_IN, ASK)
@@ -113,7 +131,7 @@ def _unmatched(what: str) -> Verdict:
     return Verdict(ASK, f"{what} asks: no rule matches", "no_match", (NO_RULE,))
 
 
-def _with_help(verdict: Verdict, others: list[Verdict]) -> Verdict:
+def with_help(verdict: Verdict, others: list[Verdict]) -> Verdict:
     """Return the verdict without its suggestion where a rule of the user's alone would not be enough."""
     if verdict.suggestion is None or all(other.decision is ALLOW for other in others):
         return verdict

@@ -1,20 +1,26 @@
 """Ordered rules: the first that matches decides; nothing matched is ask.
 
 Matching is three-valued. An allow needs a clear yes, and reaches options that execute or write only where it says so. A
-deny or an ask that may match makes the answer at least ask. Rules are indexed by the programs they can match, so that a
-thousand rules about other programs cost nothing.
+deny or an ask that may match makes the answer at least ask. Rules are indexed by the programs and by the calls they can
+match, so that a thousand rules about others cost nothing.
 """
 
+from byleave.core.arguments import ANY_TOOL
 from byleave.core.matchers import describe, reads_files
+from byleave.core.names import NameIndex
 from byleave.core.verdict import ALLOW, ASK, DENY, INLINE, Decision, RuleRef, Verdict
 from byleave.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from byleave.core.matchers import Matcher
     from byleave.core.subject import Subject
+
+
+_MOST_KEPT = 1024  # servers and tools whose rules are kept: callers choose the names, and must not fill our memory
+_LONGEST_KEPT = 200  # letters
 
 
 class Rule:
@@ -58,8 +64,24 @@ class Ruling(Record):
     withheld: str | None = None  # an allow matched, but does not reach this option
 
 
+class _Server:
+    """The rules about calls of one server, or of servers by one pattern."""
+
+    __slots__ = ("tools", "whole")
+
+    def __init__(self) -> None:
+        self.whole: list[tuple[int, Rule]] = []
+        self.tools: NameIndex[list[tuple[int, Rule]]] = NameIndex()
+
+    def found(self, tool: str | None) -> "Iterator[tuple[int, Rule]]":
+        yield from self.whole
+        if tool is not None:
+            for entries in self.tools.values() if tool == ANY_TOOL else self.tools.all(tool):
+                yield from entries
+
+
 class RuleTable:
-    """Rules in order, found by program."""
+    """Rules in order, found by program or by call."""
 
     def __init__(self, rules: "Sequence[Rule]") -> None:
         self.rules = tuple(rules)
@@ -72,6 +94,8 @@ class RuleTable:
             else:
                 for program in programs:
                     self._by_program.setdefault(program, []).append(entry)
+        self._kept: dict[tuple[str, str | None], list[Rule]] = {}
+        self._calls: tuple[NameIndex[_Server], list[tuple[int, Rule]]] | None = None  # made for the first call
 
     @property
     def restricts_reading(self) -> bool:
@@ -100,7 +124,54 @@ class RuleTable:
             return Ruling(ASK, (floor,), withheld)
         return Ruling(None, (), withheld)
 
-    def _candidates(self, subject: "Subject") -> "Iterator[Rule]":
+    def could_allow(self, subject: "Subject") -> bool:
+        """Whether some arguments exist for which the rules do not deny a call whose arguments are UNKNOWN.
+
+        A rule that depends on them may match or not: one that allows or asks leaves a way, one that denies as well.
+        """
+        for rule in self._candidates(subject):
+            answer = rule.matcher.match(subject, granting=rule.outcome is ALLOW)
+            if answer is not False and rule.outcome is not DENY:
+                return True
+            if answer is True:
+                return False
+        return True
+
+    def _index_calls(self) -> "tuple[NameIndex[_Server], list[tuple[int, Rule]]]":
+        servers: NameIndex[_Server] = NameIndex()
+        general = []
+        for entry in enumerate(self.rules):
+            calls = entry[1].matcher.calls
+            if calls is None:
+                general.append(entry)
+            for server, tool in calls or ():
+                known = servers.add(server, _Server())
+                (known.whole if tool is None else known.tools.add(tool, [])).append(entry)
+        return servers, general
+
+    def _for_call(self, server: str, tool: str | None) -> "list[Rule]":
+        if self._calls is None:
+            self._calls = self._index_calls()
+        kept = self._kept.get((server, tool))
+        if kept is not None:
+            return kept
+        servers, general = self._calls
+        found = dict(general)
+        for known in servers.all(server):
+            found.update(known.found(tool))
+        rules = [found[number] for number in sorted(found)]
+        if len(self._kept) >= _MOST_KEPT:
+            self._kept.clear()
+        if len(server) + len(tool or "") <= _LONGEST_KEPT:
+            self._kept[server, tool] = rules
+        return rules
+
+    def _candidates(self, subject: "Subject") -> "Iterable[Rule]":
+        if subject.call is not None:
+            return self._for_call(subject.call[0], subject.call[1])
+        return self._by_part(subject)
+
+    def _by_part(self, subject: "Subject") -> "Iterator[Rule]":
         part = subject.part
         if part is None:
             yield from (rule for rule in self.rules if not rule.matcher.programs)

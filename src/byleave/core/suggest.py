@@ -46,7 +46,7 @@ def suggest_net(access: "Access", tool: str, target: "Target") -> str | None:
     if target.segments != target.plain or (not target.segments and _knows(access.net, target.host)):
         return None  # without a path, the rule would reach into what other rules say about the host
     lines = [
-        f"[[tools.{toml_key(tool)}.access.net]]",
+        f"[[{access_table(tool)}.net]]",
         f"host = {toml_string(target.host)}",
         f"scheme = {toml_string(target.scheme)}",
     ]
@@ -61,7 +61,7 @@ def suggest_env(access: "Access", tool: str, name: str) -> str | None:
     """Return the rule that lets the tool read one variable."""
     if not is_speakable(tool, name) or "*" in name or name_problem(name) is not None:
         return None
-    block = f"[[tools.{toml_key(tool)}.access.env]]\nname = {toml_string(name)}\nread = true"
+    block = f"[[{access_table(tool)}.env]]\nname = {toml_string(name)}\nread = true"
     return _beside_files(access, tool, block)
 
 
@@ -74,8 +74,19 @@ def suggest_command(
     lists = [f"[{', '.join(toml_string(word) for word in args)}]"]
     if rule is not None and not rule.args:  # an empty list means "no arguments", which any other list would end
         lists.insert(0, "[]")
-    head = f"[tools.{toml_key(tool)}.access.commands.{toml_key(program)}]"
+    head = f"[{access_table(tool)}.commands.{toml_key(program)}]"
     return _beside_files(access, tool, f"{head}\nargs = [{', '.join(lists)}]")
+
+
+SERVERS = "servers."  # begins the name under which the access of an MCP server is kept among those of tools
+
+
+def access_table(tool: str) -> str:
+    """Return where the access of a tool is written, or that of a server or of one of its tools."""
+    server, _, name = tool.removeprefix(SERVERS).partition(".")
+    if not tool.startswith(SERVERS):
+        return f"tools.{toml_key(tool)}.access"
+    return f"servers.{toml_key(server)}{f'.tools.{toml_key(name)}' if name else ''}.access"
 
 
 def is_speakable(*texts: str) -> bool:
@@ -110,6 +121,25 @@ def suggest_call_rule(server: str, tool: str | None) -> str | None:
         return None
     keys = ", ".join(f"{key} = {toml_string(name)}" for key, name in zip(("server", "tool"), names, strict=False))
     return f"[[rules]]\nallow = {{ call = {{ {keys} }} }}"
+
+
+def suggest_agent(
+    agent: str, servers: "Sequence[str]", table: "tuple[str, str, Sequence[str]]", *, new: "Sequence[str]"
+) -> str | None:
+    """Return what opens servers to an agent, and names in one of its tables: kind, server, names.
+
+    `new` are the names that came with the action; one that would be read as a pattern cannot be suggested.
+    """
+    kind, server, names = table
+    if not is_speakable(agent, *new, *names) or any(not _GLOB_LETTERS.isdisjoint(name) for name in new):
+        return None
+    lines = [f"allow.servers = {_toml_list(servers)}"] if servers else []
+    lines += [f"allow.{kind}.{toml_key(server)} = {_toml_list(names)}"] if names else []
+    return "\n".join([f"[agents.{toml_key(agent)}]", *lines]) if lines else None
+
+
+def _toml_list(words: "Sequence[str]") -> str:
+    return f"[{', '.join(toml_string(word) for word in words)}]"
 
 
 def suggest_command_rule(argv: "Sequence[str | None]") -> str | None:
@@ -173,5 +203,5 @@ def _fs_block(tool: str, path: str, given: "AbstractSet[str]") -> str:
     names = [name for name in CAPABILITIES if name in given]
     if given >= WRITES:
         names = [name for name in ("read", "write", "execute") if name in given or name == "write"]
-    head = [f"[[tools.{toml_key(tool)}.access.fs]]", f"path = {toml_string(path)}"]
+    head = [f"[[{access_table(tool)}.fs]]", f"path = {toml_string(path)}"]
     return "\n".join(head + [f"{name} = true" for name in names])

@@ -93,7 +93,7 @@ class Guard:
     ) -> None:
         self.policy = policy
         self.session = session
-        self._approvals = approvals
+        self.approvals = approvals
         self._log = log
         self._door = door
         self._now = now
@@ -175,13 +175,13 @@ class Guard:
         try:
             done = effect(answer.permit)
         except BaseException as error:
-            self._record_effect(answer, monotonic() - started, f"failed: {named_error(error)}")
+            self.record_effect(answer, monotonic() - started, f"failed: {named_error(error)}")
             raise
         took = monotonic() - started
         if later is None:
-            self._record_effect(answer, took, "done")
+            self.record_effect(answer, took, "done")
         else:
-            later.append(lambda: self._record_effect(answer, took, "done"))
+            later.append(lambda: self.record_effect(answer, took, "done"))
         return done
 
     def await_approval(self, question: Question) -> bool:
@@ -308,7 +308,7 @@ class Guard:
 
     def _keep(self, question: Question, status: str) -> None:
         subject = self._subject(question)
-        self._approvals.remember(
+        self.approvals.remember(
             question.key,
             kind="call" if question.facts["kind"] == "call" else "action",
             subject=subject if len(subject) <= LONGEST_SUBJECT else f"{subject[:LONGEST_SUBJECT]}... (cut)",
@@ -323,12 +323,12 @@ class Guard:
 
     def recalls(self, key: str) -> bool:
         """Whether an approval holds for what has this key."""
-        stamp = self._approvals.stamp()
+        stamp = self.approvals.stamp()
         if stamp != self._seen:
-            self._approvals.refresh()
+            self.approvals.refresh()
             self._seen = stamp
         try:
-            return self._approvals.recalls(key)
+            return self.approvals.recalls(key)
         except ByleaveError:  # approvals that cannot be read count as none
             return False
 
@@ -389,7 +389,7 @@ class Guard:
                 found += self._notices.once(entry, fields["action"])
         return found
 
-    def _record_effect(self, answer: Answer, took: float, outcome: str) -> None:
+    def record_effect(self, answer: Answer, took: float, outcome: str) -> None:
         """Record what was done. It is done: where the record cannot be written, that is said instead of raised."""
         fields = {
             "event": "effect",

@@ -4,6 +4,7 @@ A judge is long-lived. Its files may be edited, an approval revoked, the places 
 meanwhile, so all are looked at again after a while, and the policy is compiled anew when something has changed.
 """
 
+from _thread import allocate_lock
 from time import monotonic
 
 from byleave.core.action import CommandAction, FileAction, MoveAction, SearchAction, parse_action
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from byleave.core.action import Action
     from byleave.core.fs import Refused
     from byleave.core.line import Line
+    from byleave.core.policy import Policy as Rules
     from byleave.core.verdict import Verdict
     from byleave.workspace.resolve import Root
 
@@ -59,6 +61,7 @@ class Policy:
         self._stamp = stamp
         self._known = known  # taken before the files were read: a change in between is seen
         self._look_again = monotonic() + REVALIDATE_AFTER
+        self._alone = allocate_lock()  # several threads may ask; one compiles
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -83,6 +86,23 @@ class Policy:
             line = self.compiled.read_line(asked.command, asked.cwd)
             return Judged(asked, (), decide(self.compiled.policy, asked, (line,)), tuple(_touched(line)))
         return Judged(asked, places, decide(self.compiled.policy, asked, places))
+
+    def could_call(self, agent: str | None, server: str, tool: str | None) -> bool:
+        """Whether some arguments exist for which a call is not denied; without a tool, whether the server is open."""
+        return self._current().could_call(agent, server, tool)
+
+    def could_use(self, agent: str | None, server: str, kind: str, name: str) -> bool:
+        """Whether a server's resource (by its URI) or prompt is not denied; `kind` is "resources" or "prompts"."""
+        return self._current().could_use(agent, server, kind, name)
+
+    def judge_use(self, agent: str | None, server: str, kind: str, name: str) -> "Verdict":
+        """Return the verdict on a resource or prompt of a server."""
+        return self._current().judge_use(agent, server, kind, name)
+
+    def _current(self) -> "Rules":
+        if monotonic() >= self._look_again:
+            self._revalidate()
+        return self.compiled.policy
 
     def _leads_elsewhere(self, path: str, known: str | None) -> bool:
         place = self.root.resolve_any(path)
@@ -130,6 +150,10 @@ class Policy:
         If the latter fails it is tried again at the next question, so the error stands until the rule or the path is
         mended.
         """
+        with self._alone:
+            self._look_round()
+
+    def _look_round(self) -> None:
         started = monotonic()
         self._reload()
         moved = any(_moved(known, self.root.resolve_input(path)) for path, known in self.compiled.places.items())

@@ -6,7 +6,7 @@ allowed unless all of it is.
 
 from time import monotonic
 
-from byleave.core.action import OtherAction
+from byleave.core.action import LOCAL, CallAction, OtherAction
 from byleave.core.verdict import ALLOW, ASK, DENY, WORDS, strictest
 from byleave.guard.asking import ELSEWHERE, NEVER, UNASKED, YESES, Answer, Question, Who
 from byleave.guard.verdicts import BEFORE, approved, changed_meanwhile, refused, unclear_verdict
@@ -69,7 +69,7 @@ def begin_all(
     verdict = strictest([each.verdict for each in judged])
     if verdict.decision is DENY or (verdict.decision is ALLOW and not by_hand):
         return _record(guard, judged, who, started, also, warnings=warnings)
-    pins = [pin if isinstance(each.action, OtherAction) else None for each in judged]
+    pins = [pin if _is_known_by_name(each.action) else None for each in judged]
     keys = [guard.key(each, who, pin_of) for each, pin_of in zip(judged, pins, strict=True)]
     if not unclear:  # nobody can have agreed to more of the same where nobody can tell what it is
         if any(guard.was_refused(key) for key in keys):
@@ -84,6 +84,11 @@ def begin_all(
         for each, key, pin_of in zip(judged, keys, pins, strict=True)
     ]
     return Matter(verdict, tuple(questions), who, started, unclear, also, warnings)
+
+
+def _is_known_by_name(action: "Action") -> bool:
+    """Whether nothing but a name says what would be done, so that a yes is for what has that name now."""
+    return isinstance(action, OtherAction) or (isinstance(action, CallAction) and action.server == LOCAL)
 
 
 def finish_all(guard: "Guard", matter: Matter, asker: str, reply: str) -> Verdicts:

@@ -119,6 +119,7 @@ class Sandbox:
         self._brought: tuple[Brought, ...] = ()
         self._reads_only = False
         self._shown: tuple[str, ...] = ()
+        self._lent: tuple[str, ...] = ()
         self._lets_go = False
         self._holds = True
         self._inside = 0  # programs that run, or are being started
@@ -221,7 +222,7 @@ class Sandbox:
             os.path.realpath(home) if home else "",
             self.workspace.own_places(compiled.layers),
             (*(os.path.expanduser(path) for path in listed.get("read", ())), *self._shown),
-            tuple(os.path.expanduser(path) for path in listed.get("write", ())),
+            (*(os.path.expanduser(path) for path in listed.get("write", ())), *self._lent),
             self.limits,
             self._brought,
         )
@@ -234,6 +235,11 @@ class Sandbox:
     def show(self, path: str) -> None:
         """Show a place of this machine, to be read and executed, to what is started from now on."""
         self._shown = (*self._shown, path)
+        self._prepared.clear()
+
+    def lend(self, path: str) -> None:
+        """Show a place of this machine, to be written too, to what is started from now on."""
+        self._lent = (*self._lent, path)
         self._prepared.clear()
 
     def hold_nothing(self) -> None:

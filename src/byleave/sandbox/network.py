@@ -1,6 +1,7 @@
 """A sandbox's way into the network: the proxy, asking the policy about every request."""
 
-from byleave.core.net import NetTable
+from byleave.core.access import PUBLIC
+from byleave.core.net import ANY_PUBLIC, NetTable
 from byleave.core.url import BadUrl, parse_url
 from byleave.core.verdict import ALLOW
 from byleave.sandbox.gate import Judgement
@@ -26,6 +27,8 @@ def open_proxy(policy: "Policy", tool: str, decide: "Decide | None" = None, told
         verdict = ask({"kind": "url", "url": url, "tool": tool})
         target = parse_url(url)
         tables = list(_tables(policy, tool))
+        if policy.compiled.policy.tool(tool).access.net is PUBLIC:
+            return Judgement(verdict.decision is ALLOW, verdict.reason, ANY_PUBLIC)
         rule = None if isinstance(target, BadUrl) or not tables else tables[0].match(target)
         return Judgement(verdict.decision is ALLOW, verdict.reason, rule)
 

@@ -2,7 +2,7 @@
 
 import os
 
-from byleave.core.access import Default
+from byleave.core.access import PUBLIC, Default
 from byleave.core.commands import CommandTable
 from byleave.core.env import EnvTable
 from byleave.core.fs import WRITES, is_under
@@ -281,7 +281,7 @@ def _own(wishes: Wishes, places: "Sequence[Place]") -> "Iterator[Place]":
 def _network(access: "Access") -> str:
     table = access.net
     if isinstance(table, Default):
-        return NO_NETWORK
+        return PROXY if table is PUBLIC else NO_NETWORK
     return PROXY if any(rule.allow for rule in table.rules) else NO_NETWORK
 
 

@@ -8,6 +8,7 @@ Where the user has switched the sandbox off, a plain process takes its place, an
 
 import os
 import sys
+from threading import RLock
 
 from byleave.core.action import EnvAction, FileAction
 from byleave.core.env import MINIMAL_ENVIRONMENT
@@ -46,6 +47,7 @@ class Boxes:
         self._tool = tool
         self._environment = environment
         self._made: dict[str, Sandbox] = {}
+        self._one_at_a_time = RLock()  # several calls may start at once, each with its own `decide`
 
     @property
     def unconfined(self) -> str | None:
@@ -71,20 +73,21 @@ class Boxes:
         root, variables = self._workspace.root.path, dict(self._variables())
         if self.unconfined is not None:
             return NoBox(root).spawn(command, cwd=root, env=variables, stdin=stdin, own=True)
-        box: Sandbox = make()
-        if decide is not None:
-            box.decide = decide
-        return box.spawn(
-            command,
-            cwd=root,
-            env=variables,
-            also=variables,
-            stdin=stdin,
-            stdout=PIPE,
-            stderr=PIPE,
-            apart=True,
-            own=True,
-        )
+        with self._one_at_a_time:
+            box: Sandbox = make()
+            if decide is not None:
+                box.decide = decide
+            return box.spawn(
+                command,
+                cwd=root,
+                env=variables,
+                also=variables,
+                stdin=stdin,
+                stdout=PIPE,
+                stderr=PIPE,
+                apart=True,
+                own=True,
+            )
 
     def command(self) -> list[str]:
         """Return the words that start the tool; our own tools are started by the interpreter that runs us."""
@@ -99,20 +102,22 @@ class Boxes:
 
         if self.unconfined is not None:
             return NoBox(self._workspace.root.path)
-        if "access" not in self._made:
-            limits = self._tool.limits
-            self._made["access"] = Sandbox.for_tool(self._workspace, self._policy, self._tool.name, limits)
-            self._made["access"].let_go_between()
-            self._show_program(self._made["access"])
-        return self._made["access"]
+        with self._one_at_a_time:
+            if "access" not in self._made:
+                limits = self._tool.limits
+                self._made["access"] = Sandbox.for_tool(self._workspace, self._policy, self._tool.name, limits)
+                self._made["access"].let_go_between()
+                self._show_program(self._made["access"])
+            return self._made["access"]
 
     def reading(self) -> "Sandbox":
         """Return the sandbox in which a program of ours looks things up: it reads what the tool may read, no more."""
         from byleave.sandbox.box import Sandbox
 
-        if "reading" not in self._made:
-            self._made["reading"] = Sandbox.for_reading(self._workspace, self._policy, self._tool.name)
-        return self._made["reading"]
+        with self._one_at_a_time:
+            if "reading" not in self._made:
+                self._made["reading"] = Sandbox.for_reading(self._workspace, self._policy, self._tool.name)
+            return self._made["reading"]
 
     def _own(self) -> "Sandbox":
         return self._made_up([{"path": "."}, *self._named_files()])

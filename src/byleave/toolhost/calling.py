@@ -4,7 +4,7 @@ A call of a local tool is the action `call` on the server `local`. Rules may spe
 run mode decides. Strictest wins, as everywhere.
 """
 
-from byleave.core.action import CallAction
+from byleave.core.action import LOCAL, CallAction
 from byleave.core.policy import NO_RULE
 from byleave.core.verdict import ALLOW, BUILT_IN, RuleRef, Verdict, strictest
 from byleave.text import shown
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from byleave.guard.judge import Judged, Policy
 
 _LATER = ("fetch", "apply", "abort")
-LOCAL = "local"  # the server that the tools of this workspace are
 
 
 def run_mode(policy: "Policy", tool: str, arguments: "Mapping[str, Any]") -> str | None:

@@ -5,7 +5,7 @@
 Each runs in a thread of its own. What a handle was in the end can be looked at until its name is used again.
 """
 
-from threading import Condition, Thread
+from threading import Condition, Lock, Thread
 
 from byleave.errors import ByleaveError, ConfigErrors
 from byleave.text import quoted, shown
@@ -70,6 +70,12 @@ class Handles:
     def __init__(self, host: "ToolHost") -> None:
         self._host = host
         self._handles: dict[tuple[str, str], Handle] = {}
+        self._spawning = Lock()  # two calls that want one name at once do not both get it
+
+    @property
+    def running(self) -> int:
+        """How many of them have not stopped."""
+        return sum(handle.update.type != STOPPED for handle in list(self._handles.values()))
 
     def act(self, tool: "Tool", arguments: "Mapping[str, Any]", who: "Who", answers: "Mapping[str, str]") -> "Outcome":
         """Do what the arguments say: `action`, `id`, and what that action needs."""
@@ -83,7 +89,8 @@ class Handles:
         if not isinstance(id_, str) or not 0 < len(id_) <= _LONGEST_ID:
             return broken(f"{action} needs an id: a text of up to {_LONGEST_ID} characters")
         if action == "spawn":
-            return self._spawn(tool, id_, arguments, who, answers)
+            with self._spawning:
+                return self._spawn(tool, id_, arguments, who, answers)
         handle = self._handles.get((tool.name, id_))
         if handle is None:
             return broken(f"no handle '{shown(id_)}'")
@@ -98,7 +105,7 @@ class Handles:
         known = self._handles.get((tool.name, id_))
         if known is not None and known.update.type != STOPPED:
             return broken(f"there is a handle {quoted(id_)} already, and it still runs")
-        if sum(handle.update.type != STOPPED for handle in self._handles.values()) >= _MOST:
+        if self.running >= _MOST:
             return broken(f"{_MOST} tools run already: stop one of them first")
         if tool.runtime != VFS:
             return broken(f'{quoted(tool.name)} cannot stay: only tools with runtime = "vfs" can be stateful')
@@ -147,7 +154,7 @@ class Handles:
 
     def close(self) -> None:
         """Stop everything that still runs."""
-        running = [handle for handle in self._handles.values() if handle.update.type != STOPPED]
+        running = [handle for handle in list(self._handles.values()) if handle.update.type != STOPPED]
         for handle in running:
             handle.conversation.end()
         for handle in running:

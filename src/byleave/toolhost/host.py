@@ -5,6 +5,7 @@
 
 import json
 import os
+from threading import Lock
 
 from byleave.core.action import SUBSTITUTE, EnvAction
 from byleave.core.commands import CommandTable
@@ -76,6 +77,7 @@ class ToolHost:
         self._environment = os.environ if environment is None else environment
         self._make_client = make_client
         self._client: Client | None = None
+        self._alone = Lock()  # several calls may run at once, each in a thread of its own
         self._boxes: dict[str, tuple[Tool, Boxes]] = {}
         self._retired: list[Boxes] = []  # of settings that have changed; something may still run in them
         self._end: Callable[[], object] = _nothing
@@ -259,11 +261,12 @@ class ToolHost:
         return listed
 
     def _http(self) -> "Client":
-        if self._client is None:
-            from byleave.effects.http import Client
+        from byleave.effects.http import Client
 
-            self._client = Client() if self._make_client is None else self._make_client()
-        return self._client
+        with self._alone:
+            if self._client is None:
+                self._client = Client() if self._make_client is None else self._make_client()
+            return self._client
 
     def _search(self, boxes: Boxes) -> "Callable[[Query, Sequence[Start]], list[FileMatches]] | None":
         """Return what searches with ripgrep, if there is one and something to hold it with."""
@@ -285,13 +288,14 @@ class ToolHost:
 
     def _boxes_of(self, tool: "Tool") -> Boxes:
         """Return the sandboxes of a tool, made anew if its settings have changed."""
-        known = self._boxes.get(tool.name)
-        if known is None or known[0].settings != tool.settings:
-            if known is not None:
-                self._retired.append(known[1])
-            known = tool, Boxes(self._workspace, self._policy, tool, self._environment)
-            self._boxes[tool.name] = known
-        return known[1]
+        with self._alone:
+            known = self._boxes.get(tool.name)
+            if known is None or known[0].settings != tool.settings:
+                if known is not None:
+                    self._retired.append(known[1])
+                known = tool, Boxes(self._workspace, self._policy, tool, self._environment)
+                self._boxes[tool.name] = known
+            return known[1]
 
     def weaker(self, name: str) -> str | None:
         """Why less than a sandbox holds a tool; None if one does."""

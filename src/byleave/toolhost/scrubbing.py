@@ -35,6 +35,11 @@ class Scrub:
             self._values |= {value, *_lines_of(value)}
             self._mask = Mask(form for each in self._values for form in (each, *_coded(each)))
 
+    @property
+    def forms(self) -> tuple[str, ...]:
+        """Every spelling that is hidden by now."""
+        return () if self._mask is None else self._mask.forms
+
     def text(self, text: str) -> str:
         """Return `text` without the values."""
         return text if self._mask is None else self._mask.values(text)

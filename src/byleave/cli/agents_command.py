@@ -1,0 +1,104 @@
+"""`byleave agents`: who may call MCP servers, and new tokens by which an agent proves who it is."""
+
+from base64 import urlsafe_b64encode
+from os import urandom
+
+from byleave.cli.output import columns, paint, say, say_json
+from byleave.cli.recording import record_answers
+from byleave.cli.terminal import requires_person
+from byleave.cli.workspace import open_policy, open_workspace
+from byleave.core.names import is_literal, oddity
+from byleave.core.suggest import toml_key
+from byleave.errors import InputError
+from byleave.private import digest
+from byleave.text import quoted, shown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import Any
+
+    from byleave.cli.arguments import Given
+    from byleave.config.compile import Compiled
+    from byleave.core.agents import Agent, Reach
+
+_TOKEN_BYTES = 32
+_KINDS = ("tools", "resources", "prompts")
+
+
+def run(given: "Given") -> int:
+    """Print a new token and the line that makes it count; or list the agents."""
+    return _token(given) if given.command.name == "token" else _list(given)
+
+
+def _token(given: "Given") -> int:
+    """Print a token once: only its hash is ever written down."""
+    agent = given.words["AGENT"]
+    if not agent or not is_literal(agent) or oddity(agent) is not None:
+        raise InputError(f"{quoted(agent)} cannot have a token", hint="name one agent, in plain letters")
+    requires_person(given)
+    token = urlsafe_b64encode(urandom(_TOKEN_BYTES)).rstrip(b"=").decode()
+    line = f"sha256:{digest(token.encode())}"
+    record_answers(given, open_workspace(given), [f"{agent} ({line})"])
+    if given.flag("json"):
+        say_json({"agent": agent, "token": token, "sha256": line})
+        return 0
+    say(token)
+    if not given.flag("quiet"):
+        say("")
+        say("This is shown once. Give it to the agent, and put its hash into your configuration:")
+        say("")
+    say(f'[agents.{toml_key(agent)}]\ntoken = "{line}"')
+    return 0
+
+
+def _list(given: "Given") -> int:
+    compiled = open_policy(given).compiled
+    agents = compiled.policy.voices[0].agents
+    known = () if agents is None else agents.agents
+    if given.flag("json"):
+        say_json([_tree(agent, compiled) for agent in known])
+        return 0
+    for agent in known:
+        proof = "proves who it is" if agent.name in compiled.bound_agents else "may be claimed by anybody"
+        say(f"{paint(shown(agent.name), 'bold')}  {proof}  ({shown(agent.source)})")
+        for line in columns(list(agent_rows(agent))):
+            say(line)
+    if not known:
+        say("no agents are configured: calls of MCP servers are judged by `rules` alone")
+    return 0
+
+
+def agent_rows(agent: "Agent") -> "Iterator[tuple[str, str, str]]":
+    """Yield what an agent may and may not reach: the list, its names, and where the first of them is written."""
+    for word, reach in (("allow", agent.allow), ("deny", agent.deny)):
+        for key, entries in _lists(reach):
+            names = ", ".join(shown(entry.pattern) for entry in entries) or "(empty: narrows nothing)"
+            yield f"{word}.{shown(key)}", names, shown(entries[0].source) if entries else ""
+
+
+def _lists(reach: "Reach") -> "Iterator[tuple[str, Any]]":
+    if reach.servers:
+        yield "servers", reach.servers
+    for kind in _KINDS:
+        for server, entries in getattr(reach, kind).items():
+            yield f"{kind}.{server}", entries
+
+
+def _tree(agent: "Agent", compiled: "Compiled") -> "dict[str, Any]":
+    return {
+        "name": agent.name,
+        "bound": agent.name in compiled.bound_agents,
+        "source": agent.source,
+        **{word: reach_tree(reach) for word, reach in (("allow", agent.allow), ("deny", agent.deny))},
+    }
+
+
+def reach_tree(reach: "Reach") -> "dict[str, Any]":
+    """Return one side of an agent as it would be configured."""
+    tables = {
+        kind: {server: [entry.pattern for entry in entries] for server, entries in table.items()}
+        for kind in _KINDS
+        if (table := getattr(reach, kind))
+    }
+    return {"servers": [entry.pattern for entry in reach.servers], **tables}

@@ -1,0 +1,131 @@
+"""`byleave mcp --check`: start every server once, and say what it offers, who would see it, what would confine it."""
+
+import asyncio
+
+from byleave.cli.output import paint, say, say_json
+from byleave.core.action import LOCAL
+from byleave.core.url import parse_url
+from byleave.mcp.ends import Caller, DownError
+from byleave.mcp.offers import KINDS
+from byleave.mcp.sight import PolicySight
+from byleave.record import Record
+from byleave.text import shown, shown_lines
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from typing import Any
+
+    from byleave.cli.arguments import Given
+    from byleave.config.servers import Server
+    from byleave.mcp.gateway import Gateway
+    from byleave.mcp.session import Session
+
+_NOBODY = "(nobody named)"
+
+
+class Found(Record):
+    """What one server said when it was started."""
+
+    name: str
+    problem: str = ""
+    offers: "Mapping[str, tuple[str, ...]]" = {}
+
+
+async def check(given: "Given", gateway: "Gateway") -> int:
+    """Start every server once; the exit code is 1 if one of them cannot be used."""
+    session = gateway.converse(Caller(None, "default", "check"))
+    names = [name for name, server in gateway.servers.items() if server.enabled]
+    found = await asyncio.gather(*(_found(session, name) for name in names))
+    if gateway.guard.policy.compiled.tools:
+        found.append(await _found(session, LOCAL))
+    if given.flag("json"):
+        say_json({"servers": [_tree(gateway, each) for each in found], "agents": _agents_tree(gateway, found)})
+    else:
+        for line in _lines(gateway, found):
+            say(line)
+    return 1 if any(each.problem for each in found) else 0
+
+
+async def _found(session: "Session", name: str) -> Found:
+    try:
+        offers = {kind: tuple(await session.offers.all_of(kind, name)) for kind in KINDS}
+    except DownError as error:
+        return Found(name, f"{error.problem} ({error.hint})")
+    return Found(name, "", offers)
+
+
+def _agents(gateway: "Gateway") -> "list[str | None]":
+    compiled = gateway.guard.policy.compiled
+    named = [name for layer in compiled.layers if layer.trusted for name in layer.tree.get("agents", {})]
+    return [*dict.fromkeys(named), None]
+
+
+def _seen(gateway: "Gateway", agent: str | None, found: "list[Found]") -> "dict[str, list[str]]":
+    sight = PolicySight(gateway.guard.policy, agent)
+    reachable = sight.servers()
+    return {
+        each.name: [tool for tool in each.offers.get("tools", ()) if sight.shows_tool(each.name, tool)]
+        for each in found
+        if each.name in reachable
+    }
+
+
+def _agents_tree(gateway: "Gateway", found: "list[Found]") -> "dict[str, Any]":
+    return {agent or "": _seen(gateway, agent, found) for agent in _agents(gateway)}
+
+
+def _tree(gateway: "Gateway", found: Found) -> "dict[str, Any]":
+    server = gateway.servers.get(found.name)
+    tree: dict[str, Any] = {"name": found.name, "ok": not found.problem}
+    if found.problem:
+        tree["problem"] = found.problem
+    if server is not None and server.transport == "stdio":
+        tree["access"] = None if server.has_access else "\n".join(_access(gateway, server))
+    return {**tree, **{kind: list(names) for kind, names in found.offers.items()}}
+
+
+def _lines(gateway: "Gateway", found: "list[Found]") -> "Iterator[str]":
+    if not found:
+        yield "there are no servers: write [servers.NAME] into byleave.toml, or trust a .mcp.json (`byleave trust`)"
+    for each in found:
+        yield from _server_lines(gateway, each)
+    for agent in _agents(gateway) if found else ():
+        yield paint(f"agent {shown(agent) if agent is not None else _NOBODY}", "bold")
+        seen = _seen(gateway, agent, found)
+        for name, tools in seen.items():
+            total = next(len(each.offers.get("tools", ())) for each in found if each.name == name)
+            yield f"  {name}: {len(tools)} of {total} tools{_listed(tools) if tools else ''}"
+        if not seen:
+            yield "  sees no server"
+
+
+def _listed(tools: "list[str]") -> str:
+    return f": {', '.join(shown(tool) for tool in tools)}"
+
+
+def _server_lines(gateway: "Gateway", found: Found) -> "Iterator[str]":
+    heading = paint(found.name, "bold")
+    if found.problem:
+        yield f"{heading}: {paint('cannot be used', 'red')}: {shown_lines(found.problem)}"
+        return
+    counts = [f"{len(names)} {kind}" for kind, names in found.offers.items() if names]
+    yield f"{heading}: {', '.join(counts) or 'offers nothing'}"
+    server = gateway.servers.get(found.name)
+    if server is not None and server.transport == "stdio" and not server.has_access:
+        yield "  it has no access table; this one would confine it to what it has used now:"
+        for line in _access(gateway, server):
+            yield f"    {line}"
+
+
+def _access(gateway: "Gateway", server: "Server") -> "Iterator[str]":
+    """Yield the table that confines a server to what it used while it was started."""
+    yield f"[[servers.{server.name}.access.fs]]"
+    yield 'path = "."'
+    yield "read = true"
+    for place in sorted(gateway.visited.get(server.tool, ())):
+        target = parse_url(place)
+        yield f"[[servers.{server.name}.access.net]]"
+        yield f'host = "{shown(getattr(target, "host", ""))}"'
+        yield f'scheme = "{shown(getattr(target, "scheme", ""))}"'
+        yield "allow = true"

@@ -1,0 +1,142 @@
+"""`byleave mcp`: the gateway before every MCP server. Standard output is the client's, and carries nothing of ours."""
+
+import asyncio
+import os
+import signal
+import sys
+from contextlib import redirect_stdout, suppress
+
+from byleave.cli.output import complain, warn
+from byleave.cli.workspace import load_policy, open_workspace, origins
+from byleave.errors import ByleaveError, ConfigErrors, InputError
+from byleave.mcp.ends import Caller
+from byleave.mcp.gateway import Gateway
+from byleave.mcp.local import CallerAsker
+from byleave.mcp.starting import BEHIND
+from byleave.text import quoted, shown_lines
+from byleave.toolhost.calling import WithRunModes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Sequence
+    from typing import Any
+
+    from byleave.api import Workspace
+    from byleave.cli.arguments import Given
+    from byleave.guard.guard import Guard
+
+_ENDED_BY_SIGNAL = 128
+
+
+def run(given: "Given") -> int:
+    """Serve clients until they, or the user, have had enough."""
+    try:
+        _refuse_misuse(given)
+        return _run(given)
+    except (ByleaveError, ConfigErrors) as error:
+        complain(f"byleave: {shown_lines(str(error))}")  # also with --json: nobody at the other end expects it
+        return error.exit_code
+
+
+def _refuse_misuse(given: "Given") -> None:
+    if any(os.environ.get(name) == value for name, value in BEHIND.items()):
+        problem = "this gateway was started as a server of another one"
+        raise InputError(problem, hint="take `byleave mcp` out of the .mcp.json, or the [servers], that byleave reads")
+    wanted = [flag for flag in ("stdio", "http", "check") if flag in given.options]
+    if len(wanted) > 1:
+        raise InputError(f"--{wanted[0]} and --{wanted[1]} exclude each other", hint="give one of them")
+    if given.one("agent") is not None and given.one("http") is not None:
+        hint = "over HTTP every client says who it is: see `byleave agents token`"
+        raise InputError("--agent names the one client on standard input", hint=hint)
+    if given.one("agent") == "":
+        raise InputError("the name of the agent is empty", hint="write --agent NAME, or leave it out")
+
+
+def _run(given: "Given") -> int:
+    from byleave.cli.mounting import mount_first
+
+    workspace = open_workspace(given)
+    with redirect_stdout(sys.stderr):
+        mount_first(given, workspace, own=False)
+    policy = load_policy(given, workspace)
+    if given.flag("verbose"):
+        for line in origins(policy):
+            complain(f"byleave: {line}")
+    judged_by: Any = WithRunModes(policy, by_hand=False)
+    session = given.one("session") or "default"
+    guard = workspace.guard("mcp", policy=judged_by, session=session, asker=CallerAsker())
+    try:
+        warn(given, guard.warnings)
+        return asyncio.run(_serve(given, workspace, guard))
+    finally:
+        guard.close()
+        warn(given, guard.troubles)
+
+
+async def _serve(given: "Given", workspace: "Workspace", guard: "Guard") -> int:
+    gateway = Gateway(workspace, guard, note=lambda sentence: _tell(given, [sentence]))
+    try:
+        if given.flag("check"):
+            from byleave.cli.mcp_check import check
+
+            return await check(given, gateway)
+        gateway.start()
+        address = given.one("http")
+        work = _over_stdio(given, gateway) if address is None else _over_http(given, gateway, address)
+        return await _until_stopped(work)
+    finally:
+        await gateway.close()
+
+
+async def _over_stdio(given: "Given", gateway: Gateway) -> int:
+    from byleave.mcp.stdio_front import serve_stdio
+
+    agent = given.one("agent") or os.environ.get("BYLEAVE_AGENT") or None
+    caller = Caller(agent, "default" if agent is None else "verified", "stdio")
+    await serve_stdio(gateway.converse(caller), limit=gateway.settings.max_body)
+    return 0
+
+
+async def _over_http(given: "Given", gateway: Gateway, address: str) -> int:
+    from byleave.mcp.http_front import serve_http
+
+    host, port = _host_and_port(address)
+    front = await serve_http(gateway, host, port, warn=lambda sentence: _tell(given, [sentence]), **gateway.proofs)
+    gateway.on_change = front.renew
+    for place in front.addresses:
+        complain(f"byleave: listening at http://{place.host}:{place.port}/mcp")
+    try:
+        await asyncio.get_running_loop().create_future()  # until we are stopped
+    finally:
+        await front.close()
+    return 0
+
+
+def _host_and_port(address: str) -> tuple[str, int]:
+    host, colon, port = address.rpartition(":")
+    if not colon or not port.isdecimal() or int(port) > 65535:
+        raise InputError(f"{quoted(address)} is no HOST:PORT", hint="write --http 127.0.0.1:8808")
+    return host.removeprefix("[").removesuffix("]") or "127.0.0.1", int(port)
+
+
+async def _until_stopped(work: "Coroutine[Any, Any, int]") -> int:
+    """Do the work until it ends, or somebody tells us to end."""
+    loop, task = asyncio.get_running_loop(), asyncio.ensure_future(work)
+    stopped: list[int] = []
+
+    def stop(number: int) -> None:
+        stopped.append(number)
+        task.cancel()
+
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        with suppress(ValueError, RuntimeError):
+            loop.add_signal_handler(number, stop, number)
+    try:
+        return await task
+    except asyncio.CancelledError:
+        return _ENDED_BY_SIGNAL + stopped[0] if stopped else 1
+
+
+def _tell(given: "Given", sentences: "Sequence[str]") -> None:
+    with suppress(OSError, ValueError):  # nobody reads there any more
+        warn(given, sentences)

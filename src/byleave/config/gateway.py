@@ -1,0 +1,86 @@
+"""What `[gateway]` says, with what holds where it says nothing."""
+
+import os
+
+from byleave.config.layers import COMMAND_LINE, INLINE, MANAGED, USER
+from byleave.core.url import BadUrl, parse_url
+from byleave.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from byleave.config.layers import Layer, Problems
+
+ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
+_OWN = frozenset({USER, MANAGED, COMMAND_LINE, INLINE})  # layers that may have us fetch keys from somewhere
+_LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
+
+
+class Jwt(Record):
+    """Which JSON Web Tokens say who is calling. `jwks` is an absolute path, or a URL."""
+
+    issuer: str
+    audience: tuple[str, ...]
+    jwks: str
+    agent_claim: str = "sub"
+    algorithms: tuple[str, ...] = ALGORITHMS
+
+    @property
+    def is_url(self) -> bool:
+        return "://" in self.jwks
+
+
+class GatewaySettings(Record):
+    """How the gateway behaves. Sizes are bytes, times seconds; None is no limit."""
+
+    expose: str = "flat"
+    pin_tools: bool = True
+    require_identity: bool = False
+    default_agent: str | None = None
+    max_body: int = 8 << 20
+    call_timeout: float = 300
+    ask_timeout: float = 60
+    max_calls: int = 64
+    rate: int | None = None
+    max_result: int | None = None
+    max_sessions: int = 1000
+    jwt: Jwt | None = None
+
+
+def read_gateway(layers: "Sequence[Layer]", root: str, home: str, problems: "Problems") -> GatewaySettings:
+    """Return what the trusted layers say; of each setting the strongest layer that has it."""
+    given: dict[str, Any] = {}
+    for layer in layers:
+        table = layer.tree.get("gateway", {})
+        given |= {key: value for key, value in table.items() if not key.startswith("#")}
+        if "jwt" in table:
+            given["jwt"] = _jwt(table["jwt"], layer, problems, root, home)
+    return GatewaySettings(**given)
+
+
+def _jwt(table: "Mapping[str, Any]", layer: "Layer", problems: "Problems", root: str, home: str) -> Jwt:
+    audience, jwks = table["audience"], table["jwks"]
+    at = ("gateway", "jwt", "jwks")
+    if "://" in jwks:
+        target = parse_url(jwks)
+        if layer.name not in _OWN:
+            hint = "put it into your own configuration, or name a file of keys"
+            problems.add(layer, "a project's file cannot say where keys are fetched from", hint=hint, at=at)
+        elif isinstance(target, BadUrl) or not (
+            target.scheme == "https" or (target.scheme == "http" and target.host in _LOOPBACK)
+        ):
+            problems.add(layer, "keys are fetched by https only", hint='write "https://..."', at=at)
+    else:
+        jwks = os.path.join(root, os.path.join(home, jwks[2:]) if jwks.startswith("~/") and home else jwks)
+    if not table["issuer"] or not audience or not all(audience):
+        hint = "say whose tokens count, and that they are meant for this gateway"
+        problems.add(layer, "issuer and audience cannot be empty", hint=hint, at=("gateway", "jwt"))
+    return Jwt(
+        table["issuer"],
+        (audience,) if isinstance(audience, str) else tuple(audience),
+        jwks,
+        table.get("agent_claim", "sub"),
+        tuple(table.get("algorithms", ALGORITHMS)),
+    )

@@ -1,0 +1,156 @@
+"""The shape of `agents` and `gateway`, as types. Servers, and the rest of the file: config.shape."""
+
+from typing import Annotated, Literal
+
+from msgspec import UNSET, Meta, UnsetType
+
+from byleave.config.tables import Merge, Table
+from byleave.core.limits import LARGEST
+
+_DAY = 24 * 3600  # seconds
+Names = list[str] | Merge[str]
+_ByServer = dict[str, Names]
+
+
+class Reach(Table):
+    """What an agent may reach (`allow`), or may not (`deny`). Denies are heard before allows."""
+
+    servers: Annotated[
+        Names | UnsetType,
+        Meta(description="MCP servers, by name or glob.", examples=[["postgres", "browser_*"]]),
+    ] = UNSET
+    tools: Annotated[
+        _ByServer | UnsetType,
+        Meta(
+            description="Tools by server, each by name or glob. In allow: a server that is not listed here has all of "
+            "its tools. The servers may be globs, too.",
+            examples=[{"postgres": ["query", "list_*"]}],
+        ),
+    ] = UNSET
+    resources: Annotated[
+        _ByServer | UnsetType,
+        Meta(
+            description="Resources by server, as globs over their URIs. Needed where allow.tools narrows the server.",
+            examples=[{"postgres": ["schema://*"]}],
+        ),
+    ] = UNSET
+    prompts: Annotated[
+        _ByServer | UnsetType,
+        Meta(
+            description="Prompts by server, by name or glob. Needed where allow.tools narrows the server.",
+            examples=[{"postgres": ["explain_*"]}],
+        ),
+    ] = UNSET
+
+
+# `$` alone would let a trailing newline pass; editors' regular expressions know no \Z.
+_Token = Annotated[str, Meta(pattern=r"^sha256:[0-9a-fA-F]{64}(?!\n)$")]
+
+
+class Agent(Table):
+    """One agent: what it may reach, and how it proves who it is. Its name may be a glob."""
+
+    allow: Annotated[
+        Reach | UnsetType, Meta(description="What it may reach.", examples=[{"servers": ["postgres"]}])
+    ] = UNSET
+    deny: Annotated[
+        Reach | UnsetType,
+        Meta(description="What it may not reach, whatever allow says.", examples=[{"tools": {"postgres": ["drop_*"]}}]),
+    ] = UNSET
+    description: Annotated[
+        str | UnsetType, Meta(description="What the agent is for.", examples=["works on the database"])
+    ] = UNSET
+    token: Annotated[
+        _Token | list[_Token] | UnsetType,
+        Meta(
+            description="The hash of the agent's token, as `byleave agents token` prints it; or several.",
+            examples=["sha256:" + 64 * "0"],
+            extra={"hint": "write the line that `byleave agents token` prints: sha256: and 64 hex digits"},
+        ),
+    ] = UNSET
+    jwt: Annotated[
+        str | list[str] | UnsetType,
+        Meta(
+            description="What the agent claim of a JWT says when it means this agent; or several such words.",
+            examples=["build-robot@example.com"],
+        ),
+    ] = UNSET
+
+
+class Jwt(Table):
+    """Which JSON Web Tokens say who is calling. `exp` and `aud` are always required."""
+
+    issuer: Annotated[str, Meta(description="What `iss` must be.", examples=["https://id.example.com"])]
+    audience: Annotated[str | list[str], Meta(description="What `aud` must hold: this gateway.", examples=["byleave"])]
+    jwks: Annotated[
+        str,
+        Meta(
+            description="The keys: a file, or a URL (https, and not in a project's file).",
+            examples=["keys.json", "https://id.example.com/jwks.json"],
+        ),
+    ]
+    agent_claim: Annotated[
+        str | UnsetType, Meta(description="The claim that names the agent (default: sub).", examples=["sub"])
+    ] = UNSET
+    algorithms: Annotated[
+        list[Literal["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]]
+        | UnsetType,
+        Meta(description="Accepted signatures; asymmetric ones only (default: all of them).", examples=[["ES256"]]),
+    ] = UNSET
+
+
+_Size = Annotated[int, Meta(ge=1, le=LARGEST)] | str | UnsetType
+_Seconds = Annotated[float, Meta(gt=0, le=_DAY)] | UnsetType
+_Count = Annotated[int, Meta(ge=1, le=1_000_000)] | UnsetType
+
+
+class Gateway(Table):
+    """The MCP gateway, `byleave mcp`."""
+
+    expose: Annotated[
+        Literal["flat", "discovery", "both"] | UnsetType,
+        Meta(
+            description="flat: every permitted tool as server__tool. discovery: three tools that find and run the "
+            "others. both: all of them.",
+            examples=["flat"],
+        ),
+    ] = UNSET
+    pin_tools: Annotated[
+        bool | UnsetType,
+        Meta(description="A tool whose description or schema changes waits until somebody has seen it (default)."),
+    ] = UNSET
+    require_identity: Annotated[
+        bool | UnsetType, Meta(description="Refuse callers that do not prove who they are.")
+    ] = UNSET
+    default_agent: Annotated[
+        str | UnsetType, Meta(description="Who a caller is that names no agent.", examples=["default"])
+    ] = UNSET
+    max_body: Annotated[
+        _Size, Meta(description="Bytes of one message, or text with a unit (default: 8 MB).", examples=["8 MB"])
+    ] = UNSET
+    max_result: Annotated[
+        _Size,
+        Meta(description="Bytes of one result, or text with a unit (default: any number).", examples=["20 MB"]),
+    ] = UNSET
+    call_timeout: Annotated[
+        _Seconds, Meta(description="Seconds that a server has for one call (default: 300).", examples=[300])
+    ] = UNSET
+    ask_timeout: Annotated[
+        _Seconds, Meta(description="Seconds that a person has to answer (default: 60).", examples=[60])
+    ] = UNSET
+    max_calls: Annotated[
+        _Count, Meta(description="Open calls of one caller at a time (default: 64).", examples=[64])
+    ] = UNSET
+    max_sessions: Annotated[_Count, Meta(description="Open sessions at a time (default: 1000).", examples=[1000])] = (
+        UNSET
+    )
+    rate: Annotated[
+        _Count, Meta(description="Calls of one agent in a minute (default: any number).", examples=[600])
+    ] = UNSET
+    jwt: Annotated[
+        Jwt | UnsetType,
+        Meta(
+            description="Which JSON Web Tokens say who is calling.",
+            examples=[{"issuer": "https://id.example.com", "audience": "byleave", "jwks": "keys.json"}],
+        ),
+    ] = UNSET

@@ -1,0 +1,97 @@
+"""Judge calls of MCP servers: who calls, by `agents`; with which arguments, by `rules`. Pure.
+
+In each voice the stricter of the two families counts, and one that says nothing adds nothing; where both are silent the
+voice asks. The strictest voice wins. What a listing may show is told from the same rules, with the arguments unknown.
+
+Start at `judge_call`.
+"""
+
+from byleave.core.agents import TOOLS, judge_names
+from byleave.core.arguments import ANY_TOOL, UNKNOWN
+from byleave.core.names import UNSEEN, oddity
+from byleave.core.policy import NO_RULE, Policy, with_help
+from byleave.core.subject import Subject
+from byleave.core.suggest import suggest_call_rule
+from byleave.core.verdict import BUILT_IN, DENY, RuleRef, Verdict, strictest
+from byleave.text import shown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from byleave.core.action import CallAction
+    from byleave.core.policy import Voice
+
+
+def judge_call(policy: Policy, action: "CallAction") -> Verdict:
+    """Return the verdict on calling a tool, or on the server itself where no tool is named."""
+    subject = Subject("other", action.agent, call=(action.server, action.tool, action.arguments))
+    verdict = _by_all(policy, subject, TOOLS, action.tool)
+    odd = judge_names(action.agent, action.server, action.tool)
+    return verdict if odd is None else strictest([odd, verdict]).replace(suggestion=None)
+
+
+def judge_use(policy: Policy, agent: str | None, server: str, kind: str, name: str) -> Verdict:
+    """Return the verdict on a resource or a prompt of a server: `rules` speak of the server as a whole."""
+    subject = Subject("other", agent, call=(server, None, None))
+    verdict = _by_all(policy, subject, kind, name)
+    odd = judge_names(agent, server, None)
+    if oddity(name) == UNSEEN:
+        ref = RuleRef("names that are not what they seem", BUILT_IN, DENY)
+        odd = Verdict(DENY, "its name has letters that nobody sees, or none at all", "denied", (ref,))
+    return verdict if odd is None else strictest([odd, verdict]).replace(suggestion=None)
+
+
+def could_call(policy: Policy, agent: str | None, server: str, tool: str | None) -> bool:
+    """Whether some arguments exist for which the call is not denied; without a tool, some tool and arguments."""
+    odd = judge_names(agent, server, tool)
+    if odd is not None and odd.decision is DENY:
+        return False
+    subject = Subject("other", agent, call=(server, ANY_TOOL if tool is None else tool, UNKNOWN))
+    return all(_could(voice, subject, server, tool) for voice in policy.voices)
+
+
+def _could(voice: "Voice", subject: Subject, server: str, tool: str | None) -> bool:
+    agents = voice.agents
+    if voice.denies_only:
+        return agents is None or agents.denial(subject.agent, server, TOOLS, tool) is None
+    if agents is not None and agents.judge(subject.agent, server, TOOLS, tool).decision is DENY:
+        return False
+    return voice.rules is None or voice.rules.could_allow(subject)
+
+
+def _by_all(policy: Policy, subject: Subject, kind: str, name: str | None) -> Verdict:
+    server = subject.call[0] if subject.call is not None else ""
+    what = f"calling {shown(server)}{'.' + shown(name) if name else ''}"
+    verdicts = list(_by_voice(policy, subject, kind, name, what))
+    verdict = strictest(verdicts)
+    if verdict.because[0] is NO_RULE:
+        verdict = verdict.replace(suggestion=suggest_call_rule(server, name) if kind == TOOLS else None)
+    return with_help(verdict, verdicts[1:])
+
+
+def _by_voice(policy: Policy, subject: Subject, kind: str, name: str | None, what: str) -> "Iterator[Verdict]":
+    """Yield what each voice comes to. Where only denies count, a voice without one is not heard."""
+    for voice in policy.voices:
+        server = subject.call[0] if subject.call is not None else ""
+        if voice.denies_only:
+            denial = None if voice.agents is None else voice.agents.denial(subject.agent, server, kind, name)
+            if denial is not None:
+                yield denial
+            continue
+        answer = None if voice.agents is None else voice.agents.judge(subject.agent, server, kind, name)
+        ruled = _by_rules(voice, subject, what)
+        if answer is not None and ruled is not None:
+            yield with_help(strictest([answer, ruled]), [ruled])
+        elif answer is not None:
+            yield answer
+        else:
+            yield policy.unmatched(what) if ruled is None else ruled
+
+
+def _by_rules(voice: "Voice", subject: Subject, what: str) -> Verdict | None:
+    if voice.rules is None:
+        return None
+    from byleave.core.rules import ruling_verdict
+
+    return ruling_verdict(voice.rules.judge(subject), what)
