@@ -1,0 +1,149 @@
+"""Whether a request may go on to its server: judged, and put to a person where the policy wants that.
+
+The person at the client is asked by a form, or, where the client shows none, finds the call in `byleave approvals`. A
+stateless client gets the form as the result, and calls again with the answer: `parking`. What was allowed is done in
+`errands`.
+
+Start at `Calling.call`, for tools, and `Calling.use`, for everything else that belongs to a server.
+"""
+
+import asyncio
+from time import monotonic
+
+from byleave.core.action import LOCAL, CallAction
+from byleave.core.verdict import DENY, shared_tree
+from byleave.guard.asking import CANCELLED, ELSEWHERE, NO, SILENCE
+from byleave.guard.judge import Judged
+from byleave.guard.matters import Matter
+from byleave.mcp.asking import ASKER, KEY, can_be_asked, question_params, reply_in
+from byleave.mcp.errands import CALL, Errand, Errands, Work
+from byleave.mcp.message import decoded, members_of
+from byleave.mcp.parking import Parked
+from byleave.mcp.revisions import SERVER_DOWN
+from byleave.wire.codes import ACCESS_DENIED, INVALID_PARAMS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from byleave.core.verdict import Verdict
+    from byleave.guard.matters import Verdicts
+    from byleave.mcp.exchange import Exchange
+    from byleave.mcp.message import Members
+    from byleave.mcp.session import Session
+
+_PENDING = "it waits in `byleave approvals list`; once it is approved there, the same call goes through"
+_UNPLACED = "it is too long to be shown to anybody, so nobody can approve it"
+
+
+class Calling:
+    """What one session wants of servers."""
+
+    def __init__(self, session: "Session") -> None:
+        self._session = session
+        self._errands = Errands(session)
+
+    async def call(self, exchange: "Exchange", server: str, tool: str, params: "Members") -> None:
+        """Answer one call of a tool."""
+        arguments = decoded(params["arguments"]) if "arguments" in params else None
+        if arguments is not None and not isinstance(arguments, dict):
+            await exchange.error(INVALID_PARAMS, "the arguments of a tool are an object")
+            return
+        sent: dict[str, Any] = {"name": tool}
+        if "arguments" in params:
+            sent["arguments"] = params["arguments"]
+        pin = await self._session.local_pin(exchange, tool) if server == LOCAL else None
+        action = CallAction(server, tool, arguments, exchange.who.agent)
+        await self._judge(exchange, Errand(CALL, server, sent, params, tool, arguments, pin), action)
+
+    async def use(self, exchange: "Exchange", server: str, kind: str, name: str, sent: "Mapping[str, Any]") -> bool:
+        """Answer a request about a resource or a prompt; return whether it may be used, and was."""
+        guard, started = self._session.guard, monotonic()
+        action = CallAction(server, None, {kind: name}, exchange.who.agent)
+        verdict = guard.policy.judge_use(exchange.who.agent, server, kind, name)
+        if verdict.decision is DENY:
+            guard.answer(Judged(action, (), verdict), exchange.who, started)
+            await self._refuse(exchange, server, verdict)
+            return False
+        return await self._judge(exchange, Errand(exchange.method, server, sent, exchange.params), action)
+
+    async def _judge(self, exchange: "Exchange", errand: Errand, action: CallAction) -> bool:
+        """Do what the policy, or a person, allows; return whether it was done."""
+        parked = None
+        if exchange.envelope is not None and "requestState" in exchange.params:
+            parked = self._session.parking.take(exchange, errand.print)
+            if parked is None:
+                await exchange.error(INVALID_PARAMS, "this state belongs to no call that waits, or to another one")
+                return False
+            if parked.allowed is not None:
+                return await self._errands.resume(Work(exchange, errand, parked.allowed), parked)
+        else:
+            busy = self._session.too_busy(exchange.who)
+            if busy is not None:
+                await exchange.error(SERVER_DOWN, *busy)
+                return False
+        verdicts = await self._verdicts(exchange, errand, action, parked)
+        if verdicts is None:  # the client was asked, and calls again
+            return False
+        if not verdicts.allowed:
+            await self._refuse(exchange, errand.server, verdicts.verdict)
+            return False
+        return await self._errands.do(Work(exchange, errand, verdicts.answers[0]))
+
+    async def _verdicts(
+        self, exchange: "Exchange", errand: Errand, action: CallAction, parked: Parked | None
+    ) -> "Verdicts | None":
+        guard = self._session.guard
+        if parked is not None and parked.matter is not None:
+            answers = members_of(exchange.params.get("inputResponses"))
+            return guard.finish_all(parked.matter, ASKER, reply_in(decoded(answers[KEY])) if KEY in answers else NO)
+        begun = guard.begin_all((action,), exchange.who, pin=errand.pin)
+        return await self._ask(exchange, errand.print, begun) if isinstance(begun, Matter) else begun
+
+    async def _ask(self, exchange: "Exchange", print_: str, matter: Matter) -> "Verdicts | None":
+        """Ask the person at the client; None if that has to be the answer for now, and the client calls again."""
+        guard, capabilities = self._session.guard, self._session.capabilities_of(exchange)
+        has_modes = exchange.envelope is not None or self._session.has_modes
+        params = question_params(matter.questions[0], modes=has_modes)
+        if params is None or not can_be_asked(capabilities):
+            return self._put_aside(matter)
+        if exchange.envelope is not None:
+            form = {KEY: {"method": "elicitation/create", "params": params}}
+            await self._session.need_input(exchange, form, Parked(print_, matter=matter))
+            return None
+        try:
+            async with asyncio.timeout(self._session.settings.ask_timeout):
+                said = await self._session.questions.put(exchange.sink, "elicitation/create", params)
+            if said is None:  # it takes no question now: what it can be sent is the answer alone
+                return self._put_aside(matter)
+            reply = NO if said.answer is None else reply_in(decoded(said.answer))
+        except TimeoutError:
+            reply = SILENCE
+        except BaseException:
+            guard.finish_all(matter, ASKER, CANCELLED)
+            raise
+        return guard.finish_all(matter, ASKER, reply)
+
+    def _put_aside(self, matter: Matter) -> "Verdicts":
+        """Leave a matter to `byleave approvals`."""
+        guard = self._session.guard
+        placed = guard.await_approval(matter.questions[0])
+        return _with_hint(guard.finish_all(matter, "approvals", ELSEWHERE), _PENDING if placed else _UNPLACED)
+
+    async def _refuse(self, exchange: "Exchange", server: str, verdict: "Verdict") -> None:
+        """Answer what is not done: a call of a tool by a result with the verdict in it, the rest by an error."""
+        self._session.metrics.called(server, exchange.who.agent, verdict.decision.word, "refused")
+        tree = shared_tree(verdict, self._session.guard.policy.root.path)
+        if exchange.method == CALL:
+            content = [{"type": "text", "text": verdict.reason}]
+            await exchange.result({"content": content, "structuredContent": tree, "isError": True})
+        else:
+            await exchange.error(ACCESS_DENIED, verdict.reason, tree)
+
+
+def _with_hint(verdicts: "Verdicts", hint: str) -> "Verdicts":
+    """Return verdicts that also say what can be done about it."""
+    verdict = verdicts.verdict.replace(reason=f"{verdicts.verdict.reason}; {hint}")
+    told: Verdicts = verdicts.replace(verdict=verdict)
+    return told

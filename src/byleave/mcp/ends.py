@@ -1,0 +1,107 @@
+"""What the two ends of the gateway promise: fronts that clients reach us by, links by which we reach servers.
+
+Everything that passes is one JSON-RPC message as bytes, without a line end. Fronts and links move messages; what they
+mean is the conversation's business.
+"""
+
+from byleave.errors import ByleaveError
+from byleave.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Protocol
+
+    Headers = tuple[tuple[str, str], ...]
+
+    class Hearer(Protocol):
+        """Whoever a link tells what it heard. Neither method raises or waits."""
+
+        def heard(self, message: bytes, about: str | None) -> None:
+            """Take one message of the server. `about`: the request of ours on whose own stream it came, if known."""
+
+        def lost(self, id_: str | None, why: str) -> None:
+            """Learn that a request gets no answer any more, or (None) that the whole connection is gone."""
+
+    class Link(Protocol):
+        """A connection to one downstream server, on behalf of one caller."""
+
+        revision: str
+
+        async def open(self) -> None:
+            """Connect, or start the server; a DownError if that cannot be done."""
+
+        async def send(self, outgoing: "Outgoing") -> None:
+            """Send one message; a DownError if it cannot be sent."""
+
+        def listen(self) -> None:
+            """Begin to hear what the server says unasked, where that takes a stream of its own."""
+
+        async def abandon(self, id_: str) -> None:
+            """Let go of a request that nobody waits for any more."""
+
+        async def close(self) -> None:
+            """End it, in bounded time. May be called twice."""
+
+    class Sink(Protocol):
+        """Where messages for the client go: the answer to one of its requests, or its standing stream."""
+
+        async def send(self, *parts: bytes) -> bool:
+            """Send one message that is not the answer, the parts joined; return whether it could go out at all."""
+
+        async def answer(self, *parts: bytes, status: int = 200) -> None:
+            """Send the answer to the request, the parts joined. Nothing follows it; `status` is for HTTP alone."""
+
+        def is_open(self) -> bool:
+            """Return whether somebody still reads it."""
+
+    class Conversation(Protocol):
+        """The gateway's side of one client's session."""
+
+        async def handle(self, message: bytes, sink: Sink, told: "Told") -> None:
+            """Take one message of the client; return when it is answered. Cancelled when the client goes away."""
+
+        def attach(self, sink: Sink) -> None:
+            """Send what belongs to no request there from now on."""
+
+        async def close(self) -> None:
+            """End the session, and what was opened for it."""
+
+    class Gateway(Protocol):
+        """What fronts need of the gateway."""
+
+        def converse(self, caller: "Caller") -> Conversation:
+            """Begin a session of a revision with a handshake."""
+
+        def stateless(self, caller: "Caller") -> Conversation:
+            """Return the lasting conversation of this principal, for revisions without sessions."""
+
+
+_NOTHING: "Mapping[str, str]" = {}
+
+
+class DownError(ByleaveError):
+    """A downstream server that cannot be reached now: an error for the client, never a verdict."""
+
+
+class Outgoing(Record):
+    """One message to a server. `id` is ours, for a request; `headers` are for HTTP alone."""
+
+    message: bytes
+    method: str
+    id: str | None = None
+    headers: "Headers" = ()
+
+
+class Told(Record):
+    """What the transport says about one message: its headers that speak of MCP, by lower-case names."""
+
+    headers: "Mapping[str, str]" = _NOTHING
+
+
+class Caller(Record):
+    """Who is calling, how we know, and whom its sessions belong to. No agent: nobody was named."""
+
+    agent: str | None
+    identity: str
+    principal: str

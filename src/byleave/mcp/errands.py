@@ -1,0 +1,347 @@
+"""What was allowed is done: passed on to its server, or run here, and its answer brought back to the client.
+
+In the middle of it a server may want something of the client. One with a session is asked while the request is open; a
+stateless one gets the wish as the result, and the errand is parked until it calls again. The same holds the other way
+round for a server that speaks the stateless revision.
+
+Start at `Errands.do`.
+"""
+
+import asyncio
+from time import monotonic
+
+from msgspec import Raw
+
+from byleave.core.action import LOCAL
+from byleave.guard.asking import NO, NOBODY, SILENCE
+from byleave.mcp.asking import ASKER, KEY, can_be_asked, question_params, reply_in
+from byleave.mcp.ends import DownError
+from byleave.mcp.local_form import answer_in, question_form, result_tree
+from byleave.mcp.message import decoded, encode, error_tree, members_of, notification, text_of
+from byleave.mcp.parking import Parked
+from byleave.mcp.questions import labelled, refusal
+from byleave.mcp.revisions import HEADER_MISMATCH, SERVER_DOWN, STATELESS, param_headers, wrong_param_header
+from byleave.mcp.upstream import Asked, Told
+from byleave.private import digest
+from byleave.record import Record
+from byleave.text import quoted, shown
+from byleave.toolhost.outcome import NeedsInput
+from byleave.wire.codes import INVALID_PARAMS, INVALID_REQUEST
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Coroutine, Mapping
+    from typing import Any
+
+    from byleave.guard.asking import Answer, Question
+    from byleave.mcp.exchange import Exchange
+    from byleave.mcp.message import Members
+    from byleave.mcp.session import Session
+    from byleave.mcp.upstream import Pending, Upstream
+
+MOST_ROUNDS = 10  # questions of one tool, in one call
+CALL, SUBSCRIBE = "tools/call", "resources/subscribe"
+_BETWEEN_US = frozenset({"_meta", "requestState", "inputResponses"})  # what no server gets as the client wrote it
+_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+
+
+class Errand(Record):
+    """A request for one server: what it gets, and what of it was judged."""
+
+    method: str
+    server: str
+    sent: "Mapping[str, Any]"
+    params: "Members"  # as the client wrote them
+    tool: str = ""
+    arguments: "Any" = None
+    pin: str | None = None  # of a local tool: what it is, so that a yes is for that
+
+    @property
+    def print(self) -> str:
+        """A hash of all of it."""
+        sent = {key: self.sent[key] for key in sorted(self.sent)}
+        return digest(encode([self.method, self.server, self.pin]) + encode(sent))
+
+
+class Work(Record):
+    """An errand that was allowed, and the request of the client that waits for it."""
+
+    exchange: "Exchange"
+    errand: Errand
+    allowed: "Answer"
+
+
+class Errands:
+    """What is done for one session."""
+
+    def __init__(self, session: "Session") -> None:
+        self._session = session
+
+    async def do(self, work: Work) -> bool:
+        """Do what was allowed, and answer the client; return whether it was done."""
+        return await self._finish(work, self._forward(work))
+
+    async def resume(self, work: Work, parked: Parked) -> bool:
+        """Go on with what was parked, with the answers that the client has brought; return whether it was done."""
+        answers = members_of(work.exchange.params.get("inputResponses"))
+        return await self._finish(work, self._resumed(work, parked, answers))
+
+    async def _finish(self, work: Work, doing: "Coroutine[Any, Any, str]") -> bool:
+        """Do it, and record what became of it; nothing yet, if it goes on later."""
+        started = monotonic()
+        outcome = "failed: nobody waits for it any more"
+        try:
+            outcome = await doing
+        except DownError as error:
+            outcome = f"failed: {error.problem}"
+            await work.exchange.error(SERVER_DOWN, error.problem, {"hint": error.hint})
+        finally:
+            if outcome:
+                took = monotonic() - started
+                self._session.guard.record_effect(work.allowed, took, outcome)
+                how = "ok" if outcome == "done" else "failed"
+                self._session.metrics.called(work.errand.server, work.exchange.who.agent, "allow", how, took)
+        return outcome == "done"
+
+    async def _forward(self, work: Work) -> str:
+        """Have it done; return what became of it, empty if that is not known yet."""
+        errand, exchange = work.errand, work.exchange
+        if errand.server == LOCAL:
+            return await self._call_local(work, {})
+        if errand.server not in self._session.servers:
+            await exchange.error(INVALID_PARAMS, f"there is no server named {quoted(errand.server)}")
+            return "failed: no such server"
+        schema = None
+        if errand.method == CALL:
+            offer = await self._session.offers.tool(errand.server, errand.tool)
+            if offer is None:
+                await exchange.error(INVALID_PARAMS, self._unknown(errand))
+                return "failed: no such tool"
+            schema = decoded(offer.members["inputSchema"]) if "inputSchema" in offer.members else None
+            wrong = wrong_param_header(schema, errand.arguments, exchange.headers) if exchange.headers else ""
+            if wrong:
+                await exchange.error(HEADER_MISMATCH, f"the {wrong} header does not say what the argument says")
+                return "failed: a header disagrees"
+        async with self._session.reached(errand.server, errand.tool or None) as upstream:
+            if errand.method == SUBSCRIBE:
+                await upstream.subscribe(text_of(errand.params["uri"]) or "")
+                await exchange.result(b"{}")
+                return "done"
+            headers = tuple(param_headers(schema, errand.arguments)) if upstream.revision in STATELESS else ()
+            return await self._send(work, upstream, headers=headers)
+
+    def _unknown(self, errand: Errand) -> str:
+        named = f"{shown(errand.server)}/{shown(errand.tool)}"
+        if self._session.offers.is_changed(errand.server, errand.tool):
+            return f"the definition of {named} has changed, and nobody has approved it: see `byleave approvals list`"
+        return f"there is no tool {named}"
+
+    async def _send(
+        self,
+        work: Work,
+        upstream: "Upstream",
+        *,
+        headers: "tuple[tuple[str, str], ...]" = (),
+        more: "Mapping[str, Any] | None" = None,
+    ) -> str:
+        params = {**work.errand.sent, **(more or {})}
+        meta, progress = passed_meta(work.errand.params)
+        if meta:
+            params["_meta"] = meta
+        pending = await upstream.ask(work.errand.method, params, work.exchange, headers, progress=progress)
+        return await self._follow(work, upstream, pending)
+
+    async def _follow(self, work: Work, upstream: "Upstream", pending: "Pending") -> str:
+        said = await self._session.follow(work.exchange, upstream, pending)
+        if isinstance(said, Asked):
+            return await self._hand_over(work, upstream, pending, said)
+        if said.error is not None:
+            await self._session.give_error(work.exchange, said.error)
+            return "failed: the server answered with an error"
+        result = said.result or Raw(b"{}")
+        if upstream.revision in STATELESS and _wants_input(result):
+            return await self._wanted(work, upstream, result)
+        return await self._session.give_result(work.exchange, result)
+
+    async def _hand_over(self, work: Work, upstream: "Upstream", pending: "Pending", asked: Asked) -> str:
+        """Give a stateless client the wish of a server that is in the middle of its work."""
+        problem = refusal(asked.method, self._session.capabilities_for(work.exchange, upstream.name))
+        if problem is None and not self._session.keeps(upstream.name):
+            problem = error_tree(INVALID_REQUEST, "a server without state cannot wait for the answer of this client")
+        if problem is not None:
+            upstream.reply(asked.id, error=problem)
+            return await self._follow(work, upstream, pending)
+        parked = Parked(
+            work.errand.print, allowed=work.allowed, upstream=upstream, pending=pending, asked={upstream.name: asked}
+        )
+        wish = {"method": asked.method, "params": labelled(upstream.name, asked.method, asked.params)}
+        await self._session.need_input(work.exchange, {upstream.name: wish}, parked)
+        return ""
+
+    async def _wanted(self, work: Work, upstream: "Upstream", result: Raw) -> str:
+        """Bring the wishes of a stateless server to the client, in the way that the client speaks."""
+        exchange, found = work.exchange, members_of(result)
+        wishes = {key: members_of(each) for key, each in members_of(found.get("inputRequests")).items()}
+        capabilities = self._session.capabilities_for(exchange, upstream.name)
+        methods = [text_of(wish.get("method")) or "" for wish in wishes.values()]
+        problem = next((bad for method in methods if (bad := refusal(method, capabilities)) is not None), None)
+        if problem is not None:
+            await exchange.raw_error(problem, INVALID_REQUEST)
+            return "failed: the server wanted what it may not"
+        told = {
+            key: {"method": method, "params": labelled(upstream.name, method, wish.get("params"))}
+            for (key, wish), method in zip(wishes.items(), methods, strict=True)
+        }
+        state = found.get("requestState")
+        if exchange.envelope is not None:
+            parked = Parked(work.errand.print, allowed=work.allowed, upstream=upstream, state=state)
+            await self._session.need_input(exchange, told, parked)
+            return ""
+        return await self._ask_in_turn(work, upstream, told, state)
+
+    async def _ask_in_turn(
+        self, work: Work, upstream: "Upstream", wishes: "Mapping[str, Mapping[str, Any]]", state: Raw | None
+    ) -> str:
+        answers: dict[str, Raw] = {}
+        for key, wish in wishes.items():
+            said = await self._session.questions.put(work.exchange.sink, wish["method"], wish["params"])
+            if said is None or said.answer is None:
+                await work.exchange.error(INVALID_REQUEST, "the client did not answer what the server wants to know")
+                return "failed: a question was not answered"
+            answers[key] = said.answer
+        return await self._send(work, upstream, more=_with_answers(answers, state))
+
+    async def _resumed(self, work: Work, parked: Parked, answers: "Members") -> str:
+        if parked.question is not None:
+            said = _answer_to_tool(answers.get(KEY))
+            known = parked.answers if said is None else {**parked.answers, parked.question: said}
+            return await self._call_local(work, known)
+        upstream = parked.upstream
+        if upstream is None:
+            return ""
+        if parked.pending is None:
+            return await self._send(work, upstream, more=_with_answers(answers, parked.state))
+        parked.pending.exchange = work.exchange
+        for key, asked in parked.asked.items():
+            if key in answers:
+                upstream.reply(asked.id, result=answers[key])
+            else:
+                upstream.reply(asked.id, error=error_tree(INVALID_REQUEST, "the client gave no answer"))
+        return await self._follow(work, upstream, parked.pending)
+
+    async def _call_local(self, work: Work, answers: "Mapping[str, str]") -> str:
+        """Run a tool of this workspace; where it asks something, ask the client, and run it again with the answer."""
+        exchange, tool, arguments = work.exchange, work.errand.tool, work.errand.arguments or {}
+        asker = self._asker(exchange)
+        while True:
+            result = await self._session.call_local(exchange, tool, arguments, answers, asker, pin=work.errand.pin)
+            if not isinstance(result, NeedsInput):
+                await exchange.result(result)
+                return "failed: the tool failed" if result.get("isError") else "done"
+            if len(answers) >= MOST_ROUNDS or not can_be_asked(self._session.capabilities_of(exchange)):
+                break
+            form, id_ = question_form(tool, result), str(result.question["id"])
+            if exchange.envelope is not None:
+                parked = Parked(work.errand.print, allowed=work.allowed, question=id_, answers=answers)
+                await self._session.need_input(
+                    exchange, {KEY: {"method": "elicitation/create", "params": form}}, parked
+                )
+                return ""
+            said = await self._put(exchange, form)
+            if said is None:
+                break
+            answers = {**answers, id_: said}
+        await exchange.result(result_tree(result))
+        return "failed: it has a question"
+
+    async def _put(self, exchange: "Exchange", form: "Mapping[str, Any]") -> str | None:
+        """Put a tool's question to the client of a session; None if there is no answer."""
+        try:
+            async with asyncio.timeout(self._session.settings.ask_timeout):
+                said = await self._session.questions.put(exchange.sink, "elicitation/create", form)
+        except TimeoutError:
+            return None
+        return None if said is None or said.answer is None else _answer_to_tool(said.answer)
+
+    def _asker(self, exchange: "Exchange") -> "ClientAsker | None":
+        """Return what asks the client about what a tool does while it runs; a stateless one cannot be asked then."""
+        if exchange.envelope is not None or not can_be_asked(self._session.capabilities_of(exchange)):
+            return None
+        return ClientAsker(self._session, exchange)
+
+
+class ClientAsker:
+    """Asks the person at the client about what a local tool wants while it runs."""
+
+    name = ASKER
+
+    def __init__(self, session: "Session", exchange: "Exchange") -> None:
+        self._session = session
+        self._exchange = exchange
+
+    async def ask(self, question: "Question", patience: float) -> str:
+        """Return what the person says."""
+        params = question_params(question, modes=self._session.has_modes)
+        if params is None:
+            return NOBODY
+        try:
+            async with asyncio.timeout(min(patience, self._session.settings.ask_timeout)):
+                said = await self._session.questions.put(self._exchange.sink, "elicitation/create", params)
+        except TimeoutError:
+            return SILENCE
+        return NOBODY if said is None else NO if said.answer is None else reply_in(decoded(said.answer))
+
+
+def _answer_to_tool(raw: Raw | None) -> str | None:
+    result = None if raw is None else decoded(raw)
+    if not isinstance(result, dict) or result.get("action") != "accept":
+        return None
+    return answer_in(result.get("content"))
+
+
+def _with_answers(answers: "Mapping[str, Raw]", state: Raw | None) -> "dict[str, Any]":
+    more: dict[str, Any] = {"inputResponses": answers}
+    return more if state is None else {**more, "requestState": state}
+
+
+def _wants_input(result: Raw) -> bool:
+    """Whether a stateless server's result is that it needs to know more."""
+    return bytes(members_of(result).get("resultType", b"")) == b'"input_required"'
+
+
+def passed(params: "Members") -> "dict[str, Any]":
+    """Return parameters as a server gets them: without what is between the client and us."""
+    return {key: value for key, value in params.items() if key not in _BETWEEN_US}
+
+
+def passed_meta(params: "Members") -> "tuple[dict[str, Any], bool]":
+    """Return what of a request's `_meta` is the server's business, and whether the client wants to hear of progress."""
+    meta = members_of(params.get("_meta"))
+    kept = {
+        key: value
+        for key, value in meta.items()
+        if key != "progressToken" and not key.startswith("io.modelcontextprotocol/")
+    }
+    return kept, "progressToken" in meta
+
+
+def told_about(exchange: "Exchange", told: Told, server: str) -> bytes | None:
+    """Return a notification about a request as the client is told of it; None if it does not want to hear it."""
+    found: dict[str, Any] = dict(members_of(told.params))
+    if told.method == "notifications/progress":
+        token = members_of(exchange.params.get("_meta")).get("progressToken")
+        return None if token is None else notification(told.method, {**found, "progressToken": token})
+    if exchange.envelope is not None and not _is_wanted(exchange.envelope.log_level, text_of(found.get("level"))):
+        return None
+    return notification(told.method, logged(found, server))
+
+
+def _is_wanted(least: str | None, level: str | None) -> bool:
+    return least in _LEVELS and level in _LEVELS and _LEVELS.index(level) >= _LEVELS.index(least)
+
+
+def logged(params: "Mapping[str, Any]", server: str) -> "dict[str, Any]":
+    """Return a line of a server's log, with whose it is."""
+    logger = params.get("logger")
+    name = text_of(logger) if isinstance(logger, Raw) else None
+    return {**params, "logger": f"{server}.{name}" if name else server}

@@ -1,0 +1,60 @@
+"""One request of a client that is not answered yet, and the ways to answer it."""
+
+from msgspec import Raw
+
+from byleave.mcp.message import answer_parts, encode, error_parts, error_tree, members_of
+from byleave.mcp.revisions import STATUS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from asyncio import Task
+    from collections.abc import Mapping
+    from typing import Any
+
+    from byleave.guard.asking import Who
+    from byleave.mcp.ends import Sink
+    from byleave.mcp.message import Members
+    from byleave.mcp.revisions import Envelope
+
+_COMPLETE = Raw(b'"complete"')
+_FRESH = {"ttlMs": Raw(b"0"), "cacheScope": Raw(b'"private"')}  # what one caller may see is nobody else's to keep
+
+
+class Exchange:
+    """A request of the client: where its answer goes, on whose behalf it is, and what it says about the client."""
+
+    __slots__ = ("envelope", "headers", "id", "method", "params", "sink", "task", "who", "withdrawn")
+
+    def __init__(self, id_: bytes, method: str, params: "Members", sink: "Sink", who: "Who") -> None:
+        self.id = id_
+        self.method = method
+        self.params = params
+        self.sink = sink
+        self.who = who
+        self.envelope: Envelope | None = None
+        self.headers: Mapping[str, str] = {}
+        self.task: Task[Any] | None = None
+        self.withdrawn = False  # the client has said that it wants no answer any more
+
+    async def result(self, result: "Mapping[str, Any] | Raw | bytes", *, listing: bool = False) -> None:
+        """Answer with a result; bytes go out as they came, but for what a stateless revision adds."""
+        raw = result if isinstance(result, Raw | bytes) else encode(result)
+        if self.envelope is not None:
+            raw = _completed(raw, listing=listing)
+        await self.sink.answer(*answer_parts(self.id, raw))
+
+    async def error(self, number: int, message: str, data: "Any" = None) -> None:
+        """Answer with an error."""
+        await self.raw_error(error_tree(number, message, data), number)
+
+    async def raw_error(self, error: "Raw | bytes", number: int) -> None:
+        """Answer with an error as somebody else wrote it."""
+        status = STATUS.get(number, 200) if self.envelope is not None else 200
+        await self.sink.answer(*error_parts(self.id, error), status=status)
+
+
+def _completed(raw: "Raw | bytes", *, listing: bool) -> bytes:
+    """Return a result with what the stateless revision wants in every result."""
+    found: dict[str, Any] = dict(members_of(raw))
+    found.setdefault("resultType", _COMPLETE)
+    return encode({**found, **_FRESH} if listing else found)

@@ -1,0 +1,293 @@
+"""The gateway: one policy, many servers, many clients. What they share is here; what each client has is its `Session`.
+
+The policy is looked at again every half second, so that a file that was edited holds for everybody soon, whether or
+not somebody calls: servers that are another one now are let go of, and every client is told that its lists may have
+changed. Sessions stay.
+"""
+
+import asyncio
+import os
+from time import monotonic
+
+from byleave.config.servers import expanded
+from byleave.core.action import LOCAL
+from byleave.core.url import BadUrl, parse_url
+from byleave.errors import ByleaveError, ConfigError, ConfigErrors, InputError
+from byleave.guard.asking import Who
+from byleave.mcp.backoff import Backoff
+from byleave.mcp.ends import DownError
+from byleave.mcp.links import Surroundings, make_link
+from byleave.mcp.local import LocalTools
+from byleave.mcp.metrics import Metrics
+from byleave.mcp.pins import Pins
+from byleave.mcp.rate import Buckets
+from byleave.mcp.scrub import ResultScrub
+from byleave.mcp.session import Session
+from byleave.mcp.upstream import Upstream
+from byleave.text import quoted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+    from typing import Any
+
+    from byleave.api import Workspace
+    from byleave.config.gateway import GatewaySettings
+    from byleave.config.servers import Server
+    from byleave.core.verdict import Verdict
+    from byleave.guard.guard import Guard
+    from byleave.mcp.ends import Caller, Hearer, Link
+
+    Note = Callable[[str], None]
+
+LOOK_AGAIN = 0.5  # seconds
+RESTING = 900.0  # seconds that what was opened for a stateless client stays open when it does not call
+MOST_STARTING = 4  # processes of one server that start at once
+LISTING_TIME = 20.0  # seconds for one page of a list
+_MOST_NOTES = 200
+
+
+class Gateway:
+    """What all clients share."""
+
+    def __init__(
+        self,
+        workspace: "Workspace",
+        guard: "Guard",
+        *,
+        note: "Note",
+        environment: "Mapping[str, str] | None" = None,
+        told: "Callable[[str, bytes], None] | None" = None,
+    ) -> None:
+        self.guard = guard
+        self.metrics = Metrics()
+        self._note = note
+        self._environment = os.environ if environment is None else environment
+        self._sessions: set[Session] = set()
+        self._stateless: dict[tuple[str, str | None, str], Session] = {}
+        self.visited: dict[str, set[str]] = {}  # where servers wanted to go, by the name of their access
+        self._surroundings = Surroundings(workspace, guard.policy, self._environment, decide=self._visit, told=told)
+        self._pins = Pins(guard.approvals)
+        self.local = LocalTools(workspace, guard)
+        self._compiled = guard.policy.compiled
+        self._buckets = Buckets(self.settings.rate)
+        self.on_change: Callable[..., Awaitable[None]] | None = None  # told of every change, with `proofs`
+        self._watching: asyncio.Task[None] | None = None
+        self._stamps: dict[str, object] = {}
+        self._noted: dict[str, float] = {}
+        self._starting: dict[str, asyncio.Semaphore] = {}
+        self._configure()
+
+    @property
+    def settings(self) -> "GatewaySettings":
+        return self.guard.policy.compiled.gateway
+
+    @property
+    def servers(self) -> "Mapping[str, Server]":
+        return self.guard.policy.compiled.servers
+
+    @property
+    def proofs(self) -> "dict[str, Any]":
+        """How callers prove who they are, and what else the front must know, as the policy is now."""
+        compiled = self.guard.policy.compiled
+        subjects = {subject: agent for agent, each in compiled.agent_subjects.items() for subject in each}
+        return {
+            "settings": compiled.gateway,
+            "tokens": compiled.agent_tokens,
+            "bound": compiled.bound_agents,
+            "subjects": subjects,
+        }
+
+    def note(self, sentence: str, error: BaseException | None = None) -> None:
+        """Tell the user something, once in a while if it is always the same."""
+        now = monotonic()
+        if now - self._noted.get(sentence, -60.0) < 60.0:
+            return
+        if len(self._noted) >= _MOST_NOTES:
+            self._noted.clear()
+        self._noted[sentence] = now
+        self._note(sentence if error is None else f"{sentence} ({_place_of(error)})")
+
+    # ---- Clients -------------------------------------------------------------------------------------------------
+
+    def converse(self, caller: "Caller") -> Session:
+        """Begin a session of a revision with a handshake."""
+        return self._add(Session(self, caller))
+
+    def stateless(self, caller: "Caller") -> Session:
+        """Return the lasting session of this principal, for revisions without sessions."""
+        key = (caller.principal, caller.agent, caller.identity)
+        session = self._stateless.get(key)
+        if session is None:
+            session = self._stateless[key] = self._add(Session(self, caller, shared=True))
+        return session
+
+    def _add(self, session: Session) -> Session:
+        self._sessions.add(session)
+        self.metrics.sessions = len(self._sessions)
+        return session
+
+    def ended(self, session: Session) -> None:
+        """Forget a session that is closed."""
+        self._sessions.discard(session)
+        self.metrics.sessions = len(self._sessions)
+        for key in [key for key, each in self._stateless.items() if each is session]:
+            del self._stateless[key]
+
+    def who(self, caller: "Caller", claimed: str | None) -> Who:
+        """Return on whose behalf a request is. A claim counts only where nothing better is known."""
+        if caller.identity == "verified" or claimed is None:
+            if caller.agent is None and self.settings.require_identity:
+                raise InputError("this gateway wants to know who is calling", hint="send a token")
+            return Who(caller.agent if caller.agent is not None else self._default_agent(), caller.identity)
+        if self.settings.require_identity:
+            raise InputError("this gateway does not take an agent's word for who it is", hint="send a token")
+        if claimed in self.guard.policy.compiled.bound_agents:
+            raise InputError(f"the agent {quoted(claimed)} proves who it is by a token", hint="send its token")
+        return Who(claimed, "claimed")
+
+    def _default_agent(self) -> str | None:
+        """Return who counts as calling where nobody is named, so that rules, records and questions all name it."""
+        agents = self.guard.policy.compiled.policy.voices[0].agents
+        return self.settings.default_agent if agents is None else agents.default
+
+    def too_fast(self, who: Who) -> "tuple[str, Any] | None":
+        """Return why this agent has to wait, and for how long; None if it has not."""
+        wait = self._buckets.take(who.agent, monotonic())
+        if wait <= 0:
+            return None
+        return f"this agent calls more often than {self.settings.rate} times a minute", {"retryAfter": round(wait, 1)}
+
+    # ---- Servers -------------------------------------------------------------------------------------------------
+
+    def connect(self, server: "Server", session: Session, tool: str | None = None) -> Upstream:
+        """Return a session with a server for a client, not opened yet. `tool`: the one that it is for, if only one."""
+        access = None if tool is None else server.tool_of(tool)
+
+        def make(hearer: "Hearer") -> "Link":
+            try:
+                filled = expanded(server, self._environment)
+            except ConfigError as error:
+                raise DownError(error.problem, hint=error.hint) from None
+            scrubbing = _Scrubbing(hearer, ResultScrub(filled.secrets)) if filled.secrets else hearer
+            return make_link(server, filled, scrubbing, self._surroundings, tool=access)
+
+        starting = self._starting.setdefault(server.name, asyncio.Semaphore(MOST_STARTING))
+        return Upstream(server.name, make, session, Backoff(), patience=LISTING_TIME, starting=starting)
+
+    def _visit(self, action: "dict[str, Any]") -> "Verdict":
+        """Judge and record what a server wants of the network. Any thread may ask."""
+        target = parse_url(action["url"])
+        if not isinstance(target, BadUrl):
+            self.visited.setdefault(action["tool"], set()).add(f"{target.scheme}://{target.host}{target.shown_port}")
+        return self.guard.check(action, Who(None, "default")).verdict
+
+    def came_up(self, upstream: Upstream) -> None:
+        """Take note that a server is there."""
+        self.metrics.is_up(upstream.name, up=True)
+        if upstream.opened > 1:
+            self.metrics.restarted(upstream.name)
+
+    def went_down(self, name: str, why: str) -> None:
+        """Take note that a server is gone."""
+        self.metrics.is_up(name, up=False)
+        self.note(f"the server {quoted(name)} is gone: {why}")
+
+    def pins(self) -> Pins | None:
+        """Return what remembers how tools were defined, if they are pinned."""
+        return self._pins if self.settings.pin_tools else None
+
+    # ---- Keeping up ----------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin to keep up with what changes."""
+        self._watching = asyncio.get_running_loop().create_task(self._watch())
+
+    async def _watch(self) -> None:
+        while True:
+            await asyncio.sleep(LOOK_AGAIN)
+            try:
+                self.guard.policy.look_again()
+                await self._keep_up()
+            except (ByleaveError, ConfigErrors) as error:
+                self.metrics.reloaded(worked=False)
+                self.note(f"{error}")
+            except Exception as error:  # noqa: BLE001 -- keeping up must go on
+                self.note("a defect of byleave while it kept up with changes", error)
+
+    async def _keep_up(self) -> None:
+        compiled = self.guard.policy.compiled
+        if compiled is not self._compiled:
+            before, self._compiled = self._compiled, compiled
+            self._configure()
+            self.metrics.reloaded(worked=True)
+            for warning in compiled.warnings:
+                if warning not in before.warnings:
+                    self.note(warning)
+            names = {*before.servers, *compiled.servers}
+            changed = {name for name in names if before.servers.get(name) != compiled.servers.get(name)}
+            for session in list(self._sessions):
+                await session.drop(changed)
+                session.changed_all()
+            if self.on_change is not None:
+                await self.on_change(**self.proofs)
+        self._look_at_pins()
+        now = monotonic()
+        for session in [each for each in self._stateless.values() if not each.open and now - each.used > RESTING]:
+            await session.close()
+
+    def _look_at_pins(self) -> None:
+        """Tell everybody where somebody has approved or revoked the definition of a tool."""
+        if not self.settings.pin_tools:
+            return
+        stamps: dict[str, object] = {name: self._pins.stamp(name) for name in self.servers}
+        before, self._stamps = self._stamps, stamps
+        changed = [name for name in stamps if name in before and before[name] != stamps[name]]
+        for session in list(self._sessions) if changed else ():
+            for name in changed:
+                session.offers.forget(name)
+            session.changed("notifications/tools/list_changed")
+
+    def _configure(self) -> None:
+        compiled = self._compiled
+        named = [name for layer in compiled.layers if layer.trusted for name in layer.tree.get("agents", {})]
+        self.metrics.configured(servers=[*compiled.servers, LOCAL], agents=named)
+        self._buckets = Buckets(compiled.gateway.rate)
+
+    def metrics_text(self) -> str:
+        """Return the figures for those who watch over the gateway."""
+        self.metrics.sessions = len(self._sessions)
+        self.metrics.open_calls = sum(len(session.open) for session in self._sessions)
+        self.metrics.hidden_tools = len({key for session in self._sessions for key in session.offers.hidden})
+        return self.metrics.text()
+
+    async def close(self) -> None:
+        """End every session and every server."""
+        if self._watching is not None:
+            self._watching.cancel()
+        await asyncio.gather(*(session.close() for session in list(self._sessions)))
+        await self.local.close()
+        await self._surroundings.close()
+
+
+class _Scrubbing:
+    """Hears a server without the secrets that we gave it: whatever it says, they reach nobody."""
+
+    def __init__(self, hearer: "Hearer", scrub: ResultScrub) -> None:
+        self._hearer = hearer
+        self._scrub = scrub
+
+    def heard(self, message: bytes, about: str | None) -> None:
+        self._hearer.heard(self._scrub.message(message), about)
+
+    def lost(self, id_: str | None, why: str) -> None:
+        self._hearer.lost(id_, self._scrub.text(why))
+
+
+def _place_of(error: BaseException) -> str:
+    """Return where an error was raised: for a report, without anything of what was processed."""
+    last = error.__traceback__
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    where = "" if last is None else f" at {os.path.basename(last.tb_frame.f_code.co_filename)}:{last.tb_lineno}"
+    return f"{type(error).__name__}{where}"

@@ -1,0 +1,437 @@
+"""The front that clients reach over HTTP: `/mcp` for all revisions, `/sse` for the oldest, `/health` and `/metrics`.
+
+    POST   one message. `initialize` begins a session, whose id every further one names; a revision without a
+           handshake needs none. The response is the answer, alone or after events; 202 where there is none.
+    GET    the standing stream of a session
+    DELETE the end of a session
+
+Of a message only its method and id are looked at here; the conversation reads it strictly. Who is calling is settled
+before anything else (`identity`). How requests and responses travel: `http_server`.
+
+Start at `serve_http`.
+"""
+
+from asyncio import CancelledError, get_running_loop
+from functools import partial
+
+import msgspec
+
+from byleave.errors import InputError
+from byleave.mcp.ends import Caller
+from byleave.mcp.http_asked import (
+    Outside,
+    id_of,
+    is_opening,
+    look_at,
+    no_room,
+    no_session,
+    not_allowed,
+    refuse,
+    takes_events,
+    too_many,
+    unspoken,
+)
+from byleave.mcp.http_server import HttpServer, Limits
+from byleave.mcp.http_sessions import Sessions
+from byleave.mcp.http_streams import Opening, Receipt, Reply, Stream
+from byleave.mcp.identity import Identity, Refused, unknown_key
+from byleave.mcp.jwt import JwtReader
+from byleave.mcp.origins import check_address, is_foreign
+from byleave.mcp.revisions import HANDSHAKE, STATELESS
+from byleave.mcp.sse import endpoint_event
+from byleave.wire.codes import INVALID_REQUEST
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+    from typing import Protocol
+
+    from byleave.mcp.ends import Conversation, Gateway, Told
+    from byleave.mcp.http_exchange import Exchange
+    from byleave.mcp.http_request import Head
+    from byleave.mcp.http_server import Connection, Work
+    from byleave.mcp.http_sessions import Session
+    from byleave.mcp.jwt import Settings as JwtSettings
+    from byleave.mcp.peers import Address
+
+    Serve = Callable[["HttpFront", Exchange, Caller], "Work | None"]
+
+    class Measured(Gateway, Protocol):
+        """A gateway that counts what it does."""
+
+        def metrics_text(self) -> str:
+            """Return the counts in the format of Prometheus."""
+
+    class Settings(Protocol):
+        """`[gateway]`, compiled, as far as it concerns this front."""
+
+        @property
+        def require_identity(self) -> bool: ...
+        @property
+        def max_body(self) -> int: ...
+        @property
+        def max_sessions(self) -> int: ...
+        @property
+        def jwt(self) -> JwtSettings | None: ...
+
+
+_TEXT = b"Content-Type: text/plain; version=0.0.4; charset=utf-8\r\nCache-Control: no-store\r\n"
+_HEALTH = "/health"
+_HEALTHY = b'{"status":"ok"}'
+_MOST_OPEN = 512  # messages of one session that are being heard at a time
+_MOST_UNKNOWN = 1 << 16  # bytes of a body that may wait until the key of its token is known
+_SOON = 0.05  # seconds after which a client need not wait for what its notification sets off
+_ACCEPTED = b"Accepted"
+_PLAIN = b"Content-Type: text/plain\r\nCache-Control: no-store\r\n"
+
+
+async def serve_http(
+    gateway: "Measured",
+    host: str,
+    port: int,
+    *,
+    settings: "Settings",
+    tokens: "Mapping[str, tuple[str, ...]]",
+    bound: "Collection[str]" = (),
+    subjects: "Mapping[str, str] | None" = None,
+    limits: Limits | None = None,
+    warn: "Callable[[str], None]" = lambda _text: None,
+) -> "HttpFront":
+    """Serve `gateway` at an address; an InputError or a ConfigError if that cannot be, or must not.
+
+    `tokens`: hashes by agent. `bound`: agents that nobody may merely claim to be, beside those with tokens.
+    `subjects`: agents by what the agent claim of a JWT says. `warn` hears of failures of our own.
+    """
+    check_address(host, has_identity=bool(settings.jwt) or any(tokens.values()))
+    front = HttpFront(gateway, limits or Limits(), warn)
+    await front.renew(settings=settings, tokens=tokens, bound=bound, subjects=subjects)
+    await front.listen(host, port)
+    return front
+
+
+class HttpFront:
+    """The front, while it is open."""
+
+    def __init__(self, gateway: "Measured", limits: Limits, warn: "Callable[[str], None]") -> None:
+        self._gateway = gateway
+        self._server = HttpServer(self._receive, limits, warn)
+        self._server.on_tick = self._tick
+        self._server.admits = self._admits
+        self._server.screen = self._screen
+        self._sessions = Sessions(0)
+        self._proofs: object = None
+        self.identity = Identity(tokens={}, require=True)
+
+    @property
+    def addresses(self) -> "list[Address]":
+        """Where it listens."""
+        return self._server.addresses
+
+    @property
+    def session_count(self) -> int:
+        return len(self._sessions)
+
+    @property
+    def connection_count(self) -> int:
+        return len(self._server.connections)
+
+    async def renew(
+        self,
+        *,
+        settings: "Settings",
+        tokens: "Mapping[str, tuple[str, ...]]",
+        bound: "Collection[str]" = (),
+        subjects: "Mapping[str, str] | None" = None,
+    ) -> None:
+        """Take on new settings; a ConfigError, and the old ones stay, if they cannot be used. Sessions live on.
+
+        Where the ways to prove who one is have changed, a standing stream that was opened by a proof ends: whoever has
+        the new one opens it again.
+        """
+        subjects = subjects or {}
+        proofs = (settings.jwt, settings.require_identity, dict(tokens), frozenset(bound), dict(subjects))
+        if proofs != self._proofs:
+            self.identity = await self._identity_by(settings, tokens, [*bound, *subjects.values()], subjects)
+            self._proofs = proofs
+            self._sessions.end_streams()
+        self._server.limits = self._server.limits.replace(body_bytes=settings.max_body)
+        self._sessions.most = settings.max_sessions
+
+    async def _identity_by(
+        self,
+        settings: "Settings",
+        tokens: "Mapping[str, tuple[str, ...]]",
+        bound: "Collection[str]",
+        subjects: "Mapping[str, str]",
+    ) -> Identity:
+        jwt = JwtReader(settings.jwt, subjects=subjects) if settings.jwt is not None else None
+        identity = Identity(tokens=tokens, bound=bound, require=settings.require_identity, jwt=jwt)
+        if not identity.is_configured:
+            for address in self.addresses:
+                check_address(address.host, has_identity=False)
+        if jwt is not None:
+            await jwt.open()
+        return identity
+
+    async def listen(self, host: str, port: int) -> None:
+        """Begin to serve; an InputError if the address cannot be had, or leads to others after all."""
+        try:
+            await self._server.listen("127.0.0.1" if host.lower() == "localhost" else host.strip("[]"), port)
+        except OSError as problem:
+            raise InputError(
+                f"cannot listen on {host}:{port}: {problem.strerror or problem}", hint="choose another with --port"
+            ) from None
+        if not self.identity.is_configured and not all(address.is_loopback for address in self.addresses):
+            await self.close(grace=0)
+            check_address("", has_identity=False)
+
+    async def close(self, *, grace: float = 5.0) -> None:
+        """Finish the open requests within `grace` seconds, then end all sessions and connections."""
+        await self._server.close(grace=grace)
+        await self._sessions.close()
+
+    def _tick(self, now: float) -> None:
+        self._sessions.tick(now)
+        if self.identity.jwt is not None:
+            self.identity.jwt.keep_fresh()
+
+    def _admits(self, connection: "Connection") -> bool:
+        """Without any way to prove who one is, nobody but the user of this machine gets a word in."""
+        return self.identity.is_configured or connection.is_ours
+
+    def _screen(self, exchange: "Exchange", length: int | None) -> None:
+        """Refuse a request before its body is read: what nobody is let in for takes up no room."""
+        who = self.identity.who(exchange.head, exchange.connection)
+        if isinstance(who, Refused):
+            refuse(exchange, who)
+        elif who is None and (length is None or length > _MOST_UNKNOWN):
+            refuse(exchange, unknown_key())
+
+    def _receive(self, exchange: "Exchange") -> "Work | None":
+        """Take a request: answer it at once, or return the work that it takes."""
+        head = exchange.head
+        methods = _ROUTES.get(head.path)
+        if methods is None:
+            exchange.refuse(404, INVALID_REQUEST, "there is nothing here; the gateway is at /mcp")
+            return None
+        serve = methods.get(head.method)
+        if serve is None:
+            not_allowed(exchange, ", ".join(methods))
+            return None
+        if head.path == _HEALTH:
+            _healthy(exchange)
+            return None
+        return self._identified(exchange, serve, self.identity.who(head, exchange.connection))
+
+    def _identified(self, exchange: "Exchange", serve: "Serve", who: Caller | Refused | None) -> "Work | None":
+        if type(who) is Caller:
+            return serve(self, exchange, who)
+        if isinstance(who, Refused):
+            refuse(exchange, who)
+            return None
+        return partial(self._with_new_keys, exchange, serve)
+
+    async def _with_new_keys(self, exchange: "Exchange", serve: "Serve") -> None:
+        identity = self.identity
+        if identity.jwt is not None:
+            await identity.jwt.refresh()
+        who = identity.who(exchange.head, exchange.connection) or unknown_key()
+        work = self._identified(exchange, serve, who)
+        if work is not None:
+            await work()
+
+    def _post(self, exchange: "Exchange", caller: Caller) -> "Work | None":
+        head = exchange.head
+        message = look_at(exchange)
+        if message is None:
+            return None
+        if head.revision in STATELESS:
+            return self._stateless(exchange, caller, message)
+        if not head.session and head.revision in ("", *HANDSHAKE) and is_opening(message):
+            return self._opening(exchange, caller)
+        session = self._named_session(exchange, caller, message)
+        return None if session is None else self._in_session(exchange, session, message)
+
+    def _stateless(self, exchange: "Exchange", caller: Caller, message: Outside) -> "Work | None":
+        conversation, told = self._gateway.stateless(caller), _told(exchange.head, caller)
+        if message.method is msgspec.UNSET:
+            exchange.refuse(400, INVALID_REQUEST, "the message is no request and no notification", id_=id_of(message))
+            return None
+        if message.id is msgspec.UNSET:
+            return partial(_notify, exchange, conversation, told)
+        return partial(_ask, exchange, Reply(exchange), conversation, told, message)
+
+    def _in_session(self, exchange: "Exchange", session: "Session", message: Outside) -> "Work | None":
+        if len(session.open) >= _MOST_OPEN:
+            too_many(exchange)
+            return None
+        told = _told(exchange.head, session.caller)
+        if message.method is msgspec.UNSET or message.id is msgspec.UNSET:
+            work = partial(_notify, exchange, session.conversation, told)
+        else:
+            work = partial(_ask, exchange, Reply(exchange), session.conversation, told, message)
+        return partial(_within, exchange, session, work)
+
+    def _opening(self, exchange: "Exchange", caller: Caller) -> "Work | None":
+        session = self._sessions.add(caller, self._gateway.converse, exchange.connection.now)
+        if session is None:
+            no_room(exchange)
+            return None
+        return partial(self._open, exchange, session, Opening(exchange, _session_field(session)))
+
+    async def _open(self, exchange: "Exchange", session: "Session", reply: Opening) -> None:
+        told = _told(exchange.head, session.caller)
+        session.open.add(exchange)
+        try:
+            await session.conversation.handle(exchange.body, reply, told)
+        finally:
+            session.open.discard(exchange)
+            session.rests_since = exchange.connection.now
+            if not reply.is_established:
+                self._sessions.end(session)
+
+    def _listen(self, exchange: "Exchange", caller: Caller) -> None:
+        """Open the standing stream of a session. An older one ends: its client lost it, and has not noticed."""
+        head = exchange.head
+        if head.revision in STATELESS:
+            not_allowed(exchange, "POST")
+            return
+        if not takes_events(exchange):
+            return
+        session = self._named_session(exchange, caller)
+        if session is None:
+            return
+        if session.stream is not None:
+            session.stream.end()
+        is_proven = caller.identity == "verified"
+        ended = partial(_stream_ended, session)
+        session.stream = Stream(exchange, ended, fields=_session_field(session), is_proven=is_proven)
+        session.conversation.attach(session.stream)
+
+    def _delete(self, exchange: "Exchange", caller: Caller) -> None:
+        if exchange.head.revision in STATELESS:
+            not_allowed(exchange, "POST")
+            return
+        session = self._named_session(exchange, caller)
+        if session is not None:
+            self._sessions.end(session)
+            exchange.reply(200)
+
+    def _named_session(self, exchange: "Exchange", caller: Caller, message: Outside | None = None) -> "Session | None":
+        """Return the session that a request names; None if it was refused."""
+        head, id_ = exchange.head, id_of(message)
+        if head.revision and head.revision not in HANDSHAKE:
+            unspoken(exchange, id_)
+        elif not head.session:
+            exchange.refuse(400, INVALID_REQUEST, "the Mcp-Session-Id header is missing", id_=id_)
+        else:
+            session = self._sessions.find(head.session, caller)
+            if session is not None:
+                return session
+            no_session(exchange, id_)
+        return None
+
+    def _old_listen(self, exchange: "Exchange", caller: Caller) -> None:
+        """Begin a session of revision 2024-11-05: it lives as long as its stream, by which everything is answered."""
+        if not takes_events(exchange):
+            return
+        session = self._sessions.add(caller, self._gateway.converse, exchange.connection.now, is_old=True)
+        if session is None:
+            no_room(exchange)
+            return
+        first = endpoint_event(f"/messages?session_id={session.id}")
+        session.stream = Stream(exchange, lambda _stream: self._sessions.end(session), first=first)
+        session.conversation.attach(session.stream)
+
+    def _old_post(self, exchange: "Exchange", caller: Caller) -> "Work | None":
+        head = exchange.head
+        session = self._sessions.find(_query(head.query).get("session_id", ""), caller, is_old=True)
+        if session is None or session.stream is None:
+            no_session(exchange)
+            return None
+        message = look_at(exchange)
+        if message is None:
+            return None
+        if len(session.open) >= _MOST_OPEN:
+            too_many(exchange)
+            return None
+        told = _told(head, session.caller)
+        exchange.reply(202, _ACCEPTED, fields=_PLAIN)
+        work = partial(session.conversation.handle, exchange.body, session.stream, told)
+        return partial(_within, exchange, session, work)
+
+    def _metrics(self, exchange: "Exchange", _caller: Caller) -> None:
+        exchange.reply(200, self._gateway.metrics_text().encode(), fields=_TEXT)
+
+
+def _healthy(exchange: "Exchange") -> None:
+    if is_foreign(exchange.head.fields):
+        exchange.refuse(403, INVALID_REQUEST, "the request comes from a page of another origin")
+    else:
+        exchange.reply(200, _HEALTHY)
+
+
+async def _ask(
+    exchange: "Exchange", reply: Reply, conversation: "Conversation", told: "Told", message: Outside
+) -> None:
+    """Let a request be answered."""
+    try:
+        await conversation.handle(exchange.body, reply, told)
+    except CancelledError:
+        reply.withdraw(id_of(message))
+        raise
+    reply.withdraw(id_of(message))
+
+
+async def _notify(exchange: "Exchange", conversation: "Conversation", told: "Told") -> None:
+    """Let a notification or an answer be heard. The client learns of it when that is done, or soon anyway."""
+    timer = get_running_loop().call_later(_SOON, exchange.reply, 202)
+    try:
+        await conversation.handle(exchange.body, Receipt(exchange), told)
+    finally:
+        timer.cancel()
+    exchange.reply(202)
+
+
+async def _within(exchange: "Exchange", session: "Session", work: "Work") -> None:
+    """Do what belongs to a session; until it is done, the session does not rest."""
+    session.open.add(exchange)
+    try:
+        await work()
+    finally:
+        session.open.discard(exchange)
+        session.rests_since = exchange.connection.now
+
+
+def _told(head: "Head", caller: Caller) -> "Told":
+    return head.told_unclaimed if caller.identity == "verified" else head.told
+
+
+def _session_field(session: "Session") -> bytes:
+    return b"Mcp-Session-Id: %b\r\n" % session.id.encode()
+
+
+def _stream_ended(session: "Session", stream: Stream) -> None:
+    if session.stream is stream:
+        session.stream = None
+        session.rests_since = stream.now
+
+
+def _query(text: str) -> dict[str, str]:
+    """Return the parameters of a query as they are written; ours need no escapes. Of two the last counts."""
+    return {name: value for name, _mark, value in (pair.partition("=") for pair in text.split("&"))}
+
+
+_ENDPOINT: "Mapping[str, Serve]" = {
+    "POST": HttpFront._post,  # noqa: SLF001 -- the table belongs to the class
+    "GET": HttpFront._listen,  # noqa: SLF001
+    "DELETE": HttpFront._delete,  # noqa: SLF001
+}
+_ROUTES: "Mapping[str, Mapping[str, Serve]]" = {
+    "/mcp": _ENDPOINT,
+    "/mcp/": _ENDPOINT,
+    "/sse": {"GET": HttpFront._old_listen},  # noqa: SLF001
+    "/messages": {"POST": HttpFront._old_post},  # noqa: SLF001
+    _HEALTH: {"GET": HttpFront._metrics},  # noqa: SLF001
+    "/metrics": {"GET": HttpFront._metrics},  # noqa: SLF001
+}

@@ -1,0 +1,206 @@
+"""One JSON-RPC message, read no further than its business goes. Sans-IO.
+
+What comes from a client is read strictly: two readers of one message must not see two different calls, so a name that
+is given twice, or that differs from a known one only in case, is refused. What a server answers is only told apart; its
+result goes back to the client as the bytes that came.
+
+Start at `read_client_message` and `read_server_message`.
+"""
+
+import msgspec
+from msgspec import UNSET, Raw, UnsetType
+
+from byleave.record import Record
+from byleave.wire.codes import INVALID_REQUEST, PARSE_ERROR
+from byleave.wire.members import repeats_a_name
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+    from typing import Any
+
+    Members = dict[str, Raw]
+
+REQUEST, NOTIFICATION, RESPONSE = "request", "notification", "response"
+NO_ID = b"null"
+_LONGEST_ID = 256  # characters
+_OUTSIDE = frozenset({"jsonrpc", "id", "method", "params", "result", "error"})
+_PARAMS = frozenset(
+    {
+        *("name", "arguments", "_meta", "uri", "cursor", "ref", "argument", "context", "level"),
+        *("inputResponses", "requestState", "notifications"),
+        *("protocolVersion", "capabilities", "clientInfo", "requestId", "reason", "progressToken", "progress"),
+    }
+)
+_FOLDED = {name.casefold(): name for name in (*_OUTSIDE, *_PARAMS)}
+_members = msgspec.json.Decoder(dict[str, Raw])
+_any = msgspec.json.Decoder()
+encode = msgspec.json.Encoder().encode
+
+
+class ServerMessage(msgspec.Struct):
+    """What a server said, told apart and no more."""
+
+    id: Raw | UnsetType = UNSET
+    method: str | UnsetType = UNSET
+    params: Raw | UnsetType = UNSET
+    result: Raw | UnsetType = UNSET
+    error: Raw | UnsetType = UNSET
+
+
+_server = msgspec.json.Decoder(ServerMessage)
+
+
+class Refusal(Record):
+    """A message of a client that is not taken, and the error that says so."""
+
+    id: bytes
+    number: int
+    problem: str
+
+
+class ClientMessage:
+    """What a client said: one kind of message, its id as it was written, and its parameters, each as it was written."""
+
+    __slots__ = ("answer", "error", "id", "kind", "method", "params")  # no record: one is made for every call
+
+    def __init__(self, kind: str, id_: bytes, method: str, params: "Members") -> None:
+        self.kind = kind
+        self.id = id_
+        self.method = method
+        self.params = params
+        self.answer: Raw | None = None
+        self.error: Raw | None = None
+
+
+def read_client_message(message: bytes) -> ClientMessage | Refusal:
+    """Return what a client says, or why it is not taken."""
+    try:
+        found = _members.decode(message)
+        twice = repeats_a_name(message)
+    except RecursionError:
+        return Refusal(NO_ID, INVALID_REQUEST, "the message is nested too deeply")
+    except ValueError:  # the decoder's words quote the message, which may hold anything
+        return _no_object(message)
+    id_ = _id(found)
+    if id_ is None:
+        return Refusal(NO_ID, INVALID_REQUEST, "an id is a text or a whole number")
+    if twice:
+        return Refusal(id_ or NO_ID, INVALID_REQUEST, "a name is given twice in one object")
+    problem = _misspelt(found, _OUTSIDE) or _unversioned(found)
+    if problem:
+        return Refusal(id_ or NO_ID, INVALID_REQUEST, problem)
+    return _answer(found, id_) if "method" not in found else _asked(found, id_)
+
+
+def _no_object(message: bytes) -> Refusal:
+    try:
+        tree = _any.decode(message)
+    except (ValueError, RecursionError):
+        return Refusal(NO_ID, PARSE_ERROR, "the message is not JSON")
+    what = "a list: there are no batches" if isinstance(tree, list) else "not one"
+    return Refusal(NO_ID, INVALID_REQUEST, f"a message is an object, and this is {what}")
+
+
+def _id(found: "Members") -> bytes | None:
+    """Return the id as it is written, empty if there is none; None if it is no id."""
+    raw = found.get("id")
+    if raw is None:
+        return b""
+    value = decoded(raw)
+    if isinstance(value, str) and len(value) <= _LONGEST_ID:
+        return bytes(raw)
+    return bytes(raw) if type(value) is int else None
+
+
+def _misspelt(found: "Iterable[str]", known: "frozenset[str]") -> str:
+    for name in found:
+        if name not in known and _FOLDED.get(name.casefold()) in known:
+            return "a name differs from a known one only in case"
+    return ""
+
+
+def _unversioned(found: "Members") -> str:
+    version = found.get("jsonrpc")
+    return "" if version is not None and bytes(version) == b'"2.0"' else 'a message says "jsonrpc": "2.0"'
+
+
+def _asked(found: "Members", id_: bytes) -> ClientMessage | Refusal:
+    method = decoded(found["method"])
+    if not isinstance(method, str) or "result" in found or "error" in found:
+        return Refusal(id_ or NO_ID, INVALID_REQUEST, "a request has a method, which is a text, and no result")
+    try:
+        params = _members.decode(found["params"]) if "params" in found else {}
+    except ValueError:
+        return Refusal(id_ or NO_ID, INVALID_REQUEST, "params are an object")
+    problem = _misspelt(params, _PARAMS)
+    if problem:
+        return Refusal(id_ or NO_ID, INVALID_REQUEST, problem)
+    return ClientMessage(REQUEST if id_ else NOTIFICATION, id_, method, params)
+
+
+def _answer(found: "Members", id_: bytes) -> ClientMessage | Refusal:
+    result, error = found.get("result"), found.get("error")
+    if not id_ or (result is None) == (error is None):
+        return Refusal(id_ or NO_ID, INVALID_REQUEST, "the message has no method, and is no answer either")
+    message = ClientMessage(RESPONSE, id_, "", {})
+    message.answer, message.error = result, error
+    return message
+
+
+def read_server_message(message: bytes) -> ServerMessage | None:
+    """Return what a server says; None if it is no message at all."""
+    try:
+        return _server.decode(message)
+    except (ValueError, RecursionError):
+        return None
+
+
+def decoded(raw: "Raw | bytes") -> "Any":
+    """Return what a piece of JSON says; None for what cannot be read, as for null."""
+    try:
+        return _any.decode(raw)
+    except (ValueError, RecursionError):
+        return None
+
+
+def members_of(raw: "Raw | bytes | None") -> "Members":
+    """Return the members of an object, each as it is written; none of what is no object."""
+    try:
+        return {} if raw is None else _members.decode(raw)
+    except (ValueError, RecursionError):
+        return {}
+
+
+def text_of(raw: "Raw | bytes | None") -> str | None:
+    """Return the text that a piece of JSON is, None if it is something else."""
+    value = None if raw is None else decoded(raw)
+    return value if isinstance(value, str) else None
+
+
+def request(id_: bytes, method: str, params: "Mapping[str, Any]") -> bytes:
+    """Return a request; values that are `Raw` stand in it as they were written."""
+    return b'{"jsonrpc":"2.0","id":%b,"method":%b,"params":%b}' % (id_, encode(method), encode(params))
+
+
+def notification(method: str, params: "Mapping[str, Any] | Raw | None" = None) -> bytes:
+    """Return a notification."""
+    if params is None:
+        return b'{"jsonrpc":"2.0","method":%b}' % encode(method)
+    return b'{"jsonrpc":"2.0","method":%b,"params":%b}' % (encode(method), encode(params))
+
+
+def answer_parts(id_: bytes, result: "bytes | Raw | memoryview") -> "tuple[bytes, Any, bytes]":
+    """Return the parts of an answer; the result, which may be long, is not copied."""
+    return b'{"jsonrpc":"2.0","id":%b,"result":' % id_, result, b"}"
+
+
+def error_parts(id_: bytes, error: "bytes | Raw") -> "tuple[bytes, Any, bytes]":
+    """Return the parts of an answer that is an error."""
+    return b'{"jsonrpc":"2.0","id":%b,"error":' % id_, error, b"}"
+
+
+def error_tree(number: int, message: str, data: "Any" = None) -> bytes:
+    """Return an error object."""
+    tree = {"code": number, "message": message}
+    return encode(tree if data is None else {**tree, "data": data})

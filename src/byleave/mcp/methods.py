@@ -1,0 +1,293 @@
+"""What a client may ask for, one function per method, and the table of them.
+
+Tools are called in `calling`. Lists are merged over all servers that the caller may see; what belongs to one server is
+relayed to it once the policy allows it.
+"""
+
+import asyncio
+import functools
+
+from byleave.mcp.discovery import DISCOVERY, call_discovery
+from byleave.mcp.errands import passed
+from byleave.mcp.message import decoded, encode, members_of, notification, text_of
+from byleave.mcp.offers import KINDS
+from byleave.mcp.revisions import HANDSHAKE, LATEST, SERVER_KEY, STATELESS, SUBSCRIPTION_KEY
+from byleave.mcp.upstream import INFO
+from byleave.record import Record
+from byleave.text import quoted, shown
+from byleave.wire.codes import INVALID_PARAMS, INVALID_REQUEST
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+    from typing import Any
+
+    from byleave.mcp.exchange import Exchange
+    from byleave.mcp.message import Members
+    from byleave.mcp.session import Session
+
+CAPABILITIES = {
+    "tools": {"listChanged": True},
+    "resources": {"subscribe": True, "listChanged": True},
+    "prompts": {"listChanged": True},
+    "logging": {},
+    "completions": {},
+}
+NOT_FOUND = -32002  # a resource that is not there, in this protocol
+SILENT_KEY = "byleave/unavailable"
+_LEVELS = frozenset({"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"})
+_LONGEST_INSTRUCTIONS = 4000  # characters
+
+
+class Method(Record):
+    """A method, and whether revisions with a handshake and those without one have it."""
+
+    serve: "Callable[[Session, Exchange], Awaitable[None]]"
+    handshake: bool = True
+    stateless: bool = True
+
+    def spoken(self, *, stateless: bool) -> bool:
+        """Whether the client's revision has it."""
+        return self.stateless if stateless else self.handshake
+
+
+async def _initialize(session: "Session", exchange: "Exchange") -> None:
+    if session.revision:
+        await exchange.error(INVALID_REQUEST, "the session has begun already")
+        return
+    wanted = text_of(exchange.params.get("protocolVersion"))
+    capabilities = decoded(exchange.params.get("capabilities", b"{}"))
+    if wanted is None or not isinstance(capabilities, dict):
+        await exchange.error(INVALID_PARAMS, "initialize names a protocolVersion, and capabilities")
+        return
+    session.revision = wanted if wanted in HANDSHAKE else LATEST
+    session.capabilities = capabilities
+    result: dict[str, Any] = {
+        "protocolVersion": session.revision,
+        "capabilities": CAPABILITIES,
+        "serverInfo": INFO,
+        "instructions": _instructions(session, exchange),
+    }
+    await exchange.result(result)
+
+
+async def _discover(session: "Session", exchange: "Exchange") -> None:
+    result = {
+        "supportedVersions": [*STATELESS, *HANDSHAKE],
+        "capabilities": CAPABILITIES,
+        "instructions": _instructions(session, exchange),
+        "_meta": {SERVER_KEY: INFO},
+    }
+    await exchange.result(result, listing=True)
+
+
+def _instructions(session: "Session", exchange: "Exchange") -> str:
+    """Return what a model should know: which servers there are, and how their tools are called."""
+    rows = ["byleave stands before these MCP servers; a policy says which of their tools may be called."]
+    for name in session.sight(exchange.who).servers():
+        server = session.servers.get(name)
+        rows.append(
+            f"- {name}: {shown(server.description)}" if server is not None and server.description else f"- {name}"
+        )
+    if session.settings.expose != "discovery":
+        rows.append("A tool is named SERVER__TOOL.")
+    if session.settings.expose != "flat":
+        rows.append("list_servers, get_server_tools and execute_tool find tools and call them.")
+    return "\n".join(rows)[:_LONGEST_INSTRUCTIONS]
+
+
+async def _ping(_session: "Session", exchange: "Exchange") -> None:
+    await exchange.result(b"{}")
+
+
+async def _list(kind: str, session: "Session", exchange: "Exchange") -> None:
+    if "cursor" in exchange.params and decoded(exchange.params["cursor"]) is not None:
+        await exchange.error(INVALID_PARAMS, "there is no such page: lists come in one")
+        return
+    what = KINDS[kind]
+    listed: list[Any] = []
+    silent: Mapping[str, str] = {}
+    expose = session.settings.expose
+    if kind == "tools" and expose != "flat":
+        listed += DISCOVERY.values()
+    if kind != "tools" or expose != "discovery":
+        found = await session.offers.listing(kind, session.sight(exchange.who))
+        listed += [offer.shown(what) for offer in found.offers]
+        silent = found.silent
+    result: dict[str, Any] = {what.field: listed}
+    if silent:
+        result["_meta"] = {SILENT_KEY: silent}
+    await exchange.result(result, listing=True)
+
+
+async def _call(session: "Session", exchange: "Exchange") -> None:
+    name = text_of(exchange.params.get("name"))
+    if not name:
+        await exchange.error(INVALID_PARAMS, "tools/call names a tool")
+        return
+    expose = session.settings.expose
+    if expose != "flat" and name in DISCOVERY:
+        await call_discovery(session, exchange, name)
+        return
+    found = None if expose == "discovery" else await session.offers.find("tools", name, session.sight(exchange.who))
+    if found is None:
+        await exchange.error(INVALID_PARAMS, f"there is no tool {quoted(name)}")
+        return
+    await session.calling.call(exchange, *found, exchange.params)
+
+
+async def _get_prompt(session: "Session", exchange: "Exchange") -> None:
+    name = text_of(exchange.params.get("name"))
+    found = None if not name else await session.offers.find("prompts", name, session.sight(exchange.who))
+    if found is None or found[0] not in session.servers:
+        await exchange.error(INVALID_PARAMS, f"there is no prompt {quoted(name or '')}")
+        return
+    server, own = found
+    await session.calling.use(exchange, server, "prompts", own, {**passed(exchange.params), "name": own})
+
+
+async def _use_resource(session: "Session", exchange: "Exchange") -> str | None:
+    """Have the server of a resource answer a request about it, if it may be used; return that server, if so."""
+    uri = text_of(exchange.params.get("uri"))
+    if not uri:
+        await exchange.error(INVALID_PARAMS, "a resource is named by its uri")
+        return None
+    server = await session.offers.owner(uri, session.sight(exchange.who))
+    if server is None:
+        await exchange.error(NOT_FOUND, f"there is no resource {quoted(uri)}")
+        return None
+    used = await session.calling.use(exchange, server, "resources", uri, passed(exchange.params))
+    return server if used else None
+
+
+async def _read_resource(session: "Session", exchange: "Exchange") -> None:
+    await _use_resource(session, exchange)
+
+
+async def _subscribe(session: "Session", exchange: "Exchange") -> None:
+    server = await _use_resource(session, exchange)
+    if server is not None:
+        session.subscribed[text_of(exchange.params["uri"]) or ""] = server
+
+
+async def _unsubscribe(session: "Session", exchange: "Exchange") -> None:
+    uri = text_of(exchange.params.get("uri")) or ""
+    server = session.subscribed.pop(uri, None)
+    if server is None:
+        await exchange.error(INVALID_PARAMS, f"there is no subscription to {quoted(uri)}")
+        return
+    await session.reach(server).unsubscribe(uri)
+    await exchange.result(b"{}")
+
+
+async def _complete(session: "Session", exchange: "Exchange") -> None:
+    reference = members_of(exchange.params.get("ref"))
+    kind, sight = text_of(reference.get("type")), session.sight(exchange.who)
+    params = passed(exchange.params)
+    server = None
+    if kind == "ref/prompt":
+        found = await session.offers.find("prompts", text_of(reference.get("name")) or "", sight)
+        if found is not None and found[0] in session.servers:
+            server, own = found
+            params["ref"] = {**reference, "name": own}
+            used = ("prompts", own)
+    elif kind == "ref/resource":
+        uri = text_of(reference.get("uri")) or ""
+        server = await session.offers.owner(uri, sight)
+        used = ("resources", uri)
+    if server is None:
+        await exchange.error(INVALID_PARAMS, "completion/complete names a prompt or a resource that is there")
+        return
+    await session.calling.use(exchange, server, *used, params)
+
+
+async def _set_level(session: "Session", exchange: "Exchange") -> None:
+    if text_of(exchange.params.get("level")) not in _LEVELS:
+        await exchange.error(INVALID_PARAMS, "there is no such level")
+        return
+    session.log_level = exchange.params["level"]
+    for upstream in session.opened_servers:
+        session.chore(upstream.log(session.log_level))
+    await exchange.result(b"{}")
+
+
+async def _listen(session: "Session", exchange: "Exchange") -> None:
+    """Keep a stream open for a stateless client until it goes away."""
+    from byleave.mcp.session import Listener
+
+    wanted = decoded(exchange.params.get("notifications", b"null"))
+    if not isinstance(wanted, dict):
+        await exchange.error(INVALID_PARAMS, "subscriptions/listen says which notifications are wanted")
+        return
+    kept: dict[str, Any] = {key: True for key, value in wanted.items() if key.endswith("ListChanged") and value is True}
+    kept["resourceSubscriptions"] = await _subscribe_all(session, exchange, wanted.get("resourceSubscriptions"))
+    meta = {SUBSCRIPTION_KEY: decoded(exchange.id)}
+    told = {"notifications": kept, "_meta": meta}
+    if not await exchange.sink.send(notification("notifications/subscriptions/acknowledged", told)):
+        await exchange.error(INVALID_REQUEST, "what is listened for comes as a stream, and none is accepted here")
+        return
+    listener = Listener(kept, meta, exchange.sink)
+    session.listeners.add(listener)
+    try:
+        await asyncio.get_running_loop().create_future()  # until the client goes away
+    finally:
+        session.listeners.discard(listener)
+        listener.aside.close()
+
+
+async def _subscribe_all(session: "Session", exchange: "Exchange", uris: "Any") -> "list[str]":
+    """Have servers tell us of changes to resources; return those that the caller may see, and that are told of."""
+    sight, kept = session.sight(exchange.who), []
+    for uri in uris if isinstance(uris, list) else ():
+        server = await session.offers.owner(uri, sight) if isinstance(uri, str) else None
+        if server is not None and sight.shows(server, "resources", uri):
+            await session.reach(server).subscribe(uri)
+            session.subscribed[uri] = server
+            kept.append(uri)
+    return kept
+
+
+def _list_of(kind: str) -> "Callable[[Session, Exchange], Awaitable[None]]":
+    return functools.partial(_list, kind)
+
+
+METHODS = {
+    "initialize": Method(_initialize, stateless=False),
+    "ping": Method(_ping),
+    "server/discover": Method(_discover, handshake=False),
+    "tools/list": Method(_list_of("tools")),
+    "tools/call": Method(_call),
+    "prompts/list": Method(_list_of("prompts")),
+    "prompts/get": Method(_get_prompt),
+    "resources/list": Method(_list_of("resources")),
+    "resources/templates/list": Method(_list_of("templates")),
+    "resources/read": Method(_read_resource),
+    "resources/subscribe": Method(_subscribe, stateless=False),
+    "resources/unsubscribe": Method(_unsubscribe, stateless=False),
+    "subscriptions/listen": Method(_listen, handshake=False),
+    "completion/complete": Method(_complete),
+    "logging/setLevel": Method(_set_level, stateless=False),
+}
+
+
+def _cancelled(session: "Session", params: "Members") -> None:
+    if "requestId" in params:
+        session.withdraw(encode(decoded(params["requestId"])))
+
+
+def _roots_changed(session: "Session", _params: "Members") -> None:
+    for upstream in session.opened_servers:
+        upstream.notify("notifications/roots/list_changed")
+
+
+def _progress(session: "Session", params: "Members") -> None:
+    upstream = session.questions.reporter(params)
+    if upstream is not None:
+        upstream.notify("notifications/progress", params)
+
+
+NOTICES: "Mapping[str, Callable[[Session, Members], None]]" = {
+    "notifications/cancelled": _cancelled,
+    "notifications/roots/list_changed": _roots_changed,
+    "notifications/progress": _progress,
+}

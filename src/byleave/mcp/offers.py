@@ -1,0 +1,285 @@
+"""What the servers offer to one client: asked of each server page by page, filtered by the policy, merged.
+
+A listing is made afresh whenever the client wants one. What was listed last also says, when a call comes, whether the
+tool's definition is the one that was approved, and to whom a resource belongs.
+"""
+
+import asyncio
+
+import msgspec
+from msgspec import Raw
+
+from byleave.core.action import LOCAL
+from byleave.mcp.ends import DownError
+from byleave.mcp.message import decoded, text_of
+from byleave.mcp.names import flat_name, may_be_cut, split_name
+from byleave.record import Record
+from byleave.text import shown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from typing import Any, Protocol
+
+    from byleave.mcp.pins import Pins
+    from byleave.mcp.upstream import Upstream
+
+    class Sight(Protocol):
+        """What a caller may see, by the policy."""
+
+        def servers(self) -> "list[str]": ...
+
+        def shows_tool(self, server: str, tool: str) -> bool: ...
+
+        def shows(self, server: str, kind: str, name: str) -> bool: ...
+
+
+_pages = msgspec.json.Decoder(list[dict[str, Raw]])
+PATIENCE = 15.0  # seconds that a list waits for one server
+MOST_PAGES = 200
+MOST_OFFERS = 10_000  # of one kind, of one server
+
+
+class Kind(Record):
+    """One kind of thing that servers list."""
+
+    method: str
+    field: str  # of the result, and of the server's capabilities where `ability` is not given
+    key: str  # the member that names one
+    ability: str
+    flat: bool  # whether its name is made `server__name`
+
+
+KINDS = {
+    "tools": Kind("tools/list", "tools", "name", "tools", flat=True),
+    "prompts": Kind("prompts/list", "prompts", "name", "prompts", flat=True),
+    "resources": Kind("resources/list", "resources", "uri", "resources", flat=False),
+    "templates": Kind("resources/templates/list", "resourceTemplates", "uriTemplate", "resources", flat=False),
+}
+
+
+class Offer:
+    """One thing that a server offers: its own name, and its members as the server wrote them."""
+
+    __slots__ = ("_tree", "members", "name", "server")
+
+    def __init__(self, server: str, name: str, members: "Mapping[str, Any]") -> None:
+        self.server = server
+        self.name = name
+        self.members = members
+        self._tree: dict[str, Any] | None = None
+
+    @property
+    def tree(self) -> "dict[str, Any]":
+        """All of it, read; once."""
+        if self._tree is None:
+            read = {name: decoded(each) if isinstance(each, Raw) else each for name, each in self.members.items()}
+            self._tree = read
+        return self._tree
+
+    def shown(self, kind: Kind) -> "dict[str, Any]":
+        """Return it as clients see it."""
+        return {**self.members, kind.key: flat_name(self.server, self.name)} if kind.flat else dict(self.members)
+
+
+class Listing(Record):
+    """What all servers offer of one kind, and why some say nothing."""
+
+    offers: tuple[Offer, ...]
+    silent: "Mapping[str, str]"
+
+
+class Offers:
+    """What one client is offered, and what it was offered last."""
+
+    def __init__(
+        self,
+        reach: "Callable[[str], Upstream]",
+        local: "Callable[[], list[dict[str, Any]]]",
+        pins: "Callable[[], Pins | None]",
+        note: "Callable[[str], None]",
+    ) -> None:
+        self._reach = reach
+        self._local = local
+        self._pins = pins
+        self._note = note
+        self._known: dict[tuple[str, str], tuple[int, dict[str, Offer]]] = {}  # by kind and server
+        self._late: set[str] = set()
+        self._changed: dict[tuple[str, str], str] = {}  # tools whose definition nobody has approved
+
+    async def listing(self, kind: str, sight: "Sight", servers: "Iterable[str] | None" = None) -> Listing:
+        """Return what the caller may see of one kind, of all servers or of some."""
+        asked = sight.servers() if servers is None else list(servers)
+        found = await asyncio.gather(*(self._of(kind, server) for server in asked))
+        offers: list[Offer] = []
+        silent: dict[str, str] = {}
+        for server, said in zip(asked, found, strict=True):
+            if isinstance(said, DownError):
+                silent[server] = said.problem
+            else:
+                offers += [each for each in said.values() if _is_seen(sight, kind, each)]
+        return Listing(tuple(offers), silent)
+
+    async def all_of(self, kind: str, server: str) -> dict[str, Offer]:
+        """Return everything of one kind that a server offers, whoever may see it; a DownError if it says nothing."""
+        return await self._fresh(kind, server)
+
+    async def _of(self, kind: str, server: str) -> "dict[str, Offer] | DownError":
+        try:
+            async with asyncio.timeout(PATIENCE):
+                return await self._fresh(kind, server)
+        except TimeoutError:
+            self._late.add(server)
+            hint = "the list is made anew when it is there"
+            return DownError(f"the server {server} has said nothing for {PATIENCE:.0f} s", hint=hint)
+        except DownError as error:
+            self._known.pop((kind, server), None)
+            return error
+
+    async def _fresh(self, kind: str, server: str) -> dict[str, Offer]:
+        if server == LOCAL:
+            offers = [Offer(LOCAL, tree["name"], tree) for tree in self._local()] if kind == "tools" else []
+            return self._learnt(kind, server, 0, {each.name: each for each in offers})
+        upstream = self._reach(server)
+        await upstream.ready()
+        offers = await _all_pages(upstream, KINDS[kind])
+        kept = await self._pinned(server, offers) if kind == "tools" else offers
+        return self._learnt(kind, server, upstream.opened, {each.name: each for each in kept})
+
+    def _learnt(self, kind: str, server: str, opened: int, found: dict[str, Offer]) -> dict[str, Offer]:
+        self._known[kind, server] = (opened, found)
+        return found
+
+    async def _pinned(self, server: str, offers: "list[Offer]") -> "list[Offer]":
+        """Return the tools whose definition is approved; what has changed is hidden until somebody has looked at it."""
+        for key in [key for key in self._changed if key[0] == server]:
+            del self._changed[key]
+        pins = self._pins()
+        if pins is None:
+            return offers
+        by_name = {id(each.tree): each for each in offers}
+        found = await asyncio.to_thread(pins.sort, server, [each.tree for each in offers])  # it may wait for a file
+        for changed in found.hidden:
+            self._changed[server, changed.name] = changed.id
+            where = f"{server}/{shown(changed.name)}"
+            self._note(f"the definition of {where} has changed, so it is hidden: `byleave approvals list` shows it")
+        for left_out in found.left_out:
+            self._note(f"a tool of {server} is left out, {shown(left_out.name)}: {left_out.why}")
+        return [by_name[id(tree)] for tree in found.shown]
+
+    async def tool(self, server: str, name: str) -> Offer | None:
+        """Return a tool as it was listed last over this connection; listed now, if it never was."""
+        offer = (await self._last("tools", server)).get(name)
+        pins = self._pins()
+        if pins is None or server == LOCAL or (offer is not None and pins.holds(server, offer.tree)):
+            return offer
+        return (await self._fresh("tools", server)).get(name)  # somebody may have approved it, or revoked that
+
+    def is_late(self, server: str) -> bool:
+        """Whether a list was made without this server, because it took too long; that is forgotten with this."""
+        late = server in self._late
+        self._late.discard(server)
+        return late
+
+    @property
+    def hidden(self) -> "list[tuple[str, str]]":
+        """The tools, by server, whose definition nobody has approved."""
+        return list(self._changed)
+
+    def is_changed(self, server: str, name: str) -> bool:
+        """Whether a tool is hidden because its definition has changed."""
+        return (server, name) in self._changed
+
+    async def _last(self, kind: str, server: str) -> dict[str, Offer]:
+        if server == LOCAL:
+            return await self._fresh(kind, server)
+        upstream = self._reach(server)
+        await upstream.ready()
+        known = self._known.get((kind, server))
+        if known is not None and known[0] == upstream.opened:
+            return known[1]
+        return await self._fresh(kind, server)
+
+    def forget(self, server: str) -> None:
+        """Have everything of a server listed anew before it is relied on."""
+        for key in [key for key in self._known if key[1] == server]:
+            del self._known[key]
+
+    def forget_all(self) -> None:
+        """Have everything listed anew."""
+        self._known.clear()
+
+    async def find(self, kind: str, flat: str, sight: "Sight") -> tuple[str, str] | None:
+        """Return server and own name of what a client calls `flat`; None if it cannot be anything here."""
+        split = split_name(flat)
+        if not may_be_cut(flat):
+            return split
+        candidates = [split[0]] if split is not None and split[0] in sight.servers() else sight.servers()
+        for server in candidates:
+            try:
+                offers = await self._last(kind, server)
+            except DownError:
+                continue
+            for name in offers:
+                if flat_name(server, name) == flat:
+                    return server, name
+        return split
+
+    async def owner(self, uri: str, sight: "Sight") -> str | None:
+        """Return the server that a resource belongs to: which lists it, or whose template it fits, or the only one."""
+        able: list[str] = []
+        fitting: list[tuple[int, str]] = []
+        for server in sight.servers():
+            if server == LOCAL:
+                continue
+            try:
+                listed = await self._last("resources", server)
+                templates = await self._last("templates", server)
+            except DownError:
+                continue
+            if uri in listed:
+                return server
+            able += [server] if self._reach(server).abilities.get("resources") is not None else []
+            fitting += [(len(start), server) for start in map(_literal, templates) if start and uri.startswith(start)]
+        if fitting:
+            return max(fitting)[1]
+        return able[0] if len(able) == 1 else None
+
+
+def _is_seen(sight: "Sight", kind: str, offer: Offer) -> bool:
+    if kind == "tools":
+        return sight.shows_tool(offer.server, offer.name)
+    return sight.shows(offer.server, "prompts" if kind == "prompts" else "resources", offer.name)
+
+
+def _literal(template: str) -> str:
+    return template.partition("{")[0]
+
+
+async def _all_pages(upstream: "Upstream", kind: Kind) -> list[Offer]:
+    """Return everything of one kind that a server lists; a DownError if it never comes to an end."""
+    if upstream.abilities.get(kind.ability) is None:
+        return []
+    offers: list[Offer] = []
+    params: dict[str, Any] = {}
+    seen: set[bytes] = set()
+    for _ in range(MOST_PAGES):
+        page = await upstream.answer(kind.method, params)
+        offers += _offers_on(page.get(kind.field), upstream.name, kind)
+        cursor = page.get("nextCursor")
+        if cursor is None or text_of(cursor) is None or len(offers) > MOST_OFFERS:
+            return offers[:MOST_OFFERS]
+        if bytes(cursor) in seen:
+            return offers
+        seen.add(bytes(cursor))
+        params = {"cursor": cursor}
+    return offers
+
+
+def _offers_on(page: "Any", server: str, kind: Kind) -> "list[Offer]":
+    try:
+        listed = [] if page is None else _pages.decode(page)
+    except (ValueError, RecursionError):
+        return []
+    named = [(text_of(each.get(kind.key)), each) for each in listed]
+    return [Offer(server, name, each) for name, each in named if name]

@@ -1,0 +1,164 @@
+"""What servers want of the client, and what we do: samples, forms, roots. Who asks is said, and who may is narrowed.
+
+A client with a session is sent a request and answers it. A stateless one gets its call back with the questions in it,
+and calls again with the answers: that is the business of `calling`; here a question is only labelled and checked.
+"""
+
+import asyncio
+
+from msgspec import Raw
+
+from byleave.mcp.message import decoded, encode, error_tree, members_of, notification, request, text_of
+from byleave.text import shown
+from byleave.wire.codes import INVALID_REQUEST, METHOD_NOT_FOUND
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from byleave.mcp.ends import Sink
+    from byleave.mcp.message import ClientMessage, Members
+    from byleave.mcp.upstream import Asked, Upstream
+
+    Take = Callable[[ClientMessage | None], None]  # None: there will be no answer
+
+WANTS = {"sampling/createMessage": "sampling", "elicitation/create": "elicitation", "roots/list": "roots"}
+SERVER_KEY = "byleave/server"
+_MOST_OPEN = 1000  # questions that a client has not answered
+
+
+def narrowed(capabilities: "Mapping[str, Any]", may: "tuple[str, ...] | None") -> "dict[str, Any]":
+    """Return the client's capabilities as a server may use them."""
+    usable = WANTS.values() if may is None else [each for each in WANTS.values() if each in may]
+    return {name: capabilities[name] for name in usable if isinstance(capabilities.get(name), dict)}
+
+
+def refusal(method: str, capabilities: "Mapping[str, Any]") -> bytes | None:
+    """Return the error for a wish that the server may not have, or that the client cannot fulfil; None if it can."""
+    wanted = WANTS.get(method)
+    if wanted is None:
+        return error_tree(METHOD_NOT_FOUND, f"byleave does not pass on {shown(method)}")
+    if wanted in capabilities:
+        return None
+    return error_tree(INVALID_REQUEST, f"this client does not offer {wanted}, or this server may not ask for it")
+
+
+def labelled(server: str, method: str, params: "Raw | Mapping[str, Any] | None") -> "dict[str, Any]":
+    """Return the parameters of a server's wish, with who asks: for programs in `_meta`, for people in the message."""
+    found: dict[str, Any] = dict(params) if isinstance(params, dict) else dict(members_of(params))  # type: ignore[arg-type]
+    meta = found.get("_meta")
+    known = members_of(meta) if isinstance(meta, Raw) else dict(meta or {})
+    found["_meta"] = {**known, SERVER_KEY: server}
+    message = found.get("message")
+    words = message if isinstance(message, str) else None if message is None else text_of(message)
+    if method == "elicitation/create" and words is not None:
+        found["message"] = f"[{server}] {_for_people(words)}"
+    return found
+
+
+def _for_people(text: str) -> str:
+    """Return text of a server without what would steer a terminal; line ends stay."""
+    return "\n".join(shown(line) for line in text.split("\n"))
+
+
+class Questions:
+    """Requests that went to the client and are not answered yet, by the id under which it knows them."""
+
+    def __init__(self) -> None:
+        self._open: dict[bytes, Take] = {}
+        self._ids: dict[tuple[Upstream, bytes], bytes] = {}
+        self._tokens: dict[bytes, Upstream] = {}
+        self._count = 0
+
+    async def put(self, sink: "Sink", method: str, params: "Mapping[str, Any]") -> "ClientMessage | None":
+        """Ask the client something of our own; None if it cannot answer."""
+        done: asyncio.Future[ClientMessage | None] = asyncio.get_running_loop().create_future()
+
+        def take(message: "ClientMessage | None") -> None:
+            if not done.done():
+                done.set_result(message)
+
+        id_ = self._begin(take)
+        try:
+            return await done if await sink.send(request(id_, method, params)) else None
+        finally:
+            self._open.pop(id_, None)
+
+    async def pass_on(
+        self, sink: "Sink", upstream: "Upstream", asked: "Asked", capabilities: "Mapping[str, Any]"
+    ) -> None:
+        """Put a server's wish to the client; the answer goes back to the server by itself."""
+        problem = refusal(asked.method, capabilities)
+        if problem is None and len(self._open) >= _MOST_OPEN:
+            problem = error_tree(INVALID_REQUEST, "the client has too many unanswered questions")
+        if problem is not None:
+            upstream.reply(asked.id, error=problem)
+            return
+        params = labelled(upstream.name, asked.method, asked.params)
+        key, token = (upstream, bytes(asked.id)), params["_meta"].get("progressToken")
+
+        def take(message: "ClientMessage | None") -> None:
+            self._ids.pop(key, None)
+            self._tokens.pop(_bytes(token), None)
+            give_back(upstream, asked.id, message)
+
+        id_ = self._ids[key] = self._begin(take)
+        if token is not None:
+            self._tokens[_bytes(token)] = upstream
+        if not await sink.send(request(id_, asked.method, params)):
+            self._take(id_, None)
+
+    def _begin(self, take: "Take") -> bytes:
+        self._count += 1
+        id_ = b'"byleave-%d"' % self._count
+        self._open[id_] = take
+        return id_
+
+    def answered(self, message: "ClientMessage") -> None:
+        """Take an answer of the client's; one to nothing we asked is nobody's business."""
+        id_ = message.id if message.id in self._open else encode(decoded(message.id))
+        self._take(id_, message)
+
+    def _take(self, id_: bytes, message: "ClientMessage | None") -> None:
+        take = self._open.pop(id_, None)
+        if take is not None:
+            take(message)
+
+    def withdrawn(self, upstream: "Upstream", params: "Raw | None") -> bytes | None:
+        """Return how the client is told that a server gave up a question; None if it never heard of it."""
+        found = members_of(params)
+        id_ = self._ids.pop((upstream, bytes(found.get("requestId", b""))), None)
+        if id_ is None:
+            return None
+        self._open.pop(id_, None)
+        return notification("notifications/cancelled", {**found, "requestId": Raw(id_)})
+
+    def reporter(self, params: "Members") -> "Upstream | None":
+        """Return the server that waits for the progress of which a client tells."""
+        return self._tokens.get(bytes(params.get("progressToken", b"")))
+
+    def gone(self, upstream: "Upstream") -> None:
+        """Forget what a server wanted that is gone."""
+        for key in [key for key in self._ids if key[0] is upstream]:
+            self._open.pop(self._ids.pop(key), None)
+
+    def close(self) -> None:
+        """Tell everybody that there will be no answer."""
+        for take in list(self._open.values()):
+            take(None)
+        self._open.clear()
+
+
+def give_back(upstream: "Upstream", id_: Raw, message: "ClientMessage | None") -> None:
+    """Hand a server the client's answer to its wish."""
+    if message is None:
+        upstream.reply(id_, error=error_tree(INVALID_REQUEST, "the client cannot be asked any more"))
+    elif message.error is not None:
+        upstream.reply(id_, error=message.error)
+    else:
+        upstream.reply(id_, result=message.answer or b"{}")
+
+
+def _bytes(token: "Any") -> bytes:
+    return bytes(token) if isinstance(token, Raw) else encode(token)

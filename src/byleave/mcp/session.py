@@ -1,0 +1,501 @@
+"""One client's session: what it said of itself, the servers that were opened for it, the requests that are open.
+
+Start at `Session.handle`. What each method does is in `methods`, how a tool is called in `calling`.
+"""
+
+import asyncio
+from contextlib import asynccontextmanager
+from time import monotonic
+
+from msgspec import Raw
+
+from byleave.errors import ByleaveError, ConfigErrors, InputError
+from byleave.guard.asking import Who
+from byleave.mcp.aside import Aside
+from byleave.mcp.calling import Calling
+from byleave.mcp.ends import DownError
+from byleave.mcp.errands import logged, told_about
+from byleave.mcp.exchange import Exchange
+from byleave.mcp.message import (
+    NOTIFICATION,
+    RESPONSE,
+    ClientMessage,
+    Refusal,
+    decoded,
+    error_parts,
+    error_tree,
+    members_of,
+    notification,
+    read_client_message,
+)
+from byleave.mcp.methods import METHODS, NOTICES
+from byleave.mcp.offers import Offers
+from byleave.mcp.parking import Parked, Parking
+from byleave.mcp.questions import Questions, narrowed
+from byleave.mcp.revisions import HANDSHAKE, STATUS, Mismatch, is_stateless, read_envelope
+from byleave.mcp.sight import PolicySight
+from byleave.mcp.upstream import Answered, Asked, Lost, Told, Upstream
+from byleave.text import quoted
+from byleave.wire.codes import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Mapping
+    from typing import Any
+
+    from byleave.config.gateway import GatewaySettings
+    from byleave.config.servers import Server
+    from byleave.guard.guard import Guard
+    from byleave.mcp.ends import Caller, Sink
+    from byleave.mcp.ends import Told as Headers
+    from byleave.mcp.errands import ClientAsker
+    from byleave.mcp.gateway import Gateway
+    from byleave.mcp.metrics import Metrics
+    from byleave.mcp.upstream import Pending
+    from byleave.toolhost.outcome import NeedsInput
+
+_CHANGED = {
+    "notifications/tools/list_changed": "toolsListChanged",
+    "notifications/prompts/list_changed": "promptsListChanged",
+    "notifications/resources/list_changed": "resourcesListChanged",
+}
+_CLIENTS_SHARING = 16  # how many clients of one principal may call as much as one
+_BEFORE_HANDSHAKE = frozenset({"initialize", "ping"})
+
+
+class Session:
+    """What is kept for one client."""
+
+    def __init__(self, gateway: "Gateway", caller: "Caller", *, shared: bool = False) -> None:
+        self.gateway = gateway
+        self.caller = caller
+        self.used = monotonic()
+        self._shared = shared  # by clients that do not know of each other, and may use the same ids
+        self._count = 0
+        self.revision = ""  # empty until the handshake; a stateless client has none
+        self.capabilities: Mapping[str, Any] = {}
+        self.log_level: Raw | None = None
+        self.subscribed: dict[str, str] = {}  # resources, and whose they are
+        self.listeners: set[Listener] = set()
+        self.questions = Questions()
+        self.offers = Offers(self.reach, gateway.local.definitions, gateway.pins, gateway.note)
+        self.parking = Parking()
+        self.calling = Calling(self)
+        self.open: dict[bytes, Exchange] = {}
+        self._aside = Aside()
+        self._upstreams: dict[str, Upstream] = {}
+        self._passing: set[Upstream] = set()
+        self._chores: set[asyncio.Task[None]] = set()
+        self._closed = False
+
+    @property
+    def guard(self) -> "Guard":
+        return self.gateway.guard
+
+    @property
+    def settings(self) -> "GatewaySettings":
+        return self.gateway.settings
+
+    @property
+    def metrics(self) -> "Metrics":
+        return self.gateway.metrics
+
+    @property
+    def servers(self) -> "Mapping[str, Server]":
+        return self.gateway.servers
+
+    @property
+    def has_modes(self) -> bool:
+        """Whether the revision knows more than one way to ask a person."""
+        return self.revision == HANDSHAKE[-1]
+
+    def who(self, claimed: str | None = None) -> Who:
+        """Return on whose behalf a request is; what it merely claims counts only where nothing better is known."""
+        return self.gateway.who(self.caller, claimed)
+
+    def sight(self, who: Who) -> PolicySight:
+        """Return what somebody may see."""
+        return PolicySight(self.guard.policy, who.agent)
+
+    def capabilities_of(self, exchange: Exchange) -> "Mapping[str, Any]":
+        """Return what the client of a request can do."""
+        return self.capabilities if exchange.envelope is None else exchange.envelope.capabilities
+
+    def capabilities_for(self, exchange: Exchange, server: str) -> "Mapping[str, Any]":
+        """Return what a server may want of the client of a request."""
+        return narrowed(self.capabilities_of(exchange), self._may(server))
+
+    def _may(self, server: str) -> tuple[str, ...] | None:
+        known = self.servers.get(server)
+        return () if known is None else known.may
+
+    def too_busy(self, who: Who) -> "tuple[str, Any] | None":
+        """Return why no further call is taken now; None if there is room."""
+        most = self.settings.max_calls * (_CLIENTS_SHARING if self._shared else 1)
+        if len(self.open) > most:
+            return f"more than {most} requests of this client are open", None
+        return self.gateway.too_fast(who)
+
+    # ---- What the client says ------------------------------------------------------------------------------------
+
+    async def handle(self, message: bytes, sink: "Sink", told: "Headers") -> None:
+        """Take one message of the client; return when it is answered."""
+        said = read_client_message(message)
+        if isinstance(said, Refusal):
+            await sink.answer(*error_parts(said.id, error_tree(said.number, said.problem)), status=STATUS[said.number])
+        elif said.kind is RESPONSE:
+            self.questions.answered(said)
+        elif said.kind is NOTIFICATION:
+            notice = NOTICES.get(said.method)
+            if notice is not None:
+                notice(self, said.params)
+        else:
+            await self._serve(said, sink, told)
+
+    async def _serve(self, said: ClientMessage, sink: "Sink", told: "Headers") -> None:
+        exchange = Exchange(said.id, said.method, said.params, sink, Who(self.caller.agent, self.caller.identity))
+        self._count += 1
+        self.used = monotonic()
+        key = b"#%d" % self._count if self._shared else said.id
+        if key in self.open:
+            await exchange.error(INVALID_REQUEST, "a request of the same id is not answered yet")
+            return
+        exchange.task = asyncio.current_task()
+        self.open[key] = exchange
+        try:
+            exchange.who = self.who(told.headers.get("x-byleave-agent"))
+            await self._answer(exchange, told)
+        except asyncio.CancelledError:
+            if not exchange.withdrawn or exchange.task is None:
+                raise
+            exchange.task.uncancel()  # the client wants no answer to this, but goes on
+        except DownError as error:
+            await exchange.error(-32000, error.problem, {"hint": error.hint})
+        except InputError as error:
+            await exchange.error(INVALID_PARAMS, error.problem)
+        except (ByleaveError, ConfigErrors) as error:
+            self.gateway.note(f"{error}")
+            await exchange.error(INTERNAL_ERROR, "this could not be done; byleave tells its user why")
+        except Exception as error:  # noqa: BLE001 -- one request that goes wrong must not end the others
+            self.gateway.note(f"a defect of byleave: {type(error).__name__} in {said.method}", error)
+            await exchange.error(INTERNAL_ERROR, "a defect of byleave kept this from being done")
+        finally:
+            self.used = monotonic()
+            if self.open.get(key) is exchange:
+                del self.open[key]
+
+    async def _answer(self, exchange: Exchange, told: "Headers") -> None:
+        if is_stateless(exchange.params) or told.headers.get("mcp-protocol-version", "") > HANDSHAKE[-1]:
+            envelope = read_envelope(exchange.method, exchange.params, told.headers)
+            if isinstance(envelope, Mismatch):
+                error = error_tree(envelope.number, envelope.problem, envelope.data)
+                await exchange.sink.answer(*error_parts(exchange.id, error), status=STATUS[envelope.number])
+                return
+            exchange.envelope, exchange.headers = envelope, told.headers
+            if not self.revision:
+                self.capabilities = envelope.capabilities
+        elif not self.revision and exchange.method not in _BEFORE_HANDSHAKE:
+            await exchange.error(INVALID_REQUEST, "the session has not begun: send initialize first")
+            return
+        method = METHODS.get(exchange.method)
+        if method is None or not method.spoken(stateless=exchange.envelope is not None):
+            await exchange.error(METHOD_NOT_FOUND, f"there is no method {quoted(exchange.method)} here")
+            return
+        await method.serve(self, exchange)
+
+    def withdraw(self, id_: bytes) -> None:
+        """Stop working for a request that the client has given up."""
+        exchange = None if self._shared else self.open.get(id_)
+        if exchange is not None and exchange.task is not None and exchange.method != "initialize":
+            exchange.withdrawn = True
+            exchange.task.cancel()
+
+    def attach(self, sink: "Sink") -> None:
+        """Send what belongs to no request there from now on."""
+        self._aside.attach(sink)
+
+    # ---- Servers -------------------------------------------------------------------------------------------------
+
+    def reach(self, name: str) -> Upstream:
+        """Return the session with a server; a DownError if there is none of that name."""
+        upstream = self._upstreams.get(name)
+        if upstream is None:
+            upstream = self._upstreams[name] = self._new(name)
+        return upstream
+
+    def _new(self, name: str, tool: str | None = None) -> Upstream:
+        server = self.servers.get(name)
+        if server is None or self._closed:
+            raise DownError(f"there is no server named {quoted(name)}", hint="`byleave mcp --check` lists the servers")
+        return self.gateway.connect(server, self, tool)
+
+    @asynccontextmanager
+    async def reached(self, name: str, tool: str | None = None) -> "AsyncIterator[Upstream]":
+        """Yield a session with a server: the lasting one, or one for this call alone if it keeps no state."""
+        server = self.servers.get(name)
+        if server is None or server.stateful:
+            upstream = self.reach(name)
+            await upstream.ready()
+            yield upstream
+            return
+        upstream = self._new(name, tool)
+        self._passing.add(upstream)
+        try:
+            await upstream.ready()
+            yield upstream
+        finally:
+            self._passing.discard(upstream)
+            await upstream.close()
+
+    def keeps(self, name: str) -> bool:
+        """Whether the session with a server outlives one call."""
+        server = self.servers.get(name)
+        return server is not None and server.stateful
+
+    @property
+    def opened_servers(self) -> "list[Upstream]":
+        """The servers that were opened for this client."""
+        return [each for each in self._upstreams.values() if each.is_up]
+
+    async def follow(self, exchange: Exchange, upstream: Upstream, pending: "Pending") -> Answered | Asked:
+        """Bring the client what comes about a request; return the answer, or a wish that a stateless client gets so.
+
+        A DownError if no answer comes. Whoever gets a wish follows on later; else nothing more is expected.
+        """
+        seconds = self.settings.call_timeout
+        late = Lost(f"it did not answer within {seconds:g} s")
+        loop = asyncio.get_running_loop()
+        timer = loop.call_later(seconds, pending.put, late)
+        try:
+            while True:
+                item = await pending.get()
+                if isinstance(item, Answered):
+                    upstream.settle(pending)
+                    return item
+                if isinstance(item, Lost):
+                    self._give_up(upstream, pending, late=item is late)
+                    raise _lost(upstream.name, item.why)
+                if isinstance(item, Told):
+                    timer.cancel()  # it lives
+                    timer = loop.call_later(seconds, pending.put, late)
+                    message = told_about(exchange, item, upstream.name)
+                    if message is not None:
+                        await exchange.sink.send(message)
+                elif exchange.envelope is not None:
+                    return item
+                else:
+                    capabilities = self.capabilities_for(exchange, upstream.name)
+                    await self.questions.pass_on(exchange.sink, upstream, item, capabilities)
+        except asyncio.CancelledError:
+            upstream.abandon(pending, "the client does not wait any more")
+            raise
+        finally:
+            timer.cancel()
+
+    @staticmethod
+    def _give_up(upstream: Upstream, pending: "Pending", *, late: bool) -> None:
+        if late:
+            upstream.abandon(pending, "it took too long")
+        else:
+            upstream.settle(pending)
+
+    async def give_result(self, exchange: Exchange, result: Raw) -> str:
+        """Answer with a server's result; return what is recorded of it."""
+        most = self.settings.max_result
+        if most is not None and len(memoryview(result)) > most:
+            await exchange.error(-32000, f"the result is larger than {most} bytes, which is the limit here")
+            return "failed: the result is too large"
+        await exchange.result(result)
+        return "done"
+
+    @staticmethod
+    async def give_error(exchange: Exchange, error: Raw) -> None:
+        """Answer with a server's error."""
+        number = decoded(members_of(error).get("code", b"0"))
+        await exchange.raw_error(error, number if type(number) is int else 0)
+
+    async def need_input(self, exchange: Exchange, wishes: "Mapping[str, Any]", parked: Parked) -> None:
+        """Give a stateless client its request back, with what has to be known first; it goes on when it calls again."""
+        waits = self.settings.ask_timeout if parked.upstream is None else self.settings.call_timeout
+        state = self.parking.park(parked, self.guard, waits)
+        await exchange.result({"resultType": "input_required", "inputRequests": wishes, "requestState": state})
+
+    async def call_local(
+        self,
+        exchange: Exchange,
+        tool: str,
+        arguments: "dict[str, Any]",
+        answers: "Mapping[str, str]",
+        asker: "ClientAsker | None",
+        *,
+        pin: str | None,
+    ) -> "dict[str, Any] | NeedsInput":
+        """Run a configured tool of this workspace."""
+        token = members_of(exchange.params.get("_meta")).get("progressToken")
+
+        def progress(done: float, total: float | None, message: str) -> None:
+            told = {"progressToken": token, "progress": done, "message": message}
+            params = told if total is None else {**told, "total": total}
+            self.chore(exchange.sink.send(notification("notifications/progress", params)))
+
+        return await self.gateway.local.call(
+            tool,
+            arguments,
+            exchange.who,
+            principal=self.caller.principal,
+            answers=answers,
+            pin=pin,
+            progress=None if token is None else progress,
+            asker=asker,
+        )
+
+    async def local_pin(self, exchange: Exchange, tool: str) -> str | None:
+        """Return what a yes to a call of a local tool rests on; None if there is no such tool."""
+        try:
+            return await self.gateway.local.pin(tool, exchange.who, principal=self.caller.principal)
+        except InputError:
+            return None
+
+    # ---- What servers say that belongs to no request ---------------------------------------------------------------
+
+    def client_capabilities(self, server: str) -> "Mapping[str, Any]":
+        """Return what the client can do for a server, as it is told in the handshake."""
+        return narrowed(self.capabilities, self._may(server))
+
+    def unasked(self, upstream: Upstream, method: str, params: Raw | None) -> None:
+        """Take a notification that belongs to no request."""
+        if method in _CHANGED:
+            self.offers.forget(upstream.name)
+            self.changed(method)
+        elif method == "notifications/resources/updated":
+            self._updated(params)
+        elif method == "notifications/cancelled":
+            message = self.questions.withdrawn(upstream, params)
+            if message is not None:
+                self._aside.put(message)
+        elif method == "notifications/message":
+            if self.revision:
+                self._aside.put(notification(method, logged(members_of(params), upstream.name)))
+        elif self.revision:
+            self._aside.put(notification(method, params))
+
+    def changed(self, method: str) -> None:
+        """Tell the client that a list has changed."""
+        if self.revision:
+            self._aside.put(notification(method))
+        for listener in self.listeners:
+            if listener.wanted.get(_CHANGED[method]) is True:
+                listener.aside.put(notification(method, {"_meta": listener.meta}))
+
+    def changed_all(self) -> None:
+        """Tell the client that every list may have changed."""
+        self.offers.forget_all()
+        for method in _CHANGED:
+            self.changed(method)
+
+    def _updated(self, params: Raw | None) -> None:
+        found = members_of(params)
+        uri = decoded(found.get("uri", b"null"))
+        server = self.subscribed.get(uri) if isinstance(uri, str) else None
+        if server is None or not self.sight(self.who()).shows(server, "resources", uri):
+            return
+        if self.revision:
+            self._aside.put(notification("notifications/resources/updated", params))
+        for listener in self.listeners:
+            if uri in listener.wanted.get("resourceSubscriptions", ()):
+                told = {**found, "_meta": listener.meta}
+                listener.aside.put(notification("notifications/resources/updated", told))
+
+    def asked(self, upstream: Upstream, id_: Raw, method: str, params: Raw | None) -> None:
+        """Put a wish that belongs to no request to the client, if it can be reached."""
+        sink = next((each.sink for each in reversed(self.open.values()) if each.envelope is None), None)
+        if sink is None and not self._aside.is_open:
+            upstream.reply(id_, error=error_tree(INVALID_REQUEST, "the client cannot be asked now"))
+            return
+        target: Any = sink if sink is not None else _Standing(self._aside)
+        passing = self.questions.pass_on(
+            target, upstream, Asked(id_, method, params), self.client_capabilities(upstream.name)
+        )
+        self.chore(passing)
+
+    def opened(self, upstream: Upstream) -> None:
+        """Say to a server again what holds for the session."""
+        self.gateway.came_up(upstream)
+        if self.offers.is_late(upstream.name):
+            self.changed_all()
+        if self.log_level is not None:
+            self.chore(upstream.log(self.log_level))
+        for uri, server in self.subscribed.items():
+            if server == upstream.name:
+                self.chore(upstream.subscribe(uri))
+
+    def gone(self, upstream: Upstream, why: str) -> None:
+        """Take note that a connection is gone."""
+        self.questions.gone(upstream)
+        self.gateway.went_down(upstream.name, why)
+
+    def chore(self, work: "Any") -> None:
+        """Do something that nobody waits for."""
+        task = asyncio.get_running_loop().create_task(_quietly(work))
+        self._chores.add(task)
+        task.add_done_callback(self._chores.discard)
+
+    async def drop(self, names: "set[str]") -> None:
+        """Let go of servers that are gone from the configuration, or are another one by now."""
+        gone = [self._upstreams.pop(name) for name in names if name in self._upstreams]
+        for upstream in gone:
+            self.offers.forget(upstream.name)
+        await asyncio.gather(*(upstream.close() for upstream in gone))
+
+    async def close(self) -> None:
+        """End the session, and what was opened for it."""
+        if self._closed:
+            return
+        self._closed = True
+        self.gateway.ended(self)
+        self.parking.close()
+        self.questions.close()
+        self._aside.close()
+        upstreams = [*self._upstreams.values(), *self._passing]
+        self._upstreams.clear()
+        await asyncio.gather(*(upstream.close() for upstream in upstreams))
+        for task in self._chores:
+            task.cancel()
+
+
+class Listener:
+    """A stateless client that listens: what it wants to hear of, on a stream of its own."""
+
+    def __init__(self, wanted: "Mapping[str, Any]", meta: "Mapping[str, Any]", sink: "Sink") -> None:
+        self.wanted = wanted
+        self.meta = meta
+        self.aside = Aside()
+        self.aside.attach(sink)
+
+
+class _Standing:
+    """The standing stream, as a place where a question is put."""
+
+    def __init__(self, aside: Aside) -> None:
+        self._aside = aside
+
+    async def send(self, *parts: bytes) -> bool:
+        self._aside.put(b"".join(parts))
+        return True
+
+    async def answer(self, *_parts: bytes, status: int = 200) -> None:
+        raise AssertionError(f"nothing is answered here ({status})")
+
+    def is_open(self) -> bool:
+        return self._aside.is_open
+
+
+async def _quietly(work: "Any") -> None:
+    try:
+        await work
+    except DownError:
+        return
+
+
+def _lost(server: str, why: str) -> DownError:
+    return DownError(f"the server {quoted(server)} gave no answer: {why}", hint="try again later")

@@ -1,0 +1,152 @@
+"""The front on standard input and output: one client, one message a line.
+
+Every request is worked on beside the others. When the client closes its end, what it asked for is still answered, if
+that does not take long.
+"""
+
+import asyncio
+import os
+import stat
+
+from byleave.mcp.ends import Told
+from byleave.mcp.message import NO_ID, error_parts, error_tree
+from byleave.wire.codes import INVALID_REQUEST
+from byleave.wire.lines import LineBuffer, TooLong
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from byleave.mcp.ends import Conversation
+
+_PIECE = 1 << 18
+_BLANKS = b" \t\r"
+_MOST_OPEN = 1000  # messages that are worked on at once; then the client waits
+LAST_ANSWERS = 10.0  # seconds for what is open when the client has closed its end
+
+
+class Lines:
+    """The client's end of the pipe. Writing waits for a client that does not read; nobody else does."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self._lock = asyncio.Lock()
+        self._waits = _can_be_waited_for(descriptor)
+        self._open = True
+        if self._waits:
+            os.set_blocking(descriptor, False)
+
+    async def send(self, *parts: bytes) -> bool:
+        """Write one message as one line; return whether somebody reads."""
+        if not self._open:
+            return False
+        line = memoryview(b"".join([*parts, b"\n"]))
+        async with self._lock:
+            try:
+                await self._write(line)
+            except OSError:
+                self._open = False
+        return self._open
+
+    async def answer(self, *parts: bytes, status: int = 200) -> None:
+        """Write the answer to a request."""
+        del status  # there is none on a pipe
+        await self.send(*parts)
+
+    def is_open(self) -> bool:
+        """Return whether somebody still reads."""
+        return self._open
+
+    async def _write(self, line: memoryview) -> None:
+        while line:
+            try:
+                line = line[os.write(self._descriptor, line) :]
+            except BlockingIOError:
+                await self._writable()
+
+    async def _writable(self) -> None:
+        loop = asyncio.get_running_loop()
+        ready = loop.create_future()
+        loop.add_writer(self._descriptor, _set, ready)
+        try:
+            await ready
+        finally:
+            loop.remove_writer(self._descriptor)
+
+
+async def serve_stdio(conversation: "Conversation", *, limit: int, reading: int = 0, writing: int = 1) -> None:
+    """Carry one conversation until the client closes its end."""
+    lines = Lines(writing)
+    conversation.attach(lines)
+    buffer = LineBuffer(limit=limit)
+    tasks: set[asyncio.Task[None]] = set()
+    async for piece in _pieces(reading):
+        for line in buffer.feed(piece) if piece else buffer.finish():
+            await _take(conversation, lines, line, tasks)
+        if not lines.is_open():
+            break
+        await _hold_back(tasks)
+    if tasks and lines.is_open():
+        await asyncio.wait(tasks, timeout=LAST_ANSWERS)
+    for task in tasks:
+        task.cancel()
+    if tasks:
+        await asyncio.wait(tasks)
+
+
+async def _take(
+    conversation: "Conversation", lines: Lines, line: bytes | TooLong, tasks: "set[asyncio.Task[None]]"
+) -> None:
+    if isinstance(line, TooLong):
+        problem = f"a message is longer than {line.limit} bytes, which is the limit here"
+        await lines.answer(*error_parts(NO_ID, error_tree(INVALID_REQUEST, problem)))
+    elif line.strip(_BLANKS):
+        task = asyncio.get_running_loop().create_task(conversation.handle(line.strip(_BLANKS), lines, _NOTHING_TOLD))
+        tasks.add(task)
+        task.add_done_callback(tasks.discard)
+
+
+_NOTHING_TOLD = Told()
+
+
+async def _hold_back(tasks: "set[asyncio.Task[None]]") -> None:
+    while len(tasks) >= _MOST_OPEN:
+        await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+
+
+async def _pieces(descriptor: int) -> "AsyncIterator[bytes]":
+    """Yield what comes, and one empty piece at the end."""
+    loop = asyncio.get_running_loop()
+    if not _can_be_waited_for(descriptor):  # a file: it never keeps anybody waiting for long
+        while piece := await asyncio.to_thread(os.read, descriptor, _PIECE):
+            yield piece
+        yield b""
+        return
+    os.set_blocking(descriptor, False)
+    while True:
+        try:
+            piece = os.read(descriptor, _PIECE)
+        except BlockingIOError:
+            ready = loop.create_future()
+            loop.add_reader(descriptor, _set, ready)
+            try:
+                await ready
+            finally:
+                loop.remove_reader(descriptor)
+            continue
+        except OSError:
+            piece = b""
+        yield piece
+        if not piece:
+            return
+
+
+def _set(ready: "asyncio.Future[None]") -> None:
+    if not ready.done():
+        ready.set_result(None)
+
+
+def _can_be_waited_for(descriptor: int) -> bool:
+    """Whether the kernel says when it can be read or written: files are always ready, and cannot be asked."""
+    kind = os.fstat(descriptor).st_mode
+    return stat.S_ISFIFO(kind) or stat.S_ISSOCK(kind) or stat.S_ISCHR(kind)

@@ -1,0 +1,578 @@
+"""A session with one downstream server, on behalf of one client: the handshake, and who waits for which answer.
+
+What the server says to a request of ours is put where that request waits, in the order in which it came: progress,
+questions, the answer. What belongs to no request goes to the client's standing stream.
+
+Start at `Upstream.ask`.
+"""
+
+import asyncio
+from collections import deque
+from time import monotonic
+
+from msgspec import UNSET, Raw
+
+from byleave import __version__
+from byleave.mcp.ends import DownError, Outgoing
+from byleave.mcp.message import (
+    decoded,
+    encode,
+    error_tree,
+    members_of,
+    notification,
+    read_server_message,
+    request,
+    text_of,
+)
+from byleave.mcp.revisions import (
+    CAPABILITIES_KEY,
+    CLIENT_KEY,
+    HANDSHAKE,
+    LATEST,
+    LOG_KEY,
+    MODERN,
+    STATELESS,
+    UNSUPPORTED_VERSION,
+    VERSION_KEY,
+    routing_headers,
+)
+from byleave.record import Record
+from byleave.text import quoted, shown
+from byleave.wire.codes import INVALID_REQUEST
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any, Protocol
+
+    from byleave.mcp.backoff import Backoff
+    from byleave.mcp.ends import Hearer, Link
+    from byleave.mcp.exchange import Exchange
+    from byleave.mcp.message import ServerMessage
+
+    class Client(Protocol):
+        """What an upstream needs of the client's conversation."""
+
+        def client_capabilities(self, server: str) -> "Mapping[str, Any]":
+            """Return what the client can do for this server."""
+
+        def unasked(self, upstream: "Upstream", method: str, params: Raw | None) -> None:
+            """Take a notification that belongs to no request."""
+
+        def asked(self, upstream: "Upstream", id_: Raw, method: str, params: Raw | None) -> None:
+            """Take a request that belongs to none of the client's."""
+
+        def opened(self, upstream: "Upstream") -> None:
+            """Learn that there is a connection: what holds for the session is to be said to the server again."""
+
+        def gone(self, upstream: "Upstream", why: str) -> None:
+            """Learn that the connection is gone."""
+
+
+INFO = {"name": "byleave", "version": __version__}
+HANDSHAKE_TIME = 60.0  # seconds for a server to start and shake hands: npx may have to fetch it first
+_MOST_WAITING = 1000  # messages about one request that nobody has taken yet; more are dropped, progress first
+_LISTEN_AGAIN = 5.0  # seconds, after a server has ended what we listened to
+_CHANGES = {"tools": "toolsListChanged", "prompts": "promptsListChanged", "resources": "resourcesListChanged"}
+_LONGEST_WORDS = 300  # characters of a server's own words worth repeating
+
+
+class Answered(Record):
+    """The server's answer: a result, or an error, each as it was written."""
+
+    result: "Raw | None"
+    error: "Raw | None" = None
+
+
+class Lost(Record):
+    """There will be no answer."""
+
+    why: str
+
+
+class Told(Record):
+    """A notification about the request."""
+
+    method: str
+    params: "Raw | None"
+
+
+class Asked(Record):
+    """Something the server wants of the client before it answers."""
+
+    id: Raw
+    method: str
+    params: "Raw | None"
+
+
+class Pending:
+    """A request of ours: what came about it and was not taken yet."""
+
+    __slots__ = ("_items", "_waker", "exchange", "id", "sent")
+
+    def __init__(self, id_: str, exchange: "Exchange | None") -> None:
+        self.id = id_
+        self.exchange = exchange
+        self.sent = monotonic()
+        self._items: deque[Answered | Lost | Told | Asked] = deque()
+        self._waker: asyncio.Future[None] | None = None
+
+    def put(self, item: "Answered | Lost | Told | Asked") -> bool:
+        """Add what came; return whether there was room: of a flood only some is kept, but always the answer."""
+        if isinstance(item, Told | Asked) and len(self._items) >= _MOST_WAITING:
+            return False
+        self._items.append(item)
+        if self._waker is not None and not self._waker.done():
+            self._waker.set_result(None)
+        return True
+
+    async def get(self) -> "Answered | Lost | Told | Asked":
+        """Return the next thing that came about it."""
+        while not self._items:
+            self._waker = asyncio.get_running_loop().create_future()
+            try:
+                await self._waker
+            finally:
+                self._waker = None
+        return self._items.popleft()
+
+
+class Upstream:
+    """One server as one client reaches it. Opened by the first request; opened again after a loss, with back-off."""
+
+    def __init__(
+        self,
+        name: str,
+        make_link: "Callable[[Hearer], Link]",
+        client: "Client",
+        backoff: "Backoff",
+        *,
+        patience: float,
+        starting: asyncio.Semaphore,
+    ) -> None:
+        self.name = name
+        self.revision = ""
+        self.abilities: Mapping[str, Any] = {}
+        self.instructions = ""
+        self.opened = 0  # how many times; what was learnt of an earlier connection does not count for this one
+        self._make_link = make_link
+        self._client = client
+        self._backoff = backoff
+        self._patience = patience
+        self._starting = starting  # so that many clients do not start everything at once
+        self._link: Link | None = None
+        self._opening: asyncio.Task[None] | None = None
+        self._pending: dict[str, Pending] = {}
+        self._count = 0
+        self._uris: set[str] = set()  # resources of whose changes a stateless server tells us
+        self._listening: asyncio.Task[None] | None = None
+        self._level: Raw | None = None
+        self._chores: set[asyncio.Task[None]] = set()
+        self._closed = False
+
+    @property
+    def is_up(self) -> bool:
+        return self._link is not None
+
+    @property
+    def waiting(self) -> int:
+        """How many requests are not answered."""
+        return len(self._pending)
+
+    async def ready(self) -> None:
+        """Have a connection; a DownError if there is none to be had now."""
+        if self._link is not None:
+            return
+        if self._opening is None:
+            self._opening = asyncio.get_running_loop().create_task(self._open())
+            self._opening.add_done_callback(self._opening_done)
+        await asyncio.shield(self._opening)
+
+    def _opening_done(self, task: "asyncio.Task[None]") -> None:
+        self._opening = None
+        if not task.cancelled():
+            task.exception()  # whoever waited has been told
+
+    async def _open(self) -> None:
+        if self._closed:
+            raise self._down("it is being closed")
+        wait = self._backoff.left(monotonic())
+        if wait > 0:
+            raise self._down(f"it failed a moment ago; the next try is in {wait:.1f} s")
+        link = self._make_link(_Ear(self))
+        try:
+            async with self._starting, asyncio.timeout(HANDSHAKE_TIME):
+                await link.open()
+                await self._shake_hands(link)
+        except TimeoutError:
+            await self._failed(link)
+            raise self._down(f"it did not finish the handshake within {HANDSHAKE_TIME:.0f} s") from None
+        except BaseException:
+            await self._failed(link)
+            raise
+        self._link = link
+        self._backoff.started(monotonic())
+        self.opened += 1
+        self._level = None
+        self._uris.clear()
+        link.listen()
+        self._listen()
+        self._client.opened(self)
+
+    async def _failed(self, link: "Link") -> None:
+        self._backoff.failed(monotonic())
+        self._end_all("the server could not be reached")
+        await link.close()
+
+    async def _shake_hands(self, link: "Link") -> None:
+        capabilities = self._client.client_capabilities(self.name)
+        offer = {"protocolVersion": LATEST, "capabilities": capabilities, "clientInfo": INFO}
+        said = await self._answer_to(link, "initialize", offer)
+        if said.error is not None:
+            await self._discover(link, said.error)
+            return
+        found = decoded(said.result or b"{}")
+        revision = found.get("protocolVersion") if isinstance(found, dict) else None
+        if revision not in HANDSHAKE:
+            raise self._down(f"it speaks a revision of the protocol that we do not ({shown(str(revision))})")
+        self._learn(link, revision, found)
+        await link.send(Outgoing(notification("notifications/initialized"), "notifications/initialized"))
+
+    async def _discover(self, link: "Link", refusal: Raw) -> None:
+        """Try the stateless revision with a server that does not shake hands."""
+        told = decoded(refusal)
+        number = told.get("code") if isinstance(told, dict) else None
+        if number not in (UNSUPPORTED_VERSION, -32601, -32600, -32602):
+            raise self._down(f"it refused the handshake: {_words(told)}")
+        link.revision = self.revision = MODERN
+        said = await self._answer_to(link, "server/discover", {})
+        found = decoded(said.result) if said.result is not None else None
+        versions = found.get("supportedVersions") if isinstance(found, dict) else None
+        if not isinstance(found, dict) or not isinstance(versions, list) or MODERN not in versions:
+            link.revision = self.revision = ""
+            raise self._down(f"it refused the handshake: {_words(told)}")
+        self._learn(link, MODERN, found)
+
+    def _learn(self, link: "Link", revision: str, found: "Mapping[str, Any]") -> None:
+        abilities, instructions = found.get("capabilities"), found.get("instructions")
+        self.abilities = abilities if isinstance(abilities, dict) else {}
+        self.instructions = instructions if isinstance(instructions, str) else ""
+        self.revision = link.revision = revision
+
+    async def _answer_to(self, link: "Link", method: str, params: "Mapping[str, Any]") -> Answered:
+        pending = self._begin(None)
+        try:
+            await link.send(self._outgoing(pending.id, method, params))
+            while True:
+                item = await pending.get()
+                if isinstance(item, Answered):
+                    return item
+                if isinstance(item, Lost):
+                    raise self._down(item.why)
+        finally:
+            self._pending.pop(pending.id, None)
+
+    def _begin(self, exchange: "Exchange | None") -> Pending:
+        self._count += 1
+        pending = self._pending[f"b{self._count}"] = Pending(f"b{self._count}", exchange)
+        return pending
+
+    def _outgoing(
+        self,
+        id_: str,
+        method: str,
+        params: "Mapping[str, Any]",
+        headers: "tuple[tuple[str, str], ...]" = (),
+        level: "Raw | str | None" = None,
+    ) -> Outgoing:
+        if self.revision in STATELESS:
+            params = {**params, "_meta": self._enveloped(params.get("_meta"), level)}
+            headers = (*routing_headers(method, params), *headers)
+        return Outgoing(request(b'"%b"' % id_.encode(), method, params), method, id_, headers)
+
+    def _enveloped(self, meta: "Any", level: "Raw | str | None") -> "dict[str, Any]":
+        known = members_of(meta) if isinstance(meta, Raw) else dict(meta or {})
+        ours = {
+            VERSION_KEY: self.revision,
+            CLIENT_KEY: INFO,
+            CAPABILITIES_KEY: self._client.client_capabilities(self.name),
+        }
+        wanted = level if level is not None else self._level
+        return {**known, **ours} if wanted is None else {**known, **ours, LOG_KEY: wanted}
+
+    async def log(self, level: "Raw | str") -> None:
+        """Have the server log from this level on; a stateless one is told with every request."""
+        if level == self._level or "logging" not in self.abilities:
+            return
+        self._level = level if isinstance(level, Raw) else Raw(encode(level))
+        if self.revision not in STATELESS:
+            await self.answer("logging/setLevel", {"level": level})
+
+    async def subscribe(self, uri: str) -> None:
+        """Have the server tell us when a resource changes."""
+        await self.ready()
+        if self.revision not in STATELESS:
+            await self.answer("resources/subscribe", {"uri": uri})
+        elif uri not in self._uris:
+            self._uris.add(uri)
+            self._listen()
+
+    async def unsubscribe(self, uri: str) -> None:
+        """Have the server tell us no longer."""
+        if self.revision not in STATELESS:
+            await self.answer("resources/unsubscribe", {"uri": uri})
+        elif uri in self._uris:
+            self._uris.discard(uri)
+            self._listen()
+
+    def _listen(self) -> None:
+        """Keep a request open by which a stateless server tells us of changes; anew, if we want to hear of others."""
+        if self._listening is not None:
+            self._listening.cancel()
+            self._listening = None
+        wanted: dict[str, Any] = {name: True for ability, name in _CHANGES.items() if self._tells_of(ability)}
+        if self._uris:
+            wanted["resourceSubscriptions"] = sorted(self._uris)
+        if self.revision in STATELESS and wanted:
+            self._listening = asyncio.get_running_loop().create_task(_quietly(self._hear_changes(wanted)))
+
+    def _tells_of(self, ability: str) -> bool:
+        known = self.abilities.get(ability)
+        return isinstance(known, dict) and known.get("listChanged") is True
+
+    async def _hear_changes(self, wanted: "Mapping[str, Any]") -> None:
+        while self._link is not None:
+            pending = await self.ask("subscriptions/listen", {"notifications": wanted})
+            try:
+                while not isinstance(await pending.get(), Answered | Lost):
+                    pass
+            except asyncio.CancelledError:
+                self.abandon(pending, "something else is listened for")
+                raise
+            finally:
+                self.settle(pending)
+            await asyncio.sleep(_LISTEN_AGAIN)
+
+    async def ask(
+        self,
+        method: str,
+        params: "Mapping[str, Any]",
+        exchange: "Exchange | None" = None,
+        headers: "tuple[tuple[str, str], ...]" = (),
+        *,
+        progress: bool = False,
+    ) -> Pending:
+        """Send a request, and return where its answer comes; whoever takes it must `settle` it in the end.
+
+        With `progress`, the server is asked to report it.
+        """
+        await self.ready()
+        link = self._link
+        if link is None:
+            raise self._down("the connection is gone")
+        level = None
+        if exchange is not None and exchange.envelope is not None and exchange.envelope.log_level is not None:
+            level = exchange.envelope.log_level
+            if self.revision not in STATELESS:
+                await self.log(level)
+        pending = self._begin(exchange)
+        if progress:
+            params = {**params, "_meta": {**params.get("_meta", {}), "progressToken": pending.id}}
+        try:
+            await link.send(self._outgoing(pending.id, method, params, headers, level))
+        except BaseException:
+            self._pending.pop(pending.id, None)
+            raise
+        return pending
+
+    async def answer(self, method: str, params: "Mapping[str, Any]") -> "dict[str, Any]":
+        """Return the members of the result of a request of our own; a DownError if it has none."""
+        pending = await self.ask(method, params)
+        try:
+            async with asyncio.timeout(self._patience):
+                while True:
+                    item = await pending.get()
+                    if isinstance(item, Lost):
+                        raise self._down(item.why)
+                    if isinstance(item, Asked):
+                        self._client.asked(self, item.id, item.method, item.params)
+                    if isinstance(item, Answered):
+                        return self._members(method, item)
+        except TimeoutError:
+            raise self._down(f"it did not answer {method} within {self._patience:.0f} s") from None
+        finally:
+            self.settle(pending)
+
+    def _members(self, method: str, said: Answered) -> "dict[str, Any]":
+        if said.error is not None:
+            raise self._down(f"it answered {method} with an error: {_words(decoded(said.error))}")
+        return dict(members_of(said.result))
+
+    def settle(self, pending: Pending) -> None:
+        """Expect nothing more about a request."""
+        self._pending.pop(pending.id, None)
+
+    def abandon(self, pending: Pending, why: str) -> None:
+        """Tell the server that nobody waits for a request any more."""
+        if self._pending.pop(pending.id, None) is not None and self._link is not None:
+            self._chore(self._withdraw(self._link, pending.id, why))
+
+    async def _withdraw(self, link: "Link", id_: str, why: str) -> None:
+        params = {"requestId": id_, "reason": why}
+        await link.send(Outgoing(notification("notifications/cancelled", params), "notifications/cancelled"))
+        await link.abandon(id_)
+
+    def notify(self, method: str, params: "Mapping[str, Any] | None" = None) -> None:
+        """Tell the server something, if it is there."""
+        if self._link is not None and self.revision not in STATELESS:
+            self._chore(self._link.send(Outgoing(notification(method, params), method)))
+
+    def reply(self, id_: Raw, *, result: "Raw | bytes | None" = None, error: "Raw | bytes | None" = None) -> None:
+        """Answer a request of the server's."""
+        if self._link is None:
+            return
+        name, body = (b"result", result) if result is not None else (b"error", error or b"{}")
+        message = b'{"jsonrpc":"2.0","id":%b,"%b":%b}' % (bytes(id_), name, bytes(body))
+        self._chore(self._link.send(Outgoing(message, "")))
+
+    def _chore(self, work: "Any") -> None:
+        task = asyncio.get_running_loop().create_task(_quietly(work))
+        self._chores.add(task)
+        task.add_done_callback(self._chores.discard)
+
+    def heard(self, message: bytes, about: str | None) -> None:
+        """Take one message of the server."""
+        said = read_server_message(message)
+        if said is None:
+            if about is not None:
+                self.lost(about, "its answer is no message that can be read")
+            return
+        if said.method is UNSET:
+            self._answered(said, about)
+        elif said.id is UNSET:
+            self._told(said.method, None if said.params is UNSET else said.params, about)
+        else:
+            self._asked(said, said.id, said.method, about)
+
+    def _answered(self, said: "ServerMessage", about: str | None) -> None:
+        id_ = None if said.id is UNSET else text_of(said.id)
+        pending = None if id_ is None else self._pending.get(id_)
+        if pending is None:  # an answer that nobody waits for, or under an id that is not ours
+            if about is not None:
+                self.lost(about, "it answered something else")
+            return
+        result = None if said.result is UNSET else said.result
+        error = None if said.error is UNSET else said.error
+        if (result is None) == (error is None):
+            pending.put(Lost("its answer was neither a result nor an error"))
+        else:
+            pending.put(Answered(result, error))
+
+    def _told(self, method: str, params: Raw | None, about: str | None) -> None:
+        pending = self._pending.get(about) if about is not None else None
+        if method == "notifications/progress":
+            token = text_of(members_of(params).get("progressToken"))
+            pending = None if token is None else self._pending.get(token)
+            if pending is None:
+                return
+        elif method == "notifications/message" and pending is None:
+            pending = self._latest()
+        if pending is not None and pending.exchange is not None and method in _ABOUT_REQUESTS:
+            pending.put(Told(method, params))
+        else:
+            self._client.unasked(self, method, params)
+
+    def _asked(self, said: "ServerMessage", id_: Raw, method: str, about: str | None) -> None:
+        params = None if said.params is UNSET else said.params
+        if method == "ping":
+            self.reply(id_, result=b"{}")
+            return
+        pending = self._pending.get(about) if about is not None else None
+        pending = pending if pending is not None else self._latest()
+        if pending is not None and pending.exchange is not None:
+            if not pending.put(Asked(id_, method, params)):
+                self.reply(id_, error=error_tree(INVALID_REQUEST, "too much is asked at once"))
+        else:
+            self._client.asked(self, id_, method, params)
+
+    def _latest(self) -> Pending | None:
+        """Return the request that was sent last: over a pipe nobody says which one a message belongs to."""
+        return next((each for each in reversed(self._pending.values()) if each.exchange is not None), None)
+
+    def lost(self, id_: str | None, why: str) -> None:
+        """Learn that a request gets no answer, or that the connection is gone."""
+        if id_ is not None:
+            pending = self._pending.get(id_)
+            if pending is not None:
+                pending.put(Lost(why))
+            return
+        link, self._link = self._link, None
+        self._end_all(why)
+        if link is not None:
+            self._backoff.failed(monotonic())
+            self.revision = ""
+            self._chore(link.close())
+            self._client.gone(self, why)
+
+    def _end_all(self, why: str) -> None:
+        for pending in list(self._pending.values()):
+            pending.put(Lost(why))
+
+    async def close(self) -> None:
+        """End the session. Requests that are not answered are lost."""
+        self._closed = True
+        if self._listening is not None:
+            self._listening.cancel()
+        if self._opening is not None:
+            self._opening.cancel()
+            await asyncio.wait([self._opening])
+        link, self._link = self._link, None
+        self._end_all("the session was closed")
+        if link is not None:
+            await link.close()
+        if self._chores:
+            await asyncio.wait(self._chores, timeout=1.0)
+
+    def _down(self, why: str) -> DownError:
+        hint = "try again later; `byleave mcp --check` shows what each server says"
+        return DownError(f"the server {quoted(self.name)} cannot be used: {why}", hint=hint)
+
+
+_ABOUT_REQUESTS = frozenset({"notifications/progress", "notifications/message"})
+
+
+class _Ear:
+    """Hears one connection: what an older one still says is not taken for the newer one's."""
+
+    def __init__(self, upstream: Upstream) -> None:
+        self._upstream: Upstream | None = upstream
+
+    def heard(self, message: bytes, about: str | None) -> None:
+        if self._upstream is not None:
+            self._upstream.heard(message, about)
+
+    def lost(self, id_: str | None, why: str) -> None:
+        upstream = self._upstream
+        if id_ is None:
+            self._upstream = None
+        if upstream is not None:
+            upstream.lost(id_, why)
+
+
+async def _quietly(work: "Any") -> None:
+    """Do what nobody waits for; a server that is gone by then is no news."""
+    try:
+        await work
+    except DownError:
+        return
+
+
+def _words(told: "Any") -> str:
+    """Return what an error says, for people."""
+    words = told.get("message") if isinstance(told, dict) else None
+    return shown(words[:_LONGEST_WORDS]) if isinstance(words, str) and words else "without a word"
+
+
+def raw(tree: "Any") -> Raw:
+    """Return a value as a piece of JSON."""
+    return Raw(encode(tree))

@@ -1,0 +1,140 @@
+"""The configuration changes while clients are there: what holds changes within two seconds, and sessions go on."""
+
+import asyncio
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp.client.client import Client
+
+from fakes.mcp_sdk import LEGACY, MODERN, SHOP, Person, Place, Talk, at, by_pipe, eventually, over_http, talking, words
+from sandbox.machine import needs_sandbox
+
+pytestmark = needs_sandbox
+
+SOON = 2.0
+PLAIN = f"""
+[gateway]
+default_agent = "ops"
+[servers.shop]
+command = {json.dumps(SHOP)}
+[agents.ops]
+allow.servers = ["*"]
+"""
+NARROW = f'{PLAIN}deny.tools.shop = ["refund_*", "close"]\n'
+TWO = f"{PLAIN}[servers.mail]\ncommand = {json.dumps([*SHOP[:2], 'mail'])}\n"
+CHANGED = "notifications/tools/list_changed"
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Place:
+    return Place(tmp_path, PLAIN)
+
+
+@pytest.fixture(params=["pipe", "http"])
+def talk(request: pytest.FixtureRequest, place: Place) -> Iterator[Talk]:
+    """A client with a session, before a gateway that it started, or one that was there."""
+    if request.param == "pipe":
+        with talking(by_pipe(place), LEGACY, Person()) as found:
+            yield found
+    else:
+        with over_http(place) as running, talking(at(running.url), LEGACY, Person()) as found:
+            yield found
+
+
+def until_told(talk: Talk, count: int) -> None:
+    talk.wait_until(lambda: talk.heard(CHANGED) >= count, patience=SOON)
+
+
+def test_a_session_sees_every_change(place: Place, talk: Talk) -> None:
+    assert "shop__close" in talk.tools()
+    assert words(talk.call("shop__close")) == "shop: close done"
+
+    place.write(NARROW)
+    until_told(talk, 1)
+    assert {"shop__close", "shop__refund_all"} & talk.tools().keys() == set()
+    assert talk.call("shop__close").structured_content["decision"] == "deny"
+
+    place.write(f"{PLAIN}\nthis is no TOML")
+    assert talk.call("shop__close").structured_content["decision"] == "deny"  # what it said before still holds
+    assert words(talk.call("shop__price", {"article": "x"})) == '{"cents": 250}'
+
+    told = talk.heard(CHANGED)
+    place.write(TWO)
+    until_told(talk, told + 1)
+    assert {"shop__close", "mail__close"} <= talk.tools().keys()
+    assert words(talk.call("mail__close")) == "mail: close done"
+
+    told = talk.heard(CHANGED)
+    place.write(PLAIN)
+    until_told(talk, told + 1)
+    assert not any(name.startswith("mail__") for name in talk.tools())
+    with pytest.raises(Exception, match="mail"):
+        talk.call("mail__close")
+    assert words(talk.call("shop__close")) == "shop: close done"
+
+
+def test_a_broken_file_is_told_to_the_user_and_no_rule_is_lost(place: Place) -> None:
+    place.write(NARROW)
+    with over_http(place) as running, talking(at(running.url), LEGACY) as talk:
+        assert "shop__close" not in talk.tools()
+        place.write("[[rules]]\nallow = { call = { sever = 'shop' } }\n")
+        eventually(lambda: "sever" in "".join(running.said), patience=SOON)
+        assert talk.call("shop__close").structured_content["decision"] == "deny"
+        place.policy.unlink()
+        assert talk.call("shop__close").structured_content["decision"] == "deny"
+        assert "shop__close" not in talk.tools()
+        place.write(PLAIN)
+        eventually(lambda: "shop__close" in talk.tools(), patience=SOON)
+
+
+def test_a_stateless_client_hears_of_it_where_it_listens(place: Place) -> None:
+    async def listens(client: Client) -> str:
+        async with client.listen(tools_list_changed=True) as stream:
+            place.write(NARROW)
+            return type(await anext(aiter(stream))).__name__
+
+    with over_http(place) as running, talking(at(running.url), MODERN) as talk:
+        assert "shop__close" in talk.tools()
+        assert talk.do(listens, patience=SOON) == "ToolsListChanged"
+        assert "shop__close" not in talk.tools()
+
+
+def test_a_call_that_is_under_way_is_finished_when_rules_change(place: Place, talk: Talk) -> None:
+    async def both(client: Client) -> str:
+        slow = asyncio.create_task(client.call_tool("shop__slow", {"seconds": 0.8}))
+        await client.call_tool("shop__price", {"article": "x"})
+        place.write(f'{PLAIN}deny.tools.shop = ["slow"]\n')
+        told = await slow
+        while (await client.call_tool("shop__slow", {"seconds": 0.05})).structured_content is None:
+            pass
+        return words(told)
+
+    assert talk.do(both, patience=10) == "slept"
+
+
+RULES: dict[str, Any] = {"agents": {"ops": {"allow": {"servers": ["*"]}, "deny": {"tools": {"shop": ["close"]}}}}}
+
+
+def test_files_of_another_gateway_are_read_as_they_are(tmp_path: Path) -> None:
+    place = Place(tmp_path, "")
+    place.policy = tmp_path / ".mcp.json"
+    rules = tmp_path / ".mcp-gateway-rules.json"
+    servers = {"shop": {"command": SHOP[0], "args": ["${SAMPLE}", "${NAMED:-shop}"], "env": {"X": "y"}}}
+    place.write(json.dumps({"mcpServers": servers}))
+    rules.write_text(json.dumps(RULES))
+    place.env["SAMPLE"] = SHOP[1]
+    with talking(by_pipe(place, "--agent", "ops", "--policy", str(rules)), LEGACY) as talk:
+        assert "shop__price" in talk.tools()
+        assert "shop__close" not in talk.tools()
+        told = talk.heard(CHANGED)
+        servers["mail"] = {"command": SHOP[0], "args": [SHOP[1], "mail"]}
+        place.write(json.dumps({"mcpServers": servers}))
+        until_told(talk, told + 1)
+        assert words(talk.call("mail__close")) == "mail: close done"
+        told = talk.heard(CHANGED)
+        rules.write_text(json.dumps({"agents": {"ops": {"allow": {"servers": ["mail"]}}}}))
+        until_told(talk, told + 1)
+        assert {name.partition("__")[0] for name in talk.tools()} == {"mail"}
