@@ -1,6 +1,7 @@
 """Rules about the arguments of calls: what each test makes of odd values, and that none of them takes long."""
 
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -191,3 +192,16 @@ BAD = [
 def test_what_cannot_be_tested_is_an_error(call: dict[str, Any]) -> None:
     with pytest.raises(byleave.ConfigErrors):
         policy_of({"deny": {"call": call}})
+
+
+def test_a_rule_about_an_agent_holds_for_whoever_counts_as_it_by_default(tmp_path: Path) -> None:
+    tree = {
+        "agents": {"ops": {"allow": {"servers": ["*"]}}},
+        "gateway": {"default_agent": "ops"},
+        "rules": [{"deny": {"agent": "ops", "call": {"server": "shop", "tool": "close"}}}],
+    }
+    policy = byleave.compile_policy(tree, root=str(tmp_path))
+    for agent in ("ops", None):
+        call = {"kind": "call", "server": "shop", "tool": "close"} | ({} if agent is None else {"agent": agent})
+        assert policy.decide(call).decision.word == "deny"
+        assert not policy.could_call(agent, "shop", "close")

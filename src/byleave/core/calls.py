@@ -25,15 +25,21 @@ if TYPE_CHECKING:
 
 def judge_call(policy: Policy, action: "CallAction") -> Verdict:
     """Return the verdict on calling a tool, or on the server itself where no tool is named."""
-    subject = Subject("other", action.agent, call=(action.server, action.tool, action.arguments))
+    subject = Subject("other", _named(policy, action.agent), call=(action.server, action.tool, action.arguments))
     verdict = _by_all(policy, subject, TOOLS, action.tool)
     odd = judge_names(action.agent, action.server, action.tool)
     return verdict if odd is None else strictest([odd, verdict]).replace(suggestion=None)
 
 
+def _named(policy: Policy, agent: str | None) -> str | None:
+    """Return who calls: where nobody is named, who counts as calling then, for rules that name agents as well."""
+    agents = policy.voices[0].agents
+    return agent if agent is not None or agents is None else agents.default
+
+
 def judge_use(policy: Policy, agent: str | None, server: str, kind: str, name: str) -> Verdict:
     """Return the verdict on a resource or a prompt of a server: `rules` speak of the server as a whole."""
-    subject = Subject("other", agent, call=(server, None, None))
+    subject = Subject("other", _named(policy, agent), call=(server, None, None))
     verdict = _by_all(policy, subject, kind, name)
     odd = judge_names(agent, server, None)
     if oddity(name) == UNSEEN:
@@ -47,7 +53,7 @@ def could_call(policy: Policy, agent: str | None, server: str, tool: str | None)
     odd = judge_names(agent, server, tool)
     if odd is not None and odd.decision is DENY:
         return False
-    subject = Subject("other", agent, call=(server, ANY_TOOL if tool is None else tool, UNKNOWN))
+    subject = Subject("other", _named(policy, agent), call=(server, ANY_TOOL if tool is None else tool, UNKNOWN))
     return all(_could(voice, subject, server, tool) for voice in policy.voices)
 
 
