@@ -37,6 +37,10 @@ class Person:
     """Who is at the client: says what a test has told it to say, and remembers what it was asked."""
 
     def __init__(self) -> None:
+        self.forget()
+
+    def forget(self) -> None:
+        """Become somebody who says yes, and was never asked."""
         self.asked: list[types.ElicitRequestParams] = []
         self.sampled: list[types.CreateMessageRequestParams] = []
         self.rooted: list[Any] = []

@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+    from msgspec import Raw
+
     from byleave.core.verdict import Verdict
     from byleave.guard.matters import Verdicts
     from byleave.mcp.exchange import Exchange
@@ -47,7 +49,7 @@ class Calling:
     async def call(self, exchange: "Exchange", server: str, tool: str, params: "Members") -> None:
         """Answer one call of a tool."""
         arguments = decoded(params["arguments"]) if "arguments" in params else None
-        if arguments is not None and not isinstance(arguments, dict):
+        if not isinstance(arguments, dict) and not _is_absent(params.get("arguments")):
             await exchange.error(INVALID_PARAMS, "the arguments of a tool are an object")
             return
         sent: dict[str, Any] = {"name": tool}
@@ -140,6 +142,10 @@ class Calling:
             await exchange.result({"content": content, "structuredContent": tree, "isError": True})
         else:
             await exchange.error(ACCESS_DENIED, verdict.reason, tree)
+
+
+def _is_absent(raw: "Raw | None") -> bool:
+    return raw is None or bytes(raw) == b"null"
 
 
 def _with_hint(verdicts: "Verdicts", hint: str) -> "Verdicts":
