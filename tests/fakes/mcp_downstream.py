@@ -90,7 +90,7 @@ class Rich:
             ),
             tool("remove", annotations=types.ToolAnnotations(destructive_hint=True, idempotent_hint=True)),
             *map(tool, ("fail", "broken", "meta", "steps", "log", "sample", "confirm", "roots", "wait", "waited")),
-            *map(tool, ("mixed", "grow", "subscribed", "loop", "echo")),
+            *map(tool, ("mixed", "grow", "subscribed", "loop", "echo", "abilities")),
             tool("big", input_schema=schema(length="integer")),
             tool("touch", input_schema=schema(("uri",), uri="string")),
             tool(
@@ -253,6 +253,11 @@ class Rich:
             await ctx.session.send_resource_updated(uri)
         await self.bus.publish(ResourceUpdated(uri=uri))
         return text("touched")
+
+    async def do_abilities(self, ctx: Context, _params: types.CallToolRequestParams) -> Called:
+        able = ctx.session.client_capabilities
+        known = {} if able is None else able.model_dump(by_alias=True, exclude_none=True)
+        return text("", structured_content={"able": sorted(known)})
 
     async def do_subscribed(self, _ctx: Context, _params: types.CallToolRequestParams) -> Called:
         return text("", structured_content={"uris": sorted(self.subscribed)})

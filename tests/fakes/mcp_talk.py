@@ -38,6 +38,8 @@ class FakeServer:
         self.on_call: Callable[[FakeLink, Tree], Tree | None] = self._echo
         self.page = 2
         self.refuses_handshake = False
+        self.raw_tools = b""  # the very bytes of its list, where they matter
+        self.is_hung = False  # whether it answers nothing at all
         self.never_ends = False  # whether every page of its tools leads to the same one again
         self.__dict__.update(more)
 
@@ -70,6 +72,11 @@ class FakeServer:
                 link.say(
                     {"id": request["id"], **({"error": result["error"]} if "error" in result else {"result": result})}
                 )
+            return
+        if method == "tools/list" and self.raw_tools:
+            link.hearer.heard(
+                b'{"jsonrpc":"2.0","id":"%b","result":{"tools":%b}}' % (request["id"].encode(), self.raw_tools), None
+            )
             return
         made = self._made(method, params)
         key = "error" if "code" in made else "result"
@@ -121,7 +128,7 @@ class FakeLink:
         self.sent.append(outgoing)
         message = msgspec.json.decode(outgoing.message)
         self.server.heard.append(message)
-        if "method" in message and "id" in message:
+        if "method" in message and "id" in message and not self.server.is_hung:
             asyncio.get_running_loop().call_soon(self.server.answer, self, message)
 
     def say(self, message: Tree) -> None:
@@ -143,6 +150,7 @@ class FakeSink:
     def __init__(self) -> None:
         self.messages: list[Tree] = []
         self.final: Tree | None = None
+        self.raw = b""
         self.status = 0
         self.on_request: Callable[[Tree], None] | None = None
 
@@ -155,7 +163,8 @@ class FakeSink:
 
     async def answer(self, *parts: bytes, status: int = 200) -> None:
         assert self.final is None, "answered twice"
-        self.final = msgspec.json.decode(b"".join(bytes(part) for part in parts))
+        self.raw = b"".join(bytes(part) for part in parts)
+        self.final = msgspec.json.decode(self.raw)
         self.status = status
 
     def is_open(self) -> bool:

@@ -106,7 +106,7 @@ def test_an_answer_is_told_from_everything_else(message: str, *, expected: bool)
 
 def test_what_a_server_says_on_the_side_is_shown_without_secrets_and_escapes() -> None:
     said = excerpt(b"bad\n token s3cret\x1b[2J \xff", ("s3cret", ""), most=100)
-    assert said == "bad token [REDACTED]\\x1b[2J \ufffd"
+    assert said == "bad / token [REDACTED]\\x1b[2J \ufffd"
 
 
 def test_a_server_that_fails_is_tried_again_less_and_less_often() -> None:

@@ -309,7 +309,7 @@ def test_a_failure_of_ours_tells_the_client_nothing() -> None:
             broken = await client.call("break", mcp_session_id=session)
             assert broken.status == 500
             assert b"secret" not in broken.body
-            assert opened.warnings == ["a request failed: RuntimeError: something secret"]
+            assert opened.warnings == ["a request failed: RuntimeError"]
             assert (await client.call("echo", mcp_session_id=session)).status == 200
 
     run(scenario)

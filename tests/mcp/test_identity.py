@@ -230,6 +230,9 @@ def test_new_settings_that_would_open_the_gateway_to_all_are_refused() -> None:
             with pytest.raises(InputError, match="without tokens"):
                 await opened.front.renew(settings=Settings(), tokens={})
             client = await opened.client()
+            for proof in ({"authorization": "Bearer t-other"}, {}):  # a token that is gone is not good any more
+                assert (await client.ask("GET", "/metrics", **proof)).status == 401
+            await opened.front.renew(settings=Settings(), tokens=TOKENS)
             assert (await client.ask("GET", "/metrics", authorization="Bearer t-other")).status == 200
 
     run(scenario)

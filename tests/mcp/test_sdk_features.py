@@ -242,7 +242,7 @@ def test_resources_of_all_servers_are_listed_and_read(talk: Talk) -> None:
 def test_resources_that_fit_a_template_are_read(talk: Talk, server: str) -> None:
     templates = talk.do(lambda client: client.list_resource_templates()).resource_templates
     assert {each.uri_template for each in templates} == {f"{each}://made/{{what}}" for each in SERVERS}
-    uri = f"{server}://made/of wood"
+    uri = f"{server}://made/of%20wood"
     read = talk.do(lambda client: client.read_resource(uri)).contents[0]
     assert isinstance(read, types.TextResourceContents)
     assert read.text == f"{server} has {uri}"

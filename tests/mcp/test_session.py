@@ -643,3 +643,59 @@ def test_long_names_are_cut_and_still_found(play: Callable[..., None]) -> None:
         assert answer["result"]["content"][0]["text"] in (long, f"{long}_2")
 
     play(scene, shop=FakeServer(long, f"{long}_2"))
+
+
+def test_a_server_that_is_switched_off_is_not_there(play: Callable[..., None]) -> None:
+    async def scene(talk: Talk) -> None:
+        client = talk.client()
+        await client.begin()
+        assert await client.names() == []
+        assert "error" in await client.call("shop__price")
+        assert "error" in await client.ask("prompts/get", {"name": "shop__x"})
+        assert talk.servers["shop"].links == []
+
+    play(scene, {**OPEN, "servers": {"shop": {"command": ["shop"], "enable": False}}})
+
+
+def test_listening_for_a_resource_is_judged_and_recorded(play: Callable[..., None]) -> None:
+    async def scene(talk: Talk) -> None:
+        server = talk.servers["shop"]
+        server.listed["resources"] = [{"uri": "shop://books", "name": "books"}]
+        client = talk.stateless()
+        wanted = {"notifications": {"toolsListChanged": True, "resourceSubscriptions": ["shop://books"]}}
+        task = asyncio.ensure_future(client.exchange("subscriptions/listen", wanted))
+        while "resources/list" not in server.methods() or not talk.records():  # noqa: ASYNC110 -- a plain list
+            await asyncio.sleep(0.001)
+        task.cancel()
+        assert "resources/subscribe" not in server.methods()
+        assert [each["verdict"]["decision"] for each in talk.records()] == ["ask"]
+
+    play(scene, {**OPEN, "rules": [{"ask": {"call": {"server": "shop"}}}]})
+
+
+@pytest.mark.parametrize("odd", [b'"inputSchema":{"x":1e999}', b'"inputSchema":{"a":"\\ud800"}'])
+def test_a_definition_that_cannot_be_read_as_a_whole_is_not_offered(play: Callable[..., None], odd: bytes) -> None:
+    async def scene(talk: Talk) -> None:
+        server = talk.servers["shop"]
+        server.raw_tools = b'[{"name":"odd",%b},{"name":"plain","inputSchema":{}}]' % odd
+        client = talk.client()
+        await client.begin()
+        assert await client.names() == ["shop__plain"]
+        assert any("cannot be read" in note for note in talk.notes)
+        assert "there is no tool" in (await client.call("shop__odd"))["error"]["message"]
+
+    play(scene)
+
+
+def test_what_is_shown_of_a_tool_is_what_was_pinned(play: Callable[..., None]) -> None:
+    async def scene(talk: Talk) -> None:
+        server = talk.servers["shop"]
+        server.raw_tools = b'[{"name":"a","description":"first","inputSchema":{},"description":"last"}]'
+        client = talk.client()
+        await client.begin()
+        assert (await client.ask("tools/list"))["result"]["tools"][0]["description"] == "last"
+        server.raw_tools = b'[{"name":"a","description":"evil","inputSchema":{},"description":"last"}]'
+        shown = (await client.exchange("tools/list")).raw
+        assert b"evil" not in shown
+
+    play(scene)

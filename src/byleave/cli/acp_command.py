@@ -6,7 +6,7 @@ from contextlib import contextmanager, redirect_stdout
 
 from byleave.acp.agent import BoxedAgent, KeptAgent
 from byleave.acp.process import Proxy
-from byleave.cli.output import complain, say, tell, warn
+from byleave.cli.output import complain, say, tell, warn, warn_if_read
 from byleave.cli.workspace import load_policy, open_workspace, origins
 from byleave.config.homes import real_path
 from byleave.core.fs import is_under
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from byleave.cli.acp_log import RequestLog
     from byleave.cli.arguments import Given
 
-_AT_ONCE = 3500  # bytes; a pipe that can be written to takes 4,096
 _IN_SANDBOX = ("tool", "access")
 # What --setup carries over to the editor's settings.
 _KEPT_FLAGS = ("strict", "sandbox")
@@ -163,7 +162,7 @@ def _relay(given: "Given", workspace: "Workspace") -> "Iterator[Relay]":
     )
     if given.flag("verbose"):
         tell(given, origins(load_policy(given, workspace)))
-    _tell(given, relay.notices())
+    warn_if_read(given, relay.notices())
     try:
         yield relay
     except BaseException:
@@ -180,33 +179,13 @@ def _open_log(given: "Given") -> "RequestLog | None":
         return None
     from byleave.cli.acp_log import RequestLog
 
-    return RequestLog(file, lambda sentence: _tell(given, [sentence]))
+    return RequestLog(file, lambda sentence: warn_if_read(given, [sentence]))
 
 
 def _carry(given: "Given", agent: "Agent", relay: "Relay", *, longest: float | None = None) -> int:
-    proxy = Proxy(agent, relay, lambda sentences: _tell(given, sentences), longest=longest)
+    proxy = Proxy(agent, relay, lambda sentences: warn_if_read(given, sentences), longest=longest)
     code = proxy.run()
     problem = proxy.problem if agent.problem is None else str(agent.problem)
     if problem is not None:
         complain(f"byleave: {shown_lines(problem)}")
     return code
-
-
-def _tell(given: "Given", sentences: "Sequence[str]") -> None:
-    """Warn on standard error, if somebody reads there: what nobody reads must not keep a conversation from going on."""
-    for sentence in sentences:
-        if _can_be_written(sys.stderr.fileno()):  # by as much as a pipe takes at once, and no more
-            warn(given, [_cut(sentence)])
-
-
-def _cut(sentence: str) -> str:
-    text = shown_lines(sentence)
-    return text if len(text.encode("utf-8", "replace")) <= _AT_ONCE else f"{text[: _AT_ONCE // 4]}..."
-
-
-def _can_be_written(descriptor: int) -> bool:
-    import select
-
-    ready = select.poll()
-    ready.register(descriptor, select.POLLOUT)
-    return bool(ready.poll(0))

@@ -44,7 +44,7 @@ async def check(given: "Given", gateway: "Gateway") -> int:
     else:
         for line in _lines(gateway, found):
             say(line)
-    return 1 if any(each.problem for each in found) else 0
+    return 1 if not found or any(each.problem for each in found) else 0
 
 
 async def _found(session: "Session", name: str) -> Found:
@@ -67,7 +67,7 @@ def _seen(gateway: "Gateway", agent: str | None, found: "list[Found]") -> "dict[
     return {
         each.name: [tool for tool in each.offers.get("tools", ()) if sight.shows_tool(each.name, tool)]
         for each in found
-        if each.name in reachable
+        if each.name in reachable and not each.problem
     }
 
 

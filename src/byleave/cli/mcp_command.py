@@ -6,7 +6,7 @@ import signal
 import sys
 from contextlib import redirect_stdout, suppress
 
-from byleave.cli.output import complain, warn
+from byleave.cli.output import complain, warn_if_read
 from byleave.cli.workspace import load_policy, open_workspace, origins
 from byleave.errors import ByleaveError, ConfigErrors, InputError
 from byleave.mcp.ends import Caller
@@ -18,7 +18,7 @@ from byleave.toolhost.calling import WithRunModes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Sequence
+    from collections.abc import Coroutine
     from typing import Any
 
     from byleave.api import Workspace
@@ -66,15 +66,15 @@ def _run(given: "Given") -> int:
     session = given.one("session") or "default"
     guard = workspace.guard("mcp", policy=judged_by, session=session, asker=CallerAsker())
     try:
-        warn(given, guard.warnings)
+        warn_if_read(given, guard.warnings)
         return asyncio.run(_serve(given, workspace, guard))
     finally:
         guard.close()
-        warn(given, guard.troubles)
+        warn_if_read(given, guard.troubles)
 
 
 async def _serve(given: "Given", workspace: "Workspace", guard: "Guard") -> int:
-    gateway = Gateway(workspace, guard, note=lambda sentence: _tell(given, [sentence]))
+    gateway = Gateway(workspace, guard, note=lambda sentence: warn_if_read(given, [sentence]))
     try:
         if given.flag("check"):
             from byleave.cli.mcp_check import check
@@ -82,7 +82,7 @@ async def _serve(given: "Given", workspace: "Workspace", guard: "Guard") -> int:
             return await check(given, gateway)
         gateway.start()
         address = given.one("http")
-        work = _over_stdio(given, gateway) if address is None else _over_http(given, gateway, address)
+        work = _over_stdio(given, gateway) if address is None else _over_http(gateway, address)
         return await _until_stopped(work)
     finally:
         await gateway.close()
@@ -97,11 +97,11 @@ async def _over_stdio(given: "Given", gateway: Gateway) -> int:
     return 0
 
 
-async def _over_http(given: "Given", gateway: Gateway, address: str) -> int:
+async def _over_http(gateway: Gateway, address: str) -> int:
     from byleave.mcp.http_front import serve_http
 
     host, port = _host_and_port(address)
-    front = await serve_http(gateway, host, port, warn=lambda sentence: _tell(given, [sentence]), **gateway.proofs)
+    front = await serve_http(gateway, host, port, warn=gateway.note, **gateway.proofs)
     gateway.on_change = front.renew
     for place in front.addresses:
         complain(f"byleave: listening at http://{place.host}:{place.port}/mcp")
@@ -135,8 +135,3 @@ async def _until_stopped(work: "Coroutine[Any, Any, int]") -> int:
         return await task
     except asyncio.CancelledError:
         return _ENDED_BY_SIGNAL + stopped[0] if stopped else 1
-
-
-def _tell(given: "Given", sentences: "Sequence[str]") -> None:
-    with suppress(OSError, ValueError):  # nobody reads there any more
-        warn(given, sentences)

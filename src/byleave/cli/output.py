@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
     from byleave.cli.arguments import Given
 
+_AT_ONCE = 3500  # bytes; a pipe that can be written to takes 4,096
 _COLOURS = {"allow": "32", "ask": "33", "deny": "31", "bold": "1", "dim": "2"}
 
 
@@ -61,6 +62,29 @@ def warn(given: "Given", warnings: "Iterable[str]") -> None:
         return
     for warning in warnings:
         complain(f"{paint('byleave: warning:', 'ask', sys.stderr)} {shown_lines(warning)}")
+
+
+def warn_if_read(given: "Given", warnings: "Iterable[str]") -> None:
+    """Warn, if somebody reads there: what nobody reads must not keep a conversation from going on."""
+    for warning in warnings:
+        if _can_be_written(sys.stderr):  # by as much as a pipe takes at once, and no more
+            warn(given, [_cut(warning)])
+
+
+def _cut(sentence: str) -> str:
+    text = shown_lines(sentence)
+    return text if len(text.encode("utf-8", "replace")) <= _AT_ONCE else f"{text[: _AT_ONCE // 4]}..."
+
+
+def _can_be_written(stream: "TextIO") -> bool:
+    import select
+
+    ready = select.poll()
+    try:
+        ready.register(stream.fileno(), select.POLLOUT)
+        return bool(ready.poll(0))
+    except (OSError, ValueError):  # it is closed
+        return False
 
 
 def tell(given: "Given", lines: "Iterable[str]") -> None:

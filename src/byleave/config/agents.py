@@ -84,8 +84,11 @@ def _entries(merged: Patch) -> tuple[Entry, ...]:
     return tuple(Entry(item.tree["name"], item.layer.source(item.tree[LINE])) for item in merged.items)
 
 
-def proofs_of(layers: "Iterable[Layer]", problems: "Problems") -> Proofs:
-    """Return the tokens and JWT subjects of the trusted layers; of each agent the strongest layer that has some."""
+def proofs_of(layers: "Iterable[Layer]", default: str | None, problems: "Problems") -> Proofs:
+    """Return the tokens and JWT subjects of the trusted layers; of each agent the strongest layer that has some.
+
+    Whoever says nothing counts as the `default` agent, so that one cannot be one that proves who it is.
+    """
     tokens: dict[str, tuple[str, ...]] = {}
     subjects: dict[str, tuple[str, ...]] = {}
     for layer in layers:
@@ -93,6 +96,9 @@ def proofs_of(layers: "Iterable[Layer]", problems: "Problems") -> Proofs:
             for key, known in (("token", tokens), ("jwt", subjects)):
                 if key not in agent:
                     continue
+                if name in (default, DEFAULT):
+                    problem = f"{quoted(name)} stands for whoever is not named, so it cannot have a {key}"
+                    problems.add(layer, problem, hint="give the token to another agent", at=("agents", name, key))
                 words = tuple(word.removeprefix("sha256:") for word in agent[key])
                 for other in (other for other in known if other != name and set(known[other]) & set(words)):
                     problem = f"{quoted(other)} has the same {key}: nobody could tell the two agents apart"

@@ -288,7 +288,7 @@ class _Compilation:
             return _NOTHING, _NOTHING
         from byleave.config.agents import proofs_of
 
-        proofs = proofs_of(trusted, self.problems)
+        proofs = proofs_of(trusted, self._missing().default_agent, self.problems)
         return proofs.tokens, proofs.subjects
 
     def _warn_of_agents(self, agents: "Agents") -> None:

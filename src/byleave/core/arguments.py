@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 TESTS = ("equals", "prefix", "glob", "regex", "inside", "host")
 _MISSING = object()
+_DOUBTFUL = object()  # a value under a name that differs only in case: some readers take it for the one that is meant
 _WIDEST = 4096  # bits of a number that is written out: beyond some thousand digits Python refuses to
 NoneType = type(None)
 ANY_TOOL = "\0"  # stands for some tool of a server, nobody knows which: no tool has that name
@@ -47,6 +48,8 @@ class ArgumentTest(Record):
         return True if True in answers else None if None in answers else False
 
     def _passes(self, value: "Any", *, granting: bool) -> bool | None:
+        if value is _DOUBTFUL:
+            return None
         if self.test == "equals":
             return _equals(value, self.value)
         text = value if isinstance(value, str) else _plain(value)
@@ -132,8 +135,17 @@ def _values(tree: "Any", steps: "list[str]") -> "Iterator[Any]":
             ahead.extend([(each, taken) for each in reversed(value)] if place is None else [(value[place], taken + 1)])
         elif step is None:
             yield value
-        elif isinstance(value, dict) and (found := value.get(step, _MISSING)) is not _MISSING:
-            ahead.append((found, taken + 1))
+        elif isinstance(value, dict):
+            if (found := value.get(step, _MISSING)) is not _MISSING:
+                ahead.append((found, taken + 1))
+            if _has_another_case(value, step):
+                yield _DOUBTFUL
+
+
+def _has_another_case(tree: "dict[str, Any]", step: str) -> bool:
+    """Whether a name is the step but for the case of its letters: decoders that ignore case take it, and the last."""
+    folded = step.casefold()
+    return any(name != step and name.casefold() == folded for name in tree)
 
 
 def _index(step: str | None, length: int) -> int | None:

@@ -6,7 +6,7 @@ voice asks. The strictest voice wins. What a listing may show is told from the s
 Start at `judge_call`.
 """
 
-from byleave.core.agents import TOOLS, judge_names
+from byleave.core.agents import RESOURCES, TOOLS, judge_names
 from byleave.core.arguments import ANY_TOOL, UNKNOWN
 from byleave.core.names import UNSEEN, oddity
 from byleave.core.policy import NO_RULE, Policy, with_help
@@ -40,12 +40,31 @@ def _named(policy: Policy, agent: str | None) -> str | None:
 def judge_use(policy: Policy, agent: str | None, server: str, kind: str, name: str) -> Verdict:
     """Return the verdict on a resource or a prompt of a server: `rules` speak of the server as a whole."""
     subject = Subject("other", _named(policy, agent), call=(server, None, None))
-    verdict = _by_all(policy, subject, kind, name)
+    verdict = _by_forms(policy, subject, kind, _forms(kind, name))
     odd = judge_names(agent, server, None)
     if oddity(name) == UNSEEN:
         ref = RuleRef("names that are not what they seem", BUILT_IN, DENY)
         odd = Verdict(DENY, "its name has letters that nobody sees, or none at all", "denied", (ref,))
     return verdict if odd is None else strictest([odd, verdict]).replace(suggestion=None)
+
+
+def _forms(kind: str, name: str) -> tuple[str, ...]:
+    """Return every way in which rules may write a name: a URI has several."""
+    if kind != RESOURCES:
+        return (name,)
+    from byleave.core.uris import forms
+
+    return forms(name)
+
+
+def _by_forms(policy: Policy, subject: Subject, kind: str, names: tuple[str, ...]) -> Verdict:
+    """Return the verdict on what has several names: to allow one of them is enough, and so is to deny one."""
+    server = subject.call[0] if subject.call is not None else ""
+    said = [_by_all(policy, subject, kind, name) for name in names]
+    known = [voice.agents for voice in policy.voices if voice.agents is not None]
+    denials = [agents.denial(subject.agent, server, kind, name) for agents in known for name in names]
+    best = min(said, key=lambda verdict: verdict.decision)
+    return strictest([best, *(denial for denial in denials if denial is not None)])
 
 
 def could_call(policy: Policy, agent: str | None, server: str, tool: str | None) -> bool:

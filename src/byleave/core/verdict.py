@@ -105,9 +105,9 @@ def ref_to(rule: "Written | None", *, allowed: bool, missing: RuleRef) -> RuleRe
 
 def strictest(verdicts: "list[Verdict]") -> Verdict:
     """Return the strictest verdict, with the rules of the others behind its own."""
-    first = max(verdicts, key=_strictness)
     if len(verdicts) == 1:
-        return first
+        return verdicts[0]
+    first = max(verdicts, key=_strictness)
     others = [ref for verdict in verdicts if verdict is not first for ref in verdict.because]
     because = (*first.because, *(ref for ref in others if ref not in first.because))
     combined: Verdict = first.replace(because=because)

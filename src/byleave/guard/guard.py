@@ -302,7 +302,9 @@ class Guard:
 
         What merely looks like a secret stays: an agent could have it hide what is to be approved.
         """
-        facts = {**question.facts, "agent": question.who.agent or "", "door": self._door}
+        who = question.who
+        unproven = who.identity if who.agent and who.identity != "verified" else ""
+        facts = {**question.facts, "agent": who.agent or "", "identity": unproven, "door": self._door}
         named = [f"{key}={quoted(self._mask.values(value))}" for key, value in facts.items() if value and key != "kind"]
         return f"{facts['kind']} {' '.join(named)}"
 
@@ -423,7 +425,7 @@ def _name(place: "FsTarget | Refused", asked: str) -> str:
 def _on_behalf(action: "Action | Mapping[str, Any]", who: Who) -> "Any":
     """Return the action with the agent we know: what a request says about itself does not count."""
     if isinstance(action, Record):
-        return action.replace(agent=who.agent)
+        return action if getattr(action, "agent", None) == who.agent else action.replace(agent=who.agent)
     return {**action, "agent": who.agent} if hasattr(action, "keys") else action
 
 

@@ -171,5 +171,6 @@ def _record(
     if len(judged) > 1:
         also = {**also, "request": {"actions": len(judged), "decision": WORDS[verdict.decision]}}
     answers = [guard.answer(each, who, started, told, also=also) for each in judged]
-    answers[0] = answers[0].replace(warnings=(*warnings, *answers[0].warnings))
+    if warnings:
+        answers[0] = answers[0].replace(warnings=(*warnings, *answers[0].warnings))
     return Verdicts(strictest([answer.verdict for answer in answers]), tuple(answers))

@@ -14,9 +14,9 @@ from byleave.core.action import LOCAL, CallAction
 from byleave.core.verdict import DENY, shared_tree
 from byleave.guard.asking import CANCELLED, ELSEWHERE, NO, SILENCE
 from byleave.guard.judge import Judged
-from byleave.guard.matters import Matter
+from byleave.guard.matters import Matter, Verdicts
 from byleave.mcp.asking import ASKER, KEY, can_be_asked, question_params, reply_in
-from byleave.mcp.errands import CALL, Errand, Errands, Work
+from byleave.mcp.errands import CALL, Errand, Errands, Work, passed
 from byleave.mcp.message import decoded, members_of
 from byleave.mcp.parking import Parked
 from byleave.mcp.revisions import SERVER_DOWN
@@ -24,13 +24,12 @@ from byleave.wire.codes import ACCESS_DENIED, INVALID_PARAMS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from typing import Any
 
     from msgspec import Raw
 
     from byleave.core.verdict import Verdict
-    from byleave.guard.matters import Verdicts
     from byleave.mcp.exchange import Exchange
     from byleave.mcp.message import Members
     from byleave.mcp.session import Session
@@ -53,24 +52,41 @@ class Calling:
             await exchange.error(INVALID_PARAMS, "the arguments of a tool are an object")
             return
         sent: dict[str, Any] = {"name": tool}
-        if "arguments" in params:
-            sent["arguments"] = params["arguments"]
+        if arguments is not None:
+            sent["arguments"] = arguments  # as it was judged, and may have been shown; not as it was written
         pin = await self._session.local_pin(exchange, tool) if server == LOCAL else None
         action = CallAction(server, tool, arguments, exchange.who.agent)
-        await self._judge(exchange, Errand(CALL, server, sent, params, tool, arguments, pin), action)
+        who, guard = exchange.who, self._session.guard
+        errand = Errand(CALL, server, sent, params, who, tool, arguments, pin)
+        await self._judge(exchange, errand, lambda: guard.begin_all((action,), who, pin=pin))
 
     async def use(self, exchange: "Exchange", server: str, kind: str, name: str, sent: "Mapping[str, Any]") -> bool:
         """Answer a request about a resource or a prompt; return whether it may be used, and was."""
-        guard, started = self._session.guard, monotonic()
-        action = CallAction(server, None, {kind: name}, exchange.who.agent)
-        verdict = guard.policy.judge_use(exchange.who.agent, server, kind, name)
-        if verdict.decision is DENY:
-            guard.answer(Judged(action, (), verdict), exchange.who, started)
-            await self._refuse(exchange, server, verdict)
-            return False
-        return await self._judge(exchange, Errand(exchange.method, server, sent, exchange.params), action)
+        errand = Errand(exchange.method, server, sent, exchange.params, exchange.who, used=(kind, name))
+        action = _use_action(exchange, server, kind, name)
+        return await self._judge(exchange, errand, lambda: self._begin_use(exchange, action, kind, name))
 
-    async def _judge(self, exchange: "Exchange", errand: Errand, action: CallAction) -> bool:
+    def allows(self, exchange: "Exchange", server: str, kind: str, name: str) -> bool:
+        """Whether a resource or a prompt may be used without a question, recorded; what asks waits for an approval."""
+        verdicts = self._begin_use(exchange, _use_action(exchange, server, kind, name), kind, name)
+        if isinstance(verdicts, Matter):
+            verdicts = self._put_aside(verdicts)
+        return verdicts.allowed
+
+    def _begin_use(self, exchange: "Exchange", action: CallAction, kind: str, name: str) -> "Verdicts | Matter":
+        denied = self._denied_use(exchange, action, kind, name)
+        return self._session.guard.begin_all((action,), exchange.who) if denied is None else denied
+
+    def _denied_use(self, exchange: "Exchange", action: CallAction, kind: str, name: str) -> "Verdicts | None":
+        """Return that a resource or a prompt is denied, recorded; None if it is not."""
+        guard, started = self._session.guard, monotonic()
+        verdict = guard.policy.judge_use(exchange.who.agent, action.server, kind, name)
+        if verdict.decision is not DENY:
+            return None
+        answer = guard.answer(Judged(action, (), verdict), exchange.who, started)
+        return Verdicts(answer.verdict, (answer,))
+
+    async def _judge(self, exchange: "Exchange", errand: Errand, begin: "Callable[[], Verdicts | Matter]") -> bool:
         """Do what the policy, or a person, allows; return whether it was done."""
         parked = None
         if exchange.envelope is not None and "requestState" in exchange.params:
@@ -79,28 +95,53 @@ class Calling:
                 await exchange.error(INVALID_PARAMS, "this state belongs to no call that waits, or to another one")
                 return False
             if parked.allowed is not None:
+                denied = self._denied_by_now(exchange, errand)
+                if denied is not None:
+                    self._session.parking.give_up(parked, self._session.guard)
+                    await self._refuse(exchange, errand.server, denied.verdict)
+                    return False
                 return await self._errands.resume(Work(exchange, errand, parked.allowed), parked)
         else:
             busy = self._session.too_busy(exchange.who)
             if busy is not None:
+                self._session.metrics.called(errand.server, exchange.who.agent, "allow", "limited")
                 await exchange.error(SERVER_DOWN, *busy)
                 return False
-        verdicts = await self._verdicts(exchange, errand, action, parked)
+        verdicts = await self._verdicts(exchange, errand, begin, parked)
         if verdicts is None:  # the client was asked, and calls again
             return False
+        if verdicts.allowed and errand.used is not None:  # somebody may have taken their time to agree
+            action = _use_action(exchange, errand.server, *errand.used)
+            verdicts = self._denied_use(exchange, action, *errand.used) or verdicts
         if not verdicts.allowed:
             await self._refuse(exchange, errand.server, verdicts.verdict)
             return False
         return await self._errands.do(Work(exchange, errand, verdicts.answers[0]))
 
+    def _denied_by_now(self, exchange: "Exchange", errand: Errand) -> "Verdicts | None":
+        """Return that what waited is denied by now, recorded; None if it is not."""
+        if errand.used is not None:
+            return self._denied_use(exchange, _use_action(exchange, errand.server, *errand.used), *errand.used)
+        guard, started = self._session.guard, monotonic()
+        action = CallAction(errand.server, errand.tool, errand.arguments, exchange.who.agent)
+        judged, warnings = guard.judge_for(action, exchange.who)
+        if judged.verdict.decision is not DENY:
+            return None
+        answer = guard.answer(judged, exchange.who, started, warnings=warnings)
+        return Verdicts(answer.verdict, (answer,))
+
     async def _verdicts(
-        self, exchange: "Exchange", errand: Errand, action: CallAction, parked: Parked | None
+        self,
+        exchange: "Exchange",
+        errand: Errand,
+        begin: "Callable[[], Verdicts | Matter]",
+        parked: Parked | None,
     ) -> "Verdicts | None":
         guard = self._session.guard
         if parked is not None and parked.matter is not None:
             answers = members_of(exchange.params.get("inputResponses"))
             return guard.finish_all(parked.matter, ASKER, reply_in(decoded(answers[KEY])) if KEY in answers else NO)
-        begun = guard.begin_all((action,), exchange.who, pin=errand.pin)
+        begun = begin()
         return await self._ask(exchange, errand.print, begun) if isinstance(begun, Matter) else begun
 
     async def _ask(self, exchange: "Exchange", print_: str, matter: Matter) -> "Verdicts | None":
@@ -142,6 +183,12 @@ class Calling:
             await exchange.result({"content": content, "structuredContent": tree, "isError": True})
         else:
             await exchange.error(ACCESS_DENIED, verdict.reason, tree)
+
+
+def _use_action(exchange: "Exchange", server: str, kind: str, name: str) -> CallAction:
+    """Return the use of a resource or a prompt as an action, with all that goes out: a yes is for that."""
+    told = {key: decoded(value) for key, value in passed(exchange.params).items() if key not in ("name", "uri")}
+    return CallAction(server, None, {kind: name, "method": exchange.method, **told}, exchange.who.agent)
 
 
 def _is_absent(raw: "Raw | None") -> bool:

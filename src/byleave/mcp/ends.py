@@ -84,6 +84,10 @@ class DownError(ByleaveError):
     """A downstream server that cannot be reached now: an error for the client, never a verdict."""
 
 
+class LateError(DownError):
+    """A server that took longer than it may."""
+
+
 class Outgoing(Record):
     """One message to a server. `id` is ours, for a request; `headers` are for HTTP alone."""
 

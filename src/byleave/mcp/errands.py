@@ -15,7 +15,7 @@ from msgspec import Raw
 from byleave.core.action import LOCAL
 from byleave.guard.asking import NO, NOBODY, SILENCE
 from byleave.mcp.asking import ASKER, KEY, can_be_asked, question_params, reply_in
-from byleave.mcp.ends import DownError
+from byleave.mcp.ends import DownError, LateError
 from byleave.mcp.local_form import answer_in, question_form, result_tree
 from byleave.mcp.message import decoded, encode, error_tree, members_of, notification, text_of
 from byleave.mcp.parking import Parked
@@ -33,14 +33,17 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine, Mapping
     from typing import Any
 
-    from byleave.guard.asking import Answer, Question
+    from byleave.guard.asking import Answer, Question, Who
     from byleave.mcp.exchange import Exchange
     from byleave.mcp.message import Members
     from byleave.mcp.session import Session
     from byleave.mcp.upstream import Pending, Upstream
 
+DONE, REPORTED = "done", "failed: the tool reports an error"
+_HOW = {DONE: "ok", REPORTED: "error"}  # in the figures; what is in neither has failed
 MOST_ROUNDS = 10  # questions of one tool, in one call
 CALL, SUBSCRIBE = "tools/call", "resources/subscribe"
+_TAIL = 4096  # bytes at either end of a result, where servers write whether it is an error
 _BETWEEN_US = frozenset({"_meta", "requestState", "inputResponses"})  # what no server gets as the client wrote it
 _LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 
@@ -52,15 +55,17 @@ class Errand(Record):
     server: str
     sent: "Mapping[str, Any]"
     params: "Members"  # as the client wrote them
+    who: "Who"
     tool: str = ""
     arguments: "Any" = None
     pin: str | None = None  # of a local tool: what it is, so that a yes is for that
+    used: tuple[str, str] | None = None  # a resource or a prompt: its kind and name
 
     @property
     def print(self) -> str:
         """A hash of all of it."""
         sent = {key: self.sent[key] for key in sorted(self.sent)}
-        return digest(encode([self.method, self.server, self.pin]) + encode(sent))
+        return digest(encode([self.who.agent, self.who.identity, self.method, self.server, self.pin]) + encode(sent))
 
 
 class Work(Record):
@@ -89,19 +94,19 @@ class Errands:
     async def _finish(self, work: Work, doing: "Coroutine[Any, Any, str]") -> bool:
         """Do it, and record what became of it; nothing yet, if it goes on later."""
         started = monotonic()
-        outcome = "failed: nobody waits for it any more"
+        outcome, how = "failed: nobody waits for it any more", "cancelled"
         try:
             outcome = await doing
+            how = _HOW.get(outcome, "failed")
         except DownError as error:
-            outcome = f"failed: {error.problem}"
+            outcome, how = f"failed: {error.problem}", "timeout" if isinstance(error, LateError) else "down"
             await work.exchange.error(SERVER_DOWN, error.problem, {"hint": error.hint})
         finally:
             if outcome:
                 took = monotonic() - started
                 self._session.guard.record_effect(work.allowed, took, outcome)
-                how = "ok" if outcome == "done" else "failed"
                 self._session.metrics.called(work.errand.server, work.exchange.who.agent, "allow", how, took)
-        return outcome == "done"
+        return outcome == DONE
 
     async def _forward(self, work: Work) -> str:
         """Have it done; return what became of it, empty if that is not known yet."""
@@ -117,18 +122,26 @@ class Errands:
             if offer is None:
                 await exchange.error(INVALID_PARAMS, self._unknown(errand))
                 return "failed: no such tool"
-            schema = decoded(offer.members["inputSchema"]) if "inputSchema" in offer.members else None
+            schema = offer.tree.get("inputSchema")
             wrong = wrong_param_header(schema, errand.arguments, exchange.headers) if exchange.headers else ""
             if wrong:
                 await exchange.error(HEADER_MISMATCH, f"the {wrong} header does not say what the argument says")
                 return "failed: a header disagrees"
-        async with self._session.reached(errand.server, errand.tool or None) as upstream:
-            if errand.method == SUBSCRIBE:
-                await upstream.subscribe(text_of(errand.params["uri"]) or "")
-                await exchange.result(b"{}")
-                return "done"
-            headers = tuple(param_headers(schema, errand.arguments)) if upstream.revision in STATELESS else ()
-            return await self._send(work, upstream, headers=headers)
+        if self._session.keeps(errand.server):
+            upstream = self._session.reach(errand.server)
+            await upstream.ready()
+            return await self._pass_on(work, upstream, schema)
+        async with self._session.reached_once(errand.server, errand.tool or None) as upstream:
+            return await self._pass_on(work, upstream, schema)
+
+    async def _pass_on(self, work: Work, upstream: "Upstream", schema: "Any") -> str:
+        errand = work.errand
+        if errand.method == SUBSCRIBE:
+            await upstream.subscribe(text_of(errand.params["uri"]) or "")
+            await work.exchange.result(b"{}")
+            return DONE
+        headers = tuple(param_headers(schema, errand.arguments)) if upstream.revision in STATELESS else ()
+        return await self._send(work, upstream, headers=headers)
 
     def _unknown(self, errand: Errand) -> str:
         named = f"{shown(errand.server)}/{shown(errand.tool)}"
@@ -161,7 +174,16 @@ class Errands:
         result = said.result or Raw(b"{}")
         if upstream.revision in STATELESS and _wants_input(result):
             return await self._wanted(work, upstream, result)
-        return await self._session.give_result(work.exchange, result)
+        return await self._give(work, result)
+
+    async def _give(self, work: Work, result: Raw) -> str:
+        """Answer with a server's result."""
+        most, view = self._session.settings.max_result, memoryview(result)
+        if most is not None and len(view) > most:
+            await work.exchange.error(SERVER_DOWN, f"the result is larger than {most} bytes, which is the limit here")
+            return "failed: the result is too large"
+        await work.exchange.result(result)
+        return REPORTED if b'"isError"' in bytes(view[-_TAIL:]) + bytes(view[:_TAIL]) and _is_error(result) else DONE
 
     async def _hand_over(self, work: Work, upstream: "Upstream", pending: "Pending", asked: Asked) -> str:
         """Give a stateless client the wish of a server that is in the middle of its work."""
@@ -220,6 +242,9 @@ class Errands:
         if upstream is None:
             return ""
         if parked.pending is None:
+            if work.errand.method == CALL and await self._session.offers.tool(upstream.name, work.errand.tool) is None:
+                await work.exchange.error(INVALID_PARAMS, self._unknown(work.errand))
+                return "failed: no such tool"
             return await self._send(work, upstream, more=_with_answers(answers, parked.state))
         parked.pending.exchange = work.exchange
         for key, asked in parked.asked.items():
@@ -237,7 +262,7 @@ class Errands:
             result = await self._session.call_local(exchange, tool, arguments, answers, asker, pin=work.errand.pin)
             if not isinstance(result, NeedsInput):
                 await exchange.result(result)
-                return "failed: the tool failed" if result.get("isError") else "done"
+                return REPORTED if result.get("isError") else DONE
             if len(answers) >= MOST_ROUNDS or not can_be_asked(self._session.capabilities_of(exchange)):
                 break
             form, id_ = question_form(tool, result), str(result.question["id"])
@@ -297,6 +322,10 @@ def _answer_to_tool(raw: Raw | None) -> str | None:
     if not isinstance(result, dict) or result.get("action") != "accept":
         return None
     return answer_in(result.get("content"))
+
+
+def _is_error(result: Raw) -> bool:
+    return bytes(members_of(result).get("isError", b"")) == b"true"
 
 
 def _with_answers(answers: "Mapping[str, Raw]", state: Raw | None) -> "dict[str, Any]":

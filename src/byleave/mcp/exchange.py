@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from byleave.mcp.message import Members
     from byleave.mcp.revisions import Envelope
 
+_WISHES = ("inputRequests", "requestState")
 _COMPLETE = Raw(b'"complete"')
 _FRESH = {"ttlMs": Raw(b"0"), "cacheScope": Raw(b'"private"')}  # what one caller may see is nobody else's to keep
 
@@ -43,6 +44,11 @@ class Exchange:
             raw = _completed(raw, listing=listing)
         await self.sink.answer(*answer_parts(self.id, raw))
 
+    async def need_input(self, wishes: "Mapping[str, Any]", state: str) -> None:
+        """Answer a stateless client that more has to be known first."""
+        raw = encode({"resultType": "input_required", "inputRequests": wishes, "requestState": state})
+        await self.sink.answer(*answer_parts(self.id, raw))
+
     async def error(self, number: int, message: str, data: "Any" = None) -> None:
         """Answer with an error."""
         await self.raw_error(error_tree(number, message, data), number)
@@ -54,7 +60,10 @@ class Exchange:
 
 
 def _completed(raw: "Raw | bytes", *, listing: bool) -> bytes:
-    """Return a result with what the stateless revision wants in every result."""
-    found: dict[str, Any] = dict(members_of(raw))
-    found.setdefault("resultType", _COMPLETE)
+    """Return a result with what the stateless revision wants in every result.
+
+    Wishes are ours to bring (`need_input`): a server that puts some into its result has them taken out.
+    """
+    found: dict[str, Any] = {key: value for key, value in members_of(raw).items() if key not in _WISHES}
+    found["resultType"] = _COMPLETE
     return encode({**found, **_FRESH} if listing else found)

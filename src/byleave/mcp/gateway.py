@@ -45,6 +45,9 @@ RESTING = 900.0  # seconds that what was opened for a stateless client stays ope
 MOST_STARTING = 4  # processes of one server that start at once
 LISTING_TIME = 20.0  # seconds for one page of a list
 _MOST_NOTES = 200
+_HINT = (
+    "it runs in a sandbox: `[sandbox] read = [...]` shows it more of this machine, `[servers.{}.access]` grants more"
+)
 
 
 class Gateway:
@@ -65,12 +68,15 @@ class Gateway:
         self._environment = os.environ if environment is None else environment
         self._sessions: set[Session] = set()
         self._stateless: dict[tuple[str, str | None, str], Session] = {}
+        self._enabled: tuple[object, Mapping[str, Server]] = (None, {})
         self.visited: dict[str, set[str]] = {}  # where servers wanted to go, by the name of their access
         self._surroundings = Surroundings(workspace, guard.policy, self._environment, decide=self._visit, told=told)
         self._pins = Pins(guard.approvals)
         self.local = LocalTools(workspace, guard)
         self._compiled = guard.policy.compiled
+        self._settled = self._compiled, self._compiled.gateway
         self._buckets = Buckets(self.settings.rate)
+        self._proven_by: object = self._compiled  # whose proofs `on_change` has taken on
         self.on_change: Callable[..., Awaitable[None]] | None = None  # told of every change, with `proofs`
         self._watching: asyncio.Task[None] | None = None
         self._stamps: dict[str, object] = {}
@@ -80,11 +86,18 @@ class Gateway:
 
     @property
     def settings(self) -> "GatewaySettings":
-        return self.guard.policy.compiled.gateway
+        compiled = self.guard.policy.compiled
+        if self._settled[0] is not compiled:
+            self._settled = compiled, compiled.gateway
+        return self._settled[1]
 
     @property
     def servers(self) -> "Mapping[str, Server]":
-        return self.guard.policy.compiled.servers
+        """The servers that are switched on; for everybody here there are no others."""
+        compiled = self.guard.policy.compiled
+        if self._enabled[0] is not compiled:
+            self._enabled = compiled, {name: each for name, each in compiled.servers.items() if each.enabled}
+        return self._enabled[1]
 
     @property
     def proofs(self) -> "dict[str, Any]":
@@ -135,13 +148,17 @@ class Gateway:
             del self._stateless[key]
 
     def who(self, caller: "Caller", claimed: str | None) -> Who:
-        """Return on whose behalf a request is. A claim counts only where nothing better is known."""
-        if caller.identity == "verified" or claimed is None:
-            if caller.agent is None and self.settings.require_identity:
-                raise InputError("this gateway wants to know who is calling", hint="send a token")
-            return Who(caller.agent if caller.agent is not None else self._default_agent(), caller.identity)
+        """Return on whose behalf a request is. A claim counts only where nothing better is known, and only now.
+
+        What the session was opened with is a claim like any other, unless it was proven: the policy may have changed.
+        """
+        if caller.identity == "verified":
+            return Who(caller.agent, "verified")
         if self.settings.require_identity:
-            raise InputError("this gateway does not take an agent's word for who it is", hint="send a token")
+            raise InputError("this gateway wants a proof of who is calling", hint="send a token")
+        claimed = caller.agent if claimed is None else claimed
+        if claimed is None:
+            return Who(self._default_agent(), "default")
         if claimed in self.guard.policy.compiled.bound_agents:
             raise InputError(f"the agent {quoted(claimed)} proves who it is by a token", hint="send its token")
         return Who(claimed, "claimed")
@@ -173,7 +190,8 @@ class Gateway:
             return make_link(server, filled, scrubbing, self._surroundings, tool=access)
 
         starting = self._starting.setdefault(server.name, asyncio.Semaphore(MOST_STARTING))
-        return Upstream(server.name, make, session, Backoff(), patience=LISTING_TIME, starting=starting)
+        hint = _HINT.format(server.name) if server.transport == "stdio" else "try again later, or look at its url"
+        return Upstream(server.name, make, session, Backoff(), patience=LISTING_TIME, starting=starting, hint=hint)
 
     def _visit(self, action: "dict[str, Any]") -> "Verdict":
         """Judge and record what a server wants of the network. Any thread may ask."""
@@ -208,14 +226,25 @@ class Gateway:
             await asyncio.sleep(LOOK_AGAIN)
             try:
                 self.guard.policy.look_again()
-                await self._keep_up()
+                self._keep_up()
+                await self._prove_anew()
             except (ByleaveError, ConfigErrors) as error:
                 self.metrics.reloaded(worked=False)
                 self.note(f"{error}")
             except Exception as error:  # noqa: BLE001 -- keeping up must go on
                 self.note("a defect of byleave while it kept up with changes", error)
 
-    async def _keep_up(self) -> None:
+    async def _prove_anew(self) -> None:
+        """Have the front take on how callers prove themselves now; again and again, if it fails."""
+        compiled = self.guard.policy.compiled
+        if self.on_change is not None and compiled is not self._proven_by:
+            await self.on_change(**self.proofs)
+            self._proven_by = compiled
+        now = monotonic()
+        for session in [each for each in self._stateless.values() if not each.open and now - each.used > RESTING]:
+            await session.close()
+
+    def _keep_up(self) -> None:
         compiled = self.guard.policy.compiled
         if compiled is not self._compiled:
             before, self._compiled = self._compiled, compiled
@@ -227,14 +256,9 @@ class Gateway:
             names = {*before.servers, *compiled.servers}
             changed = {name for name in names if before.servers.get(name) != compiled.servers.get(name)}
             for session in list(self._sessions):
-                await session.drop(changed)
+                session.drop(changed)
                 session.changed_all()
-            if self.on_change is not None:
-                await self.on_change(**self.proofs)
         self._look_at_pins()
-        now = monotonic()
-        for session in [each for each in self._stateless.values() if not each.open and now - each.used > RESTING]:
-            await session.close()
 
     def _look_at_pins(self) -> None:
         """Tell everybody where somebody has approved or revoked the definition of a tool."""

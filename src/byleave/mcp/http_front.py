@@ -143,34 +143,41 @@ class HttpFront:
         bound: "Collection[str]" = (),
         subjects: "Mapping[str, str] | None" = None,
     ) -> None:
-        """Take on new settings; a ConfigError, and the old ones stay, if they cannot be used. Sessions live on.
+        """Take on new settings. Sessions live on. A ConfigError if they cannot be used: then nobody proves anything.
 
-        Where the ways to prove who one is have changed, a standing stream that was opened by a proof ends: whoever has
-        the new one opens it again.
+        What was good before must not stay good because something else is wrong; call it again until it works. Where
+        the ways to prove who one is have changed, a standing stream that was opened by a proof ends: whoever has the
+        new one opens it again.
         """
         subjects = subjects or {}
         proofs = (settings.jwt, settings.require_identity, dict(tokens), frozenset(bound), dict(subjects))
         if proofs != self._proofs:
-            self.identity = await self._identity_by(settings, tokens, [*bound, *subjects.values()], subjects)
-            self._proofs = proofs
+            self._proofs = None  # until all of it holds
+            before, self.identity = self.identity, Identity(tokens={}, require=True)
             self._sessions.end_streams()
+            self.identity = self._identity_by(settings, tokens, [*bound, *subjects.values()], subjects, before)
+            if self.identity.jwt is not None and self.identity.jwt is not before.jwt:
+                await self.identity.jwt.open()
+            self._proofs = proofs
         self._server.limits = self._server.limits.replace(body_bytes=settings.max_body)
         self._sessions.most = settings.max_sessions
 
-    async def _identity_by(
+    def _identity_by(
         self,
         settings: "Settings",
         tokens: "Mapping[str, tuple[str, ...]]",
         bound: "Collection[str]",
         subjects: "Mapping[str, str]",
+        before: Identity,
     ) -> Identity:
-        jwt = JwtReader(settings.jwt, subjects=subjects) if settings.jwt is not None else None
+        jwt = None
+        if settings.jwt is not None:
+            kept = before.jwt is not None and before.jwt.is_for(settings.jwt, subjects)
+            jwt = before.jwt if kept else JwtReader(settings.jwt, subjects=subjects)
         identity = Identity(tokens=tokens, bound=bound, require=settings.require_identity, jwt=jwt)
         if not identity.is_configured:
             for address in self.addresses:
                 check_address(address.host, has_identity=False)
-        if jwt is not None:
-            await jwt.open()
         return identity
 
     async def listen(self, host: str, port: int) -> None:

@@ -270,7 +270,11 @@ class Connection(asyncio.Protocol):
         if self._server.screen is not None:
             self._is_last = True
             exchange = self._open = Exchange(self, head, b"", inf)
-            self._server.screen(exchange, self._framing.length)
+            try:
+                self._server.screen(exchange, self._framing.length)
+            except Exception as problem:  # noqa: BLE001 -- as in `_begin`
+                self._server.failed(problem)
+                exchange.fail()
             if exchange.is_over:
                 return False
             self._open, self._is_last = None, False
@@ -368,7 +372,7 @@ class HttpServer:
 
     def failed(self, problem: Exception) -> None:
         """Note a failure of our own; clients learn nothing of it."""
-        self._warn(f"a request failed: {type(problem).__name__}: {problem}")
+        self._warn(f"a request failed: {type(problem).__name__}")  # what it says may be a stranger's words
 
     async def close(self, *, grace: float = 5.0) -> None:
         """Take no more requests, finish the open ones within `grace` seconds, and end all connections."""

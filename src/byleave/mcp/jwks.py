@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from http.client import HTTPConnection
 
 _LARGEST = 1 << 20
-_PATIENCE = 5.0  # seconds
+PATIENCE = 5.0  # seconds
 _PIECE = 1 << 16
 
 
@@ -57,14 +57,14 @@ def _connection(scheme: str, host: str, port: int | None) -> "HTTPConnection":
     if scheme == "https":
         import ssl
 
-        return HTTPSConnection(host, port, timeout=_PATIENCE, context=ssl.create_default_context())
+        return HTTPSConnection(host, port, timeout=PATIENCE, context=ssl.create_default_context())
     if scheme == "http" and is_loopback_host(host):
-        return HTTPConnection(host, port, timeout=_PATIENCE)
+        return HTTPConnection(host, port, timeout=PATIENCE)
     raise ConfigError("keys are fetched over https, or over http on this machine", hint="write https://")
 
 
 def _got(connection: "HTTPConnection", path: str) -> bytes:
-    until = time.monotonic() + _PATIENCE
+    until = time.monotonic() + PATIENCE
     connection.request("GET", path, headers={"Accept": "application/json", "Connection": "close"})
     response = connection.getresponse()
     if response.status != 200:

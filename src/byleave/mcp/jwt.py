@@ -10,13 +10,15 @@ Start at `JwtReader.read`. A token under an unknown key is worth one look at the
 import asyncio
 import time
 from collections import OrderedDict
+from contextlib import suppress
 from hashlib import sha256
+from threading import Thread
 from typing import Any
 
 import msgspec
 
-from byleave.errors import ByleaveError, ConfigError
-from byleave.mcp.jwks import fetch_keys, is_url
+from byleave.errors import ByleaveError, ConfigError, InputError
+from byleave.mcp.jwks import PATIENCE, fetch_keys, is_url
 from byleave.record import Record
 from byleave.text import quoted, shown
 
@@ -103,6 +105,10 @@ class JwtReader:
         self._looking: asyncio.Task[None] | None = None
         self._remembered: OrderedDict[bytes, Verified] = OrderedDict()
 
+    def is_for(self, settings: "Settings", subjects: "Mapping[str, str]") -> bool:
+        """Whether a reader made of these would be the same, but for the keys that this one has already."""
+        return bool(self._keys) and (self._settings, dict(self._subjects)) == (settings, dict(subjects))
+
     async def open(self) -> None:
         """Get the keys for the first time. A ConfigError if they are in a file that cannot be used."""
         try:
@@ -149,7 +155,7 @@ class JwtReader:
 
     async def _look(self) -> None:
         self._looked = self._clock()
-        content = await asyncio.to_thread(fetch_keys, self._settings.jwks)
+        content = await _beside(lambda: fetch_keys(self._settings.jwks), PATIENCE)
         self._keys = self._usable(content)
         self._remembered.clear()  # a key that was withdrawn vouches for nobody
 
@@ -182,9 +188,11 @@ class JwtReader:
     def _read(self, token: str) -> Verified | Rejected | None:
         try:
             header = self._library.get_unverified_header(token)
-        except self._library.PyJWTError:
+        except (self._library.PyJWTError, ValueError, TypeError, RecursionError):
             return Rejected("the token is malformed")
         algorithm, kid = header.get("alg"), header.get("kid")
+        if not isinstance(algorithm, str) or not isinstance(kid, str | None):
+            return Rejected("the token is malformed")
         if algorithm not in self._algorithms or "crit" in header or "b64" in header:
             return Rejected("the token is not signed in a way that is taken here")
         fitting = [key for key in self._keys if algorithm in key.algorithms and kid in (None, key.kid)]
@@ -221,7 +229,35 @@ class JwtReader:
         if agent is None and said in self._bound:  # the name of an agent that goes by another word
             return Rejected("the token does not speak of an agent")
         principal = f"jwt:{settings.issuer}:{len(subject)}:{subject}:{said}"
-        return Verified(agent or said, principal, float(expires) + _LEEWAY)
+        try:
+            return Verified(agent or said, principal, float(expires) + _LEEWAY)
+        except (TypeError, ValueError, OverflowError):
+            return Rejected("the token does not say when it expires")
+
+
+async def _beside(work: "Callable[[], bytes]", seconds: float) -> bytes:
+    """Do blocking work in a thread that nobody waits for in the end; a ByleaveError if it takes too long."""
+    loop = asyncio.get_running_loop()
+    done: asyncio.Future[bytes] = loop.create_future()
+
+    def tell(set_: "Callable[[Any], None]", value: "Any") -> None:
+        if not done.done():
+            set_(value)
+
+    def do() -> None:
+        try:
+            result, set_ = work(), done.set_result
+        except BaseException as problem:  # noqa: BLE001 -- whoever waits is told
+            result, set_ = problem, done.set_exception  # type: ignore[assignment]
+        with suppress(RuntimeError):  # the gateway has ended
+            loop.call_soon_threadsafe(tell, set_, result)
+
+    Thread(target=do, name="byleave-keys", daemon=True).start()
+    try:
+        async with asyncio.timeout(seconds):
+            return await done
+    except TimeoutError:
+        raise InputError("the keys did not come in time", hint="see whether the issuer is up") from None
 
 
 def is_name(text: str) -> bool:

@@ -7,12 +7,15 @@ result goes back to the client as the bytes that came.
 Start at `read_client_message` and `read_server_message`.
 """
 
+import json
+import re
+
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
 
 from byleave.record import Record
 from byleave.wire.codes import INVALID_REQUEST, PARSE_ERROR
-from byleave.wire.members import repeats_a_name
+from byleave.wire.members import leading_members, members
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,7 +36,9 @@ _PARAMS = frozenset(
     }
 )
 _FOLDED = {name.casefold(): name for name in (*_OUTSIDE, *_PARAMS)}
+_TEXTS = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
 _members = msgspec.json.Decoder(dict[str, Raw])
+_elements = msgspec.json.Decoder(list[Raw])
 _any = msgspec.json.Decoder()
 encode = msgspec.json.Encoder().encode
 
@@ -48,6 +53,7 @@ class ServerMessage(msgspec.Struct):
     error: Raw | UnsetType = UNSET
 
 
+_SAID = frozenset({"id", "params", "result", "error"})
 _server = msgspec.json.Decoder(ServerMessage)
 
 
@@ -77,8 +83,8 @@ def read_client_message(message: bytes) -> ClientMessage | Refusal:
     """Return what a client says, or why it is not taken."""
     try:
         found = _members.decode(message)
-        _any.decode(message)  # by what the judge reads: nothing is sent on that it could not see
-        twice = repeats_a_name(message)
+        tree = _any.decode(message)  # by what the judge reads: nothing is sent on that it could not see
+        twice = _repeats_a_name(message, tree)
     except RecursionError:
         return Refusal(NO_ID, INVALID_REQUEST, "the message is nested too deeply")
     except ValueError:  # the decoder's words quote the message, which may hold anything
@@ -92,6 +98,26 @@ def read_client_message(message: bytes) -> ClientMessage | Refusal:
     if problem:
         return Refusal(id_ or NO_ID, INVALID_REQUEST, problem)
     return _answer(found, id_) if "method" not in found else _asked(found, id_)
+
+
+def _repeats_a_name(message: bytes, tree: "Any") -> bool:
+    """Whether any object in this JSON, which was read as `tree`, gives a name twice.
+
+    As many colons as names stand in JSON outside of texts, and of two equal names only one was read.
+    """
+    names = _count_names(tree)
+    return message.count(b":") != names and _TEXTS.sub(b"", message).count(b":") != names
+
+
+def _count_names(tree: "Any") -> int:
+    count, waiting = 0, [tree]
+    for each in waiting:  # which grows meanwhile
+        if type(each) is dict:
+            count += len(each)
+            waiting += each.values()
+        elif type(each) is list:
+            waiting += each
+    return count
 
 
 def _no_object(message: bytes) -> Refusal:
@@ -149,12 +175,67 @@ def _answer(found: "Members", id_: bytes) -> ClientMessage | Refusal:
     return message
 
 
+def in_utf8(message: bytes) -> bytes:
+    """Return a message that every client can decode; what is no UTF-8 in it is replaced."""
+    if message.isascii():
+        return message
+    try:
+        message.decode()
+    except UnicodeDecodeError:
+        return message.decode(errors="replace").encode()
+    return message
+
+
 def read_server_message(message: bytes) -> ServerMessage | None:
     """Return what a server says; None if it is no message at all."""
     try:
         return _server.decode(message)
     except (ValueError, RecursionError):
+        pass
+    found = _read_slowly(message)
+    method = text_of(found.get("method"))
+    if not found or ("method" in found and method is None):
         return None
+    said = ServerMessage(method=UNSET if method is None else method)
+    for name in _SAID & found.keys():
+        setattr(said, name, found[name])
+    return said
+
+
+def _read_slowly(text: "Raw | bytes") -> "Members":
+    """Return the members of an object that the fast decoder refuses: an escape for half of a character is JSON, too."""
+    try:
+        return {name: Raw(each.encode()) for name, each in members(bytes(text).decode())}
+    except (ValueError, RecursionError):
+        return {}
+
+
+def elements_of(raw: "Raw | bytes | None") -> "list[Raw | None]":
+    """Return the elements of a list, each as it is written; None for one that holds half of a character."""
+    try:
+        return [] if raw is None else [*_elements.decode(raw)]
+    except (ValueError, RecursionError):
+        pass
+    try:
+        found = json.loads(bytes(raw or b"[]"))
+    except (ValueError, RecursionError):
+        return [None]
+    return [_written(each) for each in found] if isinstance(found, list) else [None]
+
+
+def _written(tree: "Any") -> Raw | None:
+    try:
+        return Raw(encode(tree))
+    except (ValueError, RecursionError):
+        return None
+
+
+def first_id(message: bytes) -> str | None:
+    """Return the id of a message that cannot be read, if it stands at its beginning."""
+    for name, value in leading_members(message.decode(errors="replace")):
+        if name == "id":
+            return value if isinstance(value, str) else None
+    return None
 
 
 def decoded(raw: "Raw | bytes") -> "Any":
@@ -170,7 +251,7 @@ def members_of(raw: "Raw | bytes | None") -> "Members":
     try:
         return {} if raw is None else _members.decode(raw)
     except (ValueError, RecursionError):
-        return {}
+        return {} if raw is None else _read_slowly(raw)
 
 
 def text_of(raw: "Raw | bytes | None") -> str | None:

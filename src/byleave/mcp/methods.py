@@ -152,9 +152,11 @@ async def _use_resource(session: "Session", exchange: "Exchange") -> str | None:
     if not uri:
         await exchange.error(INVALID_PARAMS, "a resource is named by its uri")
         return None
-    server = await session.offers.owner(uri, session.sight(exchange.who))
+    owner = await session.offers.owner(uri, session.sight(exchange.who))
+    server = owner.server
     if server is None:
-        await exchange.error(NOT_FOUND, f"there is no resource {quoted(uri)}")
+        because = f": {owner.problem}" if owner.problem else ""
+        await exchange.error(NOT_FOUND, f"there is no resource {quoted(uri)} here{because}")
         return None
     used = await session.calling.use(exchange, server, "resources", uri, passed(exchange.params))
     return server if used else None
@@ -189,11 +191,12 @@ async def _complete(session: "Session", exchange: "Exchange") -> None:
         found = await session.offers.find("prompts", text_of(reference.get("name")) or "", sight)
         if found is not None and found[0] in session.servers:
             server, own = found
-            params["ref"] = {**reference, "name": own}
+            params["ref"] = {"type": kind, "name": own}
             used = ("prompts", own)
     elif kind == "ref/resource":
         uri = text_of(reference.get("uri")) or ""
-        server = await session.offers.owner(uri, sight)
+        server = (await session.offers.owner(uri, sight)).server
+        params["ref"] = {"type": kind, "uri": uri}
         used = ("resources", uri)
     if server is None:
         await exchange.error(INVALID_PARAMS, "completion/complete names a prompt or a resource that is there")
@@ -239,8 +242,8 @@ async def _subscribe_all(session: "Session", exchange: "Exchange", uris: "Any") 
     """Have servers tell us of changes to resources; return those that the caller may see, and that are told of."""
     sight, kept = session.sight(exchange.who), []
     for uri in uris if isinstance(uris, list) else ():
-        server = await session.offers.owner(uri, sight) if isinstance(uri, str) else None
-        if server is not None and sight.shows(server, "resources", uri):
+        server = (await session.offers.owner(uri, sight)).server if isinstance(uri, str) else None
+        if server is not None and session.calling.allows(exchange, server, "resources", uri):
             await session.reach(server).subscribe(uri)
             session.subscribed[uri] = server
             kept.append(uri)
@@ -281,9 +284,7 @@ def _roots_changed(session: "Session", _params: "Members") -> None:
 
 
 def _progress(session: "Session", params: "Members") -> None:
-    upstream = session.questions.reporter(params)
-    if upstream is not None:
-        upstream.notify("notifications/progress", params)
+    session.questions.report(params)
 
 
 NOTICES: "Mapping[str, Callable[[Session, Members], None]]" = {

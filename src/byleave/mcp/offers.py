@@ -6,13 +6,12 @@ tool's definition is the one that was approved, and to whom a resource belongs.
 
 import asyncio
 
-import msgspec
-from msgspec import Raw
-
 from byleave.core.action import LOCAL
+from byleave.core.uris import oddity
 from byleave.mcp.ends import DownError
-from byleave.mcp.message import decoded, text_of
+from byleave.mcp.message import decoded, elements_of, text_of
 from byleave.mcp.names import flat_name, may_be_cut, split_name
+from byleave.mcp.pins import pinned_hash
 from byleave.record import Record
 from byleave.text import shown
 
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
         def shows(self, server: str, kind: str, name: str) -> bool: ...
 
 
-_pages = msgspec.json.Decoder(list[dict[str, Raw]])
 PATIENCE = 15.0  # seconds that a list waits for one server
 MOST_PAGES = 200
 MOST_OFFERS = 10_000  # of one kind, of one server
@@ -58,28 +56,19 @@ KINDS = {
 }
 
 
-class Offer:
-    """One thing that a server offers: its own name, and its members as the server wrote them."""
+class Offer(Record):
+    """One thing that a server offers: its own name, and all that the server says of it, as we have read it.
 
-    __slots__ = ("_tree", "members", "name", "server")
+    Clients get what was read, written anew: nobody can be shown another definition than the one that is pinned.
+    """
 
-    def __init__(self, server: str, name: str, members: "Mapping[str, Any]") -> None:
-        self.server = server
-        self.name = name
-        self.members = members
-        self._tree: dict[str, Any] | None = None
-
-    @property
-    def tree(self) -> "dict[str, Any]":
-        """All of it, read; once."""
-        if self._tree is None:
-            read = {name: decoded(each) if isinstance(each, Raw) else each for name, each in self.members.items()}
-            self._tree = read
-        return self._tree
+    server: str
+    name: str
+    tree: "dict[str, Any]"
 
     def shown(self, kind: Kind) -> "dict[str, Any]":
         """Return it as clients see it."""
-        return {**self.members, kind.key: flat_name(self.server, self.name)} if kind.flat else dict(self.members)
+        return {**self.tree, kind.key: flat_name(self.server, self.name)} if kind.flat else self.tree
 
 
 class Listing(Record):
@@ -105,7 +94,9 @@ class Offers:
         self._note = note
         self._known: dict[tuple[str, str], tuple[int, dict[str, Offer]]] = {}  # by kind and server
         self._late: set[str] = set()
+        self._owners: dict[str, str] = {}  # who has listed a resource first, and has not listed it no longer
         self._changed: dict[tuple[str, str], str] = {}  # tools whose definition nobody has approved
+        self._hashes: dict[tuple[str, str], tuple[dict[str, Any], str]] = {}  # of the definitions of tools
 
     async def listing(self, kind: str, sight: "Sight", servers: "Iterable[str] | None" = None) -> Listing:
         """Return what the caller may see of one kind, of all servers or of some."""
@@ -118,7 +109,18 @@ class Offers:
                 silent[server] = said.problem
             else:
                 offers += [each for each in said.values() if _is_seen(sight, kind, each)]
-        return Listing(tuple(offers), silent)
+        return Listing(tuple(offers if KINDS[kind].flat else self._without_disputed(kind, offers)), silent)
+
+    def _without_disputed(self, kind: str, offers: "list[Offer]") -> "list[Offer]":
+        """Leave out what two servers call by one name that is not theirs alone: nobody could tell whose it is."""
+        owners: dict[str, set[str]] = {}
+        for each in offers:
+            owners.setdefault(each.name, set()).add(each.server)
+        for name, servers in owners.items():
+            if len(servers) > 1:
+                who = " and ".join(sorted(servers))
+                self._note(f"{who} both list the {kind.rstrip('s')} {shown(name)}, so it is left out")
+        return [each for each in offers if len(owners[each.name]) == 1]
 
     async def all_of(self, kind: str, server: str) -> dict[str, Offer]:
         """Return everything of one kind that a server offers, whoever may see it; a DownError if it says nothing."""
@@ -142,12 +144,19 @@ class Offers:
             return self._learnt(kind, server, 0, {each.name: each for each in offers})
         upstream = self._reach(server)
         await upstream.ready()
-        offers = await _all_pages(upstream, KINDS[kind])
+        offers, unread = await _all_pages(upstream, KINDS[kind])
+        if unread:
+            self._note(f"{server} lists {unread} {kind} that cannot be read, so they are left out")
         kept = await self._pinned(server, offers) if kind == "tools" else offers
         return self._learnt(kind, server, upstream.opened, {each.name: each for each in kept})
 
     def _learnt(self, kind: str, server: str, opened: int, found: dict[str, Offer]) -> dict[str, Offer]:
         self._known[kind, server] = (opened, found)
+        if kind == "resources":
+            for uri in [uri for uri, owner in self._owners.items() if owner == server and uri not in found]:
+                del self._owners[uri]
+            for uri in found:
+                self._owners.setdefault(uri, server)
         return found
 
     async def _pinned(self, server: str, offers: "list[Offer]") -> "list[Offer]":
@@ -171,9 +180,16 @@ class Offers:
         """Return a tool as it was listed last over this connection; listed now, if it never was."""
         offer = (await self._last("tools", server)).get(name)
         pins = self._pins()
-        if pins is None or server == LOCAL or (offer is not None and pins.holds(server, offer.tree)):
+        if pins is None or server == LOCAL or (offer is not None and pins.approves(server, name, self._hash(offer))):
             return offer
         return (await self._fresh("tools", server)).get(name)  # somebody may have approved it, or revoked that
+
+    def _hash(self, offer: Offer) -> str:
+        """Return what a tool is pinned by; made once for what was listed last."""
+        known = self._hashes.get((offer.server, offer.name))
+        if known is None or known[0] is not offer.tree:
+            known = self._hashes[offer.server, offer.name] = offer.tree, pinned_hash(offer.tree)
+        return known[1]
 
     def is_late(self, server: str) -> bool:
         """Whether a list was made without this server, because it took too long; that is forgotten with this."""
@@ -217,33 +233,73 @@ class Offers:
         candidates = [split[0]] if split is not None and split[0] in sight.servers() else sight.servers()
         for server in candidates:
             try:
-                offers = await self._last(kind, server)
-            except DownError:
+                async with asyncio.timeout(PATIENCE):
+                    offers = await self._last(kind, server)
+            except (DownError, TimeoutError):
                 continue
             for name in offers:
                 if flat_name(server, name) == flat:
                     return server, name
         return split
 
-    async def owner(self, uri: str, sight: "Sight") -> str | None:
-        """Return the server that a resource belongs to: which lists it, or whose template it fits, or the only one."""
-        able: list[str] = []
-        fitting: list[tuple[int, str]] = []
-        for server in sight.servers():
-            if server == LOCAL:
-                continue
-            try:
+    async def owner(self, uri: str, sight: "Sight") -> "Owner":
+        """Return the server that a resource belongs to: which lists it, or whose template it fits, or the only one.
+
+        Where several might be meant, nobody is: a server must not come by another's requests.
+        """
+        servers = [server for server in sight.servers() if server != LOCAL]
+        known = [server for server in servers if uri in self._known_by(server)]
+        if known:
+            return _only(known, is_listed=True)
+        found = await asyncio.gather(*(self._claims(server, uri) for server in servers))
+        by_claim = {
+            claim: [server for server, each in zip(servers, found, strict=True) if each == claim] for claim in found
+        }
+        if self._owners.get(uri) in by_claim.get(SILENT, []):
+            return Owner(None, problem="its server cannot be reached now")
+        if by_claim.get(LISTS):
+            return _only(by_claim[LISTS], is_listed=True)
+        odd = oddity(uri)
+        if odd:
+            return Owner(None, problem=f"this is not how the URI is plainly written: {odd}")
+        if by_claim.get(FITS):
+            return _only(by_claim[FITS])
+        return Owner(None) if by_claim.get(SILENT) else _only(by_claim.get(ABLE, []))
+
+    def _known_by(self, server: str) -> dict[str, Offer]:
+        """Return the resources that a server has listed, as far as that was over the connection that there is."""
+        known = self._known.get(("resources", server))
+        return known[1] if known is not None and known[0] == self._reach(server).opened else {}
+
+    async def _claims(self, server: str, uri: str) -> str:
+        """Return what a server has to do with a URI."""
+        try:
+            async with asyncio.timeout(PATIENCE):
                 listed = await self._last("resources", server)
                 templates = await self._last("templates", server)
-            except DownError:
-                continue
-            if uri in listed:
-                return server
-            able += [server] if self._reach(server).abilities.get("resources") is not None else []
-            fitting += [(len(start), server) for start in map(_literal, templates) if start and uri.startswith(start)]
-        if fitting:
-            return max(fitting)[1]
-        return able[0] if len(able) == 1 else None
+        except (DownError, TimeoutError):
+            return SILENT
+        if uri in listed or uri in templates:
+            return LISTS
+        if any(start and uri.startswith(start) for start in map(_literal, templates)):
+            return FITS
+        return ABLE if self._reach(server).abilities.get("resources") is not None else NOTHING
+
+
+LISTS, FITS, ABLE, SILENT, NOTHING = "lists", "fits", "able", "silent", "nothing"
+
+
+class Owner(Record):
+    """Whose a resource is; or nobody's, and why, if there is more to say than that it is not there."""
+
+    server: str | None
+    problem: str = ""
+
+
+def _only(servers: "list[str]", *, is_listed: bool = False) -> Owner:
+    if len(servers) == 1:
+        return Owner(servers[0])
+    return Owner(None, problem=f"{' and '.join(sorted(servers))} both offer it" if is_listed else "")
 
 
 def _is_seen(sight: "Sight", kind: str, offer: Offer) -> bool:
@@ -256,30 +312,30 @@ def _literal(template: str) -> str:
     return template.partition("{")[0]
 
 
-async def _all_pages(upstream: "Upstream", kind: Kind) -> list[Offer]:
-    """Return everything of one kind that a server lists; a DownError if it never comes to an end."""
+async def _all_pages(upstream: "Upstream", kind: Kind) -> "tuple[list[Offer], int]":
+    """Return everything of one kind that a server lists, and how much of it cannot be read."""
     if upstream.abilities.get(kind.ability) is None:
-        return []
+        return [], 0
     offers: list[Offer] = []
+    unread = 0
     params: dict[str, Any] = {}
     seen: set[bytes] = set()
     for _ in range(MOST_PAGES):
         page = await upstream.answer(kind.method, params)
-        offers += _offers_on(page.get(kind.field), upstream.name, kind)
+        found, wrong = _offers_on(page.get(kind.field), upstream.name, kind)
+        offers += found
+        unread += wrong
         cursor = page.get("nextCursor")
-        if cursor is None or text_of(cursor) is None or len(offers) > MOST_OFFERS:
-            return offers[:MOST_OFFERS]
-        if bytes(cursor) in seen:
-            return offers
+        if cursor is None or text_of(cursor) is None or len(offers) > MOST_OFFERS or bytes(cursor) in seen:
+            break
         seen.add(bytes(cursor))
         params = {"cursor": cursor}
-    return offers
+    return offers[:MOST_OFFERS], unread
 
 
-def _offers_on(page: "Any", server: str, kind: Kind) -> "list[Offer]":
-    try:
-        listed = [] if page is None else _pages.decode(page)
-    except (ValueError, RecursionError):
-        return []
-    named = [(text_of(each.get(kind.key)), each) for each in listed]
-    return [Offer(server, name, each) for name, each in named if name]
+def _offers_on(page: "Any", server: str, kind: Kind) -> "tuple[list[Offer], int]":
+    listed = elements_of(page)
+    trees = [None if each is None else decoded(each) for each in listed]
+    named = [(tree.get(kind.key), tree) for tree in trees if isinstance(tree, dict)]
+    offers = [Offer(server, name, tree) for name, tree in named if isinstance(name, str) and name]
+    return offers, len(listed) - len(offers)

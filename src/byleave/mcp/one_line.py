@@ -57,8 +57,20 @@ def answers(message: bytes, id_: str) -> bool:
 
 def excerpt(said: bytes, secrets: "Iterable[str]", *, most: int) -> str:
     """Return the end of what a server said on the side, in one line that people can be shown."""
-    words = " ".join(hide(said.decode(errors="replace"), secrets).split())
-    return shown(words[-most:])
+    return shown(_last_lines(hide(said.decode(errors="replace"), secrets), most))
+
+
+def _last_lines(text: str, most: int) -> str:
+    """Return as many whole lines of the end as fit; of one that does not, its beginning."""
+    kept: list[str] = []
+    for line in reversed(text.splitlines()):
+        words = " ".join(line.split())
+        if not words:
+            continue
+        if len(words) + sum(len(each) + 3 for each in kept) > most:
+            return " / ".join(reversed(kept)) if kept else words[:most]
+        kept.append(words)
+    return " / ".join(reversed(kept))
 
 
 def hide(text: str, secrets: "Iterable[str]") -> str:

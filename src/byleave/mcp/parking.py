@@ -74,6 +74,11 @@ class Parking:
             return
         parked, guard, timer = found
         timer.cancel()
+        self.give_up(parked, guard)
+
+    @staticmethod
+    def give_up(parked: Parked, guard: "Guard") -> None:
+        """Record that a call does not go on, and tell its server."""
         if parked.matter is not None:
             guard.finish_all(parked.matter, ASKER, SILENCE)
         if parked.upstream is not None and parked.pending is not None:

@@ -82,6 +82,14 @@ def define(tool: "Mapping[str, Any]") -> Definition:
     return Definition(tool["name"], digest(text.encode()), text)
 
 
+def pinned_hash(tool: "Mapping[str, Any]") -> str:
+    """Return the hash of a tool's definition; empty, which nobody can have approved, if it cannot be read."""
+    try:
+        return define(tool).sha256
+    except (ValueError, TypeError, KeyError, RecursionError):
+        return ""
+
+
 class Pins:
     """The pinned tools of all servers of one gateway. Any thread may ask."""
 
@@ -97,7 +105,6 @@ class Pins:
         self._clock = clock
         self._lock = Lock()
         self._states: dict[str, _State] = {}
-        self._defined: dict[tuple[str, str], tuple[Mapping[str, Any], str]] = {}
 
     def sort(self, server: str, tools: "Sequence[Any]") -> Sorted:
         """Sort the tools that a server lists, and record what is new of them, in one write for all.
@@ -114,7 +121,6 @@ class Pins:
                 left_out.append(LeftOut(definition.tool, problem or _UNRECORDED))
             elif _is_approved(pin, definition.sha256):
                 shown_.append(tool)
-                self._defined[server, definition.tool] = tool, definition.sha256
             else:
                 hidden.append(_changed(server, definition, pin))
         return Sorted(shown_, hidden, left_out)
@@ -122,13 +128,13 @@ class Pins:
     def holds(self, server: str, tool: "Mapping[str, Any]") -> bool:
         """Whether the definition of a tool, as it was listed last, is approved now. Nothing is recorded by asking."""
         name = tool.get("name")
-        if not isinstance(name, str):
-            return False
-        known = self._defined.get((server, name))
+        return isinstance(name, str) and self.approves(server, name, pinned_hash(tool))
+
+    def approves(self, server: str, name: str, sha256: str) -> bool:
+        """Whether the definition of a tool that has this hash is approved now."""
         try:
-            sha256 = known[1] if known is not None and known[0] is tool else define(tool).sha256
             pin = self._state(server).pins.get(name)
-        except (StateError, ValueError, TypeError, RecursionError):
+        except StateError:
             return False
         return pin is not None and _is_approved(pin, sha256)
 

@@ -9,6 +9,7 @@ import asyncio
 from msgspec import Raw
 
 from byleave.mcp.message import decoded, encode, error_tree, members_of, notification, request, text_of
+from byleave.mcp.scrub import without_escapes
 from byleave.text import shown
 from byleave.wire.codes import INVALID_REQUEST, METHOD_NOT_FOUND
 
@@ -44,22 +45,52 @@ def refusal(method: str, capabilities: "Mapping[str, Any]") -> bytes | None:
     return error_tree(INVALID_REQUEST, f"this client does not offer {wanted}, or this server may not ask for it")
 
 
-def labelled(server: str, method: str, params: "Raw | Mapping[str, Any] | None") -> "dict[str, Any]":
-    """Return the parameters of a server's wish, with who asks: for programs in `_meta`, for people in the message."""
-    found: dict[str, Any] = dict(params) if isinstance(params, dict) else dict(members_of(params))  # type: ignore[arg-type]
-    meta = found.get("_meta")
-    known = members_of(meta) if isinstance(meta, Raw) else dict(meta or {})
-    found["_meta"] = {**known, SERVER_KEY: server}
-    message = found.get("message")
-    words = message if isinstance(message, str) else None if message is None else text_of(message)
-    if method == "elicitation/create" and words is not None:
-        found["message"] = f"[{server}] {_for_people(words)}"
+def labelled(server: str, method: str, params: "Raw | None") -> "dict[str, Any]":
+    """Return the parameters of a server's wish, with who asks: for programs in `_meta`, for people in the message.
+
+    What people are shown of it holds nothing that would steer a terminal, and no line that could pass for another's.
+    """
+    found: dict[str, Any] = dict(members_of(params))
+    found["_meta"] = {**members_of(found.get("_meta")), SERVER_KEY: server}
+    clean = _CLEAN.get(method)
+    if clean is not None:
+        clean(found, server)
     return found
 
 
-def _for_people(text: str) -> str:
-    """Return text of a server without what would steer a terminal; line ends stay."""
-    return "\n".join(shown(line) for line in text.split("\n"))
+def _clean_form(found: "dict[str, Any]", server: str) -> None:
+    first, *rest = (text_of(found.get("message")) or "").split("\n")
+    rows = [f"[{server}] {without_escapes(first)}", *(f"| {without_escapes(line)}" for line in rest)]
+    found["message"] = "\n".join(rows)
+    for name in ("requestedSchema", "url"):
+        if name in found:
+            found[name] = _cleaned(decoded(found[name]), _SHOWN)
+
+
+def _clean_sample(found: "dict[str, Any]", _server: str) -> None:
+    found.pop("includeContext", None)  # to the client that would be the context of every server behind us
+    for name in ("messages", "systemPrompt"):
+        if name in found:
+            found[name] = _cleaned(decoded(found[name]), _SAID)
+
+
+_CLEAN: "Mapping[str, Callable[[dict[str, Any], str], None]]" = {
+    "elicitation/create": _clean_form,
+    "sampling/createMessage": _clean_sample,
+}
+_SHOWN = frozenset({"title", "description", "enumNames"})  # members of a form that people read; the rest is data
+_SAID = frozenset({"text"})
+
+
+def _cleaned(tree: "Any", names: "frozenset[str]", *, shows: bool = True) -> "Any":
+    """Return a tree with clean texts where people read them: under some names, or where a text stands alone."""
+    if isinstance(tree, str):
+        return without_escapes(tree) if shows else tree
+    if isinstance(tree, list):
+        return [_cleaned(each, names, shows=shows and not isinstance(each, dict)) for each in tree]
+    if isinstance(tree, dict):
+        return {key: _cleaned(each, names, shows=key in names) for key, each in tree.items()}
+    return tree
 
 
 class Questions:
@@ -68,7 +99,7 @@ class Questions:
     def __init__(self) -> None:
         self._open: dict[bytes, Take] = {}
         self._ids: dict[tuple[Upstream, bytes], bytes] = {}
-        self._tokens: dict[bytes, Upstream] = {}
+        self._tokens: dict[bytes, tuple[Upstream, Raw]] = {}
         self._count = 0
 
     async def put(self, sink: "Sink", method: str, params: "Mapping[str, Any]") -> "ClientMessage | None":
@@ -99,13 +130,13 @@ class Questions:
         key, token = (upstream, bytes(asked.id)), params["_meta"].get("progressToken")
 
         def take(message: "ClientMessage | None") -> None:
-            self._ids.pop(key, None)
-            self._tokens.pop(_bytes(token), None)
+            self._tokens.pop(self._ids.pop(key, b""), None)
             give_back(upstream, asked.id, message)
 
         id_ = self._ids[key] = self._begin(take)
-        if token is not None:
-            self._tokens[_bytes(token)] = upstream
+        if token is not None:  # two servers may use the same one
+            self._tokens[id_] = upstream, token
+            params["_meta"]["progressToken"] = Raw(id_)
         if not await sink.send(request(id_, asked.method, params)):
             self._take(id_, None)
 
@@ -134,9 +165,11 @@ class Questions:
         self._open.pop(id_, None)
         return notification("notifications/cancelled", {**found, "requestId": Raw(id_)})
 
-    def reporter(self, params: "Members") -> "Upstream | None":
-        """Return the server that waits for the progress of which a client tells."""
-        return self._tokens.get(bytes(params.get("progressToken", b"")))
+    def report(self, params: "Members") -> None:
+        """Tell the server that waits for it of the progress of which a client tells."""
+        found = self._tokens.get(encode(decoded(params.get("progressToken", b"null"))))
+        if found is not None:
+            found[0].notify("notifications/progress", {**params, "progressToken": found[1]})
 
     def gone(self, upstream: "Upstream") -> None:
         """Forget what a server wanted that is gone."""
@@ -158,7 +191,3 @@ def give_back(upstream: "Upstream", id_: Raw, message: "ClientMessage | None") -
         upstream.reply(id_, error=message.error)
     else:
         upstream.reply(id_, result=message.answer or b"{}")
-
-
-def _bytes(token: "Any") -> bytes:
-    return bytes(token) if isinstance(token, Raw) else encode(token)

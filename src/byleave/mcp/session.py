@@ -4,7 +4,7 @@ Start at `Session.handle`. What each method does is in `methods`, how a tool is 
 """
 
 import asyncio
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from time import monotonic
 
 from msgspec import Raw
@@ -13,7 +13,7 @@ from byleave.errors import ByleaveError, ConfigErrors, InputError
 from byleave.guard.asking import Who
 from byleave.mcp.aside import Aside
 from byleave.mcp.calling import Calling
-from byleave.mcp.ends import DownError
+from byleave.mcp.ends import DownError, LateError
 from byleave.mcp.errands import logged, told_about
 from byleave.mcp.exchange import Exchange
 from byleave.mcp.message import (
@@ -34,7 +34,7 @@ from byleave.mcp.parking import Parked, Parking
 from byleave.mcp.questions import Questions, narrowed
 from byleave.mcp.revisions import HANDSHAKE, STATUS, Mismatch, is_stateless, read_envelope
 from byleave.mcp.sight import PolicySight
-from byleave.mcp.upstream import Answered, Asked, Lost, Told, Upstream
+from byleave.mcp.upstream import Answered, Asked, Lost, Told, Upstream, down_sentence
 from byleave.text import quoted
 from byleave.wire.codes import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND
 
@@ -230,14 +230,8 @@ class Session:
         return self.gateway.connect(server, self, tool)
 
     @asynccontextmanager
-    async def reached(self, name: str, tool: str | None = None) -> "AsyncIterator[Upstream]":
-        """Yield a session with a server: the lasting one, or one for this call alone if it keeps no state."""
-        server = self.servers.get(name)
-        if server is None or server.stateful:
-            upstream = self.reach(name)
-            await upstream.ready()
-            yield upstream
-            return
+    async def reached_once(self, name: str, tool: str | None = None) -> "AsyncIterator[Upstream]":
+        """Yield a session with a server for one call alone."""
         upstream = self._new(name, tool)
         self._passing.add(upstream)
         try:
@@ -274,7 +268,7 @@ class Session:
                     return item
                 if isinstance(item, Lost):
                     self._give_up(upstream, pending, late=item is late)
-                    raise _lost(upstream.name, item.why)
+                    raise _lost(upstream.name, item.why, LateError if item is late else DownError)
                 if isinstance(item, Told):
                     timer.cancel()  # it lives
                     timer = loop.call_later(seconds, pending.put, late)
@@ -299,15 +293,6 @@ class Session:
         else:
             upstream.settle(pending)
 
-    async def give_result(self, exchange: Exchange, result: Raw) -> str:
-        """Answer with a server's result; return what is recorded of it."""
-        most = self.settings.max_result
-        if most is not None and len(memoryview(result)) > most:
-            await exchange.error(-32000, f"the result is larger than {most} bytes, which is the limit here")
-            return "failed: the result is too large"
-        await exchange.result(result)
-        return "done"
-
     @staticmethod
     async def give_error(exchange: Exchange, error: Raw) -> None:
         """Answer with a server's error."""
@@ -318,7 +303,7 @@ class Session:
         """Give a stateless client its request back, with what has to be known first; it goes on when it calls again."""
         waits = self.settings.ask_timeout if parked.upstream is None else self.settings.call_timeout
         state = self.parking.park(parked, self.guard, waits)
-        await exchange.result({"resultType": "input_required", "inputRequests": wishes, "requestState": state})
+        await exchange.need_input(wishes, state)
 
     async def call_local(
         self,
@@ -368,7 +353,8 @@ class Session:
             self.offers.forget(upstream.name)
             self.changed(method)
         elif method == "notifications/resources/updated":
-            self._updated(params)
+            with suppress(ByleaveError, ConfigErrors):  # a policy that cannot answer tells nobody
+                self._updated(upstream.name, params)
         elif method == "notifications/cancelled":
             message = self.questions.withdrawn(upstream, params)
             if message is not None:
@@ -393,11 +379,11 @@ class Session:
         for method in _CHANGED:
             self.changed(method)
 
-    def _updated(self, params: Raw | None) -> None:
+    def _updated(self, teller: str, params: Raw | None) -> None:
         found = members_of(params)
         uri = decoded(found.get("uri", b"null"))
         server = self.subscribed.get(uri) if isinstance(uri, str) else None
-        if server is None or not self.sight(self.who()).shows(server, "resources", uri):
+        if server is None or server != teller or not self.sight(self.who()).shows(server, "resources", uri):
             return
         if self.revision:
             self._aside.put(notification("notifications/resources/updated", params))
@@ -440,12 +426,18 @@ class Session:
         self._chores.add(task)
         task.add_done_callback(self._chores.discard)
 
-    async def drop(self, names: "set[str]") -> None:
-        """Let go of servers that are gone from the configuration, or are another one by now."""
-        gone = [self._upstreams.pop(name) for name in names if name in self._upstreams]
-        for upstream in gone:
+    def drop(self, names: "set[str]") -> None:
+        """Let go of servers that are gone from the configuration, or are another one by now; nobody waits for it."""
+        for upstream in [self._upstreams.pop(name) for name in names if name in self._upstreams]:
             self.offers.forget(upstream.name)
-        await asyncio.gather(*(upstream.close() for upstream in gone))
+            self._passing.add(upstream)
+            self.chore(self._dropped(upstream))
+
+    async def _dropped(self, upstream: Upstream) -> None:
+        try:
+            await upstream.close()
+        finally:
+            self._passing.discard(upstream)
 
     async def close(self) -> None:
         """End the session, and what was opened for it."""
@@ -497,5 +489,5 @@ async def _quietly(work: "Any") -> None:
         return
 
 
-def _lost(server: str, why: str) -> DownError:
-    return DownError(f"the server {quoted(server)} gave no answer: {why}", hint="try again later")
+def _lost(server: str, why: str, kind: type[DownError]) -> DownError:
+    return kind(down_sentence(server, why), hint="try again later")

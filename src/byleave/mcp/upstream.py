@@ -18,6 +18,8 @@ from byleave.mcp.message import (
     decoded,
     encode,
     error_tree,
+    first_id,
+    in_utf8,
     members_of,
     notification,
     read_server_message,
@@ -149,6 +151,7 @@ class Upstream:
         *,
         patience: float,
         starting: asyncio.Semaphore,
+        hint: str = "try again later",
     ) -> None:
         self.name = name
         self.revision = ""
@@ -159,6 +162,7 @@ class Upstream:
         self._client = client
         self._backoff = backoff
         self._patience = patience
+        self._hint = hint
         self._starting = starting  # so that many clients do not start everything at once
         self._link: Link | None = None
         self._opening: asyncio.Task[None] | None = None
@@ -442,10 +446,11 @@ class Upstream:
 
     def heard(self, message: bytes, about: str | None) -> None:
         """Take one message of the server."""
-        said = read_server_message(message)
+        said = read_server_message(in_utf8(message))
         if said is None:
-            if about is not None:
-                self.lost(about, "its answer is no message that can be read")
+            id_ = about if about is not None else first_id(message)
+            if id_ is not None:
+                self.lost(id_, "its answer is no JSON that can be read")
             return
         if said.method is UNSET:
             self._answered(said, about)
@@ -534,8 +539,12 @@ class Upstream:
             await asyncio.wait(self._chores, timeout=1.0)
 
     def _down(self, why: str) -> DownError:
-        hint = "try again later; `byleave mcp --check` shows what each server says"
-        return DownError(f"the server {quoted(self.name)} cannot be used: {why}", hint=hint)
+        return DownError(down_sentence(self.name, why), hint=self._hint)
+
+
+def down_sentence(name: str, why: str) -> str:
+    """Return why a server cannot be used, for people; what a link says of it is a whole sentence already."""
+    return why if why.startswith("the server ") else f"the server {quoted(name)} cannot be used: {why}"
 
 
 _ABOUT_REQUESTS = frozenset({"notifications/progress", "notifications/message"})

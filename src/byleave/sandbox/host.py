@@ -182,7 +182,8 @@ def needs_of(program: str, search: str, visible: "Sequence[str]", *, home: str, 
             kind = look(hop)
             if kind is None or any(is_under(hop, place) for place in (*visible, *places)):
                 continue
-            environment = _virtual_environment(hop) if kind == LINK else None
+            started = kind == LINK or os.access(hop, os.X_OK)  # an interpreter, or a script beside it
+            environment = _virtual_environment(hop) if started else None
             if environment is not None and not _is_private(environment, home, kept_out):
                 places[environment] = Place(environment, READING, DIRECTORY, "the program's own prefix")
             elif kind == LINK:

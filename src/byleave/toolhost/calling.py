@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
+    from byleave.config.compile import Compiled
     from byleave.core.action import Action
     from byleave.guard.asking import Asker, Question
     from byleave.guard.judge import Judged, Policy
@@ -46,6 +47,11 @@ class WithRunModes:
 
     def __getattr__(self, name: str) -> "Any":
         return getattr(self._policy, name)
+
+    @property
+    def compiled(self) -> "Compiled":
+        """The policy as it was compiled last: asked for so often that it does not take the long way."""
+        return self._policy.compiled
 
     def decide(self, action: "Action | Mapping[str, Any]") -> Verdict:
         """Return the verdict on an action."""
