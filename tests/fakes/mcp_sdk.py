@@ -22,7 +22,7 @@ from mcp.client.client import Client
 from mcp.client.stdio import StdioServerParameters, stdio_client
 from mcp.client.streamable_http import streamable_http_client
 
-from command import COMMAND, environment
+from command import COMMAND, Done, byleave, environment
 
 T = TypeVar("T")
 
@@ -80,6 +80,7 @@ class Talk:
             "list_roots_callback": self.person.roots,
         }
         self._target = target
+        self._known: dict[str, types.Tool] = {}
         self._options = {**(able if person is not None else {}), **more}
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever, daemon=True)
@@ -149,6 +150,12 @@ class Talk:
     def tools(self) -> dict[str, types.Tool]:
         return {tool.name: tool for tool in self.do(lambda client: client.list_tools()).tools}
 
+    def definition(self, name: str) -> types.Tool:
+        """Return a tool as it was listed once."""
+        if name not in self._known:
+            self._known = self.tools()
+        return self._known[name]
+
     def wait_until(self, is_so: Callable[[], bool], patience: float = 10) -> None:
         """Wait until what was told to the client makes something so."""
 
@@ -186,18 +193,16 @@ class Place:
     def write(self, policy: str) -> None:
         self.policy.write_text(policy)
 
-    def byleave(self, *said: str) -> subprocess.CompletedProcess[str]:
+    def byleave(self, *said: str) -> Done:
         """Run another command in the same place."""
-        argv = [*COMMAND, *said, "--root", str(self.root)]
-        return subprocess.run(
-            argv, env=self.env, capture_output=True, text=True, check=False, cwd=self.root, timeout=PATIENCE
-        )
+        own = {"BYLEAVE_HOME": str(self.home), "HOME": str(self.home)}
+        return byleave(*said, "--root", str(self.root), cwd=self.root, env=own)
 
     def records(self) -> list[dict[str, Any]]:
         """Return the whole audit log."""
         done = self.byleave("audit", "export", "--json")
-        assert done.returncode == 0, done
-        return [json.loads(line) for line in done.stdout.splitlines()]
+        assert done.code == 0, done
+        return [json.loads(line) for line in done.out.splitlines()]
 
 
 class Running:

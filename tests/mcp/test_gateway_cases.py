@@ -18,6 +18,7 @@ from byleave.api import Workspace
 from byleave.mcp.ends import Caller, Told
 from byleave.mcp.gateway import Gateway
 from byleave.mcp.session import Session
+from command import COMMAND
 from fakes.mcp_servers import Asked, plain, run, web
 from stage import load_cases
 
@@ -49,14 +50,15 @@ class Inside:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._count = 0
+
+    async def exchange(self, message: bytes) -> Any:
+        sink = Sink()
+        await self._session.handle(message, sink, Told())
+        return sink.said
 
     async def ask(self, method: str, **params: Any) -> Any:
-        self._count += 1
-        sink = Sink()
-        message = {"jsonrpc": "2.0", "id": self._count, "method": method, "params": params}
-        await self._session.handle(json.dumps(message).encode(), sink, Told())
-        return sink.said
+        message = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
+        return await self.exchange(json.dumps(message).encode())
 
     async def begin(self) -> None:
         said = await self.ask("initialize", protocolVersion="2025-11-25", capabilities={}, clientInfo={})
@@ -70,6 +72,17 @@ class Inside:
     async def call(self, name: str, **arguments: Any) -> Any:
         said = await self.ask("tools/call", name=name, arguments=arguments)
         return said.get("result", said)
+
+
+class Outside(Inside):
+    """A client of a process."""
+
+    def __init__(self, writer: asyncio.StreamWriter, reader: asyncio.StreamReader) -> None:
+        self._writer, self._reader = writer, reader
+
+    async def exchange(self, message: bytes) -> Any:
+        self._writer.write(message + b"\n")
+        return json.loads(await self._reader.readline())
 
 
 def answering(inventory: Inventory) -> Callable[[Asked, asyncio.StreamWriter], Coroutine[Any, Any, None]]:
@@ -219,6 +232,31 @@ def test_a_call_is_decided_as_the_case_says(case: dict[str, Any], way: str, tmp_
                 assert (told["decision"], said["isError"]) == (expect["decision"], True)
                 assert told["code"] == expect.get("code", told["code"])
                 assert said["content"] == [{"type": "text", "text": told["reason"]}]
+
+    run(scenario())
+
+
+@pytest.mark.parametrize("case", [LISTINGS[2], LISTINGS[-1]], ids=lambda case: case["name"])
+def test_the_command_lists_what_the_case_says(case: dict[str, Any], tmp_path: Path) -> None:
+    """The same through a process of its own, and a file."""
+
+    async def scenario() -> None:
+        async with web(answering(case["inventory"])) as servers:
+            tables = {name: {"url": f"http://127.0.0.1:{servers.port}/{name}"} for name in case["inventory"]}
+            tree = {**case["policy"], "servers": tables, "gateway": {"expose": "both"}}
+            (tmp_path / "p.json").write_text(json.dumps(tree))
+            words = ("mcp", "--policy", str(tmp_path / "p.json"), "--root", str(tmp_path), "--agent", case["agent"])
+            process = await asyncio.create_subprocess_exec(
+                *COMMAND, *words, stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
+            )
+            assert process.stdin is not None
+            assert process.stdout is not None
+            inside = Outside(process.stdin, process.stdout)
+            await inside.begin()
+            assert await inside.names() == sorted([*case["expect"]["flat"], *DISCOVERY])
+            await discovers(inside, case["expect"], case["inventory"])
+            process.stdin.close()
+            assert await process.wait() == 0
 
     run(scenario())
 

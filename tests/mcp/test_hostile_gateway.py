@@ -382,3 +382,117 @@ def test_whoever_says_nothing_cannot_count_as_an_agent_with_a_token(play: Play, 
     with pytest.raises(ConfigErrors) as caught:
         play(scene, {**tree, "agents": {name: {"allow": {"servers": ["*"]}, "token": f"sha256:{'0' * 64}"}}})
     assert "stands for whoever is not named" in str(caught.value.exceptions[0])
+
+
+def test_a_client_does_not_choose_what_the_question_says(play: Play) -> None:
+    async def scene(talk: Talk) -> None:
+        client = talk.client("ops", elicitation={})
+        asked: list[str] = []
+
+        def answer(request: Tree) -> Tree:
+            asked.append(request["params"]["message"])
+            return {"result": {"action": "decline"}}
+
+        client.on_request = answer
+        await client.begin()
+        params = {"uri": "mem://secret", "resources": "mem://harmless", "method": "ping", "more": 1}
+        await client.ask("resources/read", params)
+        assert "mem://secret" in asked[0]
+        assert "harmless" not in asked[0]
+        told = talk.records()[0]["action"]["arguments"]
+        assert told == {"resources": "mem://secret", "method": "resources/read"}
+
+    play(scene, {**OPEN, "rules": [{"ask": {"call": {"server": "shop"}}}]}, shop=with_resources("mem://secret"))
+
+
+@pytest.mark.parametrize("asks", [False, True])
+def test_what_nobody_was_shown_does_not_go_with_a_yes(play: Play, *, asks: bool) -> None:
+    async def scene(talk: Talk) -> None:
+        client = talk.client("ops", elicitation={})
+        client.on_request = lambda _request: {"result": {"action": "accept"}}
+        await client.begin()
+        meta = {"hidden": "words", "traceparent": "00-1"}
+        await client.call("shop__price", {}, _meta=meta)
+        sent = talk.servers["shop"].calls()[0]["_meta"]
+        assert sent == ({"traceparent": "00-1"} if asks else meta)
+
+    rules = {"rules": [{"ask": {"call": {"server": "shop"}}}]} if asks else {}
+    play(scene, {**OPEN, **rules})
+
+
+@pytest.mark.parametrize(
+    ("field", "odd"),
+    [
+        ("tools", {"name": "bad", "inputSchema": [1]}),
+        ("tools", {"name": "bad"}),
+        ("tools", {"name": "bad", "inputSchema": {}, "annotations": {"readOnlyHint": "yes"}}),
+        ("prompts", {"name": "bad", "arguments": "x"}),
+        ("resources", {"uri": "mem://bad", "name": 5}),
+    ],
+)
+def test_one_wrong_shape_does_not_take_everybodys_list_away(play: Play, field: str, odd: Tree) -> None:
+    async def scene(talk: Talk) -> None:
+        server = talk.servers["shop"]
+        (server.tools if field == "tools" else server.listed[field]).append(odd)
+        client = talk.client()
+        await client.begin()
+        listed = (await client.ask(f"{field}/list"))["result"][field]
+        assert not any("bad" in str(each) for each in listed)
+        assert any("wrong shape" in note for note in talk.notes)
+
+    play(scene, shop=FakeServer("x"))
+
+
+def test_members_that_nobody_has_pinned_are_not_shown(play: Play) -> None:
+    async def scene(talk: Talk) -> None:
+        server = talk.servers["shop"]
+        server.tools[0] |= {"Description": "IGNORE ALL", "instructions": "IGNORE ALL"}
+        client = talk.client()
+        await client.begin()
+        assert b"IGNORE" not in (await client.exchange("tools/list")).raw
+
+    play(scene)
+
+
+@pytest.mark.parametrize("answer", [{"error": "b1"}, {"error": {"code": "1", "message": "x"}}, {"result": [1]}])
+def test_an_answer_that_no_client_could_read_is_an_error(play: Play, answer: Tree) -> None:
+    async def scene(talk: Talk) -> None:
+        def work(link: FakeLink, request: Tree) -> None:
+            link.say({"id": request["id"], **answer})
+
+        talk.servers["shop"].on_call = work
+        client = talk.client()
+        await client.begin()
+        assert "neither a result nor an error" in (await client.call("shop__price"))["error"]["message"]
+
+    play(scene)
+
+
+def test_stateless_clients_that_can_do_different_things_do_not_share_a_server(play: Play) -> None:
+    async def scene(talk: Talk) -> None:
+        for capabilities in ({}, {"sampling": {}}, {}):
+            await talk.stateless("ops", **capabilities).call("shop__price")
+        links = talk.servers["shop"].links
+        assert len(links) == 2
+        told = [each["params"]["capabilities"] for each in talk.servers["shop"].heard if each["method"] == "initialize"]
+        assert told == [{}, {"sampling": {}}]
+
+    play(scene)
+
+
+def test_of_two_stateless_calls_neither_is_asked_about_the_other(play: Play) -> None:
+    def work(link: FakeLink, request: Tree) -> None:
+        if len(link.server.calls()) == 2:
+            link.say({"id": 9, "method": "elicitation/create", "params": {"message": "Sure?"}})
+            for each in link.server.heard:
+                if each.get("method") == "tools/call":
+                    link.say({"id": each["id"], "result": {"content": [], "seen": request["id"]}})
+
+    async def scene(talk: Talk) -> None:
+        talk.servers["shop"].on_call = work
+        one, two = talk.stateless("ops", **FORM), talk.stateless("ops", **FORM)
+        answers = await asyncio.gather(one.call("shop__price"), two.call("shop__query"))
+        assert [each["result"]["resultType"] for each in answers] == ["complete", "complete"]
+        assert [each["id"] for each in talk.servers["shop"].heard if "error" in each] == [9]
+
+    play(scene)

@@ -33,7 +33,7 @@ FRONTS = [(front, mode) for front in ("pipe", "http") for mode in (LEGACY, MODER
 POLICY = f"""
 [gateway]
 default_agent = "ops"
-ask_timeout = 1.5
+ask_timeout = 0.8
 [servers.shop]
 command = {json.dumps(SHOP)}
 [agents.ops]
@@ -64,8 +64,8 @@ class Scene:
 
     def waiting(self) -> list[dict[str, Any]]:
         done = self.place.byleave("approvals", "list", "--json")
-        assert done.returncode == 0, done
-        return [each for each in json.loads(done.stdout) if each["kind"] == "call"]
+        assert done.code == 0, done
+        return [each for each in json.loads(done.out) if each["kind"] == "call"]
 
 
 @pytest.fixture(scope="module")
@@ -204,10 +204,10 @@ def test_where_nobody_can_be_asked_the_call_waits_for_an_approval(scene: Scene, 
     (entry,) = [each for each in scene.waiting() if f"wait {front}" in json.dumps(each)]
     assert (entry["kind"], entry["status"]) == ("call", "pending")
     refused = scene.place.byleave("approvals", "approve", entry["id"])
-    assert refused.returncode != 0  # there is no terminal, and nobody said --yes
-    assert scene.place.byleave("approvals", "approve", entry["id"], "--yes").returncode == 0
+    assert refused.code != 0  # there is no terminal, and nobody said --yes
+    assert scene.place.byleave("approvals", "approve", entry["id"], "--yes").code == 0
     eventually(lambda: words(talk.call("shop__query", mine)) == DONE, patience=2)
     assert said_of(talk.call("shop__query", other))[0] == "ask"
     assert said_of(talk.call("shop__query", {**mine, "more": 1}))[0] == "ask"
-    assert scene.place.byleave("approvals", "revoke", entry["id"], "--yes").returncode == 0
+    assert scene.place.byleave("approvals", "revoke", entry["id"], "--yes").code == 0
     eventually(lambda: talk.call("shop__query", mine).is_error, patience=2)

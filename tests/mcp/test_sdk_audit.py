@@ -85,7 +85,7 @@ def test_each_call_is_recorded_with_who_called_and_how_we_know(tmp_path: Path) -
     effects = [(each["action"]["tool"], each["outcome"]) for each in records if each["event"] == "effect"]
     assert effects == [(name, "done") for name in ("price", "query", "price", "stock", "echo")]
     assert TOKEN not in json.dumps(records)
-    assert json.loads(place.byleave("audit", "verify", "--json").stdout)["ok"]
+    assert json.loads(place.byleave("audit", "verify", "--json").out)["ok"]
 
 
 def test_nothing_that_was_acknowledged_is_missing_after_a_kill(tmp_path: Path) -> None:
@@ -128,7 +128,7 @@ def test_nothing_that_was_acknowledged_is_missing_after_a_kill(tmp_path: Path) -
     assert len(acknowledged) >= 100
     recorded = {each["action"]["arguments"]["n"] for each in place.records() if each["event"] == "decision"}
     assert set(acknowledged) <= recorded
-    assert json.loads(place.byleave("audit", "verify", "--json").stdout)["ok"]
+    assert json.loads(place.byleave("audit", "verify", "--json").out)["ok"]
     eventually(lambda: not [pid for pid in os.listdir("/proc") if name in command_line(pid)], patience=5)
 
 

@@ -91,6 +91,8 @@ async def _serve(given: "Given", workspace: "Workspace", guard: "Guard") -> int:
 async def _over_stdio(given: "Given", gateway: Gateway) -> int:
     from byleave.mcp.stdio_front import serve_stdio
 
+    if sys.stdin.isatty():
+        complain("byleave: this speaks MCP with the client that starts it; `byleave mcp --check` shows what is there")
     agent = given.one("agent") or os.environ.get("BYLEAVE_AGENT") or None
     caller = Caller(agent, "default" if agent is None else "verified", "stdio")
     await serve_stdio(gateway.converse(caller), limit=gateway.settings.max_body)

@@ -246,7 +246,9 @@ class _View:
             text = f"{shown(narrowed[0].key)} narrows the server, and allow.{kind} does not name it"
             ref = compiled.missing(text, allows=False, source=narrowed[0].entries[0].source)
             return _answer(ref, what, server, suggestion=suggestion)
-        text = f"no allow.{kind} for {shown(self._server)}, so all of its {kind}"
+        empty = compiled.allow.tables[kind].exact(self._server) is not None
+        text = f"allow.{kind}.{shown(self._server)} is empty" if empty else f"no allow.{kind} for {shown(self._server)}"
+        text = f"{text}, so all of its {kind}"
         return _answer(compiled.missing(text, allows=True, source=server[0].source), what, server)
 
     def _suggestion(self, kind: str, name: str | None) -> str | None:

@@ -11,7 +11,7 @@ import asyncio
 from time import monotonic
 
 from byleave.core.action import LOCAL, CallAction
-from byleave.core.verdict import DENY, shared_tree
+from byleave.core.verdict import ALLOW, DENY, shared_tree
 from byleave.guard.asking import CANCELLED, ELSEWHERE, NO, SILENCE
 from byleave.guard.judge import Judged
 from byleave.guard.matters import Matter, Verdicts
@@ -30,10 +30,12 @@ if TYPE_CHECKING:
     from msgspec import Raw
 
     from byleave.core.verdict import Verdict
+    from byleave.guard.asking import Answer
     from byleave.mcp.exchange import Exchange
     from byleave.mcp.message import Members
     from byleave.mcp.session import Session
 
+LISTEN = "subscriptions/listen"
 _PENDING = "it waits in `byleave approvals list`; once it is approved there, the same call goes through"
 _UNPLACED = "it is too long to be shown to anybody, so nobody can approve it"
 
@@ -100,7 +102,7 @@ class Calling:
                     self._session.parking.give_up(parked, self._session.guard)
                     await self._refuse(exchange, errand.server, denied.verdict)
                     return False
-                return await self._errands.resume(Work(exchange, errand, parked.allowed), parked)
+                return await self._errands.resume(self._work(exchange, errand, parked.allowed), parked)
         else:
             busy = self._session.too_busy(exchange.who)
             if busy is not None:
@@ -116,7 +118,15 @@ class Calling:
         if not verdicts.allowed:
             await self._refuse(exchange, errand.server, verdicts.verdict)
             return False
-        return await self._errands.do(Work(exchange, errand, verdicts.answers[0]))
+        return await self._errands.do(self._work(exchange, errand, verdicts.answers[0]))
+
+    def _work(self, exchange: "Exchange", errand: Errand, allowed: "Answer") -> Work:
+        """Return allowed work; where the policy alone would not have allowed it, a person has."""
+        permit = allowed.permit
+        asked = "_meta" in errand.params and (
+            permit is None or self._session.guard.policy.decide(permit.action).decision is not ALLOW
+        )
+        return Work(exchange, errand, allowed, asked)
 
     def _denied_by_now(self, exchange: "Exchange", errand: Errand) -> "Verdicts | None":
         """Return that what waited is denied by now, recorded; None if it is not."""
@@ -187,8 +197,9 @@ class Calling:
 
 def _use_action(exchange: "Exchange", server: str, kind: str, name: str) -> CallAction:
     """Return the use of a resource or a prompt as an action, with all that goes out: a yes is for that."""
-    told = {key: decoded(value) for key, value in passed(exchange.params).items() if key not in ("name", "uri")}
-    return CallAction(server, None, {kind: name, "method": exchange.method, **told}, exchange.who.agent)
+    sent = passed(exchange.method, exchange.params) if exchange.method != LISTEN else {}
+    told = {key: decoded(value) for key, value in sent.items() if key not in ("name", "uri")}
+    return CallAction(server, None, {**told, kind: name, "method": exchange.method}, exchange.who.agent)
 
 
 def _is_absent(raw: "Raw | None") -> bool:

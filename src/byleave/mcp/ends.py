@@ -17,8 +17,11 @@ if TYPE_CHECKING:
     class Hearer(Protocol):
         """Whoever a link tells what it heard. Neither method raises or waits."""
 
-        def heard(self, message: bytes, about: str | None) -> None:
-            """Take one message of the server. `about`: the request of ours on whose own stream it came, if known."""
+        def heard(self, message: bytes, about: str | None) -> bool | None:
+            """Take one message of the server. `about`: the request of ours on whose own stream it came, if known.
+
+            Return False if it was no answer to anything.
+            """
 
         def lost(self, id_: str | None, why: str) -> None:
             """Learn that a request gets no answer any more, or (None) that the whole connection is gone."""

@@ -44,7 +44,13 @@ _HOW = {DONE: "ok", REPORTED: "error"}  # in the figures; what is in neither has
 MOST_ROUNDS = 10  # questions of one tool, in one call
 CALL, SUBSCRIBE = "tools/call", "resources/subscribe"
 _TAIL = 4096  # bytes at either end of a result, where servers write whether it is an error
-_BETWEEN_US = frozenset({"_meta", "requestState", "inputResponses"})  # what no server gets as the client wrote it
+_PARAMS = {
+    "prompts/get": ("name", "arguments"),
+    "resources/read": ("uri",),
+    SUBSCRIBE: ("uri",),
+    "completion/complete": ("ref", "argument", "context"),
+}
+_TRACES = frozenset({"traceparent", "tracestate", "baggage"})  # what nobody need be shown
 _LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 
 
@@ -74,6 +80,7 @@ class Work(Record):
     exchange: "Exchange"
     errand: Errand
     allowed: "Answer"
+    was_asked: bool = False  # whether a person has allowed it, now or before
 
 
 class Errands:
@@ -159,6 +166,8 @@ class Errands:
     ) -> str:
         params = {**work.errand.sent, **(more or {})}
         meta, progress = passed_meta(work.errand.params)
+        if work.was_asked:  # a yes is for what was shown
+            meta = {key: value for key, value in meta.items() if key in _TRACES}
         if meta:
             params["_meta"] = meta
         pending = await upstream.ask(work.errand.method, params, work.exchange, headers, progress=progress)
@@ -338,9 +347,9 @@ def _wants_input(result: Raw) -> bool:
     return bytes(members_of(result).get("resultType", b"")) == b'"input_required"'
 
 
-def passed(params: "Members") -> "dict[str, Any]":
-    """Return parameters as a server gets them: without what is between the client and us."""
-    return {key: value for key, value in params.items() if key not in _BETWEEN_US}
+def passed(method: str, params: "Members") -> "dict[str, Any]":
+    """Return parameters as a server gets them: those that the method has, and nothing that nobody was shown."""
+    return {key: params[key] for key in _PARAMS[method] if key in params}
 
 
 def passed_meta(params: "Members") -> "tuple[dict[str, Any], bool]":

@@ -17,6 +17,7 @@ from byleave.guard.asking import Who
 from byleave.mcp.backoff import Backoff
 from byleave.mcp.ends import DownError
 from byleave.mcp.links import Surroundings, make_link
+from byleave.mcp.lobby import Lobby
 from byleave.mcp.local import LocalTools
 from byleave.mcp.metrics import Metrics
 from byleave.mcp.pins import Pins
@@ -67,7 +68,7 @@ class Gateway:
         self._note = note
         self._environment = os.environ if environment is None else environment
         self._sessions: set[Session] = set()
-        self._stateless: dict[tuple[str, str | None, str], Session] = {}
+        self._stateless: dict[tuple[str, str | None, str], Lobby] = {}
         self._enabled: tuple[object, Mapping[str, Server]] = (None, {})
         self.visited: dict[str, set[str]] = {}  # where servers wanted to go, by the name of their access
         self._surroundings = Surroundings(workspace, guard.policy, self._environment, decide=self._visit, told=told)
@@ -75,7 +76,8 @@ class Gateway:
         self.local = LocalTools(workspace, guard)
         self._compiled = guard.policy.compiled
         self._settled = self._compiled, self._compiled.gateway
-        self._buckets = Buckets(self.settings.rate)
+        self._rate = self.settings.rate
+        self._buckets = Buckets(self._rate)
         self._proven_by: object = self._compiled  # whose proofs `on_change` has taken on
         self.on_change: Callable[..., Awaitable[None]] | None = None  # told of every change, with `proofs`
         self._watching: asyncio.Task[None] | None = None
@@ -127,13 +129,13 @@ class Gateway:
         """Begin a session of a revision with a handshake."""
         return self._add(Session(self, caller))
 
-    def stateless(self, caller: "Caller") -> Session:
-        """Return the lasting session of this principal, for revisions without sessions."""
+    def stateless(self, caller: "Caller") -> Lobby:
+        """Return the lasting conversation of this principal, for revisions without sessions."""
         key = (caller.principal, caller.agent, caller.identity)
-        session = self._stateless.get(key)
-        if session is None:
-            session = self._stateless[key] = self._add(Session(self, caller, shared=True))
-        return session
+        lobby = self._stateless.get(key)
+        if lobby is None:
+            lobby = self._stateless[key] = Lobby(lambda: self._add(Session(self, caller, shared=True)))
+        return lobby
 
     def _add(self, session: Session) -> Session:
         self._sessions.add(session)
@@ -144,8 +146,6 @@ class Gateway:
         """Forget a session that is closed."""
         self._sessions.discard(session)
         self.metrics.sessions = len(self._sessions)
-        for key in [key for key, each in self._stateless.items() if each is session]:
-            del self._stateless[key]
 
     def who(self, caller: "Caller", claimed: str | None) -> Who:
         """Return on whose behalf a request is. A claim counts only where nothing better is known, and only now.
@@ -219,6 +219,7 @@ class Gateway:
 
     def start(self) -> None:
         """Begin to keep up with what changes."""
+        self._look_at_pins()
         self._watching = asyncio.get_running_loop().create_task(self._watch())
 
     async def _watch(self) -> None:
@@ -240,9 +241,10 @@ class Gateway:
         if self.on_change is not None and compiled is not self._proven_by:
             await self.on_change(**self.proofs)
             self._proven_by = compiled
-        now = monotonic()
-        for session in [each for each in self._stateless.values() if not each.open and now - each.used > RESTING]:
-            await session.close()
+        for key, lobby in list(self._stateless.items()):
+            await lobby.rest(monotonic() - RESTING)
+            if not lobby.sessions:
+                del self._stateless[key]
 
     def _keep_up(self) -> None:
         compiled = self.guard.policy.compiled
@@ -253,11 +255,12 @@ class Gateway:
             for warning in compiled.warnings:
                 if warning not in before.warnings:
                     self.note(warning)
-            names = {*before.servers, *compiled.servers}
-            changed = {name for name in names if before.servers.get(name) != compiled.servers.get(name)}
-            for session in list(self._sessions):
-                session.drop(changed)
-                session.changed_all()
+            if before.layers != compiled.layers:  # else only an approval is another one
+                names = {*before.servers, *compiled.servers}
+                changed = {name for name in names if before.servers.get(name) != compiled.servers.get(name)}
+                for session in list(self._sessions):
+                    session.drop(changed)
+                    session.changed_all()
         self._look_at_pins()
 
     def _look_at_pins(self) -> None:
@@ -276,7 +279,9 @@ class Gateway:
         compiled = self._compiled
         named = [name for layer in compiled.layers if layer.trusted for name in layer.tree.get("agents", {})]
         self.metrics.configured(servers=[*compiled.servers, LOCAL], agents=named)
-        self._buckets = Buckets(compiled.gateway.rate)
+        if compiled.gateway.rate != self._rate:
+            self._rate = compiled.gateway.rate
+            self._buckets = Buckets(self._rate)
 
     def metrics_text(self) -> str:
         """Return the figures for those who watch over the gateway."""
@@ -301,8 +306,8 @@ class _Scrubbing:
         self._hearer = hearer
         self._scrub = scrub
 
-    def heard(self, message: bytes, about: str | None) -> None:
-        self._hearer.heard(self._scrub.message(message), about)
+    def heard(self, message: bytes, about: str | None) -> bool | None:
+        return self._hearer.heard(self._scrub.message(message), about)
 
     def lost(self, id_: str | None, why: str) -> None:
         self._hearer.lost(id_, self._scrub.text(why))

@@ -22,6 +22,7 @@ from byleave.core.net import NetRule
 from byleave.core.url import BadUrl, parse_url
 from byleave.effects.addresses import dialable, is_address, look_up, why
 from byleave.effects.http_exchange import plain_url
+from byleave.mcp.beside import beside
 from byleave.mcp.ends import DownError
 from byleave.record import Record
 from byleave.text import quoted, shown
@@ -348,7 +349,7 @@ class HttpClient:
         """Return where to dial; private addresses only for a name that never led to public ones."""
         if is_address(origin.host):
             return (origin.host,)
-        found = await asyncio.to_thread(self._resolve, origin.host, origin.port)
+        found = await beside(lambda: self._resolve(origin.host, origin.port), LONGEST_CONNECT)
         public = dialable((NetRule(origin.host, allow=True),), found)
         if public and origin.host != "localhost":
             self._public.add(origin.host)

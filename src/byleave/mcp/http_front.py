@@ -11,6 +11,7 @@ before anything else (`identity`). How requests and responses travel: `http_serv
 Start at `serve_http`.
 """
 
+import os
 from asyncio import CancelledError, get_running_loop
 from functools import partial
 
@@ -186,7 +187,8 @@ class HttpFront:
             await self._server.listen("127.0.0.1" if host.lower() == "localhost" else host.strip("[]"), port)
         except OSError as problem:
             raise InputError(
-                f"cannot listen on {host}:{port}: {problem.strerror or problem}", hint="choose another with --port"
+                f"cannot listen on {host}:{port}: {os.strerror(problem.errno or 0)}",
+                hint="choose another address or port",
             ) from None
         if not self.identity.is_configured and not all(address.is_loopback for address in self.addresses):
             await self.close(grace=0)

@@ -8,6 +8,7 @@ import asyncio
 from byleave.mcp.ends import DownError
 from byleave.mcp.http_answer import Answer, End
 from byleave.mcp.one_line import answers, one_line
+from byleave.text import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -68,7 +69,9 @@ class Post:
             self.is_answered = True
             if answer is not None and answer.events is not None and self._lingering is None:
                 self._lingering = asyncio.get_running_loop().call_later(LINGERING, self._linger)
-        self._link.hearer.heard(message, id_)
+        answered = self._link.hearer.heard(message, id_)
+        if answered is False and answer is not None and answer.events is None:
+            self._link.hearer.lost(id_, f"the server {shown(self._link.name)} answered something else")
 
     def _linger(self) -> None:
         """Close a stream that goes on though everything is said."""

@@ -10,14 +10,13 @@ Start at `JwtReader.read`. A token under an unknown key is worth one look at the
 import asyncio
 import time
 from collections import OrderedDict
-from contextlib import suppress
 from hashlib import sha256
-from threading import Thread
 from typing import Any
 
 import msgspec
 
 from byleave.errors import ByleaveError, ConfigError, InputError
+from byleave.mcp.beside import beside
 from byleave.mcp.jwks import PATIENCE, fetch_keys, is_url
 from byleave.record import Record
 from byleave.text import quoted, shown
@@ -155,7 +154,10 @@ class JwtReader:
 
     async def _look(self) -> None:
         self._looked = self._clock()
-        content = await _beside(lambda: fetch_keys(self._settings.jwks), PATIENCE)
+        try:
+            content = await beside(lambda: fetch_keys(self._settings.jwks), PATIENCE)
+        except TimeoutError:
+            raise InputError("the keys did not come in time", hint="see whether the issuer is up") from None
         self._keys = self._usable(content)
         self._remembered.clear()  # a key that was withdrawn vouches for nobody
 
@@ -233,31 +235,6 @@ class JwtReader:
             return Verified(agent or said, principal, float(expires) + _LEEWAY)
         except (TypeError, ValueError, OverflowError):
             return Rejected("the token does not say when it expires")
-
-
-async def _beside(work: "Callable[[], bytes]", seconds: float) -> bytes:
-    """Do blocking work in a thread that nobody waits for in the end; a ByleaveError if it takes too long."""
-    loop = asyncio.get_running_loop()
-    done: asyncio.Future[bytes] = loop.create_future()
-
-    def tell(set_: "Callable[[Any], None]", value: "Any") -> None:
-        if not done.done():
-            set_(value)
-
-    def do() -> None:
-        try:
-            result, set_ = work(), done.set_result
-        except BaseException as problem:  # noqa: BLE001 -- whoever waits is told
-            result, set_ = problem, done.set_exception  # type: ignore[assignment]
-        with suppress(RuntimeError):  # the gateway has ended
-            loop.call_soon_threadsafe(tell, set_, result)
-
-    Thread(target=do, name="byleave-keys", daemon=True).start()
-    try:
-        async with asyncio.timeout(seconds):
-            return await done
-    except TimeoutError:
-        raise InputError("the keys did not come in time", hint="see whether the issuer is up") from None
 
 
 def is_name(text: str) -> bool:

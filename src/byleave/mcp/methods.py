@@ -143,7 +143,9 @@ async def _get_prompt(session: "Session", exchange: "Exchange") -> None:
         await exchange.error(INVALID_PARAMS, f"there is no prompt {quoted(name or '')}")
         return
     server, own = found
-    await session.calling.use(exchange, server, "prompts", own, {**passed(exchange.params), "name": own})
+    await session.calling.use(
+        exchange, server, "prompts", own, {**passed(exchange.method, exchange.params), "name": own}
+    )
 
 
 async def _use_resource(session: "Session", exchange: "Exchange") -> str | None:
@@ -158,7 +160,7 @@ async def _use_resource(session: "Session", exchange: "Exchange") -> str | None:
         because = f": {owner.problem}" if owner.problem else ""
         await exchange.error(NOT_FOUND, f"there is no resource {quoted(uri)} here{because}")
         return None
-    used = await session.calling.use(exchange, server, "resources", uri, passed(exchange.params))
+    used = await session.calling.use(exchange, server, "resources", uri, passed(exchange.method, exchange.params))
     return server if used else None
 
 
@@ -185,7 +187,7 @@ async def _unsubscribe(session: "Session", exchange: "Exchange") -> None:
 async def _complete(session: "Session", exchange: "Exchange") -> None:
     reference = members_of(exchange.params.get("ref"))
     kind, sight = text_of(reference.get("type")), session.sight(exchange.who)
-    params = passed(exchange.params)
+    params = passed(exchange.method, exchange.params)
     server = None
     if kind == "ref/prompt":
         found = await session.offers.find("prompts", text_of(reference.get("name")) or "", sight)

@@ -5,6 +5,7 @@ tool's definition is the one that was approved, and to whom a resource belongs.
 """
 
 import asyncio
+from time import monotonic
 
 from byleave.core.action import LOCAL
 from byleave.core.uris import oddity
@@ -12,6 +13,7 @@ from byleave.mcp.ends import DownError
 from byleave.mcp.message import decoded, elements_of, text_of
 from byleave.mcp.names import flat_name, may_be_cut, split_name
 from byleave.mcp.pins import pinned_hash
+from byleave.mcp.shapes import shaped
 from byleave.record import Record
 from byleave.text import shown
 
@@ -34,6 +36,7 @@ if TYPE_CHECKING:
 
 
 PATIENCE = 15.0  # seconds that a list waits for one server
+QUIET, HARDLY = 60.0, 0.05  # seconds for which one that was silent is hardly waited for, and how long that is
 MOST_PAGES = 200
 MOST_OFFERS = 10_000  # of one kind, of one server
 
@@ -93,7 +96,7 @@ class Offers:
         self._pins = pins
         self._note = note
         self._known: dict[tuple[str, str], tuple[int, dict[str, Offer]]] = {}  # by kind and server
-        self._late: set[str] = set()
+        self._late: dict[str, float] = {}  # servers that took too long, and until when they are hardly waited for
         self._owners: dict[str, str] = {}  # who has listed a resource first, and has not listed it no longer
         self._changed: dict[tuple[str, str], str] = {}  # tools whose definition nobody has approved
         self._hashes: dict[tuple[str, str], tuple[dict[str, Any], str]] = {}  # of the definitions of tools
@@ -128,10 +131,10 @@ class Offers:
 
     async def _of(self, kind: str, server: str) -> "dict[str, Offer] | DownError":
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with self._patience(server):
                 return await self._fresh(kind, server)
         except TimeoutError:
-            self._late.add(server)
+            self._late[server] = monotonic() + QUIET
             hint = "the list is made anew when it is there"
             return DownError(f"the server {server} has said nothing for {PATIENCE:.0f} s", hint=hint)
         except DownError as error:
@@ -146,7 +149,7 @@ class Offers:
         await upstream.ready()
         offers, unread = await _all_pages(upstream, KINDS[kind])
         if unread:
-            self._note(f"{server} lists {unread} {kind} that cannot be read, so they are left out")
+            self._note(f"{server} lists {unread} {kind} that cannot be read, or have a wrong shape: they are left out")
         kept = await self._pinned(server, offers) if kind == "tools" else offers
         return self._learnt(kind, server, upstream.opened, {each.name: each for each in kept})
 
@@ -193,9 +196,12 @@ class Offers:
 
     def is_late(self, server: str) -> bool:
         """Whether a list was made without this server, because it took too long; that is forgotten with this."""
-        late = server in self._late
-        self._late.discard(server)
-        return late
+        return self._late.pop(server, None) is not None
+
+    def _patience(self, server: str) -> "asyncio.Timeout":
+        """Return how long a server is waited for: one that has just said nothing for long, hardly any more."""
+        quiet = monotonic() < self._late.get(server, 0.0) and not self._reach(server).is_up
+        return asyncio.timeout(HARDLY if quiet else PATIENCE)
 
     @property
     def hidden(self) -> "list[tuple[str, str]]":
@@ -233,7 +239,7 @@ class Offers:
         candidates = [split[0]] if split is not None and split[0] in sight.servers() else sight.servers()
         for server in candidates:
             try:
-                async with asyncio.timeout(PATIENCE):
+                async with self._patience(server):
                     offers = await self._last(kind, server)
             except (DownError, TimeoutError):
                 continue
@@ -274,10 +280,13 @@ class Offers:
     async def _claims(self, server: str, uri: str) -> str:
         """Return what a server has to do with a URI."""
         try:
-            async with asyncio.timeout(PATIENCE):
+            async with self._patience(server):
                 listed = await self._last("resources", server)
                 templates = await self._last("templates", server)
-        except (DownError, TimeoutError):
+        except TimeoutError:
+            self._late[server] = monotonic() + QUIET
+            return SILENT
+        except DownError:
             return SILENT
         if uri in listed or uri in templates:
             return LISTS
@@ -336,6 +345,6 @@ async def _all_pages(upstream: "Upstream", kind: Kind) -> "tuple[list[Offer], in
 def _offers_on(page: "Any", server: str, kind: Kind) -> "tuple[list[Offer], int]":
     listed = elements_of(page)
     trees = [None if each is None else decoded(each) for each in listed]
-    named = [(tree.get(kind.key), tree) for tree in trees if isinstance(tree, dict)]
-    offers = [Offer(server, name, tree) for name, tree in named if isinstance(name, str) and name]
+    fitting = [shaped(kind.field, tree) for tree in trees if isinstance(tree, dict)]
+    offers = [Offer(server, tree[kind.key], tree) for tree in fitting if tree is not None and tree.get(kind.key)]
     return offers, len(listed) - len(offers)

@@ -105,6 +105,11 @@ class Session:
         return self.gateway.servers
 
     @property
+    def is_shared(self) -> bool:
+        """Whether clients that do not know of each other use it."""
+        return self._shared
+
+    @property
     def has_modes(self) -> bool:
         """Whether the revision knows more than one way to ask a person."""
         return self.revision == HANDSHAKE[-1]
@@ -140,10 +145,13 @@ class Session:
 
     async def handle(self, message: bytes, sink: "Sink", told: "Headers") -> None:
         """Take one message of the client; return when it is answered."""
-        said = read_client_message(message)
-        if isinstance(said, Refusal):
-            await sink.answer(*error_parts(said.id, error_tree(said.number, said.problem)), status=STATUS[said.number])
-        elif said.kind is RESPONSE:
+        said = await read_or_refuse(message, sink)
+        if said is not None:
+            await self.take(said, sink, told)
+
+    async def take(self, said: ClientMessage, sink: "Sink", told: "Headers") -> None:
+        """Do as `handle`, with a message that was read."""
+        if said.kind is RESPONSE:
             self.questions.answered(said)
         elif said.kind is NOTIFICATION:
             notice = NOTICES.get(said.method)
@@ -453,6 +461,15 @@ class Session:
         await asyncio.gather(*(upstream.close() for upstream in upstreams))
         for task in self._chores:
             task.cancel()
+
+
+async def read_or_refuse(message: bytes, sink: "Sink") -> ClientMessage | None:
+    """Return what a client says; None if it was refused."""
+    said = read_client_message(message)
+    if not isinstance(said, Refusal):
+        return said
+    await sink.answer(*error_parts(said.id, error_tree(said.number, said.problem)), status=STATUS[said.number])
+    return None
 
 
 class Listener:

@@ -33,8 +33,16 @@ class Lines:
         self._lock = asyncio.Lock()
         self._waits = _can_be_waited_for(descriptor)
         self._open = True
+        self.broken: asyncio.Future[None] = asyncio.get_running_loop().create_future()  # nobody reads any more
         if self._waits:
             os.set_blocking(descriptor, False)
+        if stat.S_ISFIFO(os.fstat(descriptor).st_mode):  # which tells us when its reader goes
+            asyncio.get_running_loop().add_reader(descriptor, self._break)
+
+    def _break(self) -> None:
+        self._open = False
+        asyncio.get_running_loop().remove_reader(self._descriptor)
+        _set(self.broken)
 
     async def send(self, *parts: bytes) -> bool:
         """Write one message as one line; return whether somebody reads."""
@@ -45,7 +53,7 @@ class Lines:
             try:
                 await self._write(line)
             except OSError:
-                self._open = False
+                self._break()
         return self._open
 
     async def answer(self, *parts: bytes, status: int = 200) -> None:
@@ -80,7 +88,7 @@ async def serve_stdio(conversation: "Conversation", *, limit: int, reading: int 
     conversation.attach(lines)
     buffer = LineBuffer(limit=limit)
     tasks: set[asyncio.Task[None]] = set()
-    async for piece in _pieces(reading):
+    async for piece in _pieces(reading, lines.broken):
         for line in buffer.feed(piece) if piece else buffer.finish():
             await _take(conversation, lines, line, tasks)
         if not lines.is_open():
@@ -114,8 +122,8 @@ async def _hold_back(tasks: "set[asyncio.Task[None]]") -> None:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
 
 
-async def _pieces(descriptor: int) -> "AsyncIterator[bytes]":
-    """Yield what comes, and one empty piece at the end."""
+async def _pieces(descriptor: int, broken: "asyncio.Future[None]") -> "AsyncIterator[bytes]":
+    """Yield what comes, and one empty piece at the end; that is also when nobody reads our answers any more."""
     loop = asyncio.get_running_loop()
     if not _can_be_waited_for(descriptor):  # a file: it never keeps anybody waiting for long
         while piece := await asyncio.to_thread(os.read, descriptor, _PIECE):
@@ -130,9 +138,11 @@ async def _pieces(descriptor: int) -> "AsyncIterator[bytes]":
             ready = loop.create_future()
             loop.add_reader(descriptor, _set, ready)
             try:
-                await ready
+                await asyncio.wait([ready, broken], return_when=asyncio.FIRST_COMPLETED)
             finally:
                 loop.remove_reader(descriptor)
+            if broken.done():
+                return
             continue
         except OSError:
             piece = b""

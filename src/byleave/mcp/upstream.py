@@ -55,6 +55,10 @@ if TYPE_CHECKING:
     class Client(Protocol):
         """What an upstream needs of the client's conversation."""
 
+        @property
+        def is_shared(self) -> bool:
+            """Whether clients that do not know of each other use it."""
+
         def client_capabilities(self, server: str) -> "Mapping[str, Any]":
             """Return what the client can do for this server."""
 
@@ -305,12 +309,16 @@ class Upstream:
         return {**known, **ours} if wanted is None else {**known, **ours, LOG_KEY: wanted}
 
     async def log(self, level: "Raw | str") -> None:
-        """Have the server log from this level on; a stateless one is told with every request."""
-        if level == self._level or "logging" not in self.abilities:
+        """Have the server log from this level on; a stateless one is told with every request. Nobody waits for it."""
+        wanted = level if isinstance(level, Raw) else Raw(encode(level))
+        link, before = self._link, self._level
+        if link is None or "logging" not in self.abilities or (before is not None and bytes(before) == bytes(wanted)):
             return
-        self._level = level if isinstance(level, Raw) else Raw(encode(level))
+        self._level = wanted
         if self.revision not in STATELESS:
-            await self.answer("logging/setLevel", {"level": level})
+            pending = self._begin(None)
+            await link.send(self._outgoing(pending.id, "logging/setLevel", {"level": wanted}))
+            asyncio.get_running_loop().call_later(self._patience, self.settle, pending)
 
     async def subscribe(self, uri: str) -> None:
         """Have the server tell us when a resource changes."""
@@ -444,20 +452,22 @@ class Upstream:
         self._chores.add(task)
         task.add_done_callback(self._chores.discard)
 
-    def heard(self, message: bytes, about: str | None) -> None:
-        """Take one message of the server."""
+    def heard(self, message: bytes, about: str | None) -> bool:
+        """Take one message of the server; return whether it was an answer."""
         said = read_server_message(in_utf8(message))
         if said is None:
             id_ = about if about is not None else first_id(message)
             if id_ is not None:
                 self.lost(id_, "its answer is no JSON that can be read")
-            return
+            return True
         if said.method is UNSET:
             self._answered(said, about)
-        elif said.id is UNSET:
+            return True
+        if said.id is UNSET:
             self._told(said.method, None if said.params is UNSET else said.params, about)
         else:
             self._asked(said, said.id, said.method, about)
+        return False
 
     def _answered(self, said: "ServerMessage", about: str | None) -> None:
         id_ = None if said.id is UNSET else text_of(said.id)
@@ -468,7 +478,7 @@ class Upstream:
             return
         result = None if said.result is UNSET else said.result
         error = None if said.error is UNSET else said.error
-        if (result is None) == (error is None):
+        if (result is None) == (error is None) or not _is_answer(result, error):
             pending.put(Lost("its answer was neither a result nor an error"))
         else:
             pending.put(Answered(result, error))
@@ -494,15 +504,21 @@ class Upstream:
             return
         pending = self._pending.get(about) if about is not None else None
         pending = pending if pending is not None else self._latest()
-        if pending is not None and pending.exchange is not None:
+        if pending is None and self._client.is_shared:
+            self.reply(id_, error=error_tree(INVALID_REQUEST, "it cannot be told which client that is for"))
+        elif pending is not None and pending.exchange is not None:
             if not pending.put(Asked(id_, method, params)):
                 self.reply(id_, error=error_tree(INVALID_REQUEST, "too much is asked at once"))
         else:
             self._client.asked(self, id_, method, params)
 
     def _latest(self) -> Pending | None:
-        """Return the request that was sent last: over a pipe nobody says which one a message belongs to."""
-        return next((each for each in reversed(self._pending.values()) if each.exchange is not None), None)
+        """Return the request that was sent last: over a pipe nobody says which one a message belongs to.
+
+        None where several clients share the session and more than one waits: it could be another's.
+        """
+        found = [each for each in self._pending.values() if each.exchange is not None]
+        return found[-1] if found and (len(found) == 1 or not self._client.is_shared) else None
 
     def lost(self, id_: str | None, why: str) -> None:
         """Learn that a request gets no answer, or that the connection is gone."""
@@ -542,6 +558,14 @@ class Upstream:
         return DownError(down_sentence(self.name, why), hint=self._hint)
 
 
+def _is_answer(result: Raw | None, error: Raw | None) -> bool:
+    """Whether a client can read it: a result is an object, an error has a number and a text."""
+    if result is not None:
+        return bytes(memoryview(result)[:1]) == b"{"
+    tree = decoded(error or b"null")
+    return isinstance(tree, dict) and type(tree.get("code")) is int and isinstance(tree.get("message"), str)
+
+
 def down_sentence(name: str, why: str) -> str:
     """Return why a server cannot be used, for people; what a link says of it is a whole sentence already."""
     return why if why.startswith("the server ") else f"the server {quoted(name)} cannot be used: {why}"
@@ -556,9 +580,8 @@ class _Ear:
     def __init__(self, upstream: Upstream) -> None:
         self._upstream: Upstream | None = upstream
 
-    def heard(self, message: bytes, about: str | None) -> None:
-        if self._upstream is not None:
-            self._upstream.heard(message, about)
+    def heard(self, message: bytes, about: str | None) -> bool:
+        return self._upstream is None or self._upstream.heard(message, about)
 
     def lost(self, id_: str | None, why: str) -> None:
         upstream = self._upstream
