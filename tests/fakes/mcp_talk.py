@@ -15,6 +15,7 @@ from byleave.config.homes import find_homes
 from byleave.mcp import gateway as gateway_room
 from byleave.mcp.ends import Caller, Outgoing, Told
 from byleave.mcp.gateway import Gateway
+from byleave.mcp.lobby import Lobby
 from byleave.mcp.session import Session
 from byleave.toolhost.calling import WithRunModes
 
@@ -174,8 +175,8 @@ class FakeSink:
 class FakeClient:
     """A client with a session."""
 
-    def __init__(self, session: Session, capabilities: Tree | None = None) -> None:
-        self.session = session
+    def __init__(self, session: Session | Lobby, capabilities: Tree | None = None) -> None:
+        self.session: Any = session
         self.aside = FakeSink()
         self.capabilities = capabilities or {}
         self.on_request: Callable[[Tree], Tree | None] | None = None

@@ -470,7 +470,8 @@ def test_an_answer_that_no_client_could_read_is_an_error(play: Play, answer: Tre
 
 def test_stateless_clients_that_can_do_different_things_do_not_share_a_server(play: Play) -> None:
     async def scene(talk: Talk) -> None:
-        for capabilities in ({}, {"sampling": {}}, {}):
+        several: tuple[Tree, ...] = ({}, {"sampling": {}}, {})
+        for capabilities in several:
             await talk.stateless("ops", **capabilities).call("shop__price")
         links = talk.servers["shop"].links
         assert len(links) == 2
@@ -493,6 +494,63 @@ def test_of_two_stateless_calls_neither_is_asked_about_the_other(play: Play) -> 
         one, two = talk.stateless("ops", **FORM), talk.stateless("ops", **FORM)
         answers = await asyncio.gather(one.call("shop__price"), two.call("shop__query"))
         assert [each["result"]["resultType"] for each in answers] == ["complete", "complete"]
-        assert [each["id"] for each in talk.servers["shop"].heard if "error" in each] == [9]
+        assert {each["id"] for each in talk.servers["shop"].heard if "error" in each} == {9}
 
     play(scene)
+
+
+def test_a_session_goes_on_as_it_began(play: Play) -> None:
+    async def scene(talk: Talk) -> None:
+        client = talk.client()
+        await client.begin()
+        client.__class__ = StatelessClient
+        assert "goes on as it began" in (await client.ask("tools/list"))["error"]["message"]
+
+    play(scene)
+
+
+def test_a_server_that_never_knows_enough_comes_to_an_end(play: Play) -> None:
+    async def scene(talk: Talk) -> None:
+        server = talk.servers["shop"]
+        server.on_call, server.refuses_handshake = wants_to_know, True
+        client = talk.client("ops", elicitation={})
+        client.on_request = lambda _request: {"result": {"action": "accept", "content": {}}}
+        await client.begin()
+        assert "without an end" in (await client.call("shop__price"))["error"]["message"]
+        client.on_request = None
+        assert "did not answer" in (await client.call("shop__price"))["error"]["message"]
+
+    play(scene, {**OPEN, "gateway": {"ask_timeout": 1}})
+
+
+def test_hidden_servers_are_no_different_from_none_at_all(play: Play) -> None:
+    async def scene(talk: Talk) -> None:
+        client = talk.client()
+        await client.begin()
+        for method in ("prompts/get", "tools/call"):
+            told = [await client.ask(method, {"name": f"{server}__p"}) for server in ("shop", "nosuch")]
+            texts = [
+                str(each).replace("nosuch", "shop").replace("'id': 3", "'id': 2").replace("'id': 5", "'id': 4")
+                for each in told
+            ]
+            assert texts[0] == texts[1]
+
+    play(scene, {"agents": {"ops": {"allow": {"servers": ["pub"]}}}})
+
+
+def test_one_server_does_not_use_up_the_questions_of_others(play: Play) -> None:
+    def work(link: FakeLink, request: Tree) -> Tree:
+        for number in range(50):
+            link.say({"id": number, "method": "roots/list", "params": {}})
+        return {"content": [], "seen": request["id"]}
+
+    async def scene(talk: Talk) -> None:
+        client = talk.client("ops", roots={})
+        await client.begin()
+        talk.servers["evil"].on_call = work
+        sink = await client.exchange("tools/call", {"name": "evil__x"})
+        assert len(sink.messages) == 8
+        await asyncio.sleep(0.01)
+        assert len([each for each in talk.servers["evil"].heard if "error" in each]) == 42
+
+    play(scene, evil=FakeServer("x"))

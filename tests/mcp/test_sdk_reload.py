@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 from mcp.client.client import Client
 
+from amounts import SLOW
 from fakes.mcp_sdk import LEGACY, MODERN, SHOP, Person, Place, Talk, at, by_pipe, eventually, over_http, talking, words
 from sandbox.machine import needs_sandbox
 
@@ -102,6 +103,7 @@ def test_a_stateless_client_hears_of_it_where_it_listens(place: Place) -> None:
         assert "shop__close" not in talk.tools()
 
 
+@pytest.mark.parametrize("talk", ["pipe", "http"] if SLOW else ["http"], indirect=True)
 def test_a_call_that_is_under_way_is_finished_when_rules_change(place: Place, talk: Talk) -> None:
     async def both(client: Client) -> str:
         slow = asyncio.create_task(client.call_tool("shop__slow", {"seconds": 0.8}))

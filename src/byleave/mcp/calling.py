@@ -102,7 +102,8 @@ class Calling:
                     self._session.parking.give_up(parked, self._session.guard)
                     await self._refuse(exchange, errand.server, denied.verdict)
                     return False
-                return await self._errands.resume(self._work(exchange, errand, parked.allowed), parked)
+                work = self._work(exchange, errand, parked.allowed).replace(rounds=parked.rounds)
+                return await self._errands.resume(work, parked)
         else:
             busy = self._session.too_busy(exchange.who)
             if busy is not None:
@@ -168,9 +169,9 @@ class Calling:
         try:
             async with asyncio.timeout(self._session.settings.ask_timeout):
                 said = await self._session.questions.put(exchange.sink, "elicitation/create", params)
-            if said is None:  # it takes no question now: what it can be sent is the answer alone
+            if said is None or said.answer is None:  # it takes no question now, or shows no forms after all
                 return self._put_aside(matter)
-            reply = NO if said.answer is None else reply_in(decoded(said.answer))
+            reply = reply_in(decoded(said.answer))
         except TimeoutError:
             reply = SILENCE
         except BaseException:

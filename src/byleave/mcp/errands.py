@@ -8,6 +8,7 @@ Start at `Errands.do`.
 """
 
 import asyncio
+from contextlib import suppress
 from time import monotonic
 
 from msgspec import Raw
@@ -81,6 +82,7 @@ class Work(Record):
     errand: Errand
     allowed: "Answer"
     was_asked: bool = False  # whether a person has allowed it, now or before
+    rounds: int = 0  # how often the server has wanted to know more
 
 
 class Errands:
@@ -212,6 +214,10 @@ class Errands:
     async def _wanted(self, work: Work, upstream: "Upstream", result: Raw) -> str:
         """Bring the wishes of a stateless server to the client, in the way that the client speaks."""
         exchange, found = work.exchange, members_of(result)
+        if work.rounds >= MOST_ROUNDS:
+            await exchange.error(SERVER_DOWN, f"the server has wanted to know more {MOST_ROUNDS} times, without an end")
+            return "failed: it wanted to know more without an end"
+        work = work.replace(rounds=work.rounds + 1)
         wishes = {key: members_of(each) for key, each in members_of(found.get("inputRequests")).items()}
         capabilities = self._session.capabilities_for(exchange, upstream.name)
         methods = [text_of(wish.get("method")) or "" for wish in wishes.values()]
@@ -225,7 +231,7 @@ class Errands:
         }
         state = found.get("requestState")
         if exchange.envelope is not None:
-            parked = Parked(work.errand.print, allowed=work.allowed, upstream=upstream, state=state)
+            parked = Parked(work.errand.print, allowed=work.allowed, upstream=upstream, state=state, rounds=work.rounds)
             await self._session.need_input(exchange, told, parked)
             return ""
         return await self._ask_in_turn(work, upstream, told, state)
@@ -235,7 +241,10 @@ class Errands:
     ) -> str:
         answers: dict[str, Raw] = {}
         for key, wish in wishes.items():
-            said = await self._session.questions.put(work.exchange.sink, wish["method"], wish["params"])
+            said = None
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self._session.settings.ask_timeout):
+                    said = await self._session.questions.put(work.exchange.sink, wish["method"], wish["params"])
             if said is None or said.answer is None:
                 await work.exchange.error(INVALID_REQUEST, "the client did not answer what the server wants to know")
                 return "failed: a question was not answered"

@@ -259,7 +259,7 @@ class Gateway:
                 names = {*before.servers, *compiled.servers}
                 changed = {name for name in names if before.servers.get(name) != compiled.servers.get(name)}
                 for session in list(self._sessions):
-                    session.drop(changed)
+                    session.drop(changed | (compiled.servers.keys() - session.visible()))
                     session.changed_all()
         self._look_at_pins()
 

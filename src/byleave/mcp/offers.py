@@ -175,8 +175,10 @@ class Offers:
             self._changed[server, changed.name] = changed.id
             where = f"{server}/{shown(changed.name)}"
             self._note(f"the definition of {where} has changed, so it is hidden: `byleave approvals list` shows it")
-        for left_out in found.left_out:
-            self._note(f"a tool of {server} is left out, {shown(left_out.name)}: {left_out.why}")
+        if found.left_out:
+            first, more = found.left_out[0], len(found.left_out) - 1
+            others = f", and {more} more" if more else ""
+            self._note(f"tools of {server} are left out: {shown(first.name)} ({first.why}){others}")
         return [by_name[id(tree)] for tree in found.shown]
 
     async def tool(self, server: str, name: str) -> Offer | None:

@@ -38,6 +38,7 @@ class Parked(Record):
     pending: "Pending | None" = None  # the server is in the middle of it
     asked: "Mapping[str, Asked]" = {}
     state: "Raw | None" = None  # of a server that speaks the stateless revision itself
+    rounds: int = 0  # how often it has wanted to know more
     question: str | None = None  # of a local tool, by its id
     answers: "Mapping[str, str]" = {}  # to what it asked before
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 WANTS = {"sampling/createMessage": "sampling", "elicitation/create": "elicitation", "roots/list": "roots"}
 SERVER_KEY = "byleave/server"
-_MOST_OPEN = 1000  # questions that a client has not answered
+_MOST_OPEN = 8  # questions of one server that a client has not answered
 
 
 def narrowed(capabilities: "Mapping[str, Any]", may: "tuple[str, ...] | None") -> "dict[str, Any]":
@@ -121,8 +121,8 @@ class Questions:
     ) -> None:
         """Put a server's wish to the client; the answer goes back to the server by itself."""
         problem = refusal(asked.method, capabilities)
-        if problem is None and len(self._open) >= _MOST_OPEN:
-            problem = error_tree(INVALID_REQUEST, "the client has too many unanswered questions")
+        if problem is None and sum(asker is upstream for asker, _id in self._ids) >= _MOST_OPEN:
+            problem = error_tree(INVALID_REQUEST, "too many of your questions are not answered yet")
         if problem is not None:
             upstream.reply(asked.id, error=problem)
             return

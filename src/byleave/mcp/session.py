@@ -4,7 +4,7 @@ Start at `Session.handle`. What each method does is in `methods`, how a tool is 
 """
 
 import asyncio
-from contextlib import asynccontextmanager, suppress
+from contextlib import asynccontextmanager
 from time import monotonic
 
 from msgspec import Raw
@@ -70,6 +70,7 @@ class Session:
         self.gateway = gateway
         self.caller = caller
         self.used = monotonic()
+        self.agents: set[str | None] = set()  # on whose behalf it was used
         self._shared = shared  # by clients that do not know of each other, and may use the same ids
         self._count = 0
         self.revision = ""  # empty until the handshake; a stateless client has none
@@ -172,6 +173,7 @@ class Session:
         self.open[key] = exchange
         try:
             exchange.who = self.who(told.headers.get("x-byleave-agent"))
+            self.agents.add(exchange.who.agent)
             await self._answer(exchange, told)
         except asyncio.CancelledError:
             if not exchange.withdrawn or exchange.task is None:
@@ -193,6 +195,9 @@ class Session:
                 del self.open[key]
 
     async def _answer(self, exchange: Exchange, told: "Headers") -> None:
+        if self.revision and is_stateless(exchange.params):
+            await exchange.error(INVALID_REQUEST, "this session began with a handshake, and goes on as it began")
+            return
         if is_stateless(exchange.params) or told.headers.get("mcp-protocol-version", "") > HANDSHAKE[-1]:
             envelope = read_envelope(exchange.method, exchange.params, told.headers)
             if isinstance(envelope, Mismatch):
@@ -361,8 +366,7 @@ class Session:
             self.offers.forget(upstream.name)
             self.changed(method)
         elif method == "notifications/resources/updated":
-            with suppress(ByleaveError, ConfigErrors):  # a policy that cannot answer tells nobody
-                self._updated(upstream.name, params)
+            self._updated(upstream.name, params)
         elif method == "notifications/cancelled":
             message = self.questions.withdrawn(upstream, params)
             if message is not None:
@@ -391,7 +395,7 @@ class Session:
         found = members_of(params)
         uri = decoded(found.get("uri", b"null"))
         server = self.subscribed.get(uri) if isinstance(uri, str) else None
-        if server is None or server != teller or not self.sight(self.who()).shows(server, "resources", uri):
+        if server is None or server != teller or not self._still_shows(server, uri):
             return
         if self.revision:
             self._aside.put(notification("notifications/resources/updated", params))
@@ -399,6 +403,17 @@ class Session:
             if uri in listener.wanted.get("resourceSubscriptions", ()):
                 told = {**found, "_meta": listener.meta}
                 listener.aside.put(notification("notifications/resources/updated", told))
+
+    def _still_shows(self, server: str, uri: str) -> bool:
+        """Whether the policy lets whoever used this session see a resource; one that cannot answer does not."""
+        try:
+            return any(self.sight(Who(agent)).shows(server, "resources", uri) for agent in self.agents)
+        except (ByleaveError, ConfigErrors):
+            return False
+
+    def visible(self) -> "set[str]":
+        """Return the servers that somebody who used this session may still reach."""
+        return {name for agent in self.agents for name in self.sight(Who(agent)).servers()}
 
     def asked(self, upstream: Upstream, id_: Raw, method: str, params: Raw | None) -> None:
         """Put a wish that belongs to no request to the client, if it can be reached."""
@@ -419,9 +434,16 @@ class Session:
             self.changed_all()
         if self.log_level is not None:
             self.chore(upstream.log(self.log_level))
-        for uri, server in self.subscribed.items():
-            if server == upstream.name:
+        for uri in [uri for uri, server in self.subscribed.items() if server == upstream.name]:
+            if self._still_shows(upstream.name, uri):
                 self.chore(upstream.subscribe(uri))
+            else:
+                del self.subscribed[uri]
+
+    def warned(self, upstream: Upstream, warnings: "list[str]") -> None:
+        """Pass on what people should know about a connection."""
+        for warning in warnings:
+            self.gateway.note(f"the server {quoted(upstream.name)}: {warning}")
 
     def gone(self, upstream: Upstream, why: str) -> None:
         """Take note that a connection is gone."""

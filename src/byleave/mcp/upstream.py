@@ -71,6 +71,9 @@ if TYPE_CHECKING:
         def opened(self, upstream: "Upstream") -> None:
             """Learn that there is a connection: what holds for the session is to be said to the server again."""
 
+        def warned(self, upstream: "Upstream", warnings: "list[str]") -> None:
+            """Take what people should know about the connection."""
+
         def gone(self, upstream: "Upstream", why: str) -> None:
             """Learn that the connection is gone."""
 
@@ -183,6 +186,11 @@ class Upstream:
         return self._link is not None
 
     @property
+    def warnings(self) -> "list[str]":
+        """What people should know about the connection: what holds the server less than was asked for, and the like."""
+        return list(getattr(self._link, "warnings", ()))
+
+    @property
     def waiting(self) -> int:
         """How many requests are not answered."""
         return len(self._pending)
@@ -225,6 +233,7 @@ class Upstream:
         self._uris.clear()
         link.listen()
         self._listen()
+        self._client.warned(self, self.warnings)
         self._client.opened(self)
 
     async def _failed(self, link: "Link") -> None:
@@ -527,9 +536,11 @@ class Upstream:
             if pending is not None:
                 pending.put(Lost(why))
             return
+        warnings = self.warnings
         link, self._link = self._link, None
         self._end_all(why)
         if link is not None:
+            self._client.warned(self, warnings)
             self._backoff.failed(monotonic())
             self.revision = ""
             self._chore(link.close())
