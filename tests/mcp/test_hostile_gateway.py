@@ -554,3 +554,27 @@ def test_one_server_does_not_use_up_the_questions_of_others(play: Play) -> None:
         assert len([each for each in talk.servers["evil"].heard if "error" in each]) == 42
 
     play(scene, evil=FakeServer("x"))
+
+
+def test_a_message_of_very_many_values_is_refused_before_anything_looks_at_them(play: Play) -> None:
+    async def scene(talk: Talk) -> None:
+        client = talk.client()
+        await client.begin()
+        assert "values" in (await client.call("shop__price", {"a": [{}] * 60_000}))["error"]["message"]
+        assert "result" in await client.call("shop__price", {"a": "," * 60_000})
+
+    play(scene)
+
+
+def test_who_listed_a_resource_first_keeps_it_while_its_list_is_made_anew(play: Play) -> None:
+    async def scene(talk: Talk) -> None:
+        client = talk.client()
+        await client.begin()
+        await client.ask("resources/list")
+        talk.servers["evil"].listed["resources"] = [{"uri": "file:///pay", "name": "mine"}]
+        await client.ask("resources/list")
+        talk.servers["files"].links[0].say({"method": "notifications/resources/list_changed"})
+        assert "error" in await client.ask("resources/read", {"uri": "file:///pay"})
+        assert "resources/read" not in talk.servers["evil"].methods()
+
+    play(scene, evil=with_resources(), files=with_resources("file:///pay"))

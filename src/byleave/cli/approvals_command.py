@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 REFUSED = 1
 _MOST_DEFINITIONS = 5  # approved ones that are listed; more would hide everything else
+_WHOLE = 1 << 20  # lines: what is not shown cannot be agreed to
 _ORDER = {PENDING: 0, APPROVED: 1, REVOKED: 2}
 _COLOURS = {PENDING: "ask", APPROVED: "allow", REVOKED: "deny"}
 
@@ -87,13 +88,13 @@ def _subject(approval: Approval) -> str:
     return f"{shown(approval.subject)} (changed: {', '.join(fields)})"
 
 
-def _difference(approval: Approval) -> "list[str]":
+def _difference(approval: Approval, *, most: int = 400) -> "list[str]":
     """Return how a tool's definition differs from the one that was approved, or all of it if it does not."""
     if "new" not in approval.detail:
         return []
     from byleave.mcp.pins import difference
 
-    return difference(approval.detail["old"], approval.detail["new"])
+    return difference(approval.detail["old"], approval.detail["new"], most=most)
 
 
 def _approve(given: "Given", workspace: "Workspace", pending: "list[Waiting]") -> int:
@@ -117,7 +118,8 @@ def _agrees(given: "Given", workspace: "Workspace", one: Waiting) -> bool:
     if one.binding is not None:
         lines, asked = effect(one.binding), question(one.binding)
     elif approval.kind == TOOL_DEFINITION:
-        lines = [f"the tool {_subject(approval)}", *(f"    {row}" for row in _difference(approval))]
+        whole = _difference(approval, most=_WHOLE)
+        lines = [f"the tool {_subject(approval)}", *(f"    {row}" for row in whole)]
         asked = "Serve the tool with this definition, until it is revoked?"
     else:
         lines, asked = [f"{approval.kind}: {shown(approval.subject)}"], "Approve exactly this, until it is revoked?"

@@ -63,6 +63,7 @@ class Connection(asyncio.Protocol):
     """One client's connection. A client that ends its own side counts as gone: one that is gone looks like it."""
 
     def __init__(self, server: "HttpServer") -> None:
+        self.has_asked = False  # whether a whole request has come
         self._server = server
         self._transport: asyncio.Transport = None  # type: ignore[assignment]  # there from the first call on
         self._held = b""
@@ -288,6 +289,7 @@ class Connection(asyncio.Protocol):
         server = self._server
         self._head = self._body = None
         self._deadline = inf
+        self.has_asked = True
         exchange = self._open = Exchange(self, head, body, server.after(server.limits.quiet))
         try:
             work = server.handle(exchange)
@@ -363,12 +365,21 @@ class HttpServer:
 
     def admit(self, connection: Connection) -> int:
         """Take a connection on; return 0, or the status with which it is turned away."""
+        if len(self.connections) >= self.limits.connections:
+            self._turn_out_a_stranger()
         if self.is_closing or len(self.connections) >= self.limits.connections:
             return 503
         if self.admits is not None and not self.admits(connection):
             return 403
         self.connections.add(connection)
         return 0
+
+    def _turn_out_a_stranger(self) -> None:
+        """Let go of a connection on which nobody has asked anything yet, so that idle ones do not lock others out."""
+        stranger = next((each for each in self.connections if not each.has_asked), None)
+        if stranger is not None:
+            self.connections.discard(stranger)
+            stranger.abort()
 
     def failed(self, problem: Exception) -> None:
         """Note a failure of our own; clients learn nothing of it."""

@@ -58,10 +58,10 @@ class Sessions:
     ) -> Session | None:
         """Begin a session; None if there is no room for one."""
         while len(self._by_id) >= self.most:
-            resting = self._longest_resting()
-            if resting is None:
+            going = self._longest_resting() or self._one_of_many(caller)
+            if going is None:
                 return None
-            self.end(resting)
+            self.end(going)
         session = Session(begin(caller), caller, now, is_old=is_old)
         self._by_id[session.id] = session
         self._held[caller.principal] += 1
@@ -113,6 +113,13 @@ class Sessions:
     def _longest_resting(self) -> Session | None:
         resting = [each for each in self._by_id.values() if each.is_resting]
         return max(resting, key=lambda each: self._held[each.caller.principal], default=None)
+
+    def _one_of_many(self, caller: "Caller") -> Session | None:
+        """Return the longest unused session of whoever holds most, if that is somebody else and they hold more."""
+        principal, held = self._held.most_common(1)[0]
+        if held <= self._held[caller.principal] + 1 or principal == caller.principal:
+            return None
+        return next(each for each in self._by_id.values() if each.caller.principal == principal)
 
 
 async def _closed(conversation: "Conversation") -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from byleave.mcp.ends import Sink, Told
     from byleave.mcp.session import Session
 
-MOST = 16  # kinds of clients; one more takes the place of the one that was not seen for longest
+MOST = 16  # kinds of clients; one more takes the place of the idle one that was not seen for longest
 
 
 class Lobby:
@@ -43,8 +43,9 @@ class Lobby:
         key = encode(able)
         session = self._sessions.pop(key, None)
         if session is None:
-            while len(self._sessions) >= MOST:
-                await self._sessions.pop(next(iter(self._sessions))).close()
+            idle = [known for known, each in self._sessions.items() if not each.open]
+            for known in idle[: max(0, len(self._sessions) - MOST + 1)]:
+                await self._sessions.pop(known).close()
             session = self._begin()
         self._sessions[key] = session  # the one that was used last is the last
         return session

@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 REQUEST, NOTIFICATION, RESPONSE = "request", "notification", "response"
 NO_ID = b"null"
+MOST_VALUES = 50_000  # in one message
+_LONG = MOST_VALUES  # bytes; a shorter message cannot hold so many
 _LONGEST_ID = 256  # characters
 _OUTSIDE = frozenset({"jsonrpc", "id", "method", "params", "result", "error"})
 _PARAMS = frozenset(
@@ -81,6 +83,8 @@ class ClientMessage:
 
 def read_client_message(message: bytes) -> ClientMessage | Refusal:
     """Return what a client says, or why it is not taken."""
+    if len(message) > _LONG and _is_crowded(message):
+        return Refusal(NO_ID, INVALID_REQUEST, f"the message holds more than {MOST_VALUES} values")
     try:
         found = _members.decode(message)
         tree = _any.decode(message)  # by what the judge reads: nothing is sent on that it could not see
@@ -98,6 +102,11 @@ def read_client_message(message: bytes) -> ClientMessage | Refusal:
     if problem:
         return Refusal(id_ or NO_ID, INVALID_REQUEST, problem)
     return _answer(found, id_) if "method" not in found else _asked(found, id_)
+
+
+def _is_crowded(message: bytes) -> bool:
+    """Whether a message holds so many values that looking at each would keep everybody else waiting."""
+    return message.count(b",") > MOST_VALUES and _TEXTS.sub(b"", message).count(b",") > MOST_VALUES
 
 
 def _repeats_a_name(message: bytes, tree: "Any") -> bool:

@@ -257,7 +257,7 @@ class Offers:
         """
         servers = [server for server in sight.servers() if server != LOCAL]
         known = [server for server in servers if uri in self._known_by(server)]
-        if known:
+        if known and self._owners.get(uri) in known:
             return _only(known, is_listed=True)
         found = await asyncio.gather(*(self._claims(server, uri) for server in servers))
         by_claim = {

@@ -60,6 +60,7 @@ _CHANGED = {
     "notifications/resources/list_changed": "resourcesListChanged",
 }
 _CLIENTS_SHARING = 16  # how many clients of one principal may call as much as one
+_MOST_AGENTS = 64  # that are remembered; whoever claims more of them has their servers opened again after a reload
 _BEFORE_HANDSHAKE = frozenset({"initialize", "ping"})
 
 
@@ -173,7 +174,8 @@ class Session:
         self.open[key] = exchange
         try:
             exchange.who = self.who(told.headers.get("x-byleave-agent"))
-            self.agents.add(exchange.who.agent)
+            if len(self.agents) < _MOST_AGENTS:
+                self.agents.add(exchange.who.agent)
             await self._answer(exchange, told)
         except asyncio.CancelledError:
             if not exchange.withdrawn or exchange.task is None:
@@ -460,6 +462,7 @@ class Session:
         """Let go of servers that are gone from the configuration, or are another one by now; nobody waits for it."""
         for upstream in [self._upstreams.pop(name) for name in names if name in self._upstreams]:
             self.offers.forget(upstream.name)
+            upstream.mute()
             self._passing.add(upstream)
             self.chore(self._dropped(upstream))
 

@@ -180,6 +180,11 @@ class Upstream:
         self._level: Raw | None = None
         self._chores: set[asyncio.Task[None]] = set()
         self._closed = False
+        self._muted = False
+
+    def mute(self) -> None:
+        """Take nothing but answers from now on: the server is let go of."""
+        self._muted = True
 
     @property
     def is_up(self) -> bool:
@@ -472,6 +477,8 @@ class Upstream:
         if said.method is UNSET:
             self._answered(said, about)
             return True
+        if self._muted:
+            return False
         if said.id is UNSET:
             self._told(said.method, None if said.params is UNSET else said.params, about)
         else:
