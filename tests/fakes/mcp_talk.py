@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 Tree = dict[str, Any]
 META = "io.modelcontextprotocol/"
+OPEN: Tree = {"agents": {"ops": {"allow": {"servers": ["*"]}}}}
 
 
 class FakeServer:

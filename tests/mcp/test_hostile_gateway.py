@@ -1,36 +1,17 @@
 """Ways round the gateway that were found once: each stays closed."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from byleave.core.uris import oddity
 from byleave.errors import ConfigErrors
-from fakes.mcp_talk import FakeLink, FakeServer, FakeSink, StatelessClient, Talk, Tree
+from fakes.mcp_talk import OPEN, FakeLink, FakeServer, FakeSink, StatelessClient, Talk, Tree
 
-OPEN: Tree = {"agents": {"ops": {"allow": {"servers": ["*"]}}}}
 FORM: Tree = {"elicitation": {"form": {}}}
 Play = Callable[..., None]
-
-
-@pytest.fixture
-def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Play:
-    def run(scene: Callable[[Talk], Awaitable[None]], tree: Tree | None = None, **servers: FakeServer) -> None:
-        async def whole() -> None:
-            known = servers or {"shop": FakeServer("price", "query", "close")}
-            talk = Talk(tmp_path, monkeypatch, OPEN if tree is None else tree, **known)
-            try:
-                async with asyncio.timeout(10):
-                    await scene(talk)
-            finally:
-                await talk.close()
-
-        asyncio.run(whole())
-
-    return run
 
 
 def with_resources(*uris: str) -> FakeServer:

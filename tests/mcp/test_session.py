@@ -2,33 +2,14 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from fakes.mcp_talk import FakeClient, FakeLink, FakeServer, Talk, Tree
+from fakes.mcp_talk import OPEN, FakeClient, FakeLink, FakeServer, Talk, Tree
 
 Scene = Callable[[Talk], Awaitable[None]]
-OPEN: Tree = {"agents": {"ops": {"allow": {"servers": ["*"]}}}}
 FORM: dict[str, Any] = {"elicitation": {}}
-
-
-@pytest.fixture
-def play(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
-    def run(scene: Scene, tree: Tree | None = None, **servers: FakeServer) -> None:
-        async def whole() -> None:
-            known = servers or {"shop": FakeServer("price", "query", "close")}
-            talk = Talk(tmp_path, monkeypatch, OPEN if tree is None else tree, **known)
-            try:
-                async with asyncio.timeout(10):
-                    await scene(talk)
-            finally:
-                await talk.close()
-
-        asyncio.run(whole())
-
-    return run
 
 
 def test_pages_of_all_servers_become_one_list(play: Callable[..., None]) -> None:
