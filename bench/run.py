@@ -16,6 +16,7 @@ from typing import Any
 
 import msgspec
 from audit import audit_figures
+from gateway import mcp_figures
 from hook import hook_figures
 from proxy import proxy_figures
 
@@ -23,7 +24,7 @@ import byleave
 from acp import acp_figures
 from byleave.api import Workspace
 from byleave.audit.chain import load_fast_hash
-from byleave.core.action import EnvAction, FileAction, SpawnAction, UrlAction
+from byleave.core.action import CallAction, EnvAction, FileAction, SpawnAction, UrlAction
 from byleave.core.decide import decide
 from byleave.core.fs import FsTarget
 from byleave.core.masking import Mask
@@ -60,6 +61,7 @@ def main() -> None:
             ("the tool host", toolhost_figures()),
             ("the proxy between editor and agent", acp_figures()),
             ("the hook", hook_figures()),
+            ("the gateway before MCP servers", mcp_figures()),
         ):
             print(f"\n{title}")
             for what, figure, ratio in rows:
@@ -110,6 +112,15 @@ def rules(count: int) -> dict[str, Any]:
     }
 
 
+def agents(count: int) -> dict[str, Any]:
+    """Return one agent with `count` lists and denies, and as many others."""
+    busy = {
+        "allow": {"servers": ["*"], "tools": {f"srv-{number}": [f"get_{number}_*"] for number in range(count)}},
+        "deny": {"tools": {"*": [f"drop_{number}_*" for number in range(count)]}},
+    }
+    return {"agents": {"busy": busy, **{f"agent-{n}": {"allow": {"servers": [f"srv-{n}"]}} for n in range(count)}}}
+
+
 def timed(work: Callable[[], object], *, least: float = 0.2) -> float:
     """Return the seconds of one call: the best of five rounds, each long enough to be measured."""
     rounds = 1
@@ -139,10 +150,11 @@ def decisions(root: Path) -> "Iterator[tuple[str, str, str]]":
         "url": (UrlAction("https://api.example.com/p5/x/y", tool="t"), ()),
         "env": (EnvAction("VAR_5", "t"), ()),
         "spawn": (SpawnAction("prog5", ("run", "it"), "t"), ()),
+        "call": (CallAction("srv-5", "get_5_x", {"sql": "select 1"}, "busy"), ()),
     }
     first: dict[str, float] = {}
     for size in SIZES:
-        policy = byleave.compile_policy(tool(rules(size)), root=str(root)).compiled.policy
+        policy = byleave.compile_policy({**tool(rules(size)), **agents(size)}, root=str(root)).compiled.policy
         for kind, (action, places) in actions.items():
             took = timed(lambda a=action, p=places, policy=policy: decide(policy, a, p))  # type: ignore[misc]
             first.setdefault(kind, took)

@@ -18,7 +18,7 @@ OWN_EVENTS = (
     RECOVERY,
 )  # that only the log itself writes
 HEAD_WIDTH = 116
-_HEX = frozenset(b"0123456789abcdef")
+_HEX = b"0123456789abcdef"
 _START = b'{"sequence":'
 _MOST_DIGITS = 18  # SQLite counts with 64 bits
 
@@ -121,4 +121,4 @@ def read_head(text: str) -> Head | None:
 
 
 def _is_hash(raw: bytes) -> bool:
-    return len(raw) == 64 and _HEX.issuperset(raw)
+    return len(raw) == 64 and not raw.translate(None, _HEX)

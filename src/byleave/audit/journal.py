@@ -43,6 +43,7 @@ class Journal:
 
     def __init__(self, directory: str, *, warnings: "list[str]", now: "Callable[[], int]" = time.time_ns) -> None:
         self.directory = directory
+        self._path = os.path.join(directory, JOURNAL)
         self._warnings = warnings
         self._now = now
         self._second, self._looked, self._date = -1, -1, ""
@@ -51,7 +52,7 @@ class Journal:
 
     @property
     def path(self) -> str:
-        return os.path.join(self.directory, JOURNAL)
+        return self._path
 
     def append(self, text: str) -> int:
         """Write one record, whose fields are JSON, and return its number. It is kept whole, or there is an error."""
@@ -213,7 +214,7 @@ class Journal:
         while True:
             if self._lock < 0:
                 self._open()
-            wait_for_lock(self._lock, self.path)
+            wait_for_lock(self._lock, self._path)
             if self._is_there():
                 return
             self._close()

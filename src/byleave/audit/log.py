@@ -116,9 +116,11 @@ class AuditLog:
         """Fold from now on in a thread of this process, which stays."""
         from byleave.audit.background import FoldThread
         from byleave.audit.chain import load_fast_hash
+        from byleave.audit.encode import load_fast_encoder
 
         if self._thread is None:
             load_fast_hash()
+            load_fast_encoder()
             self._mask.prepare()
             self._thread = FoldThread(self._folder, self.warnings)
 

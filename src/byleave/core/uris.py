@@ -5,9 +5,6 @@ that would match them. So a URI that its server does not list in these very lett
 it is judged in every form that is left: escaped or not, with a slash at its end or without.
 """
 
-from unicodedata import normalize
-from urllib.parse import quote, unquote
-
 from byleave.text import is_seen
 
 _SCHEME = frozenset("abcdefghijklmnopqrstuvwxyz0123456789+.-")
@@ -63,6 +60,30 @@ def _odd_place(scheme: str, rest: str) -> str:
 
 def forms(uri: str) -> tuple[str, ...]:
     """Return every way in which a plainly written URI may stand in a rule: what denies one of them denies it."""
-    meant = normalize("NFC", unquote(uri))
-    found = [uri, meant, quote(meant, safe=_STANDING)]
+    from unicodedata import normalize
+
+    meant = normalize("NFC", _unescaped(uri))
+    found = [uri, meant, _escaped(meant)]
     return tuple(dict.fromkeys([*found, *(each.rstrip("/") for each in found)]))
+
+
+def _unescaped(uri: str) -> str:
+    """Return a URI with every escape as the letter that it stands for; one that stands for none stays."""
+    if "%" not in uri:
+        return uri
+    first, *pieces = uri.encode("utf-8", "surrogatepass").split(b"%")
+    made = bytearray(first)
+    for piece in pieces:
+        try:
+            made += bytes([int(piece[:2], 16)]) + piece[2:] if len(piece[:2].strip()) == 2 else b"%" + piece
+        except ValueError:
+            made += b"%" + piece
+    return made.decode("utf-8", "replace")
+
+
+def _escaped(text: str) -> str:
+    """Return a text as a URI has it: everything escaped that does not stand there plainly."""
+    plain = _UNRESERVED | frozenset(_STANDING)
+    return "".join(
+        char if char in plain else "".join(f"%{byte:02X}" for byte in char.encode("utf-8", "replace")) for char in text
+    )

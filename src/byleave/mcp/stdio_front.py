@@ -5,8 +5,10 @@ that does not take long.
 """
 
 import asyncio
+import errno
 import os
 import stat
+from contextlib import contextmanager
 
 from byleave.mcp.ends import Told
 from byleave.mcp.message import NO_ID, error_parts, error_tree
@@ -15,13 +17,14 @@ from byleave.wire.lines import LineBuffer, TooLong
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterator
 
     from byleave.mcp.ends import Conversation
 
 _PIECE = 1 << 18
 _BLANKS = b" \t\r"
 _MOST_OPEN = 1000  # messages that are worked on at once; then the client waits
+LONGEST_UNREAD = 60.0  # seconds for which a client may read nothing while something waits for it; then it is gone
 LAST_ANSWERS = 10.0  # seconds for what is open when the client has closed its end
 
 
@@ -31,11 +34,8 @@ class Lines:
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self._lock = asyncio.Lock()
-        self._waits = _can_be_waited_for(descriptor)
         self._open = True
         self.broken: asyncio.Future[None] = asyncio.get_running_loop().create_future()  # nobody reads any more
-        if self._waits:
-            os.set_blocking(descriptor, False)
         if stat.S_ISFIFO(os.fstat(descriptor).st_mode):  # which tells us when its reader goes
             asyncio.get_running_loop().add_reader(descriptor, self._break)
 
@@ -77,14 +77,21 @@ class Lines:
         ready = loop.create_future()
         loop.add_writer(self._descriptor, _set, ready)
         try:
-            await ready
+            async with asyncio.timeout(LONGEST_UNREAD):
+                await ready
+        except TimeoutError:
+            raise OSError(errno.EPIPE, "nobody reads") from None
         finally:
             loop.remove_writer(self._descriptor)
 
 
 async def serve_stdio(conversation: "Conversation", *, limit: int, reading: int = 0, writing: int = 1) -> None:
     """Carry one conversation until the client closes its end."""
-    lines = Lines(writing)
+    with _unblocked(reading, os.O_RDONLY) as ours, _unblocked(writing, os.O_WRONLY) as theirs:
+        await _serve(conversation, ours, Lines(theirs), limit)
+
+
+async def _serve(conversation: "Conversation", reading: int, lines: Lines, limit: int) -> None:
     conversation.attach(lines)
     buffer = LineBuffer(limit=limit)
     tasks: set[asyncio.Task[None]] = set()
@@ -130,7 +137,6 @@ async def _pieces(descriptor: int, broken: "asyncio.Future[None]") -> "AsyncIter
             yield piece
         yield b""
         return
-    os.set_blocking(descriptor, False)
     while True:
         try:
             piece = os.read(descriptor, _PIECE)
@@ -149,6 +155,28 @@ async def _pieces(descriptor: int, broken: "asyncio.Future[None]") -> "AsyncIter
         yield piece
         if not piece:
             return
+
+
+@contextmanager
+def _unblocked(descriptor: int, mode: int) -> "Iterator[int]":
+    """Yield a descriptor that never blocks, and leave the file to others as it was: a shell, our own stderr."""
+    if not _can_be_waited_for(descriptor):
+        yield descriptor
+        return
+    try:
+        own = os.open(f"/proc/self/fd/{descriptor}", mode | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError:  # a socket cannot be opened again
+        before = os.get_blocking(descriptor)
+        os.set_blocking(descriptor, False)
+        try:
+            yield descriptor
+        finally:
+            os.set_blocking(descriptor, before)
+        return
+    try:
+        yield own
+    finally:
+        os.close(own)
 
 
 def _set(ready: "asyncio.Future[None]") -> None:

@@ -81,6 +81,7 @@ if TYPE_CHECKING:
 INFO = {"name": "byleave", "version": __version__}
 HANDSHAKE_TIME = 60.0  # seconds for a server to start and shake hands: npx may have to fetch it first
 _MOST_WAITING = 1000  # messages about one request that nobody has taken yet; more are dropped, progress first
+_MOST_CHORES = 1024  # messages on their way to the server that nobody waits for
 _LISTEN_AGAIN = 5.0  # seconds, after a server has ended what we listened to
 _CHANGES = {"tools": "toolsListChanged", "prompts": "promptsListChanged", "resources": "resourcesListChanged"}
 _LONGEST_WORDS = 300  # characters of a server's own words worth repeating
@@ -462,6 +463,13 @@ class Upstream:
         self._chore(self._link.send(Outgoing(message, "")))
 
     def _chore(self, work: "Any") -> None:
+        if len(self._chores) >= _MOST_CHORES:  # each waits for the server to read
+            work.close()
+            self.lost(None, "it does not read what it is sent")
+            return
+        self._keep(work)
+
+    def _keep(self, work: "Any") -> None:
         task = asyncio.get_running_loop().create_task(_quietly(work))
         self._chores.add(task)
         task.add_done_callback(self._chores.discard)
@@ -550,7 +558,7 @@ class Upstream:
             self._client.warned(self, warnings)
             self._backoff.failed(monotonic())
             self.revision = ""
-            self._chore(link.close())
+            self._keep(link.close())
             self._client.gone(self, why)
 
     def _end_all(self, why: str) -> None:
