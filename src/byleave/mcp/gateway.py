@@ -24,7 +24,7 @@ from byleave.mcp.pins import Pins
 from byleave.mcp.rate import Buckets
 from byleave.mcp.scrub import ResultScrub
 from byleave.mcp.session import Session
-from byleave.mcp.upstream import Upstream
+from byleave.mcp.upstream import HANDSHAKE_TIME, Upstream
 from byleave.text import quoted
 
 TYPE_CHECKING = False
@@ -191,7 +191,16 @@ class Gateway:
 
         starting = self._starting.setdefault(server.name, asyncio.Semaphore(MOST_STARTING))
         hint = _HINT.format(server.name) if server.transport == "stdio" else "try again later, or look at its url"
-        return Upstream(server.name, make, session, Backoff(), patience=LISTING_TIME, starting=starting, hint=hint)
+        return Upstream(
+            server.name,
+            make,
+            session,
+            Backoff(),
+            patience=LISTING_TIME,
+            longest_start=min(HANDSHAKE_TIME, self.settings.call_timeout),
+            starting=starting,
+            hint=hint,
+        )
 
     def _visit(self, action: "dict[str, Any]") -> "Verdict":
         """Judge and record what a server wants of the network. Any thread may ask."""

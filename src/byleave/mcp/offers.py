@@ -90,8 +90,10 @@ class Offers:
         local: "Callable[[], list[dict[str, Any]]]",
         pins: "Callable[[], Pins | None]",
         note: "Callable[[str], None]",
+        keeps: "Callable[[str], bool]",
     ) -> None:
         self._reach = reach
+        self._keeps = keeps  # whether the session with a server outlives one call
         self._local = local
         self._pins = pins
         self._note = note
@@ -217,9 +219,11 @@ class Offers:
     async def _last(self, kind: str, server: str) -> dict[str, Offer]:
         if server == LOCAL:
             return await self._fresh(kind, server)
+        known = self._known.get((kind, server))
+        if known is not None and not self._keeps(server):
+            return known[1]
         upstream = self._reach(server)
         await upstream.ready()
-        known = self._known.get((kind, server))
         if known is not None and known[0] == upstream.opened:
             return known[1]
         return await self._fresh(kind, server)

@@ -61,6 +61,7 @@ _CHANGED = {
 }
 _CLIENTS_SHARING = 16  # how many clients of one principal may call as much as one
 _MOST_AGENTS = 64  # that are remembered; whoever claims more of them has their servers opened again after a reload
+_LISTING = 5.0  # seconds after which a server without state is let go of, if it is not being asked
 _BEFORE_HANDSHAKE = frozenset({"initialize", "ping"})
 
 
@@ -80,7 +81,7 @@ class Session:
         self.subscribed: dict[str, str] = {}  # resources, and whose they are
         self.listeners: set[Listener] = set()
         self.questions = Questions()
-        self.offers = Offers(self.reach, gateway.local.definitions, gateway.pins, gateway.note)
+        self.offers = Offers(self.reach, gateway.local.definitions, gateway.pins, gateway.note, self.keeps)
         self.parking = Parking()
         self.calling = Calling(self)
         self.open: dict[bytes, Exchange] = {}
@@ -430,7 +431,9 @@ class Session:
         self.chore(passing)
 
     def opened(self, upstream: Upstream) -> None:
-        """Say to a server again what holds for the session."""
+        """Say to a server again what holds for the session; one that keeps no state is let go of soon."""
+        if not self.keeps(upstream.name):
+            asyncio.get_running_loop().call_later(_LISTING, self._let_go, upstream)
         self.gateway.came_up(upstream)
         if self.offers.is_late(upstream.name):
             self.changed_all()
@@ -441,6 +444,15 @@ class Session:
                 self.chore(upstream.subscribe(uri))
             else:
                 del self.subscribed[uri]
+
+    def _let_go(self, upstream: Upstream) -> None:
+        """End what was started only to be asked what it offers, once it has said so."""
+        if self._upstreams.get(upstream.name) is not upstream:
+            return
+        if upstream.waiting:
+            asyncio.get_running_loop().call_later(_LISTING, self._let_go, upstream)
+        else:
+            self.drop({upstream.name}, forgets=False)
 
     def warned(self, upstream: Upstream, warnings: "list[str]") -> None:
         """Pass on what people should know about a connection."""
@@ -458,10 +470,11 @@ class Session:
         self._chores.add(task)
         task.add_done_callback(self._chores.discard)
 
-    def drop(self, names: "set[str]") -> None:
+    def drop(self, names: "set[str]", *, forgets: bool = True) -> None:
         """Let go of servers that are gone from the configuration, or are another one by now; nobody waits for it."""
         for upstream in [self._upstreams.pop(name) for name in names if name in self._upstreams]:
-            self.offers.forget(upstream.name)
+            if forgets:
+                self.offers.forget(upstream.name)
             upstream.mute()
             self._passing.add(upstream)
             self.chore(self._dropped(upstream))

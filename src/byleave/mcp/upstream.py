@@ -158,6 +158,7 @@ class Upstream:
         backoff: "Backoff",
         *,
         patience: float,
+        longest_start: float = HANDSHAKE_TIME,
         starting: asyncio.Semaphore,
         hint: str = "try again later",
     ) -> None:
@@ -170,6 +171,7 @@ class Upstream:
         self._client = client
         self._backoff = backoff
         self._patience = patience
+        self._longest_start = longest_start
         self._hint = hint
         self._starting = starting  # so that many clients do not start everything at once
         self._link: Link | None = None
@@ -223,12 +225,12 @@ class Upstream:
             raise self._down(f"it failed a moment ago; the next try is in {wait:.1f} s")
         link = self._make_link(_Ear(self))
         try:
-            async with self._starting, asyncio.timeout(HANDSHAKE_TIME):
+            async with asyncio.timeout(self._longest_start), self._starting:
                 await link.open()
                 await self._shake_hands(link)
         except TimeoutError:
             await self._failed(link)
-            raise self._down(f"it did not finish the handshake within {HANDSHAKE_TIME:.0f} s") from None
+            raise self._down(f"it did not finish the handshake within {self._longest_start:g} s") from None
         except BaseException:
             await self._failed(link)
             raise
