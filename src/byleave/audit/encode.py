@@ -133,10 +133,29 @@ def load_fast_encoder() -> None:
 
     def encode_plain(tree: "Any") -> str:
         """Return nothing where it writes what we do not: letters beyond ASCII, and null for what is no number."""
+        if not _is_plain(tree):  # it would find ways to write bytes and dates that are not ours
+            return ""
         raw = encoder.encode(tree)
         return raw.decode() if raw.isascii() and b"null" not in raw and b"\x7f" not in raw else ""
 
     _fast = encode_plain
+
+
+def _is_plain(tree: "Any") -> bool:
+    """Whether a tree holds nothing but what JSON has."""
+    waiting = [tree]
+    for each in waiting:  # which grows meanwhile
+        kind = type(each)
+        if kind is dict:
+            waiting += each.values()
+        elif kind is list or kind is tuple:
+            waiting += each
+        elif kind not in _PLAIN:
+            return False
+    return True
+
+
+_PLAIN = frozenset({str, int, float, bool, type(None)})
 
 
 def _not_loaded(_tree: "Any") -> str:

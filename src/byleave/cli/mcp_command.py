@@ -1,6 +1,7 @@
 """`byleave mcp`: the gateway before every MCP server. Standard output is the client's, and carries nothing of ours."""
 
 import asyncio
+import gc
 import os
 import signal
 import sys
@@ -71,6 +72,7 @@ def _run(given: "Given") -> int:
     finally:
         guard.close()
         warn_if_read(given, guard.troubles)
+        gc.freeze()  # what the last collection would find is not worth it, and msgspec 0.22 frees some of it twice
 
 
 async def _serve(given: "Given", workspace: "Workspace", guard: "Guard") -> int:

@@ -194,6 +194,7 @@ class Session:
             await exchange.error(INTERNAL_ERROR, "a defect of byleave kept this from being done")
         finally:
             self.used = monotonic()
+            exchange.task = None  # which holds the exchange, and with it what may be a large result
             if self.open.get(key) is exchange:
                 del self.open[key]
 

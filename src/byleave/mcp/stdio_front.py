@@ -101,6 +101,7 @@ async def _serve(conversation: "Conversation", reading: int, lines: Lines, limit
         if not lines.is_open():
             break
         await _hold_back(tasks)
+        await asyncio.sleep(0)  # a client that writes without end must not keep everything else from happening
     if tasks and lines.is_open():
         await asyncio.wait(tasks, timeout=LAST_ANSWERS)
     for task in tasks:
