@@ -400,7 +400,7 @@ class Guard:
             "agent": answer.who.agent,
             "identity": answer.who.identity,
             "of": answer.sequence,
-            "action": action_tree(answer.permit.action) if answer.permit is not None else None,
+            "action": _named(answer.permit.action) if answer.permit is not None else None,
             "outcome": outcome,
             "duration": round(took, 6),
         }
@@ -408,6 +408,13 @@ class Guard:
             self._log.append(fields)
         except ByleaveError as error:
             self.troubles.append(f"NOT RECORDED: {error}")
+
+
+def _named(action: "Action") -> "dict[str, Any]":
+    """Return what was done, without what it was done with: that is in the record of the decision."""
+    tree = action_tree(action)
+    tree.pop("arguments", None)
+    return tree
 
 
 def _asked(judged: Judged) -> "list[str]":

@@ -20,9 +20,9 @@ from byleave.mcp.ends import DownError, LateError
 from byleave.mcp.local_form import answer_in, question_form, result_tree
 from byleave.mcp.message import decoded, encode, error_tree, members_of, notification, text_of
 from byleave.mcp.parking import Parked
+from byleave.mcp.pending import Asked, Told
 from byleave.mcp.questions import labelled, refusal
 from byleave.mcp.revisions import HEADER_MISMATCH, SERVER_DOWN, STATELESS, param_headers, wrong_param_header
-from byleave.mcp.upstream import Asked, Told
 from byleave.private import digest
 from byleave.record import Record
 from byleave.text import quoted, shown
@@ -37,8 +37,9 @@ if TYPE_CHECKING:
     from byleave.guard.asking import Answer, Question, Who
     from byleave.mcp.exchange import Exchange
     from byleave.mcp.message import Members
+    from byleave.mcp.pending import Pending
     from byleave.mcp.session import Session
-    from byleave.mcp.upstream import Pending, Upstream
+    from byleave.mcp.upstream import Upstream
 
 DONE, REPORTED = "done", "failed: the tool reports an error"
 _HOW = {DONE: "ok", REPORTED: "error"}  # in the figures; what is in neither has failed

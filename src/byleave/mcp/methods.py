@@ -9,6 +9,7 @@ import functools
 
 from byleave.mcp.discovery import DISCOVERY, call_discovery
 from byleave.mcp.errands import passed
+from byleave.mcp.listening import Listener
 from byleave.mcp.message import decoded, encode, members_of, notification, text_of
 from byleave.mcp.offers import KINDS
 from byleave.mcp.revisions import HANDSHAKE, LATEST, SERVER_KEY, STATELESS, SUBSCRIPTION_KEY
@@ -218,8 +219,6 @@ async def _set_level(session: "Session", exchange: "Exchange") -> None:
 
 async def _listen(session: "Session", exchange: "Exchange") -> None:
     """Keep a stream open for a stateless client until it goes away."""
-    from byleave.mcp.session import Listener
-
     wanted = decoded(exchange.params.get("notifications", b"null"))
     if not isinstance(wanted, dict):
         await exchange.error(INVALID_PARAMS, "subscriptions/listen says which notifications are wanted")

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from byleave.guard.guard import Guard
     from byleave.guard.matters import Matter
     from byleave.mcp.exchange import Exchange
-    from byleave.mcp.upstream import Asked, Pending, Upstream
+    from byleave.mcp.pending import Asked, Pending
+    from byleave.mcp.upstream import Upstream
 
 MOST = 200  # calls of one caller
 GIVEN_UP = "failed: the client did not go on with the call"

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
 
     from byleave.mcp.ends import Sink
     from byleave.mcp.message import ClientMessage, Members
-    from byleave.mcp.upstream import Asked, Upstream
+    from byleave.mcp.pending import Asked
+    from byleave.mcp.upstream import Upstream
 
     Take = Callable[[ClientMessage | None], None]  # None: there will be no answer
 

@@ -16,6 +16,7 @@ from byleave.mcp.calling import Calling
 from byleave.mcp.ends import DownError, LateError
 from byleave.mcp.errands import logged, told_about
 from byleave.mcp.exchange import Exchange
+from byleave.mcp.listening import Listener, Standing
 from byleave.mcp.message import (
     NOTIFICATION,
     RESPONSE,
@@ -31,10 +32,11 @@ from byleave.mcp.message import (
 from byleave.mcp.methods import METHODS, NOTICES
 from byleave.mcp.offers import Offers
 from byleave.mcp.parking import Parked, Parking
+from byleave.mcp.pending import Answered, Asked, Lost, Told
 from byleave.mcp.questions import Questions, narrowed
 from byleave.mcp.revisions import HANDSHAKE, STATUS, Mismatch, is_stateless, read_envelope
 from byleave.mcp.sight import PolicySight
-from byleave.mcp.upstream import Answered, Asked, Lost, Told, Upstream, down_sentence
+from byleave.mcp.upstream import Upstream, down_sentence
 from byleave.text import quoted
 from byleave.wire.codes import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND
 
@@ -51,7 +53,7 @@ if TYPE_CHECKING:
     from byleave.mcp.errands import ClientAsker
     from byleave.mcp.gateway import Gateway
     from byleave.mcp.metrics import Metrics
-    from byleave.mcp.upstream import Pending
+    from byleave.mcp.pending import Pending
     from byleave.toolhost.outcome import NeedsInput
 
 _CHANGED = {
@@ -425,7 +427,7 @@ class Session:
         if sink is None and not self._aside.is_open:
             upstream.reply(id_, error=error_tree(INVALID_REQUEST, "the client cannot be asked now"))
             return
-        target: Any = sink if sink is not None else _Standing(self._aside)
+        target: Any = sink if sink is not None else Standing(self._aside)
         passing = self.questions.pass_on(
             target, upstream, Asked(id_, method, params), self.client_capabilities(upstream.name)
         )
@@ -509,33 +511,6 @@ async def read_or_refuse(message: bytes, sink: "Sink") -> ClientMessage | None:
         return said
     await sink.answer(*error_parts(said.id, error_tree(said.number, said.problem)), status=STATUS[said.number])
     return None
-
-
-class Listener:
-    """A stateless client that listens: what it wants to hear of, on a stream of its own."""
-
-    def __init__(self, wanted: "Mapping[str, Any]", meta: "Mapping[str, Any]", sink: "Sink") -> None:
-        self.wanted = wanted
-        self.meta = meta
-        self.aside = Aside()
-        self.aside.attach(sink)
-
-
-class _Standing:
-    """The standing stream, as a place where a question is put."""
-
-    def __init__(self, aside: Aside) -> None:
-        self._aside = aside
-
-    async def send(self, *parts: bytes) -> bool:
-        self._aside.put(b"".join(parts))
-        return True
-
-    async def answer(self, *_parts: bytes, status: int = 200) -> None:
-        raise AssertionError(f"nothing is answered here ({status})")
-
-    def is_open(self) -> bool:
-        return self._aside.is_open
 
 
 async def _quietly(work: "Any") -> None:

@@ -7,7 +7,6 @@ Start at `Upstream.ask`.
 """
 
 import asyncio
-from collections import deque
 from time import monotonic
 
 from msgspec import UNSET, Raw
@@ -26,6 +25,7 @@ from byleave.mcp.message import (
     request,
     text_of,
 )
+from byleave.mcp.pending import Answered, Asked, Lost, Pending, Told
 from byleave.mcp.revisions import (
     CAPABILITIES_KEY,
     CLIENT_KEY,
@@ -38,7 +38,6 @@ from byleave.mcp.revisions import (
     VERSION_KEY,
     routing_headers,
 )
-from byleave.record import Record
 from byleave.text import quoted, shown
 from byleave.wire.codes import INVALID_REQUEST
 
@@ -80,71 +79,10 @@ if TYPE_CHECKING:
 
 INFO = {"name": "byleave", "version": __version__}
 HANDSHAKE_TIME = 60.0  # seconds for a server to start and shake hands: npx may have to fetch it first
-_MOST_WAITING = 1000  # messages about one request that nobody has taken yet; more are dropped, progress first
 _MOST_CHORES = 1024  # messages on their way to the server that nobody waits for
 _LISTEN_AGAIN = 5.0  # seconds, after a server has ended what we listened to
 _CHANGES = {"tools": "toolsListChanged", "prompts": "promptsListChanged", "resources": "resourcesListChanged"}
 _LONGEST_WORDS = 300  # characters of a server's own words worth repeating
-
-
-class Answered(Record):
-    """The server's answer: a result, or an error, each as it was written."""
-
-    result: "Raw | None"
-    error: "Raw | None" = None
-
-
-class Lost(Record):
-    """There will be no answer."""
-
-    why: str
-
-
-class Told(Record):
-    """A notification about the request."""
-
-    method: str
-    params: "Raw | None"
-
-
-class Asked(Record):
-    """Something the server wants of the client before it answers."""
-
-    id: Raw
-    method: str
-    params: "Raw | None"
-
-
-class Pending:
-    """A request of ours: what came about it and was not taken yet."""
-
-    __slots__ = ("_items", "_waker", "exchange", "id", "sent")
-
-    def __init__(self, id_: str, exchange: "Exchange | None") -> None:
-        self.id = id_
-        self.exchange = exchange
-        self.sent = monotonic()
-        self._items: deque[Answered | Lost | Told | Asked] = deque()
-        self._waker: asyncio.Future[None] | None = None
-
-    def put(self, item: "Answered | Lost | Told | Asked") -> bool:
-        """Add what came; return whether there was room: of a flood only some is kept, but always the answer."""
-        if isinstance(item, Told | Asked) and len(self._items) >= _MOST_WAITING:
-            return False
-        self._items.append(item)
-        if self._waker is not None and not self._waker.done():
-            self._waker.set_result(None)
-        return True
-
-    async def get(self) -> "Answered | Lost | Told | Asked":
-        """Return the next thing that came about it."""
-        while not self._items:
-            self._waker = asyncio.get_running_loop().create_future()
-            try:
-                await self._waker
-            finally:
-                self._waker = None
-        return self._items.popleft()
 
 
 class Upstream:
