@@ -45,6 +45,7 @@ DONE, REPORTED = "done", "failed: the tool reports an error"
 _HOW = {DONE: "ok", REPORTED: "error"}  # in the figures; what is in neither has failed
 MOST_ROUNDS = 10  # questions of one tool, in one call
 CALL, SUBSCRIBE = "tools/call", "resources/subscribe"
+_WORTH_SAYING = 100  # letters of a name that somebody else chose
 _TAIL = 4096  # bytes at either end of a result, where servers write whether it is an error
 _PARAMS = {
     "prompts/get": ("name", "arguments"),
@@ -124,7 +125,7 @@ class Errands:
         if errand.server == LOCAL:
             return await self._call_local(work, {})
         if errand.server not in self._session.servers:
-            await exchange.error(INVALID_PARAMS, f"there is no server named {quoted(errand.server)}")
+            await exchange.error(INVALID_PARAMS, f"there is no server named {quoted(errand.server[:_WORTH_SAYING])}")
             return "failed: no such server"
         schema = None
         if errand.method == CALL:
@@ -154,7 +155,7 @@ class Errands:
         return await self._send(work, upstream, headers=headers)
 
     def _unknown(self, errand: Errand) -> str:
-        named = f"{shown(errand.server)}/{shown(errand.tool)}"
+        named = f"{shown(errand.server[:_WORTH_SAYING])}/{shown(errand.tool[:_WORTH_SAYING])}"
         if self._session.offers.is_changed(errand.server, errand.tool):
             return f"the definition of {named} has changed, and nobody has approved it: see `byleave approvals list`"
         return f"there is no tool {named}"

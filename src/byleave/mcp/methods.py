@@ -37,6 +37,7 @@ CAPABILITIES = {
 NOT_FOUND = -32002  # a resource that is not there, in this protocol
 SILENT_KEY = "byleave/unavailable"
 _LEVELS = frozenset({"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"})
+_WORTH_SAYING = 100  # letters of a name that somebody else chose
 _LONGEST_INSTRUCTIONS = 4000  # characters
 
 
@@ -132,7 +133,7 @@ async def _call(session: "Session", exchange: "Exchange") -> None:
         return
     found = None if expose == "discovery" else await session.offers.find("tools", name, session.sight(exchange.who))
     if found is None:
-        await exchange.error(INVALID_PARAMS, f"there is no tool {quoted(name)}")
+        await exchange.error(INVALID_PARAMS, f"there is no tool {quoted(name[:_WORTH_SAYING])}")
         return
     await session.calling.call(exchange, *found, exchange.params)
 
@@ -141,7 +142,7 @@ async def _get_prompt(session: "Session", exchange: "Exchange") -> None:
     name = text_of(exchange.params.get("name"))
     found = None if not name else await session.offers.find("prompts", name, session.sight(exchange.who))
     if found is None:  # whether there is such a server is nobody's business before it is judged
-        await exchange.error(INVALID_PARAMS, f"there is no prompt {quoted(name or '')}")
+        await exchange.error(INVALID_PARAMS, f"there is no prompt {quoted((name or '')[:_WORTH_SAYING])}")
         return
     server, own = found
     await session.calling.use(
@@ -159,7 +160,7 @@ async def _use_resource(session: "Session", exchange: "Exchange") -> str | None:
     server = owner.server
     if server is None:
         because = f": {owner.problem}" if owner.problem else ""
-        await exchange.error(NOT_FOUND, f"there is no resource {quoted(uri)} here{because}")
+        await exchange.error(NOT_FOUND, f"there is no resource {quoted(uri[:_WORTH_SAYING])} here{because}")
         return None
     used = await session.calling.use(exchange, server, "resources", uri, passed(exchange.method, exchange.params))
     return server if used else None
@@ -179,7 +180,7 @@ async def _unsubscribe(session: "Session", exchange: "Exchange") -> None:
     uri = text_of(exchange.params.get("uri")) or ""
     server = session.subscribed.pop(uri, None)
     if server is None:
-        await exchange.error(INVALID_PARAMS, f"there is no subscription to {quoted(uri)}")
+        await exchange.error(INVALID_PARAMS, f"there is no subscription to {quoted(uri[:_WORTH_SAYING])}")
         return
     await session.reach(server).unsubscribe(uri)
     await exchange.result(b"{}")

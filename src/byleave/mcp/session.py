@@ -218,7 +218,7 @@ class Session:
             return
         method = METHODS.get(exchange.method)
         if method is None or not method.spoken(stateless=exchange.envelope is not None):
-            await exchange.error(METHOD_NOT_FOUND, f"there is no method {quoted(exchange.method)} here")
+            await exchange.error(METHOD_NOT_FOUND, f"there is no method {quoted(exchange.method[:100])} here")
             return
         await method.serve(self, exchange)
 
