@@ -283,3 +283,13 @@ def test_a_log_behind_a_link_is_refused(name: str, room: Room) -> None:
     room.file(name).symlink_to("real")
     with pytest.raises(StateError, match="cannot be written"):
         room.log().append(fields())
+
+
+def test_a_tree_that_holds_itself_is_kept_in_a_process_that_stays(room: Room) -> None:
+    log = room.log()
+    log.start()
+    tree: list[object] = [1]
+    tree.append(tree)
+    log.append(fields(1) | {"action": {"tree": tree}})
+    log.close()
+    assert log.verify().records == 1

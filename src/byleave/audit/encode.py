@@ -152,9 +152,12 @@ def _is_plain(tree: "Any") -> bool:
             waiting += each
         elif kind not in _PLAIN:
             return False
+        if len(waiting) > _MOST_LOOKED_AT:  # it may hold itself
+            return False
     return True
 
 
+_MOST_LOOKED_AT = 10_000  # values; what has more needs a closer look anyway
 _PLAIN = frozenset({str, int, float, bool, type(None)})
 
 

@@ -24,7 +24,7 @@ _FRESH = {"ttlMs": Raw(b"0"), "cacheScope": Raw(b'"private"')}  # what one calle
 class Exchange:
     """A request of the client: where its answer goes, on whose behalf it is, and what it says about the client."""
 
-    __slots__ = ("envelope", "headers", "id", "method", "params", "sink", "task", "who", "withdrawn")
+    __slots__ = ("_is_answered", "envelope", "headers", "id", "method", "params", "sink", "task", "who", "withdrawn")
 
     def __init__(self, id_: bytes, method: str, params: "Members", sink: "Sink", who: "Who") -> None:
         self.id = id_
@@ -35,6 +35,7 @@ class Exchange:
         self.envelope: Envelope | None = None
         self.headers: Mapping[str, str] = {}
         self.task: Task[Any] | None = None
+        self._is_answered = False
         self.withdrawn = False  # the client has said that it wants no answer any more
 
     async def result(self, result: "Mapping[str, Any] | Raw | bytes", *, listing: bool = False) -> None:
@@ -42,12 +43,18 @@ class Exchange:
         raw = result if isinstance(result, Raw | bytes) else encode(result)
         if self.envelope is not None:
             raw = _completed(raw, listing=listing)
-        await self.sink.answer(*answer_parts(self.id, raw))
+        await self._answer(*answer_parts(self.id, raw))
 
     async def need_input(self, wishes: "Mapping[str, Any]", state: str) -> None:
         """Answer a stateless client that more has to be known first."""
         raw = encode({"resultType": "input_required", "inputRequests": wishes, "requestState": state})
-        await self.sink.answer(*answer_parts(self.id, raw))
+        await self._answer(*answer_parts(self.id, raw))
+
+    async def _answer(self, *parts: bytes, status: int = 200) -> None:
+        """Answer, if nobody has: whatever goes wrong afterwards, a request has one answer."""
+        if not self._is_answered:
+            self._is_answered = True
+            await self.sink.answer(*parts, status=status)
 
     async def error(self, number: int, message: str, data: "Any" = None) -> None:
         """Answer with an error."""
@@ -56,7 +63,7 @@ class Exchange:
     async def raw_error(self, error: "Raw | bytes", number: int) -> None:
         """Answer with an error as somebody else wrote it."""
         status = STATUS.get(number, 200) if self.envelope is not None else 200
-        await self.sink.answer(*error_parts(self.id, error), status=status)
+        await self._answer(*error_parts(self.id, error), status=status)
 
 
 def _completed(raw: "Raw | bytes", *, listing: bool) -> bytes:
