@@ -119,6 +119,7 @@ class FakeLink:
         self.server = server
         self.hearer = hearer
         self.is_closed = False
+        self.reads = True  # whether what is sent is ever taken
         self.abandoned: list[str] = []
         self.sent: list[Outgoing] = []
         server.links.append(self)
@@ -127,6 +128,8 @@ class FakeLink:
         await asyncio.sleep(0)
 
     async def send(self, outgoing: Outgoing) -> None:
+        if not self.reads:
+            await asyncio.get_running_loop().create_future()
         self.sent.append(outgoing)
         message = msgspec.json.decode(outgoing.message)
         self.server.heard.append(message)

@@ -559,3 +559,105 @@ def test_who_listed_a_resource_first_keeps_it_while_its_list_is_made_anew(play: 
         assert "resources/read" not in talk.servers["evil"].methods()
 
     play(scene, evil=with_resources(), files=with_resources("file:///pay"))
+
+
+def test_a_deny_that_comes_while_a_server_starts_holds_for_the_call(
+    play: Play, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scene(talk: Talk) -> None:
+        closed = talk.workspace.compile_tree({"agents": {"ops": {"deny": {"servers": ["shop"]}}}})
+        client = talk.client()
+        await client.begin()
+        opening = FakeLink.open
+
+        async def slowly(link: FakeLink) -> None:
+            await opening(link)
+            monkeypatch.setattr(talk.policy, "compiled", talk.policy.compiled.replace(policy=closed.compiled.policy))
+
+        monkeypatch.setattr(FakeLink, "open", slowly)
+        answer = await client.call("shop__price")
+        assert answer["result"]["structuredContent"]["decision"] == "deny"
+        assert talk.servers["shop"].calls() == []
+
+    play(scene)
+
+
+def test_a_server_that_is_denied_by_now_is_let_go_of_and_not_heard(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def scene(talk: Talk) -> None:
+        client = talk.client("ops", elicitation={})
+        await client.begin()
+        await client.names()
+        tree = {"agents": {"ops": {"allow": {"servers": ["other"]}}}, "servers": {"shop": {"command": ["shop"]}}}
+        monkeypatch.setattr(talk.policy, "compiled", talk.workspace.compile_tree(tree).compiled)
+        talk.gateway._keep_up()  # noqa: SLF001 -- as it does twice a second
+        link = talk.servers["shop"].links[0]
+        link.say({"id": 1, "method": "elicitation/create", "params": {"message": "your password?"}})
+        link.say({"method": "notifications/message", "params": {"level": "info", "data": "x"}})
+        await asyncio.sleep(0.02)
+        assert link.is_closed
+        assert all(each["method"].endswith("list_changed") for each in client.aside.messages)
+
+    play(scene)
+
+
+def test_an_approval_neither_resets_the_rate_nor_has_everybody_list_again(
+    play: Play, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scene(talk: Talk) -> None:
+        client = talk.client()
+        await client.begin()
+        done = [await client.call("shop__price") for _ in range(3)]
+        assert ["result" in each for each in done] == [True, True, False]
+        assert done[2]["error"]["data"]["retryAfter"] > 0
+        compiled = talk.policy.compiled
+        monkeypatch.setattr(talk.policy, "compiled", compiled.replace(warnings=compiled.warnings))
+        talk.gateway._keep_up()  # noqa: SLF001 -- as it does twice a second
+        assert "error" in await client.call("shop__price")
+        await asyncio.sleep(0.01)
+        assert client.aside.messages == []
+
+    play(scene, {**OPEN, "gateway": {"rate": 2}})
+
+
+def test_clients_of_many_kinds_do_not_end_a_call_of_another(play: Play) -> None:
+    async def scene(talk: Talk) -> None:
+        server = talk.servers["shop"]
+        server.on_call = lambda _link, _request: None
+        waiting = asyncio.ensure_future(talk.stateless("ops").call("shop__price"))
+        await server.called()
+        for number in range(40):
+            await talk.stateless("ops", sampling={"n": number}).ask("ping")
+        server.links[0].say(
+            {"id": next(each["id"] for each in server.heard if each["method"] == "tools/call"), "result": {}}
+        )
+        assert "result" in await waiting
+
+    play(scene)
+
+
+def test_a_server_that_floods_pings_and_reads_nothing_is_let_go_of(play: Play) -> None:
+    async def scene(talk: Talk) -> None:
+        client = talk.client()
+        await client.begin()
+        await client.names()
+        link = talk.servers["shop"].links[0]
+        link.reads = False
+        for number in range(5_000):
+            link.say({"id": number, "method": "ping"})
+        await asyncio.sleep(0.01)
+        assert link.is_closed
+        assert any("does not read" in note for note in talk.notes)
+
+    play(scene)
+
+
+def test_tools_that_are_left_out_are_said_in_one_line(play: Play) -> None:
+    async def scene(talk: Talk) -> None:
+        server = talk.servers["shop"]
+        server.tools += [{"name": f"t{number // 2}", "inputSchema": {}} for number in range(100)]
+        client = talk.client()
+        await client.begin()
+        assert await client.names() == ["shop__close", "shop__price", "shop__query"]
+        assert len([note for note in talk.notes if "left out" in note]) == 1
+
+    play(scene)

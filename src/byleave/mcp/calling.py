@@ -45,7 +45,7 @@ class Calling:
 
     def __init__(self, session: "Session") -> None:
         self._session = session
-        self._errands = Errands(session)
+        self._errands = Errands(session, self._refuse_by_now)
 
     async def call(self, exchange: "Exchange", server: str, tool: str, params: "Members") -> None:
         """Answer one call of a tool."""
@@ -97,10 +97,8 @@ class Calling:
                 await exchange.error(INVALID_PARAMS, "this state belongs to no call that waits, or to another one")
                 return False
             if parked.allowed is not None:
-                denied = self._denied_by_now(exchange, errand)
-                if denied is not None:
+                if await self._refuse_by_now(exchange, errand):
                     self._session.parking.give_up(parked, self._session.guard)
-                    await self._refuse(exchange, errand.server, denied.verdict)
                     return False
                 work = self._work(exchange, errand, parked.allowed).replace(rounds=parked.rounds)
                 return await self._errands.resume(work, parked)
@@ -128,6 +126,13 @@ class Calling:
             permit is None or self._session.guard.policy.decide(permit.action).decision is not ALLOW
         )
         return Work(exchange, errand, allowed, asked)
+
+    async def _refuse_by_now(self, exchange: "Exchange", errand: Errand) -> bool:
+        """Refuse what has come to be denied since it was allowed; return whether it was."""
+        denied = self._denied_by_now(exchange, errand)
+        if denied is not None:
+            await self._refuse(exchange, errand.server, denied.verdict)
+        return denied is not None
 
     def _denied_by_now(self, exchange: "Exchange", errand: Errand) -> "Verdicts | None":
         """Return that what waited is denied by now, recorded; None if it is not."""

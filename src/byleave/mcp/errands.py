@@ -31,7 +31,7 @@ from byleave.wire.codes import INVALID_PARAMS, INVALID_REQUEST
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Coroutine, Mapping
+    from collections.abc import Awaitable, Callable, Coroutine, Mapping
     from typing import Any
 
     from byleave.guard.asking import Answer, Question, Who
@@ -88,10 +88,11 @@ class Work(Record):
 
 
 class Errands:
-    """What is done for one session."""
+    """What is done for one session. `refuse` answers what is denied by now, and returns whether it is."""
 
-    def __init__(self, session: "Session") -> None:
+    def __init__(self, session: "Session", refuse: "Callable[[Exchange, Errand], Awaitable[bool]]") -> None:
         self._session = session
+        self._refuse = refuse
 
     async def do(self, work: Work) -> bool:
         """Do what was allowed, and answer the client; return whether it was done."""
@@ -127,7 +128,7 @@ class Errands:
         if errand.server not in self._session.servers:
             await exchange.error(INVALID_PARAMS, f"there is no server named {quoted(errand.server[:_WORTH_SAYING])}")
             return "failed: no such server"
-        schema = None
+        schema, waited = None, not self._session.is_up(errand.server)
         if errand.method == CALL:
             offer = await self._session.offers.tool(errand.server, errand.tool)
             if offer is None:
@@ -141,12 +142,14 @@ class Errands:
         if self._session.keeps(errand.server):
             upstream = self._session.reach(errand.server)
             await upstream.ready()
-            return await self._pass_on(work, upstream, schema)
+            return await self._pass_on(work, upstream, schema, waited=waited)
         async with self._session.reached_once(errand.server, errand.tool or None) as upstream:
-            return await self._pass_on(work, upstream, schema)
+            return await self._pass_on(work, upstream, schema, waited=True)
 
-    async def _pass_on(self, work: Work, upstream: "Upstream", schema: "Any") -> str:
+    async def _pass_on(self, work: Work, upstream: "Upstream", schema: "Any", *, waited: bool) -> str:
         errand = work.errand
+        if waited and await self._refuse(work.exchange, errand):  # a server may take a minute to start
+            return "failed: it is denied by now"
         if errand.method == SUBSCRIBE:
             await upstream.subscribe(text_of(errand.params["uri"]) or "")
             await work.exchange.result(b"{}")

@@ -265,6 +265,11 @@ class Session:
         server = self.servers.get(name)
         return server is not None and server.stateful
 
+    def is_up(self, name: str) -> bool:
+        """Whether there is a connection to a server already."""
+        upstream = self._upstreams.get(name)
+        return upstream is not None and upstream.is_up
+
     @property
     def opened_servers(self) -> "list[Upstream]":
         """The servers that were opened for this client."""
