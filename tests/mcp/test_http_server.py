@@ -412,3 +412,15 @@ def test_the_end_does_not_wait_for_ever() -> None:
             assert opened.gateway.cancelled.is_set()
 
     run(scenario)
+
+
+def test_connections_that_say_nothing_make_room_for_those_that_do() -> None:
+    async def scenario() -> None:
+        async with scene(limits=Limits(connections=5)) as opened:
+            silent = [await opened.client() for _ in range(8)]
+            client = await opened.client()
+            assert (await client.ask("GET", "/health")).status == 200
+            for each in silent:
+                await each.close()
+
+    run(scenario)

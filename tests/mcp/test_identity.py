@@ -281,3 +281,21 @@ def test_the_default_port_may_be_left_out() -> None:
     assert names_us("localhost", "127.0.0.1", 80)
     assert names_us("127.0.0.9:80", "127.0.0.9", 80)
     assert not is_foreign({"origin": "http://gate.example:80", "host": "gate.example"})
+
+
+def test_sessions_with_streams_make_room_for_others_too() -> None:
+    async def scenario() -> None:
+        async with scene(tokens=TOKENS, settings=Settings(max_sessions=5)) as opened:
+            mine, theirs = {"authorization": "Bearer t-backend"}, {"authorization": "Bearer t-other"}
+            for _ in range(5):
+                client = await opened.client()
+                session = await client.initialize(**theirs)
+                stream = await opened.client()
+                await stream.send(
+                    stream.request("GET", "/mcp", b"", accept="text/event-stream", mcp_session_id=session, **theirs)
+                )
+                assert (await stream.head())[0] == 200
+            client = await opened.client()
+            assert await client.initialize(**mine)
+
+    run(scenario)

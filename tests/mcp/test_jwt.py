@@ -5,6 +5,7 @@ import base64
 import builtins
 import hmac
 import json
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -16,6 +17,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
 from byleave.errors import ConfigError, StateError
+from byleave.mcp import jwt as jwt_room
 from byleave.mcp.jwks import fetch_keys
 from byleave.mcp.jwt import JwtReader, Rejected, Verified
 from fakes.mcp_front import Jwt, Settings, run, scene
@@ -375,3 +377,27 @@ def test_a_token_opens_the_door_over_http(monkeypatch: pytest.MonkeyPatch) -> No
                 assert claimed.status == 401
 
     run(scenario)
+
+
+@pytest.mark.parametrize(
+    "header", [{"alg": ["ES256"], "kid": "k1"}, {"alg": {}, "kid": "k1"}, {"alg": "ES256", "kid": []}]
+)
+def test_a_header_of_odd_types_is_refused_like_any_other(keys: Path, header: dict[str, Any]) -> None:
+    made = reader(keys)
+    assert isinstance(made.read(by_hand(header, CLAIMS, lambda _text: b"x")), Rejected)
+    assert isinstance(made.read(signed({**CLAIMS, "exp": 10**400})), Rejected)
+
+
+def test_keys_that_never_come_keep_nobody_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    over = threading.Event()
+    monkeypatch.setattr(jwt_room, "PATIENCE", 0.1)
+    monkeypatch.setattr(jwt_room, "fetch_keys", lambda _source: over.wait(30))
+
+    async def scenario() -> None:
+        made = JwtReader(Jwt(jwks="https://id.example.com/keys"), subjects={}, clock=lambda: NOW)
+        async with asyncio.timeout(3):
+            await made.open()  # the issuer may be up again later
+        assert made.read(signed()) is None
+
+    run(scenario)
+    over.set()
