@@ -246,7 +246,7 @@ class Workspace:
 
         def read(text: str, cwd: str | None = None) -> "Line":
             if not readers:
-                readers.append(_make_reader(self.root, programs))
+                readers.append(_make_reader(self.root, programs, self.homes.user))
             return readers[0].read(text, cwd)
 
         return read
@@ -305,12 +305,12 @@ class Workspace:
             return anchor.open_file(place.relative, os.O_RDONLY)
 
 
-def _make_reader(root: Root, programs: "Mapping[str, Any]") -> "LineReader":
+def _make_reader(root: Root, programs: "Mapping[str, Any]", home: str) -> "LineReader":
     from byleave.guard.lines import LineReader
     from byleave.shell.programs import BUILT_IN
 
     try:
-        return LineReader(root, BUILT_IN.extended(programs) if programs else BUILT_IN)
+        return LineReader(root, BUILT_IN.extended(programs) if programs else BUILT_IN, home)
     except (ValueError, TypeError, AttributeError, KeyError) as error:
         raise ConfigErrors([ConfigError(f"programs: {error}", hint="see docs/commands.md for the keys")]) from None
 

@@ -33,7 +33,7 @@ def run(given: "Given") -> int:
     tool = None if isinstance(action, _TOOLLESS) else action.tool
     if tool is not None and tool not in policy.compiled.tools:
         raise InputError(f"no tool named {quoted(tool)} is configured", hint=_missing_tool_hint(policy, tool))
-    verdict = policy.decide(action)
+    verdict = policy.decide(action, confines=not given.flag("unconfined"))
     _show(given, verdict, None if tool is not None or isinstance(action, _TOOLLESS) else _toolless_hint(policy))
     return EXIT_CODES[verdict.decision]
 

@@ -137,7 +137,11 @@ CHECKS = (
         "command",
         "May this shell command run?",
         "check",
-        (_AGENT, Option(("--cwd",), "the directory it would run in", "DIR")),
+        (
+            _AGENT,
+            Option(("--cwd",), "the directory it would run in", "DIR"),
+            Option(("--unconfined",), "answer for a program that cannot run it as [shell] says"),
+        ),
         (Positional("COMMAND", "the whole command as one word, in quotes"),),
         details=_CODES,
     ),

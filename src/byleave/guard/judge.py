@@ -68,11 +68,14 @@ class Policy:
         """What the user should know about this policy."""
         return self.compiled.warnings
 
-    def decide(self, action: "Action | Mapping[str, Any]") -> "Verdict":
-        """Return the verdict on `action`; an input error if it cannot be read or names an unknown tool."""
-        return self.judge(action).verdict
+    def decide(self, action: "Action | Mapping[str, Any]", *, confines: bool = False) -> "Verdict":
+        """Return the verdict on `action`; an input error if it cannot be read or names an unknown tool.
 
-    def judge(self, action: "Action | Mapping[str, Any]") -> Judged:
+        `confines`: who asks can run a command as `[shell]` says; else an allow that needs it is an ask.
+        """
+        return self.judge(action, confines=confines).verdict
+
+    def judge(self, action: "Action | Mapping[str, Any]", *, confines: bool = False) -> Judged:
         """Return the verdict together with the action as it was read and the places as they were resolved."""
         asked = action if isinstance(action, Record) else parse_action(_plain(action))
         places: tuple[FsTarget | Refused, ...] = ()
@@ -84,7 +87,12 @@ class Policy:
             self._revalidate()
         if isinstance(asked, CommandAction) and self.compiled.read_line is not None:
             line = self.compiled.read_line(asked.command, asked.cwd)
-            return Judged(asked, (), decide(self.compiled.policy, asked, (line,)), tuple(_touched(line)))
+            rules = self.compiled.policy
+            if any(file.tree for part in line.parts for file in part.files):
+                from byleave.guard.trees import with_covered
+
+                line = with_covered(line, rules, self.root, asked.agent)
+            return Judged(asked, (), decide(rules, asked, (line,), confines=confines), tuple(_touched(line)))
         return Judged(asked, places, decide(self.compiled.policy, asked, places))
 
     def could_call(self, agent: str | None, server: str, tool: str | None) -> bool:
@@ -171,7 +179,7 @@ def _plain(action: "Mapping[str, Any]") -> object:
 def _touched(line: "Line") -> "Iterator[str]":
     for part in line.parts:
         yield from part.directories or ("?",)
-        yield from (place.canonical for place in part.writes)
+        yield from (each.place.canonical for each in part.files if isinstance(each.place, FsTarget))
     for redirection in line.redirections:
         place = redirection.place
         yield place.canonical if isinstance(place, FsTarget) else redirection.text
