@@ -11,6 +11,7 @@ from byleave.approvals.store import Approvals
 from byleave.config.compile import Compiled, Surroundings, compile_layers
 from byleave.config.homes import CONFIG_FILE, Homes, check_session_name, find_homes, find_root, real_path
 from byleave.config.layers import LARGEST_FILE, LOCAL, PROJECT, Files, Layer, file_stamp, inline_layer
+from byleave.config.own_code import find_own_code, program_directories
 from byleave.core.fs import Refused
 from byleave.errors import ConfigError, ConfigErrors, InputError, StateError, UnsafePathError
 from byleave.guard.judge import Policy
@@ -44,6 +45,7 @@ class Workspace:
     def __init__(self, root: str | None = None, *, homes: Homes | None = None) -> None:
         self.homes = homes if homes is not None else find_homes(os.environ)
         self.root = Root.at(root if root is not None else find_root(_working_directory()))
+        self.own_code = find_own_code(self.root.path)
         self._scripts: set[str] = set()  # that trusted project files start: who changes one changes what was trusted
         self.memory = Memory(self.homes.memory, __version__)
         self.approvals = Approvals(self.homes.workspace(self.root.path), self.memory)
@@ -226,6 +228,8 @@ class Workspace:
             approved=self.approvals.approves_mount,
             root=self.root.path,
             own_places=self.own_places(layers),
+            own_code=self.own_code.final,
+            kept=(*self.own_code.kept, *program_directories(os.environ.get("PATH", ""), self.root.path)),
             home=self.homes.user,
             directory=self._directory,
             line_reader=self._line_reader,

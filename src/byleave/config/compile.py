@@ -15,7 +15,7 @@ from byleave.core.access import COOPERATIVE, SERVER, SERVER_DECLARED, STDIO, VFS
 from byleave.core.action import LOCAL
 from byleave.core.fs import FsRule, is_under
 from byleave.core.policy import Policy, ToolPolicy, Voice
-from byleave.core.protected import Protected, resolved_places
+from byleave.core.protected import Protected, resolved_places, system_places
 from byleave.core.suggest import SERVERS
 from byleave.core.verdict import BUILT_IN
 from byleave.errors import InputError
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from byleave.core.fs import FsTarget, Refused
     from byleave.core.limits import Limits
     from byleave.core.line import Line
+    from byleave.core.protected import Protection
     from byleave.core.rules import RuleTable
 
     Resolve = Callable[[str], FsTarget | Refused]
@@ -71,6 +72,8 @@ class Surroundings(Record):
     approved: "Approved"
     root: str
     own_places: tuple[str, ...] = ()
+    own_code: tuple[str, ...] = ()  # what byleave itself runs from: readable, never writable
+    kept: "tuple[Protection, ...]" = ()  # found on this machine; a rule that names one opens it
     home: str = ""
     directory: "Callable[[str], str | None]" = _nowhere
     line_reader: "Callable[[Mapping[str, Any]], ReadLine] | None" = None
@@ -467,7 +470,9 @@ class _Compilation:
         return COOPERATIVE if off else STDIO
 
     def _protected(self) -> Protected:
-        return Protected(resolved_places(self._rules.resolve), self._surroundings.own_places)
+        around = self._surroundings
+        final = (*around.own_places, *around.own_code)
+        return Protected(resolved_places(self._rules.resolve), final, (*around.kept, *system_places()))
 
     def _problem(self, layer: "Layer", at: "At", problem: str, hint: str) -> None:
         self.problems.add(layer, problem, hint=hint, at=at)

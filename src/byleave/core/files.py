@@ -150,7 +150,9 @@ def names_place(matcher: "Matcher", protection: "Protection") -> bool:
     from byleave.core.matchers import All, AnyOf, PathMatcher
 
     if isinstance(matcher, PathMatcher):
-        return not matcher.absolute and protection.named_by(matcher.glob.literal)
+        if matcher.absolute:
+            return protection.named_by(f"/{matcher.glob.literal}")
+        return protection.named_by(matcher.glob.literal) or protection.named_anywhere_by(matcher.glob.anywhere)
     if isinstance(matcher, All):
         return any(names_place(each, protection) for each in matcher.matchers)
     return isinstance(matcher, AnyOf) and all(names_place(each, protection) for each in matcher.matchers)
