@@ -90,10 +90,10 @@ def judge_line(
         return _unread(line, table, confining)
     files: list[tuple[FileTouch, ...]] = []
     answers: list[_Answer] = []
-    for number, answer in enumerate(_commands(line, table, protected, agent)):
-        touched = judge_files(line.parts[number], table, protected, agent, allowing=answer.allowing)
+    for number, said in enumerate(_commands(line, table, agent)):
+        touched = judge_files(line.parts[number], table, protected, agent, allowing=said.allowing)
         files.append(touched.files)
-        answers.append(answer.answer.replace(part=number))
+        answers.append(said.answer.replace(part=number))
         answers.extend([_of_file(line.parts[number], each).replace(part=number) for each in touched.objections])
     for number, (answer, touch) in enumerate(_redirections(line, table, protected, agent), start=len(files)):
         files.append(() if touch is None else (touch,))
@@ -194,7 +194,7 @@ class _OfCommand(Record):
     allowing: "Rule | None" = None
 
 
-def _commands(line: Line, table: RuleTable, protected: "Protected", agent: str | None) -> "Iterator[_OfCommand]":
+def _commands(line: Line, table: RuleTable, agent: str | None) -> "Iterator[_OfCommand]":
     rulings: list[Ruling] = []
     for number, part in enumerate(line.parts):
         subject = Subject("execute", agent, part)
@@ -213,17 +213,16 @@ def _of_command(line: Line, number: int, ruling: Ruling, *, transparent: bool) -
         why = "this byleave command changes what is trusted; a person runs it, no tool and no agent does"
         return _Answer(part.text, DENY, why, _SELF_GUARD, "denied", runs=True)
     rule = ruling.rules[0] if ruling.rules else None
-    said = {"sandbox": None if rule is None else rule.sandbox, "runs": True}
+    sandbox, soft = (None, False) if rule is None else (rule.sandbox, rule.unread)
     if part.blocked is not None and ruling.decision in (None, ALLOW):
-        soft = rule is not None and rule.unread
-        return _Answer(part.text, ASK, part.blocked, _ref(ruling), "no_match", soft=soft, **said)
+        return _Answer(part.text, ASK, part.blocked, _ref(ruling), "no_match", soft=soft, sandbox=sandbox, runs=True)
     if ruling.decision is None and transparent:
         return _Answer(part.text, None, "judged by what it runs")
-    answer = _from_ruling(part.text, ruling)
+    soft = False
     later = ruling.rules[1] if len(ruling.rules) > 1 and ruling.decision is ASK else None
     if later is not None and later.outcome is ALLOW:  # a deny or an ask that may be meant stands before it
-        said = {"sandbox": later.sandbox, "runs": True, "soft": later.unread}
-    judged: _Answer = answer.replace(**said)
+        sandbox, soft = later.sandbox, later.unread
+    judged: _Answer = _from_ruling(part.text, ruling).replace(sandbox=sandbox, soft=soft, runs=True)
     return judged
 
 

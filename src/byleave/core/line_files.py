@@ -4,8 +4,8 @@ Pure: names arrive resolved (guard.named_files). Only tightens: a file that noth
 that the kernel answers in a confined run is `soft`: a tree above a closed place, a name known only at run time.
 """
 
-from byleave.core.fs import WRITES, FsTarget, Refused
 from byleave.core.files import names_place
+from byleave.core.fs import WRITES, FsTarget, Refused
 from byleave.core.matchers import All, AnyOf, CommandMatcher
 from byleave.core.subject import Subject
 from byleave.core.verdict import ALLOW, ASK, BUILT_IN, DENY, FileTouch, RuleRef

@@ -9,7 +9,7 @@ from byleave.core.subject import Part
 from byleave.guard.named_files import FileFinder, makes_links
 from byleave.shell.knowledge import Known
 from byleave.shell.loose import loose_words
-from byleave.shell.named import named_files
+from byleave.shell.named import moving_values, named_files
 from byleave.shell.reader import read_command
 from byleave.shell.targets import WRITING, is_descriptor_file
 from byleave.shell.variables import harmless_assignment
@@ -47,6 +47,8 @@ class LineReader:
         start = self._start(cwd)
         commands = reading.commands
         shopt = any(command.program == "shopt" for command in commands)
+        if start is not None and not any(_may_move(command) for command in commands):
+            commands = tuple(_placed(command) for command in commands)
         makers = [number for number, command in enumerate(commands) if makes_links(command)]
         files = [
             self._finder.find(command, start, links=makers not in ([], [number]), shopt=shopt)
@@ -132,7 +134,7 @@ class LineReader:
                 targets = None if None in found else [text for texts in found for text in texts or ()]
             else:
                 targets = None
-            if targets is None:
+            if redirect.target is None:  # what it may become only tightens: that it is no plain name still counts
                 yield f"{redirect.operator} ...", redirect.writes, None
             for target in targets or ():
                 if target not in _NOT_FILES and not is_descriptor_file(target):
@@ -149,6 +151,21 @@ class LineReader:
 
 
 _NOT_FILES = frozenset({"/dev/null", "/dev/tty", "/dev/zero", "/dev/full"})
+
+
+_MOVERS = frozenset({"cd", "pushd", "popd", "source", ".", "eval"})
+
+
+def _may_move(command: "Command") -> bool:
+    return bool(command.words) and (command.program is None or command.program in _MOVERS)
+
+
+def _placed(command: "Command") -> "Command":
+    """Return a command of a line that never leaves its directory: a function's body runs where the line starts."""
+    if command.base is not None or command.via or command.elsewhere or moving_values(command):
+        return command
+    placed: Command = command.replace(places=(".",), base=(".",))
+    return placed
 
 
 def _each_way(text: str, ways: "set[bool]", place: "FsTarget | Refused | None") -> "list[Redirection]":

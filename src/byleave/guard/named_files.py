@@ -98,7 +98,7 @@ class FileFinder:
 
     def _variants(self, command: "Command", start: str | None, *, shopt: bool) -> "list[Command]":
         """Return the command with its words expanded; several where a variable may have several values."""
-        if all([word.text is not None or not word.forms for word in command.words]):
+        if all(word.text is not None or not word.forms for word in command.words):
             return [command]
         bases = self.bases(command.base, start)
         variants: list[list[Word]] = [[]]
@@ -162,8 +162,9 @@ class FileFinder:
         place = self._place(text, base, op)
         if isinstance(place, FsTarget) and place.directory and named.names:
             for name in named.names:
-                inner = self._root.resolve_place(name, place.canonical) if name not in ("", ".", "..") else place
-                yield NamedFile(text, op, inner, tree=named.tree, perhaps=named.perhaps)
+                whole = name in ("", ".", "..")  # `cp -r src/. there`: what lies in it is put there
+                inner = place if whole else self._root.resolve_place(name, place.canonical)
+                yield NamedFile(text, op, inner, tree=named.tree or whole, perhaps=named.perhaps)
             return
         if named.perhaps and isinstance(place, Refused):
             return
@@ -197,5 +198,5 @@ def makes_links(command: "Command") -> bool:
 def _is_absolute(forms: "Forms") -> bool:
     """Whether every form starts at the root or at home, so that the working directory does not matter."""
     return all(
-        [form[0].kind == "home" or form[0].text.startswith(("/", "~/")) for form in forms if form[0].kind != "here"]
+        form[0].kind == "home" or form[0].text.startswith(("/", "~/")) for form in forms if form[0].kind != "here"
     ) and not any(piece.kind == "here" for form in forms for piece in form)

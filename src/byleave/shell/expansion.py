@@ -63,7 +63,10 @@ def expanded(form: "tuple[Piece, ...]", home: str | None, here: str | None) -> t
             return None  # braces come before values are split: not followed together
         return _finished(_split(cells, breaks))
     words = _braces(tuple(cells))
-    return None if words is None else _finished(words)
+    if words is None:
+        return None
+    quoted = any(piece.kind == "literal" for piece in form)
+    return _finished([word for word in words if word or quoted])  # an empty word goes unless something is quoted
 
 
 def _split(cells: "list[Cell]", breaks: set[int]) -> "list[Cells]":
@@ -105,12 +108,12 @@ def _opening(cells: "Cells") -> "tuple[int, list[int] | None] | None":
     for begin, cell in enumerate(cells):
         if cell != ("{", True):
             continue
-        depth, ends = 0, []
+        depth, ends = 0, list[int]()
         for place in range(begin + 1, len(cells)):
-            cell = cells[place]
-            if cell == ("{", True):
+            inner = cells[place]
+            if inner == ("{", True):
                 depth += 1
-            elif cell == ("}", True):
+            elif inner == ("}", True):
                 if depth == 0:
                     inside = "".join([char for char, _ in cells[begin + 1 : place]])
                     if ends:
@@ -119,7 +122,7 @@ def _opening(cells: "Cells") -> "tuple[int, list[int] | None] | None":
                         return begin, None
                     break
                 depth -= 1
-            elif cell == (",", True) and depth == 0:
+            elif inner == (",", True) and depth == 0:
                 ends.append(place)
         else:
             if ends or depth:

@@ -610,6 +610,7 @@ FILES: "dict[str, Entry]" = {
     ),
     **dict.fromkeys(["source", "."], _SCRIPT),
     **dict.fromkeys(["bash", "sh", "dash", "ash", "ksh", "mksh", "zsh", "rbash", "fish", "csh", "tcsh"], _SCRIPT),
+    **dict.fromkeys(["docker", "podman", "nerdctl"], _entry("data", shape="volumes", options=_NO_OPTION_FILES)),
     "xargs": _entry("data", options={"read": ["-a", "--arg-file"], "data": ["*"]}),
     "git": {"operands": ("other",), "sub": _GIT, "options": {"data": ["-c", "--config-env"]}},
 }

@@ -286,9 +286,16 @@ def _local(url: str) -> str:
     rest = url.partition(":")[2]
     if rest.startswith("//"):
         rest = "/" + rest[2:].partition("/")[2]
-    from urllib.parse import unquote
+    pieces = rest.split("%")
+    return pieces[0] + "".join([_decoded(piece) for piece in pieces[1:]])
 
-    return unquote(rest)
+
+def _decoded(piece: str) -> str:
+    """Return what stands behind a percent sign with its first two digits made a character."""
+    try:
+        return chr(int(piece[:2], 16)) + piece[2:]
+    except ValueError:
+        return f"%{piece}"
 
 
 def _last_name(text: str) -> str:
@@ -320,7 +327,7 @@ def _copy(names: _Names, *, source: str = "read") -> "Iterator[Named]":
         if remote and target is not None and _is_remote(target):
             continue
         if target not in STANDARD_STREAMS:
-            yield Named(target, WRITE, names=put)
+            yield Named(target, WRITE, tree=tree, names=put)
     if len(put) < len(sources) and any(target is not None for target in targets):
         yield from [Named(target, WRITE, tree=True) for target in targets if target is not None]
 
@@ -596,7 +603,7 @@ def _wget(names: _Names) -> "Iterator[Named]":
         short = text[2:] if text[:1] == "-" and text[:2] != "--" and len(text) > 2 else following
         if _is_url(text):
             urls.append(text)
-        elif name in ("--output-document",) or (text[:2] == "-O"):
+        elif name == "--output-document" or text[:2] == "-O":
             outputs.append(attached if text.startswith("--") else short)
         elif name in ("--output-file", "--append-output", "--save-cookies", "--warc-file", "--rejected-log"):
             yield Named(attached, WRITE)
@@ -663,15 +670,25 @@ def _checkout(names: _Names) -> "Iterator[Named]":
 def _revisions(names: _Names) -> "Iterator[Named]":
     """`git show REVISION:FILE` reads that file."""
     for named in names.operands():
-        text = named.text
-        if text is not None and ":" in text and not text.startswith(":"):
-            yield named.replace(text=":/" + text.partition(":")[2].removeprefix("/"))
-            yield named.replace(text=text.partition(":")[2])
-        yield named
+        path = _behind_revision(named.text)
+        if path is None:
+            yield named
+        else:
+            yield named.replace(text=f":/{path.removeprefix('/')}")
+            yield named.replace(text=path)
     if "only" in names.entry and not names.has("only"):
         for word in names.words:
-            if word.text is not None and ":" in word.text and not word.text.startswith(":"):
-                yield Named(word.text.partition(":")[2], READ)
+            path = _behind_revision(word.text)
+            if path is not None:
+                yield from [Named(path, READ), Named(f":/{path}", READ)]
+
+
+def _behind_revision(text: str | None) -> str | None:
+    """Return the path of `REVISION:PATH`, `:PATH` (of the index) or `:1:PATH`; None for anything else."""
+    if text is None or ":" not in text or text.startswith((":/", ":(", ":!", ":^")):
+        return None
+    path = text.partition(":")[2]
+    return path[2:] if path[:2] in ("0:", "1:", "2:", "3:") else path
 
 
 def _git_config(names: _Names) -> "Iterator[Named]":
@@ -692,7 +709,34 @@ def _template(names: _Names) -> "Iterator[Named]":
         yield Named(word.text, WRITE)
 
 
+_VOLUMES = ("-v", "--volume", "--mount")
+
+
+def _volumes(names: _Names) -> "Iterator[Named]":
+    """A container is given directories of this machine: everything in them is read and written there."""
+    words = names.command.words
+    for index, word in enumerate(words[1:], start=1):
+        text = word.text if word.text is not None else word.prefix
+        name, equals, value = text.partition("=")
+        if name in _VOLUMES:
+            following = words[index + 1] if index + 1 < len(words) else word
+            known = word.text is not None if equals else following.text is not None
+            value = value if equals else following.text or ""
+        elif text.startswith("-v") and len(text) > 2:
+            value, known = text[2:].lstrip("="), word.text is not None
+        else:
+            continue
+        source = value.partition(":")[0]
+        if name == "--mount":
+            keys = dict([part.partition("=")[::2] for part in value.split(",")])
+            source = keys.get("source", keys.get("src", ""))
+        if not known or "/" in source or source in (".", ".."):
+            yield from [Named(source if known else None, op, tree=True) for op in (READ, WRITE)]
+    yield from _loose(names.command, BUILT_IN)
+
+
 SHAPES = {
+    "volumes": _volumes,
     "copy": _copy,
     "move": _move,
     "link": _link,

@@ -16,9 +16,9 @@ _WILD = frozenset("*?[")
 def glob_paths(pattern: "Sequence[str]", base: str) -> list[str] | None:
     """Return the paths that a pattern, given name by name, matches from `base`; None where there are too many.
 
-    `**` goes to any depth, as it does in zsh, and in bash with `globstar`: more than bash finds by default. Names behind
-    the last pattern need not exist. A pattern that matches nothing is taken for its literal start: what is on the disk
-    may change until the command runs.
+    `**` goes to any depth, as it does in zsh, and in bash with `globstar`: more than bash finds by default. Names
+    behind the last pattern need not exist. A pattern that matches nothing is taken for its literal start: what is on
+    the disk may change until the command runs.
     """
     try:
         return _Search().run(list(pattern), base) or _Search().run([_loosened(name) for name in pattern], base)
@@ -64,9 +64,8 @@ class _Search:
         for path in found:
             directory = os.path.join(base, path)
             start = path if not path or path.endswith("/") else f"{path}/"
-            for entry in self._entries(directory):
-                if not entry.startswith(".") and not os.path.islink(os.path.join(directory, entry)):
-                    found.append(f"{start}{entry}")
+            plain = [entry for entry in self._entries(directory) if not entry.startswith(".")]
+            found.extend([f"{start}{entry}" for entry in plain if not os.path.islink(os.path.join(directory, entry))])
         return found
 
     def _entries(self, directory: str) -> list[str]:
