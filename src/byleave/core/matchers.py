@@ -99,9 +99,12 @@ class CommandMatcher(Record):
         if part is None or part.empty:
             return False
         named = either([_is_named(part, name, granting=granting) for name in self.names]) if self.names else True
-        if named is False or (self.piped_to_shell and not part.piped_to_shell):
-            return False
-        return both(self._details(part, named=named, granting=granting))
+        if part.name is None and not granting:
+            return None  # one word or several, any program at all, or one that starts what stands behind it
+        if named is False or (self.piped_to_shell and part.piped_to_shell is False):
+            return None if part.runs_anything and not granting else False
+        answer = both(self._details(part, named=named, granting=granting))
+        return None if answer is False and part.runs_anything and not granting else answer
 
     def covers(self, subject: "Subject") -> bool:
         """Whether an allow by this matcher reaches the options that execute or write."""
@@ -118,12 +121,16 @@ class CommandMatcher(Record):
     def _details(self, part: "Part", *, named: bool | None, granting: bool) -> "Iterable[bool | None]":
         """Yield one answer a key, the cheap ones first: a clear no spares the rest."""
         yield named
+        if self.piped_to_shell:
+            yield part.piped_to_shell
         if self.subcommands:
             yield either([part.knowledge.is_subcommand(wanted) for wanted in self.subcommands])
         for flag in self.flags:
             yield part.knowledge.has_flag(flag)
         if self.args is not None:
-            yield part.knowledge.args_match(self.args)
+            exact = part.knowledge.args_match(self.args)
+            loosely = exact is False and not granting and part.knowledge.may_be_args(self.args)
+            yield None if loosely else exact
         if self.operands is not None:
             yield part.knowledge.has_operands(most=self.operands, behind=bool(self.subcommands))
         if self.within is not None:
@@ -187,7 +194,8 @@ class UrlMatcher(Record):
         if self.methods and (subject.method or "GET").upper() not in self.methods:
             return False
         host = self.host if self.host is not None else target.host
-        rule = NetRule(host, self.scheme, self.port, self.path_prefix, allow=granting)
+        port = self.port if self.port is not None or granting else target.port  # a closed host is closed on every port
+        rule = NetRule(host, self.scheme, port, self.path_prefix, allow=granting)
         found = NetTable([rule]).match(target)
         return found is not None and not (granting and target.userinfo)
 
@@ -374,6 +382,15 @@ def _is_within(part: "Part", place: str, *, granting: bool) -> bool | None:
     if all(inside):
         return True
     return None if any(inside) else False
+
+
+def program_names(matcher: "Matcher") -> frozenset[str]:
+    """Return the names of all the programs that a matcher mentions."""
+    if isinstance(matcher, CommandMatcher):
+        return matcher.programs or frozenset()
+    if isinstance(matcher, All | AnyOf):
+        return frozenset(name for each in matcher.matchers for name in program_names(each))
+    return frozenset()
 
 
 _OPERATION_OF = {"read": "read", "create": "edit", "update": "edit", "delete": "delete", "exec": "execute"}

@@ -6,7 +6,7 @@ match, so that a thousand rules about others cost nothing.
 """
 
 from byleave.core.arguments import ANY_TOOL
-from byleave.core.matchers import describe, touches_files
+from byleave.core.matchers import describe, program_names, touches_files
 from byleave.core.names import NameIndex
 from byleave.core.verdict import ALLOW, ASK, DENY, INLINE, Decision, RuleRef, Verdict
 from byleave.record import Record
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 _MOST_KEPT = 1024  # servers and tools whose rules are kept: callers choose the names, and must not fill our memory
 _LONGEST_KEPT = 200  # letters
+_MOST_TRIED = 16  # places at which one name may stand among the words of a command; with more of them it asks
 
 
 class Rule:
@@ -66,11 +67,15 @@ class Rule:
 
 
 class Ruling(Record):
-    """What the rules say about one subject: None is silence. `rules` had a say, the deciding one first."""
+    """What the rules say about one subject: None is silence. `rules` had a say, the deciding one first.
+
+    `uncertain`: it asks because a rule that denies or asks may be meant, not because one is.
+    """
 
     decision: Decision | None
     rules: tuple[Rule, ...] = ()
     withheld: str | None = None  # an allow matched, but does not reach this option
+    uncertain: bool = False
 
 
 class _Server:
@@ -124,6 +129,8 @@ class RuleTable:
             if allows and restricting_only:
                 continue
             answer = rule.matcher.match(subject, granting=allows)
+            if answer is False and not allows and _may_start(rule, subject):
+                answer = None
             if answer is False or (answer is None and allows):
                 continue
             if answer is None:
@@ -134,7 +141,7 @@ class RuleTable:
                 continue
             return _ruling(rule, floor)
         if floor is not None:
-            return Ruling(ASK, (floor,), withheld)
+            return Ruling(ASK, (floor,), withheld, uncertain=True)
         return Ruling(None, (), withheld)
 
     def could_allow(self, subject: "Subject") -> bool:
@@ -189,11 +196,15 @@ class RuleTable:
         if part is None:
             yield from (rule for rule in self.rules if not rule.matcher.programs)
             return
-        if part.name is None:  # it could be any program: every rule may be meant
+        if part.name is None or part.runs_anything:  # it could be any program: every rule may be meant
             yield from self.rules
             return
         own = self._by_program.get(part.name.rpartition("/")[2], [])
-        if not own:
+        also = part.knowledge.spelled & self._by_program.keys()
+        if also:
+            found = dict([*own, *self._general, *[entry for name in also for entry in self._by_program[name]]])
+            yield from (found[number] for number in sorted(found))
+        elif not own:
             yield from (rule for _number, rule in self._general)
         elif not self._general:
             yield from (rule for _number, rule in own)
@@ -228,8 +239,21 @@ def _uncovered(subject: "Subject") -> str | None:
     return part.knowledge.uncovered((), ()) or (part.moved and f"{part.moved}, which leaves the workspace")
 
 
+def _may_start(rule: Rule, subject: "Subject") -> bool:
+    """Whether the words of a program that may be a wrapper spell a command that the rule means."""
+    part = subject.part
+    if part is None or not part.knowledge.spelled:
+        return False
+    for name in part.knowledge.spelled & program_names(rule.matcher):
+        for tried, known in enumerate(part.knowledge.started_as(name)):
+            child = subject.replace(part=part.replace(name=name, knowledge=known))
+            if tried >= _MOST_TRIED or rule.matcher.match(child, granting=False) is not False:
+                return True
+    return False
+
+
 def _ruling(rule: Rule, floor: Rule | None) -> Ruling:
     """An ask that may have matched earlier stands above a later allow."""
     if floor is not None and rule.outcome is ALLOW:
-        return Ruling(ASK, (floor, rule))
+        return Ruling(ASK, (floor, rule), uncertain=True)
     return Ruling(rule.outcome, (rule,) if floor is None else (rule, floor))

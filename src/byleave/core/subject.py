@@ -7,6 +7,7 @@ from byleave.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any, Protocol
 
     from byleave.core.fs import FsTarget, Refused
@@ -22,6 +23,19 @@ if TYPE_CHECKING:
         def has_operands(self, *, most: int, behind: bool) -> bool | None: ...
 
         def args_match(self, wanted: tuple[str, ...]) -> bool | None: ...
+
+        def may_be_args(self, wanted: tuple[str, ...]) -> bool:
+            """Whether another order, an option more or an alias makes the words mean the same as these."""
+            ...
+
+        @property
+        def spelled(self) -> frozenset[str]:
+            """The names of programs that its words hold, where it may be a wrapper that starts one of them."""
+            ...
+
+        def started_as(self, name: str) -> "Iterator[Knowledge]":
+            """Yield what is known of the commands that its words spell from each such name on."""
+            ...
 
         def uncovered(self, flags: tuple[str, ...], args: tuple[str, ...]) -> str | None: ...
 
@@ -55,13 +69,16 @@ class Part(Record):
 
     `directories` are the canonical places it may run in, None where they cannot be known. `parent` is the number of the
     opaque wrapper that starts it, if one does; `wraps` says what kind of wrapper it is itself, if it is one.
+    `piped_to_shell` is None where its output may reach a shell. `runs_anything`: it is a shell whose script is not in
+    the text, so that it may run whatever a rule names.
     """
 
     text: str
     name: str | None
     knowledge: "Knowledge"
     directories: tuple[str, ...] | None
-    piped_to_shell: bool = False
+    piped_to_shell: bool | None = False
+    runs_anything: bool = False
     wraps: str | None = None
     parent: int | None = None
     blocked: str | None = None  # why no rule may allow it: a variable that changes what runs, a network redirection

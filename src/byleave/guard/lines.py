@@ -13,7 +13,6 @@ from byleave.shell.named import moving_values, named_files
 from byleave.shell.reader import read_command
 from byleave.shell.targets import WRITING, is_descriptor_file
 from byleave.shell.variables import harmless_assignment
-from byleave.shell.wrappers import SHELLS
 from byleave.text import shown
 
 TYPE_CHECKING = False
@@ -73,7 +72,7 @@ class LineReader:
             if len(self._readings) >= MOST_READINGS:
                 self._readings.pop(next(iter(self._readings)))
             reading = read_command(text, programs=self._programs)
-            known = tuple(Known(command, self._programs) for command in reading.commands)
+            known = tuple(Known(command, self._programs, text) for command in reading.commands)
             found = self._readings[text] = (reading, known)
         return found
 
@@ -90,7 +89,8 @@ class LineReader:
             name=command.name,
             knowledge=known,
             directories=self._directories(command.places, start),
-            piped_to_shell=command.piped_to_shell or _feeds_shell(command, reading.commands),
+            piped_to_shell=command.piped_to_shell,
+            runs_anything=command.runs_anything,
             wraps=command.wraps,
             parent=_parent(command, reading.commands[:number]),
             blocked=_blocked(command),
@@ -202,12 +202,6 @@ def _parent(command: "Command", before: "tuple[Command, ...]") -> int | None:
         if wrapper.wraps == "opaque" and wrapper.via == command.via[:-1] and wrapper.program == command.via[-1].name:
             return number
     return None
-
-
-def _feeds_shell(command: "Command", commands: "tuple[Command, ...]") -> bool:
-    """Whether its output goes into a process of its own (`> >(..)`) while the line starts a shell somewhere."""
-    outputs = [each for each in command.redirects if each.kind == "process" and ">" in each.operator]
-    return bool(outputs) and any(other.program in SHELLS for other in commands)
 
 
 def _spelled(text: str, command: "Command") -> str:

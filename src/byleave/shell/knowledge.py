@@ -1,14 +1,16 @@
 """What is known of one command's words, as the rules of `core` ask for it. None is "it depends" (on run time)."""
 
+from byleave.shell.aliases import is_alias, may_be_args, may_have_flag
 from byleave.shell.dangers import UNKNOWN, Danger, dangerous_options
 from byleave.shell.options import canonical_flags, has_flag, scan, subcommand, subcommand_is_unknown
 from byleave.shell.scripts import EXECUTES
+from byleave.shell.spelled import names_of, started_as, tokens
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator
 
-    from byleave.shell.model import Command
+    from byleave.shell.model import Command, Word
     from byleave.shell.programs import Programs
 
 ANYTHING = "**"
@@ -110,32 +112,68 @@ _MODULE = "-m"
 class Known:
     """Answers about one command; what is slow to find out is found out once."""
 
-    __slots__ = ("_aliases", "_command", "_dangers", "_flags", "_programs", "_subcommand")
+    __slots__ = ("_command", "_dangers", "_flags", "_programs", "_spelled", "_subcommand", "_text", "_tokens")
 
-    def __init__(self, command: "Command", programs: "Programs") -> None:
+    def __init__(self, command: "Command", programs: "Programs", text: str = "") -> None:
         self._command = command
         self._programs = programs
         self._dangers: tuple[Danger, ...] | None = None
         self._flags: dict[str, bool | None] = {}
         self._subcommand: tuple[str | None, bool] | None = None
-        self._aliases: Mapping[str, str] = {}
+        self._text = text
+        self._tokens: tuple[Word, ...] = ()
+        self._spelled: frozenset[str] | None = None
+
+    @property
+    def spelled(self) -> frozenset[str]:
+        """The names of programs that its words hold, where it may be a wrapper that starts one of them."""
+        if self._spelled is None:
+            if self._text:
+                executes = self.uncovered((), ()) is not None
+                self._tokens = tokens(self._command, self._text, executes=executes)
+            self._spelled = frozenset(name for word in self._tokens for name in names_of(word))
+        return self._spelled
+
+    def started_as(self, name: str) -> "Iterator[Known]":
+        """Yield what is known of the commands that its words spell from a program's name on."""
+        for command in started_as(self._command, self._tokens, name):
+            yield Known(command, self._programs)
 
     def is_subcommand(self, wanted: str) -> bool | None:
         """Whether the subcommand is `wanted`, or one is an alias of the other."""
         if self._subcommand is None:
             unknown = subcommand_is_unknown(self._command, self._programs)
             self._subcommand = subcommand(self._command, self._programs), unknown
-            table = self._programs.table(self._command.program or "")
-            self._aliases = table.aliases if table is not None else {}
         given, unknown = self._subcommand
         if unknown:
             return None
-        return given == wanted or (given is not None and self._aliases.get(wanted) == given)
+        if given is None:
+            return False
+        answer = is_alias(self._command, self._programs, given, wanted)
+        return None if answer is False and self._may_follow(given, wanted) else answer
+
+    def _may_follow(self, given: str, wanted: str) -> bool:
+        """Whether `given` may be the value of an option in front that is not known, and `wanted` the subcommand."""
+        texts = [word.text for word in self._command.words]
+        place = texts.index(given) if given in texts else len(texts)
+        unknown = [option for option in scan(self._command, self._programs).given if not option.known]
+        if not any(option.index < place for option in unknown):
+            return False
+        return any(
+            text is None or is_alias(self._command, self._programs, text, wanted) is not False
+            for text in texts[place + 1 :]
+            if text is None or not text.startswith("-")
+        )
 
     def has_flag(self, flag: str) -> bool | None:
         """Whether a flag is given, in any of its spellings."""
         if flag not in self._flags:
-            self._flags[flag] = has_flag(self._command, flag, self._programs)
+            given = has_flag(self._command, flag, self._programs)
+            if given is False:
+                found = scan(self._command, self._programs)
+                canonical = found.table.canonical if found.table is not None else {}
+                given = None if may_have_flag(self._command, found, flag, canonical) else False
+            self._flags[flag] = given
         return self._flags[flag]
 
     def has_operands(self, *, most: int, behind: bool) -> bool | None:
@@ -166,6 +204,10 @@ class Known:
         if open_end or len(words) == len(literal):
             return True
         return None if all(word.many for word in words[len(literal) :]) else False
+
+    def may_be_args(self, wanted: tuple[str, ...]) -> bool:
+        """Whether options in front or between, or another name, make the words mean the same as these."""
+        return may_be_args(self._command, scan(self._command, self._programs), self._programs, wanted)
 
     def uncovered(self, flags: tuple[str, ...], args: tuple[str, ...]) -> str | None:
         """Return an option that executes or writes and that a rule with these flags and arguments does not name."""

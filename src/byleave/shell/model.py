@@ -99,7 +99,9 @@ class Command(Record):
     redirections: it differs from `places` under `git -C` and the like. `cwd` is the place when there is only one.
     `wraps` is `transparent` or `opaque` for a wrapper whose children follow as commands of their own, else None.
     A command without words carries bare assignments or redirections. Redirections of a group stand at its first
-    command; those of a wrapper stand at the wrapper only; assignments reach the children too.
+    command; those of a wrapper stand at the wrapper only; assignments reach the children too. `piped_to_shell` is None
+    where its output may reach an interpreter. `fed`: its input comes from a pipe. `runs_anything`: it is a shell whose
+    script is not in the text.
     """
 
     words: tuple[Word, ...]
@@ -110,10 +112,12 @@ class Command(Record):
     base: tuple[str, ...] | None = None
     via: tuple[Via, ...] = ()
     wraps: str | None = None
-    piped_to_shell: bool = False
+    piped_to_shell: bool | None = False
     start: int = 0
     end: int = 0
     elsewhere: bool = False  # on another machine, or in another tree of files
+    fed: bool = False
+    runs_anything: bool = False
 
     @property
     def argv(self) -> list[str | None]:

@@ -9,6 +9,7 @@ Start at `read_command`. The grammar: `grammar`. Directories, functions and wrap
 from byleave.shell.characters import refused_at
 from byleave.shell.grammar import parse
 from byleave.shell.model import NotUnderstoodError, Problem, Reading
+from byleave.shell.piped import marked
 from byleave.shell.programs import BUILT_IN, Programs
 from byleave.shell.state import State
 from byleave.shell.walk import Walker
@@ -41,7 +42,7 @@ def read_command(text: str, cwd: str | None = None, *, programs: Programs = BUIL
         return _not_understood(text, problem.reason, min(problem.at, len(text)))
     except RecursionError:
         return _not_understood(text, "nested too deeply", 0)
-    return Reading(text, tuple(commands))
+    return Reading(text, marked(commands, programs))
 
 
 def _not_understood(text: str, reason: str, offset: int) -> Reading:

@@ -58,6 +58,8 @@ class Walker:
 
     __slots__ = (
         "ascii",
+        "bodies",
+        "calls",
         "commands",
         "depth",
         "dialect",
@@ -87,6 +89,8 @@ class Walker:
         self.follows_values = True
         self.used: set[str] = set()  # variables whose values arithmetic has relied on
         self.movers: set[str] = set()  # functions that may change the directory
+        self.bodies: list[int] = []  # places of the commands inside of functions
+        self.calls = 0  # calls of functions so far
         self.waiting: tuple[Redirect, ...] = ()  # redirections of a group, until its first command
         if not self.functions.isdisjoint(BUILTIN_NAMES):
             self.refuse("a function that replaces a builtin", 0)
@@ -129,11 +133,12 @@ class Walker:
         if len(node.stages) == 1:
             success, failure = self._timed(node, node.stages[0], state)
             return (failure, success) if node.negated else (success, failure)
-        begins: list[int] = []
+        stages: list[list[int]] = []
         for stage in node.stages:
-            begins.append(len(self.commands))
+            begin, calls = len(self.commands), self.calls
             self._timed(node, stage, state)
-        self._mark_piped(begins)
+            stages.append([*range(begin, len(self.commands)), *(self.bodies if self.calls > calls else ())])
+        self._mark_piped(stages)
         if self.dialect == ZSH:
             state = state.lost()  # its last stage runs in the shell itself
         return state, state
@@ -148,17 +153,23 @@ class Walker:
         self.frame = frame
         return flow
 
-    def _mark_piped(self, begins: list[int]) -> None:
-        """Mark the commands whose output reaches an interpreter that reads its script from there."""
-        from byleave.shell.shells import reads_script
+    def _mark_piped(self, stages: list[list[int]]) -> None:
+        """Mark the commands whose output reaches an interpreter that reads its script from there, or may."""
+        from byleave.shell.receivers import reads_script
 
         commands = self.commands
-        for index in range(len(begins) - 1, 0, -1):
-            end = begins[index + 1] if index + 1 < len(begins) else len(commands)
-            if any(reads_script(command) for command in commands[begins[index] : end]):
-                for place in range(begins[0], begins[index]):
-                    commands[place] = commands[place].replace(piped_to_shell=True)
-                return
+        for place in frozenset(place for stage in stages[1:] for place in stage):
+            commands[place] = commands[place].replace(fed=True)
+        for index in range(len(stages) - 1, 0, -1):
+            answers = [reads_script(commands[place], self.programs) for place in stages[index]]
+            if not all(answer is False for answer in answers):
+                before = frozenset(place for stage in stages[:index] for place in stage)
+                self._mark(before, piped=True if True in answers else None)
+
+    def _mark(self, places: "Iterable[int]", *, piped: bool | None) -> None:
+        for place in places:
+            if self.commands[place].piped_to_shell is not True:
+                self.commands[place] = self.commands[place].replace(piped_to_shell=piped)
 
     def _group(self, node: Group, state: State) -> "Flow":
         self._hold(node.redirects, state)
@@ -224,7 +235,9 @@ class Walker:
         if node.moves:
             self.movers.add(node.name)
         defined = State(state.places, state.previous, state.numeric, state.functions | {node.name})
+        begin = len(self.commands)
         self.follow(node.body, State(None, None, frozenset(), defined.functions))
+        self.bodies.extend(range(begin, len(self.commands)))
         return defined, defined  # without values: a call may set any
 
     def _evaluation(self, node: Evaluation, state: State) -> "Flow":
@@ -304,15 +317,21 @@ class Walker:
 
     def _mark_substituted(self, node: Simple, begin: int) -> None:
         """Mark the commands inside `bash <(..)`: their output is the script of a shell."""
-        from byleave.shell.shells import INTERPRETERS
+        from byleave.shell.data_programs import takes_data
+        from byleave.shell.receivers import is_interpreter
 
         words = [*node.words, *[item.target for item in node.redirects if item.target is not None]]
-        effects = [effect for word in words for effect in word.effects]
-        if not any(isinstance(effect, Substitution) and effect.kind == "read" for effect in effects):
+        bodies = [item.body for item in node.redirects if item.body is not None]
+        effects = [word.effects for word in words] + [body.effects for body in bodies]
+        kinds = frozenset(each.kind for some in effects for each in some if isinstance(each, Substitution))
+        if any(is_interpreter(word.text) or word.text in ("source", ".") for word in node.words):
+            given = bodies or any(item.operator == "<<<" for item in node.redirects)
+            if given or not kinds <= {"command"}:
+                self._mark(range(begin, len(self.commands)), piped=True)
+        elif kinds <= {"command"}:
             return
-        if any(word.text in INTERPRETERS or word.text in ("source", ".") for word in node.words):
-            for place in range(begin, len(self.commands)):
-                self.commands[place] = self.commands[place].replace(piped_to_shell=True)
+        elif not takes_data(Command(node.words)):
+            self._mark(range(begin, len(self.commands)), piped=None)
 
     def _run(self, call: Call, node: Simple) -> "Flow":
         state = call.state
@@ -334,6 +353,7 @@ class Walker:
             self.refuse("a function that may not be defined yet", call.start)
         if call.assignments or call.redirects:
             self.emit(Call((), call.assignments, call.redirects, state, call.start, call.end))
+        self.calls += 1
         if name in self.movers:
             state = state.at(None, None)
         return state, state
