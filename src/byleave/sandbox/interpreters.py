@@ -10,9 +10,9 @@ _SHELLS = (
     "ash bash csh dash elvish fish ksh mksh nu oksh osh pdksh posh powershell pwsh rbash sash sh tcsh xonsh yash zsh"
 )
 _LANGUAGES = (
-    "awk bun clisp d8 deno elixir erl escript expect gawk ghci gjs groovy groovysh guile iex ipython irb jrunscript jshell "
-    "julia jython lli lua luajit m4 mawk micropython nawk node nodejs ocaml octave original-awk perl php pypy python qjs "
-    "racket rscript ruby runghc runhaskell sbcl scala tcl tclsh ts-node tsx wish"
+    "awk bun clisp d8 deno elixir erl escript expect gawk ghci gjs groovy groovysh guile iex ipython irb jrunscript "
+    "jshell julia jython lli lua luajit m4 mawk micropython nawk node nodejs ocaml octave original-awk perl php pypy "
+    "python qjs racket rscript ruby runghc runhaskell sbcl scala tcl tclsh ts-node tsx wish"
 )
 _OF_THE_KERNEL = (  # a priority, a namespace, a limit, a lock, another user: then what the words name
     "capsh cgexec choom chpst chroot chrt coresched doas dumb-init firejail flock gosu i386 ionice ld-linux ld-musl "
