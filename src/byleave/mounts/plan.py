@@ -10,6 +10,7 @@ import os
 import stat
 
 from byleave.config.homes import real_path
+from byleave.config.layers import ENCLOSING
 from byleave.config.normal import LEGACY
 from byleave.core.fs import CAPABILITIES, FsTarget, Refused, fold, fs_rule, is_under
 from byleave.core.paths import collapse, refuse_name
@@ -132,7 +133,7 @@ def policy_file_error(why: str) -> MountError:
 def refuse_untrusted(layers: "Sequence[Layer]", tool: str) -> None:
     """Refuse to write down the rules of a tool that a file nobody trusts yet has closed: that must not be undone."""
     for layer in layers:
-        if not layer.trusted and _access(layer, tool).get("fs", {}).get("value"):
+        if not layer.trusted and layer.name != ENCLOSING and _access(layer, tool).get("fs", {}).get("value"):
             file = shown(layer.file or "")
             problem = f"{file} has file rules for {quoted(tool)}, but is not trusted yet"
             hint = f"read it and `byleave trust {file}`, or remove its rules"
