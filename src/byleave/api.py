@@ -44,7 +44,7 @@ class Workspace:
 
     def __init__(self, root: str | None = None, *, homes: Homes | None = None) -> None:
         self.homes = homes if homes is not None else find_homes(os.environ)
-        self.root = Root.at(root if root is not None else find_root(_working_directory()))
+        self.root = Root.at(root if root is not None else find_root(_working_directory(), self.homes))
         self.own_code = find_own_code(self.root.path)
         self._scripts: set[str] = set()  # that trusted project files start: who changes one changes what was trusted
         self.memory = Memory(self.homes.memory, __version__)
@@ -55,6 +55,7 @@ class Workspace:
             self.memory,
             open_project_file=self._open_inside,
             trusts=self._trusts,
+            open_enclosing=lambda directory, name: _open_inside(Root(directory), name),
         )
 
     def load(self, *, files: "Sequence[str]" = (), session: str = "default", extra: "Sequence[Layer]" = ()) -> Policy:
@@ -293,20 +294,24 @@ class Workspace:
             os.close(descriptor)
 
     def _open_inside(self, name: str) -> int:
-        """Open a file of the workspace for reading; what leads out of it is refused."""
-        from byleave.workspace.openers import walk
-        from byleave.workspace.opening import Anchor
+        return _open_inside(self.root, name)
 
-        place = self.root.resolve_input(name)
-        if isinstance(place, Refused):
-            raise ConfigError(place.problem, hint="keep the configuration in a plain file of the workspace")
-        if place.relative is None:
-            raise ConfigError(
-                f"{name} is a link that leads out of the workspace", hint="keep the configuration inside the workspace"
-            )
-        # The walk is as safe as openat2, and spares every start the import of ctypes.
-        with Anchor.open(self.root.path, opener=walk) as anchor:
-            return anchor.open_file(place.relative, os.O_RDONLY)
+
+def _open_inside(root: Root, name: str) -> int:
+    """Open a file of the workspace for reading; what leads out of it is refused."""
+    from byleave.workspace.openers import walk
+    from byleave.workspace.opening import Anchor
+
+    place = root.resolve_input(name)
+    if isinstance(place, Refused):
+        raise ConfigError(place.problem, hint="keep the configuration in a plain file of the workspace")
+    if place.relative is None:
+        raise ConfigError(
+            f"{name} is a link that leads out of the workspace", hint="keep the configuration inside the workspace"
+        )
+    # The walk is as safe as openat2, and spares every start the import of ctypes.
+    with Anchor.open(root.path, opener=walk) as anchor:
+        return anchor.open_file(place.relative, os.O_RDONLY)
 
 
 def _make_reader(root: Root, programs: "Mapping[str, Any]", home: str) -> "LineReader":

@@ -7,7 +7,7 @@ Start at `compile_layers`.
 """
 
 from byleave.config.homes import real_path
-from byleave.config.layers import MANAGED, SESSION, Problems
+from byleave.config.layers import ENCLOSING, MANAGED, SESSION, Problems
 from byleave.config.merge import NOTHING, Item, Patch, compose, patch
 from byleave.config.normal import ACCESS_LISTS, AT, HOST_PATHS, LEFT_OUT, LEGACY, LINE
 from byleave.config.rules import RuleCompiler
@@ -255,7 +255,9 @@ class _Compilation:
         ]
         voices[0] = _naming(voices[0], described)
         for layer in self._layers:
-            if not layer.trusted:
+            if layer.name == ENCLOSING:
+                voices += self._enclosing(layer, trusted, known)
+            elif not layer.trusted:
                 self.warnings.append(_untrusted(layer))
                 present = [_access_only(other) if other is layer else other for other in self._layers]
                 heard = [other for other in present if other.trusted or other.file == layer.file]
@@ -286,6 +288,14 @@ class _Compilation:
             tokens,
             subjects,
         )
+
+    def _enclosing(self, layer: "Layer", trusted: "Sequence[Layer]", known: "Mapping[str, Tool]") -> "Iterator[Voice]":
+        """Yield what a project file around the workspace adds: where it is silent, the trusted layers answer for it."""
+        name = f"{layer.file} (around this workspace)"
+        if "rules" in layer.tree:
+            yield self._voice(name, (), rules=self._rule_table([*trusted, layer]))
+        told = _known(self._merge([layer]), known)
+        yield self._voice(name, told, denies_only=True).replace(agents=self._agents([_access_only(layer)]))
 
     def _proofs(self, trusted: "Sequence[Layer]") -> "tuple[Mapping[str, tuple[str, ...]], ...]":
         if not any("agents" in layer.tree for layer in trusted):

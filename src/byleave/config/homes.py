@@ -111,24 +111,44 @@ def find_homes(environment: "Mapping[str, str]") -> Homes:
     )
 
 
-def find_root(start: str) -> str:
+def find_root(start: str, homes: Homes | None = None) -> str:
     """Return the nearest directory above `start` with byleave's own files, else with `.git`, else `start`.
 
     What another user put above does not count: a `.git` planted in /tmp would make all of it the workspace. Nor does
-    an empty directory that only holds a name free.
+    an empty directory that only holds a name free. The home directory is never found: a `.git` for its dotfiles, or a
+    `.byleave` that is byleave's own home, would make all that the user has one workspace.
     """
     owners = {os.geteuid(), 0, _owner(start)}
+    homely = home_directories(homes)
     for markers in ((*PROJECT_FILES[:1], ".byleave"), (".git",)):
         directory = start
         while True:
             found = {_marker_owner(directory, marker) for marker in markers} - {None}
-            if found and (directory == start or found & owners):
+            if found and (directory == start or found & owners) and real_path(directory) not in homely:
                 return directory
             parent = os.path.dirname(directory)
             if parent == directory:
                 break
             directory = parent
     return start
+
+
+def home_directories(homes: Homes | None = None) -> frozenset[str]:
+    """Return the directories that are no project: the home directory, and one in which byleave's own home stands."""
+    user = _home(os.environ) if homes is None else homes.user
+    found = [user, *(os.path.dirname(own) for own in _own_homes(homes) if os.path.basename(own) == ".byleave")]
+    return frozenset(real_path(directory) for directory in found if directory)
+
+
+def _own_homes(homes: Homes | None) -> tuple[str, ...]:
+    own = os.environ.get("BYLEAVE_HOME", "") if homes is None else homes.config
+    return (os.path.normpath(own),) if os.path.isabs(own) else ()
+
+
+def is_trusted_owner(path: str, root: str) -> bool:
+    """Whether something stands at `path` that belongs to us, to root, or to the owner of the workspace at `root`."""
+    owner = _owner(path)
+    return owner is not None and owner in (os.geteuid(), 0, _owner(root))
 
 
 def check_session_name(name: str) -> str:

@@ -163,7 +163,7 @@ class _Step:
                 step.any_name = step.any_name or _Step()
                 step = step.any_name
             else:
-                step = step.names.setdefault(fold(name), _Step())
+                step = step.names.setdefault(name.lower(), _Step())  # all are ASCII: that is `fold`
         if not step.pattern or final:
             step.pattern, step.final = pattern, final
 

@@ -24,6 +24,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from byleave.config.homes import Homes
     from byleave.core.verdict import Decision
     from byleave.guard.guard import Guard
     from byleave.hooks.door import Hook
@@ -57,14 +58,15 @@ def _open_workspace(hook: "Hook", wish: "Wish", around: "Around") -> Workspace:
         if not os.path.isabs(hook.home):
             raise InputError(f"--home is not absolute: {quoted(hook.home)}", hint="write the whole path, from / on")
         variables = {"HOME": hook.home}
-    return Workspace(hook.root or _found_root(wish, around), homes=find_homes(variables))
+    homes = find_homes(variables)
+    return Workspace(hook.root or _found_root(wish, around, homes), homes=homes)
 
 
-def _found_root(wish: "Wish", around: "Around") -> str:
+def _found_root(wish: "Wish", around: "Around", homes: "Homes") -> str:
     start = wish.project or wish.cwd or around.here
     if not os.path.isdir(start):
         raise InputError(f"the agent's directory is not there: {quoted(start)}", hint="start the agent in one that is")
-    return find_root(start)
+    return find_root(start, homes)
 
 
 def _meaning(agent: str, wish: "Wish", root: str) -> Meaning:
