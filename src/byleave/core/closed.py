@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from byleave.core.matchers import Matcher
     from byleave.core.policy import Policy
     from byleave.core.rules import Rule
+    from byleave.core.selecting import Selection
     from byleave.core.verdict import Decision
 
     # Patterns that are partly matched, each with the number of the name that comes next.
@@ -37,6 +38,39 @@ class Pattern(Record):
     whole: bool = True
 
 
+class CoveredPlace(Record):
+    """A closed place that exists. `whole`: everything below it is closed as well."""
+
+    place: "FsTarget"
+    path: str  # absolute, where it was found; a link's own path
+    whole: bool
+    decision: "Decision"
+    rule: "Rule"
+
+    @property
+    def name(self) -> str:
+        """The place as the workspace names it, else by its absolute path."""
+        place = self.place
+        return place.door or self.path if place.relative is None else place.relative or "."
+
+
+class Covered(Record):
+    """What was found, what lies high first; `complete` says that there is nothing else."""
+
+    places: tuple[CoveredPlace, ...] = ()
+    complete: bool = True
+
+    @property
+    def may_cover(self) -> bool:
+        """Whether something is closed, or may be."""
+        return bool(self.places) or not self.complete
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The places by their names."""
+        return tuple(each.name for each in self.places)
+
+
 class ClosedPlaces:
     """The places of one workspace that `rules` close to one operation of one agent."""
 
@@ -48,14 +82,10 @@ class ClosedPlaces:
         self._agent = agent
         self._operation = operation
         base = _names(root)
-        found = [
-            pattern
-            for table in self._tables
-            for rule in table.rules
-            if rule.outcome is not ALLOW
-            for pattern in _patterns(rule.matcher, op, base)
-        ]
-        self.patterns = tuple(dict.fromkeys(found))
+        closing = [rule for table in self._tables for rule in table.rules if rule.outcome is not ALLOW]
+        found = [(rule, pattern) for rule in closing for pattern in _patterns(rule.matcher, op, base)]
+        self.rules = tuple(dict.fromkeys(rule for rule, _pattern in found))
+        self.patterns = tuple(dict.fromkeys(pattern for _rule, pattern in found))
 
     def __bool__(self) -> bool:
         """Whether some rule names places that it closes."""
@@ -71,9 +101,13 @@ class ClosedPlaces:
         ]
         return max(said, key=_strictness) if said else None
 
-    def begin(self, directory: str) -> "Progress":
-        """Return the patterns that can match at or below the absolute `directory`, as far as its names match them."""
-        progress: Progress = frozenset((pattern, 0) for pattern in self.patterns)
+    def begin(self, directory: str, selection: "Selection | None" = None) -> "Progress":
+        """Return the patterns that can match at or below the absolute `directory`, as far as its names match them.
+
+        With a `selection`, only those that can match a file it selects.
+        """
+        kept = [each for each in self.patterns if selection is None or not each.names or _ends_alike(selection, each)]
+        progress: Progress = frozenset((pattern, 0) for pattern in kept)
         for name in _names(directory):
             progress = advance(progress, name)
         return progress
@@ -158,6 +192,11 @@ def _has_path(matcher: "Matcher") -> bool:
 
 def _pattern(glob: "Glob", base: tuple[str, ...]) -> Pattern:
     return Pattern(base, tuple(fold(name) for name in glob.names))
+
+
+def _ends_alike(selection: "Selection", pattern: Pattern) -> bool:
+    last = pattern.names[-1]
+    return last == ANY_DEPTH or selection.may_end_like(last)
 
 
 def _names(path: str) -> tuple[str, ...]:
