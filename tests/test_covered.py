@@ -9,7 +9,7 @@ import pytest
 from byleave.api import Workspace
 from byleave.core.closed import ClosedPlaces, Covered
 from byleave.core.selecting import Selection
-from byleave.workspace.covered import Bounds, covered_below
+from byleave.workspace.covered import covered_below
 
 
 def _covered(root: Path, rules: list[dict[str, Any]], start: str = ".", op: str = "read", **more: Any) -> Covered:
@@ -107,6 +107,19 @@ def test_a_link_to_a_directory_with_a_closed_place_is_looked_into_once(tmp_path:
     assert (len(found.places), found.names, found.complete) == (1, (".env",), True)
 
 
+def test_a_link_out_of_the_workspace_to_a_directory_with_a_closed_name_is_looked_into(tmp_path: Path) -> None:
+    _make(tmp_path, "work/src/a", "outside/deep/.env")
+    (tmp_path / "work/src/ext").symlink_to("../../outside")
+    assert _covered(tmp_path / "work", [{"deny": {"path": "**/.env"}}]).names == ("src/ext/deep/.env",)
+
+
+def test_a_start_has_the_name_that_the_workspace_gives_it(tmp_path: Path) -> None:
+    _make(tmp_path, "work/a", "outside/deep/.env")
+    named = str(tmp_path / "work/data")
+    found = _covered(tmp_path / "work", [{"deny": {"path": "data/**/.env"}}], "../outside", named=named)
+    assert found.names == ("data/deep/.env",)
+
+
 def test_a_sandbox_needs_no_links(tmp_path: Path) -> None:
     _make(tmp_path, ".env", "src/a")
     (tmp_path / "src/settings").symlink_to("../.env")
@@ -127,18 +140,18 @@ def test_a_link_out_of_the_workspace_with_a_closed_name_counts(tmp_path: Path) -
 
 def test_too_many_entries_leave_the_answer_open(tmp_path: Path) -> None:
     _make(tmp_path, *[f"a/{number}" for number in range(50)])
-    found = _covered(tmp_path, [{"deny": {"path": "**/.env"}}], bounds=Bounds(entries=20))
+    found = _covered(tmp_path, [{"deny": {"path": "**/.env"}}], most_entries=20)
     assert (found.names, found.complete, found.may_cover) == ((), False, True)
 
 
 def test_too_little_time_leaves_the_answer_open(tmp_path: Path) -> None:
     _make(tmp_path, "a/b")
-    assert not _covered(tmp_path, [{"deny": {"path": "**/.env"}}], bounds=Bounds(seconds=0.0)).complete
+    assert not _covered(tmp_path, [{"deny": {"path": "**/.env"}}], seconds=0.0).complete
 
 
 def test_only_directories_that_a_pattern_reaches_are_listed(tmp_path: Path) -> None:
     _make(tmp_path, "config/.env", *[f"huge/{number}" for number in range(50)])
-    found = _covered(tmp_path, [{"deny": {"path": "config/**/.env"}}], links=False, bounds=Bounds(entries=10))
+    found = _covered(tmp_path, [{"deny": {"path": "config/**/.env"}}], links=False, most_entries=10)
     assert (found.names, found.complete) == (("config/.env",), True)
 
 
@@ -149,7 +162,7 @@ def test_a_root_with_wildcards_in_its_name_is_no_pattern(tmp_path: Path) -> None
 
 def test_without_a_closing_rule_nothing_is_looked_at(tmp_path: Path) -> None:
     _make(tmp_path, ".env")
-    assert _covered(tmp_path, [{"allow": {"path": "**"}}], bounds=Bounds(entries=0)) == Covered()
+    assert _covered(tmp_path, [{"allow": {"path": "**"}}], most_entries=0) == Covered()
 
 
 def test_files_can_be_selected_and_closed_directories_are_looked_into(tmp_path: Path) -> None:

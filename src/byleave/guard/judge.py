@@ -112,14 +112,14 @@ class Policy:
             return None
         from byleave.core.closed import ClosedPlaces
         from byleave.core.searching import Looked, selection_of
-        from byleave.workspace.covered import Bounds, covered_below
+        from byleave.workspace.covered import covered_below
 
         root, policy = self.root, self.compiled.policy
         closed = ClosedPlaces(policy, "read", root=root.path, agent=action.agent, operation="search")
         if not closed:
             return None
         selection = selection_of(action.glob)
-        found = covered_below(root, place.canonical, closed, selection=selection, bounds=Bounds(found=_MOST_NAMED))
+        found = covered_below(root, place.canonical, closed, selection=selection, most_found=_MOST_NAMED)
         return Looked(closed, selection, found)
 
     def could_call(self, agent: str | None, server: str, tool: str | None) -> bool:

@@ -22,19 +22,12 @@ if TYPE_CHECKING:
     from byleave.core.selecting import Selection
     from byleave.workspace.resolve import Root
 
+__all__ = ("Covered", "covered_below")
 MOST_ENTRIES = 200_000  # about a second of listing with a warm cache
 MOST_ENTRIES_FOR_LINKS = 50_000  # of directories in which nothing but a link can matter
 LONGEST = 2.0  # seconds; hooks answer within ten
 MOST_FOUND = 1000
 _NOT_OURS = (errno.ENOENT, errno.ENOTDIR, errno.EACCES, errno.EPERM)  # gone, or as closed to a command as to us
-
-
-class Bounds(Record):
-    """How much is looked at, and how much is returned."""
-
-    found: int = MOST_FOUND
-    entries: int = MOST_ENTRIES
-    seconds: float = LONGEST
 
 
 def covered_below(
@@ -43,16 +36,22 @@ def covered_below(
     closed: "ClosedPlaces",
     *,
     selection: "Selection | None" = None,
+    named: str | None = None,
     links: bool = True,
-    bounds: Bounds | None = None,
+    most_found: int = MOST_FOUND,
+    most_entries: int = MOST_ENTRIES,
+    seconds: float = LONGEST,
 ) -> Covered:
     """Return the closed places at or below the absolute, canonical `start`.
 
     With a `selection`, only files below `start` that it may select; then closed directories are looked into as well.
+    `named` is the absolute name that `start` has in the workspace, where a link or a mount leads there.
     """
     if not closed:
         return Covered()
-    return _Walk(root, closed, selection, bounds or Bounds(), links=links).run(start)
+    walk = _Walk(root, closed, selection, links=links)
+    walk.bound(most_found, most_entries, seconds)
+    return walk.run(start, start if named is None else named)
 
 
 class _Directory(Record):
@@ -66,27 +65,29 @@ class _Directory(Record):
 class _Walk:
     """One walk: what was found so far, and how much may still be looked at."""
 
-    def __init__(
-        self, root: "Root", closed: "ClosedPlaces", selection: "Selection | None", bounds: Bounds, *, links: bool
-    ) -> None:
+    def __init__(self, root: "Root", closed: "ClosedPlaces", selection: "Selection | None", *, links: bool) -> None:
         self._root = root
         self._closed = closed
         self._selection = selection
         self._links = links
-        self._most_found = bounds.found
-        self._entries = bounds.entries
-        self._entries_for_links = min(bounds.entries, MOST_ENTRIES_FOR_LINKS)
-        self._end = monotonic() + bounds.seconds
+        self.bound(MOST_FOUND, MOST_ENTRIES, LONGEST)
         self._found: list[CoveredPlace] = []
         self._complete = True
         self._start = ""
         self._linked: set[str] = set()
         self._steps: dict[tuple[Progress, str], Progress] = {}
 
-    def run(self, start: str) -> Covered:
+    def bound(self, most_found: int, most_entries: int, seconds: float) -> None:
+        """Look at so much, and no more."""
+        self._most_found = most_found
+        self._entries = most_entries
+        self._entries_for_links = min(most_entries, MOST_ENTRIES_FOR_LINKS)
+        self._end = monotonic() + seconds
+
+    def run(self, start: str, named: str) -> Covered:
         """Walk breadth first, so that what lies high is found before time is up."""
-        self._start = start
-        first = _Directory(start, start, self._closed.begin(start, self._selection))
+        self._start = named
+        first = _Directory(named, start, self._begin(named, start))
         ahead = [first] if self._looks_into(first, is_directory=os.path.isdir(start)) else []
         while ahead and len(self._found) < self._most_found:
             ahead = [below for directory in ahead for below in self._below(directory)]
@@ -118,11 +119,16 @@ class _Walk:
     def _looks_into(self, found: _Directory, *, is_directory: bool) -> bool:
         """Note a place if it is closed; return whether something below it is to be looked at."""
         if is_match(found.progress):
-            place = FsTarget(found.real, self._root.relative(found.real), exists=True, directory=is_directory)
+            place = self._place(found, is_directory=is_directory)
             whole = is_directory and is_whole(found.progress)
             if self._note(found.path, place, whole=whole) and whole and self._selection is None:
                 return False
         return is_directory and (bool(found.progress) or self._links)
+
+    def _place(self, found: _Directory, *, is_directory: bool) -> FsTarget:
+        relative = self._root.relative(found.real)
+        door = self._root.relative(found.path) if relative is None else None
+        return FsTarget(found.real, relative, door, exists=True, directory=is_directory)
 
     def _through_link(self, path: str) -> "Iterator[_Directory]":
         """Note a link that leads to a closed place; yield the directory it leads to, if closed places may be in it."""
@@ -137,9 +143,14 @@ class _Walk:
         if not target.directory or real in self._linked or is_under(real, self._start):
             return
         self._linked.add(real)
-        progress = self._closed.begin(real, self._selection)
+        progress = self._begin(path, real)
         if progress:
             yield _Directory(path, real, progress)
+
+    def _begin(self, named: str, real: str) -> "Progress":
+        """Return what can match below a directory, by where it is and by the name that the workspace has for it."""
+        found = self._closed.begin(real, self._selection)
+        return found if named == real else found | self._closed.begin(named, self._selection)
 
     def _note(self, path: str, place: FsTarget, *, whole: bool) -> bool:
         said = self._closed.decision(place)
