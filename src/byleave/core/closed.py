@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     Progress = frozenset[tuple["Pattern", int]]
 
 
+# What each kind of file action is called in rules, where nothing else is said.
+OPERATIONS = {"read": "read", "create": "edit", "update": "edit", "delete": "delete", "exec": "execute"}
+
+
 class Pattern(Record):
     """Where a rule's path pattern can match: a directory by its absolute name, and names below it, folded.
 
@@ -72,18 +76,24 @@ class Covered(Record):
 
 
 class ClosedPlaces:
-    """The places of one workspace that `rules` close to one operation of one agent."""
+    """The places of one workspace that `rules` close to one operation of one agent, or to one of several."""
 
     def __init__(
-        self, policy: "Policy", op: str, *, root: str, agent: str | None = None, operation: str = "read"
+        self,
+        policy: "Policy",
+        op: str | tuple[str, ...],
+        *,
+        root: str,
+        agent: str | None = None,
+        operation: str | None = None,
     ) -> None:
         self._tables = list(policy.rule_tables())
-        self._op = op
+        self._ops = (op,) if isinstance(op, str) else op
         self._agent = agent
         self._operation = operation
         base = _names(root)
         closing = [rule for table in self._tables for rule in table.rules if rule.outcome is not ALLOW]
-        found = [(rule, pattern) for rule in closing for pattern in _patterns(rule.matcher, op, base)]
+        found = [(rule, each) for rule in closing for op in self._ops for each in _patterns(rule.matcher, op, base)]
         self.rules = tuple(dict.fromkeys(rule for rule, _pattern in found))
         self.patterns = tuple(dict.fromkeys(pattern for _rule, pattern in found))
 
@@ -93,13 +103,16 @@ class ClosedPlaces:
 
     def decision(self, place: "FsTarget") -> "tuple[Decision, Rule] | None":
         """Return what a rule that denies or asks says of `place`, and the rule; None where it is not closed."""
-        subject = Subject(self._operation, self._agent, op=self._op, file=place)
         said = [
             (ruling.decision, ruling.rules[0])
+            for op in self._ops
             for table in self._tables
-            if (ruling := table.judge(subject)).decision is not None and ruling.decision is not ALLOW
+            if (ruling := table.judge(self._subject(place, op))).decision is not None and ruling.decision is not ALLOW
         ]
         return max(said, key=_strictness) if said else None
+
+    def _subject(self, place: "FsTarget", op: str) -> Subject:
+        return Subject(self._operation or OPERATIONS[op], self._agent, op=op, file=place)
 
     def begin(self, directory: str, selection: "Selection | None" = None) -> "Progress":
         """Return the patterns that can match at or below the absolute `directory`, as far as its names match them.

@@ -95,9 +95,7 @@ class Policy:
 
                 line = with_covered(line, rules, self.root, asked.agent)
             return Judged(asked, (), decide(rules, asked, (line,), confines=confines), tuple(_touched(line)))
-        if (
-            isinstance(asked, SearchAction) and asked.tool is None
-        ):  # a tool's own search reads file by file, each judged
+        if isinstance(asked, SearchAction) and asked.tool is None:  # a tool's search judges every file that it reads
             looked = self._look_below(asked, places[0])
             if looked is not None:
                 touched = tuple(each.path for each in looked.covered.places)
