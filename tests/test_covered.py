@@ -7,15 +7,16 @@ from typing import Any
 import pytest
 
 from byleave.api import Workspace
-from byleave.core.closed import ClosedPlaces
-from byleave.workspace.covered import Covered, covered_below
+from byleave.core.closed import ClosedPlaces, Covered
+from byleave.core.selecting import Selection
+from byleave.workspace.covered import covered_below
 
 
-def _covered(root: Path, rules: list[dict[str, Any]], start: str = ".", op: str = "read", **bounds: Any) -> Covered:
+def _covered(root: Path, rules: list[dict[str, Any]], start: str = ".", op: str = "read", **more: Any) -> Covered:
     workspace = Workspace(str(root))
     policy = workspace.compile_tree({"rules": rules})
-    closed = ClosedPlaces(policy.compiled.policy, op, root=workspace.root.path, agent=bounds.pop("agent", None))
-    return covered_below(workspace.root, os.path.realpath(root / start), closed, **bounds)
+    closed = ClosedPlaces(policy.compiled.policy, op, root=workspace.root.path, agent=more.pop("agent", None))
+    return covered_below(workspace.root, os.path.realpath(root / start), closed, **more)
 
 
 def _make(root: Path, *names: str) -> None:
@@ -90,24 +91,51 @@ def test_a_rule_outside_of_the_workspace_counts_there(tmp_path: Path) -> None:
     assert found.names == (str(tmp_path / "keys"),)
 
 
-def test_a_link_to_a_closed_place_counts_and_no_link_is_followed(tmp_path: Path) -> None:
+@pytest.mark.parametrize("pattern", ["**/.env", ".env"])
+def test_a_link_to_a_closed_place_counts(tmp_path: Path, pattern: str) -> None:
+    _make(tmp_path, ".env", "src/deep/a")
+    (tmp_path / "src/deep/settings").symlink_to("../../.env")
+    found = _covered(tmp_path, [{"deny": {"path": pattern}}], "src")
+    assert [os.path.relpath(each.path, tmp_path) for each in found.places] == ["src/deep/settings"]
+
+
+def test_a_link_to_a_directory_with_a_closed_place_is_looked_into_once(tmp_path: Path) -> None:
+    _make(tmp_path, ".env", "src/a")
+    (tmp_path / "src/up").symlink_to("..")
+    (tmp_path / "src/again").symlink_to("..")
+    found = _covered(tmp_path, [{"deny": {"path": "**/.env"}}], "src")
+    assert (len(found.places), found.names, found.complete) == (1, (".env",), True)
+
+
+def test_a_link_out_of_the_workspace_to_a_directory_with_a_closed_name_is_looked_into(tmp_path: Path) -> None:
+    _make(tmp_path, "work/src/a", "outside/deep/.env")
+    (tmp_path / "work/src/ext").symlink_to("../../outside")
+    assert _covered(tmp_path / "work", [{"deny": {"path": "**/.env"}}]).names == ("src/ext/deep/.env",)
+
+
+def test_a_start_has_the_name_that_the_workspace_gives_it(tmp_path: Path) -> None:
+    _make(tmp_path, "work/a", "outside/deep/.env")
+    named = str(tmp_path / "work/data")
+    found = _covered(tmp_path / "work", [{"deny": {"path": "data/**/.env"}}], "../outside", named=named)
+    assert found.names == ("data/deep/.env",)
+
+
+def test_a_sandbox_needs_no_links(tmp_path: Path) -> None:
     _make(tmp_path, ".env", "src/a")
     (tmp_path / "src/settings").symlink_to("../.env")
-    (tmp_path / "src/up").symlink_to("..")
-    found = _covered(tmp_path, [{"deny": {"path": "**/.env"}}], "src")
-    assert [os.path.relpath(each.path, tmp_path) for each in found.places] == ["src/settings"]
+    assert _covered(tmp_path, [{"deny": {"path": "**/.env"}}], "src", links=False) == Covered()
 
 
 def test_a_link_with_a_name_that_no_tool_may_pass_counts_too(tmp_path: Path) -> None:
     _make(tmp_path, ".env", "src/a")
     (tmp_path / "src/a:b").symlink_to("../.env")
-    assert _covered(tmp_path, [{"deny": {"path": "**/.env"}}], "src").may_cover
+    assert _covered(tmp_path, [{"deny": {"path": ".env"}}], "src").may_cover
 
 
 def test_a_link_out_of_the_workspace_with_a_closed_name_counts(tmp_path: Path) -> None:
     _make(tmp_path, "work/src/a", "real")
     (tmp_path / "work/src/.env").symlink_to("../../real")
-    assert _covered(tmp_path / "work", [{"deny": {"path": "**/.env"}}]).names == (str(tmp_path / "work/src/.env"),)
+    assert _covered(tmp_path / "work", [{"deny": {"path": "**/.env"}}]).names == ("src/.env",)
 
 
 def test_too_many_entries_leave_the_answer_open(tmp_path: Path) -> None:
@@ -123,7 +151,7 @@ def test_too_little_time_leaves_the_answer_open(tmp_path: Path) -> None:
 
 def test_only_directories_that_a_pattern_reaches_are_listed(tmp_path: Path) -> None:
     _make(tmp_path, "config/.env", *[f"huge/{number}" for number in range(50)])
-    found = _covered(tmp_path, [{"deny": {"path": "config/**/.env"}}], most_entries=10)
+    found = _covered(tmp_path, [{"deny": {"path": "config/**/.env"}}], links=False, most_entries=10)
     assert (found.names, found.complete) == (("config/.env",), True)
 
 
@@ -139,5 +167,5 @@ def test_without_a_closing_rule_nothing_is_looked_at(tmp_path: Path) -> None:
 
 def test_files_can_be_selected_and_closed_directories_are_looked_into(tmp_path: Path) -> None:
     _make(tmp_path, "secrets/a.pem", "secrets/deep/b.txt", "c.txt")
-    found = _covered(tmp_path, [{"deny": {"path": "secrets/**"}}], selects=lambda path: path.endswith(".txt"))
+    found = _covered(tmp_path, [{"deny": {"path": "secrets/**"}}], selection=Selection("*.txt"))
     assert found.names == ("secrets/deep/b.txt",)

@@ -42,7 +42,7 @@ def _action(given: "Given") -> "dict[str, Any]":
     """Return the action in its JSON form, as the words of the command line spell it."""
     words = {name.lower(): value for name, value in given.words.items()}
     action: dict[str, Any] = {"kind": given.command.name, **words}
-    for key in ("tool", "agent", "cwd", "method", "address", "query"):
+    for key in ("tool", "agent", "cwd", "method", "address", "query", "glob"):
         if (value := given.one(key)) is not None:
             action[key] = value
     if "cwd" in action:  # a person means it from where they stand; the action means it from the root

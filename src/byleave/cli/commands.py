@@ -100,7 +100,12 @@ CHECKS = (
         "search",
         "May files below this path be searched?",
         "check",
-        (_TOOL, _AGENT, Option(("--query",), "what is searched for", "TEXT")),
+        (
+            _TOOL,
+            _AGENT,
+            Option(("--query",), "what is searched for", "TEXT"),
+            Option(("--glob",), "the pattern that selects files by their names", "PATTERN"),
+        ),
         (_PATH.replace(required=False),),
         details=_DASHED,
     ),

@@ -20,10 +20,15 @@ if TYPE_CHECKING:
     from byleave.core.matchers import Matcher
     from byleave.core.policy import Policy
     from byleave.core.rules import Rule
+    from byleave.core.selecting import Selection
     from byleave.core.verdict import Decision
 
     # Patterns that are partly matched, each with the number of the name that comes next.
     Progress = frozenset[tuple["Pattern", int]]
+
+
+# What each kind of file action is called in rules, where nothing else is said.
+OPERATIONS = {"read": "read", "create": "edit", "update": "edit", "delete": "delete", "exec": "execute"}
 
 
 class Pattern(Record):
@@ -37,25 +42,60 @@ class Pattern(Record):
     whole: bool = True
 
 
+class CoveredPlace(Record):
+    """A closed place that exists. `whole`: everything below it is closed as well."""
+
+    place: "FsTarget"
+    path: str  # absolute, where it was found; a link's own path
+    whole: bool
+    decision: "Decision"
+    rule: "Rule"
+
+    @property
+    def name(self) -> str:
+        """The place as the workspace names it, else by its absolute path."""
+        place = self.place
+        return place.door or self.path if place.relative is None else place.relative or "."
+
+
+class Covered(Record):
+    """What was found, what lies high first; `complete` says that there is nothing else."""
+
+    places: tuple[CoveredPlace, ...] = ()
+    complete: bool = True
+
+    @property
+    def may_cover(self) -> bool:
+        """Whether something is closed, or may be."""
+        return bool(self.places) or not self.complete
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The places by their names."""
+        return tuple(each.name for each in self.places)
+
+
 class ClosedPlaces:
-    """The places of one workspace that `rules` close to one operation of one agent."""
+    """The places of one workspace that `rules` close to one operation of one agent, or to one of several."""
 
     def __init__(
-        self, policy: "Policy", op: str, *, root: str, agent: str | None = None, operation: str = "read"
+        self,
+        policy: "Policy",
+        op: str | tuple[str, ...],
+        *,
+        root: str,
+        agent: str | None = None,
+        operation: str | None = None,
     ) -> None:
         self._tables = list(policy.rule_tables())
-        self._op = op
+        self._ops = (op,) if isinstance(op, str) else op
         self._agent = agent
         self._operation = operation
         base = _names(root)
-        found = [
-            pattern
-            for table in self._tables
-            for rule in table.rules
-            if rule.outcome is not ALLOW
-            for pattern in _patterns(rule.matcher, op, base)
-        ]
-        self.patterns = tuple(dict.fromkeys(found))
+        closing = [rule for table in self._tables for rule in table.rules if rule.outcome is not ALLOW]
+        found = [(rule, each) for rule in closing for op in self._ops for each in _patterns(rule.matcher, op, base)]
+        self.rules = tuple(dict.fromkeys(rule for rule, _pattern in found))
+        self.patterns = tuple(dict.fromkeys(pattern for _rule, pattern in found))
 
     def __bool__(self) -> bool:
         """Whether some rule names places that it closes."""
@@ -63,17 +103,24 @@ class ClosedPlaces:
 
     def decision(self, place: "FsTarget") -> "tuple[Decision, Rule] | None":
         """Return what a rule that denies or asks says of `place`, and the rule; None where it is not closed."""
-        subject = Subject(self._operation, self._agent, op=self._op, file=place)
         said = [
             (ruling.decision, ruling.rules[0])
+            for op in self._ops
             for table in self._tables
-            if (ruling := table.judge(subject)).decision is not None and ruling.decision is not ALLOW
+            if (ruling := table.judge(self._subject(place, op))).decision is not None and ruling.decision is not ALLOW
         ]
         return max(said, key=_strictness) if said else None
 
-    def begin(self, directory: str) -> "Progress":
-        """Return the patterns that can match at or below the absolute `directory`, as far as its names match them."""
-        progress: Progress = frozenset((pattern, 0) for pattern in self.patterns)
+    def _subject(self, place: "FsTarget", op: str) -> Subject:
+        return Subject(self._operation or OPERATIONS[op], self._agent, op=op, file=place)
+
+    def begin(self, directory: str, selection: "Selection | None" = None) -> "Progress":
+        """Return the patterns that can match at or below the absolute `directory`, as far as its names match them.
+
+        With a `selection`, only those that can match a file it selects.
+        """
+        kept = [each for each in self.patterns if selection is None or not each.names or _ends_alike(selection, each)]
+        progress: Progress = frozenset((pattern, 0) for pattern in kept)
         for name in _names(directory):
             progress = advance(progress, name)
         return progress
@@ -158,6 +205,11 @@ def _has_path(matcher: "Matcher") -> bool:
 
 def _pattern(glob: "Glob", base: tuple[str, ...]) -> Pattern:
     return Pattern(base, tuple(fold(name) for name in glob.names))
+
+
+def _ends_alike(selection: "Selection", pattern: Pattern) -> bool:
+    last = pattern.names[-1]
+    return last == ANY_DEPTH or selection.may_end_like(last)
 
 
 def _names(path: str) -> tuple[str, ...]:

@@ -38,17 +38,19 @@ if TYPE_CHECKING:
     from byleave.core.fs import FsTarget, Refused
     from byleave.core.line import Line
     from byleave.core.policy import Answer, Policy, ToolPolicy
+    from byleave.core.searching import Looked
     from byleave.core.url import Target
 
     Place = FsTarget | Refused
 
 
 def decide(
-    policy: "Policy", action: "Action", places: "tuple[Place | Line, ...]" = (), *, confines: bool = False
+    policy: "Policy", action: "Action", places: "tuple[Place | Line | Looked, ...]" = (), *, confines: bool = False
 ) -> Verdict:
     """Return what `policy` says about `action`, with every rule that had a say.
 
-    `places` are the resolved paths of the action, in the order its fields name them; for a command, the line as read.
+    `places` are the resolved paths of the action, in the order its fields name them; for a command, the line as read;
+    for a search, what was looked for below its start stands behind the place.
     `confines`: who asks can run a command as `[shell]` says.
     """
     if isinstance(action, CommandAction):

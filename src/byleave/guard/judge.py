@@ -22,11 +22,13 @@ if TYPE_CHECKING:
     from byleave.core.fs import Refused
     from byleave.core.line import Line
     from byleave.core.policy import Policy as Rules
+    from byleave.core.searching import Looked
     from byleave.core.verdict import Verdict
     from byleave.workspace.resolve import Root
 
 REVALIDATE_AFTER = 0.1  # seconds; longer where looking takes long, so that it never costs more than a twentieth
 _SHARE = 20
+_MOST_NAMED = 8  # closed files of one search; one is enough to ask
 
 
 class Judged(Record):
@@ -93,7 +95,30 @@ class Policy:
 
                 line = with_covered(line, rules, self.root, asked.agent)
             return Judged(asked, (), decide(rules, asked, (line,), confines=confines), tuple(_touched(line)))
+        if isinstance(asked, SearchAction) and asked.tool is None:  # a tool's search judges every file that it reads
+            looked = self._look_below(asked, places[0])
+            if looked is not None:
+                touched = tuple(each.path for each in looked.covered.places)
+                return Judged(asked, places, decide(self.compiled.policy, asked, (*places, looked)), touched)
         return Judged(asked, places, decide(self.compiled.policy, asked, places))
+
+    def _look_below(self, action: SearchAction, place: "FsTarget | Refused") -> "Looked | None":
+        """Look for the closed files that a search can select; None where no rule closes any place."""
+        if not isinstance(place, FsTarget) or (place.exists and not place.directory):
+            return None
+        if next(self.compiled.policy.rule_tables(), None) is None:
+            return None
+        from byleave.core.closed import ClosedPlaces
+        from byleave.core.searching import Looked, selection_of
+        from byleave.workspace.covered import covered_below
+
+        root, policy = self.root, self.compiled.policy
+        closed = ClosedPlaces(policy, "read", root=root.path, agent=action.agent, operation="search")
+        if not closed:
+            return None
+        selection = selection_of(action.glob)
+        found = covered_below(root, place.canonical, closed, selection=selection, most_found=_MOST_NAMED)
+        return Looked(closed, selection, found)
 
     def could_call(self, agent: str | None, server: str, tool: str | None) -> bool:
         """Whether some arguments exist for which a call is not denied; without a tool, whether the server is open."""
