@@ -4,6 +4,7 @@ import os
 import stat
 
 from byleave.core.fs import is_under
+from byleave.core.paths import names_process_link
 from byleave.errors import InputError, StateError
 from byleave.private import digest
 from byleave.record import Record
@@ -67,8 +68,13 @@ def hook_settings(user: str) -> tuple[str, ...]:
 
 
 def real_path(path: str) -> str:
-    """Return where `path` really leads; as it is written, if a link in it is exchanged at this very moment."""
+    """Return where `path` really leads; as it is written, if a link in it is exchanged at this very moment.
+
+    A link of a process leads elsewhere for each process, so it stays as it is written, too.
+    """
     try:
+        if names_process_link(f"/{os.path.normpath(path).lstrip('/')}"):
+            return path
         return os.path.realpath(path)
     except (OSError, ValueError):  # `realpath` reads what it has just seen to be a link; and no name holds a NUL
         return os.path.normpath(path)

@@ -9,6 +9,7 @@ from byleave.core.subject import Part
 from byleave.shell.knowledge import Known
 from byleave.shell.loose import loose_words
 from byleave.shell.reader import read_command
+from byleave.shell.targets import WRITING, is_descriptor_file
 from byleave.shell.variables import harmless_assignment
 from byleave.shell.wrappers import SHELLS
 from byleave.shell.written import written
@@ -16,7 +17,7 @@ from byleave.text import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from byleave.core.fs import Refused
     from byleave.shell.model import Command, Reading
@@ -43,7 +44,8 @@ class LineReader:
         start = self._start(cwd)
         commands = reading.commands
         parts = tuple(self._part(reading, number, known[number], start) for number in range(len(commands)))
-        redirections = tuple(each for command in commands for each in self._redirections(command, start))
+        ways = _opened_again(commands, self._programs)
+        redirections = tuple(each for command in commands for each in self._redirections(command, start, ways))
         return Line(text, parts, tuple(tuple(command.argv) for command in commands), redirections)
 
     def _reading(self, text: str) -> "tuple[Reading, tuple[Known, ...]]":
@@ -107,25 +109,42 @@ class LineReader:
         found = self._root.resolve_place(place, start)
         return found.canonical if isinstance(found, FsTarget) and found.directory else None
 
-    def _redirections(self, command: "Command", start: str | None) -> "Iterator[Redirection]":
+    def _redirections(self, command: "Command", start: str | None, ways: "frozenset[bool]") -> "Iterator[Redirection]":
+        """Yield the files of the redirections, each for what the redirection itself does and for each of `ways`."""
         for redirect in command.redirects:
             if redirect.kind != "file":
                 continue
             text = f"{redirect.operator} {redirect.target if redirect.target is not None else '...'}"
-            if redirect.target in _NOT_FILES:
+            if redirect.target in _NOT_FILES or is_descriptor_file(redirect.target):
                 continue
             bases = self._directories(command.base, start)
-            if redirect.target is None or bases is None:
-                yield Redirection(text, redirect.writes, self._absolute(redirect.target))
-                continue
-            for base in bases:
-                yield Redirection(text, redirect.writes, self._root.resolve_place(redirect.target, base))
+            places: tuple[FsTarget | Refused | None, ...] = (self._absolute(redirect.target),)
+            if redirect.target is not None and bases is not None:
+                places = tuple(self._root.resolve_place(redirect.target, base) for base in bases)
+            for writes in {redirect.writes, *ways}:
+                yield from (Redirection(text, writes, place) for place in places)
 
     def _absolute(self, target: str | None) -> "FsTarget | Refused | None":
         return self._root.resolve_place(target, "/") if target is not None and target.startswith("/") else None
 
 
-_NOT_FILES = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/stdin", "/dev/tty"})
+_NOT_FILES = frozenset({"/dev/null", "/dev/tty", "/dev/zero", "/dev/full"})
+
+
+def _opened_again(commands: "Iterable[Command]", programs: "Programs") -> "frozenset[bool]":
+    """Return how what a line has open is opened once more by the name of its descriptor: for writing, for reading.
+
+    Linux then opens the file itself, with the rights that are asked for now: `echo x <f >/dev/stdin` writes f.
+    """
+    ways = set()
+    for command in commands:
+        named = [redirect.target for redirect in command.redirects if redirect.operator in WRITING]
+        if any(is_descriptor_file(name) for name in (*named, *[file.path for file in written(command, programs)])):
+            ways.add(True)
+        named = [redirect.target for redirect in command.redirects if redirect.operator not in WRITING]
+        if any(is_descriptor_file(name) for name in (*named, *command.argv)):
+            ways.add(False)
+    return frozenset(ways)
 
 
 def _parent(command: "Command", before: "tuple[Command, ...]") -> int | None:
