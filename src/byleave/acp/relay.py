@@ -344,7 +344,7 @@ class Relay:
         )
         if reply in YESES and not done.allowed:
             return self._reply(question.raw_id, reject_option(question.options), done.verdict)
-        if reply in (FOR_SESSION, NEVER):
+        if reply in (FOR_SESSION, NEVER) and not question.judgement.meaning.is_own_question:
             once = once_option(question.options, ALLOW_ONCE) if done.allowed else reject_option(question.options)
             return None if once is None else self._reply(question.raw_id, once, None)
         return None if readable else self._reply(question.raw_id, None, None)
