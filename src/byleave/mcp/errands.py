@@ -13,7 +13,7 @@ from time import monotonic
 
 from msgspec import Raw
 
-from byleave.core.action import LOCAL
+from byleave.core.action import LOCAL, CallAction
 from byleave.guard.asking import NO, NOBODY, SILENCE
 from byleave.mcp.asking import ASKER, KEY, can_be_asked, question_params, reply_in
 from byleave.mcp.ends import DownError, LateError
@@ -22,10 +22,11 @@ from byleave.mcp.message import decoded, encode, error_tree, members_of, notific
 from byleave.mcp.parking import Parked
 from byleave.mcp.pending import Asked, Told
 from byleave.mcp.questions import labelled, refusal
+from byleave.mcp.refusals import changed, named
 from byleave.mcp.revisions import HEADER_MISMATCH, SERVER_DOWN, STATELESS, param_headers, wrong_param_header
 from byleave.private import digest
 from byleave.record import Record
-from byleave.text import quoted, shown
+from byleave.text import quoted
 from byleave.toolhost.outcome import NeedsInput
 from byleave.wire.codes import INVALID_PARAMS, INVALID_REQUEST
 
@@ -135,6 +136,8 @@ class Errands:
                 await exchange.error(INVALID_PARAMS, self._unknown(errand))
                 return "failed: no such tool"
             schema = offer.tree.get("inputSchema")
+            if _judged_schema(work) != schema and await self._refuse(exchange, errand):
+                return "failed: it is denied by now"
             wrong = wrong_param_header(schema, errand.arguments, exchange.headers) if exchange.headers else ""
             if wrong:
                 await exchange.error(HEADER_MISMATCH, f"the {wrong} header does not say what the argument says")
@@ -158,10 +161,9 @@ class Errands:
         return await self._send(work, upstream, headers=headers)
 
     def _unknown(self, errand: Errand) -> str:
-        named = f"{shown(errand.server[:_WORTH_SAYING])}/{shown(errand.tool[:_WORTH_SAYING])}"
         if self._session.offers.is_changed(errand.server, errand.tool):
-            return f"the definition of {named} has changed, and nobody has approved it: see `byleave approvals list`"
-        return f"there is no tool {named}"
+            return changed(CallAction(errand.server, errand.tool)).reason
+        return f"there is no tool {named(errand.server, errand.tool)}"
 
     async def _send(
         self,
@@ -313,7 +315,9 @@ class Errands:
 
     def _asker(self, exchange: "Exchange") -> "ClientAsker | None":
         """Return what asks the client about what a tool does while it runs; a stateless one cannot be asked then."""
-        if exchange.envelope is not None or not can_be_asked(self._session.capabilities_of(exchange)):
+        if exchange.envelope is not None or not self._session.asks_client:
+            return None
+        if not can_be_asked(self._session.capabilities_of(exchange)):
             return None
         return ClientAsker(self._session, exchange)
 
@@ -338,6 +342,12 @@ class ClientAsker:
         except TimeoutError:
             return SILENCE
         return NOBODY if said is None else NO if said.answer is None else reply_in(decoded(said.answer))
+
+
+def _judged_schema(work: Work) -> "Any":
+    """Return the schema with which a call was judged; None if it was not known then."""
+    permit = work.allowed.permit
+    return permit.action.schema if permit is not None and isinstance(permit.action, CallAction) else None
 
 
 def _answer_to_tool(raw: Raw | None) -> str | None:
