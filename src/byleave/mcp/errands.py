@@ -140,7 +140,10 @@ class Errands:
                 return "failed: it is denied by now"
             wrong = wrong_param_header(schema, errand.arguments, exchange.headers) if exchange.headers else ""
             if wrong:
-                await exchange.error(HEADER_MISMATCH, f"the {wrong} header does not say what the argument says")
+                await exchange.error(
+                    HEADER_MISMATCH,
+                    f"the {wrong} header does not say what the argument of {named(errand.server, errand.tool)} says",
+                )
                 return "failed: a header disagrees"
         if self._session.keeps(errand.server):
             upstream = self._session.reach(errand.server)
@@ -198,14 +201,15 @@ class Errands:
         """Answer with a server's result."""
         most, view = self._session.settings.max_result, memoryview(result)
         if most is not None and len(view) > most:
-            await work.exchange.error(SERVER_DOWN, f"the result is larger than {most} bytes, which is the limit here")
+            what = f"the result of the server {quoted(work.errand.server)} is larger than {most} bytes"
+            await work.exchange.error(SERVER_DOWN, f"{what}, which is the limit here")
             return "failed: the result is too large"
         await work.exchange.result(result)
         return REPORTED if b'"isError"' in bytes(view[-_TAIL:]) + bytes(view[:_TAIL]) and _is_error(result) else DONE
 
     async def _hand_over(self, work: Work, upstream: "Upstream", pending: "Pending", asked: Asked) -> str:
         """Give a stateless client the wish of a server that is in the middle of its work."""
-        problem = refusal(asked.method, self._session.capabilities_for(work.exchange, upstream.name))
+        problem = refusal(asked.method, self._session.capabilities_for(work.exchange, upstream.name), upstream.name)
         if problem is None and not self._session.keeps(upstream.name):
             problem = error_tree(INVALID_REQUEST, "a server without state cannot wait for the answer of this client")
         if problem is not None:
@@ -222,13 +226,15 @@ class Errands:
         """Bring the wishes of a stateless server to the client, in the way that the client speaks."""
         exchange, found = work.exchange, members_of(result)
         if work.rounds >= MOST_ROUNDS:
-            await exchange.error(SERVER_DOWN, f"the server has wanted to know more {MOST_ROUNDS} times, without an end")
+            what = f"the server {quoted(upstream.name)} has wanted to know more"
+            await exchange.error(SERVER_DOWN, f"{what} {MOST_ROUNDS} times, without an end")
             return "failed: it wanted to know more without an end"
         work = work.replace(rounds=work.rounds + 1)
         wishes = {key: members_of(each) for key, each in members_of(found.get("inputRequests")).items()}
         capabilities = self._session.capabilities_for(exchange, upstream.name)
         methods = [text_of(wish.get("method")) or "" for wish in wishes.values()]
-        problem = next((bad for method in methods if (bad := refusal(method, capabilities)) is not None), None)
+        refusals = (refusal(method, capabilities, upstream.name) for method in methods)
+        problem = next((bad for bad in refusals if bad is not None), None)
         if problem is not None:
             await exchange.raw_error(problem, INVALID_REQUEST)
             return "failed: the server wanted what it may not"
@@ -253,7 +259,9 @@ class Errands:
                 async with asyncio.timeout(self._session.settings.ask_timeout):
                     said = await self._session.questions.put(work.exchange.sink, wish["method"], wish["params"])
             if said is None or said.answer is None:
-                await work.exchange.error(INVALID_REQUEST, "the client did not answer what the server wants to know")
+                await work.exchange.error(
+                    INVALID_REQUEST, f"the client did not answer what the server {quoted(upstream.name)} wants to know"
+                )
                 return "failed: a question was not answered"
             answers[key] = said.answer
         return await self._send(work, upstream, more=_with_answers(answers, state))

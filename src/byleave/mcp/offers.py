@@ -217,6 +217,10 @@ class Offers:
         """The tools, by server, whose definition nobody has approved."""
         return list(self._changed)
 
+    def changed_of(self, server: str) -> "dict[str, str]":
+        """Return the tools of a server whose definition nobody has approved, each with the id of what to approve."""
+        return {name: id_ for (owner, name), id_ in self._changed.items() if owner == server}
+
     def is_changed(self, server: str, name: str) -> bool:
         """Whether a tool is hidden because its definition has changed."""
         return (server, name) in self._changed
