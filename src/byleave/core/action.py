@@ -70,10 +70,13 @@ class CommandAction(Record):
 
 
 class CallAction(Record):
+    """Calling a tool of a server. `schema` is the tool's input schema where it is known: no part of what is done."""
+
     server: str
     tool: str | None = None
     arguments: "Any" = None
     agent: str | None = None
+    schema: "Any" = None
 
 
 class OtherAction(Record):
@@ -112,7 +115,11 @@ KINDS = tuple(_MAKERS)
 _BYTES_FIELDS = (("path", "path_b64"), ("to", "to_b64"))
 _PATHS = frozenset(name for name, _ in _BYTES_FIELDS)
 _KIND_OF = {make: kind for kind, make in _MAKERS.items()}
-_FIELDS = {make: (make.field_names(), make.required_names()) for make in _MAKERS.values()}
+_UNSAID = frozenset({"schema"})  # fields that the JSON form does not have
+_FIELDS = {
+    make: (tuple(name for name in make.field_names() if name not in _UNSAID), make.required_names())
+    for make in _MAKERS.values()
+}
 
 
 def parse_action(tree: object) -> Action:
