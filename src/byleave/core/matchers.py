@@ -52,6 +52,7 @@ OPERATIONS = ("read", "edit", "delete", "move", "search", "execute", "fetch", "t
 
 
 NO_CALLS: "frozenset[Callee]" = frozenset()
+NO_PROGRAMS: frozenset[str] = frozenset()  # of a matcher that no command matches
 
 
 def both(answers: "Iterable[bool | None]") -> bool | None:
@@ -149,7 +150,7 @@ class PathMatcher(Record):
     absolute: bool = False
     resolved: Glob | None = None  # where the pattern's beginning leads through links; only for saying no
 
-    programs = None
+    programs = NO_PROGRAMS
     calls = NO_CALLS
 
     def match(self, subject: "Subject", *, granting: bool) -> bool | None:
@@ -184,7 +185,7 @@ class UrlMatcher(Record):
     path_prefix: str | None = None
     methods: tuple[str, ...] = ()
 
-    programs = None
+    programs = NO_PROGRAMS
     calls = NO_CALLS
 
     def match(self, subject: "Subject", *, granting: bool) -> bool | None:
@@ -213,7 +214,7 @@ class CallMatcher(Record):
     tool: str | None = None
     argument: "ArgumentTest | None" = None
 
-    programs = None
+    programs = NO_PROGRAMS
 
     @property
     def calls(self) -> "frozenset[Callee] | None":
