@@ -8,7 +8,7 @@ only at run time that could be such. A rule that merely names a program does not
 from byleave.record import Record
 from byleave.shell.options import NUMBER, scan, scan_words
 from byleave.shell.programs import BUILT_IN, Programs
-from byleave.shell.scripts import EXECUTES, WRITES, awk_danger, sed_danger
+from byleave.shell.scripts import EXECUTES, WRITES, awk_danger, sed_danger, sqlite_danger
 from byleave.shell.values import is_harmless_value, is_inside
 
 TYPE_CHECKING = False
@@ -26,7 +26,7 @@ EXECUTING = {
     **dict.fromkeys(["find", "gfind"], frozenset({"-exec", "-execdir", "-ok", "-okdir"})),
     **dict.fromkeys(["fd", "fdfind"], frozenset({"-x", "-X", "--exec", "--exec-batch"})),
 }
-READERS = {"sed": sed_danger, "awk": awk_danger}
+READERS = {"sed": sed_danger, "awk": awk_danger, "sqlite": sqlite_danger}
 
 
 class Danger(Record):
@@ -55,7 +55,7 @@ def dangerous_options(command: "Command", programs: Programs = BUILT_IN) -> tupl
     if rest and table.passed is not None:
         dangers.extend(_passed(command, rest, table.passed))
     if table.script is not None:
-        dangers.extend(_scripts(command, found, READERS[table.script]))
+        dangers.extend(_scripts(command, found, table.script))
     if found.subcommand_unknown:
         dangers.append(Danger(UNKNOWN, command.words[found.operands[0]].prefix, found.operands[0]))
     elif dangerous_program(table):
@@ -187,19 +187,30 @@ def _may_start(word: "Word", beginnings: tuple[str, ...]) -> bool:
     return word.splits or any(b.startswith(word.prefix) or word.prefix.startswith(b) for b in beginnings)
 
 
-def _scripts(command: "Command", found: "Scan", reader: "object") -> list[Danger]:
-    """Judge the script of sed or awk: the values of -e, else the first operand."""
-    given = [item for item in found.given if item.name == "-e"]
-    places: list[tuple[int, Word | str | None]] = [(item.index, item.value) for item in given]
-    if not places and not any(item.name == "-f" for item in found.given) and found.operands:
-        places = [(found.operands[0], command.words[found.operands[0]])]
-    dangers: list[Danger] = []
-    for index, value in places:
-        text = value if isinstance(value, str) or value is None else value.text
-        if text is None:
-            dangers.append(Danger(UNKNOWN, "", index))
-            continue
-        kind = reader(text)  # type: ignore[operator]
-        if kind is not None:
-            dangers.append(Danger(kind, text, index))
-    return dangers
+def _scripts(command: "Command", found: "Scan", language: str) -> list[Danger]:
+    """Judge the script: the values of -e joined by lines, else the first operand; of sqlite3 all but the database."""
+    words = command.words
+    if language == "sqlite":
+        return _queries(command, found)
+    given = [(item.index, item.value) for item in found.given if item.name == "-e"]
+    if not given and found.operands and not any(item.name == "-f" for item in found.given):
+        given = [(found.operands[0], words[found.operands[0]])]
+    texts = [value if isinstance(value, str) or value is None else value.text for _, value in given]
+    known = [text for text in texts if text is not None]
+    if len(known) < len(texts):
+        return [Danger(UNKNOWN, "", given[0][0])]
+    script = "\n".join(known)
+    kind = READERS[language](script)
+    return [] if kind is None else [Danger(kind, script, given[0][0])]
+
+
+def _queries(command: "Command", found: "Scan") -> list[Danger]:
+    if any(item.name in ("-version", "-help") for item in found.given):
+        return []
+    queries = [(index, command.words[index].text) for index in found.operands[1:]]
+    if not queries:
+        return [Danger(EXECUTES, "commands from its input", 0)]
+    dangers = [Danger(UNKNOWN, "", index) for index, text in queries if text is None]
+    return dangers + [
+        Danger(kind, text, index) for index, text in queries if text is not None and (kind := READERS["sqlite"](text))
+    ]

@@ -134,7 +134,7 @@ PROGRAMS: "dict[str, Any]" = {
     "shuf": {"same": [["-o", "--output"], ["-n", "--head-count"], ["-i", "--input-range"]], "values": ["-o", "-n", "-i", "--random-source"], "writes": ["-o"]},
     "column": {"values": ["-s", "-o", "-c", "-N"]},
     "nl": {"values": ["-b", "-s", "-w", "-v"]},
-    "sqlite3": {"executes": ["-cmd", "-init"], "style": "word", "writer": True},
+    "sqlite3": {"executes": ["-cmd", "-init"], "style": "word", "script": "sqlite", "writer": True},
     "rm": {"abbreviates": "yes", "same": [["-r", "-R", "--recursive"], ["-f", "--force"], ["-i"], ["-I"], ["-d", "--dir"], ["-v", "--verbose"]], "optional": ["--interactive", "--preserve-root"], "flags": ["-i", "-I", "-v", "-d", "--one-file-system", "--no-preserve-root", "--help", "--version"], "writer": True},
     "rmdir": {"same": [["-p", "--parents"], ["-v", "--verbose"]], "writer": True},
     "unlink": {"writer": True},
