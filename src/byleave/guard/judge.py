@@ -83,7 +83,7 @@ class Policy:
         if monotonic() >= self._look_again:
             self._revalidate()
         if isinstance(asked, CommandAction) and self.compiled.read_line is not None:
-            line = self.compiled.read_line(asked.command, asked.cwd)
+            line = self.compiled.read_line(asked.command, asked.cwd, asked.shell)
             return Judged(asked, (), decide(self.compiled.policy, asked, (line,)), tuple(_touched(line)))
         return Judged(asked, places, decide(self.compiled.policy, asked, places))
 
