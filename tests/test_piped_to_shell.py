@@ -262,7 +262,7 @@ DATA = [
     "curl -s https://a.b/c | python3 -c 'import sys, json; print(json.load(sys.stdin)[0])'",
     "curl -s https://a.b/c | grep x | wc -l",
     "curl -s https://a.b/c | tee out.txt | head -3",
-    "curl -fsSL https://a.b/c | tar xz",
+    "curl -fsSL https://a.b/c | tar tz",
     "curl -s https://a.b/c | node parse.js",
     "curl -s https://a.b/c | bash -c 'cat'",
     "curl -s https://a.b/c; bash deploy.sh",

@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from byleave.core.fs import FsTarget
-from byleave.core.protected import GUARDED, PROTECTED, Protected, Protection, builtin_places, resolved_places
+from byleave.core.protected import PROTECTED, Protected, Protection, builtin_places, resolved_places
+from byleave.core.protected_names import GUARDED
 from byleave.workspace.resolve import Root
 from stage import Stage
 
@@ -27,15 +28,17 @@ def inside(path: str, *, directory: bool = False) -> FsTarget:
     return FsTarget(f"/ws/{path}".rstrip("/"), path, directory=directory)
 
 
-@pytest.mark.parametrize("place", [*PROTECTED, *GUARDED])
+@pytest.mark.parametrize("before", ["", "sub/", "a/b/c/"])
 @pytest.mark.parametrize("below", ["", "/x", "/x/y"])
 @pytest.mark.parametrize("spelling", [str.upper, str.title, "{}.".format, "{} ".format, "{}\u200b".format])
-def test_a_place_and_all_below_it_is_protected_in_every_spelling(
-    place: str, below: str, spelling: Callable[[str], str]
+def test_a_place_and_all_below_it_is_protected_in_every_spelling_at_every_depth(
+    before: str, below: str, spelling: Callable[[str], str]
 ) -> None:
-    protection = BUILT_IN.of(inside(spelling(place) + below), subtree=False)
-    assert protection is not None
-    assert protection.final == (place in GUARDED)
+    places = [*PROTECTED, *GUARDED]
+    found = {place: BUILT_IN.of(inside(before + spelling(place) + below), subtree=False) for place in places}
+    assert {place: each and each.final for place, each in found.items()} == {
+        place: place in GUARDED for place in places
+    }
 
 
 NAMES: list[tuple[str, str | None]] = [
@@ -44,7 +47,7 @@ NAMES: list[tuple[str, str | None]] = [
     (".git/commondir", ".git/commondir protected"),
     (".git/config.worktree", ".git/config.worktree protected"),
     (".git/config.lock", None),
-    ("sub/.git/hooks/x", None),
+    ("sub/.git/hooks/x", "sub/.git/hooks protected"),
     (".gitx", None),
     (".claude/agents/x.md", ".claude protected"),
     (".claude/settings.json", ".claude/settings.json guarded"),
@@ -52,7 +55,7 @@ NAMES: list[tuple[str, str | None]] = [
     (".byleave/local.toml", ".byleave guarded"),
     ("byleave.toml", "byleave.toml guarded"),
     ("byleave.toml.example", None),
-    ("sub/byleave.toml", None),
+    ("sub/byleave.toml", "sub/byleave.toml guarded"),
     ("src/lib.rs", None),
 ]
 

@@ -11,6 +11,7 @@ from byleave.approvals.store import Approvals
 from byleave.config.compile import Compiled, Surroundings, compile_layers
 from byleave.config.homes import CONFIG_FILE, Homes, check_session_name, find_homes, find_root, real_path
 from byleave.config.layers import LARGEST_FILE, LOCAL, PROJECT, Files, Layer, file_stamp, inline_layer
+from byleave.config.own_code import find_own_code, program_directories
 from byleave.core.fs import Refused
 from byleave.errors import ConfigError, ConfigErrors, InputError, StateError, UnsafePathError
 from byleave.guard.judge import Policy
@@ -43,7 +44,8 @@ class Workspace:
 
     def __init__(self, root: str | None = None, *, homes: Homes | None = None) -> None:
         self.homes = homes if homes is not None else find_homes(os.environ)
-        self.root = Root.at(root if root is not None else find_root(_working_directory()))
+        self.root = Root.at(root if root is not None else find_root(_working_directory(), self.homes))
+        self.own_code = find_own_code(self.root.path)
         self._scripts: set[str] = set()  # that trusted project files start: who changes one changes what was trusted
         self.memory = Memory(self.homes.memory, __version__)
         self.approvals = Approvals(self.homes.workspace(self.root.path), self.memory)
@@ -53,6 +55,7 @@ class Workspace:
             self.memory,
             open_project_file=self._open_inside,
             trusts=self._trusts,
+            open_enclosing=lambda directory, name: _open_inside(Root(directory), name),
         )
 
     def load(self, *, files: "Sequence[str]" = (), session: str = "default", extra: "Sequence[Layer]" = ()) -> Policy:
@@ -226,6 +229,8 @@ class Workspace:
             approved=self.approvals.approves_mount,
             root=self.root.path,
             own_places=self.own_places(layers),
+            own_code=self.own_code.final,
+            kept=(*self.own_code.kept, *program_directories(os.environ.get("PATH", ""), self.root.path)),
             home=self.homes.user,
             directory=self._directory,
             line_reader=self._line_reader,
@@ -246,7 +251,7 @@ class Workspace:
 
         def read(text: str, cwd: str | None = None, shell: str | None = None) -> "Line":
             if not readers:
-                readers.append(_make_reader(self.root, programs))
+                readers.append(_make_reader(self.root, programs, self.homes.user))
             return readers[0].read(text, cwd, shell)
 
         return read
@@ -289,28 +294,32 @@ class Workspace:
             os.close(descriptor)
 
     def _open_inside(self, name: str) -> int:
-        """Open a file of the workspace for reading; what leads out of it is refused."""
-        from byleave.workspace.openers import walk
-        from byleave.workspace.opening import Anchor
-
-        place = self.root.resolve_input(name)
-        if isinstance(place, Refused):
-            raise ConfigError(place.problem, hint="keep the configuration in a plain file of the workspace")
-        if place.relative is None:
-            raise ConfigError(
-                f"{name} is a link that leads out of the workspace", hint="keep the configuration inside the workspace"
-            )
-        # The walk is as safe as openat2, and spares every start the import of ctypes.
-        with Anchor.open(self.root.path, opener=walk) as anchor:
-            return anchor.open_file(place.relative, os.O_RDONLY)
+        return _open_inside(self.root, name)
 
 
-def _make_reader(root: Root, programs: "Mapping[str, Any]") -> "LineReader":
+def _open_inside(root: Root, name: str) -> int:
+    """Open a file of the workspace for reading; what leads out of it is refused."""
+    from byleave.workspace.openers import walk
+    from byleave.workspace.opening import Anchor
+
+    place = root.resolve_input(name)
+    if isinstance(place, Refused):
+        raise ConfigError(place.problem, hint="keep the configuration in a plain file of the workspace")
+    if place.relative is None:
+        raise ConfigError(
+            f"{name} is a link that leads out of the workspace", hint="keep the configuration inside the workspace"
+        )
+    # The walk is as safe as openat2, and spares every start the import of ctypes.
+    with Anchor.open(root.path, opener=walk) as anchor:
+        return anchor.open_file(place.relative, os.O_RDONLY)
+
+
+def _make_reader(root: Root, programs: "Mapping[str, Any]", home: str) -> "LineReader":
     from byleave.guard.lines import LineReader
     from byleave.shell.programs import BUILT_IN
 
     try:
-        return LineReader(root, BUILT_IN.extended(programs) if programs else BUILT_IN)
+        return LineReader(root, BUILT_IN.extended(programs) if programs else BUILT_IN, home)
     except (ValueError, TypeError, AttributeError, KeyError) as error:
         raise ConfigErrors([ConfigError(f"programs: {error}", hint="see docs/commands.md for the keys")]) from None
 

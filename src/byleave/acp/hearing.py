@@ -6,6 +6,7 @@ So that its requests can be understood, and what it did without asking is record
 from byleave.acp.calls import ENDED
 from byleave.acp.envelope import decoded_somehow, kind_of_update
 from byleave.core.action import CommandAction
+from byleave.translate.asking import as_own_question, is_own_question
 from byleave.translate.names import is_thought
 
 TYPE_CHECKING = False
@@ -75,6 +76,8 @@ class Hearing:
         if call.is_unclear or _only_says_that_it_thinks(meant, as_told):
             problem = _UNREAD if call.is_unclear else _MORE_THAN_THOUGHTS
             meant = meant.replace(understood=False, problem=meant.problem or problem)
+        if told is not None and is_own_question(as_told, meant):
+            return as_own_question(meant), placed
         session.directories.hear(meant, name)
         return session.directories.spread(meant, name), placed
 

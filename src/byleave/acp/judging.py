@@ -115,7 +115,7 @@ class Judging:
             return Placed(first)
         if not os.path.isdir(cwd):
             return Placed(first, f"{shown(cwd)} is no directory that can be looked at")
-        root = find_root(real_path(cwd))
+        root = find_root(real_path(cwd), self._homes)
         problem = ""
         if root not in self._guards:
             try:

@@ -26,6 +26,7 @@ from byleave.acp.options import (
 from byleave.acp.questions import Open, Questions
 from byleave.acp.sessions import Sessions
 from byleave.acp.traffic import TO_AGENT, TO_CLIENT, Send
+from byleave.acp.versions import INITIALIZE, Versions
 from byleave.acp.wanted import content_of, question_about, readings, shown_contents, strays
 from byleave.acp.wishes import (
     JUDGED,
@@ -77,6 +78,7 @@ class Relay:
         self._sessions = Sessions(judging.place)
         self._hearing = Hearing(self._sessions, judging)
         self._questions = Questions()
+        self._versions = Versions()
         self._notices: list[str] = []
         self._looked = now()
 
@@ -87,14 +89,16 @@ class Relay:
 
     def from_agent(self, line: bytes) -> list[Send] | None:
         """Return what to send for a line of the agent; None to pass it on as it is."""
-        if self._sessions.newer:
-            return None
         envelope = read_envelope(line)
-        if envelope is None or has_inner_ends(line):
+        is_odd = envelope is None or has_inner_ends(line)
+        if self._versions.concerns(None if is_odd else envelope, line):
+            return self._initialized(None if is_odd else envelope, line)
+        if self._versions.problem:
+            return self._stopped(envelope, TO_AGENT)
+        if envelope is None or is_odd:
             return self._odd(line)
         if not envelope.methods:
             self._sessions.hear_answer(envelope)
-            self._tell_newer()
             return None
         if not envelope.is_clear:
             if "session/update" in envelope.methods:
@@ -105,9 +109,13 @@ class Relay:
 
     def from_client(self, line: bytes) -> list[Send] | None:
         """Return what to send for a line of the editor; None to pass it on as it is."""
-        envelope = None if self._sessions.newer else read_envelope(line)
+        envelope = read_envelope(line)
         if envelope is None:
-            return None
+            return self._odd_from_client(line)
+        if INITIALIZE in envelope.methods:
+            return self._initialize(envelope, line)
+        if self._versions.problem:
+            return self._stopped(envelope, TO_CLIENT)
         for method in envelope.methods:
             self._sessions.hear_editor(method, envelope)
             if method == "session/cancel":
@@ -138,6 +146,47 @@ class Relay:
         new = [*self._notices, *self._judging.warnings()]
         self._notices = []
         return new
+
+    # Which version of the protocol both speak.
+
+    def _initialize(self, envelope: "Envelope", line: bytes) -> list[Send]:
+        """Let the editor ask for a version that is judged here."""
+        try:
+            return [Send(TO_AGENT, self._versions.ask(envelope, line))]
+        except MalformedError as error:
+            self._notices.append(f"{INITIALIZE} of the editor was refused: {error}")
+            raw_id = envelope.members.get("id")
+            return [] if raw_id is None else [Send(TO_CLIENT, replies.refusal(raw_id, str(error)))]
+
+    def _initialized(self, envelope: "Envelope | None", line: bytes) -> list[Send]:
+        """Pass on which version the agent answers with; one that is not judged here ends the conversation."""
+        answered = self._versions.answer(envelope, line)
+        if answered is not None:
+            return [Send(TO_CLIENT, answered)]
+        problem = self._versions.problem
+        self._judging.refuse(INITIALIZE, problem)
+        self._notices.append(f"{problem}; nothing passes any more")
+        told = [Send(TO_CLIENT, replies.refusal(raw_id, problem)) for raw_id in self._versions.pending.values()]
+        self._versions.pending.clear()
+        open_ = self._questions.clear()
+        for question in open_:
+            self._judging.finish(question.judgement, NOBODY)
+        return told + [Send(TO_AGENT, replies.refusal(question.raw_id, problem)) for question in open_]
+
+    def _stopped(self, envelope: "Envelope | None", back: str) -> list[Send]:
+        """Answer what asks for something though no version was agreed on that is judged; everything else ends here."""
+        raw_id = envelope.members.get("id") if envelope is not None and envelope.methods else None
+        return [] if raw_id is None else [Send(back, replies.refusal(raw_id, self._versions.problem))]
+
+    def _odd_from_client(self, line: bytes) -> list[Send] | None:
+        """Pass on what the editor says in another form than one JSON object, unless it may ask for a version."""
+        if self._versions.problem:
+            return []
+        if not may_hold(line, (f'"{INITIALIZE}"',)):
+            return None
+        problem = "not every reader reads its line alike"
+        self._notices.append(f"{INITIALIZE} of the editor was refused: {problem}")
+        return [Send(TO_CLIENT, replies.refusal(raw_id, problem)) for raw_id in ids_in(line)]
 
     # What the agent says.
 
@@ -180,7 +229,6 @@ class Relay:
             self._hearing.doubt_all()
         if (answer := read_answer_somehow(line)) is not None:
             self._sessions.hear_answer(answer)
-            self._tell_newer()
         if not may_hold(line, JUDGED):
             return None
         problem = "not every reader reads its line alike"
@@ -296,7 +344,7 @@ class Relay:
         )
         if reply in YESES and not done.allowed:
             return self._reply(question.raw_id, reject_option(question.options), done.verdict)
-        if reply in (FOR_SESSION, NEVER):
+        if reply in (FOR_SESSION, NEVER) and not question.judgement.meaning.is_own_question:
             once = once_option(question.options, ALLOW_ONCE) if done.allowed else reject_option(question.options)
             return None if once is None else self._reply(question.raw_id, once, None)
         return None if readable else self._reply(question.raw_id, None, None)
@@ -378,12 +426,6 @@ class Relay:
         if self._log is not None:
             raw = envelope.members.get("id")
             self._log({"id": None if raw is None else decoded(raw), **told, **judgement.tree})
-
-    def _tell_newer(self) -> None:
-        if self._sessions.newer:
-            self._notices.append(
-                "NOT JUDGED: editor and agent speak a newer protocol than byleave knows; everything passes"
-            )
 
 
 def _reply_in(line: bytes, options: "tuple[Option, ...]") -> tuple[str, bool]:

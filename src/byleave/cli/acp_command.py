@@ -121,7 +121,7 @@ def _sandboxed(given: "Given") -> int:
     policy, tool = confining_policy(given, workspace)
     limits = policy.compiled.tools[tool].limits
     with _relay(given, workspace) as relay, Sandbox.for_tool(workspace, policy, tool, limits) as box:
-        box.mount_for_this_run(() if by_tool else own_mounts(given, workspace))
+        box.mount_for_this_run(() if by_tool else own_mounts(given, workspace, policy.compiled))
         guard = confining_guard(given, workspace, box)
         try:
             agent = BoxedAgent(box.spawn(given.rest, stdin=PIPE, stdout=PIPE, apart=True))

@@ -6,6 +6,7 @@ from byleave.cli.recording import record_answers
 from byleave.cli.terminal import consents, requires_person
 from byleave.cli.trust_command import trust_file
 from byleave.cli.workspace import load_policy, open_workspace
+from byleave.config.layers import ENCLOSING
 from byleave.errors import InputError
 from byleave.mounts.review import effect, question, waiting
 from byleave.private import digest
@@ -160,7 +161,7 @@ def _pending(workspace: "Workspace", compiled: "Compiled") -> "Iterator[Waiting]
         detail = {"rule_path": binding.rule_path, "canonical_target": binding.target}
         yield Waiting(Approval("mount", PENDING, f"{binding.rule_path} -> {binding.target}", "", detail), binding)
     for layer in compiled.layers:
-        if not layer.trusted and layer.file is not None:
+        if not layer.trusted and layer.file is not None and layer.name != ENCLOSING:
             sha256 = digest(layer.content)
             subject = f"{layer.file} (sha256 {sha256[:16]})"
             yield Waiting(Approval("project_file", PENDING, subject, "", {"path": layer.file, "sha256": sha256}))

@@ -3,7 +3,9 @@
 import os
 
 from byleave.cli.workspace import working_directory
+from byleave.core.fs import WRITES, Refused
 from byleave.errors import MountError
+from byleave.mounts.refusals import refuse_name, refuse_target
 from byleave.mounts.spec import CAPABILITIES, parse_spec
 from byleave.sandbox.plan import Brought
 from byleave.text import quoted
@@ -12,6 +14,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from byleave.api import Workspace
     from byleave.cli.arguments import Given
+    from byleave.config.compile import Compiled
+    from byleave.workspace.resolve import Root
 
 
 def mount_first(given: "Given", workspace: "Workspace", *, own: bool) -> None:
@@ -50,32 +54,35 @@ def _review(given: "Given", workspace: "Workspace") -> None:
     settle(workspace, bindings, ask, now=now())
 
 
-def own_mounts(given: "Given", workspace: "Workspace") -> "list[Brought]":
-    """Return the mounts that hold for this run; a MountError if one cannot be made."""
-    return [_own(spec, workspace) for spec in given.options.get("mount", ())]
+def own_mounts(given: "Given", workspace: "Workspace", compiled: "Compiled") -> "list[Brought]":
+    """Return the mounts that hold for this run; a MountError for one that `byleave mount` would refuse as well."""
+    return [_own(spec, workspace, compiled) for spec in given.options.get("mount", ())]
 
 
-def _own(text: str, workspace: "Workspace") -> Brought:
+def _own(text: str, workspace: "Workspace", compiled: "Compiled") -> Brought:
     left = text.partition("=")[0]
     spec = parse_spec(text if ":" in left else f"run:{text}")  # it is for this run alone, so it may be written to
-    root = workspace.root.path
-    name = os.path.normpath(os.path.join(working_directory(), spec.name))
-    if not name.startswith(f"{root}/"):
-        name = os.path.normpath(os.path.join(root, spec.name))
-    if not name.startswith(f"{root}/"):
-        hint = "name a place in the workspace"
-        raise MountError(f"{quoted(spec.name)} lies outside the workspace", hint=hint, code="outside_workspace")
+    name = _name(spec.name, workspace.root)
+    refuse_name(workspace, compiled, spec.name, name)
     target = os.path.realpath(os.path.join(working_directory(), os.path.expanduser(spec.path)))
     if not os.path.lexists(target):
         raise MountError(f"{quoted(spec.path)} does not exist", hint="create it first", code="missing_target")
-    if target == root or root.startswith(f"{target.rstrip('/')}/"):
-        raise MountError(
-            f"{quoted(spec.path)} holds the workspace", hint="mount a directory beside it", code="contains_workspace"
-        )
-    if target.startswith(f"{root}/"):
-        raise MountError(
-            f"{quoted(spec.path)} is in the workspace already", hint="grant it by a rule", code="inside_workspace"
-        )
-    if os.path.lexists(name) and not (os.path.islink(name) and os.path.realpath(name) == target):
+    given = frozenset(CAPABILITIES[spec.mode])
+    refuse_target(workspace, compiled, spec.path, target, writes=not given.isdisjoint(WRITES))
+    place = os.path.join(workspace.root.path, name)
+    if os.path.lexists(place) and not (os.path.islink(place) and os.path.realpath(place) == target):
         raise MountError(f"{quoted(spec.name)} exists already", hint="choose another name", code="not_a_symlink")
-    return Brought(name, target, frozenset(CAPABILITIES[spec.mode]))
+    return Brought(place, target, given)
+
+
+def _name(written: str, root: "Root") -> str:
+    """Return where in the workspace a name stands, the directories above it being canonical."""
+    path = os.path.normpath(os.path.join(working_directory(), written))
+    if not path.startswith(f"{root.path}/"):
+        path = os.path.normpath(os.path.join(root.path, written))
+    above, last = os.path.split(path)
+    parent = root.resolve_place(above, "/")
+    if not path.startswith(f"{root.path}/") or isinstance(parent, Refused) or parent.relative is None:
+        hint = "name a place in the workspace"
+        raise MountError(f"{quoted(written)} lies outside the workspace", hint=hint, code="outside_workspace")
+    return os.path.join(parent.relative, last)

@@ -3,6 +3,7 @@
 from byleave.cli.agents_command import agent_rows, reach_tree
 from byleave.cli.output import columns, paint, say, say_json
 from byleave.cli.workspace import open_policy
+from byleave.config.layers import ENCLOSING
 from byleave.core.access import Default
 from byleave.core.verdict import named_path
 from byleave.text import shown
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
 
     from byleave.cli.arguments import Given
     from byleave.config.compile import Compiled, Tool
+    from byleave.config.layers import Layer
     from byleave.config.servers import Server
     from byleave.core.access import Access
 
@@ -47,12 +49,16 @@ def rules_of(access: "Access", family: str) -> "Iterator[tuple[str, str]]":
         yield rule.text.removeprefix(f"{family} "), rule.source
 
 
+def _standing(layer: "Layer") -> str:
+    if layer.trusted:
+        return ""
+    return "only tightens" if layer.name == ENCLOSING else "not trusted"
+
+
 def _lines(root: str, compiled: "Compiled") -> "Iterator[str]":
     yield f"workspace: {shown(root)}"
     yield "layers, weakest first:"
-    rows = [
-        (layer.name, shown(layer.file or "inline"), "" if layer.trusted else "not trusted") for layer in compiled.layers
-    ]
+    rows = [(layer.name, shown(layer.file or "inline"), _standing(layer)) for layer in compiled.layers]
     yield from columns(rows) or ["  none; `byleave init` writes a file to begin with"]
     for name, tool in compiled.tools.items():
         yield ""

@@ -41,7 +41,7 @@ def run(given: "Given") -> int:
     warn(given, policy.warnings)
     limits = policy.compiled.tools[tool].limits
     with Sandbox.for_tool(workspace, policy, tool, limits) as box:
-        box.mount_for_this_run(own_mounts(given, workspace) if given.one("tool") is None else ())
+        box.mount_for_this_run(own_mounts(given, workspace, policy.compiled) if given.one("tool") is None else ())
         if given.flag("explain"):
             return _explain(given, box)
         return _run(given, workspace, box)

@@ -4,6 +4,7 @@ import os
 
 from byleave.api import Workspace
 from byleave.cli.output import tell, warn
+from byleave.config.layers import ENCLOSING
 from byleave.errors import InputError
 
 TYPE_CHECKING = False
@@ -50,7 +51,8 @@ def origins(policy: "Policy") -> "Iterator[str]":
     """Yield a sentence for everything that was read."""
     yield f"the workspace is {policy.root.path}"
     for layer in policy.compiled.layers:
-        trust = "" if layer.trusted else ", which is not trusted"
+        around = ", which only tightens" if layer.name == ENCLOSING else ", which is not trusted"
+        trust = "" if layer.trusted else around
         yield f"read {layer.file} ({layer.name}){trust}"
     if not policy.compiled.layers:
         yield "no configuration was found: only the built-in rules hold"

@@ -7,7 +7,7 @@ Start at `compile_layers`.
 """
 
 from byleave.config.homes import real_path
-from byleave.config.layers import MANAGED, SESSION, Problems
+from byleave.config.layers import ENCLOSING, MANAGED, SESSION, Problems
 from byleave.config.merge import NOTHING, Item, Patch, compose, patch
 from byleave.config.normal import ACCESS_LISTS, AT, HOST_PATHS, LEFT_OUT, LEGACY, LINE
 from byleave.config.rules import RuleCompiler
@@ -15,7 +15,7 @@ from byleave.core.access import COOPERATIVE, SERVER, SERVER_DECLARED, STDIO, VFS
 from byleave.core.action import LOCAL
 from byleave.core.fs import FsRule, is_under
 from byleave.core.policy import Policy, ToolPolicy, Voice
-from byleave.core.protected import Protected, resolved_places
+from byleave.core.protected import Protected, resolved_places, system_places
 from byleave.core.suggest import SERVERS
 from byleave.core.verdict import BUILT_IN
 from byleave.errors import InputError
@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from byleave.core.fs import FsTarget, Refused
     from byleave.core.limits import Limits
     from byleave.core.line import Line
+    from byleave.core.protected import Protection
     from byleave.core.rules import RuleTable
 
     Resolve = Callable[[str], FsTarget | Refused]
@@ -49,7 +50,7 @@ MOST_WARNINGS = 50  # more than anybody reads
 LONGEST_NAME = 60  # characters of a tool's name worth repeating in a warning
 _JOINED = frozenset(
     {
-        *("tools", "rules", "defaults", "programs", "audit", "sensitive_paths", "sandbox"),
+        *("tools", "rules", "defaults", "programs", "audit", "sensitive_paths", "sandbox", "shell"),
         *("agents", "servers", "gateway", LEFT_OUT),
     }
 )
@@ -71,6 +72,8 @@ class Surroundings(Record):
     approved: "Approved"
     root: str
     own_places: tuple[str, ...] = ()
+    own_code: tuple[str, ...] = ()  # what byleave itself runs from: readable, never writable
+    kept: "tuple[Protection, ...]" = ()  # found on this machine; a rule that names one opens it
     home: str = ""
     directory: "Callable[[str], str | None]" = _nowhere
     line_reader: "Callable[[Mapping[str, Any]], ReadLine] | None" = None
@@ -252,7 +255,9 @@ class _Compilation:
         ]
         voices[0] = _naming(voices[0], described)
         for layer in self._layers:
-            if not layer.trusted:
+            if layer.name == ENCLOSING:
+                voices += self._enclosing(layer, trusted, known)
+            elif not layer.trusted:
                 self.warnings.append(_untrusted(layer))
                 present = [_access_only(other) if other is layer else other for other in self._layers]
                 heard = [other for other in present if other.trusted or other.file == layer.file]
@@ -267,7 +272,8 @@ class _Compilation:
             self._warn_of_agents(agents)
         for layer in self._layers:
             self.warnings.extend(layer.tree.get(LEFT_OUT, ()))
-        policy = Policy(tuple(voices), self._protected(), bool(self._settings.get("strict_links")))
+        shell = self._settings.get("shell", {}).get("confine")
+        policy = Policy(tuple(voices), self._protected(), bool(self._settings.get("strict_links")), shell)
         return Compiled(
             policy,
             tools,
@@ -282,6 +288,14 @@ class _Compilation:
             tokens,
             subjects,
         )
+
+    def _enclosing(self, layer: "Layer", trusted: "Sequence[Layer]", known: "Mapping[str, Tool]") -> "Iterator[Voice]":
+        """Yield what a project file around the workspace adds: where it is silent, the trusted layers answer for it."""
+        name = f"{layer.file} (around this workspace)"
+        if "rules" in layer.tree:
+            yield self._voice(name, (), rules=self._rule_table([*trusted, layer]))
+        told = _known(self._merge([layer]), known)
+        yield self._voice(name, told, denies_only=True).replace(agents=self._agents([_access_only(layer)]))
 
     def _proofs(self, trusted: "Sequence[Layer]") -> "tuple[Mapping[str, tuple[str, ...]], ...]":
         if not any("agents" in layer.tree for layer in trusted):
@@ -466,7 +480,9 @@ class _Compilation:
         return COOPERATIVE if off else STDIO
 
     def _protected(self) -> Protected:
-        return Protected(resolved_places(self._rules.resolve), self._surroundings.own_places)
+        around = self._surroundings
+        final = (*around.own_places, *around.own_code)
+        return Protected(resolved_places(self._rules.resolve), final, (*around.kept, *system_places()))
 
     def _problem(self, layer: "Layer", at: "At", problem: str, hint: str) -> None:
         self.problems.add(layer, problem, hint=hint, at=at)
@@ -489,6 +505,8 @@ def _settings(layers: "Iterable[Layer]") -> "Tree":
         for name in ("defaults", "programs", "audit"):
             merged[name] |= layer.tree.get(name, {})
         merged["sensitive_paths"] += layer.tree.get("sensitive_paths", [])
+        if "shell" in layer.tree:
+            merged["shell"] = {"confine": "auto", **merged.get("shell", {}), **layer.tree["shell"]}
         merged |= {key: value for key, value in layer.tree.items() if key not in _JOINED}
     return merged
 

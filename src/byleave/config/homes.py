@@ -4,6 +4,7 @@ import os
 import stat
 
 from byleave.core.fs import is_under
+from byleave.core.paths import names_process_link
 from byleave.errors import InputError, StateError
 from byleave.private import digest
 from byleave.record import Record
@@ -42,13 +43,16 @@ class Homes(Record):
 
         Of a directory that holds the workspace at `root` itself, only what byleave keeps in it.
         """
-        named = [real_path(place) for place in (self.managed, self.config, self.state, self.memory)]
+        usual = [os.path.join(self.user, place) for place in _USUAL_HOMES] if self.user else []
+        named = [real_path(place) for place in (self.managed, self.config, self.state, self.memory, *usual)]
         kept = [place for directory in named for place in _kept_in(directory, root)]
         # A configuration file may be a link, to a dotfiles repository for instance: what it leads to is ours as well.
         files = [real_path(os.path.join(place, CONFIG_FILE)) for place in (self.managed, self.config)]
         return tuple(dict.fromkeys([*kept, *files, *hook_settings(self.user)]))
 
 
+# Where byleave keeps its own without BYLEAVE_HOME: an installed hook looks there whatever the environment says.
+_USUAL_HOMES = (".config/byleave", ".local/state/byleave")
 _HOOK_SETTINGS = (
     ".claude/settings.json",
     ".codex/config.toml",
@@ -67,8 +71,13 @@ def hook_settings(user: str) -> tuple[str, ...]:
 
 
 def real_path(path: str) -> str:
-    """Return where `path` really leads; as it is written, if a link in it is exchanged at this very moment."""
+    """Return where `path` really leads; as it is written, if a link in it is exchanged at this very moment.
+
+    A link of a process leads elsewhere for each process, so it stays as it is written, too.
+    """
     try:
+        if names_process_link(f"/{os.path.normpath(path).lstrip('/')}"):
+            return path
         return os.path.realpath(path)
     except (OSError, ValueError):  # `realpath` reads what it has just seen to be a link; and no name holds a NUL
         return os.path.normpath(path)
@@ -102,24 +111,44 @@ def find_homes(environment: "Mapping[str, str]") -> Homes:
     )
 
 
-def find_root(start: str) -> str:
+def find_root(start: str, homes: Homes | None = None) -> str:
     """Return the nearest directory above `start` with byleave's own files, else with `.git`, else `start`.
 
     What another user put above does not count: a `.git` planted in /tmp would make all of it the workspace. Nor does
-    an empty directory that only holds a name free.
+    an empty directory that only holds a name free. The home directory is never found: a `.git` for its dotfiles, or a
+    `.byleave` that is byleave's own home, would make all that the user has one workspace.
     """
     owners = {os.geteuid(), 0, _owner(start)}
+    homely = home_directories(homes)
     for markers in ((*PROJECT_FILES[:1], ".byleave"), (".git",)):
         directory = start
         while True:
             found = {_marker_owner(directory, marker) for marker in markers} - {None}
-            if found and (directory == start or found & owners):
+            if found and (directory == start or found & owners) and real_path(directory) not in homely:
                 return directory
             parent = os.path.dirname(directory)
             if parent == directory:
                 break
             directory = parent
     return start
+
+
+def home_directories(homes: Homes | None = None) -> frozenset[str]:
+    """Return the directories that are no project: the home directory, and one in which byleave's own home stands."""
+    user = _home(os.environ) if homes is None else homes.user
+    found = [user, *(os.path.dirname(own) for own in _own_homes(homes) if os.path.basename(own) == ".byleave")]
+    return frozenset(real_path(directory) for directory in found if directory)
+
+
+def _own_homes(homes: Homes | None) -> tuple[str, ...]:
+    own = os.environ.get("BYLEAVE_HOME", "") if homes is None else homes.config
+    return (os.path.normpath(own),) if os.path.isabs(own) else ()
+
+
+def is_trusted_owner(path: str, root: str) -> bool:
+    """Whether something stands at `path` that belongs to us, to root, or to the owner of the workspace at `root`."""
+    owner = _owner(path)
+    return owner is not None and owner in (os.geteuid(), 0, _owner(root))
 
 
 def check_session_name(name: str) -> str:

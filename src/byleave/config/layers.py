@@ -1,12 +1,14 @@
 """One source of configuration each: which files there are, who wrote them, and what they say.
 
 From the weakest to the strongest: user, project, project-local, session, command line, managed. A layer that came out
-of the workspace is somebody else's until the user has trusted its exact content.
+of the workspace is somebody else's until the user has trusted its exact content. Project files of directories around
+the workspace are heard apart, and only tighten (`enclosing`).
 """
 
 import os
 import stat
 
+from byleave.config.enclosing import ENCLOSING_FILES, enclosing_directories, seen_from
 from byleave.config.homes import CONFIG_FILE, FOREIGN_FILES, LOCAL_FILE, PROJECT_FILES, real_path
 from byleave.config.normal import AT
 from byleave.errors import ConfigError, ConfigErrors, StateError, UnsafePathError
@@ -31,8 +33,9 @@ LARGEST_FILE = 64 << 20
 LARGEST_PROJECT_FILE = 8 << 20
 MOST_MARKS = 1_000_000
 MOST_PROBLEMS = 200  # more than anybody reads
-USER, PROJECT, LOCAL, SESSION, COMMAND_LINE, MANAGED, INLINE = (
+USER, ENCLOSING, PROJECT, LOCAL, SESSION, COMMAND_LINE, MANAGED, INLINE = (
     "user",
+    "enclosing",
     "project",
     "project-local",
     "session",
@@ -118,8 +121,10 @@ class Files:
         *,
         open_project_file: "Callable[[str], int]",
         trusts: "Callable[[str, bytes, Tree], bool]",
+        open_enclosing: "Callable[[str, str], int] | None" = None,
     ) -> None:
         self._root = root
+        self._open_enclosing = open_enclosing
         self._homes = homes
         self._memory = memory
         self._open_project_file = open_project_file
@@ -142,6 +147,7 @@ class Files:
         """
         own = os.path.join(self._homes.config, CONFIG_FILE)
         yield from self._own(USER, own) if user is None else [_try_out(own, user)]
+        yield from self._enclosing()
         yield from self._project()
         yield from self._session(session)
         yield from self._managed()
@@ -152,6 +158,7 @@ class Files:
         found = (
             os.path.join(homes.config, CONFIG_FILE),
             *(f"{self._root}/{name}" for name in (*FOREIGN_FILES, *PROJECT_FILES, LOCAL_FILE)),
+            *(path for directory in enclosing_directories(self._root, homes) for path in _files_of(directory)),
         )
         named = tuple(os.path.join(base, path) for path in given) or found
         return tuple(
@@ -208,6 +215,28 @@ class Files:
         except StateError as error:
             raise ConfigErrors([ConfigError(error.problem, hint=error.hint)]) from None
         return None if content is None else self._layer(name, path, path, content)
+
+    def _enclosing(self) -> "Iterator[Layer]":
+        """Yield what the project files around this workspace say about it: never trusted here, so they only tighten."""
+        open_file = self._open_enclosing
+        if open_file is None:
+            return
+        for directory in enclosing_directories(self._root, self._homes):
+            around = Files(
+                directory,
+                self._homes,
+                self._memory,
+                open_project_file=_opener(open_file, directory),
+                trusts=lambda *_content: False,
+            )
+            for layer in around.again(self._good).project_files():
+                tree = layer.tree if layer.name == ENCLOSING else seen_from(layer.tree, directory, self._root)
+                yield layer.replace(name=ENCLOSING, file=layer.path, tree=tree, trusted=False)
+            self.broken += around.broken
+
+    def project_files(self) -> "Iterator[Layer]":
+        """Yield what this directory says as a project, without the servers that other programs' files describe."""
+        return (layer for layer in self._project() if layer.file in ENCLOSING_FILES or layer.name == ENCLOSING)
 
     def _project(self) -> "Iterator[Layer]":
         found = [name for name in PROJECT_FILES if self._is_there(name)]
@@ -278,6 +307,14 @@ class Files:
             return parse_file(content, file)
 
         return Layer(name, self._memory.recall(path, content, parse), file, content, True, path)
+
+
+def _opener(open_file: "Callable[[str, str], int]", directory: str) -> "Callable[[str], int]":
+    return lambda name: open_file(directory, name)
+
+
+def _files_of(directory: str) -> list[str]:
+    return [os.path.join(directory, name) for name in ENCLOSING_FILES]
 
 
 def file_stamp(path: str) -> "tuple[int, ...]":

@@ -28,10 +28,13 @@ class MoveAction(Record):
 
 
 class SearchAction(Record):
+    """Searching below a path, in the files whose names a pattern selects; without one, in all of them."""
+
     path: str = "."
     query: str | None = None
     tool: str | None = None
     agent: str | None = None
+    glob: str | None = None
 
 
 class UrlAction(Record):

@@ -31,6 +31,15 @@ class Glob(Record):
         return "/".join(kept)
 
     @property
+    def anywhere(self) -> tuple[str, ...]:
+        """The names without wildcards that follow a leading `**`; none where the pattern does not begin with it."""
+        if self.names[:1] != (ANY_DEPTH,):
+            return ()
+        rest = self.names[1:]
+        wild = next((at for at, name in enumerate(rest) if not _WILD.isdisjoint(name)), len(rest))
+        return rest[:wild]
+
+    @property
     def is_literal(self) -> bool:
         """Whether the pattern has no wildcard at all."""
         return all(_WILD.isdisjoint(name) for name in self.names)

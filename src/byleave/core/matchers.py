@@ -109,7 +109,11 @@ class CommandMatcher(Record):
     def covers(self, subject: "Subject") -> bool:
         """Whether an allow by this matcher reaches the options that execute or write."""
         part = subject.part
-        return part is None or self.any_options or part.knowledge.uncovered(self.flags, self.args or ()) is None
+        if part is None or self.any_options:
+            return True
+        if part.moved is not None and part.moved not in self.flags and self.args is None and self.within is None:
+            return False
+        return part.knowledge.uncovered(self.flags, self.args or ()) is None
 
     def concerns(self, subject: "Subject", *, granting: bool) -> bool:  # noqa: ARG002 -- the kind is certain
         return subject.part is not None and not subject.part.empty
@@ -246,7 +250,7 @@ class OperationMatcher(Record):
         return subject.operation in self.kinds
 
     def covers(self, subject: "Subject") -> bool:
-        return subject.part is None or subject.part.knowledge.uncovered((), ()) is None
+        return _covers_plainly(subject.part)
 
     def concerns(self, _subject: "Subject", *, granting: bool) -> bool:  # noqa: ARG002 -- they speak of everything
         return True
@@ -264,7 +268,7 @@ class AgentMatcher(Record):
         return subject.agent is not None and any(name_matches(agent, subject.agent) for agent in self.agents)
 
     def covers(self, subject: "Subject") -> bool:
-        return subject.part is None or subject.part.knowledge.uncovered((), ()) is None
+        return _covers_plainly(subject.part)
 
     def concerns(self, _subject: "Subject", *, granting: bool) -> bool:  # noqa: ARG002 -- they speak of everything
         return True
@@ -345,10 +349,15 @@ class Not(Record):
         return None if answer is None else not answer
 
     def covers(self, subject: "Subject") -> bool:
-        return subject.part is None or subject.part.knowledge.uncovered((), ()) is None
+        return _covers_plainly(subject.part)
 
     def concerns(self, subject: "Subject", *, granting: bool) -> bool:
         return self.matcher.concerns(subject, granting=granting)
+
+
+def _covers_plainly(part: "Part | None") -> bool:
+    """Whether a rule that says nothing of options covers this command."""
+    return part is None or (part.moved is None and part.knowledge.uncovered((), ()) is None)
 
 
 def _is_named(part: "Part", wanted: str, *, granting: bool) -> bool | None:
@@ -384,18 +393,33 @@ def program_names(matcher: "Matcher") -> frozenset[str]:
     return frozenset()
 
 
-def reads_files(matcher: "Matcher") -> bool:
-    """Whether a matcher can match the reading of a file."""
+_OPERATION_OF = {"read": "read", "create": "edit", "update": "edit", "delete": "delete", "exec": "execute"}
+
+
+def touches_files(matcher: "Matcher", op: str) -> bool:
+    """Whether a matcher can match this being done to a file."""
     if isinstance(matcher, PathMatcher):
-        return "read" in matcher.ops
+        return op in matcher.ops
     if isinstance(matcher, OperationMatcher):
-        return "read" in matcher.kinds
+        return _OPERATION_OF[op] in matcher.kinds
     if isinstance(matcher, Not):
         return not isinstance(matcher.matcher, CommandMatcher | UrlMatcher | CallMatcher)
     if isinstance(matcher, All | AnyOf):
-        each = [reads_files(inner) for inner in matcher.matchers]
+        each = [touches_files(inner, op) for inner in matcher.matchers]
         return all(each) if isinstance(matcher, All) else any(each)
     return isinstance(matcher, AgentMatcher)
+
+
+def is_any_command(matcher: "Matcher") -> bool:
+    """Whether a matcher matches every command there is, whatever its words."""
+    if isinstance(matcher, CommandMatcher):
+        keys = (matcher.names, matcher.subcommands, matcher.flags, matcher.args, matcher.operands, matcher.within)
+        return not any(key is not None and key != () for key in keys) and not matcher.piped_to_shell
+    if isinstance(matcher, AnyOf):
+        return any(is_any_command(each) for each in matcher.matchers)
+    if isinstance(matcher, All):
+        return all(is_any_command(each) for each in matcher.matchers)
+    return isinstance(matcher, OperationMatcher) and "execute" in matcher.kinds
 
 
 def describe(matcher: "Matcher") -> str:

@@ -1,86 +1,60 @@
 """Places that start programs or steer byleave and the agents: readable, but not writable by accident.
 
-Pure. The table is built once per workspace from paths that the compiler resolved, so that a `.git` behind a symlink is
-as protected as one that is not. Every door and the kernel take it from here.
+Pure. A name of `protected_names` counts wherever it stands: at any depth of the workspace, in the home directory, and
+elsewhere. Beside the names there are places that the compiler resolved, so that a `.git` behind a symlink is as
+protected as one that is not, and absolute ones: byleave's own, and directories that programs are started from.
+Every integration and the kernel take them from here. A question costs as many lookups as the path has names.
 """
 
 from byleave.core.fs import FsTarget, fold, is_under
+from byleave.core.protected_names import ELSEWHERE, ENDINGS, GUARDED, GUARDED_ELSEWHERE, HELD, SYSTEM
 from byleave.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-# Writable only where a rule names the place (or something in it) exactly.
-PROTECTED = (
-    ".git/hooks",
-    ".git/config",
-    ".git/config.worktree",  # read like .git/config
-    ".git/commondir",  # says where .git/config and .git/hooks are
-    ".mcp.json",
-    ".mcp-gateway-rules.json",
-    ".claude",
-    ".codex",
-    ".gemini",
-    ".cursor",
-    ".opencode",
-    ".vscode",
-    ".idea",
-    ".envrc",
-    ".profile",
-    ".bashrc",
-    ".bash_profile",
-    ".bash_login",
-    ".bash_logout",
-    ".bash_aliases",
-    ".zshrc",
-    ".zshenv",
-    ".zprofile",
-    ".zlogin",
-    ".zlogout",
-    ".kshrc",
-    ".cshrc",
-    ".tcshrc",
-    ".login",
-    ".logout",
-    ".config/fish",
-)
-
-# Never writable: byleave's own configuration, and the settings that hold an agent's hooks.
-GUARDED = (
-    "byleave.toml",
-    ".byleave",
-    ".claude/settings.json",
-    ".claude/settings.local.json",
-    ".codex/config.toml",
-    ".codex/hooks.json",
-    ".gemini/settings.json",
-    ".cursor/hooks.json",
-    ".cursor/cli.json",
-)
+# Writable only where a rule names the place (or something in it) exactly; what is held by the kernel comes first.
+PROTECTED = (*HELD, *(name for name in ELSEWHERE if name not in HELD and "*" not in name))
 
 
 class Protection(Record):
     """A place an action would touch: its name, where it really is, and whether no rule at all can open it.
 
-    `path` is relative to the workspace, or absolute where the place lies outside.
+    `path` is relative to the workspace, or absolute where the place lies outside. `name` is what it is known by at
+    every depth, "" for a place that is known by where it is.
     """
 
     place: str
     path: str
     final: bool
+    name: str = ""
 
     def named_by(self, rule_path: str) -> bool:
         """Whether a rule with this path names the place, or something in it, and not merely what lies around it."""
         named = fold(rule_path)
         return any(is_under(named, fold(own)) for own in (self.place, self.path))
 
+    def named_anywhere_by(self, rule_names: "Sequence[str]") -> bool:
+        """Whether a rule for these names at every depth (`**/.vscode/**`) names what the place is known by."""
+        return self.name != "" and is_under(fold("/".join(rule_names)), fold(self.name))
+
 
 class Protected:
-    """The protected places of one workspace, and byleave's own, by absolute path: nobody writes there."""
+    """The protected places of one workspace, and byleave's own, by absolute path: no agent and no tool writes there.
 
-    def __init__(self, inside: "Iterable[Protection]", outside: "Iterable[str]" = ()) -> None:
-        places = [*inside, *(Protection(place, place, final=True) for place in outside)]
+    `inside` are places that were found on the disk, `outside` absolute ones that no rule opens, and `kept` absolute
+    ones that a rule opens by naming them.
+    """
+
+    def __init__(
+        self,
+        inside: "Iterable[Protection]",
+        outside: "Iterable[str]" = (),
+        kept: "Iterable[Protection]" = (),
+    ) -> None:
+        final = [Protection(place, place, final=True) for place in outside]
+        places = [*inside, *kept, *final]
         self._inside = _Index(place for place in places if not place.path.startswith("/"))
         self._outside = _Index(place for place in places if place.path.startswith("/"))
 
@@ -98,15 +72,26 @@ class Protected:
         A name above a protected place is protected too, unless it is a directory: as a file or as a link it would
         decide what the names below it mean, as a `.git` that says `gitdir: evil` does.
         """
+        canonical = target.canonical.rstrip("/")
+        folded = fold(canonical)
         name = target.relative if target.relative is not None else target.door
-        views = [(self._outside, fold(target.canonical).rstrip("/"))]
+        root = "" if target.relative is None else _without(folded, fold(target.relative))
+        views = [(self._outside, folded, root)]
         if name is not None:
-            views.append((self._inside, fold(name)))
-        found = None
-        for index, path in views:
-            found = _strictest(found, index.over(path))
+            views.append((self._inside, fold(name), ""))
+        found, steps = _named_anywhere(canonical, folded, root, target.relative)
+        if target.door is not None:  # the name by which the workspace was left is one that a rule can give
+            by_door, more = _named_anywhere(f"/{target.door}", fold(f"/{target.door}"), "", target.door)
+            found, steps = _strictest(by_door, found), [*more, *steps]
+        for index, path, stop in views:
+            found = _strictest(found, index.over(path, stop))
         if subtree or (found is None and not target.directory):
-            for index, path in views:
+            where = name if name is not None else canonical
+            if not target.directory:
+                found = _strictest(found, _above_names(steps, where, tree=False))
+            if subtree:
+                found = _strictest(found, _above_names(steps, where, tree=True))
+            for index, path, _stop in views:
                 found = _strictest(found, index.below(path))
         return found
 
@@ -117,18 +102,28 @@ class _Index:
     def __init__(self, places: "Iterable[Protection]") -> None:
         # The final ones come last, and so replace others under the same name.
         self._at = {fold(place.path).rstrip("/"): place for place in sorted(places, key=_final)}
-        self._above = {name: place for path, place in self._at.items() for name in _above(path)}
+        # Of what lies below a directory, the first that is known is named, or a final one.
+        self._above: dict[str, Protection] = {}
+        for path, place in self._at.items():
+            for name in _above(path):
+                known = self._above.get(name)
+                if known is None or place.final:
+                    self._above[name] = place
 
     def places(self) -> "Iterator[Protection]":
         """Yield every place once."""
         return iter(self._at.values())
 
-    def over(self, path: str) -> Protection | None:
-        """Return the place that `path` is or lies in; a final one if there are several."""
+    def over(self, path: str, stop: str = "") -> Protection | None:
+        """Return the place that `path` is or lies in; a final one if there are several.
+
+        A place that holds all of the workspace, which is at `stop`, counts only if it is final: whoever works in a
+        directory has chosen it.
+        """
         places, found = self._at, None
         while True:
             place = places.get(path)
-            if place is not None:
+            if place is not None and (place.final or not stop or len(path) > len(stop)):
                 found = _strictest(found, place)
             if not path:
                 return found
@@ -139,12 +134,133 @@ class _Index:
         return self._above.get(path)
 
 
+class _Step:
+    """What may follow the names so far: exact names, any one name, and whether further names may stand in between."""
+
+    __slots__ = ("any_depth", "any_name", "below", "final", "names", "pattern", "tree")
+
+    def __init__(self) -> None:
+        self.names: dict[str, _Step] = {}
+        self.any_name: _Step | None = None
+        self.any_depth = False
+        self.pattern = ""  # of the place that ends here
+        self.final = False
+        self.below = ""  # the rest of a pattern that leads on from here
+        self.tree: tuple[str, bool] | None = None  # the same of one that keeps whole directories; whether it is final
+
+    def add(self, pattern: str, *, final: bool, tree: bool) -> None:
+        """Make room for a pattern; a final one stays final. With `tree`, it keeps all directories above it, too."""
+        step = self
+        names = pattern.split("/")
+        for at, name in enumerate(names):
+            rest = "/".join(names[at:])
+            step.below = step.below or rest
+            if tree and (step.tree is None or (final and not step.tree[1])):
+                step.tree = (rest, final)
+            if name == "**":
+                step.any_depth = True
+            elif name == "*":
+                step.any_name = step.any_name or _Step()
+                step = step.any_name
+            else:
+                step = step.names.setdefault(name.lower(), _Step())  # all are ASCII: that is `fold`
+        if not step.pattern or final:
+            step.pattern, step.final = pattern, final
+
+
+def _steps() -> _Step:
+    start = _Step()
+    for pattern in ELSEWHERE:
+        start.add(pattern, final=False, tree=pattern.startswith(".git/"))
+    for pattern in HELD:
+        start.add(pattern, final=False, tree=True)
+    for pattern in (*GUARDED, *GUARDED_ELSEWHERE):
+        start.add(pattern, final=True, tree=True)
+    return start
+
+
+_START = _steps()
+_NO_STEPS: "list[_Step]" = []
+_LAST_LETTERS = tuple(ending for ending, _directories in ENDINGS)
+
+
+def _named_anywhere(path: str, folded: str, root: str, relative: str | None) -> "tuple[Protection | None, list[_Step]]":
+    """Return the place that an absolute path is or lies in by its names, and what could follow its last name.
+
+    Names that are all above the workspace, which is at `root`, do not count.
+    """
+    names = folded.split("/")
+    least = root.count("/") + 1 if relative is not None else 1
+    start, active = _START.names, _NO_STEPS
+    found: Protection | None = None
+    for end, name in enumerate(names[1:], 2):
+        following = [start[name]] if name in start else _NO_STEPS
+        if active:
+            following = [*following, *(after for step in active for after in _next(step, name))]
+        for step in following:
+            if step.pattern and end > least and (found is None or (step.final and not found.final)):
+                found = _place(path, end, least, step.pattern, relative, final=step.final)
+        active = following
+    if found is None and len(names) > least and names[-1].endswith(_LAST_LETTERS):
+        found = _by_ending(path, names, least, relative)
+    return found, active
+
+
+def _by_ending(path: str, names: "list[str]", least: int, relative: str | None) -> Protection | None:
+    for ending, directories in ENDINGS:
+        if names[-1].endswith(ending) and (not directories or names[-2] in directories):
+            return _place(path, len(names), least, f"*{ending}", relative, final=False)
+    return None
+
+
+def _above_names(steps: "list[_Step]", path: str, *, tree: bool) -> Protection | None:
+    """Return what a name stands above: as a directory with all that is in it, or as a file or link in its place."""
+    found: Protection | None = None
+    for step in steps:
+        if tree and step.tree is not None:
+            below = f"{path}/{step.tree[0]}"
+            found = _strictest(found, Protection(below, below, step.tree[1]))
+        elif not tree and step.below:
+            below = f"{path}/{step.below}"
+            found = found or Protection(below, below, final=False)
+    return found
+
+
+def _next(step: _Step, name: str) -> "Iterator[_Step]":
+    if name in step.names:
+        yield step.names[name]
+    if step.any_name is not None:
+        yield step.any_name
+    if step.any_depth:
+        yield step
+
+
+def _place(path: str, end: int, least: int, pattern: str, relative: str | None, *, final: bool) -> Protection:
+    """Return the place that the first `end` names of a path make; the first name is the empty one before the slash."""
+    names = path.split("/")[:end]
+    if relative is None:
+        return Protection(pattern, "/".join(names), final, pattern)
+    where = "/".join(names[least:])
+    return Protection(where or pattern, where, final, pattern)
+
+
+def _without(folded: str, relative: str) -> str:
+    """Return the folded root of a workspace, from a path in it and that path's name there."""
+    return folded[: len(folded) - len(relative)].rstrip("/") if relative else folded
+
+
 def builtin_places() -> "Iterator[Protection]":
-    """Yield every built-in place, each under its plain path."""
-    for place in PROTECTED:
+    """Yield every place of a workspace's root that the kernel holds too, each under its plain path."""
+    for place in HELD:
         yield Protection(place, place, final=False)
     for place in GUARDED:
         yield Protection(place, place, final=True)
+
+
+def system_places() -> "Iterator[Protection]":
+    """Yield the machine's own places: a rule that names one opens it."""
+    for place in SYSTEM:
+        yield Protection(place, place, final=False)
 
 
 def resolved_places(resolve: "Callable[[str], object]") -> list[Protection]:

@@ -6,7 +6,7 @@ match, so that a thousand rules about others cost nothing.
 """
 
 from byleave.core.arguments import ANY_TOOL
-from byleave.core.matchers import describe, program_names, reads_files
+from byleave.core.matchers import describe, program_names, touches_files
 from byleave.core.names import NameIndex
 from byleave.core.verdict import ALLOW, ASK, DENY, INLINE, Decision, RuleRef, Verdict
 from byleave.record import Record
@@ -25,9 +25,13 @@ _MOST_TRIED = 16  # places at which one name may stand among the words of a comm
 
 
 class Rule:
-    """A matcher with its outcome. `words` are the literals by which a text that cannot be read is still denied."""
+    """A matcher with its outcome. `words` are the literals by which a text that cannot be read is still denied.
 
-    __slots__ = ("_ref", "matcher", "outcome", "source", "why", "words")
+    `sandbox`: the answer holds only for a confined run (True), only for a plain one (False), for both (None).
+    `unread`: a confined run of a line that is not understood is covered, too.
+    """
+
+    __slots__ = ("_ref", "matcher", "outcome", "sandbox", "source", "unread", "why", "words")
 
     def __init__(
         self,
@@ -36,7 +40,12 @@ class Rule:
         why: str | None = None,
         source: str = INLINE,
         words: tuple[tuple[str, ...], ...] = (),
+        *,
+        sandbox: bool | None = None,
+        unread: bool = False,
     ) -> None:
+        self.sandbox = sandbox
+        self.unread = unread
         self.outcome = outcome
         self.matcher = matcher
         self.why = why
@@ -99,13 +108,17 @@ class RuleTable:
             else:
                 for program in programs:
                     self._by_program.setdefault(program, []).append(entry)
+        self._restricts: dict[str, bool] = {}
         self._kept: dict[tuple[str, str | None], list[Rule]] = {}
         self._calls: tuple[NameIndex[_Server], list[tuple[int, Rule]]] | None = None  # made for the first call
 
-    @property
-    def restricts_reading(self) -> bool:
-        """Whether a rule denies or asks about reading some file, so that a file nobody knows cannot pass."""
-        return any(rule.outcome is not ALLOW and reads_files(rule.matcher) for rule in self.rules)
+    def restricts(self, op: str) -> bool:
+        """Whether a rule denies or asks about doing this to some file, so that an unknown file cannot pass."""
+        known = self._restricts.get(op)
+        if known is None:
+            found = any(rule.outcome is not ALLOW and touches_files(rule.matcher, op) for rule in self.rules)
+            known = self._restricts[op] = found
+        return known
 
     def judge(self, subject: "Subject", *, restricting_only: bool = False) -> Ruling:
         """Return what the rules say; with `restricting_only`, allows are passed over."""
@@ -220,7 +233,10 @@ def _number(entry: tuple[int, Rule]) -> int:
 
 
 def _uncovered(subject: "Subject") -> str | None:
-    return None if subject.part is None else subject.part.knowledge.uncovered((), ())
+    part = subject.part
+    if part is None:
+        return None
+    return part.knowledge.uncovered((), ()) or (part.moved and f"{part.moved}, which leaves the workspace")
 
 
 def _may_start(rule: Rule, subject: "Subject") -> bool:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any, Protocol
 
-    from byleave.core.fs import FsTarget
+    from byleave.core.fs import FsTarget, Refused
     from byleave.core.url import Target
 
     class Knowledge(Protocol):
@@ -40,6 +40,30 @@ if TYPE_CHECKING:
         def uncovered(self, flags: tuple[str, ...], args: tuple[str, ...]) -> str | None: ...
 
 
+class NamedFile(Record):
+    """A file that a command names. `place` is None where it is known only at run time.
+
+    `op` is `read`, `write`, `delete` or `exec`. `tree`: everything below it is touched as well, if it is a directory.
+    `perhaps`: it may be no file; it counts where it exists and something closes it. `covered` are closed places below
+    it, by name; `complete` says that these are all.
+    """
+
+    text: str
+    op: str
+    place: "FsTarget | Refused | None"
+    tree: bool = False
+    perhaps: bool = False
+    covered: tuple[str, ...] = ()
+    complete: bool = True
+
+    @property
+    def kind(self) -> str:
+        """The kind of file action that this is."""
+        if self.op != "write":
+            return self.op
+        return "update" if getattr(self.place, "exists", False) else "create"
+
+
 class Part(Record):
     """One command of a command line. `name` is None where it is known only at run time.
 
@@ -59,7 +83,8 @@ class Part(Record):
     parent: int | None = None
     blocked: str | None = None  # why no rule may allow it: a variable that changes what runs, a network redirection
     at_root: bool = False  # started in the workspace's root: `./x` means what it means in the configuration
-    writes: "tuple[FsTarget, ...]" = ()  # the files it names to write them, resolved
+    files: tuple[NamedFile, ...] = ()  # the files it names, resolved
+    moved: str | None = None  # an option that has the program work outside the workspace
     empty: bool = False  # assignments or redirections without a command
 
 

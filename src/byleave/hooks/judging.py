@@ -14,9 +14,10 @@ from byleave.errors import InputError
 from byleave.guard.asking import ELSEWHERE, NOBODY, Who
 from byleave.guard.keys import input_pin
 from byleave.guard.matters import Matter
-from byleave.hooks.tools import CLAUDE_CODE, KINDS, OTHER, THINK
+from byleave.hooks.tools import CLAUDE_CODE, KINDS, OTHER, QUESTION, THINK
 from byleave.record import Record
 from byleave.text import quoted
+from byleave.translate.asking import as_own_question
 from byleave.translate.call import Call, Meaning, Where
 from byleave.translate.meaning import meaning
 from byleave.translate.shells import shell_of_agent
@@ -25,6 +26,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from byleave.config.homes import Homes
     from byleave.core.verdict import Decision
     from byleave.guard.guard import Guard
     from byleave.hooks.door import Hook
@@ -35,9 +37,12 @@ _MCP = "mcp__"
 
 
 class Judgement(Record):
-    """The decision and its reason, and what is left to do about its record once the agent has it."""
+    """The decision and its reason, and what is left to do about its record once the agent has it.
 
-    decision: "Decision"
+    Without a decision, the agent goes on as if there were no hook.
+    """
+
+    decision: "Decision | None"
     reason: str
     afterwards: "Callable[[], None]"
 
@@ -58,14 +63,15 @@ def _open_workspace(hook: "Hook", wish: "Wish", around: "Around") -> Workspace:
         if not os.path.isabs(hook.home):
             raise InputError(f"--home is not absolute: {quoted(hook.home)}", hint="write the whole path, from / on")
         variables = {"HOME": hook.home}
-    return Workspace(hook.root or _found_root(wish, around), homes=find_homes(variables))
+    homes = find_homes(variables)
+    return Workspace(hook.root or _found_root(wish, around, homes), homes=homes)
 
 
-def _found_root(wish: "Wish", around: "Around") -> str:
+def _found_root(wish: "Wish", around: "Around", homes: "Homes") -> str:
     start = wish.project or wish.cwd or around.here
     if not os.path.isdir(start):
         raise InputError(f"the agent's directory is not there: {quoted(start)}", hint="start the agent in one that is")
-    return find_root(start)
+    return find_root(start, homes)
 
 
 def _meaning(agent: str, wish: "Wish", root: str, shell: str | None) -> Meaning:
@@ -74,6 +80,9 @@ def _meaning(agent: str, wish: "Wish", root: str, shell: str | None) -> Meaning:
         meant = Meaning((CallAction(wish.server, wish.tool, dict(wish.raw)),), {"tool": "event"})
     else:
         kind = KINDS[agent].get(wish.tool)
+        if kind == QUESTION:
+            asked = Meaning((OtherAction(THINK, wish.tool),), {"tool": "event"})
+            return _unclear(asked, wish.problem) if wish.problem else as_own_question(asked)
         # What is mere bookkeeping does what its name says, whatever its words are about.
         raw = None if kind == THINK else wish.raw
         call = Call(kind=None if kind == OTHER else kind, raw=raw, tool=wish.tool, takes_directory=agent != CLAUDE_CODE)
@@ -88,7 +97,7 @@ def _unclear(meant: Meaning, problem: str) -> Meaning:
     return made
 
 
-def _decide(hook: "Hook", wish: "Wish", meant: Meaning, guard: "Guard") -> "tuple[Decision, str]":
+def _decide(hook: "Hook", wish: "Wish", meant: Meaning, guard: "Guard") -> "tuple[Decision | None, str]":
     who = Who(hook.agent, "default") if hook.profile is None else Who(hook.profile, "verified")
     unclear = "" if meant.understood else meant.problem or "it cannot be told what would be done"
     also = {"tool_call": wish.call, "sources": dict(meant.sources)}
@@ -97,6 +106,8 @@ def _decide(hook: "Hook", wish: "Wish", meant: Meaning, guard: "Guard") -> "tupl
     outcome = guard.begin_all(meant.actions, who, unclear=unclear, pin=pin, also=also)
     if not isinstance(outcome, Matter):
         return outcome.verdict.decision, outcome.verdict.reason
+    if meant.is_own_question:
+        return None, guard.finish_all(outcome, hook.agent, ELSEWHERE).verdict.reason
     if not wish.can_ask:
         return _hold_back(hook, outcome, guard)
     done = guard.finish_all(outcome, hook.agent, ELSEWHERE)

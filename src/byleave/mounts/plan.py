@@ -9,12 +9,14 @@ Start at `plan_mounts`. What changes by it: `changes`. The doing: `act`.
 import os
 import stat
 
-from byleave.config.homes import real_path
+from byleave.config.layers import ENCLOSING
 from byleave.config.normal import LEGACY
-from byleave.core.fs import CAPABILITIES, FsTarget, Refused, fold, fs_rule, is_under
+from byleave.core.fs import CAPABILITIES, FsTarget, Refused, fs_rule, is_under
 from byleave.core.paths import collapse, refuse_name
 from byleave.errors import ByleaveError, ConfigErrors, MountError
 from byleave.mounts.names import name_inside, named_rule, rule_path_of
+from byleave.mounts.refusals import refuse_name as refuse_managed
+from byleave.mounts.refusals import refuse_target
 from byleave.mounts.session import fs_rules, read_session, with_fs_rules, with_session
 from byleave.mounts.spec import READ_WRITE, parse_spec
 from byleave.record import Record
@@ -33,7 +35,6 @@ if TYPE_CHECKING:
 
     Rule = dict[str, Any]
 
-_FOREIGN_STORAGE = (".jp",)  # of the program that the rules come from
 _STDIO_DEFAULT: "Rule" = {"path": ".", "read": True, "write": True, "execute": True}
 _VFS_DEFAULT: "Rule" = {"path": ".", "read": True}
 
@@ -132,7 +133,7 @@ def policy_file_error(why: str) -> MountError:
 def refuse_untrusted(layers: "Sequence[Layer]", tool: str) -> None:
     """Refuse to write down the rules of a tool that a file nobody trusts yet has closed: that must not be undone."""
     for layer in layers:
-        if not layer.trusted and _access(layer, tool).get("fs", {}).get("value"):
+        if not layer.trusted and layer.name != ENCLOSING and _access(layer, tool).get("fs", {}).get("value"):
             file = shown(layer.file or "")
             problem = f"{file} has file rules for {quoted(tool)}, but is not trusted yet"
             hint = f"read it and `byleave trust {file}`, or remove its rules"
@@ -179,7 +180,7 @@ class _Planner:
         """Return the canonical name of the link to be, and the directories above it that are missing."""
         if not lexical:
             raise _occupied(spec.name, "is the workspace itself")
-        self._refuse_managed(spec.name, lexical)
+        refuse_managed(self._workspace, self._compiled, spec.name, lexical)
         above, _slash, last = lexical.rpartition("/")
         parent = self._root.resolve_input(above)
         if isinstance(parent, Refused):
@@ -194,7 +195,7 @@ class _Planner:
             raise _occupied(above, "is a file")
         rule_path = f"{parent.relative}/{last}" if parent.relative else last
         self._refuse_odd(rule_path)
-        self._refuse_managed(spec.name, rule_path)
+        refuse_managed(self._workspace, self._compiled, spec.name, rule_path)
         return rule_path, () if parent.exists else tuple(self._missing(parent.relative))
 
     def _missing(self, relative: str) -> "Iterator[str]":
@@ -214,26 +215,6 @@ class _Planner:
         except UnicodeEncodeError:
             hint = "choose a name that is UTF-8"
             raise MountError(f"{quoted(rule_path)} is not UTF-8", hint=hint, code="invalid_name") from None
-
-    def _refuse_managed(self, name: str, path: str) -> None:
-        """Refuse names at, under and above what steers byleave and the agents: a link would exchange all of it."""
-        protection = self._compiled.policy.protected.of(
-            FsTarget(os.path.join(self._root.path, path), path), subtree=True
-        )
-        folded = fold(path)
-        foreign = any(is_under(folded, place) or is_under(place, folded) for place in self._foreign_names())
-        if foreign or (protection is not None and protection.final):
-            place = path if foreign or protection is None else protection.place
-            problem = f"{quoted(name)} would change {quoted(place)}, which is not for mounts"
-            raise MountError(problem, hint="choose another name", code="managed_storage")
-
-    def _foreign_names(self) -> "Iterator[str]":
-        """Yield the names of other programs' storage, and where they lead: in the workspace, or absolute."""
-        for name in _FOREIGN_STORAGE:
-            yield name
-            place = self._root.resolve_rule(name)
-            if isinstance(place, FsTarget) and place.relative != "":
-                yield place.canonical if place.relative is None else fold(place.relative)
 
     def _tools(self, spec: "Spec") -> "tuple[list[Tool], tuple[str, ...]]":
         """Return the tools that the mount is for, and the names of those that cannot be among them."""
@@ -267,7 +248,8 @@ class _Planner:
             hint = "only directories and plain files can be mounted"
             problem = f"{quoted(spec.path)} is neither a directory nor a plain file"
             raise MountError(problem, hint=hint, code="missing_target")
-        self._refuse_target(spec.path, target)
+        writes = spec.mode == READ_WRITE
+        refuse_target(self._workspace, self._compiled, spec.path, target, writes=writes)
         return self._link_text(os.path.abspath(path), target), target
 
     def _expanded(self, path: str) -> str:
@@ -283,21 +265,6 @@ class _Planner:
         place = self._root.resolve_place(path, "/")
         plain = isinstance(place, FsTarget) and place.canonical == target and place.door is None
         return path if plain else target
-
-    def _refuse_target(self, path: str, target: str) -> None:
-        if self._root.relative(target) is not None:
-            hint = "what lies in the workspace needs no mount: write a rule for its path"
-            raise MountError(f"{quoted(path)} lies in the workspace", hint=hint, code="inside_workspace")
-        if is_under(self._root.path, target):
-            hint = "mount something that does not hold the workspace"
-            raise MountError(f"{quoted(path)} contains the workspace", hint=hint, code="contains_workspace")
-        files = [real_path(layer.path) for layer in self._compiled.layers if layer.path]
-        foreign = [place for place in self._foreign_names() if place.startswith("/")]
-        for place in (*self._workspace.homes.own_places(self._root.path), *files, *foreign):
-            if is_under(place, target) or is_under(target, place):
-                hint = "mount something that does not hold byleave's own files, or another program's"
-                problem = f"{quoted(path)} reaches {quoted(place)}"
-                raise MountError(problem, hint=hint, code="managed_storage")
 
     def _kept(self, spec: "Spec", rule_path: str, target: str) -> tuple[bool, str]:
         """Return whether a link that leads to the target stands there already, and by which name it is known."""
@@ -319,7 +286,7 @@ class _Planner:
             raise MountError(problem, hint=hint, code="other_target")
         known = rule_path if planned else rule_path_of(self._root, rule_path)
         self._refuse_odd(known)
-        self._refuse_managed(spec.name, known)
+        refuse_managed(self._workspace, self._compiled, spec.name, known)
         return True, known
 
     def _added(self, tool: "Tool", spec: "Spec", rule_path: str) -> "list[Rule]":

@@ -10,12 +10,27 @@ if TYPE_CHECKING:
     from byleave.shell.syntax import Effect, Number
 
 
+class Piece(Record):
+    """A piece of a word that is more than literal text.
+
+    `kind` is `literal` (quoted: nothing in it is special), `raw` (unquoted: braces, a leading tilde and patterns work),
+    `value` (an unquoted variable's value: it is split, and patterns work), `home`, `here` (the working directory),
+    `variable` (`text` is its name) or `unknown`.
+    """
+
+    kind: str
+    text: str = ""
+    quoted: bool = False
+
+
 class Word(Record):
     """One word of a command as far as it is known before it runs.
 
     `text` is the exact word, or None for one known only at run time. Of such a word `prefix` is the literal start.
     `splits`: it may become no word or several, and only the first of them starts with `prefix`.
     `glob`: a pattern (glob or braces): one word or several, each of which starts with `prefix`.
+    `pieces` are what a word is put together from where `text` is None; `forms` is the same with the variables that the
+    line itself has set filled in, one form for each value that they may have. No forms: nothing more is known.
     """
 
     text: str | None
@@ -28,6 +43,8 @@ class Word(Record):
     joined: bool = False
     effects: "tuple[Effect, ...]" = ()
     number: "Number" = None
+    pieces: tuple[Piece, ...] = ()
+    forms: tuple[tuple[Piece, ...], ...] = ()
 
     @property
     def many(self) -> bool:
@@ -64,6 +81,7 @@ class Redirect(Record):
     kind: str = "file"
     prefix: str = ""
     body: str | None = None
+    forms: tuple[tuple[Piece, ...], ...] = ()  # as of a word
 
 
 class Via(Record):
@@ -97,6 +115,7 @@ class Command(Record):
     piped_to_shell: bool | None = False
     start: int = 0
     end: int = 0
+    elsewhere: bool = False  # on another machine, or in another tree of files
     fed: bool = False
     runs_anything: bool = False
 

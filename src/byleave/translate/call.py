@@ -48,9 +48,11 @@ class Meaning(Record):
     `understood` is false where it cannot be told what would be done, or not all of it: then the answer is at least ask,
     whatever the policy allows, and `problem` says why in a sentence. `sources` names, for each derived field (command,
     cwd, path, to, url, kind, ...), where it was found: "rawInput.command", "title", "locations", "content", "session".
+    `is_own_question`: the agent asks its user something in its own name, which byleave answers for nobody.
     """
 
     actions: "tuple[Action, ...]"
     sources: "Mapping[str, str]"
     understood: bool = True
     problem: str = ""
+    is_own_question: bool = False
