@@ -249,10 +249,10 @@ class Workspace:
         """Return what reads command lines here; the shell room is loaded when the first one comes."""
         readers: list[LineReader] = []
 
-        def read(text: str, cwd: str | None = None) -> "Line":
+        def read(text: str, cwd: str | None = None, shell: str | None = None) -> "Line":
             if not readers:
                 readers.append(_make_reader(self.root, programs, self.homes.user))
-            return readers[0].read(text, cwd)
+            return readers[0].read(text, cwd, shell)
 
         return read
 

@@ -21,6 +21,7 @@ from byleave.record import Record
 from byleave.text import shown
 from byleave.translate.call import Meaning, Where
 from byleave.translate.meaning import meaning
+from byleave.translate.shells import shell_of_agent
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -100,6 +101,7 @@ class Judging:
         self._session = session
         self._who = who
         self._fixed = fixed
+        self._shell = shell_of_agent(who.agent or "", os.environ)
         self._homes = workspace.homes
         self._first = workspace.root.path
         self._standing: dict[str, frozenset[str]] = {}  # what each guard warned of when it was last looked at
@@ -126,7 +128,7 @@ class Judging:
     def understand(self, call: "Call", session: "Session") -> "tuple[Meaning, Placed]":
         """Return what a call means in the workspace of its session, and who judges it there."""
         placed = session.placed or Placed(self._guards[self._first], _STRANGER)
-        meant = meaning(call, Where(placed.guard.policy.root.path, session.cwd, _exists))
+        meant = meaning(call, Where(placed.guard.policy.root.path, session.cwd, _exists, self._shell))
         if placed.problem:  # its own rules might have denied it
             meant = meant.replace(understood=False, problem=placed.problem)
         if any(isinstance(action, OtherAction) for action in meant.actions):

@@ -64,9 +64,12 @@ class SpawnAction(Record):
 
 
 class CommandAction(Record):
+    """Running a text. `shell` is the name of the shell that reads it (`sh`, `bash`, `zsh`), where that is known."""
+
     command: str
     cwd: str | None = None
     agent: str | None = None
+    shell: str | None = None
 
 
 class CallAction(Record):
@@ -113,6 +116,7 @@ _MAKERS: "dict[str, type[Action]]" = {
 }
 KINDS = tuple(_MAKERS)
 _BYTES_FIELDS = (("path", "path_b64"), ("to", "to_b64"))
+_USUAL = ("shell", "bash")  # not worth a field
 _PATHS = frozenset(name for name, _ in _BYTES_FIELDS)
 _KIND_OF = {make: kind for kind, make in _MAKERS.items()}
 _UNSAID = frozenset({"schema"})  # fields that the JSON form does not have
@@ -152,7 +156,7 @@ def action_tree(action: Action) -> "dict[str, Any]":
         value = getattr(action, name)
         if name in _PATHS:
             tree |= named_path(name, value)
-        elif value is not None and name != "kind":
+        elif value is not None and name != "kind" and (name, value) != _USUAL:
             tree[name] = list(value) if isinstance(value, tuple) else value
     return tree
 

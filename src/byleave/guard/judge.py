@@ -88,7 +88,7 @@ class Policy:
         if monotonic() >= self._look_again:
             self._revalidate()
         if isinstance(asked, CommandAction) and self.compiled.read_line is not None:
-            line = self.compiled.read_line(asked.command, asked.cwd)
+            line = self.compiled.read_line(asked.command, asked.cwd, asked.shell)
             rules = self.compiled.policy
             if any(file.tree for part in line.parts for file in part.files):
                 from byleave.guard.trees import with_covered

@@ -10,7 +10,7 @@ from byleave.guard.named_files import FileFinder, makes_links
 from byleave.shell.knowledge import Known
 from byleave.shell.loose import loose_words
 from byleave.shell.named import moving_values, named_files
-from byleave.shell.reader import read_command
+from byleave.shell.reader import DIALECTS, read_command
 from byleave.shell.targets import WRITING, is_descriptor_file
 from byleave.shell.variables import harmless_assignment
 from byleave.text import shown
@@ -35,11 +35,17 @@ class LineReader:
         self._root = root
         self._programs = programs
         self._finder = FileFinder(root, programs, home)
-        self._readings: dict[str, tuple[Reading, tuple[Known, ...]]] = {}
+        self._readings: dict[tuple[str, str], tuple[Reading, tuple[Known, ...]]] = {}
 
-    def read(self, text: str, cwd: str | None = None) -> Line:
-        """Return the line as it stands now: commands, the directories they run in, the files they write."""
-        reading, known = self._reading(text)
+    def read(self, text: str, cwd: str | None = None, shell: str | None = None) -> Line:
+        """Return the line as it stands now: commands, the directories they run in, the files they write.
+
+        `shell` is the name of the shell that will read it; None where nobody said.
+        """
+        dialect = DIALECTS.get(shell)
+        if dialect is None:
+            return Line(text, problem=f"the language of {shown(shell or '')}", loose_words=loose_words(text))
+        reading, known = self._reading(text, dialect)
         if reading.problem is not None:
             problem = f"{reading.problem.reason} (line {reading.problem.line})"
             return Line(text, problem=problem, loose_words=loose_words(text))
@@ -65,15 +71,15 @@ class LineReader:
         )
         return Line(text, parts, tuple(tuple(command.argv) for command in commands), redirections)
 
-    def _reading(self, text: str) -> "tuple[Reading, tuple[Known, ...]]":
+    def _reading(self, text: str, dialect: str) -> "tuple[Reading, tuple[Known, ...]]":
         """Return what the text says and what is known of its words: pure, so it may be remembered."""
-        found = self._readings.get(text)
+        found = self._readings.get((text, dialect))
         if found is None:
             if len(self._readings) >= MOST_READINGS:
                 self._readings.pop(next(iter(self._readings)))
-            reading = read_command(text, programs=self._programs)
+            reading = read_command(text, programs=self._programs, dialect=dialect)
             known = tuple(Known(command, self._programs, text) for command in reading.commands)
-            found = self._readings[text] = (reading, known)
+            found = self._readings[text, dialect] = (reading, known)
         return found
 
     def _start(self, cwd: str | None) -> str | None:

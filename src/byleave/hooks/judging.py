@@ -20,6 +20,7 @@ from byleave.text import quoted
 from byleave.translate.asking import as_own_question
 from byleave.translate.call import Call, Meaning, Where
 from byleave.translate.meaning import meaning
+from byleave.translate.shells import shell_of_agent
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -50,7 +51,7 @@ def judge(hook: "Hook", wish: "Wish", around: "Around") -> Judgement:
     """Judge a call and record it; an error means that the call must be blocked."""
     workspace = _open_workspace(hook, wish, around)
     guard = workspace.guard(DOOR, files=hook.files, session=hook.session, stays=False)
-    meant = _meaning(hook.agent, wish, workspace.root.path)
+    meant = _meaning(hook.agent, wish, workspace.root.path, shell_of_agent(hook.agent, around.variables))
     decision, reason = _decide(hook, wish, meant, guard)
     settings = guard.policy.compiled.settings
     return Judgement(decision, reason, lambda: workspace.audit_log(settings, Mask()).fold_later())
@@ -73,7 +74,7 @@ def _found_root(wish: "Wish", around: "Around", homes: "Homes") -> str:
     return find_root(start, homes)
 
 
-def _meaning(agent: str, wish: "Wish", root: str) -> Meaning:
+def _meaning(agent: str, wish: "Wish", root: str, shell: str | None) -> Meaning:
     """Return what the call amounts to; a tool that nobody knows is never understood."""
     if wish.server is not None:
         meant = Meaning((CallAction(wish.server, wish.tool, dict(wish.raw)),), {"tool": "event"})
@@ -85,7 +86,7 @@ def _meaning(agent: str, wish: "Wish", root: str) -> Meaning:
         # What is mere bookkeeping does what its name says, whatever its words are about.
         raw = None if kind == THINK else wish.raw
         call = Call(kind=None if kind == OTHER else kind, raw=raw, tool=wish.tool, takes_directory=agent != CLAUDE_CODE)
-        meant = meaning(call, Where(root, wish.cwd, os.path.exists))
+        meant = meaning(call, Where(root, wish.cwd, os.path.exists, shell))
         if kind is None and not wish.tool.startswith(_MCP):
             meant = _unclear(meant, f"nobody knows what the tool {quoted(wish.tool)} does")
     return _unclear(meant, wish.problem) if wish.problem else meant

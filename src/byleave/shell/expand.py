@@ -5,7 +5,7 @@ as effects of the word. A form whose effect depends on a value, such as `${!name
 """
 
 from byleave.shell.arithmetic import SPECIAL_NUMBERS, ArithmeticReader
-from byleave.shell.cursor import BASH, DIGITS, END, IDENTIFIER, IDENTIFIER_START, ZSH
+from byleave.shell.cursor import DIGITS, END, IDENTIFIER, IDENTIFIER_START, ZSH
 from byleave.shell.model import Piece
 from byleave.shell.syntax import Sets, Substitution
 
@@ -326,7 +326,7 @@ class ExpansionReader(ArithmeticReader):
         return at, many
 
     def _quotes_in_operand(self, at: int, effects: "list[Effect]", *, quoted: bool) -> tuple[int, bool]:
-        if quoted or self.dialect != BASH:
+        if quoted or not self.is_bash:
             self.refuse("quotes inside a quoted parameter expansion", at)
         if self.text[at] == '"':
             end, _, _, many, _ = self.double_quotes(at + 1, effects)

@@ -193,6 +193,8 @@ class _Building:
         if reader.text[at + 1] == "'":
             reader.only_bash("$'..'", at)
             end, known = reader.ansi_quotes(at + 2)
+            if "\\'" in reader.text[at:end] or "\\\\" in reader.text[at:end]:
+                reader.not_in_sh("$'..' with a backslash before a quote or a backslash", at)
             self.quoted = True
             if known is None:
                 self._mark(splits=False)

@@ -32,12 +32,14 @@ class Call(Record):
 class Where(Record):
     """Where a call would happen. `cwd` is absolute; None where nobody said: then what is relative is not understood.
 
-    `exists` answers for an absolute path whether something is there (links followed).
+    `exists` answers for an absolute path whether something is there (links followed). `shell` is the name of the shell
+    that the agent gives its commands to; None where that is not known.
     """
 
     root: str
     cwd: str | None
     exists: "Callable[[str], bool]"
+    shell: str | None = None
 
 
 class Meaning(Record):
