@@ -62,7 +62,7 @@ _SET_SIGNAL = 10  # F_SETSIG
 _WATCHED = 0x010003C0  # IN_CREATE, DELETE, MOVED_FROM, MOVED_TO, ONLYDIR
 _STATX, _MOUNT_ROOT = 256, 0x2000
 _GONE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)  # a link above it is none of the plan's, and leads elsewhere
-_FOR_ALL = 40  # a signal with this added is for the whole process group of the program, as a terminal would send it
+_FOR_ALL = 64  # this less a signal is that signal for the program's whole process group, as a terminal would send it
 _STOPPED_WITH_US = (signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
 _ALL = signal.valid_signals()
 
@@ -798,8 +798,8 @@ def _spawn(_tape: Tape) -> None:
 
 def _pass_on_to(program: int, number: int) -> None:
     """What somebody sent to us alone is for the program alone; what a terminal sent to us is for all of its group."""
-    if _FOR_ALL < number <= _FOR_ALL + signal.SIGTSTP:
-        _kill(-program if _state.leads_group else program, number - _FOR_ALL)
+    if _FOR_ALL - signal.SIGTSTP <= number < _FOR_ALL:
+        _kill(-program if _state.leads_group else program, _FOR_ALL - number)
     else:
         _kill(program, number)
 

@@ -855,8 +855,8 @@ static int leads_group;
 /* What somebody sent to us alone is for the program alone; what a terminal sent to us is for all of its group. */
 static void pass_on_to(pid_t program, int number)
 {
-	if (number > FOR_ALL && number <= FOR_ALL + SIGTSTP)
-		kill(leads_group ? -program : program, number - FOR_ALL);
+	if (number < FOR_ALL && number >= FOR_ALL - SIGTSTP)
+		kill(leads_group ? -program : program, FOR_ALL - number);
 	else
 		kill(program, number);
 }
