@@ -10,6 +10,7 @@ from byleave.core.limits import Limits
 from byleave.errors import SandboxError
 from byleave.record import Record
 from byleave.sandbox import host
+from byleave.sandbox.kept_back import keep_protected
 from byleave.sandbox.plan import (
     DIRECTORY,
     EVERYTHING,
@@ -27,6 +28,7 @@ from byleave.sandbox.plan import (
     in_order,
     nested,
 )
+from byleave.sandbox.protected_below import protected_below
 from byleave.sandbox.view import LINK, Eyes, find_places
 from byleave.text import quoted
 
@@ -101,11 +103,13 @@ def make_plan(
             kinds[path] = host.look(path)
         return None if path in held else kinds[path]
 
-    eyes = Eyes(look, host.files_below, host.follow)
+    eyes = Eyes(look, host.files_below, host.follow, protected_below)
     found = find_places(policy, wishes.tool, wishes.root, eyes)
     access = policy.tool(wishes.tool).access
     brought = list(_brought(wishes))
-    places = [*_private(wishes, found.places), *base.places, *_extra(wishes), *found.places, *brought]
+    kept = keep_protected(policy.protected, wishes)
+    own = [*_private(wishes, found.places), *base.places, *_extra(wishes), *kept.lent]
+    places = [*own, *found.places, *brought, *kept.brought]
     links = [*base.links, *extra_links(wishes), *_links_in_hollows(in_order(places))]
     names = [Held(place.path, b"" if place.kind == FILE else None) for place in brought if place.source]
     commands = access.commands if isinstance(access.commands, CommandTable) else None
@@ -124,7 +128,7 @@ def make_plan(
         commands,
         wishes.limits,
         wishes.home,
-        (*found.approximate, *_approximations(programs, commands, wishes.root)),
+        (*found.approximate, *kept.approximate, *_approximations(programs, commands, wishes.root)),
         programs,
     )
     return plan, Seen(kinds)
