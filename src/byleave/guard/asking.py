@@ -39,6 +39,7 @@ ONCE, FOR_SESSION, FOR_GOOD, NO, NEVER = "once", "session", "always", "no", "nev
 # What may happen instead: nobody answered in time; nobody can be asked here; whoever wanted to know gave it up;
 # somebody else asks, or nobody did before it was done, and the verdict stays.
 SILENCE, NOBODY, CANCELLED, ELSEWHERE, UNASKED = "silence", "nobody", "cancelled", "elsewhere", "unasked"
+CHANGED = "changed"  # it became something else while the question was open
 YESES = frozenset({ONCE, FOR_SESSION, FOR_GOOD})
 # Ways on which the program that calls is asked. It may show the question to a person; or answer by itself.
 CLIENTS = frozenset({"elicitation", "client"})

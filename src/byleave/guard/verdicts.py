@@ -2,7 +2,7 @@
 
 from byleave.core.verdict import ALLOW, ASK, BUILT_IN, DENY, RuleRef, Verdict
 from byleave.errors import ByleaveError
-from byleave.guard.asking import CANCELLED, CLIENTS, NEVER, NO, NOBODY, SILENCE
+from byleave.guard.asking import CANCELLED, CHANGED, CLIENTS, NEVER, NO, NOBODY, SILENCE
 from byleave.text import shown
 
 TYPE_CHECKING = False
@@ -38,6 +38,7 @@ _WHYS = {
     NO: "you said no",
     NEVER: "you said no to it for this session",
     CANCELLED: "it was cancelled before anybody answered",
+    CHANGED: "it changed while you were asked about it",
     SILENCE: "nobody answered in time",
     NOBODY: "nobody can be asked here",
 }
