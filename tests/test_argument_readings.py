@@ -146,6 +146,23 @@ def test_a_pointer_leads_through_json_inside_of_a_text(pointer: str, arguments: 
         assert answer("deny", {"equals": True}, arguments, known, pointer) == "deny"
 
 
+def test_a_rule_that_points_into_a_text_means_the_json_in_it() -> None:
+    known = schema_of(o=STRING)
+    assert answer("deny", {"equals": True}, {"o": '{"force": "yes"}'}, known, "/o/force") == "deny"
+    assert answer("deny", {"equals": True}, {"o": '{"force": "no"}'}, known, "/o/force") == "allow"
+    assert answer("allow", {"equals": False}, {"o": '{"force": false}'}, known, "/o/force") == "allow"
+
+
+def test_arguments_may_nest_deeply_where_the_schema_does() -> None:
+    node: Any = {"name": "a"}
+    for _ in range(25):
+        node = {"name": "a", "below": [node]}
+    assert InputSchema(RECURSIVE).problem({"node": node}) is None
+    for _ in range(5000):
+        node = {"name": "a", "below": [node]}
+    assert InputSchema(RECURSIVE).problem({"node": node}) is not None
+
+
 def test_json_that_lies_deeper_than_it_is_read_is_asked_about() -> None:
     text: Any = {"force": True}
     for _ in range(7):

@@ -18,6 +18,7 @@ from byleave.core.action import CallAction
 from byleave.core.calls import judge_call
 from byleave.core.fs import FsTarget
 from byleave.core.input_schema import InputSchema
+from byleave.mcp.ends import DownError
 from fakes.mcp_sdk import LEGACY, MODERN, Place, at, by_pipe, over_http, talking, words
 from fakes.mcp_talk import FakeServer, Talk, Tree
 from sandbox.machine import needs_sandbox
@@ -235,6 +236,33 @@ def test_another_schema_than_the_call_was_judged_by_has_it_judged_again(play: Ca
     tree = {**POLICY, "rules": rules, "gateway": {"pin_tools": False}}
     known = {"type": "object", "properties": {"v": {"type": "string"}}}
     play(scene, tree, shop=FakeServer(tools=[{"name": "remove", "inputSchema": known}]))
+
+
+def test_a_default_that_is_known_only_when_the_server_is_back_is_asked_about(play: Callable[..., None]) -> None:
+    """While a server is down, nobody knows what it takes an argument for that is left out."""
+
+    async def scene(talk: Talk) -> None:
+        server, client = talk.servers["shop"], talk.client()
+        await client.begin()
+        find = client.session.offers.tool
+        failed: list[str] = []
+
+        async def fails_once(name: str, tool: str) -> Any:
+            if not failed:
+                failed.append(name)
+                raise DownError("it is down", hint="")
+            return await find(name, tool)
+
+        client.session.offers.tool = fails_once
+        assert refusal(await client.call("shop__remove", {})) == ("ask", "no_match")
+        assert (failed, server.calls()) == (["shop"], [])
+
+    rules = [
+        {"ask": {"call": {"server": "shop", "arg": "/force", "equals": True}}},
+        {"allow": {"call": {"server": "shop"}}},
+    ]
+    known = {"type": "object", "properties": {"force": {"type": "boolean", "default": True}}}
+    play(scene, {**POLICY, "rules": rules}, shop=FakeServer(tools=[{"name": "remove", "inputSchema": known}]))
 
 
 STRUCTURED: Tree = {

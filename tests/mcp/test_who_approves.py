@@ -148,6 +148,39 @@ def test_no_record_says_that_you_answered_where_the_client_did(
     play(scene, ASKS)
 
 
+@pytest.mark.parametrize("kind", ["client", "stateless"])
+def test_a_form_that_is_answered_after_the_client_may_not_any_more_approves_nothing(
+    play: Callable[..., None], kind: str
+) -> None:
+    async def scene(talk: Talk) -> None:
+        settings = talk.gateway.settings
+
+        def settle(approve: str) -> None:
+            compiled = talk.guard.policy.compiled
+            talk.gateway._settled = compiled, settings.replace(approve=approve)  # noqa: SLF001 -- as a reload does
+
+        settle("client")
+        client = getattr(talk, kind)(elicitation={})
+
+        def accept(_request: Tree) -> Tree:
+            settle("person")
+            return YES
+
+        client.on_request = accept
+        if kind == "client":
+            await client.begin()
+        result = (await client.call("shop__price"))["result"]
+        if kind == "stateless":
+            settle("person")
+            state, said = result["requestState"], {"byleave": YES["result"]}
+            result = (await client.call("shop__price", inputResponses=said, requestState=state))["result"]
+        assert result["structuredContent"]["decision"] == "ask"
+        assert talk.servers["shop"].calls() == []
+        assert [each.status for each in talk.guard.approvals.all() if each.kind == "call"] == ["pending"]
+
+    play(scene, ASKS)
+
+
 def test_what_a_resource_needs_a_person_for_is_no_matter_of_the_client_either(play: Callable[..., None]) -> None:
     async def scene(talk: Talk) -> None:
         over(talk, http=True)

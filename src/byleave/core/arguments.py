@@ -220,10 +220,11 @@ class _Walk:
 
     def _read_otherwise(self, here: "Reached") -> None:
         """Put the other readings of a value on the way."""
-        value, _taken, nodes, _opened, _sure = here
+        value, taken, nodes, _opened, _sure = here
         if isinstance(value, str):
+            leads_on = taken < len(self._steps)  # a rule that points into a text means the JSON in it
             for reading in readings_of_text(value):
-                if reading is UNREADABLE or self._fits(nodes, reading):
+                if leads_on or reading is UNREADABLE or self._fits(nodes, reading):
                     self._put(here, reading)
             if not self._granting:
                 self._read_forgivingly(here, value)

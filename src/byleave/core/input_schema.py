@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 MISSING = object()
 _MOST_STEPS = 200_000
-_DEEPEST = 64  # levels of a schema, references included
+_DEEPEST = 100  # levels of a schema, references included
 _LONGEST_NAME = 100  # letters of a name that somebody else chose
 _SAYS_SOMETHING = frozenset({"type", "enum", "const", "properties", "required", "items", "prefixItems"})
 _CHOICES = ("anyOf", "oneOf")
@@ -50,7 +50,7 @@ class InputSchema:
         self._steps = 0
         try:
             return self._problem({} if arguments is None else arguments, self._root, "", 0, lax=False)
-        except _TooMuchError:
+        except (_TooMuchError, RecursionError):
             return "they are too large, or the tool's schema is too deep, to be checked"
 
     @property
@@ -65,7 +65,7 @@ class InputSchema:
         self._steps = 0
         try:
             return any(self._problem(value, each, "", 0, lax=False) is None for each in nodes)
-        except _TooMuchError:
+        except (_TooMuchError, RecursionError):
             return True
 
     def member(self, nodes: "Nodes", name: str) -> "Nodes":

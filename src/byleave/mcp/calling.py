@@ -12,8 +12,8 @@ from time import monotonic
 
 from byleave.core.action import LOCAL, CallAction
 from byleave.core.input_schema import InputSchema
-from byleave.core.verdict import ALLOW, DENY, shared_tree
-from byleave.guard.asking import CANCELLED, ELSEWHERE, NO, SILENCE
+from byleave.core.verdict import ALLOW, ASK, DENY, shared_tree
+from byleave.guard.asking import CANCELLED, ELSEWHERE, NO, SILENCE, YESES
 from byleave.guard.judge import Judged
 from byleave.guard.matters import Matter, Verdicts
 from byleave.mcp.asking import ASKER, KEY, can_be_asked, question_params, reply_in
@@ -173,14 +173,14 @@ class Calling:
         )
         return Work(exchange, errand, allowed, asked)
 
-    async def _refuse_by_now(self, exchange: "Exchange", errand: Errand) -> bool:
-        """Refuse what has come to be denied since it was allowed; return whether it was."""
-        denied = await self._denied_by_now(exchange, errand)
+    async def _refuse_by_now(self, exchange: "Exchange", errand: Errand, *, asks: bool = False) -> bool:
+        """Refuse what has come to be denied since it was allowed, with `asks` also what asks; return whether it was."""
+        denied = await self._denied_by_now(exchange, errand, asks=asks)
         if denied is not None:
             await self._refuse(exchange, errand, denied.verdict)
         return denied is not None
 
-    async def _denied_by_now(self, exchange: "Exchange", errand: Errand) -> "Verdicts | None":
+    async def _denied_by_now(self, exchange: "Exchange", errand: Errand, *, asks: bool) -> "Verdicts | None":
         """Return that what waited is denied by now, recorded; None if it is not."""
         if errand.used is not None:
             return self._denied_use(exchange, _use_action(exchange, errand.server, *errand.used), *errand.used)
@@ -190,7 +190,7 @@ class Calling:
             return unusable
         guard, started = self._session.guard, monotonic()
         judged, warnings = guard.judge_for(action, exchange.who)
-        if judged.verdict.decision is not DENY:
+        if judged.verdict.decision is ALLOW or (judged.verdict.decision is ASK and not asks):
             return None
         answer = guard.answer(judged, exchange.who, started, warnings=warnings)
         return Verdicts(answer.verdict, (answer,))
@@ -202,10 +202,9 @@ class Calling:
         begin: "Callable[[], Awaitable[Verdicts | Matter]]",
         parked: Parked | None,
     ) -> "Verdicts | None":
-        guard = self._session.guard
         if parked is not None and parked.matter is not None:
             answers = members_of(exchange.params.get("inputResponses"))
-            return guard.finish_all(parked.matter, ASKER, reply_in(decoded(answers[KEY])) if KEY in answers else NO)
+            return self._answered(parked.matter, reply_in(decoded(answers[KEY])) if KEY in answers else NO)
         begun = await begin()
         return await self._ask(exchange, errand.print, begun) if isinstance(begun, Matter) else begun
 
@@ -231,7 +230,13 @@ class Calling:
         except BaseException:
             guard.finish_all(matter, ASKER, CANCELLED)
             raise
-        return guard.finish_all(matter, ASKER, reply)
+        return self._answered(matter, reply)
+
+    def _answered(self, matter: Matter, reply: str) -> "Verdicts":
+        """Take what the client says; its yes is none where it may not answer any more."""
+        if reply in YESES and not self._session.asks_client:
+            return self._put_aside(matter)
+        return self._session.guard.finish_all(matter, ASKER, reply)
 
     def _put_aside(self, matter: Matter) -> "Verdicts":
         """Leave a matter to `byleave approvals`."""

@@ -91,7 +91,7 @@ class Work(Record):
 class Errands:
     """What is done for one session. `refuse` answers what is denied by now, and returns whether it is."""
 
-    def __init__(self, session: "Session", refuse: "Callable[[Exchange, Errand], Awaitable[bool]]") -> None:
+    def __init__(self, session: "Session", refuse: "Callable[..., Awaitable[bool]]") -> None:
         self._session = session
         self._refuse = refuse
 
@@ -136,8 +136,10 @@ class Errands:
                 await exchange.error(INVALID_PARAMS, self._unknown(errand))
                 return "failed: no such tool"
             schema = offer.tree.get("inputSchema")
-            if _judged_schema(work) != schema and await self._refuse(exchange, errand):
-                return "failed: it is denied by now"
+            if _judged_schema(work) != schema:
+                by_policy = work.allowed.verdict.because[0].source != "approval"
+                if await self._refuse(exchange, errand, asks=by_policy):
+                    return "failed: it is denied by now"
             wrong = wrong_param_header(schema, errand.arguments, exchange.headers) if exchange.headers else ""
             if wrong:
                 await exchange.error(
@@ -349,7 +351,8 @@ class ClientAsker:
                 said = await self._session.questions.put(self._exchange.sink, "elicitation/create", params)
         except TimeoutError:
             return SILENCE
-        return NOBODY if said is None else NO if said.answer is None else reply_in(decoded(said.answer))
+        reply = NOBODY if said is None else NO if said.answer is None else reply_in(decoded(said.answer))
+        return reply if self._session.asks_client else NOBODY
 
 
 def _judged_schema(work: Work) -> "Any":
