@@ -54,7 +54,11 @@ def expanded(form: "tuple[Piece, ...]", home: str | None, here: str | None) -> t
                 cells.extend((char, False) for char in place)
                 text = text[end:]
             elif "=~" in text or ":~" in text:
-                return None
+                name = text.partition("=")[0]
+                if home is None or (name.isidentifier() and "=~/" not in text):
+                    return None
+                if name.isidentifier():  # it looks like an assignment, and bash expands it as one
+                    text = text.replace("=~/", f"={home}/").replace(":~/", f":{home}/")
             cells.extend((char, True) for char in text)
         else:
             return None
