@@ -107,6 +107,8 @@ class FileFinder:
             choices = [[word]]
             if word.text is None and word.forms:
                 choices = list(self._choices(word, bases, shopt=shopt))
+                if bases is None and start is not None:  # not known where: perhaps where the line starts
+                    choices = [*choices, *self._choices(word, (start,), shopt=shopt)]
             if len(variants) * len(choices) > MOST_VARIANTS:
                 choices = [[word.replace(forms=())]]
             variants = [[*made, *choice] for made in variants for choice in choices]
@@ -145,6 +147,8 @@ class FileFinder:
             bases = None if start is None else (start,)
         if named.beside is not None and bases is not None:
             bases = tuple(self._beside(named.beside, base) for base in bases)
+        if bases is None and named.perhaps and start is not None:  # where it runs is not known: perhaps where it starts
+            bases = (start,)
         if bases is None and not text.startswith(("/", "~/")):
             if not named.perhaps:
                 yield NamedFile(text, op, None, tree=named.tree)

@@ -122,7 +122,10 @@ def loose(command: "Command", programs: Programs) -> "Iterator[Named]":
         words = [*words, *[Word(item.value, item.value) for item in given if isinstance(item.value, str)]]
     code = takes_code(command)
     known = code or programs.table(command.program or "") is not None
+    reading = code and any((word.text or "")[:2] in _LOOPS for word in words)
     for word in words:
+        if word.text is None and reading and not is_process(word):  # `perl -pe CODE FILES`
+            yield Named(None, READ)
         if word.text is not None:
             for named in perhaps(word.text):
                 if not known or named.op != WRITE or not (named.text or "").startswith(_OF_THE_SYSTEM):
@@ -131,6 +134,8 @@ def loose(command: "Command", programs: Programs) -> "Iterator[Named]":
                 yield from _inline(word.text)
 
 
+# With these an interpreter reads its operands line by line, and perhaps writes them.
+_LOOPS = ("-n", "-p", "-i", "-l")
 # Interpreters and compilers read these. Where they write them, the option tables say so.
 _OF_THE_SYSTEM = ("/usr/", "/lib", "/bin/", "/sbin/", "/opt/", "/etc/", "/nix/")
 

@@ -14,6 +14,8 @@ MOST_URLS = 256  # that the braces of one URL may become
 def curl(names: Names) -> "Iterator[Named]":
     """Yield what curl writes by the name of a URL, what it sends, and `file:` URLs."""
     urls = [word.text for word in names.words] + names.value("--url")
+    if any(word.text is None and is_local(word.prefix.rpartition("=")[2]) for word in names.command.words):
+        yield Named(None, READ)
     plain = _has(names, "-g", "--globoff")
     by_default = "file" in [(text or "").lower() for text in names.value("--proto-default")]
     into = names.value("--output-dir") or ["."]
