@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     Forms = tuple[tuple[Piece, ...], ...]
 
 MOST_VARIANTS = 16  # of one command, for variables that may have several values
+MOST_EACH = 256  # of one command, for the words of a loop
 MOST_FILES = 4_000  # named by one command; more are not looked at one by one
 # A later name in the same line may lead through a link that these make.
 MAKES_LINKS = frozenset(["ln", "link", "tar", "gtar", "bsdtar", "unzip", "cpio", "7z", "7za", "7zr", "mount"])
@@ -109,7 +110,7 @@ class FileFinder:
                 choices = list(self._choices(word, bases, shopt=shopt))
                 if bases is None and start is not None:  # not known where: perhaps where the line starts
                     choices = [*choices, *self._choices(word, (start,), shopt=shopt)]
-            if len(variants) * len(choices) > MOST_VARIANTS:
+            if len(variants) * len(choices) > (MOST_EACH if len(variants) == 1 else MOST_VARIANTS):
                 choices = [[word.replace(forms=())]]
             variants = [[*made, *choice] for made in variants for choice in choices]
         return [command.replace(words=tuple(words)) for words in variants]
@@ -129,7 +130,10 @@ class FileFinder:
                     yield [word.replace(forms=())]
                 else:
                     below = (form,) if form[0].kind == "below" else ()
-                    yield [Word(text, text, word.start, word.end, quoted=True, forms=below) for text in texts]
+                    words = [Word(text, text, word.start, word.end, quoted=True, forms=below) for text in texts]
+                    yield words
+                    if any(piece.kind == "each" for piece in form) and 1 < len(words) <= MOST_EACH:
+                        yield from [[each] for each in words[:-1]]  # one at a time, as the last operand too
 
     def _resolved(self, command: "Command", named: "Named", start: str | None) -> "Iterator[NamedFile]":
         text, op = named.text, named.op
@@ -212,6 +216,9 @@ def makes_links(command: "Command") -> bool:
 
 def _is_absolute(forms: "Forms") -> bool:
     """Whether every form starts at the root or at home, so that the working directory does not matter."""
+    firsts = [next((piece for piece in form if piece.kind != "each"), None) for form in forms]
     return all(
-        form[0].kind == "home" or form[0].text.startswith(("/", "~/")) for form in forms if form[0].kind != "here"
+        first is not None and (first.kind == "home" or first.text.startswith(("/", "~/")))
+        for first in firsts
+        if first is None or first.kind != "here"
     ) and not any(piece.kind == "here" for form in forms for piece in form)

@@ -32,6 +32,7 @@ def expanded(form: "tuple[Piece, ...]", home: str | None, here: str | None) -> t
     """Return the words that a form becomes; None where that cannot be known."""
     cells: list[Cell] = []
     breaks: set[int] = set()  # where a value is split
+    form = tuple([piece for piece in form if piece.kind != "each"])
     for number, piece in enumerate(form):
         if piece.kind in ("home", "here"):
             place = home if piece.kind == "home" else here

@@ -316,7 +316,9 @@ class Names:
     def _half_known(self, known: "Mapping[str, str]") -> "Iterator[Named]":
         """Yield what a word that is known only at its start may name, where that is the start of an option."""
         for word in self._command.words[1:]:
-            start = word.prefix
+            start = word.prefix or (word.pieces[0].text if word.pieces and word.pieces[0].kind == "raw" else "")
+            if not start and word.splits and word.glob and not word.pieces:
+                start = "-"  # braces around something unknown: an option, for all that is known
             if word.text is not None or not start.startswith("-"):
                 continue
             name, equals, _ = start.partition("=")
