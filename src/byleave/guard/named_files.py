@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from byleave.shell.programs import Programs
     from byleave.workspace.resolve import Root
 
-    Forms = tuple[tuple[Piece, ...], ...]
+    Form = tuple[Piece, ...]
+    Forms = tuple[Form, ...]
 
 MOST_VARIANTS = 16  # of one command, for variables that may have several values
 MOST_FILES = 4_000  # named by one command; more are not looked at one by one
@@ -69,20 +70,30 @@ class FileFinder:
 
     def targets(self, forms: "Forms", base: str, *, shopt: bool) -> list[str] | None:
         """Return the words that a word may become in the directory `base`; None where that is not known."""
+        found = [self._made(form, base, shopt=shopt) for form in forms]
+        if not forms or None in found:
+            return None
+        return list(dict.fromkeys([text for ways in found for words in ways or () for text in words]))
+
+    def _made(self, form: "Form", base: str, *, shopt: bool) -> list[list[str]] | None:
+        """Return the words that a form becomes; another way for patterns that stay as they are without a match."""
+        if any(piece.kind == "below" for piece in form):
+            return [[piece.text for piece in form]]
+        made = expanded(form, self._home, base)
+        if made is None:
+            return None
         words: list[str] = []
-        for form in forms:
-            if any(piece.kind == "below" for piece in form):
-                words.extend([piece.text for piece in form])
-                continue
-            made = expanded(form, self._home, base)
-            if made is None:
-                return None
-            for each in made:
-                matches = glob_paths(each.pattern, base) if each.pattern and not shopt else [] if shopt else [each.text]
-                if matches is None or (each.pattern and shopt):
+        exact = True
+        for each in made:
+            found = ([each.text], True)
+            if each.pattern:
+                matches = None if shopt else glob_paths(each.pattern, base)
+                if matches is None:
                     return None
-                words.extend(matches or [each.text])
-        return words if forms else None
+                found = matches
+            words.extend(found[0])
+            exact = exact and found[1]
+        return [words] if exact else [words, [each.text for each in made]]
 
     def bases(self, places: "tuple[str, ...] | None", start: str | None) -> tuple[str, ...] | None:
         """Return the directories of a command, canonical; one that is not there yet by the name it would have."""
@@ -121,11 +132,11 @@ class FileFinder:
             yield [word.replace(forms=())]
         for base in bases:
             for form in word.forms:
-                texts = self.targets((form,), base, shopt=shopt)
-                if texts is None:
+                below = (form,) if form[0].kind == "below" else ()
+                ways = self._made(form, base, shopt=shopt)
+                if ways is None:
                     yield [word.replace(forms=())]
-                else:
-                    below = (form,) if form[0].kind == "below" else ()
+                for texts in ways or ():
                     yield [Word(text, text, word.start, word.end, quoted=True, forms=below) for text in texts]
 
     def _resolved(self, command: "Command", named: "Named", start: str | None) -> "Iterator[NamedFile]":
