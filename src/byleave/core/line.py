@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from byleave.core.verdict import Decision
 
 MOST_SPELLINGS = 1000  # more than any rule that a person writes has
+_NOTHING = RuleRef("a comment runs nothing", BUILT_IN, ALLOW)
 _SELF_GUARD = RuleRef("byleave guards itself", BUILT_IN, DENY)
 
 
@@ -62,6 +63,8 @@ def judge_line(line: Line, table: RuleTable, protected: "Protected", agent: str 
     """Return the verdict on a whole line, with one part for each command and each redirection."""
     if line.problem is not None:
         return _unread(line, table)
+    if not line.parts and not line.redirections and line.text.strip():
+        return Verdict(ALLOW, "it is a comment: nothing runs", "ok", (_NOTHING,))
     answers = [*_commands(line, table, protected, agent), *_redirections(line, table, protected, agent)]
     heard = [answer for answer in answers if answer.decision is not None]
     if not heard:

@@ -114,7 +114,7 @@ class CommandMatcher(Record):
     def _details(self, part: "Part", *, named: bool | None, granting: bool) -> "Iterable[bool | None]":
         """Yield one answer a key, the cheap ones first: a clear no spares the rest."""
         yield named
-        if self.subcommands:
+        if self.subcommands and not (granting and part.knowledge.asks_for_version()):
             yield either([part.knowledge.is_subcommand(wanted) for wanted in self.subcommands])
         for flag in self.flags:
             yield part.knowledge.has_flag(flag)

@@ -72,6 +72,8 @@ def _behind_dashes(command: "Command") -> int:
 def _passed(command: "Command", rest: int, table: "Program") -> list[Danger]:
     """Judge words that a program hands on to another one."""
     words = (command.words[0], *command.words[rest:])
+    if not table.canonical:  # nothing is known of that program
+        return [Danger(UNLISTED, word.prefix, rest) for word in words[1:2]]
     found = scan_words(words, table)
     dangers = [danger for given in found.given if (danger := _option(given))]
     dangers += [Danger(UNKNOWN, words[index].prefix, index) for index in found.unknown]
@@ -93,8 +95,11 @@ def dangerous_program(table: "Program") -> bool:
 
 def writes_by_nature(command: "Command", programs: Programs = BUILT_IN) -> bool:
     """Return whether writing files is what the program is for: `tee`, `cp`, `rm`."""
-    table = programs.table(command.program or "")
-    return table is not None and table.writer
+    found = scan(command, programs)
+    table = found.table
+    if table is None or not table.writer:
+        return False
+    return table.dry.isdisjoint([given.name for given in found.given])
 
 
 def _option(given: "Given") -> Danger | None:

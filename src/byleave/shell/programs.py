@@ -12,9 +12,11 @@ from byleave.shell.table import PROGRAMS
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Any
+    from typing import Any, TypeVar
 
     from byleave.shell.model import Word
+
+    T = TypeVar("T")
 
 KEYS = frozenset(
     [
@@ -42,6 +44,8 @@ KEYS = frozenset(
         "harmless",
         "options",
         "closed",
+        "dry",
+        "ends",
     ]
 )
 WRAP_KEYS = frozenset(
@@ -68,8 +72,9 @@ class Program(Record):
     `style`: `gnu` joins letters, `word` has options of one word such as `-name`. `stops`: options end at the first
     operand. `abbreviates`: `yes` (and every long option is listed), `maybe`, `no`. `executes` and `writes`: options
     that run another program or write a file; with a value in `harmless` they do not. `runs`: beginnings of operands
-    that do. `most`: more operands than this write. `bundle`: the first word holds letters of options even without a
-    dash. `assigns`: operands `NAME=value` reach a shell. `script`: the language of the first operand.
+    that do. `most`: more operands than this write. `dry`: options with which a program that writes by nature does not.
+    `ends`: options behind which all words are operands. `bundle`: the first word holds letters of options even without
+    a dash. `assigns`: operands `NAME=value` reach a shell. `script`: the language of the first operand.
 
     `closed`: an option that is not known to be harmless goes beyond the program's plain use. The harmless ones are
     `covered` (None: all that are listed), with the values that `checks` accepts. `joined`: options whose value is the
@@ -92,6 +97,8 @@ class Program(Record):
     script: str | None
     most: int | None
     writer: bool
+    dry: frozenset[str]
+    ends: frozenset[str]
     bundle: bool
     assigns: bool
     harmless: "Mapping[str, tuple[str, ...]]"
@@ -249,6 +256,8 @@ def _compiled(name: str, raw: "Mapping[str, Any]") -> Program:
         script=raw.get("script"),
         most=raw.get("most"),
         writer=raw.get("writer", False),
+        dry=frozenset([canonical.get(option, option) for option in raw.get("dry", ())]),
+        ends=frozenset([canonical.get(option, option) for option in raw.get("ends", ())]),
         bundle=raw.get("bundle", False),
         assigns=raw.get("assigns", False),
         harmless={canonical.get(option, option): tuple(values) for option, values in raw.get("harmless", {}).items()},
@@ -301,14 +310,16 @@ def _behind(outer: Program, own: Program) -> Program:
         script=own.script,
         most=own.most,
         writer=own.writer or outer.writer,
+        dry=own.dry | outer.dry,
+        ends=own.ends,
         bundle=False,
         assigns=own.assigns or outer.assigns,
-        harmless={**outer.harmless, **own.harmless},
+        harmless={**_not_of(own, outer.harmless), **own.harmless},
         closed=outer.closed,
         covered=_both_covered(outer, own),
-        checks={**outer.checks, **own.checks},
+        checks={**_not_of(own, outer.checks), **own.checks},
         joined=tuple(sorted({*outer.joined, *own.joined}, key=len, reverse=True)),
-        files={**outer.files, **own.files},
+        files={**_not_of(own, outer.files), **own.files},
         safe=own.safe or outer.safe,
         at=own.at or outer.at,
         slash=own.slash or outer.slash,
@@ -321,6 +332,11 @@ def _behind(outer: Program, own: Program) -> Program:
         wrapping=own.wrapping,
         behind={},
     )
+
+
+def _not_of(own: Program, given: "Mapping[str, T]") -> "dict[str, T]":
+    """Return what is said of global options that the subcommand does not use otherwise."""
+    return {option: value for option, value in given.items() if option not in own.canonical}
 
 
 def _both_covered(outer: Program, own: Program) -> frozenset[str] | None:
