@@ -166,7 +166,7 @@ def _operands(command: "Command", found: "Scan", table: "Program") -> list[Dange
     dangers: list[Danger] = []
     for index in found.operands:
         word = command.words[index]
-        if table.assigns and "=" in word.prefix and not (word.text and is_harmless_value("~assignment", word.text)):
+        if table.assigns and _may_assign(word):
             dangers.append(Danger(EXECUTES if word.text is not None else UNKNOWN, word.prefix, index))
         elif table.covered is not None and not table.safe and _is_option_form(word, table):
             dangers.append(Danger(UNLISTED, word.prefix, index))
@@ -181,8 +181,17 @@ def _operands(command: "Command", found: "Scan", table: "Program") -> list[Dange
     return dangers
 
 
+def _may_assign(word: "Word") -> bool:
+    """Whether an operand of make may set a variable that reaches a shell."""
+    if word.text is None:
+        return True
+    return "=" in word.text and not is_harmless_value("~assignment", word.text)
+
+
 def _is_option_form(word: "Word", table: "Program") -> bool:
-    """Whether an operand is an option after all: `@file` with more options in it, `/option`."""
+    """Whether an operand is more than one: `@file` holds options, `/x` is one, a place outside moves the program."""
+    if table.inside and (word.text is None or not is_inside(word.text)):
+        return True
     return (word.prefix.startswith("@") and not table.at) or (word.prefix.startswith("/") and table.slash)
 
 
@@ -214,7 +223,7 @@ def _queries(command: "Command", found: "Scan") -> list[Danger]:
         return []
     queries = [(index, command.words[index].text) for index in found.operands[1:]]
     if not queries:
-        return [Danger(EXECUTES, "commands from its input", 0)]
+        return [Danger(EXECUTES, "commands from its input", len(command.words))]
     dangers = [Danger(UNKNOWN, "", index) for index, text in queries if text is None]
     return dangers + [
         Danger(kind, text, index) for index, text in queries if text is not None and (kind := READERS["sqlite"](text))

@@ -79,8 +79,9 @@ class Program(Record):
     `closed`: an option that is not known to be harmless goes beyond the program's plain use. The harmless ones are
     `covered` (None: all that are listed), with the values that `checks` accepts. `joined`: options whose value is the
     rest of their word. `files`: options whose value names a file, and what happens to it. `safe`: no option at all
-    executes or writes. `at`, `slash`: operands may begin with `@`; one with a slash is an option. `passed`: the table
-    for words behind `--`, where these go to another program.
+    executes or writes. `at`, `slash`: operands may begin with `@`; one with a slash is an option. `inside`: operands
+    are names of files below the working directory. `passed`: the table for words behind `--`, where these go to
+    another program.
     """
 
     name: str
@@ -110,6 +111,7 @@ class Program(Record):
     safe: bool
     at: bool
     slash: bool
+    inside: bool
     passed: "Program | None"
     subcommands: bool
     known_subcommands: bool
@@ -269,6 +271,7 @@ def _compiled(name: str, raw: "Mapping[str, Any]") -> Program:
         safe=raw.get("safe", False),
         at=raw.get("at", False),
         slash=raw.get("slash", False),
+        inside=raw.get("inside", False),
         passed=None if spec.passed is None else _compiled(f"{name} --", {"options": spec.passed}),
         subcommands=raw.get("subcommands", "sub" in raw),
         known_subcommands="sub" in raw or raw.get("subcommands", False),
@@ -323,6 +326,7 @@ def _behind(outer: Program, own: Program) -> Program:
         safe=own.safe or outer.safe,
         at=own.at or outer.at,
         slash=own.slash or outer.slash,
+        inside=own.inside or outer.inside,
         passed=own.passed or outer.passed,
         subcommands=own.subcommands,
         known_subcommands=True,

@@ -9,7 +9,8 @@
 
 Words that begin with a colon set the table itself: `:word`, `:stops`, `:exact` (no abbreviations), `:subs` (it has
 subcommands), `:safe` (no option of the program executes or writes), `:at` (operands may begin with `@`), `:slash` (an
-operand that begins with `/` is an option), `:twodash` (`--name` is `-name`).
+operand that begins with `/` is an option), `:inside` (operands stay below the working directory), `:twodash` (`--name`
+is `-name`).
 """
 
 from byleave.record import Record
@@ -28,6 +29,7 @@ SETTINGS: "Mapping[str, tuple[str, Any]]" = {
     ":safe": ("safe", True),
     ":at": ("at", True),
     ":slash": ("slash", True),
+    ":inside": ("inside", True),
     ":twodash": ("twodash", True),
 }
 

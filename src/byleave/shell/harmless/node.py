@@ -99,7 +99,7 @@ OPTIONS: "dict[str, dict[str, str]]" = {
 """
     },
     "tsc": {
-        "": """:word :exact
+        "": """:word :exact :inside
 -p,--project=~inside -b,--build -w,--watch --noEmit --skipLibCheck --pretty --incremental -t,--target= -m,--module= --moduleResolution= --jsx= --lib=
 --esModuleInterop --allowJs --checkJs -d,--declaration --emitDeclarationOnly --sourceMap --strict --noImplicitAny --strictNullChecks --noImplicitReturns
 --noUnusedLocals --noUnusedParameters --noFallthroughCasesInSwitch --listFiles --listFilesOnly --showConfig --traceResolution --diagnostics
