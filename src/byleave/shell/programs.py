@@ -348,6 +348,8 @@ def _both_covered(outer: Program, own: Program) -> frozenset[str] | None:
     if outer.covered is None and own.covered is None:
         return None
     inner = own.covered if own.covered is not None else frozenset(own.canonical.values()) - own.executes - own.writes
+    if own.stops:
+        return inner
     outside = outer.covered if outer.covered is not None else frozenset(outer.canonical.values())
     return inner | (outside - frozenset(own.canonical))
 
