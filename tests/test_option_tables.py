@@ -60,7 +60,7 @@ GIT = (
     ),
     *("merge", "push", "reset", "restore", "status", "switch", "tag"),
 )
-SHORT = 300  # characters: an error, not a list of options
+SHORT = 700  # characters: an error, not a list of options
 # Harmless options that some versions of a program have and others do not, or that its short help leaves out.
 ELSEWHERE = {
     "wc": {"--total"},
