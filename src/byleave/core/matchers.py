@@ -124,7 +124,7 @@ class CommandMatcher(Record):
         yield named
         if self.piped_to_shell:
             yield part.piped_to_shell
-        if self.subcommands:
+        if self.subcommands and not (granting and part.knowledge.asks_for_version()):
             yield either([part.knowledge.is_subcommand(wanted) for wanted in self.subcommands])
         for flag in self.flags:
             yield part.knowledge.has_flag(flag)

@@ -72,6 +72,8 @@ def _behind_dashes(command: "Command") -> int:
 def _passed(command: "Command", rest: int, table: "Program") -> list[Danger]:
     """Judge words that a program hands on to another one."""
     words = (command.words[0], *command.words[rest:])
+    if not table.canonical:  # nothing is known of that program
+        return [Danger(UNLISTED, word.prefix, rest) for word in words[1:2]]
     found = scan_words(words, table)
     dangers = [danger for given in found.given if (danger := _option(given))]
     dangers += [Danger(UNKNOWN, words[index].prefix, index) for index in found.unknown]
@@ -93,8 +95,11 @@ def dangerous_program(table: "Program") -> bool:
 
 def writes_by_nature(command: "Command", programs: Programs = BUILT_IN) -> bool:
     """Return whether writing files is what the program is for: `tee`, `cp`, `rm`."""
-    table = programs.table(command.program or "")
-    return table is not None and table.writer
+    found = scan(command, programs)
+    table = found.table
+    if table is None or not table.writer:
+        return False
+    return table.dry.isdisjoint([given.name for given in found.given])
 
 
 def _option(given: "Given") -> Danger | None:
@@ -161,7 +166,7 @@ def _operands(command: "Command", found: "Scan", table: "Program") -> list[Dange
     dangers: list[Danger] = []
     for index in found.operands:
         word = command.words[index]
-        if table.assigns and "=" in word.prefix and not (word.text and is_harmless_value("~assignment", word.text)):
+        if table.assigns and _may_assign(word):
             dangers.append(Danger(EXECUTES if word.text is not None else UNKNOWN, word.prefix, index))
         elif table.covered is not None and not table.safe and _is_option_form(word, table):
             dangers.append(Danger(UNLISTED, word.prefix, index))
@@ -176,8 +181,17 @@ def _operands(command: "Command", found: "Scan", table: "Program") -> list[Dange
     return dangers
 
 
+def _may_assign(word: "Word") -> bool:
+    """Whether an operand of make may set a variable that reaches a shell."""
+    if word.text is None:
+        return True
+    return "=" in word.text and not is_harmless_value("~assignment", word.text)
+
+
 def _is_option_form(word: "Word", table: "Program") -> bool:
-    """Whether an operand is an option after all: `@file` with more options in it, `/option`."""
+    """Whether an operand is more than one: `@file` holds options, `/x` is one, a place outside moves the program."""
+    if table.inside and (word.text is None or not is_inside(word.text)):
+        return True
     return (word.prefix.startswith("@") and not table.at) or (word.prefix.startswith("/") and table.slash)
 
 
@@ -209,7 +223,7 @@ def _queries(command: "Command", found: "Scan") -> list[Danger]:
         return []
     queries = [(index, command.words[index].text) for index in found.operands[1:]]
     if not queries:
-        return [Danger(EXECUTES, "commands from its input", 0)]
+        return [Danger(EXECUTES, "commands from its input", len(command.words))]
     dangers = [Danger(UNKNOWN, "", index) for index, text in queries if text is None]
     return dangers + [
         Danger(kind, text, index) for index, text in queries if text is not None and (kind := READERS["sqlite"](text))

@@ -80,6 +80,16 @@ class Known:
             for word in self._command.words[1:]
         )
 
+    def asks_for_version(self) -> bool:
+        """Whether the command is `PROGRAM --version` or `PROGRAM --help` and no more, as the program spells it."""
+        words = self._command.words
+        table = self._programs.table(self._command.program or "") if len(words) == 2 else None
+        if table is None:
+            return False
+        canonical = table.canonical
+        name = canonical.get(words[1].text or "")
+        return name is not None and name in (canonical.get("--version"), canonical.get("--help"))
+
     def has_flag(self, flag: str) -> bool | None:
         """Whether a flag is given, in any of its spellings."""
         if flag not in self._flags:

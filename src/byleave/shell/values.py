@@ -199,6 +199,7 @@ _LOGGERS = frozenset(
 
 
 READERS: "Mapping[str, Callable[[str], bool]]" = {
+    "archive": lambda value: ":" not in value,  # tar takes what stands before a colon for another machine
     "assignment": _assignment,
     "classpath": _classpath,
     "cmake": _cmake_variable,

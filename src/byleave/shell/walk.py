@@ -503,10 +503,10 @@ class Walker:
 
     def check_exotic(self, name: str, at: int) -> None:
         """Refuse to set, other than by a plain assignment, a variable that changes what runs."""
-        from byleave.shell.variables import harmless_assignment
+        from byleave.shell.variables import harmless_in_shell
 
         self.check_variable(name, at)
-        if not harmless_assignment(name):
+        if not harmless_in_shell(name):
             self.refuse(f"{name} changes what later commands run", at)
 
     def taint(self, name: str, at: int) -> None:

@@ -99,7 +99,7 @@ OPTIONS: "dict[str, dict[str, str]]" = {
 """
     },
     "tsc": {
-        "": """:word :exact
+        "": """:word :exact :inside
 -p,--project=~inside -b,--build -w,--watch --noEmit --skipLibCheck --pretty --incremental -t,--target= -m,--module= --moduleResolution= --jsx= --lib=
 --esModuleInterop --allowJs --checkJs -d,--declaration --emitDeclarationOnly --sourceMap --strict --noImplicitAny --strictNullChecks --noImplicitReturns
 --noUnusedLocals --noUnusedParameters --noFallthroughCasesInSwitch --listFiles --listFilesOnly --showConfig --traceResolution --diagnostics
@@ -114,16 +114,16 @@ OPTIONS: "dict[str, dict[str, str]]" = {
     "jest": {
         "": """:exact
 --ci[=] -i,--runInBand,--run-in-band --coverage[=] --no-coverage --collectCoverage[=] --collectCoverageFrom=
---coverageReporters=text|text-summary|lcov|lcovonly|json|html|clover|cobertura|json-summary --coverageProvider=babel|v8 --watch --watchAll[=]
+--coverageProvider=babel|v8 --watch --watchAll[=]
 -t,--testNamePattern,--test-name-pattern= --testPathPattern,--test-path-pattern= --testPathPatterns= --testPathIgnorePatterns= --silent[=] --verbose[=]
 -w,--maxWorkers,--max-workers= --no-cache --cache[=] --clearCache --passWithNoTests,--pass-with-no-tests --findRelatedTests -o,--onlyChanged -f,--onlyFailures
 --lastCommit --changedSince= --json --listTests --showConfig --forceExit,--force-exit --detectOpenHandles,--detect-open-handles --detectLeaks
 -u,--updateSnapshot,--update-snapshot -e,--expand --errorOnDeprecated --logHeapUsage --noStackTrace --color[=] --colors[=] --no-color --no-colors -v,--version -h,--help
 --testTimeout= --shard= --seed= --randomize --showSeed --selectProjects= --ignoreProjects= --runTestsByPath -b,--bail[=] --debug --all --clearMocks --resetMocks
 --restoreMocks --resetModules --workerIdleMemoryLimit= --maxConcurrency= --testLocationInResults --useStderr --waitForUnhandledRejections --no-watchman --watchman[=]
---env,--testEnvironment=jsdom|node --reporters=default|summary|github-actions|verbose --outputFile=> --coverageDirectory=>/ --coveragePathIgnorePatterns= --notify[=]
+--env,--testEnvironment=jsdom|node --outputFile=> --coverageDirectory=>/ --coveragePathIgnorePatterns= --notify[=]
 --injectGlobals[=] --openHandlesTimeout= --changedFilesWithAncestor --no-notify --workerThreads
-!-c,--config= !--globalSetup= !--globalTeardown= !--setupFiles= !--setupFilesAfterEnv= !--testRunner= !--runner= !--resolver= !--transform= !--rootDir= !--roots= !--preset=
+!--coverageReporters= !--reporters= !-c,--config= !--globalSetup= !--globalTeardown= !--setupFiles= !--setupFilesAfterEnv= !--testRunner= !--runner= !--resolver= !--transform= !--rootDir= !--roots= !--preset=
 !--testResultsProcessor= !--testSequencer= !--globals= !--filter= !--moduleNameMapper= !--modulePaths= !--prettierPath= !--snapshotSerializers= !--projects=
 !--cacheDirectory=>/ !--watchPlugins= !--testEnvironmentOptions=
 """
