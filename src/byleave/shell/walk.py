@@ -106,7 +106,8 @@ class Walker:
             if state is None:
                 flow = (None, None)
             elif background:
-                flow = (state, state)
+                after = state.lost() if self.dialect == ZSH and isinstance(item, AndOr) else state
+                flow = (after, after)
         return flow
 
     def follow(self, node: "Node", state: State) -> "Flow":
