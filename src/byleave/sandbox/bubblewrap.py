@@ -28,6 +28,7 @@ LAUNCHER = "/.byleave/launcher"
 UNTOLD = ("start",)  # approximations that nobody needs to be warned of
 _MODES = {COVER_DIRECTORY: "0000", EMPTY_DIRECTORY: "0555"}
 _BEGINNING = ("--unshare-all", "--die-with-parent", "--as-pid-1", "--cap-drop", "ALL", "--hostname", "sandbox")
+_LENT = ("--cap-add", "CAP_SETPCAP")
 
 
 def obstacle(plan: "Plan", launcher: "tuple[str, ...]") -> str | None:
@@ -39,11 +40,18 @@ def obstacle(plan: "Plan", launcher: "tuple[str, ...]") -> str | None:
     return None
 
 
-def wrapping(bwrap: str, plan: "Plan", arrangement: "Arrangement", launcher: str) -> tuple[str, ...]:
-    """Return the words that start the launcher in a view like the one that our own steps build."""
+def wrapping(
+    bwrap: str, plan: "Plan", arrangement: "Arrangement", launcher: str, *, lends: bool = True
+) -> tuple[str, ...]:
+    """Return the words that start the launcher in a view like the one that our own steps build.
+
+    `lends`: bwrap may leave our launcher the one capability by which it empties the bounding set. One that is setuid
+    leaves none to an ordinary user, and empties the set itself.
+    """
     return (
         bwrap,
         *_BEGINNING,
+        *(_LENT if lends else ()),
         "--dev",
         "/dev",
         "--proc",
