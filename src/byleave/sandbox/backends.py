@@ -187,7 +187,8 @@ def _by_bwrap(plan: Plan, machine: Machine) -> Setup:
     tape = write_tape(bubblewrap.steps(plan, arrangement, machine.host, _filter(plan, machine.host)))
     bwrap = find_bwrap() or ""
     lends = machine.host.uid == 0 or not _is_setuid(bwrap)
-    words = bubblewrap.wrapping(bwrap, plan, arrangement, machine.launcher.command[0], lends=lends)
+    program, secrets = machine.launcher.command[0], machine.host.kernel_secrets
+    words = bubblewrap.wrapping(bwrap, plan, arrangement, program, lends=lends, kernel_secrets=secrets)
     return Setup(BWRAP, plan, arrangement, tape, words)
 
 

@@ -12,7 +12,7 @@ from byleave.sandbox.linux import (
     SHARED_DIRECTORIES,
     program_steps,
 )
-from byleave.sandbox.plan import PROXY, Approximation
+from byleave.sandbox.plan import DIRECTORY, PROXY, Approximation
 from byleave.sandbox.tape import step
 
 TYPE_CHECKING = False
@@ -41,7 +41,13 @@ def obstacle(plan: "Plan", launcher: "tuple[str, ...]") -> str | None:
 
 
 def wrapping(
-    bwrap: str, plan: "Plan", arrangement: "Arrangement", launcher: str, *, lends: bool = True
+    bwrap: str,
+    plan: "Plan",
+    arrangement: "Arrangement",
+    launcher: str,
+    *,
+    lends: bool = True,
+    kernel_secrets: "tuple[tuple[str, str], ...]" = (),
 ) -> tuple[str, ...]:
     """Return the words that start the launcher in a view like the one that our own steps build.
 
@@ -56,6 +62,7 @@ def wrapping(
         "/dev",
         "--proc",
         "/proc",
+        *(word for path, kind in kernel_secrets for word in _shaded(path, kind)),
         *(word for link in plan.links for word in ("--symlink", link.target, link.path)),
         *_shown(arrangement),
         "--ro-bind",
@@ -92,6 +99,12 @@ def _mounted(mount: "Mount") -> tuple[str, ...]:
     if mount.cover is not None:  # a device on a mount without devices: nobody opens it
         return ("--ro-bind", "/dev/null", mount.path)
     return ("--ro-bind" if mount.attributes & RDONLY else "--bind", mount.source or mount.path, mount.path)
+
+
+def _shaded(path: str, kind: str) -> tuple[str, ...]:
+    if kind == DIRECTORY:
+        return ("--perms", "0000", "--tmpfs", path, "--remount-ro", path)
+    return ("--ro-bind", "/dev/null", path)
 
 
 def _names(path: str) -> list[str]:

@@ -27,6 +27,7 @@ from byleave.sandbox.plan import (
     in_order,
     nested,
 )
+from byleave.sandbox.private_files import prefix_secrets, started_among, without_chosen
 from byleave.sandbox.view import LINK, Eyes, find_places
 from byleave.text import quoted
 
@@ -113,6 +114,8 @@ def make_plan(
     started = [*((program,) if program is not None else ()), *(path for _name, path in listed)]
     needed = _needed(started, search, wishes, places, links)
     places = [*needed.places, *places]
+    places = [*places, *prefix_secrets(needed.places, wishes.home)]
+    places = _uncovered(without_chosen(places, [*_extra(wishes), *found.places, *brought]), started, search)
     programs = None if commands is None else _programs(program, search, listed, (*base.places, *needed.places), places)
     plan = Plan(
         wishes.root,
@@ -128,6 +131,12 @@ def make_plan(
         programs,
     )
     return plan, Seen(kinds)
+
+
+def _uncovered(places: list[Place], started: "Sequence[str]", search: str) -> list[Place]:
+    """Return the same places with the programs that are started in sight, whoever else may read them."""
+    hops = [hop for program in started for path in host.interpreters(program, search) for hop in host.hops(path)]
+    return [*places, *started_among(places, hops)]
 
 
 def make_reading_plan(policy: "Policy", wishes: Wishes, base: host.Base, program: str | None) -> tuple[Plan, Seen]:
@@ -146,7 +155,7 @@ def make_reading_plan(policy: "Policy", wishes: Wishes, base: host.Base, program
     found = find_places(policy, wishes.tool, wishes.root, Eyes(look, _no_files, host.follow))
     held = {each.path for each in found.held}
     readable = [_only_read(place) for place in found.places if place.path not in held]
-    system = [place for place in base.places if not is_under(place.path, "/etc")]
+    system = without_chosen((place for place in base.places if not is_under(place.path, "/etc")), found.places)
     shown = in_order([*system, *_only_program(program), *readable])
     places = in_order([*_news(shown), *_own(wishes, shown)])
     return Plan(wishes.root, places, base.links, limits=wishes.limits), Seen(kinds)
