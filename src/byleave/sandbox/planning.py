@@ -33,6 +33,7 @@ from byleave.sandbox.plan import (
     nested,
     op_of,
 )
+from byleave.sandbox.private_files import prefix_secrets, started_among, without_chosen
 from byleave.sandbox.protected_below import protected_below
 from byleave.sandbox.view import LINK, Eyes, TooMuchToCoverError, find_places
 from byleave.text import quoted
@@ -134,6 +135,8 @@ def make_plan(
     started = [*((program,) if program is not None else ()), *(path for _name, path in listed)]
     needed = _needed(started, search, wishes, places, links, writable=_writable(policy, wishes))
     places = [*needed.places, *places]
+    places = [*places, *prefix_secrets(needed.places, wishes.home)]
+    places = _uncovered(without_chosen(places, [*_extra(wishes), *found.places, *brought]), started, search)
     programs = None if commands is None else _programs(program, search, listed, (*base.places, *needed.places), places)
     elsewhere = _closed_elsewhere(policy, wishes, in_order(places), noted)
     plan = Plan(
@@ -217,6 +220,12 @@ def _cover(root: str, closed: ClosedPlaces, start: str, named: str) -> "Covered"
     )
 
 
+def _uncovered(places: list[Place], started: "Sequence[str]", search: str) -> list[Place]:
+    """Return the same places with the programs that are started in sight, whoever else may read them."""
+    hops = [hop for program in started for path in host.interpreters(program, search) for hop in host.hops(path)]
+    return [*places, *started_among(places, hops)]
+
+
 def make_reading_plan(policy: "Policy", wishes: Wishes, base: host.Base, program: str | None) -> tuple[Plan, Seen]:
     """Return the plan for a program of ours that reads what the tool may read, and what the plan rests on.
 
@@ -234,7 +243,7 @@ def make_reading_plan(policy: "Policy", wishes: Wishes, base: host.Base, program
     found = _find(policy, wishes, Eyes(look, _no_files, host.follow), noted)
     held = {each.path for each in found.held}
     readable = [_only_read(place) for place in found.places if place.path not in held]
-    system = [place for place in base.places if not is_under(place.path, "/etc")]
+    system = without_chosen((place for place in base.places if not is_under(place.path, "/etc")), found.places)
     shown = in_order([*system, *_only_program(program), *readable])
     places = in_order([*_news(shown), *_own(wishes, shown)])
     return Plan(wishes.root, places, base.links, limits=wishes.limits), Seen(kinds, tuple(noted.found), wishes.root)
