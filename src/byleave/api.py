@@ -256,10 +256,10 @@ class Workspace:
         """Return what reads command lines here; the shell room is loaded when the first one comes."""
         readers: list[LineReader] = []
 
-        def read(text: str, cwd: str | None = None) -> "Line":
+        def read(text: str, cwd: str | None = None, shell: str | None = None) -> "Line":
             if not readers:
-                readers.append(_make_reader(self.root, programs))
-            return readers[0].read(text, cwd)
+                readers.append(_make_reader(self.root, programs, self.homes.user))
+            return readers[0].read(text, cwd, shell)
 
         return read
 
@@ -321,12 +321,12 @@ def _open_inside(root: Root, name: str) -> int:
         return anchor.open_file(place.relative, os.O_RDONLY)
 
 
-def _make_reader(root: Root, programs: "Mapping[str, Any]") -> "LineReader":
+def _make_reader(root: Root, programs: "Mapping[str, Any]", home: str) -> "LineReader":
     from byleave.guard.lines import LineReader
     from byleave.shell.programs import BUILT_IN
 
     try:
-        return LineReader(root, BUILT_IN.extended(programs) if programs else BUILT_IN)
+        return LineReader(root, BUILT_IN.extended(programs) if programs else BUILT_IN, home)
     except (ValueError, TypeError, AttributeError, KeyError) as error:
         raise ConfigErrors([ConfigError(f"programs: {error}", hint="see docs/commands.md for the keys")]) from None
 

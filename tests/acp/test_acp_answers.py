@@ -437,19 +437,25 @@ def test_the_same_id_under_way_in_both_directions_is_no_confusion(between: Proxy
     between.nothing_came()
 
 
-@pytest.mark.parametrize(("wanted", "agreed", "judged"), [(2, 2, False), (2, 1, True), (1, 1, True)])
-def test_a_newer_protocol_passes_untouched_if_both_speak_it(
-    scene: Scene, wanted: int, agreed: int, *, judged: bool
-) -> None:
+@pytest.mark.parametrize("wanted", [1, 2])
+def test_what_agrees_on_version_1_is_judged(scene: Scene, wanted: int) -> None:
     with proxy(scene, code=7) as between:
-        between.begin(scene, version=wanted, agreed=agreed)
-        id_ = between.runs("rm x")
-        if judged:
-            assert picked(between.agent.hears()) == "no"
-        else:
-            between.is_asked(id_)
-            between.answers(id_, "yes-for-ever")
-            assert between.agent.hears() == chosen(id_, "yes-for-ever")
-            between.warned("NOT JUDGED")
+        between.begin(scene, version=wanted, agreed=1)
+        between.runs("rm x")
+        assert picked(between.agent.hears()) == "no"
         between.nothing_came()
+        assert between.ends() == 7
+
+
+def test_an_agent_that_insists_on_version_2_is_refused(scene: Scene) -> None:
+    with proxy(scene, code=7) as between:
+        between.client.say(
+            line_of({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {"protocolVersion": 2}})
+        )
+        assert between.agent.hears()["params"] == {"protocolVersion": 1}
+        between.agent.say(line_of({"jsonrpc": "2.0", "id": 1, "result": {"protocolVersion": 2}}))
+        assert "judges version 1" in between.client.hears()["error"]["message"]
+        between.runs("rm x")
+        assert between.agent.hears()["error"]["code"] == -32600
+        between.warned("nothing passes any more")
         assert between.ends() == 7

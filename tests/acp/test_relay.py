@@ -438,21 +438,6 @@ def test_what_is_done_in_spite_of_a_no_is_recorded(talk: Talk) -> None:
 # Versions, profiles, workspaces.
 
 
-def test_a_protocol_that_both_know_to_be_newer_passes_and_that_is_said(talk: Talk) -> None:
-    talk.client({"jsonrpc": "2.0", "id": 9, "method": "initialize", "params": {"protocolVersion": 2}})
-    talk.agent({"jsonrpc": "2.0", "id": 9, "result": {"protocolVersion": 2}})
-    talk.forget()
-    talk.agent(talk.command("rm x"))
-    assert len(talk.to_client()) == 1
-    assert any("NOT JUDGED" in notice for notice in talk.relay.notices())
-
-
-def test_that_nothing_is_judged_is_said_however_the_answer_was_written(talk: Talk) -> None:
-    talk.client({"jsonrpc": "2.0", "id": 9, "method": "initialize", "params": {"protocolVersion": 2}})
-    talk.agent(b'{"jsonrpc":"2.0",\r"id":9,"result":{"protocolVersion":2}}\n')
-    assert any("NOT JUDGED" in notice for notice in talk.relay.notices())
-
-
 @pytest.mark.parametrize(("asked", "answered"), [(1, 2), (2, 1), (1, 1), (2, "2"), (2, None)])
 def test_one_side_alone_does_not_switch_us_off(talk: Talk, asked: Any, answered: Any) -> None:
     talk.client({"jsonrpc": "2.0", "id": 9, "method": "initialize", "params": {"protocolVersion": asked}})

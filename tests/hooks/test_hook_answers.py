@@ -98,7 +98,6 @@ CALLS: list[tuple[str, str, dict[str, Any], str]] = [
     ("claude-code", "WebSearch", {"query": "x"}, "allow"),
     ("claude-code", "TodoWrite", {"todos": [{"content": "rm -rf /", "status": "pending"}]}, "allow"),
     ("claude-code", "Task", {"description": "d", "prompt": "rm -rf /", "subagent_type": "x"}, "allow"),
-    ("claude-code", "ExitPlanMode", {"plan": "p"}, "allow"),
     ("claude-code", "Bash", {"command": "touch allowed", "dangerouslyDisableSandbox": True}, "ask"),
     ("claude-code", "Bash", {"command": "touch denied", "dangerouslyDisableSandbox": True}, "deny"),
     ("claude-code", "Bash", {}, "ask"),
@@ -187,11 +186,6 @@ def test_an_event_that_is_not_about_a_call_to_come_is_answered_neutrally(agent: 
     event, expected = NEUTRAL[agent]
     assert scene.says(agent, {"hook_event_name": event, "tool_name": "x"}) == expected
     assert scene.records() == []
-
-
-def test_a_question_of_the_agent_to_its_user_is_left_to_the_agent(scene: HookScene) -> None:
-    assert scene.says("claude-code", claude("AskUserQuestion", {"questions": []}, scene.root)) == ""
-    assert [record["verdict"]["decision"] for record in scene.records()] == ["allow"]
 
 
 def test_a_workspace_that_is_reached_through_a_link_is_the_same_workspace(scene: HookScene, tmp_path: Path) -> None:

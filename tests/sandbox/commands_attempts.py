@@ -135,6 +135,20 @@ def a_sealed_memory_file() -> object:
 
 
 @attempt
+def the_loader_on_a_sealed_memory_file() -> object:
+    file = os.memfd_create("x", 8)
+    with open(sys.executable, "rb") as program:
+        os.write(file, program.read())
+    return works(LOADER, f"/proc/self/fd/{file}", "-c", "1", pass_fds=[file])
+
+
+@attempt
+def the_loader_on_standard_input() -> object:
+    with open(sys.executable, "rb") as program:
+        return works(LOADER, "/proc/self/fd/0", "-c", "1", input=program.read())
+
+
+@attempt
 def a_descriptor() -> object:
     file = os.open(sys.executable, os.O_RDONLY)
     child = os.fork()

@@ -6,6 +6,7 @@ So that its requests can be understood, and what it did without asking is record
 from byleave.acp.calls import ENDED
 from byleave.acp.envelope import decoded_somehow, kind_of_update
 from byleave.core.action import CommandAction
+from byleave.translate.asking import as_own_question, is_own_question
 from byleave.translate.names import is_thought
 
 TYPE_CHECKING = False
@@ -27,6 +28,10 @@ _MORE_THAN_THOUGHTS = "it says that it thinks, and brings more than thoughts"
 _ANOTHER_COMMAND = "the request names another command than its call did before"
 
 
+class UnreadError(Exception):
+    """An update that may be about a call, and cannot be read."""
+
+
 class Hearing:
     """What the agents of all sessions have told so far. Nothing of it is changed or held up."""
 
@@ -34,18 +39,23 @@ class Hearing:
         self._sessions = sessions
         self._judging = judging
 
-    def hear(self, envelope: "Envelope", line: bytes) -> None:
-        """Remember what an update tells of a tool call. Nearly all are pieces of text, and not decoded any further."""
+    def hear(self, envelope: "Envelope", line: bytes) -> "tuple[str, dict[str, Any]] | None":
+        """Remember what an update tells of a tool call; return its session, and what it tells.
+
+        Nearly all are pieces of text, and not decoded any further. One that cannot be read is an error.
+        """
         kind = kind_of_update(envelope)
         if kind is not None and kind not in _ABOUT_CALLS:
-            return
+            return None
         params = decoded_somehow(envelope.members["params"]) if "params" in envelope.members else None
         update = params.get("update") if isinstance(params, dict) else None
         name = params.get("sessionId") if isinstance(params, dict) else None
         if not isinstance(update, dict) or not isinstance(name, str):
-            self.doubt_all()
-        elif update.get("sessionUpdate") in _ABOUT_CALLS:
-            self._hear_call(name, update, len(line))
+            raise UnreadError
+        if update.get("sessionUpdate") not in _ABOUT_CALLS:
+            return None
+        self._hear_call(name, update, len(line))
+        return name, update
 
     def doubt_all(self) -> None:
         """Take all that was told so far for doubtful: something came that may be about it, and cannot be read."""
@@ -75,6 +85,8 @@ class Hearing:
         if call.is_unclear or _only_says_that_it_thinks(meant, as_told):
             problem = _UNREAD if call.is_unclear else _MORE_THAN_THOUGHTS
             meant = meant.replace(understood=False, problem=meant.problem or problem)
+        if told is not None and is_own_question(as_told, meant):
+            return as_own_question(meant), placed
         session.directories.hear(meant, name)
         return session.directories.spread(meant, name), placed
 

@@ -21,13 +21,13 @@ from byleave.record import Record
 from byleave.text import shown
 from byleave.translate.call import Meaning, Where
 from byleave.translate.meaning import meaning
+from byleave.translate.shells import shell_of_agent
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
-    from byleave.acp.calls import ToolCall
     from byleave.acp.sessions import Session
     from byleave.core.action import Action
     from byleave.guard.asking import Who
@@ -100,6 +100,7 @@ class Judging:
         self._session = session
         self._who = who
         self._fixed = fixed
+        self._shell = shell_of_agent(who.agent or "", os.environ)
         self._homes = workspace.homes
         self._first = workspace.root.path
         self._standing: dict[str, frozenset[str]] = {}  # what each guard warned of when it was last looked at
@@ -126,7 +127,7 @@ class Judging:
     def understand(self, call: "Call", session: "Session") -> "tuple[Meaning, Placed]":
         """Return what a call means in the workspace of its session, and who judges it there."""
         placed = session.placed or Placed(self._guards[self._first], _STRANGER)
-        meant = meaning(call, Where(placed.guard.policy.root.path, session.cwd, _exists))
+        meant = meaning(call, Where(placed.guard.policy.root.path, session.cwd, _exists, self._shell))
         if placed.problem:  # its own rules might have denied it
             meant = meant.replace(understood=False, problem=placed.problem)
         if any(isinstance(action, OtherAction) for action in meant.actions):
@@ -208,10 +209,10 @@ class Judging:
         """Return what a call touches, so that two calls can be compared: creating and updating are both writing."""
         return [touch for action in meant.actions for touch in _touches(action, guard)]
 
-    def covers(self, judgement: Judgement, call: "ToolCall") -> "dict[tuple[str, ...], str | None]":
+    def covers(self, judgement: Judgement, contents: "Mapping[str, str]") -> "dict[tuple[str, ...], str | None]":
         """Return what a call may do by now, of each file with the hash of the content that was shown."""
         covered: dict[tuple[str, ...], str | None] = dict.fromkeys(self.touches(judgement.meaning, judgement.guard))
-        for path, content in call.shown.items():
+        for path, content in contents.items():
             place = judgement.guard.policy.root.resolve_any(path)
             if isinstance(place, FsTarget) and ("write", place.canonical) in covered:
                 covered["write", place.canonical] = content

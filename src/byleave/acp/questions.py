@@ -7,9 +7,10 @@ from collections import OrderedDict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
-    from byleave.acp.calls import ToolCall
+    from byleave.acp.calls import Screen, ToolCall
     from byleave.acp.judging import Judgement
     from byleave.acp.wishes import Option
 
@@ -33,6 +34,9 @@ class Open:
         self.line = line
         self.options: tuple[Option, ...] = ()
         self.call: ToolCall | None = None
+        self.call_id = ""
+        self.screen: Screen | None = None  # of the agent's own questions: what is shown with it
+        self.contents: Mapping[str, str] = {}  # by path, the hash of the content that is shown with it
         self.held_for: Id | None = None
         self.cancelled_until: float | None = None
 
@@ -88,6 +92,14 @@ class Questions:
     def in_session(self, name: object) -> list[Open]:
         """Return the open questions of a session."""
         return [each for each in self._open.values() if each.session == name]
+
+    def about(self, session: str, call_id: str) -> list[Open]:
+        """Return the agent's questions about a call that a person may still say yes to."""
+        return [each for each in self.shown() if (each.session, each.call_id) == (session, call_id)]
+
+    def shown(self) -> list[Open]:
+        """Return all questions of the agent's that a person may still say yes to."""
+        return [each for each in self._open.values() if each.screen is not None and each.cancelled_until is None]
 
     def late(self, now: float) -> list[Open]:
         """Return what was cancelled so long ago that the editor will not answer any more."""

@@ -20,8 +20,7 @@ _MOST_ASKED = 1000
 _OPENING = ("session/new", "session/load", "session/resume", "session/fork")
 _NAMED_BEFORE = ("session/load", "session/resume")  # the editor names the session; for the others, the agent does
 _TWICE = "the agent gave two sessions in different places the same name"
-INITIALIZE, PROMPT = "initialize", "session/prompt"
-NEWEST = 1  # the version of the protocol that we know
+PROMPT = "session/prompt"
 
 
 class Session:
@@ -54,7 +53,6 @@ class Sessions:
         self._place_at = place
         self._known: OrderedDict[str, Session] = OrderedDict()
         self._asked: OrderedDict[tuple[str, Any], _Asked] = OrderedDict()
-        self.newer = False  # both sides have agreed on a version of the protocol that we do not know
 
     def get(self, name: str) -> Session:
         """Return a session by its name. One that the editor has not opened is a stranger, and is not kept."""
@@ -66,7 +64,7 @@ class Sessions:
 
     def hear_editor(self, method: str, envelope: "Envelope") -> None:
         """Note what the editor opens."""
-        if method not in (*_OPENING, INITIALIZE, PROMPT):
+        if method not in (*_OPENING, PROMPT):
             return
         params = _params(envelope)
         cwd = params.get("cwd")
@@ -92,11 +90,7 @@ class Sessions:
         result = decoded_somehow(raw) if asked is not None and raw is not None else None
         if asked is None or not isinstance(result, dict):
             return
-        if asked.method == INITIALIZE:
-            both = (asked.params.get("protocolVersion"), result.get("protocolVersion"))
-            self.newer = all(isinstance(version, int) and version > NEWEST for version in both)
-        else:
-            self._place(result.get("sessionId"), asked.params, asked.placed, by_agent=True)
+        self._place(result.get("sessionId"), asked.params, asked.placed, by_agent=True)
 
     def _place(self, name: "Any", params: "dict[str, Any]", placed: "Placed | None", *, by_agent: bool = False) -> None:
         if not isinstance(name, str):

@@ -110,6 +110,7 @@ def _sandboxed(given: "Given") -> int:
     from byleave.sandbox.box import Sandbox
     from byleave.sandbox.platforms import refuse_elsewhere
     from byleave.sandbox.process import PIPE
+    from byleave.sandbox.terminal import show_errors
 
     refuse_both(given)
     refuse_elsewhere(sys.platform)
@@ -124,7 +125,10 @@ def _sandboxed(given: "Given") -> int:
         box.mount_for_this_run(() if by_tool else own_mounts(given, workspace, policy.compiled))
         guard = confining_guard(given, workspace, box)
         try:
-            agent = BoxedAgent(box.spawn(given.rest, stdin=PIPE, stdout=PIPE, apart=True))
+            errors = PIPE if os.isatty(2) else None  # through a terminal of ours it could read what is typed there
+            process = box.spawn(given.rest, stdin=PIPE, stdout=PIPE, stderr=errors, apart=True)
+            show_errors(process)
+            agent = BoxedAgent(process)
             warn_of_weaker(given, workspace, box)
             try:
                 return _carry(given, agent, relay, longest=limits.wall_time)

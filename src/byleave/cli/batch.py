@@ -45,6 +45,7 @@ class Question(msgspec.Struct):
     id: msgspec.Raw = _NO_ID
     root: str | msgspec.UnsetType | None = msgspec.UNSET
     policy: msgspec.Raw = _ABSENT
+    unconfined: bool | msgspec.UnsetType = msgspec.UNSET
 
 
 class Known(Record):
@@ -99,7 +100,7 @@ class Answers:
     def _judge(self, question: Question, policy: bytes) -> bytes:
         root = question.root if isinstance(question.root, str) else None
         try:
-            verdict = self._policy((root, policy)).decide(question.action)
+            verdict = self._policy((root, policy)).decide(question.action, confines=question.unconfined is not True)
             return self._line({"id": question.id, "verdict": verdict_tree(verdict)})
         except (ByleaveError, ConfigErrors) as error:
             return self._error(question.id, error)
@@ -189,6 +190,7 @@ def _counts_up(line: bytes, question: Question, policy: bytes) -> bool:
     Next to free, and enough for most lines: flat actions without a backslash, which could stand for a colon.
     """
     colons = (question.id is not _NO_ID) + (question.root is not msgspec.UNSET) + (question.policy is not _ABSENT) + 1
+    colons += question.unconfined is not msgspec.UNSET
     for name, value in question.action.items():
         if type(value) is str:
             colons += 1 + name.count(":") + value.count(":")

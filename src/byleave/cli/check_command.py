@@ -33,7 +33,7 @@ def run(given: "Given") -> int:
     tool = None if isinstance(action, _TOOLLESS) else action.tool
     if tool is not None and tool not in policy.compiled.tools:
         raise InputError(f"no tool named {quoted(tool)} is configured", hint=_missing_tool_hint(policy, tool))
-    verdict = policy.decide(action)
+    verdict = policy.decide(action, confines=not given.flag("unconfined"))
     _show(given, verdict, None if tool is not None or isinstance(action, _TOOLLESS) else _toolless_hint(policy))
     return EXIT_CODES[verdict.decision]
 
@@ -42,7 +42,7 @@ def _action(given: "Given") -> "dict[str, Any]":
     """Return the action in its JSON form, as the words of the command line spell it."""
     words = {name.lower(): value for name, value in given.words.items()}
     action: dict[str, Any] = {"kind": given.command.name, **words}
-    for key in ("tool", "agent", "cwd", "method", "address", "query"):
+    for key in ("tool", "agent", "cwd", "method", "address", "query", "glob"):
         if (value := given.one(key)) is not None:
             action[key] = value
     if "cwd" in action:  # a person means it from where they stand; the action means it from the root

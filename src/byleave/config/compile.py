@@ -50,7 +50,7 @@ MOST_WARNINGS = 50  # more than anybody reads
 LONGEST_NAME = 60  # characters of a tool's name worth repeating in a warning
 _JOINED = frozenset(
     {
-        *("tools", "rules", "defaults", "programs", "audit", "sensitive_paths", "sandbox"),
+        *("tools", "rules", "defaults", "programs", "audit", "sensitive_paths", "sandbox", "shell"),
         *("agents", "servers", "gateway", LEFT_OUT),
     }
 )
@@ -271,7 +271,8 @@ class _Compilation:
             self._warn_of_agents(agents)
         for layer in self._layers:
             self.warnings.extend(layer.tree.get(LEFT_OUT, ()))
-        policy = Policy(tuple(voices), self._protected(), bool(self._settings.get("strict_links")))
+        shell = self._settings.get("shell", {}).get("confine")
+        policy = Policy(tuple(voices), self._protected(), bool(self._settings.get("strict_links")), shell)
         return Compiled(
             policy,
             tools,
@@ -503,6 +504,8 @@ def _settings(layers: "Iterable[Layer]") -> "Tree":
         for name in ("defaults", "programs", "audit"):
             merged[name] |= layer.tree.get(name, {})
         merged["sensitive_paths"] += layer.tree.get("sensitive_paths", [])
+        if "shell" in layer.tree:
+            merged["shell"] = {"confine": "auto", **merged.get("shell", {}), **layer.tree["shell"]}
         merged |= {key: value for key, value in layer.tree.items() if key not in _JOINED}
     return merged
 

@@ -4,6 +4,7 @@ import os
 import stat
 
 from byleave.core.fs import is_under
+from byleave.core.paths import names_process_link
 from byleave.errors import InputError, StateError
 from byleave.private import digest
 from byleave.record import Record
@@ -42,13 +43,16 @@ class Homes(Record):
 
         Of a directory that holds the workspace at `root` itself, only what byleave keeps in it.
         """
-        named = [real_path(place) for place in (self.managed, self.config, self.state, self.memory)]
+        usual = [os.path.join(self.user, place) for place in _USUAL_HOMES] if self.user else []
+        named = [real_path(place) for place in (self.managed, self.config, self.state, self.memory, *usual)]
         kept = [place for directory in named for place in _kept_in(directory, root)]
         # A configuration file may be a link, to a dotfiles repository for instance: what it leads to is ours as well.
         files = [real_path(os.path.join(place, CONFIG_FILE)) for place in (self.managed, self.config)]
         return tuple(dict.fromkeys([*kept, *files, *hook_settings(self.user)]))
 
 
+# Where byleave keeps its own without BYLEAVE_HOME: an installed hook looks there whatever the environment says.
+_USUAL_HOMES = (".config/byleave", ".local/state/byleave")
 _HOOK_SETTINGS = (
     ".claude/settings.json",
     ".codex/config.toml",
@@ -67,8 +71,13 @@ def hook_settings(user: str) -> tuple[str, ...]:
 
 
 def real_path(path: str) -> str:
-    """Return where `path` really leads; as it is written, if a link in it is exchanged at this very moment."""
+    """Return where `path` really leads; as it is written, if a link in it is exchanged at this very moment.
+
+    A link of a process leads elsewhere for each process, so it stays as it is written, too.
+    """
     try:
+        if names_process_link(f"/{os.path.normpath(path).lstrip('/')}"):
+            return path
         return os.path.realpath(path)
     except (OSError, ValueError):  # `realpath` reads what it has just seen to be a link; and no name holds a NUL
         return os.path.normpath(path)

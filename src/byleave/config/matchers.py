@@ -77,13 +77,33 @@ class RuleReader:
             return None
         outcome = OUTCOMES[word]
         source = item.layer.source(tree[LINE])
-        rule = Rule(outcome, matcher, tree.get("why"), source, spellings(matcher) if outcome is DENY else ())
+        self._check_confining(item, word)
+        rule = Rule(
+            outcome,
+            matcher,
+            tree.get("why"),
+            source,
+            spellings(matcher) if outcome is DENY else (),
+            sandbox=tree.get("sandbox"),
+            unread=bool(tree.get("unread")),
+        )
         self._try_examples(rule, item)
         if outcome is ALLOW and _is_wide(tree[word]):
             self._warnings.append(
                 f"{source}: `within` says where a command starts, not what it writes: this allows much"
             )
         return rule
+
+    def _check_confining(self, item: "Item", word: str) -> None:
+        """Look at the keys that say how a command runs: they need an allow of commands, and `unread` a confined run."""
+        tree = item.tree
+        given = [key for key in ("sandbox", "unread") if key in tree]
+        if given and word != "allow":
+            at = (*tree[AT], given[0])
+            self._problem(item, at, f"{given[0]} says how an allowed command runs", "leave it out here")
+        if "unread" in tree and tree.get("sandbox") is not True:
+            hint = "add sandbox = true, or leave it out"
+            self._problem(item, (*tree[AT], "unread"), "unread stands only beside sandbox = true", hint)
 
     def _table(self, table: "Mapping[str, Any]", at: "At", item: "Item") -> "Matcher | None":
         """Return the matcher of one table: all its keys must hold."""

@@ -118,6 +118,17 @@ class RuleTable(Table):
         list[str] | UnsetType,
         Meta(description="Examples it must not match; checked when the file loads.", examples=[["git push"]]),
     ] = UNSET
+    sandbox: Annotated[
+        bool | UnsetType,
+        Meta(
+            description="true: only for a command that runs confined, as [shell] says. false: it runs plainly. "
+            "Absent: as [shell] says."
+        ),
+    ] = UNSET
+    unread: Annotated[
+        bool | UnsetType,
+        Meta(description="Beside sandbox = true: also a line that cannot be read to the end."),
+    ] = UNSET
 
 
 class Wrap(Struct, forbid_unknown_fields=True):

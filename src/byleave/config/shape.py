@@ -20,6 +20,7 @@ from byleave.core.limits import LARGEST
 NOT_YET: frozenset[tuple[str, ...]] = frozenset(
     {
         ("store",),
+        ("shell", "access"),
     }
 )
 """Keys of the full tree that this version does not enforce: an error, so that nobody relies on them."""
@@ -476,6 +477,18 @@ class HostPaths(Table):
     ] = UNSET
 
 
+class Shell(Table):
+    """How the commands of agents run."""
+
+    confine: Annotated[
+        Literal["auto", "require", "off"] | UnsetType,
+        Meta(
+            description="auto: confined where that is possible. require: only confined. off: plainly.",
+            examples=["auto"],
+        ),
+    ] = UNSET
+
+
 class File(Table):
     """A byleave configuration file."""
 
@@ -537,6 +550,9 @@ class File(Table):
     ] = UNSET
     audit: Annotated[
         Audit | UnsetType, Meta(description="How long records are kept.", examples=[{"keep_days": 365}])
+    ] = UNSET
+    shell: Annotated[
+        Shell | UnsetType, Meta(description="How the commands of agents run.", examples=[{"confine": "auto"}])
     ] = UNSET
     sandbox: Annotated[
         HostPaths | UnsetType,

@@ -28,10 +28,13 @@ class MoveAction(Record):
 
 
 class SearchAction(Record):
+    """Searching below a path, in the files whose names a pattern selects; without one, in all of them."""
+
     path: str = "."
     query: str | None = None
     tool: str | None = None
     agent: str | None = None
+    glob: str | None = None
 
 
 class UrlAction(Record):
@@ -61,16 +64,22 @@ class SpawnAction(Record):
 
 
 class CommandAction(Record):
+    """Running a text. `shell` is the name of the shell that reads it (`sh`, `bash`, `zsh`), where that is known."""
+
     command: str
     cwd: str | None = None
     agent: str | None = None
+    shell: str | None = None
 
 
 class CallAction(Record):
+    """Calling a tool of a server. `schema` is the tool's input schema where it is known: no part of what is done."""
+
     server: str
     tool: str | None = None
     arguments: "Any" = None
     agent: str | None = None
+    schema: "Any" = None
 
 
 class OtherAction(Record):
@@ -107,9 +116,14 @@ _MAKERS: "dict[str, type[Action]]" = {
 }
 KINDS = tuple(_MAKERS)
 _BYTES_FIELDS = (("path", "path_b64"), ("to", "to_b64"))
+_USUAL = ("shell", "bash")  # not worth a field
 _PATHS = frozenset(name for name, _ in _BYTES_FIELDS)
 _KIND_OF = {make: kind for kind, make in _MAKERS.items()}
-_FIELDS = {make: (make.field_names(), make.required_names()) for make in _MAKERS.values()}
+_UNSAID = frozenset({"schema"})  # fields that the JSON form does not have
+_FIELDS = {
+    make: (tuple(name for name in make.field_names() if name not in _UNSAID), make.required_names())
+    for make in _MAKERS.values()
+}
 
 
 def parse_action(tree: object) -> Action:
@@ -142,7 +156,7 @@ def action_tree(action: Action) -> "dict[str, Any]":
         value = getattr(action, name)
         if name in _PATHS:
             tree |= named_path(name, value)
-        elif value is not None and name != "kind":
+        elif value is not None and name != "kind" and (name, value) != _USUAL:
             tree[name] = list(value) if isinstance(value, tuple) else value
     return tree
 

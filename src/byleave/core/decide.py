@@ -38,16 +38,23 @@ if TYPE_CHECKING:
     from byleave.core.fs import FsTarget, Refused
     from byleave.core.line import Line
     from byleave.core.policy import Answer, Policy, ToolPolicy
+    from byleave.core.searching import Looked
     from byleave.core.url import Target
 
     Place = FsTarget | Refused
 
 
-def decide(policy: "Policy", action: "Action", places: "tuple[Place | Line, ...]" = ()) -> Verdict:
+def decide(
+    policy: "Policy", action: "Action", places: "tuple[Place | Line | Looked, ...]" = (), *, confines: bool = False
+) -> Verdict:
     """Return what `policy` says about `action`, with every rule that had a say.
 
-    `places` are the resolved paths of the action, in the order its fields name them; for a command, the line as read.
+    `places` are the resolved paths of the action, in the order its fields name them; for a command, the line as read;
+    for a search, what was looked for below its start stands behind the place.
+    `confines`: who asks can run a command as `[shell]` says.
     """
+    if isinstance(action, CommandAction):
+        return _command(policy, action, places, confines=confines)
     judge = _JUDGES.get(type(action))
     if judge is None:
         raise InputError("this is no action", hint='give an object such as {"kind": "read", "path": "src", ...}')
@@ -158,16 +165,17 @@ def _spawn_by(tool: "ToolPolicy", action: SpawnAction) -> "Answer":
     return Verdict(DENY, f"{what} is denied: {said}", "denied", (ref,), suggestion), rule is not None
 
 
-def _command(policy: "Policy", action: CommandAction, places: "tuple[Any, ...]") -> Verdict:
+def _command(policy: "Policy", action: CommandAction, places: "tuple[Any, ...]", *, confines: bool) -> Verdict:
     """Judge a command line; it arrives read and resolved as the one place of the action."""
     if not places:
         return policy.unmatched("the command")
-    from byleave.core.line import judge_line
+    from byleave.core.line import Confining, judge_line
     from byleave.core.rules import RuleTable
 
     (line,) = places
     tables = list(policy.rule_tables()) or [RuleTable(())]
-    return strictest([judge_line(line, table, policy.protected, action.agent) for table in tables])
+    confining = Confining(policy.shell, confines)
+    return strictest([judge_line(line, table, policy.protected, action.agent, confining) for table in tables])
 
 
 def _call(policy: "Policy", action: CallAction, _places: "tuple[Place, ...]") -> Verdict:
@@ -209,7 +217,6 @@ _JUDGES: "dict[type, Callable[[Policy, Any, tuple[Any, ...]], Verdict]]" = {
     UrlAction: _url,
     EnvAction: _env,
     SpawnAction: _spawn,
-    CommandAction: _command,
     CallAction: _call,
     OtherAction: _other,
 }

@@ -13,6 +13,8 @@ from byleave.text import quoted, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from byleave.core.action import FileAction, MoveAction, SearchAction
     from byleave.core.fs import FsAnswer, FsRule
     from byleave.core.matchers import Matcher
@@ -37,9 +39,17 @@ def judge_reading_all(policy: "Policy", path: str, tool: str, place: FsTarget) -
     return _judge(policy, place, _Touch("read", path, tool, below="read" if place.directory else None))
 
 
-def judge_search(policy: "Policy", action: "SearchAction", places: "tuple[Place, ...]") -> Verdict:
-    """Judge a search as a read of where it starts."""
-    return _judge(policy, places[0], _Touch("read", action.path, action.tool, agent=action.agent, operation="search"))
+def judge_search(policy: "Policy", action: "SearchAction", places: "tuple[Any, ...]") -> Verdict:
+    """Judge a search as a read of where it starts, and of what it can select there, if that was looked for."""
+    touch = _Touch("read", action.path, action.tool, agent=action.agent, operation="search")
+    place, *looked = places
+    verdict = _judge(policy, place, touch)
+    if verdict.decision is DENY or not looked or isinstance(place, Refused):
+        return verdict
+    from byleave.core.searching import judge_selected
+
+    selected = judge_selected(looked[0], place, f"searching {_named(place, touch)}")
+    return verdict if selected is None else strictest([selected, verdict])
 
 
 def judge_move(policy: "Policy", action: "MoveAction", places: "tuple[Place, ...]") -> Verdict:

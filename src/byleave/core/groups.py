@@ -143,15 +143,17 @@ GROUPS: "dict[str, Table]" = {
             {"command": "git", "args": ["stash", "drop", "**"]},
             {"command": "git", "args": ["stash", "clear", "**"]},
             {"command": "find", "flags": ["-delete"]},
-            {"command": "docker", "args": ["system", "prune", "**"]},
-            {"command": "docker", "subcommand": ["rm", "rmi"]},
+            {"command": ["docker", "podman", "nerdctl"], "args": ["system", "prune", "**"]},
+            {"command": ["docker", "podman", "nerdctl"], "subcommand": ["rm", "rmi"]},
             {"command": "kubectl", "subcommand": "delete"},
-            {"command": "terraform", "subcommand": "destroy"},
+            {"command": ["terraform", "tofu"], "subcommand": "destroy"},
         ]
     },
     "privilege": {
         "any": [
             {"command": ["sudo", "doas", "su", "pkexec", "runuser", "setpriv", "chroot", "unshare", "nsenter"]},
+            {"command": ["sg", "newgrp", "gosu", "su-exec", "sudoedit", "sudo-rs", "su-rs", "run0", "capsh", "runas"]},
+            {"command": ["please", "calife", "super", "dzdo", "ksu", "sux", "gksu", "kdesu", "machinectl"]},
             {"command": ["chmod", "chown", "chgrp", "setcap", "setfacl", "passwd", "usermod", "useradd", "visudo"]},
             {"command": ["mount", "umount", "insmod", "modprobe", "sysctl", "systemctl", "service", "launchctl"]},
         ]

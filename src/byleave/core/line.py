@@ -5,13 +5,14 @@ Pure: the line arrives read (shell) and its paths resolved. A line that was not 
 
 from byleave.core.files import names_place
 from byleave.core.fs import FsTarget, Refused
-from byleave.core.matchers import All, AnyOf, CommandMatcher, OperationMatcher
+from byleave.core.line_files import file_name, judge_files, leaves
+from byleave.core.matchers import All, AnyOf, CommandMatcher, OperationMatcher, is_any_command
 from byleave.core.policy import NO_RULE
 from byleave.core.rules import CODES, VERBS, RuleTable, Ruling
 from byleave.core.selfguard import GUARDED_COMMANDS, changes_trust
 from byleave.core.subject import Subject
 from byleave.core.suggest import suggest_command_rule, suggest_path_rule
-from byleave.core.verdict import ALLOW, ASK, BUILT_IN, DENY, PartVerdict, RuleRef, Verdict
+from byleave.core.verdict import ALLOW, ASK, BUILT_IN, DENY, FileTouch, PartVerdict, RuleRef, Verdict
 from byleave.record import Record
 from byleave.text import quoted, shown
 
@@ -20,8 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from collections.abc import Set as AbstractSet
 
+    from byleave.core.line_files import Objection
     from byleave.core.matchers import Matcher
-    from byleave.core.protected import Protected, Protection
+    from byleave.core.protected import Protected
+    from byleave.core.rules import Rule
     from byleave.core.subject import Part
     from byleave.core.verdict import Decision
 
@@ -48,30 +51,112 @@ class Line(Record):
     loose_words: frozenset[str] = frozenset()  # of a line that was not understood: whatever could be a word
 
 
+class Confining(Record):
+    """How commands may run: what `[shell]` says (None without that table), and whether this caller can confine."""
+
+    mode: str | None = None
+    possible: bool = False
+
+
+UNCONFINED = Confining()
+
+
 class _Answer(Record):
-    """What one piece of the line comes to; `decision` None is silence."""
+    """What one piece of the line comes to; `decision` None is silence.
+
+    `soft`: it holds only where the command does not run confined. `sandbox` is what the deciding rule says of that.
+    """
 
     text: str
     decision: "Decision | None"
     why: str
     ref: RuleRef = NO_RULE
     code: str = "ok"
+    soft: bool = False
+    sandbox: bool | None = None
+    runs: bool = False  # this is a command that some rule has to speak about, not a file or a wrapper
+    part: int = 0
 
 
-def judge_line(line: Line, table: RuleTable, protected: "Protected", agent: str | None = None) -> Verdict:
+def judge_line(
+    line: Line,
+    table: RuleTable,
+    protected: "Protected",
+    agent: str | None = None,
+    confining: Confining = UNCONFINED,
+) -> Verdict:
     """Return the verdict on a whole line, with one part for each command and each redirection."""
     if line.problem is not None:
-        return _unread(line, table)
-    answers = [*_commands(line, table, protected, agent), *_redirections(line, table, protected, agent)]
-    heard = [answer for answer in answers if answer.decision is not None]
+        return _unread(line, table, confining)
+    files: list[tuple[FileTouch, ...]] = []
+    answers: list[_Answer] = []
+    for number, said in enumerate(_commands(line, table, agent)):
+        touched = judge_files(line.parts[number], table, protected, agent, allowing=said.allowing)
+        files.append(touched.files)
+        answers.append(said.answer.replace(part=number))
+        answers.extend([_of_file(line.parts[number], each).replace(part=number) for each in touched.objections])
+    for number, (answer, touch) in enumerate(_redirections(line, table, protected, agent), start=len(files)):
+        files.append(() if touch is None else (touch,))
+        answers.append(answer.replace(part=number))
+    way = _way(answers, confining)
+    if way.required and not way.confined:
+        answers = [_needs_confining(answer, confining) for answer in answers]
+    heard = [answer for answer in answers if answer.decision is not None and not (answer.soft and way.confined)]
     if not heard:
         heard = [_Answer(line.text, ASK, "no rule matches", NO_RULE, "no_match")]
     first = max(heard, key=_strictness)
     refs = dict.fromkeys([first.ref, *[answer.ref for answer in heard]])
     decision = first.decision if first.decision is not None else ASK
-    parts = tuple(PartVerdict(shown(each.text), each.decision or ALLOW, each.why, each.ref) for each in answers)
+    parts = tuple(_part_verdict(answers, number, files[number], way) for number in range(len(files)))
     suggestion = _suggestion(line, answers) if decision is ASK else None
-    return Verdict(decision, _reason(first), first.code, tuple(refs), suggestion, parts=parts)
+    required = way.required or (decision is ALLOW and any(answer.soft for answer in answers))
+    sandbox = (True, required) if way.confined and decision is not DENY else (False, False)
+    return Verdict(decision, _reason(first), first.code, tuple(refs), suggestion, parts=parts, sandbox=sandbox)
+
+
+class _Way(Record):
+    """How a line runs: confined, and whether only that may be."""
+
+    confined: bool
+    required: bool
+
+
+def _way(answers: "Sequence[_Answer]", confining: Confining) -> _Way:
+    """One part that runs confined confines the whole line; it runs plainly only where every rule says so."""
+    wanted = [_wanted(answer.sandbox, confining.mode) for answer in answers if answer.runs]
+    required = "required" in wanted
+    possible = confining.possible and confining.mode is not None
+    return _Way(possible and (required or "auto" in wanted), required)
+
+
+def _wanted(sandbox: bool | None, mode: str | None) -> str:  # noqa: FBT001 -- what a rule says: true, false or nothing
+    if sandbox is not None:
+        return "required" if sandbox else "plain"
+    return {"require": "required", "auto": "auto"}.get(mode or "off", "plain")
+
+
+def _needs_confining(answer: _Answer, confining: Confining) -> _Answer:
+    """An allow that holds only for a confined run asks where nothing confines."""
+    if not answer.runs or answer.decision is not ALLOW or _wanted(answer.sandbox, confining.mode) != "required":
+        return answer
+    why = "it is allowed only in a confined run, and here nothing confines it"
+    if confining.mode is None:
+        why = "it is allowed only in a confined run, and there is no [shell] table"
+    asked: _Answer = answer.replace(decision=ASK, why=why, code="no_match")
+    return asked
+
+
+def _part_verdict(answers: "Sequence[_Answer]", number: int, files: "tuple[FileTouch, ...]", way: _Way) -> PartVerdict:
+    """Return what one command came to: the strictest of what was said of it and of the files that it names."""
+    own = [answer for answer in answers if answer.part == number and not (answer.soft and way.confined)]
+    first = max(own, key=_strictness)
+    return PartVerdict(shown(own[0].text), first.decision or ALLOW, first.why, first.ref, files)
+
+
+def _of_file(part: "Part", objection: "Objection") -> _Answer:
+    return _Answer(
+        part.text, objection.decision, objection.why, objection.ref, CODES[objection.decision], objection.soft
+    )
 
 
 def _suggestion(line: Line, answers: "Sequence[_Answer]") -> str | None:
@@ -102,7 +187,14 @@ def _suggest_write(line: Line, answer: _Answer) -> str | None:
     return suggest_path_rule(place, "update" if place.exists else "create")
 
 
-def _commands(line: Line, table: RuleTable, protected: "Protected", agent: str | None) -> "Iterator[_Answer]":
+class _OfCommand(Record):
+    """What was said of one command, and the rule that allows it, if one does."""
+
+    answer: _Answer
+    allowing: "Rule | None" = None
+
+
+def _commands(line: Line, table: RuleTable, agent: str | None) -> "Iterator[_OfCommand]":
     rulings: list[Ruling] = []
     for number, part in enumerate(line.parts):
         subject = Subject("execute", agent, part)
@@ -111,48 +203,27 @@ def _commands(line: Line, table: RuleTable, protected: "Protected", agent: str |
         if ruling.decision is None and not transparent and part.parent is not None:
             ruling = _named_by_wrapper(part, line.parts[part.parent], rulings[part.parent]) or ruling
         rulings.append(ruling)
-        if changes_trust(line.argvs[number]):
-            why = "this byleave command changes what is trusted; a person runs it, no tool and no agent does"
-            yield _Answer(part.text, DENY, why, _SELF_GUARD, "denied")
-        elif (kept := _kept(part, ruling, protected)) is not None:
-            yield kept
-        elif part.blocked is not None and ruling.decision in (None, ALLOW):
-            yield _Answer(part.text, ASK, part.blocked, _ref(ruling), "no_match")
-        elif ruling.decision is None and transparent:
-            yield _Answer(part.text, None, "judged by what it runs")
-        else:
-            yield _from_ruling(part.text, ruling)
+        allowing = ruling.rules[0] if ruling.decision is ALLOW else None
+        yield _OfCommand(_of_command(line, number, ruling, transparent=transparent), allowing)
 
 
-def _kept(part: "Part", ruling: Ruling, protected: "Protected") -> _Answer | None:
-    """Return the answer where a command names a protected place to write it: no allow of a program covers that.
-
-    What byleave obeys is denied by name. Another protected place, or a directory that holds one, makes an allow an ask.
-    """
-    if ruling.decision is DENY:
-        return None
-    named = [kept for place in part.writes if (kept := protected.of(place, subtree=False)) is not None]
-    final = next((kept for kept in named if kept.final), None)
-    if final is not None:
-        return _keeping(part, final, DENY)
-    above = (kept for place in part.writes if (kept := protected.of(place, subtree=True)) is not None)
-    held = next(iter(named), None) or next(above, None)
-    if held is None or ruling.decision is not ALLOW or _spells(ruling.rules[0].matcher, part):
-        return None
-    return _keeping(part, held, ASK)
-
-
-def _keeping(part: "Part", protection: "Protection", decision: "Decision") -> _Answer:
-    ref = RuleRef(f"protected place {shown(protection.place)}", BUILT_IN, decision)
-    return _Answer(
-        part.text, decision, f"it writes {shown(protection.place)}, which is protected", ref, CODES[decision]
-    )
-
-
-def _spells(matcher: "Matcher", part: "Part") -> bool:
-    """Whether a rule spells the whole command out, and so the place in it."""
-    subject = Subject("execute", None, part)
-    return any(each.args is not None and each.args[-1:] != ("**",) for each in _leaves(matcher, subject))
+def _of_command(line: Line, number: int, ruling: Ruling, *, transparent: bool) -> _Answer:
+    part = line.parts[number]
+    if changes_trust(line.argvs[number]):
+        why = "this byleave command changes what is trusted; a person runs it, no tool and no agent does"
+        return _Answer(part.text, DENY, why, _SELF_GUARD, "denied", runs=True)
+    rule = ruling.rules[0] if ruling.rules else None
+    sandbox, soft = (None, False) if rule is None else (rule.sandbox, rule.unread)
+    if part.blocked is not None and ruling.decision in (None, ALLOW):
+        return _Answer(part.text, ASK, part.blocked, _ref(ruling), "no_match", soft=soft, sandbox=sandbox, runs=True)
+    if ruling.decision is None and transparent:
+        return _Answer(part.text, None, "judged by what it runs")
+    soft = False
+    later = ruling.rules[1] if len(ruling.rules) > 1 and ruling.decision is ASK else None
+    if later is not None and later.outcome is ALLOW:  # a deny or an ask that may be meant stands before it
+        sandbox, soft = later.sandbox, later.unread
+    judged: _Answer = _from_ruling(part.text, ruling).replace(sandbox=sandbox, soft=soft, runs=True)
+    return judged
 
 
 def _named_by_wrapper(part: "Part", wrapper: "Part", ruling: Ruling) -> Ruling | None:
@@ -161,7 +232,7 @@ def _named_by_wrapper(part: "Part", wrapper: "Part", ruling: Ruling) -> Ruling |
         return None
     rule = ruling.rules[0]
     subject = Subject("execute", None, wrapper)
-    names = any(part.name in _named_children(each) for each in _leaves(rule.matcher, subject))
+    names = any(part.name in _named_children(each) for each in leaves(rule.matcher, subject))
     if not names:
         return None
     uncovered = part.knowledge.uncovered((), ())
@@ -172,29 +243,22 @@ def _named_children(matcher: CommandMatcher) -> "Sequence[str]":
     return matcher.subcommands or (matcher.args or ())[:1]
 
 
-def _leaves(matcher: "Matcher", subject: Subject) -> "Iterator[CommandMatcher]":
-    """Yield the command matchers that make this one match."""
-    if isinstance(matcher, CommandMatcher):
-        yield matcher
-    elif isinstance(matcher, All):
-        for each in matcher.matchers:
-            yield from _leaves(each, subject)
-    elif isinstance(matcher, AnyOf):
-        for each in matcher.matchers:
-            if each.match(subject, granting=True) is True:
-                yield from _leaves(each, subject)
-
-
-def _redirections(line: Line, table: RuleTable, protected: "Protected", agent: str | None) -> "Iterator[_Answer]":
+def _redirections(
+    line: Line, table: RuleTable, protected: "Protected", agent: str | None
+) -> "Iterator[tuple[_Answer, FileTouch | None]]":
     for redirection in line.redirections:
         place = redirection.place
         if place is None or isinstance(place, Refused):
-            if redirection.writes or table.restricts_reading:
+            if redirection.writes or table.restricts("read"):
                 verb = "writes" if redirection.writes else "reads"
                 why = place.problem if isinstance(place, Refused) else f"the file it {verb} is known only at run time"
-                yield _Answer(redirection.text, ASK, why, RuleRef("redirections", BUILT_IN, ASK), "no_match")
+                ref = RuleRef("redirections", BUILT_IN, ASK)
+                yield _Answer(redirection.text, ASK, why, ref, "no_match", soft=place is None), None
             continue
-        yield _redirection(redirection, place, table, protected, agent)
+        answer = _redirection(redirection, place, table, protected, agent)
+        kind = ("update" if place.exists else "create") if redirection.writes else "read"
+        decision = None if answer.ref == NO_RULE else answer.decision
+        yield answer, FileTouch(file_name(place), kind, decision)
 
 
 def _redirection(
@@ -202,9 +266,10 @@ def _redirection(
 ) -> _Answer:
     op = ("update" if place.exists else "create") if redirection.writes else "read"
     subject = Subject("edit" if redirection.writes else "read", agent, op=op, file=place)
-    ruling = table.judge(subject, restricting_only=not redirection.writes)
+    ruling = table.judge(subject)
     if not redirection.writes:
-        return _from_ruling(redirection.text, ruling) if ruling.decision else _Answer(redirection.text, None, "reads")
+        closed = ruling.decision is not None and ruling.decision is not ALLOW
+        return _from_ruling(redirection.text, ruling) if closed else _Answer(redirection.text, None, "reads")
     protection = protected.of(place, subtree=False)
     if protection is not None:
         named = bool(ruling.rules) and names_place(ruling.rules[0].matcher, protection)
@@ -237,17 +302,25 @@ def names_guarded(words: "AbstractSet[str]") -> bool:
     return "byleave" in words and not words.isdisjoint(GUARDED_COMMANDS)
 
 
-def _unread(line: Line, table: RuleTable) -> Verdict:
-    """Not understood: ask, or deny where a deny rule's own words stand in the text, or byleave's guarded ones."""
+def _unread(line: Line, table: RuleTable, confining: Confining) -> Verdict:
+    """Not understood: ask, or deny where a deny rule's own words stand in the text, or byleave's guarded ones.
+
+    A rule with `unread = true` covers such a line where it runs confined.
+    """
     if names_guarded(line.loose_words):
         reason = f"the command was not understood ({line.problem}), and it names what byleave guards"
-        return Verdict(DENY, reason, "unparsed", (_SELF_GUARD,))
+        return Verdict(DENY, reason, "unparsed", (_SELF_GUARD,), sandbox=(False, False))
     for rule in table.rules:
         if rule.outcome is DENY and any(line.loose_words.issuperset(spelled) for spelled in rule.words):
             reason = f"the command was not understood ({line.problem}), and it names what {rule.text} forbids"
-            return Verdict(DENY, reason, "unparsed", (rule.ref,))
+            return Verdict(DENY, reason, "unparsed", (rule.ref,), sandbox=(False, False))
+    covering = next((rule for rule in table.rules if rule.unread and is_any_command(rule.matcher)), None)
+    if covering is not None and confining.possible and confining.mode is not None:
+        reason = f"the command was not understood ({line.problem}), and {covering.text} covers that in a confined run"
+        return Verdict(ALLOW, reason, "ok", (covering.ref,), sandbox=(True, True))
     ref = RuleRef("what is not understood asks", BUILT_IN, ASK)
-    return Verdict(ASK, f"the command was not understood: {line.problem}", "unparsed", (ref,))
+    reason = f"the command was not understood: {line.problem}"
+    return Verdict(ASK, reason, "unparsed", (ref,), sandbox=(False, False))
 
 
 def spellings(matcher: "Matcher") -> tuple[tuple[str, ...], ...]:

@@ -52,6 +52,7 @@ OPERATIONS = ("read", "edit", "delete", "move", "search", "execute", "fetch", "t
 
 
 NO_CALLS: "frozenset[Callee]" = frozenset()
+NO_PROGRAMS: frozenset[str] = frozenset()  # of a matcher that no command matches
 
 
 def both(answers: "Iterable[bool | None]") -> bool | None:
@@ -99,14 +100,21 @@ class CommandMatcher(Record):
         if part is None or part.empty:
             return False
         named = either([_is_named(part, name, granting=granting) for name in self.names]) if self.names else True
-        if named is False or (self.piped_to_shell and not part.piped_to_shell):
-            return False
-        return both(self._details(part, named=named, granting=granting))
+        if part.name is None and not granting:
+            return None  # one word or several, any program at all, or one that starts what stands behind it
+        if named is False or (self.piped_to_shell and part.piped_to_shell is False):
+            return None if part.runs_anything and not granting else False
+        answer = both(self._details(part, named=named, granting=granting))
+        return None if answer is False and part.runs_anything and not granting else answer
 
     def covers(self, subject: "Subject") -> bool:
         """Whether an allow by this matcher reaches the options that execute or write."""
         part = subject.part
-        return part is None or self.any_options or part.knowledge.uncovered(self.flags, self.args or ()) is None
+        if part is None or self.any_options:
+            return True
+        if part.moved is not None and part.moved not in self.flags and self.args is None and self.within is None:
+            return False
+        return part.knowledge.uncovered(self.flags, self.args or ()) is None
 
     def concerns(self, subject: "Subject", *, granting: bool) -> bool:  # noqa: ARG002 -- the kind is certain
         return subject.part is not None and not subject.part.empty
@@ -114,12 +122,16 @@ class CommandMatcher(Record):
     def _details(self, part: "Part", *, named: bool | None, granting: bool) -> "Iterable[bool | None]":
         """Yield one answer a key, the cheap ones first: a clear no spares the rest."""
         yield named
+        if self.piped_to_shell:
+            yield part.piped_to_shell
         if self.subcommands:
             yield either([part.knowledge.is_subcommand(wanted) for wanted in self.subcommands])
         for flag in self.flags:
             yield part.knowledge.has_flag(flag)
         if self.args is not None:
-            yield part.knowledge.args_match(self.args)
+            exact = part.knowledge.args_match(self.args)
+            loosely = exact is False and not granting and part.knowledge.may_be_args(self.args)
+            yield None if loosely else exact
         if self.operands is not None:
             yield part.knowledge.has_operands(most=self.operands, behind=bool(self.subcommands))
         if self.within is not None:
@@ -138,7 +150,7 @@ class PathMatcher(Record):
     absolute: bool = False
     resolved: Glob | None = None  # where the pattern's beginning leads through links; only for saying no
 
-    programs = None
+    programs = NO_PROGRAMS
     calls = NO_CALLS
 
     def match(self, subject: "Subject", *, granting: bool) -> bool | None:
@@ -173,7 +185,7 @@ class UrlMatcher(Record):
     path_prefix: str | None = None
     methods: tuple[str, ...] = ()
 
-    programs = None
+    programs = NO_PROGRAMS
     calls = NO_CALLS
 
     def match(self, subject: "Subject", *, granting: bool) -> bool | None:
@@ -183,7 +195,8 @@ class UrlMatcher(Record):
         if self.methods and (subject.method or "GET").upper() not in self.methods:
             return False
         host = self.host if self.host is not None else target.host
-        rule = NetRule(host, self.scheme, self.port, self.path_prefix, allow=granting)
+        port = self.port if self.port is not None or granting else target.port  # a closed host is closed on every port
+        rule = NetRule(host, self.scheme, port, self.path_prefix, allow=granting)
         found = NetTable([rule]).match(target)
         return found is not None and not (granting and target.userinfo)
 
@@ -201,7 +214,7 @@ class CallMatcher(Record):
     tool: str | None = None
     argument: "ArgumentTest | None" = None
 
-    programs = None
+    programs = NO_PROGRAMS
 
     @property
     def calls(self) -> "frozenset[Callee] | None":
@@ -238,7 +251,7 @@ class OperationMatcher(Record):
         return subject.operation in self.kinds
 
     def covers(self, subject: "Subject") -> bool:
-        return subject.part is None or subject.part.knowledge.uncovered((), ()) is None
+        return _covers_plainly(subject.part)
 
     def concerns(self, _subject: "Subject", *, granting: bool) -> bool:  # noqa: ARG002 -- they speak of everything
         return True
@@ -256,7 +269,7 @@ class AgentMatcher(Record):
         return subject.agent is not None and any(name_matches(agent, subject.agent) for agent in self.agents)
 
     def covers(self, subject: "Subject") -> bool:
-        return subject.part is None or subject.part.knowledge.uncovered((), ()) is None
+        return _covers_plainly(subject.part)
 
     def concerns(self, _subject: "Subject", *, granting: bool) -> bool:  # noqa: ARG002 -- they speak of everything
         return True
@@ -337,10 +350,15 @@ class Not(Record):
         return None if answer is None else not answer
 
     def covers(self, subject: "Subject") -> bool:
-        return subject.part is None or subject.part.knowledge.uncovered((), ()) is None
+        return _covers_plainly(subject.part)
 
     def concerns(self, subject: "Subject", *, granting: bool) -> bool:
         return self.matcher.concerns(subject, granting=granting)
+
+
+def _covers_plainly(part: "Part | None") -> bool:
+    """Whether a rule that says nothing of options covers this command."""
+    return part is None or (part.moved is None and part.knowledge.uncovered((), ()) is None)
 
 
 def _is_named(part: "Part", wanted: str, *, granting: bool) -> bool | None:
@@ -367,18 +385,42 @@ def _is_within(part: "Part", place: str, *, granting: bool) -> bool | None:
     return None if any(inside) else False
 
 
-def reads_files(matcher: "Matcher") -> bool:
-    """Whether a matcher can match the reading of a file."""
+def program_names(matcher: "Matcher") -> frozenset[str]:
+    """Return the names of all the programs that a matcher mentions."""
+    if isinstance(matcher, CommandMatcher):
+        return matcher.programs or frozenset()
+    if isinstance(matcher, All | AnyOf):
+        return frozenset(name for each in matcher.matchers for name in program_names(each))
+    return frozenset()
+
+
+_OPERATION_OF = {"read": "read", "create": "edit", "update": "edit", "delete": "delete", "exec": "execute"}
+
+
+def touches_files(matcher: "Matcher", op: str) -> bool:
+    """Whether a matcher can match this being done to a file."""
     if isinstance(matcher, PathMatcher):
-        return "read" in matcher.ops
+        return op in matcher.ops
     if isinstance(matcher, OperationMatcher):
-        return "read" in matcher.kinds
+        return _OPERATION_OF[op] in matcher.kinds
     if isinstance(matcher, Not):
         return not isinstance(matcher.matcher, CommandMatcher | UrlMatcher | CallMatcher)
     if isinstance(matcher, All | AnyOf):
-        each = [reads_files(inner) for inner in matcher.matchers]
+        each = [touches_files(inner, op) for inner in matcher.matchers]
         return all(each) if isinstance(matcher, All) else any(each)
     return isinstance(matcher, AgentMatcher)
+
+
+def is_any_command(matcher: "Matcher") -> bool:
+    """Whether a matcher matches every command there is, whatever its words."""
+    if isinstance(matcher, CommandMatcher):
+        keys = (matcher.names, matcher.subcommands, matcher.flags, matcher.args, matcher.operands, matcher.within)
+        return not any(key is not None and key != () for key in keys) and not matcher.piped_to_shell
+    if isinstance(matcher, AnyOf):
+        return any(is_any_command(each) for each in matcher.matchers)
+    if isinstance(matcher, All):
+        return all(is_any_command(each) for each in matcher.matchers)
+    return isinstance(matcher, OperationMatcher) and "execute" in matcher.kinds
 
 
 def describe(matcher: "Matcher") -> str:

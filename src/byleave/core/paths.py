@@ -14,6 +14,13 @@ _DEVICES = frozenset(
     + [f"{name}{digit}" for name in ("com", "lpt") for digit in "123456789¹²³"]
 )
 
+# In /proc/PID (or PID/task/TID): links that lead where the kernel says, whatever their text is.
+_PROCESS_LINKS = frozenset({"cwd", "root", "exe"})
+_PROCESS_LINK_LISTS = frozenset({"fd", "map_files", "ns"})
+_SELF, _THREAD = "self", "thread-self"
+_STANDARD_STREAMS = frozenset({"/dev/stdin", "/dev/stdout", "/dev/stderr"})
+_DESCRIPTORS = "/dev/fd/"
+
 
 def is_absolute(text: str) -> bool:
     r"""Whether the text is absolute or rooted on any system: `/x`, `\x`, `C:\x`, `C:/x`."""
@@ -73,3 +80,25 @@ def _too_long(text: str) -> bool:
 
 def _is_device(part: str) -> bool:
     return part.partition(".")[0].rstrip(" ").lower() in _DEVICES
+
+
+def is_process_name(place: str) -> bool:
+    """Whether a place in /proc stands for the process that looks at it: another one for an agent than for us."""
+    return place == f"/proc/{_SELF}"
+
+
+def names_process_link(path: str) -> bool:
+    """Whether an absolute path goes through a link of a process: its directories, its program, what it has open.
+
+    By its text alone, so that it holds for a process that we cannot see as well.
+    """
+    if path.startswith("/dev/"):
+        return path in _STANDARD_STREAMS or path.startswith(_DESCRIPTORS)
+    if not path.startswith("/proc/"):
+        return False
+    process, *names = path.split("/")[2:]
+    if process != _SELF and not process.isdigit():
+        return process == _THREAD  # it climbs elsewhere than its name does, so nothing below it is read
+    while names[:1] == ["task"]:
+        names = names[2:]
+    return names[:1] != [] and (names[0] in _PROCESS_LINKS or (names[0] in _PROCESS_LINK_LISTS and len(names) > 1))

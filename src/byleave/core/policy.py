@@ -47,6 +47,7 @@ class Policy(Record):
     voices: tuple[Voice, ...]
     protected: Protected
     strict_links: bool = False
+    shell: str | None = None  # how commands run: `auto`, `require` or `off`; None without a [shell] table
 
     def rule_tables(self) -> "Iterator[RuleTable]":
         """Yield the ordered rules of every voice, if there are rules at all.

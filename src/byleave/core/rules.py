@@ -6,8 +6,9 @@ match, so that a thousand rules about others cost nothing.
 """
 
 from byleave.core.arguments import ANY_TOOL
-from byleave.core.matchers import describe, reads_files
+from byleave.core.matchers import describe, program_names, touches_files
 from byleave.core.names import NameIndex
+from byleave.core.path_index import PathIndex
 from byleave.core.verdict import ALLOW, ASK, DENY, INLINE, Decision, RuleRef, Verdict
 from byleave.record import Record
 
@@ -21,12 +22,17 @@ if TYPE_CHECKING:
 
 _MOST_KEPT = 1024  # servers and tools whose rules are kept: callers choose the names, and must not fill our memory
 _LONGEST_KEPT = 200  # letters
+_MOST_TRIED = 16  # places at which one name may stand among the words of a command; with more of them it asks
 
 
 class Rule:
-    """A matcher with its outcome. `words` are the literals by which a text that cannot be read is still denied."""
+    """A matcher with its outcome. `words` are the literals by which a text that cannot be read is still denied.
 
-    __slots__ = ("_ref", "matcher", "outcome", "source", "why", "words")
+    `sandbox`: the answer holds only for a confined run (True), only for a plain one (False), for both (None).
+    `unread`: a confined run of a line that is not understood is covered, too.
+    """
+
+    __slots__ = ("_ref", "matcher", "outcome", "sandbox", "source", "unread", "why", "words")
 
     def __init__(
         self,
@@ -35,7 +41,12 @@ class Rule:
         why: str | None = None,
         source: str = INLINE,
         words: tuple[tuple[str, ...], ...] = (),
+        *,
+        sandbox: bool | None = None,
+        unread: bool = False,
     ) -> None:
+        self.sandbox = sandbox
+        self.unread = unread
         self.outcome = outcome
         self.matcher = matcher
         self.why = why
@@ -57,11 +68,15 @@ class Rule:
 
 
 class Ruling(Record):
-    """What the rules say about one subject: None is silence. `rules` had a say, the deciding one first."""
+    """What the rules say about one subject: None is silence. `rules` had a say, the deciding one first.
+
+    `uncertain`: it asks because a rule that denies or asks may be meant, not because one is.
+    """
 
     decision: Decision | None
     rules: tuple[Rule, ...] = ()
     withheld: str | None = None  # an allow matched, but does not reach this option
+    uncertain: bool = False
 
 
 class _Server:
@@ -94,13 +109,18 @@ class RuleTable:
             else:
                 for program in programs:
                     self._by_program.setdefault(program, []).append(entry)
+        self._not_commands = PathIndex([rule for rule in self.rules if not rule.matcher.programs])
+        self._restricts: dict[str, bool] = {}
         self._kept: dict[tuple[str, str | None], list[Rule]] = {}
         self._calls: tuple[NameIndex[_Server], list[tuple[int, Rule]]] | None = None  # made for the first call
 
-    @property
-    def restricts_reading(self) -> bool:
-        """Whether a rule denies or asks about reading some file, so that a file nobody knows cannot pass."""
-        return any(rule.outcome is not ALLOW and reads_files(rule.matcher) for rule in self.rules)
+    def restricts(self, op: str) -> bool:
+        """Whether a rule denies or asks about doing this to some file, so that an unknown file cannot pass."""
+        known = self._restricts.get(op)
+        if known is None:
+            found = any(rule.outcome is not ALLOW and touches_files(rule.matcher, op) for rule in self.rules)
+            known = self._restricts[op] = found
+        return known
 
     def judge(self, subject: "Subject", *, restricting_only: bool = False) -> Ruling:
         """Return what the rules say; with `restricting_only`, allows are passed over."""
@@ -111,6 +131,8 @@ class RuleTable:
             if allows and restricting_only:
                 continue
             answer = rule.matcher.match(subject, granting=allows)
+            if answer is False and not allows and _may_start(rule, subject):
+                answer = None
             if answer is False or (answer is None and allows):
                 continue
             if answer is None:
@@ -121,7 +143,7 @@ class RuleTable:
                 continue
             return _ruling(rule, floor)
         if floor is not None:
-            return Ruling(ASK, (floor,), withheld)
+            return Ruling(ASK, (floor,), withheld, uncertain=True)
         return Ruling(None, (), withheld)
 
     def could_allow(self, subject: "Subject") -> bool:
@@ -174,13 +196,17 @@ class RuleTable:
     def _by_part(self, subject: "Subject") -> "Iterator[Rule]":
         part = subject.part
         if part is None:
-            yield from (rule for rule in self.rules if not rule.matcher.programs)
+            yield from self._not_commands.candidates(subject.file, below=subject.below)
             return
-        if part.name is None:  # it could be any program: every rule may be meant
+        if part.name is None or part.runs_anything:  # it could be any program: every rule may be meant
             yield from self.rules
             return
         own = self._by_program.get(part.name.rpartition("/")[2], [])
-        if not own:
+        also = part.knowledge.spelled & self._by_program.keys()
+        if also:
+            found = dict([*own, *self._general, *[entry for name in also for entry in self._by_program[name]]])
+            yield from (found[number] for number in sorted(found))
+        elif not own:
             yield from (rule for _number, rule in self._general)
         elif not self._general:
             yield from (rule for _number, rule in own)
@@ -209,11 +235,27 @@ def _number(entry: tuple[int, Rule]) -> int:
 
 
 def _uncovered(subject: "Subject") -> str | None:
-    return None if subject.part is None else subject.part.knowledge.uncovered((), ())
+    part = subject.part
+    if part is None:
+        return None
+    return part.knowledge.uncovered((), ()) or (part.moved and f"{part.moved}, which leaves the workspace")
+
+
+def _may_start(rule: Rule, subject: "Subject") -> bool:
+    """Whether the words of a program that may be a wrapper spell a command that the rule means."""
+    part = subject.part
+    if part is None or not part.knowledge.spelled:
+        return False
+    for name in part.knowledge.spelled & program_names(rule.matcher):
+        for tried, known in enumerate(part.knowledge.started_as(name)):
+            child = subject.replace(part=part.replace(name=name, knowledge=known))
+            if tried >= _MOST_TRIED or rule.matcher.match(child, granting=False) is not False:
+                return True
+    return False
 
 
 def _ruling(rule: Rule, floor: Rule | None) -> Ruling:
     """An ask that may have matched earlier stands above a later allow."""
     if floor is not None and rule.outcome is ALLOW:
-        return Ruling(ASK, (floor, rule))
+        return Ruling(ASK, (floor, rule), uncertain=True)
     return Ruling(rule.outcome, (rule,) if floor is None else (rule, floor))

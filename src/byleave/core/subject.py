@@ -7,9 +7,10 @@ from byleave.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any, Protocol
 
-    from byleave.core.fs import FsTarget
+    from byleave.core.fs import FsTarget, Refused
     from byleave.core.url import Target
 
     class Knowledge(Protocol):
@@ -23,7 +24,44 @@ if TYPE_CHECKING:
 
         def args_match(self, wanted: tuple[str, ...]) -> bool | None: ...
 
+        def may_be_args(self, wanted: tuple[str, ...]) -> bool:
+            """Whether another order, an option more or an alias makes the words mean the same as these."""
+            ...
+
+        @property
+        def spelled(self) -> frozenset[str]:
+            """The names of programs that its words hold, where it may be a wrapper that starts one of them."""
+            ...
+
+        def started_as(self, name: str) -> "Iterator[Knowledge]":
+            """Yield what is known of the commands that its words spell from each such name on."""
+            ...
+
         def uncovered(self, flags: tuple[str, ...], args: tuple[str, ...]) -> str | None: ...
+
+
+class NamedFile(Record):
+    """A file that a command names. `place` is None where it is known only at run time.
+
+    `op` is `read`, `write`, `delete` or `exec`. `tree`: everything below it is touched as well, if it is a directory.
+    `perhaps`: it may be no file; it counts where it exists and something closes it. `covered` are closed places below
+    it, by name; `complete` says that these are all.
+    """
+
+    text: str
+    op: str
+    place: "FsTarget | Refused | None"
+    tree: bool = False
+    perhaps: bool = False
+    covered: tuple[str, ...] = ()
+    complete: bool = True
+
+    @property
+    def kind(self) -> str:
+        """The kind of file action that this is."""
+        if self.op != "write":
+            return self.op
+        return "update" if getattr(self.place, "exists", False) else "create"
 
 
 class Part(Record):
@@ -31,18 +69,22 @@ class Part(Record):
 
     `directories` are the canonical places it may run in, None where they cannot be known. `parent` is the number of the
     opaque wrapper that starts it, if one does; `wraps` says what kind of wrapper it is itself, if it is one.
+    `piped_to_shell` is None where its output may reach a shell. `runs_anything`: it is a shell whose script is not in
+    the text, so that it may run whatever a rule names.
     """
 
     text: str
     name: str | None
     knowledge: "Knowledge"
     directories: tuple[str, ...] | None
-    piped_to_shell: bool = False
+    piped_to_shell: bool | None = False
+    runs_anything: bool = False
     wraps: str | None = None
     parent: int | None = None
     blocked: str | None = None  # why no rule may allow it: a variable that changes what runs, a network redirection
     at_root: bool = False  # started in the workspace's root: `./x` means what it means in the configuration
-    writes: "tuple[FsTarget, ...]" = ()  # the files it names to write them, resolved
+    files: tuple[NamedFile, ...] = ()  # the files it names, resolved
+    moved: str | None = None  # an option that has the program work outside the workspace
     empty: bool = False  # assignments or redirections without a command
 
 

@@ -70,6 +70,14 @@ class RuleRef(Record):
     decision: Decision
 
 
+class FileTouch(Record):
+    """A file that a command names: where it is, what is done to it, what was said of that (None: nothing)."""
+
+    path: str
+    op: str
+    decision: Decision | None
+
+
 class PartVerdict(Record):
     """What one command or redirection of a command line came to, and why."""
 
@@ -77,10 +85,14 @@ class PartVerdict(Record):
     decision: Decision
     why: str
     rule: RuleRef
+    files: tuple[FileTouch, ...] = ()
 
 
 class Verdict(Record):
-    """The answer to one action. `because` names the deciding rule first and is never empty."""
+    """The answer to one action. `because` names the deciding rule first and is never empty.
+
+    `sandbox` is set for commands: whether the command runs confined, and whether only that is allowed.
+    """
 
     decision: Decision
     reason: str
@@ -90,6 +102,7 @@ class Verdict(Record):
     canonical: str | None = None
     grants: tuple[str, ...] | None = None
     parts: tuple[PartVerdict, ...] = ()
+    sandbox: tuple[bool, bool] | None = None
 
     @property
     def allowed(self) -> bool:
@@ -110,7 +123,10 @@ def strictest(verdicts: "list[Verdict]") -> Verdict:
     first = max(verdicts, key=_strictness)
     others = [ref for verdict in verdicts if verdict is not first for ref in verdict.because]
     because = (*first.because, *(ref for ref in others if ref not in first.because))
-    combined: Verdict = first.replace(because=because)
+    sandbox = first.sandbox
+    if sandbox is not None and first.decision is not DENY:  # a confined allow is stricter than a plain one
+        sandbox = max([verdict.sandbox for verdict in verdicts if verdict.sandbox is not None])
+    combined: Verdict = first.replace(because=because, sandbox=sandbox)
     return combined
 
 
@@ -131,6 +147,9 @@ def verdict_tree(verdict: Verdict) -> "dict[str, Any]":
         tree["grants"] = verdict.grants if spoken else [shown(path) for path in verdict.grants]
     if verdict.parts:
         tree["parts"] = [_part_tree(part) for part in verdict.parts]
+    if verdict.sandbox is not None:
+        confined, required = verdict.sandbox
+        tree["sandbox"] = {"table": "shell", "required": required} if confined else None
     if verdict.decision is not ALLOW:
         tree["suggestion"] = verdict.suggestion
     return tree
@@ -142,6 +161,8 @@ def shared_tree(verdict: Verdict, root: str) -> "dict[str, Any]":
     A place outside the workspace at `root` is left out, and with it a suggestion that would name it.
     """
     place = verdict.canonical
+    if any(file.path.startswith("/") for part in verdict.parts for file in part.files):
+        verdict = verdict.replace(parts=tuple(_shared_part(part) for part in verdict.parts))
     if place is None or place == root or place.startswith(root if root.endswith("/") else f"{root}/"):
         return verdict_tree(verdict)
     tree = verdict_tree(verdict.replace(canonical=None))
@@ -150,8 +171,28 @@ def shared_tree(verdict: Verdict, root: str) -> "dict[str, Any]":
     return tree
 
 
-def _part_tree(part: PartVerdict) -> dict[str, str]:
-    return {"text": part.text, "decision": WORDS[part.decision], "why": part.why, "source": part.rule.source}
+def _shared_part(part: PartVerdict) -> PartVerdict:
+    shared: PartVerdict = part.replace(files=tuple(file for file in part.files if not file.path.startswith("/")))
+    return shared
+
+
+def _part_tree(part: PartVerdict) -> "dict[str, Any]":
+    tree: dict[str, Any] = {
+        "text": part.text,
+        "decision": WORDS[part.decision],
+        "why": part.why,
+        "source": part.rule.source,
+    }
+    if part.files:
+        tree["files"] = [
+            {
+                **named_path("path", file.path),
+                "op": file.op,
+                "decision": None if file.decision is None else WORDS[file.decision],
+            }
+            for file in part.files
+        ]
+    return tree
 
 
 def named_path(key: str, path: str) -> dict[str, str]:

@@ -22,11 +22,13 @@ if TYPE_CHECKING:
     from byleave.core.fs import Refused
     from byleave.core.line import Line
     from byleave.core.policy import Policy as Rules
+    from byleave.core.searching import Looked
     from byleave.core.verdict import Verdict
     from byleave.workspace.resolve import Root
 
 REVALIDATE_AFTER = 0.1  # seconds; longer where looking takes long, so that it never costs more than a twentieth
 _SHARE = 20
+_MOST_NAMED = 8  # closed files of one search; one is enough to ask
 
 
 class Judged(Record):
@@ -68,11 +70,14 @@ class Policy:
         """What the user should know about this policy."""
         return self.compiled.warnings
 
-    def decide(self, action: "Action | Mapping[str, Any]") -> "Verdict":
-        """Return the verdict on `action`; an input error if it cannot be read or names an unknown tool."""
-        return self.judge(action).verdict
+    def decide(self, action: "Action | Mapping[str, Any]", *, confines: bool = False) -> "Verdict":
+        """Return the verdict on `action`; an input error if it cannot be read or names an unknown tool.
 
-    def judge(self, action: "Action | Mapping[str, Any]") -> Judged:
+        `confines`: who asks can run a command as `[shell]` says; else an allow that needs it is an ask.
+        """
+        return self.judge(action, confines=confines).verdict
+
+    def judge(self, action: "Action | Mapping[str, Any]", *, confines: bool = False) -> Judged:
         """Return the verdict together with the action as it was read and the places as they were resolved."""
         asked = action if isinstance(action, Record) else parse_action(_plain(action))
         places: tuple[FsTarget | Refused, ...] = ()
@@ -83,9 +88,37 @@ class Policy:
         if monotonic() >= self._look_again:
             self._revalidate()
         if isinstance(asked, CommandAction) and self.compiled.read_line is not None:
-            line = self.compiled.read_line(asked.command, asked.cwd)
-            return Judged(asked, (), decide(self.compiled.policy, asked, (line,)), tuple(_touched(line)))
+            line = self.compiled.read_line(asked.command, asked.cwd, asked.shell)
+            rules = self.compiled.policy
+            if any(file.tree for part in line.parts for file in part.files):
+                from byleave.guard.trees import with_covered
+
+                line = with_covered(line, rules, self.root, asked.agent)
+            return Judged(asked, (), decide(rules, asked, (line,), confines=confines), tuple(_touched(line)))
+        if isinstance(asked, SearchAction) and asked.tool is None:  # a tool's search judges every file that it reads
+            looked = self._look_below(asked, places[0])
+            if looked is not None:
+                touched = tuple(each.path for each in looked.covered.places)
+                return Judged(asked, places, decide(self.compiled.policy, asked, (*places, looked)), touched)
         return Judged(asked, places, decide(self.compiled.policy, asked, places))
+
+    def _look_below(self, action: SearchAction, place: "FsTarget | Refused") -> "Looked | None":
+        """Look for the closed files that a search can select; None where no rule closes any place."""
+        if not isinstance(place, FsTarget) or (place.exists and not place.directory):
+            return None
+        if next(self.compiled.policy.rule_tables(), None) is None:
+            return None
+        from byleave.core.closed import ClosedPlaces
+        from byleave.core.searching import Looked, selection_of
+        from byleave.workspace.covered import covered_below
+
+        root, policy = self.root, self.compiled.policy
+        closed = ClosedPlaces(policy, "read", root=root.path, agent=action.agent, operation="search")
+        if not closed:
+            return None
+        selection = selection_of(action.glob)
+        found = covered_below(root, place.canonical, closed, selection=selection, most_found=_MOST_NAMED)
+        return Looked(closed, selection, found)
 
     def could_call(self, agent: str | None, server: str, tool: str | None) -> bool:
         """Whether some arguments exist for which a call is not denied; without a tool, whether the server is open."""
@@ -171,7 +204,7 @@ def _plain(action: "Mapping[str, Any]") -> object:
 def _touched(line: "Line") -> "Iterator[str]":
     for part in line.parts:
         yield from part.directories or ("?",)
-        yield from (place.canonical for place in part.writes)
+        yield from (each.place.canonical for each in part.files if isinstance(each.place, FsTarget))
     for redirection in line.redirections:
         place = redirection.place
         yield place.canonical if isinstance(place, FsTarget) else redirection.text

@@ -6,19 +6,21 @@ Reading is pure and remembered; what looks at the disk is done anew each time.
 from byleave.core.fs import FsTarget
 from byleave.core.line import Line, Redirection
 from byleave.core.subject import Part
+from byleave.guard.named_files import FileFinder, makes_links
 from byleave.shell.knowledge import Known
 from byleave.shell.loose import loose_words
-from byleave.shell.reader import read_command
+from byleave.shell.named import moving_values, named_files
+from byleave.shell.reader import DIALECTS, read_command
+from byleave.shell.targets import WRITING, is_descriptor_file
 from byleave.shell.variables import harmless_assignment
-from byleave.shell.wrappers import SHELLS
-from byleave.shell.written import written
 from byleave.text import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator
 
     from byleave.core.fs import Refused
+    from byleave.core.subject import NamedFile
     from byleave.shell.model import Command, Reading
     from byleave.shell.programs import Programs
     from byleave.workspace.resolve import Root
@@ -29,64 +31,80 @@ MOST_READINGS = 512
 class LineReader:
     """Reads command lines in one workspace, and remembers what it read."""
 
-    def __init__(self, root: "Root", programs: "Programs") -> None:
+    def __init__(self, root: "Root", programs: "Programs", home: str | None = None) -> None:
         self._root = root
         self._programs = programs
-        self._readings: dict[str, tuple[Reading, tuple[Known, ...]]] = {}
+        self._finder = FileFinder(root, programs, home)
+        self._readings: dict[tuple[str, str], tuple[Reading, tuple[Known, ...]]] = {}
 
-    def read(self, text: str, cwd: str | None = None) -> Line:
-        """Return the line as it stands now: commands, the directories they run in, the files they write."""
-        reading, known = self._reading(text)
+    def read(self, text: str, cwd: str | None = None, shell: str | None = None) -> Line:
+        """Return the line as it stands now: commands, the directories they run in, the files they write.
+
+        `shell` is the name of the shell that will read it; None where nobody said.
+        """
+        dialect = DIALECTS.get(shell)
+        if dialect is None:
+            return Line(text, problem=f"the language of {shown(shell or '')}", loose_words=loose_words(text))
+        reading, known = self._reading(text, dialect)
         if reading.problem is not None:
             problem = f"{reading.problem.reason} (line {reading.problem.line})"
             return Line(text, problem=problem, loose_words=loose_words(text))
         start = self._start(cwd)
         commands = reading.commands
-        parts = tuple(self._part(reading, number, known[number], start) for number in range(len(commands)))
-        redirections = tuple(each for command in commands for each in self._redirections(command, start))
+        shopt = any(command.program == "shopt" for command in commands)
+        if start is not None and not any(_may_move(command) for command in commands):
+            commands = tuple(_placed(command) for command in commands)
+        makers = [number for number, command in enumerate(commands) if makes_links(command)]
+        files = [
+            self._finder.find(command, start, links=makers not in ([], [number]), shopt=shopt)
+            for number, command in enumerate(commands)
+        ]
+        parts = tuple(
+            self._part(reading, number, known[number], start, files[number]) for number in range(len(commands))
+        )
+        ways = _opened_again(commands, self._programs)
+        redirections = tuple(
+            each
+            for command in commands
+            for text, opened, place in self._redirections(command, start, shopt=shopt)
+            for each in _each_way(text, {opened, *ways}, None if makers and not _exists(place) else place)
+        )
         return Line(text, parts, tuple(tuple(command.argv) for command in commands), redirections)
 
-    def _reading(self, text: str) -> "tuple[Reading, tuple[Known, ...]]":
+    def _reading(self, text: str, dialect: str) -> "tuple[Reading, tuple[Known, ...]]":
         """Return what the text says and what is known of its words: pure, so it may be remembered."""
-        found = self._readings.get(text)
+        found = self._readings.get((text, dialect))
         if found is None:
             if len(self._readings) >= MOST_READINGS:
                 self._readings.pop(next(iter(self._readings)))
-            reading = read_command(text, programs=self._programs)
-            known = tuple(Known(command, self._programs) for command in reading.commands)
-            found = self._readings[text] = (reading, known)
+            reading = read_command(text, programs=self._programs, dialect=dialect)
+            known = tuple(Known(command, self._programs, text) for command in reading.commands)
+            found = self._readings[text, dialect] = (reading, known)
         return found
 
     def _start(self, cwd: str | None) -> str | None:
         """Return where the line starts, canonical; None if that is no directory."""
         return self._root.path if cwd is None else self._directory(cwd, self._root.path)
 
-    def _part(self, reading: "Reading", number: int, known: Known, start: str | None) -> Part:
+    def _part(
+        self, reading: "Reading", number: int, known: Known, start: str | None, files: "tuple[NamedFile, ...]"
+    ) -> Part:
         command = reading.commands[number]
         return Part(
             text=_spelled(reading.text, command),
             name=command.name,
             knowledge=known,
             directories=self._directories(command.places, start),
-            piped_to_shell=command.piped_to_shell or _feeds_shell(command, reading.commands),
+            piped_to_shell=command.piped_to_shell,
+            runs_anything=command.runs_anything,
             wraps=command.wraps,
             parent=_parent(command, reading.commands[:number]),
             blocked=_blocked(command),
             at_root=self._is_at_root(command, start),
-            writes=tuple(self._written(command, start)),
+            files=files,
+            moved=self._finder.moved_out(command, start),
             empty=not command.words,
         )
-
-    def _written(self, command: "Command", start: str | None) -> "Iterator[FsTarget]":
-        """Yield the places that a command names to write them, wherever it may run."""
-        for file in written(command, self._programs):
-            for base in self._directories(command.places, start) or (self._root.path,):
-                place = self._root.resolve_place(file.path, base)
-                if not isinstance(place, FsTarget):
-                    continue
-                yield place
-                below = [self._root.resolve_place(name, place.canonical) for name in file.names if place.directory]
-                yield from (each for each in below if isinstance(each, FsTarget))
 
     def _directories(self, places: "tuple[str, ...] | None", start: str | None) -> tuple[str, ...] | None:
         if places is None or start is None:
@@ -107,25 +125,78 @@ class LineReader:
         found = self._root.resolve_place(place, start)
         return found.canonical if isinstance(found, FsTarget) and found.directory else None
 
-    def _redirections(self, command: "Command", start: str | None) -> "Iterator[Redirection]":
+    def _redirections(
+        self, command: "Command", start: str | None, *, shopt: bool
+    ) -> "Iterator[tuple[str, bool, FsTarget | Refused | None]]":
+        """Yield the files of the redirections: the text, whether it writes, and the place."""
         for redirect in command.redirects:
             if redirect.kind != "file":
                 continue
-            text = f"{redirect.operator} {redirect.target if redirect.target is not None else '...'}"
-            if redirect.target in _NOT_FILES:
-                continue
-            bases = self._directories(command.base, start)
-            if redirect.target is None or bases is None:
-                yield Redirection(text, redirect.writes, self._absolute(redirect.target))
-                continue
-            for base in bases:
-                yield Redirection(text, redirect.writes, self._root.resolve_place(redirect.target, base))
+            bases = self._finder.bases(command.base, start)
+            if redirect.target is not None:
+                targets: list[str] | None = [redirect.target]
+            elif bases is not None:
+                found = [self._finder.targets(redirect.forms, base, shopt=shopt) for base in bases]
+                targets = None if None in found else [text for texts in found for text in texts or ()]
+            else:
+                targets = None
+            if redirect.target is None:  # what it may become only tightens: that it is no plain name still counts
+                yield f"{redirect.operator} ...", redirect.writes, None
+            for target in targets or ():
+                if target not in _NOT_FILES and not is_descriptor_file(target):
+                    for place in self._opened(target, bases):
+                        yield f"{redirect.operator} {target}", redirect.writes, place
+
+    def _opened(self, target: str, bases: "tuple[str, ...] | None") -> "list[FsTarget | Refused | None]":
+        if bases is None:
+            return [self._absolute(target)]
+        return [self._root.resolve_place(target, base) for base in bases]
 
     def _absolute(self, target: str | None) -> "FsTarget | Refused | None":
         return self._root.resolve_place(target, "/") if target is not None and target.startswith("/") else None
 
 
-_NOT_FILES = frozenset({"/dev/null", "/dev/stdout", "/dev/stderr", "/dev/stdin", "/dev/tty"})
+_NOT_FILES = frozenset({"/dev/null", "/dev/tty", "/dev/zero", "/dev/full"})
+
+
+_MOVERS = frozenset({"cd", "pushd", "popd", "source", ".", "eval"})
+
+
+def _may_move(command: "Command") -> bool:
+    return bool(command.words) and (command.program is None or command.program in _MOVERS)
+
+
+def _placed(command: "Command") -> "Command":
+    """Return a command of a line that never leaves its directory: a function's body runs where the line starts."""
+    if command.base is not None or command.via or command.elsewhere or moving_values(command):
+        return command
+    placed: Command = command.replace(places=(".",), base=(".",))
+    return placed
+
+
+def _each_way(text: str, ways: "set[bool]", place: "FsTarget | Refused | None") -> "list[Redirection]":
+    return [Redirection(text, writes, place) for writes in sorted(ways)]
+
+
+def _exists(place: "FsTarget | Refused | None") -> bool:
+    return not isinstance(place, FsTarget) or place.exists
+
+
+def _opened_again(commands: "Iterable[Command]", programs: "Programs") -> "frozenset[bool]":
+    """Return how what a line has open is opened once more by the name of its descriptor: for writing, for reading.
+
+    Linux then opens the file itself, with the rights that are asked for now: `echo x <f >/dev/stdin` writes f.
+    """
+    ways = set()
+    for command in commands:
+        named = [redirect.target for redirect in command.redirects if redirect.operator in WRITING]
+        written = [file.text for file in named_files(command, programs) if file.op == "write" and not file.perhaps]
+        if any(is_descriptor_file(name) for name in (*named, *written)):
+            ways.add(True)
+        named = [redirect.target for redirect in command.redirects if redirect.operator not in WRITING]
+        if any(is_descriptor_file(name) for name in (*named, *command.argv)):
+            ways.add(False)
+    return frozenset(ways)
 
 
 def _parent(command: "Command", before: "tuple[Command, ...]") -> int | None:
@@ -137,12 +208,6 @@ def _parent(command: "Command", before: "tuple[Command, ...]") -> int | None:
         if wrapper.wraps == "opaque" and wrapper.via == command.via[:-1] and wrapper.program == command.via[-1].name:
             return number
     return None
-
-
-def _feeds_shell(command: "Command", commands: "tuple[Command, ...]") -> bool:
-    """Whether its output goes into a process of its own (`> >(..)`) while the line starts a shell somewhere."""
-    outputs = [each for each in command.redirects if each.kind == "process" and ">" in each.operator]
-    return bool(outputs) and any(other.program in SHELLS for other in commands)
 
 
 def _spelled(text: str, command: "Command") -> str:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 LONGEST_REASON = 2000  # characters; a command of 30,000 helps nobody in a sentence
 _NOTHING, _EMPTY = "", "{}"
-# For an event that we have nothing to say about; some agents want an object even then.
+# Where byleave has nothing to say; some agents want an object even then.
 NEUTRAL: "Mapping[str, str]" = {
     CLAUDE_CODE: _NOTHING,
     CODEX: _NOTHING,
@@ -26,15 +26,14 @@ NEUTRAL: "Mapping[str, str]" = {
 }
 
 
-# Tools that are a dialogue with the user: an agent that is told to allow one may leave the dialogue out.
-_DIALOGUES = frozenset({(CLAUDE_CODE, "AskUserQuestion")})
+def answer_text(agent: str, decision: "Decision | None", reason: str) -> str:
+    """Return what to write to standard output: no decision leaves the call to the agent.
 
-
-def answer_text(agent: str, decision: "Decision", reason: str, *, tool: str = "") -> str:
-    """Return what to write to standard output. An ask is for an agent that can put it to its user."""
-    if decision is ALLOW and (agent, tool) in _DIALOGUES:
-        return NEUTRAL[agent]
-    return _FORMATS[agent](decision, plain_reason(reason))
+    An ask is for an agent that can put it to its user.
+    """
+    if decision is None and agent == OPENCODE:  # its plugin is ours, and knows nothing in between
+        decision = ALLOW
+    return NEUTRAL[agent] if decision is None else _FORMATS[agent](decision, plain_reason(reason))
 
 
 def plain_reason(reason: str) -> str:

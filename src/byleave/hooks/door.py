@@ -71,7 +71,7 @@ def respond(hook: Hook, data: bytes, variables: "Mapping[str, str]") -> Said:
     from byleave.hooks.judging import judge
 
     judged = judge(hook, wish, around)
-    text = answer_text(hook.agent, judged.decision, judged.reason, tool=wish.tool)
+    text = answer_text(hook.agent, judged.decision, judged.reason)
     return Said(text, judged.afterwards)
 
 

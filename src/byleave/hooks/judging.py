@@ -14,11 +14,13 @@ from byleave.errors import InputError
 from byleave.guard.asking import ELSEWHERE, NOBODY, Who
 from byleave.guard.keys import input_pin
 from byleave.guard.matters import Matter
-from byleave.hooks.tools import CLAUDE_CODE, KINDS, OTHER, THINK
+from byleave.hooks.tools import CLAUDE_CODE, KINDS, OTHER, QUESTION, THINK
 from byleave.record import Record
 from byleave.text import quoted
+from byleave.translate.asking import as_own_question
 from byleave.translate.call import Call, Meaning, Where
 from byleave.translate.meaning import meaning
+from byleave.translate.shells import shell_of_agent
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,9 +37,12 @@ _MCP = "mcp__"
 
 
 class Judgement(Record):
-    """The decision and its reason, and what is left to do about its record once the agent has it."""
+    """The decision and its reason, and what is left to do about its record once the agent has it.
 
-    decision: "Decision"
+    Without a decision, the agent goes on as if there were no hook.
+    """
+
+    decision: "Decision | None"
     reason: str
     afterwards: "Callable[[], None]"
 
@@ -46,7 +51,7 @@ def judge(hook: "Hook", wish: "Wish", around: "Around") -> Judgement:
     """Judge a call and record it; an error means that the call must be blocked."""
     workspace = _open_workspace(hook, wish, around)
     guard = workspace.guard(DOOR, files=hook.files, session=hook.session, stays=False)
-    meant = _meaning(hook.agent, wish, workspace.root.path)
+    meant = _meaning(hook.agent, wish, workspace.root.path, shell_of_agent(hook.agent, around.variables))
     decision, reason = _decide(hook, wish, meant, guard)
     settings = guard.policy.compiled.settings
     return Judgement(decision, reason, lambda: workspace.audit_log(settings, Mask()).fold_later())
@@ -69,16 +74,19 @@ def _found_root(wish: "Wish", around: "Around", homes: "Homes") -> str:
     return find_root(start, homes)
 
 
-def _meaning(agent: str, wish: "Wish", root: str) -> Meaning:
+def _meaning(agent: str, wish: "Wish", root: str, shell: str | None) -> Meaning:
     """Return what the call amounts to; a tool that nobody knows is never understood."""
     if wish.server is not None:
         meant = Meaning((CallAction(wish.server, wish.tool, dict(wish.raw)),), {"tool": "event"})
     else:
         kind = KINDS[agent].get(wish.tool)
+        if kind == QUESTION:
+            asked = Meaning((OtherAction(THINK, wish.tool),), {"tool": "event"})
+            return _unclear(asked, wish.problem) if wish.problem else as_own_question(asked)
         # What is mere bookkeeping does what its name says, whatever its words are about.
         raw = None if kind == THINK else wish.raw
         call = Call(kind=None if kind == OTHER else kind, raw=raw, tool=wish.tool, takes_directory=agent != CLAUDE_CODE)
-        meant = meaning(call, Where(root, wish.cwd, os.path.exists))
+        meant = meaning(call, Where(root, wish.cwd, os.path.exists, shell))
         if kind is None and not wish.tool.startswith(_MCP):
             meant = _unclear(meant, f"nobody knows what the tool {quoted(wish.tool)} does")
     return _unclear(meant, wish.problem) if wish.problem else meant
@@ -89,7 +97,7 @@ def _unclear(meant: Meaning, problem: str) -> Meaning:
     return made
 
 
-def _decide(hook: "Hook", wish: "Wish", meant: Meaning, guard: "Guard") -> "tuple[Decision, str]":
+def _decide(hook: "Hook", wish: "Wish", meant: Meaning, guard: "Guard") -> "tuple[Decision | None, str]":
     who = Who(hook.agent, "default") if hook.profile is None else Who(hook.profile, "verified")
     unclear = "" if meant.understood else meant.problem or "it cannot be told what would be done"
     also = {"tool_call": wish.call, "sources": dict(meant.sources)}
@@ -98,6 +106,8 @@ def _decide(hook: "Hook", wish: "Wish", meant: Meaning, guard: "Guard") -> "tupl
     outcome = guard.begin_all(meant.actions, who, unclear=unclear, pin=pin, also=also)
     if not isinstance(outcome, Matter):
         return outcome.verdict.decision, outcome.verdict.reason
+    if meant.is_own_question:
+        return None, guard.finish_all(outcome, hook.agent, ELSEWHERE).verdict.reason
     if not wish.can_ask:
         return _hold_back(hook, outcome, guard)
     done = guard.finish_all(outcome, hook.agent, ELSEWHERE)

@@ -1,8 +1,9 @@
 """What the tools that agents come with do, by the agents' own names for them. Pure, and data.
 
-A name that is not here is a tool nobody knows: it asks, whatever the rules say. Bookkeeping (todo lists, sub-agents,
-plan mode, reading what a command has printed) touches nothing by itself, and is `think`. Where a tool is no more than
-its name, and rules may speak of that name, it is `other`.
+A name that is not here is an unknown tool: it asks, whatever the rules say. Bookkeeping (todo lists, sub-agents,
+reading what a command has printed) touches nothing by itself, and is `think`. A tool that asks the user something in
+the agent's own name (a question, a plan to agree to, another mode) is a `question`: an allow could answer it in the
+user's place. Where a tool is no more than its name, and rules may speak of that name, it is `other`.
 """
 
 TYPE_CHECKING = False
@@ -10,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 EXECUTE, READ, EDIT, DELETE = "execute", "read", "edit", "delete"
-SEARCH, FETCH, THINK, OTHER = "search", "fetch", "think", "other"
+SEARCH, FETCH, THINK, OTHER, QUESTION = "search", "fetch", "think", "other", "question"
 CLAUDE_CODE, CODEX, GEMINI, CURSOR, OPENCODE = "claude-code", "codex", "gemini", "cursor", "opencode"
 
 _NAMES: "Mapping[str, Mapping[str, str]]" = {
@@ -22,16 +23,17 @@ _NAMES: "Mapping[str, Mapping[str, str]]" = {
         FETCH: "WebFetch",
         OTHER: "WebSearch Skill",
         THINK: "TodoWrite TodoRead Task Agent TaskCreate TaskGet TaskList TaskUpdate TaskOutput TaskStop "
-        "BashOutput KillShell KillBash EnterPlanMode ExitPlanMode exit_plan_mode AskUserQuestion SendMessage "
-        "ReportFindings ToolSearch StructuredOutput",
+        "BashOutput KillShell KillBash SendMessage ReportFindings ToolSearch StructuredOutput",
+        QUESTION: "AskUserQuestion EnterPlanMode ExitPlanMode exit_plan_mode",
     },
     CODEX: {
         EXECUTE: "Bash",
         READ: "view_image",
         EDIT: "apply_patch",
         OTHER: "web_search",
-        THINK: "update_plan request_user_input get_goal create_goal update_goal tool_search spawn_agent send_input "
-        "resume_agent wait wait_agent close_agent",
+        THINK: "update_plan get_goal create_goal update_goal tool_search spawn_agent send_input resume_agent wait "
+        "wait_agent close_agent",
+        QUESTION: "request_user_input request_permissions",
     },
     GEMINI: {
         EXECUTE: "run_shell_command",
@@ -40,9 +42,10 @@ _NAMES: "Mapping[str, Mapping[str, str]]" = {
         SEARCH: "glob grep_search search_file_content",
         FETCH: "web_fetch",
         OTHER: "google_web_search activate_skill",
-        THINK: "write_todos update_topic enter_plan_mode exit_plan_mode ask_user complete_task invoke_agent "
-        "delegate_to_agent get_internal_docs list_background_processes read_background_output tracker_create_task "
-        "tracker_update_task tracker_get_task tracker_list_tasks tracker_add_dependency tracker_visualize",
+        THINK: "write_todos update_topic complete_task invoke_agent delegate_to_agent get_internal_docs "
+        "list_background_processes read_background_output tracker_create_task tracker_update_task tracker_get_task "
+        "tracker_list_tasks tracker_add_dependency tracker_visualize",
+        QUESTION: "ask_user enter_plan_mode exit_plan_mode",
     },
     CURSOR: {
         EXECUTE: "Shell",
@@ -52,7 +55,8 @@ _NAMES: "Mapping[str, Mapping[str, str]]" = {
         SEARCH: "Grep Glob SemanticSearch",
         FETCH: "WebFetch",
         OTHER: "WebSearch",
-        THINK: "TodoWrite Task CreatePlan SwitchMode AskQuestion ReadLints UpdateCurrentStep",
+        THINK: "TodoWrite Task ReadLints UpdateCurrentStep",
+        QUESTION: "AskQuestion CreatePlan SwitchMode",
     },
     OPENCODE: {
         EXECUTE: "bash",
@@ -61,7 +65,8 @@ _NAMES: "Mapping[str, Mapping[str, str]]" = {
         SEARCH: "glob grep",
         FETCH: "webfetch",
         OTHER: "websearch codesearch skill",
-        THINK: "todowrite todoread task question plan_enter plan_exit invalid",
+        THINK: "todowrite todoread task invalid",
+        QUESTION: "question plan_enter plan_exit",
     },
 }
 KINDS: "Mapping[str, Mapping[str, str]]" = {

@@ -275,13 +275,15 @@ class Sandbox:
         observer: "Observer | None" = None,
         also: "Mapping[str, str] | None" = None,
         apart: bool = False,
+        controlling: str | None = None,
         own: bool = False,
     ) -> Process:
         """Start a program in the sandbox; a SandboxError if it may not or cannot be started.
 
         With an `observer` it runs slower, and the observer hears of everything that it was refused. The variables in
-        `also` reach the program whatever the rules say: the caller has judged them. `apart`, it does not get what a
-        terminal sends to us. `own`: it is the tool itself, which the user has configured, so no command has to list it.
+        `also` reach the program whatever the rules say: the caller has judged them. `apart`, it is in a session of its
+        own whatever its streams are; `controlling` is the path of a terminal made for it. `own`: it is the tool itself,
+        which the user has configured, so no command has to list it.
         """
         self._refuse_unlisted(argv, own=own)
         given = os.environ if env is None else env
@@ -295,7 +297,7 @@ class Sandbox:
             variables = tuple({**(also or {}), **dict(self._variables(given, prepared))}.items())
             program = Program(path, self._standing(prepared.plan, directory), tuple(argv), variables)
             streams = {"stdin": stdin, "stdout": stdout, "stderr": stderr}
-            process = self._launch(prepared, program, search, observer, apart=apart, **streams)
+            process = self._launch(prepared, program, search, observer, apart=apart, controlling=controlling, **streams)
         except BaseException:
             self._one_ended()
             raise

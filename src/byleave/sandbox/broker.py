@@ -25,7 +25,10 @@ _LONGEST_REASON = 4000  # bytes; broker.c takes a few more
 
 
 class Request(Record):
-    """What a stand-in asks for: the program as it was written, where, with which words and variables."""
+    """What a stand-in asks for: the program as it was written, where, with which words and variables.
+
+    The first word is the program's name, which is judged: many programs do something else under another one.
+    """
 
     program: str
     directory: str
@@ -43,7 +46,7 @@ def parse_request(content: bytes) -> Request | None:
     return Request(
         written,
         directory,
-        tuple(rest[: int(count)]) or (written,),
+        (written, *rest[1 : int(count)]),
         tuple((name, value) for name, equals, value in variables if name and equals),
     )
 

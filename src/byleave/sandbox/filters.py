@@ -152,7 +152,6 @@ _AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK = 1, 2, 10, 16
 _TYPE_OF_SOCKET, _SOCK_STREAM, _SOCK_SEQPACKET = 0xF, 1, 5
 _SET_ID = 0o6000  # whoever runs such a file runs as its owner: outside the sandbox, too
 _MAKES_A_FILE = 0o100 | 0o20000000  # O_CREAT, O_TMPFILE
-_NOEXEC_SEAL = 0x8  # MFD_NOEXEC_SEAL
 _EMPTY_PATH = 0x1000  # AT_EMPTY_PATH
 
 _ARCHITECTURES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
@@ -264,7 +263,8 @@ def _refusals(wanted: Wanted) -> "list[tuple[str, list[bytes]]]":
     found += [(name, _opening(mode)) for name, mode in _OPENING.items()]
     found += [(name, _unless_one_of(0, (group,))) for name, group in _GROUPS.items()]
     if wanted.listed_programs_only:
-        found.append(("memfd_create", [_argument(1), _code(_ANY_BIT, _NOEXEC_SEAL, 0, 1), _allow(), _refuse(ENOSYS)]))
+        # Sealed or not: a seal keeps a memory file from being started, not from being mapped by the loader.
+        found.append(("memfd_create", [_refuse(ENOSYS)]))
         found.append(("execveat", _unless_any_bit(4, _EMPTY_PATH)))
     return [(name, _told(code)) if wanted.told and name not in _UNTOLD else (name, code) for name, code in found]
 

@@ -316,8 +316,8 @@ def outer_steps(plan: "Plan", arrangement: Arrangement, host: Host) -> "Iterator
     """Yield what builds the view and makes it the root, and lets the program come into being."""
     yield _namespaces(host)
     yield step("fork")
-    size = f",size={plan.limits.memory}" if plan.limits.memory is not None else ""
-    yield step("root", _staging(plan, host), f"mode=0755{size}")
+    size = [f"size={plan.limits.memory}"] if plan.limits.memory is not None else []
+    yield step("root", _staging(plan, host), _options("mode=0755", *size))
     yield step("directory", "/.byleave", 0o755)
     yield step("directory", COVER_DIRECTORY, 0)
     yield step("directory", EMPTY_DIRECTORY, 0o555)

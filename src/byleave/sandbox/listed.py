@@ -7,9 +7,10 @@ view, since they start helpers of their own: a compiler its assembler, git its m
 from byleave.core.env import MINIMAL_ENVIRONMENT
 from byleave.sandbox.apart import own_steps
 from byleave.sandbox.filters import Wanted, make_filter, make_watching_filter
+from byleave.sandbox.interpreters import interprets
 from byleave.sandbox.linux import Program, exec_step, minimal, program_steps
 from byleave.sandbox.plan import BIN, Programs
-from byleave.sandbox.programs import Start, follow, held_to, interprets
+from byleave.sandbox.programs import Start, follow, held_to
 from byleave.sandbox.tape import IF_THERE, step, write_tape
 
 TYPE_CHECKING = False

@@ -4,10 +4,11 @@ import os
 
 from byleave.core.access import PUBLIC, Default
 from byleave.core.action import FileAction
+from byleave.core.closed import ClosedPlaces
 from byleave.core.commands import CommandTable
 from byleave.core.decide import decide
 from byleave.core.env import EnvTable
-from byleave.core.fs import WRITES, FsTarget, is_under
+from byleave.core.fs import CAPABILITIES, WRITES, FsTarget, is_under
 from byleave.core.limits import Limits
 from byleave.core.verdict import ALLOW
 from byleave.errors import SandboxError
@@ -30,20 +31,28 @@ from byleave.sandbox.plan import (
     Plan,
     in_order,
     nested,
+    op_of,
 )
 from byleave.sandbox.protected_below import protected_below
-from byleave.sandbox.view import LINK, Eyes, find_places
+from byleave.sandbox.view import LINK, Eyes, TooMuchToCoverError, find_places
 from byleave.text import quoted
+from byleave.workspace.covered import covered_below
+from byleave.workspace.resolve import Root
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterator, Sequence
 
     from byleave.core.access import Access
+    from byleave.core.closed import Covered
     from byleave.core.policy import Policy
     from byleave.sandbox.plan import Approximation, Programs
+    from byleave.sandbox.view import Found
 
 _MOST_LINKS = 1000  # of one directory
+_MOST_COVERED = 1000  # files that patterns of rules match: each is a mount of its own
+_MOST_ENTRIES = 2_000_000  # names that are looked at for them: some seconds
+_LONGEST_LOOK = 20.0  # seconds
 _PRIVATE = ("/tmp", "/var/tmp", "/dev/shm", "/run")  # noqa: S108 -- empty ones of the sandbox's own
 
 
@@ -64,10 +73,14 @@ class Seen(Record):
     """What was looked at for a plan, so that a change is noticed before the next start."""
 
     kinds: "dict[str, str | None]"
+    covered: "tuple[tuple[ClosedPlaces, str, str, Covered], ...]" = ()  # what was looked for, where, and found
+    root: str = ""
 
     def still_holds(self) -> bool:
         """Whether everything is as it was."""
-        return all(host.look(path) == kind for path, kind in self.kinds.items())
+        if not all(host.look(path) == kind for path, kind in self.kinds.items()):
+            return False
+        return all(_cover(self.root, closed, start, named) == found for closed, start, named, found in self.covered)
 
     def has_no_link(self, root: str, path: str) -> bool:
         """Whether every name on the way to a relative path was seen, and none was a link."""
@@ -106,8 +119,9 @@ def make_plan(
             kinds[path] = host.look(path)
         return None if path in held else kinds[path]
 
-    eyes = Eyes(look, host.files_below, host.follow, protected_below)
-    found = find_places(policy, wishes.tool, wishes.root, eyes)
+    noted = _Covering(wishes.root)
+    eyes = Eyes(look, host.files_below, host.follow, protected=protected_below)
+    found = _find(policy, wishes, eyes, noted)
     access = policy.tool(wishes.tool).access
     brought = list(_brought(wishes))
     kept = keep_protected(policy.protected, wishes)
@@ -121,9 +135,10 @@ def make_plan(
     needed = _needed(started, search, wishes, places, links, writable=_writable(policy, wishes))
     places = [*needed.places, *places]
     programs = None if commands is None else _programs(program, search, listed, (*base.places, *needed.places), places)
+    elsewhere = _closed_elsewhere(policy, wishes, in_order(places), noted)
     plan = Plan(
         wishes.root,
-        in_order([*places, *_own(wishes, places)]),
+        in_order([*places, *elsewhere, *_own(wishes, places)]),
         (*links, *needed.links),
         (*found.held, *names),
         _network(access),
@@ -134,7 +149,72 @@ def make_plan(
         (*found.approximate, *kept.approximate, *_approximations(programs, commands, wishes.root)),
         programs,
     )
-    return plan, Seen(kinds)
+    return plan, Seen(kinds, tuple(noted.found), wishes.root)
+
+
+class _Covering:
+    """Finds what exists of closed places, and notes what was looked for."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self.found: list[tuple[ClosedPlaces, str, str, Covered]] = []
+
+    def cover(self, closed: ClosedPlaces, start: str, named: str) -> "Covered":
+        """Return what exists of closed places below a directory, which has a name of its own in the view."""
+        found = _cover(self._root, closed, start, named)
+        self.found.append((closed, start, named, found))
+        return found
+
+
+def _find(policy: "Policy", wishes: Wishes, eyes: Eyes, noted: _Covering) -> "Found":
+    """Return the places of the workspace."""
+    try:
+        return find_places(policy, wishes.tool, wishes.root, eyes.replace(covered=noted.cover))
+    except TooMuchToCoverError as error:
+        raise _too_much(str(error)) from None
+
+
+def _too_much(rule: str) -> SandboxError:
+    return SandboxError(
+        f"there is too much to find everything that {rule} closes",
+        hint="name a directory in front of the pattern, such as config/**/.env, or the files themselves",
+    )
+
+
+def _closed_elsewhere(
+    policy: "Policy", wishes: Wishes, places: "Sequence[Place]", noted: _Covering
+) -> "Iterator[Place]":
+    """Yield what rules close outside of the workspace: by absolute paths, or by names that mounts have in it."""
+    closed = {name: ClosedPlaces(policy, op_of(name), root=wishes.root) for name in CAPABILITIES}
+    closing = ClosedPlaces(policy, tuple(op_of(name) for name in CAPABILITIES), root=wishes.root)
+    names = {each.target: each.name for each in wishes.brought}
+    for place in places if closing else ():
+        if place.kind == PRIVATE or not place.capabilities or (is_under(place.path, wishes.root) and not place.source):
+            continue
+        start = place.source or place.path
+        named = names.get(start, place.path)
+        found = noted.cover(closing, start, named)
+        if not found.complete:
+            raise _too_much(closing.rules[0].text)
+        for each in found.places:
+            kept = [name for name in place.capabilities if closed[name].decision(each.place) is None]
+            path, kind = f"{place.path}{each.path[len(named) :]}", DIRECTORY if each.place.directory else FILE
+            source = f"{start}{each.path[len(named) :]}" if place.source else ""
+            yield Place(path, frozenset(kept), kind, f"{each.rule.text} ({each.rule.source})", source)
+
+
+def _cover(root: str, closed: ClosedPlaces, start: str, named: str) -> "Covered":
+    """Find what exists of closed places below a directory. Links are left alone: where they lead is covered itself."""
+    return covered_below(
+        Root(root),
+        start,
+        closed,
+        named=named,
+        links=False,
+        most_found=_MOST_COVERED,
+        most_entries=_MOST_ENTRIES,
+        seconds=_LONGEST_LOOK,
+    )
 
 
 def make_reading_plan(policy: "Policy", wishes: Wishes, base: host.Base, program: str | None) -> tuple[Plan, Seen]:
@@ -150,13 +230,14 @@ def make_reading_plan(policy: "Policy", wishes: Wishes, base: host.Base, program
             kinds[path] = host.look(path)
         return kinds[path]
 
-    found = find_places(policy, wishes.tool, wishes.root, Eyes(look, _no_files, host.follow))
+    noted = _Covering(wishes.root)
+    found = _find(policy, wishes, Eyes(look, _no_files, host.follow), noted)
     held = {each.path for each in found.held}
     readable = [_only_read(place) for place in found.places if place.path not in held]
     system = [place for place in base.places if not is_under(place.path, "/etc")]
     shown = in_order([*system, *_only_program(program), *readable])
     places = in_order([*_news(shown), *_own(wishes, shown)])
-    return Plan(wishes.root, places, base.links, limits=wishes.limits), Seen(kinds)
+    return Plan(wishes.root, places, base.links, limits=wishes.limits), Seen(kinds, tuple(noted.found), wishes.root)
 
 
 def _no_files(_path: str, _most: int) -> list[str]:

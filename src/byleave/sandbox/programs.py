@@ -11,6 +11,7 @@ from struct import unpack_from
 from byleave.core.fs import is_under
 from byleave.record import Record
 from byleave.sandbox import host
+from byleave.sandbox.interpreters import interprets
 from byleave.sandbox.plan import DIRECTORY, Approximation, Link, Programs
 from byleave.sandbox.view import LINK
 from byleave.text import shown
@@ -36,12 +37,6 @@ _AMONG_LIBRARIES = {
 }
 _DEEPEST, _MOST_DIRECTORIES = 3, 4096  # how far programs are looked for among the libraries
 _MOST_SCRIPTS = 4  # the kernel follows as many
-# Programs whose work is to start others, or to do whatever a text says; a version may stand behind the name.
-_INTERPRETERS = {
-    *("ash", "awk", "bash", "bun", "busybox", "chrt", "dash", "deno", "env", "find", "fish", "gawk", "ionice", "ksh"),
-    *("lua", "luajit", "mawk", "nice", "node", "nodejs", "nohup", "parallel", "perl", "php", "pypy", "python", "rbash"),
-    *("ruby", "script", "setsid", "sh", "stdbuf", "taskset", "tclsh", "time", "timeout", "watch", "xargs", "zsh"),
-}
 
 
 class Start(Record):
@@ -125,12 +120,6 @@ def held_to(programs: Programs, program: str, search: str) -> Programs:
         programs.libraries,
         tuple(place for place in places if _is_covered(place, programs) and place not in hops),
     )
-
-
-def interprets(path: str) -> bool:
-    """Whether a program does nothing but what it is told: then what it starts is judged as well."""
-    names = (os.path.basename(path), os.path.basename(os.path.realpath(path)))
-    return any(name.rstrip("0123456789.-") in _INTERPRETERS for name in names)
 
 
 def _is_covered(path: str, programs: Programs) -> bool:

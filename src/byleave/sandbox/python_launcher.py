@@ -41,7 +41,8 @@ _CREATE_RULESET, _ADD_RULE, _RESTRICT_SELF = 444, 445, 446
 _HERE = -100  # AT_FDCWD
 _EMPTY_PATH, _RECURSIVE, _CLONE, _CLOEXEC = 0x1000, 0x8000, 1, os.O_CLOEXEC
 _NO_MAGICLINKS, _NO_SYMLINKS, _IN_ROOT = 0x02, 0x04, 0x10
-_MS_NOSUID, _MS_NODEV, _MS_REC, _MS_PRIVATE, _MNT_DETACH = 2, 4, 0x4000, 1 << 18, 2
+_BENEATH = _IN_ROOT | _NO_SYMLINKS | _NO_MAGICLINKS
+_MS_REC, _MS_PRIVATE, _MNT_DETACH = 0x4000, 1 << 18, 2
 _SET_FLAG, _SET_STRING, _CREATE = 0, 1, 6
 _EMPTY_SOURCE_AND_TARGET = 0x04 | 0x40  # MOVE_MOUNT_F_EMPTY_PATH, MOVE_MOUNT_T_EMPTY_PATH
 _SET_PDEATHSIG, _SET_DUMPABLE, _CAPBSET_READ, _CAPBSET_DROP, _SET_SECUREBITS = 1, 4, 23, 24, 28
@@ -56,11 +57,12 @@ _CLOSE_ON_EXEC = 4  # CLOSE_RANGE_CLOEXEC
 _SIGNALFD_SIGINFO = 128
 _MOST_GUARDS, _NEWS = 8192, 64
 _COVER_DIRECTORY, _COVER_FILE = b"/.byleave/void", b"/.byleave/blank"
-_NOEXEC = 8  # MOUNT_ATTR_NOEXEC
+_NOSUID, _NODEV, _NOEXEC = 2, 4, 8  # MOUNT_ATTR_...
 _SET_SIGNAL = 10  # F_SETSIG
-_WATCHED = 0x030003C0  # IN_CREATE, DELETE, MOVED_FROM, MOVED_TO, ONLYDIR, DONT_FOLLOW
-_STATX, _MOUNT_ROOT, _NO_FOLLOW = 256, 0x2000, 0x100
-_GONE = (errno.ENOENT, errno.ENOTDIR)
+_WATCHED = 0x010003C0  # IN_CREATE, DELETE, MOVED_FROM, MOVED_TO, ONLYDIR
+_STATX, _MOUNT_ROOT = 256, 0x2000
+_GONE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)  # a link above it is none of the plan's, and leads elsewhere
+_FOR_ALL = 64  # this less a signal is that signal for the program's whole process group, as a terminal would send it
 _STOPPED_WITH_US = (signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
 _ALL = signal.valid_signals()
 
@@ -153,6 +155,7 @@ class _State:
     status: "mmap.mmap | None" = None
     guards: "list[tuple[bytes, bytes, int, int]]" = []
     watching = -1
+    leads_group = False
     memory: int | None = None  # a limit that must wait: this interpreter is larger than many programs
 
 
@@ -193,8 +196,7 @@ def _open_host(path: bytes, step: str) -> int:
 
 
 def _open_view(path: bytes, step: str, what: bytes) -> int:
-    found = _open_at(_state.view, path, os.O_PATH | os.O_NOFOLLOW, _IN_ROOT | _NO_SYMLINKS | _NO_MAGICLINKS)
-    return _opened(found, step, what)
+    return _opened(_open_at(_state.view, path, os.O_PATH | os.O_NOFOLLOW, _BENEATH), step, what)
 
 
 def _opened(descriptor: int, step: str, what: bytes) -> int:
@@ -206,43 +208,42 @@ def _opened(descriptor: int, step: str, what: bytes) -> int:
 def _open_parent(path: bytes) -> tuple[int, bytes]:
     """Open the directory that holds `path` in the view, and return it with the last name."""
     parent, _, name = path.rpartition(b"/")
-    return _open_view(parent, "view", path), name
+    found = _open_at(_state.view, parent, os.O_PATH | os.O_NOFOLLOW | os.O_DIRECTORY, _BENEATH)
+    return _opened(found, "view", path), name
 
 
 def _root(tape: Tape) -> None:
-    staging, options = tape.word(), tape.word()
+    """Make the directory that the view is built in, upon a directory of the host's that is no link."""
+    staging, options = tape.word(), tape.text()
     with _At("root", b"/"):
         _state.host = os.open(b"/", os.O_PATH | os.O_DIRECTORY | _CLOEXEC)
     _must("private", b"/", "mount", None, b"/", None, _MS_REC | _MS_PRIVATE, None)
-    _must("root", staging, "mount", b"byleave", staging, b"tmpfs", _MS_NOSUID | _MS_NODEV, options)
-    with _At("root", staging):
-        _state.view = os.open(staging, os.O_PATH | os.O_DIRECTORY | _CLOEXEC)
+    place = _open_host(staging, "root")
+    if not _same_kind(place, DIRECTORY):
+        raise Failure(errno.ELOOP, "root", staging)
+    _state.view = _made_mount(b"tmpfs", options, staging)
+    _set_attributes("root", staging, _state.view, _NOSUID | _NODEV, propagation=_MS_PRIVATE, flags=_EMPTY_PATH)
+    _must("root", staging, "syscall", _MOVE_MOUNT, _state.view, b"", place, b"", _EMPTY_SOURCE_AND_TARGET)
+    os.close(place)
 
 
 def _directory(tape: Tape) -> None:
-    """Make a directory of the view, and what is missing above it."""
+    """Make a directory of the view, and what is missing above it, whatever the caller's umask is.
+
+    Every name is looked up in the directory that was opened before it, and none of them through a link.
+    """
     path, mode = tape.word(), tape.number()
+    at = _open_view(b"/", "directory", path)
     names = path.split(b"/")[1:]
-    for depth in range(1, len(names) + 1):
-        _make_directory(b"/" + b"/".join(names[:depth]), mode if depth == len(names) else None)
-
-
-def _make_directory(path: bytes, mode: int | None) -> None:
-    there = _open_at(_state.view, path, os.O_PATH | os.O_NOFOLLOW, _IN_ROOT | _NO_SYMLINKS | _NO_MAGICLINKS)
-    if there >= 0:
-        os.close(there)
-        return
-    parent, name = _open_parent(path)
-    with _At("directory", path):
-        with suppress(FileExistsError):
-            os.mkdir(name, 0o755, dir_fd=parent)
-        os.close(parent)
-        if mode is not None:
-            made = _opened(
-                _open_at(_state.view, path, os.O_RDONLY | os.O_DIRECTORY, _IN_ROOT | _NO_SYMLINKS), "directory", path
-            )
-            os.fchmod(made, mode)
-            os.close(made)
+    for depth, name in enumerate(names, 1):
+        before = os.umask(0)
+        with _At("directory", path), suppress(FileExistsError):
+            os.mkdir(name, mode if depth == len(names) else 0o755, dir_fd=at)
+        os.umask(before)
+        below = _opened(_open_at(at, name, os.O_PATH | os.O_NOFOLLOW | os.O_DIRECTORY, _BENEATH), "directory", path)
+        os.close(at)
+        at = below
+    os.close(at)
 
 
 def _link(tape: Tape) -> None:
@@ -323,6 +324,11 @@ def _noexec(tape: Tape) -> None:
 def _mount(tape: Tape) -> None:
     """Mount a file system of the kernel's own."""
     kind, path, options, attributes = tape.word(), tape.word(), tape.text(), tape.number()
+    _attach(_made_mount(kind, options, path), attributes, path, recursive=False)
+
+
+def _made_mount(kind: bytes, options: bytes, path: bytes) -> int:
+    """Return a file system of the kernel's own, as a mount that is attached nowhere yet."""
     context = _must("mount", path, "syscall", _FSOPEN, kind, 1)
     for pair in options.split(b"\0")[:-1]:
         key, given, value = pair.partition(b"=")
@@ -331,7 +337,7 @@ def _mount(tape: Tape) -> None:
     _must("mount", path, "syscall", _FSCONFIG, context, _CREATE, None, None, 0)
     tree = _must("mount", path, "syscall", _FSMOUNT, context, 1, 0)
     os.close(context)
-    _attach(tree, attributes, path, recursive=False)
+    return tree
 
 
 def _pivot(tape: Tape) -> None:
@@ -371,19 +377,34 @@ def _watch(_tape: Tape) -> None:
 def _watch_around(path: bytes) -> None:
     """Watch the directory around a place; watching it twice is watching it once."""
     try:
-        _must("guard", path, "inotify_add_watch", _state.watching, path.rpartition(b"/")[0], _WATCHED)
+        above, _name = _open_parent(path)
     except Failure as failure:
-        if failure.number != errno.ENOENT:
-            raise
+        if failure.number in _GONE:
+            return
+        raise Failure(failure.number, "guard", path) from None
+    _must("guard", path, "inotify_add_watch", _state.watching, b"/proc/self/fd/%d" % above, _WATCHED)
+    os.close(above)
 
 
 def _is_mounted(path: bytes) -> bool:
+    """Whether a mount is there; also if nothing is: when it is there again, we are told."""
+    try:
+        place = _open_view(path, "guard", path)
+    except Failure as failure:
+        return failure.number in _GONE
     found = ctypes.create_string_buffer(_STATX)
     try:
-        _must("guard", path, "statx", _HERE, path, _NO_FOLLOW, 1, found)
-    except Failure as failure:
-        return failure.number in _GONE  # when it is there again, we are told
+        _must("guard", path, "statx", place, b"", _EMPTY_PATH, 1, found)
+    finally:
+        os.close(place)
     return bool(struct.unpack_from("=Q", found, 8)[0] & _MOUNT_ROOT)
+
+
+def _is_there(path: bytes) -> bool:
+    place = _open_at(_state.view, path, os.O_PATH | os.O_NOFOLLOW, _BENEATH)
+    if place >= 0:
+        os.close(place)
+    return place >= 0
 
 
 def _renew() -> None:
@@ -392,7 +413,7 @@ def _renew() -> None:
         while os.read(_state.watching, 4096):
             pass
     for path, cover, attributes, held in _state.guards:
-        if not os.path.lexists(path):
+        if not _is_there(path):
             _watch_around(path)  # the directory around it may be another one by now
         if not _is_mounted(path):
             if held and cover not in (_COVER_DIRECTORY, _COVER_FILE) and not _is_empty(path):
@@ -407,21 +428,33 @@ def _renew() -> None:
 
 
 def _is_empty(path: bytes) -> bool:
+    directory = _open_at(_state.view, path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, _BENEATH)
+    if directory < 0:
+        return False
     try:
-        return not os.path.islink(path) and not os.listdir(path)
+        return not os.listdir(directory)
     except OSError:
         return False
+    finally:
+        os.close(directory)
 
 
 def _put_aside(path: bytes, *, again: bool) -> None:
     """Keep what has taken a held name, under a name that nobody can foresee; hold the name `again` by a directory."""
-    other = b"%s.refused-by-byleave-%d" % (path, int.from_bytes(os.urandom(4), "little") >> 1)
+    try:
+        above, name = _open_parent(path)
+    except Failure as failure:
+        if failure.number in _GONE:
+            return
+        raise
+    other = b"%s.refused-by-byleave-%d" % (name, int.from_bytes(os.urandom(4), "little") >> 1)
     with _At("guard", path):
         with suppress(FileNotFoundError):
-            os.rename(path, other)
+            os.rename(name, other, src_dir_fd=above, dst_dir_fd=above)
         if again:
             with suppress(FileExistsError):
-                os.mkdir(path, 0o755)
+                os.mkdir(name, 0o755, dir_fd=above)
+        os.close(above)
 
 
 def _mount_again(path: bytes, cover: bytes, attributes: int) -> None:
@@ -541,12 +574,29 @@ def _granted_place(path: bytes, kind: int) -> int:
     except Failure as failure:
         if failure.number != errno.ENOSYS:
             raise
-        with _At("grant", path):  # we are in a sandbox ourselves, which can only take away
-            place = os.open(path, os.O_PATH | os.O_NOFOLLOW | _CLOEXEC)
+        place = _open_by_names(path)
     if not _same_kind(place, kind):
         os.close(place)
         raise Failure(errno.ESTALE, "grant", path)
     return place
+
+
+def _open_by_names(path: bytes) -> int:
+    """Open a place name by name, none of them a link, where the kernel's own call for that is refused.
+
+    We are in a sandbox ourselves then, which can only take away.
+    """
+    with _At("grant", path):
+        at = os.open(b"/", os.O_PATH | os.O_DIRECTORY | _CLOEXEC)
+        for name in path.split(b"/"):
+            if not name:
+                continue
+            below = os.open(name, os.O_PATH | os.O_NOFOLLOW | _CLOEXEC, dir_fd=at)
+            os.close(at)
+            at = below
+            if stat.S_ISLNK(os.fstat(at).st_mode):
+                raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
+    return at
 
 
 def _add_rule(allowed: int, place: int, what: bytes) -> None:
@@ -725,7 +775,13 @@ def _spawn(_tape: Tape) -> None:
         _prctl("program", _SET_PDEATHSIG, 0 if init == 1 else signal.SIGKILL)
         if init != 1 and os.getppid() != init:
             os._exit(NOT_SET_UP)
+        if _state.leads_group:
+            with _At("program"):
+                os.setpgid(0, 0)
         return
+    if _state.leads_group:
+        with suppress(OSError):  # whichever of us comes first
+            os.setpgid(program, program)
     _libc.prctl(*[ctypes.c_long(word) for word in (_SET_DUMPABLE, 0, 0, 0, 0)])
     # Let go of the caller's streams: only the program and its children keep them open.
     os.closerange(0, 3)
@@ -735,9 +791,26 @@ def _spawn(_tape: Tape) -> None:
             if got.si_signo == _NEWS:
                 _renew()
             elif _was_sent_to_us(got.si_code):
-                _kill(program, got.si_signo)
+                _pass_on_to(program, got.si_signo)
         else:
             _reap(program)
+
+
+def _pass_on_to(program: int, number: int) -> None:
+    """What somebody sent to us alone is for the program alone; what a terminal sent to us is for all of its group."""
+    if _FOR_ALL - signal.SIGTSTP <= number < _FOR_ALL:
+        _kill(-program if _state.leads_group else program, _FOR_ALL - number)
+    else:
+        _kill(program, number)
+
+
+def _has_no_terminal() -> bool:
+    """Whether we are in a session without a terminal: then nobody misses the program in the foreground of one."""
+    try:
+        os.close(os.open(b"/dev/tty", os.O_RDWR | os.O_NOCTTY | _CLOEXEC))
+    except OSError as error:
+        return error.errno == errno.ENXIO
+    return False
 
 
 def _reap(program: int) -> None:
@@ -846,6 +919,7 @@ def _start(tape: int, control: int) -> None:
     _must("descriptors", b"", "syscall", _CLOSE_RANGE, LAST_OF_OURS + 1, _EVERY, 0)
     content = _load(tape)
     _state.mask = set(signal.pthread_sigmask(signal.SIG_BLOCK, ()))
+    _state.leads_group = _has_no_terminal()
     sys.meta_path.clear()
     sys.path_hooks.clear()
     _play(Tape(content))

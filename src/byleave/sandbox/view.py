@@ -6,6 +6,7 @@ people are told. Start at `find_places`.
 """
 
 from byleave.core.action import FileAction
+from byleave.core.closed import ClosedPlaces, Covered
 from byleave.core.decide import decide
 from byleave.core.fs import CAPABILITIES, WRITES, FsTable, FsTarget, is_under
 from byleave.core.globs import ANY_DEPTH
@@ -24,7 +25,7 @@ if TYPE_CHECKING:
     from byleave.core.fs import FsRule
     from byleave.core.matchers import Matcher
     from byleave.core.policy import Policy
-    from byleave.core.verdict import Verdict
+    from byleave.core.verdict import Decision, Verdict
 
     # What is at an absolute path: DIRECTORY, FILE, LINK, or None if nothing is.
     Look = Callable[[str], str | None]
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
 LINK = "link"
 MOST_PINNED = 256  # files that are made read-only one by one, where new ones may be created but none changed
 _KIND_OF = {name: name for name in CAPABILITIES} | {"execute": "exec"}
-_INSIDE = ".byleave-any-name"  # stands for whatever lies in a directory
+_INSIDE = "byleave-any-name"  # stands for whatever lies in a directory
 # What a held name inside `.git` must say so that git, here and outside, goes on as if it were not there.
 _CONTENTS = {"commondir": b".\n", "hooks": None}
 _NOT_HELD = (
@@ -41,6 +42,10 @@ _NOT_HELD = (
     "`byleave check` and every integration hold to it, the kernel does not"
 )
 _NOT_FOUND = "there are too many files to look for every protected name that exists: those that lie deep are not held"
+
+
+class TooMuchToCoverError(Exception):
+    """There is too much to find everything that a rule closes; the rule is the argument."""
 
 
 class Found(Record):
@@ -51,6 +56,10 @@ class Found(Record):
     approximate: tuple[Approximation, ...]
 
 
+def _nothing_covered(_closed: ClosedPlaces, _start: str, _named: str) -> Covered:
+    return Covered()
+
+
 def _nothing_below(_directory: str) -> Below:
     return Below()
 
@@ -58,12 +67,14 @@ def _nothing_below(_directory: str) -> Below:
 class Eyes(Record):
     """What looks at the disk: what is at a path, the files below one, and where a link leads (None: nowhere).
 
+    `covered` finds what exists of closed places below a directory, which has a name of its own in the workspace.
     `protected` finds the protected names that exist below a directory.
     """
 
     look: "Look"
     files: "Files"
     follow: "Callable[[str], str | None]"
+    covered: "Callable[[ClosedPlaces, str, str], Covered]" = _nothing_covered
     protected: "Callable[[str], Below]" = _nothing_below
 
 
@@ -80,6 +91,7 @@ class _View:
         self._look = eyes.look
         self._files = eyes.files
         self._follow = eyes.follow
+        self._covered = eyes.covered
         self._below = eyes.protected
         self._own_code = {place.path for place in policy.protected.inside() if place.name == OWN_CODE}
         self._doors = {rule.path: rule for rule in _rules(policy, tool) if rule.approved_target and not rule.dropped}
@@ -104,12 +116,39 @@ class _View:
             if place.path.startswith(f"{self._root}/"):
                 yield place.path[len(self._root) + 1 :]
         yield from self._protected_below()
-        for text, literal in _patterns(self._policy):
-            if literal is None:
-                why = "a pattern of `rules` names no single place; `byleave check` and the doors hold to it"
-                self._approximate.append(Approximation(text, "any", why, laxer=True))
-            else:
+        yield from self._ruled()
+
+    def _ruled(self) -> "Iterator[str]":
+        """Yield the paths at which the ordered rules may change the answer: those they name, and those that exist."""
+        closes = False
+        for outcome, text, literal in _patterns(self._policy):
+            if literal is not None:
                 yield literal
+            elif outcome is ALLOW:
+                why = "a pattern opens it, and it lies in a directory that a later rule closes: all of it stays closed"
+                self._approximate.append(Approximation(text, "any", why))
+            else:
+                why = "what matches when the sandbox starts is covered; what comes to match while it runs is not"
+                self._approximate.append(Approximation(text, "any", why, laxer=True))
+            closes = closes or outcome is not ALLOW
+        if closes:
+            yield from self._closed(("read",), essential=True)
+            yield from self._closed(("create", "update", "delete", "exec"), essential=False)
+
+    def _closed(self, ops: tuple[str, ...], *, essential: bool) -> "Iterator[str]":
+        """Yield what exists of the places that rules close to some operations; all of it where that is `essential`."""
+        closed = ClosedPlaces(self._policy, ops, root=self._root)
+        starts = [("", self._root), *((rule.path, rule.approved_target or "") for rule in self._doors.values())]
+        for name, place in starts if closed else ():
+            found = self._covered(closed, place, f"{self._root}/{name}".rstrip("/"))
+            yield from ("" if each.name == "." else each.name for each in found.places)
+            if found.complete:
+                continue
+            if essential:
+                raise TooMuchToCoverError(closed.rules[0].text)
+            for rule in closed.rules:
+                why = "there is too much here to find everything that the pattern matches"
+                self._approximate.append(Approximation(shown(rule.text), "any", why, laxer=True))
 
     def _protected_below(self) -> "Iterator[str]":
         """Yield the protected names that exist at any depth, if something may be written at all."""
@@ -265,14 +304,19 @@ def _rules(policy: "Policy", tool: str) -> "Iterator[FsRule]":
             yield from known.access.fs.rules
 
 
-def _patterns(policy: "Policy") -> "Iterator[tuple[str, str | None]]":
-    """Yield each path pattern of the ordered rules, with the place it names if it names one."""
+def _patterns(policy: "Policy") -> "Iterator[tuple[Decision, str, str | None]]":
+    """Yield each path pattern of the ordered rules, with its outcome and the place it names if it names one.
+
+    A pattern that opens something counts only in front of one that closes something.
+    """
     for table in policy.rule_tables():
-        for rule in table.rules:
+        closing = [number for number, rule in enumerate(table.rules) if rule.outcome is not ALLOW]
+        for number, rule in enumerate(table.rules):
             for pattern in _path_matchers(rule.matcher):
                 names = pattern.glob.names[:-1] if pattern.glob.names[-1:] == (ANY_DEPTH,) else pattern.glob.names
                 named = not pattern.absolute and pattern.glob.literal == "/".join(names)
-                yield shown(pattern.glob.text), pattern.glob.literal if named else None
+                if named or rule.outcome is not ALLOW or number < max(closing, default=0):
+                    yield rule.outcome, shown(pattern.glob.text), pattern.glob.literal if named else None
 
 
 def _path_matchers(matcher: "Matcher") -> "Iterator[PathMatcher]":

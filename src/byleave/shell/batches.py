@@ -3,7 +3,8 @@
 What they put into the command is known only at run time.
 """
 
-from byleave.shell.model import Word
+from byleave.shell.model import Piece, Word
+from byleave.shell.named import find_roots
 from byleave.shell.options import scan_words
 from byleave.shell.wrapped import APPENDED, child_words
 
@@ -33,10 +34,22 @@ def run_find(wrapped: "Wrapped") -> "Flow":
     if not children:
         return wrapped.plain()
     wrapped.list_itself(transparent=False)
+    below = _below(words[1:])
     for child, elsewhere in children:
         state = wrapped.state.at(None, None) if elsewhere else wrapped.state
-        wrapped.child(tuple([replaced(word, "{}") for word in child]), transparent=False, state=state)
+        marked = tuple([_found(word, below) if word.text == "{}" else replaced(word, "{}") for word in child])
+        wrapped.child(marked, transparent=False, state=state)
     return wrapped.state, wrapped.state
+
+
+def _below(words: "Words") -> tuple[Piece, ...]:
+    """Return what stands for everything below the places where `find` starts; nothing where those are not known."""
+    roots = [word.text for word in find_roots(words)]
+    return tuple([Piece("below", root) for root in roots or ["."] if root is not None]) if None not in roots else ()
+
+
+def _found(word: Word, below: tuple[Piece, ...]) -> Word:
+    return Word(None, "", word.start, word.end, splits=True, pieces=below)
 
 
 def _ends_exec(words: "Words", index: int, begin: int) -> bool:

@@ -30,6 +30,9 @@ class ConditionalReader(HeredocReader):
         """Read terms joined by `&&` and `||`; which binds closer changes nothing that is run."""
         self._term(effects)
         while self._operator("&&") or self._operator("||"):
+            self._blanks()
+            if self.text[self.at] != "-" and self.text[self.at : self.at + 3] != "! -":
+                self.not_in_sh("&& or || in [[ .. ]]", self.at)
             self._term(effects)
 
     def _term(self, effects: "list[Effect]") -> None:
@@ -84,6 +87,8 @@ class ConditionalReader(HeredocReader):
             char = text[self.at]
             if char in " \t" and depth == 0:
                 break
+            if char == "|" and depth == 0:
+                self.not_in_sh("| in [[ .. ]]", self.at)
             if char in "(|":
                 depth += char == "("
                 self.at += 1
@@ -110,6 +115,7 @@ class ConditionalReader(HeredocReader):
     def _operator_word(self) -> str:
         text, at = self.text, self.at
         if text[at] in "<>":
+            self.not_in_sh("< or > in [[ .. ]]", at)
             if text[at + 1] not in " \t":
                 self.refuse("[[ .. ]] of an unknown form")
             self.at += 1

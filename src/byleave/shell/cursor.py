@@ -17,6 +17,7 @@ DEPTH_LIMIT = 32  # nested constructs; at some nine Python frames each this stay
 BASH = "bash"
 POSIX = "posix"
 ZSH = "zsh"
+EITHER = "bash or sh"  # nobody said which: what dash makes other commands of than bash does is refused
 
 IDENTIFIER_START = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_")
 DIGITS = frozenset("0123456789")
@@ -49,8 +50,18 @@ class Cursor:
 
     def only_bash(self, what: str, at: int) -> None:
         """Refuse what other shells read in another way than bash does."""
-        if self.dialect != BASH:
+        if not self.is_bash:
             self.refuse(f"{what} means something else in other shells", at)
+
+    def not_in_sh(self, what: str, at: int) -> None:
+        """Refuse what runs other commands where the shell is not bash but sh, if it may be."""
+        if self.dialect == EITHER:
+            self.refuse(f"{what} means something else where the shell is sh", at)
+
+    @property
+    def is_bash(self) -> bool:
+        """Whether the text is read as bash reads it."""
+        return self.dialect in (BASH, EITHER)
 
     def check_lines(self, start: int, end: int) -> None:
         """Refuse a line end inside a word while a here-document waits for the line to end."""

@@ -5,7 +5,8 @@ as effects of the word. A form whose effect depends on a value, such as `${!name
 """
 
 from byleave.shell.arithmetic import SPECIAL_NUMBERS, ArithmeticReader
-from byleave.shell.cursor import BASH, DIGITS, END, IDENTIFIER, IDENTIFIER_START, ZSH
+from byleave.shell.cursor import DIGITS, END, IDENTIFIER, IDENTIFIER_START, ZSH
+from byleave.shell.model import Piece
 from byleave.shell.syntax import Sets, Substitution
 
 TYPE_CHECKING = False
@@ -30,6 +31,7 @@ ANSI_ESCAPES = {
     "f": "\f",
     "v": "\v",
 }
+UNKNOWN = Piece("unknown")
 HEX = frozenset("0123456789abcdefABCDEF")
 OCTAL = frozenset("01234567")
 
@@ -99,12 +101,15 @@ class ExpansionReader(ArithmeticReader):
         effects.append(made)
         return end + 1, made
 
-    def double_quotes(self, at: int, effects: "list[Effect]") -> "tuple[int, list[str], bool, bool, Number]":
+    def double_quotes(
+        self, at: int, effects: "list[Effect]", parts: "list[Piece] | None" = None
+    ) -> "tuple[int, list[str], bool, bool, Number]":
         """Read from behind a `"` to its end.
 
         Return where that is, the literal start, whether all is literal, whether it may be many words, and the number
-        it is.
+        it is. All of its pieces are added to `parts`.
         """
+        parts = parts if parts is not None else []
         text, start = self.text, at
         pieces: list[str] = []
         literal, many = True, False
@@ -113,8 +118,10 @@ class ExpansionReader(ArithmeticReader):
             begin = at
             while text[at] not in DOUBLE_QUOTE_STOPS:
                 at += 1
-            if literal and at > begin:
-                pieces.append(text[begin:at])
+            if at > begin:
+                parts.append(Piece("literal", text[begin:at]))
+                if literal:
+                    pieces.append(text[begin:at])
             char = text[at]
             if char == '"':
                 self.check_lines(start, at)
@@ -126,6 +133,7 @@ class ExpansionReader(ArithmeticReader):
                 following = text[at + 1]
                 if following != "\n":
                     piece = following if following in '"\\$`' else "\\" + following
+                    parts.append(Piece("literal", piece))
                     if literal:
                         pieces.append(piece)
                 if following == END:
@@ -135,15 +143,20 @@ class ExpansionReader(ArithmeticReader):
             elif char == "`":
                 at, _ = self.backticks(at, effects, quoted=True)
                 literal, number = False, None
+                parts.append(UNKNOWN)
             else:
                 first = at == start
+                begin = at
                 at, known, is_many, found = self.dollar(at, effects, quoted=True)
                 number = found if first else None
                 many = many or is_many
                 if known is None:
                     literal = False
-                elif literal:
-                    pieces.append(known)
+                    parts.append(expansion_piece(text[begin:at], found, quoted=True))
+                else:
+                    parts.append(Piece("literal", known))
+                    if literal:
+                        pieces.append(known)
 
     def ansi_quotes(self, at: int) -> tuple[int, str | None]:
         """Read from behind a `$'` to its end; the text is None where it depends on the locale."""
@@ -313,7 +326,7 @@ class ExpansionReader(ArithmeticReader):
         return at, many
 
     def _quotes_in_operand(self, at: int, effects: "list[Effect]", *, quoted: bool) -> tuple[int, bool]:
-        if quoted or self.dialect != BASH:
+        if quoted or not self.is_bash:
             self.refuse("quotes inside a quoted parameter expansion", at)
         if self.text[at] == '"':
             end, _, _, many, _ = self.double_quotes(at + 1, effects)
@@ -322,3 +335,10 @@ class ExpansionReader(ArithmeticReader):
         if end < 0:
             self.refuse("an unfinished single quote", at)
         return end + 1, False
+
+
+def expansion_piece(written: str, number: "Number", *, quoted: bool) -> Piece:
+    """Return the piece that an expansion is: a plain variable by its name, anything else unknown."""
+    if isinstance(number, str) and written in (f"${number}", f"${{{number}}}"):
+        return Piece("variable", number, quoted)
+    return UNKNOWN

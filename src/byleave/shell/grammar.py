@@ -121,7 +121,7 @@ class Grammar(SimpleReader):
             word = self.keyword_here()
             if word == "!" and self.text[self.at + 1] != "(":
                 negated = not negated
-            elif word == "time" and self.dialect == BASH and not timed:
+            elif word == "time" and self.is_bash and not timed:
                 timed = True
             else:
                 break
@@ -135,6 +135,8 @@ class Grammar(SimpleReader):
         stages = [self._command()]
         while self._pipe():
             stages.append(self._command())
+        if timed and self.moves > before:
+            self.not_in_sh("`time` with a command that changes the directory", self.at)
         if len(stages) > 1:
             self.moves = before
         if len(stages) > 1 or negated or timed:
@@ -370,6 +372,8 @@ class Grammar(SimpleReader):
         end = self.arithmetic(start + 2, ")", effects)
         if self.text[end + 1] != ")":
             self.refuse("arithmetic or subshells: it cannot be told which", start)
+        if not _is_one_word(self.text[start + 2 : end]):
+            self.not_in_sh("((", start)
         self.at = end + 2
         return Evaluation(tuple(effects), self.redirects())
 
@@ -380,6 +384,9 @@ class Grammar(SimpleReader):
         self.blanks()
         if self.text[self.at] == "(":
             self.empty_parentheses()
+        self.blanks()
+        if self.text[self.at] == "\n":
+            self.not_in_sh("`function` with its body on the next line", start)
         return self.function(name)
 
     def function(self, name: Word) -> "Node":
@@ -404,6 +411,12 @@ class Grammar(SimpleReader):
         if keyword not in COMPOUNDS or keyword == "function":
             self.refuse("a function's body is missing here")
         return self._compound(keyword)
+
+
+def _is_one_word(expression: str) -> bool:
+    """Whether sh, which takes `((` for two subshells, would look for a program that has no such name: `i++`."""
+    text = expression.strip()
+    return frozenset(" \t\n<>|&;()`$\"'\\").isdisjoint(text) and not frozenset("+-=*%").isdisjoint(text)
 
 
 COMPOUNDS = {

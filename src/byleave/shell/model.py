@@ -10,12 +10,27 @@ if TYPE_CHECKING:
     from byleave.shell.syntax import Effect, Number
 
 
+class Piece(Record):
+    """A piece of a word that is more than literal text.
+
+    `kind` is `literal` (quoted: nothing in it is special), `raw` (unquoted: braces, a leading tilde and patterns work),
+    `value` (an unquoted variable's value: it is split, and patterns work), `home`, `here` (the working directory),
+    `variable` (`text` is its name) or `unknown`.
+    """
+
+    kind: str
+    text: str = ""
+    quoted: bool = False
+
+
 class Word(Record):
     """One word of a command as far as it is known before it runs.
 
     `text` is the exact word, or None for one known only at run time. Of such a word `prefix` is the literal start.
     `splits`: it may become no word or several, and only the first of them starts with `prefix`.
     `glob`: a pattern (glob or braces): one word or several, each of which starts with `prefix`.
+    `pieces` are what a word is put together from where `text` is None; `forms` is the same with the variables that the
+    line itself has set filled in, one form for each value that they may have. No forms: nothing more is known.
     """
 
     text: str | None
@@ -28,6 +43,8 @@ class Word(Record):
     joined: bool = False
     effects: "tuple[Effect, ...]" = ()
     number: "Number" = None
+    pieces: tuple[Piece, ...] = ()
+    forms: tuple[tuple[Piece, ...], ...] = ()
 
     @property
     def many(self) -> bool:
@@ -64,6 +81,7 @@ class Redirect(Record):
     kind: str = "file"
     prefix: str = ""
     body: str | None = None
+    forms: tuple[tuple[Piece, ...], ...] = ()  # as of a word
 
 
 class Via(Record):
@@ -81,7 +99,9 @@ class Command(Record):
     redirections: it differs from `places` under `git -C` and the like. `cwd` is the place when there is only one.
     `wraps` is `transparent` or `opaque` for a wrapper whose children follow as commands of their own, else None.
     A command without words carries bare assignments or redirections. Redirections of a group stand at its first
-    command; those of a wrapper stand at the wrapper only; assignments reach the children too.
+    command; those of a wrapper stand at the wrapper only; assignments reach the children too. `piped_to_shell` is None
+    where its output may reach an interpreter. `fed`: its input comes from a pipe. `runs_anything`: it is a shell whose
+    script is not in the text.
     """
 
     words: tuple[Word, ...]
@@ -92,9 +112,12 @@ class Command(Record):
     base: tuple[str, ...] | None = None
     via: tuple[Via, ...] = ()
     wraps: str | None = None
-    piped_to_shell: bool = False
+    piped_to_shell: bool | None = False
     start: int = 0
     end: int = 0
+    elsewhere: bool = False  # on another machine, or in another tree of files
+    fed: bool = False
+    runs_anything: bool = False
 
     @property
     def argv(self) -> list[str | None]:

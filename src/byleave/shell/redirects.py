@@ -52,6 +52,11 @@ class RedirectReader(ConditionalReader):
         self.at = at
         self.blanks()
         found.append(self._redirect_target(operator, fd, start))
+        if operator.startswith("&>"):
+            self.blanks()
+            following = self.text[self.at]
+            if following not in WORD_ENDS or following == "(":
+                self.not_in_sh("&> with words behind it", start)
         return True
 
     def _redirect_operator(self, at: int) -> str:

@@ -4,7 +4,8 @@ A literal script of `sh -c`, or of a here-document, is read like the text itself
 time, or in the language of a shell that is not followed, is not understood. A script in a file is just an argument.
 """
 
-from byleave.shell.model import Command, Word
+from byleave.shell.model import Word
+from byleave.shell.receivers import names_input
 from byleave.shell.vocabulary import SET_NAMES
 
 TYPE_CHECKING = False
@@ -12,34 +13,8 @@ if TYPE_CHECKING:
     from byleave.shell.state import Flow
     from byleave.shell.wrapped import Wrapped
 
-SHELL_NAMES = frozenset(
-    ["bash", "sh", "dash", "ash", "ksh", "mksh", "zsh", "rbash", "fish", "csh", "tcsh", "nu", "pwsh", "xonsh"]
-)
-INTERPRETERS = SHELL_NAMES | frozenset(
-    [
-        "python",
-        "python2",
-        "python3",
-        "pypy",
-        "pypy3",
-        "perl",
-        "ruby",
-        "node",
-        "nodejs",
-        "deno",
-        "bun",
-        "php",
-        "lua",
-        "tclsh",
-        "Rscript",
-        "osascript",
-        "ghci",
-        "irb",
-    ]
-)
 PLAIN_LETTERS = frozenset("abefhlnuvxCET")  # options that leave the reading of the script as it is
 LONG_OPTIONS = frozenset(["--norc", "--noprofile", "--login", "--verbose", "--noediting"])
-STANDARD_INPUT = frozenset(["-", "-s", "/dev/stdin", "/dev/fd/0", "/proc/self/fd/0"])
 
 
 def run_shell(wrapped: "Wrapped") -> "Flow":
@@ -101,7 +76,7 @@ def _options(wrapped: "Wrapped") -> tuple[int, bool, bool]:
 def _file(wrapped: "Wrapped", script: Word) -> "Flow":
     if script.many and script.text is None and script.splits:
         wrapped.refuse("a script known only at run time", script)
-    if script.text in STANDARD_INPUT:
+    if names_input(script):
         return _input(wrapped, "")
     return wrapped.plain()
 
@@ -121,28 +96,3 @@ def _input(wrapped: "Wrapped", dialect: str) -> "Flow":
 
 def _outputs(wrapped: "Wrapped") -> int:
     return len([item for item in wrapped.redirects if item.fd != 0 and item.operator.startswith((">", "&>"))])
-
-
-def reads_script(command: Command) -> bool:
-    """Return whether a command is an interpreter that takes its script from its standard input."""
-    program = command.program
-    if program in ("source", "."):
-        return len(command.words) > 1 and command.words[1].text in STANDARD_INPUT
-    if program not in INTERPRETERS or command.wraps is not None:
-        return False
-    if any(item.kind == "text" or (item.operator == "<" and item.fd in (None, 0)) for item in command.redirects):
-        return False
-    for word in command.words[1:]:
-        text = word.text
-        if text is None or text in STANDARD_INPUT:
-            return True
-        if not text.startswith("-"):
-            return False
-        if program in SHELL_NAMES:
-            if not text.startswith("--") and "s" in text:
-                return True
-        elif text[:2] in ("-c", "-m", "-e", "-E", "-p", "-r", "-n") or text.startswith(
-            ("--eval", "--print", "--version")
-        ):
-            return False
-    return True

@@ -90,6 +90,8 @@ class SimpleReader(RedirectReader):
     ) -> Simple:
         if words and (words[0].text is None or words[0].text in MOVERS or words[0].text in self.functions):
             self.moves += 1
+            if any(item.operator.startswith("&>") for item in redirects):
+                self.not_in_sh("&> of a command that changes the directory", start)
         return Simple(tuple(assignments), tuple(words), tuple(redirects), start, end)
 
     def _check_first(self, word: Word) -> None:

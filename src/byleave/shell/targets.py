@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 
 # Written to without changing any file.
 NO_FILES = frozenset(["/dev/null", "/dev/stdout", "/dev/stderr", "/dev/tty", "/dev/zero", "/dev/full"])
+_STREAMS = frozenset(["/dev/stdin", "/dev/stdout", "/dev/stderr"])
+_DESCRIPTORS = ("/dev/fd/", "/proc/self/fd/")
 WRITING = frozenset([">", ">>", ">|", "&>", "&>>", "<>", ">&"])
 
 
@@ -31,6 +33,13 @@ def redirect_of(node: "RedirectNode") -> Redirect:
         kind = "process"
     elif word.prefix.startswith(("/dev/tcp/", "/dev/udp/")):
         kind = "network"
-    quiet = text is not None and (text in NO_FILES or (text.startswith("/dev/fd/") and is_decimal(text[8:])))
+    quiet = text in NO_FILES or is_descriptor_file(text)
     writes = operator in WRITING and kind != "process" and not quiet
     return Redirect(operator, node.fd, text, writes, kind, word.prefix)
+
+
+def is_descriptor_file(name: str | None) -> bool:
+    """Whether a name stands for what is open already (`/dev/stdin`, `/dev/fd/3`), and was judged when it was opened."""
+    if name is None or name in _STREAMS:
+        return name is not None
+    return any(name.startswith(start) and is_decimal(name[len(start) :]) for start in _DESCRIPTORS)

@@ -4,12 +4,13 @@ The order is that of the text: a command, then the children it wraps, then the c
 functions and numbers are followed in a `State`; what cannot be followed is refused. Wrappers: `wrappers`.
 """
 
+from byleave.shell.assigned import MOST_FORMS, NOTHING_KNOWN, assigned_forms, assigned_in, forms_of, without
 from byleave.shell.builtins import CHECKERS, DECLARING, declared
 from byleave.shell.calls import TOP, Call, Frame
 from byleave.shell.characters import keeps_characters, refused_at
 from byleave.shell.cursor import ZSH
 from byleave.shell.grammar import parse
-from byleave.shell.model import Assignment, Command, NotUnderstoodError, Redirect, Via
+from byleave.shell.model import Assignment, Command, NotUnderstoodError, Piece, Redirect, Via
 from byleave.shell.numbers import yields_number
 from byleave.shell.options import worked_in
 from byleave.shell.state import UNKNOWN, State, merged
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import NoReturn
 
+    from byleave.shell.assigned import Values
     from byleave.shell.grammar import Grammar
     from byleave.shell.model import Word
     from byleave.shell.programs import Programs
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
 
     Words = tuple[Word, ...]
 
+KEEPING = frozenset("xrgp")  # options of `declare` that leave a value as it is
 NOT_A_NUMBER = "arithmetic on a value that may not be a number"
 # Variables bash itself keeps as numbers.
 COUNTERS = frozenset(["RANDOM", "SECONDS", "LINENO", "EPOCHSECONDS", "UID", "EUID", "PPID", "BASHPID", "SRANDOM"])
@@ -55,9 +58,12 @@ class Walker:
 
     __slots__ = (
         "ascii",
+        "bodies",
+        "calls",
         "commands",
         "depth",
         "dialect",
+        "follows_values",
         "frame",
         "functions",
         "movers",
@@ -80,8 +86,11 @@ class Walker:
         self.depth = grammar.depth
         self.functions = grammar.functions
         self.tainted = grammar.tainted
+        self.follows_values = True
         self.used: set[str] = set()  # variables whose values arithmetic has relied on
         self.movers: set[str] = set()  # functions that may change the directory
+        self.bodies: list[int] = []  # places of the commands inside of functions
+        self.calls = 0  # calls of functions so far
         self.waiting: tuple[Redirect, ...] = ()  # redirections of a group, until its first command
         if not self.functions.isdisjoint(BUILTIN_NAMES):
             self.refuse("a function that replaces a builtin", 0)
@@ -124,11 +133,12 @@ class Walker:
         if len(node.stages) == 1:
             success, failure = self._timed(node, node.stages[0], state)
             return (failure, success) if node.negated else (success, failure)
-        begins: list[int] = []
+        stages: list[list[int]] = []
         for stage in node.stages:
-            begins.append(len(self.commands))
+            begin, calls = len(self.commands), self.calls
             self._timed(node, stage, state)
-        self._mark_piped(begins)
+            stages.append([*range(begin, len(self.commands)), *(self.bodies if self.calls > calls else ())])
+        self._mark_piped(stages)
         if self.dialect == ZSH:
             state = state.lost()  # its last stage runs in the shell itself
         return state, state
@@ -143,26 +153,32 @@ class Walker:
         self.frame = frame
         return flow
 
-    def _mark_piped(self, begins: list[int]) -> None:
-        """Mark the commands whose output reaches an interpreter that reads its script from there."""
-        from byleave.shell.shells import reads_script
+    def _mark_piped(self, stages: list[list[int]]) -> None:
+        """Mark the commands whose output reaches an interpreter that reads its script from there, or may."""
+        from byleave.shell.receivers import reads_script
 
         commands = self.commands
-        for index in range(len(begins) - 1, 0, -1):
-            end = begins[index + 1] if index + 1 < len(begins) else len(commands)
-            if any(reads_script(command) for command in commands[begins[index] : end]):
-                for place in range(begins[0], begins[index]):
-                    commands[place] = commands[place].replace(piped_to_shell=True)
-                return
+        for place in frozenset(place for stage in stages[1:] for place in stage):
+            commands[place] = commands[place].replace(fed=True)
+        for index in range(len(stages) - 1, 0, -1):
+            answers = [reads_script(commands[place], self.programs) for place in stages[index]]
+            if not all(answer is False for answer in answers):
+                before = frozenset(place for stage in stages[:index] for place in stage)
+                self._mark(before, piped=True if True in answers else None)
+
+    def _mark(self, places: "Iterable[int]", *, piped: bool | None) -> None:
+        for place in places:
+            if self.commands[place].piped_to_shell is not True:
+                self.commands[place] = self.commands[place].replace(piped_to_shell=piped)
 
     def _group(self, node: Group, state: State) -> "Flow":
-        self._hold(node.redirects)
+        self._hold(node.redirects, state)
         flow = self.sequence(node.body, state)
         self._release(node.redirects, state)
         return (state, state) if node.subshell else flow
 
     def _if(self, node: If, state: State) -> "Flow":
-        self._hold(node.redirects)
+        self._hold(node.redirects, state)
         entry: State | None = state
         success: State | None = None
         failure: State | None = None
@@ -179,8 +195,9 @@ class Walker:
         return success, failure
 
     def _loop(self, node: Loop, state: State) -> "Flow":
-        self._hold(node.redirects)
-        inside = state.at(None, None) if node.moves else state
+        self._hold(node.redirects, state)
+        known = without(state.values, assigned_in(node))
+        inside = (state.at(None, None) if node.moves else state).knowing(known)
         inside = self._counted(node.effects, inside)
         for word in node.words:
             self._each_effect(word.effects, state)
@@ -188,17 +205,18 @@ class Walker:
             self.check_exotic(node.name, node.at)
             if node.name not in self.tainted:
                 inside = inside.counting(node.name)
+            inside = inside.knowing(_each_value(node, state, known))
         entry: State | None = inside
         if node.condition is not None:
             holds, fails = self.sequence(node.condition, inside)
             entry = fails if node.until else holds
         self.sequence(node.body, entry if entry is not None else UNKNOWN)
         self._release(node.redirects, state)
-        after = state.at(None, None) if node.moves else state
+        after = (state.at(None, None) if node.moves else state).knowing(known)
         return after, after
 
     def _case(self, node: Case, state: State) -> "Flow":
-        self._hold(node.redirects)
+        self._hold(node.redirects, state)
         self._each_effect(node.word.effects, state)
         success: State | None = state
         failure: State | None = state
@@ -217,11 +235,13 @@ class Walker:
         if node.moves:
             self.movers.add(node.name)
         defined = State(state.places, state.previous, state.numeric, state.functions | {node.name})
+        begin = len(self.commands)
         self.follow(node.body, State(None, None, frozenset(), defined.functions))
-        return defined, defined
+        self.bodies.extend(range(begin, len(self.commands)))
+        return defined, defined  # without values: a call may set any
 
     def _evaluation(self, node: Evaluation, state: State) -> "Flow":
-        self._hold(node.redirects)
+        self._hold(node.redirects, state)
         after = self._counted(node.effects, state)
         self._release(node.redirects, state)
         return after, after
@@ -236,9 +256,9 @@ class Walker:
                         state = state.counting(name)
         return state
 
-    def _hold(self, redirects: "tuple[RedirectNode, ...]") -> None:
+    def _hold(self, redirects: "tuple[RedirectNode, ...]", state: State) -> None:
         if redirects:
-            self.waiting = (*self.waiting, *[redirect_of(node) for node in redirects])
+            self.waiting = (*self.waiting, *[_redirect(node, state) for node in redirects])
 
     def _release(self, redirects: "tuple[RedirectNode, ...]", state: State) -> None:
         """Read what the words of a group's redirections do; give the redirections a place if none took them."""
@@ -250,7 +270,7 @@ class Walker:
 
     def _simple(self, node: Simple, state: State) -> "Flow":
         assignments = self._assignments(node.assignments) if node.assignments else ()
-        redirects = tuple([redirect_of(item) for item in node.redirects]) if node.redirects else ()
+        redirects = tuple([_redirect(item, state) for item in node.redirects]) if node.redirects else ()
         flow = self._run(Call(node.words, assignments, redirects, state, node.start, node.end), node)
         for assignment in node.assignments:
             self._each_effect(assignment.effects, state)
@@ -265,19 +285,53 @@ class Walker:
             self._redirect_effects(node.redirects, state)
         if len(self.commands) > begin and node.words:
             self._mark_substituted(node, begin)
-        return flow
+        return self._with_values(node, state, flow)
+
+    def _with_values(self, node: Simple, before: State, flow: "Flow") -> "Flow":
+        """Return the flow behind a command, with what its variables may hold from there on."""
+        if node.words and not before.values and node.words[0].text not in DECLARING:
+            return flow
+        values = without(before.values, assigned_in(node))
+        if node.words and node.words[0].text in self.functions:
+            values = NOTHING_KNOWN
+        made: dict[str, tuple[tuple[Piece, ...], ...]] = {}
+        if not node.words:
+            for item in node.assignments:  # in order: a later one may use an earlier one
+                forms = assigned_forms(item, {**before.values, **made})
+                if forms:
+                    made[item.name] = forms
+                else:
+                    made.pop(item.name, None)
+        elif node.words[0].text in DECLARING:
+            texts = [word.text for word in node.words[1:] if word.text is not None]
+            plain = [text.partition("=") for text in texts]
+            made = {name: ((Piece("literal", value),),) for name, equals, value in plain if equals}
+            if any(text[:1] in ("-", "+") and not KEEPING.issuperset(text[1:]) for text in texts):
+                self.follows_values = False  # the variable changes what is put into it
+        if made:
+            values = {**values, **made}
+        if not self.follows_values:
+            values = NOTHING_KNOWN
+        success, failure = flow
+        return success and success.knowing(values), failure and failure.knowing(values)
 
     def _mark_substituted(self, node: Simple, begin: int) -> None:
         """Mark the commands inside `bash <(..)`: their output is the script of a shell."""
-        from byleave.shell.shells import INTERPRETERS
+        from byleave.shell.data_programs import takes_data
+        from byleave.shell.receivers import is_interpreter
 
         words = [*node.words, *[item.target for item in node.redirects if item.target is not None]]
-        effects = [effect for word in words for effect in word.effects]
-        if not any(isinstance(effect, Substitution) and effect.kind == "read" for effect in effects):
+        bodies = [item.body for item in node.redirects if item.body is not None]
+        effects = [word.effects for word in words] + [body.effects for body in bodies]
+        kinds = frozenset(each.kind for some in effects for each in some if isinstance(each, Substitution))
+        if any(is_interpreter(word.text) or word.text in ("source", ".") for word in node.words):
+            given = bodies or any(item.operator == "<<<" for item in node.redirects)
+            if given or not kinds <= {"command"}:
+                self._mark(range(begin, len(self.commands)), piped=True)
+        elif kinds <= {"command"}:
             return
-        if any(word.text in INTERPRETERS or word.text in ("source", ".") for word in node.words):
-            for place in range(begin, len(self.commands)):
-                self.commands[place] = self.commands[place].replace(piped_to_shell=True)
+        elif not takes_data(Command(node.words)):
+            self._mark(range(begin, len(self.commands)), piped=None)
 
     def _run(self, call: Call, node: Simple) -> "Flow":
         state = call.state
@@ -299,6 +353,7 @@ class Walker:
             self.refuse("a function that may not be defined yet", call.start)
         if call.assignments or call.redirects:
             self.emit(Call((), call.assignments, call.redirects, state, call.start, call.end))
+        self.calls += 1
         if name in self.movers:
             state = state.at(None, None)
         return state, state
@@ -338,9 +393,22 @@ class Walker:
         cwd = places[0] if places is not None and len(places) == 1 else None
         if cwd == "." and self.start == ".":
             cwd = None
-        kept = tuple([word if not word.effects else word.replace(effects=(), number=None) for word in words])
+        kept = tuple([word if word.text is not None and not word.effects else _listed(word, state) for word in words])
         self.commands.append(
-            Command(kept, assignments, redirects, cwd, places, base, frame.via, wraps, False, call.start, call.end)
+            Command(
+                kept,
+                assignments,
+                redirects,
+                cwd,
+                places,
+                base,
+                frame.via,
+                wraps,
+                piped_to_shell=False,
+                start=call.start,
+                end=call.end,
+                elsewhere=not frame.here,
+            )
         )
 
     def script(self, text: str, frame: Frame, state: State, dialect: str, at: int) -> None:
@@ -446,6 +514,32 @@ class Walker:
         if name in self.used:
             self.refuse(NOT_A_NUMBER, at)
         self.tainted.add(name)
+
+
+def _listed(word: "Word", state: State) -> "Word":
+    """Return a word as it is listed: without what it does, with what it may become."""
+    forms = forms_of(word, state.values) if word.text is None else ()
+    listed: Word = word.replace(effects=(), number=None, pieces=(), forms=forms)
+    return listed
+
+
+def _redirect(node: "RedirectNode", state: State) -> Redirect:
+    """Return a redirection as it is reported, with what its target may become."""
+    made = redirect_of(node)
+    if node.target is None or made.target is not None or made.kind != "file":
+        return made
+    filled: Redirect = made.replace(forms=forms_of(node.target, state.values))
+    return filled
+
+
+def _each_value(node: Loop, state: State, known: "Values") -> "Values":
+    """Return the values inside a `for`: its variable holds each of its words."""
+    forms = [forms_of(word, state.values) for word in node.words]
+    held = tuple(dict.fromkeys([each for word in forms for each in word]))
+    changed = assigned_in((node.condition, node.body, node.effects))
+    if not node.words or () in forms or len(held) > MOST_FORMS or changed is None or node.name in changed:
+        return known
+    return {**known, node.name or "": held}
 
 
 def _base_name(word: "Word") -> str:

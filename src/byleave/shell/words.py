@@ -4,8 +4,8 @@ A word is known (`text`) when bash can make only one thing of it. Globs, braces 
 """
 
 from byleave.shell.cursor import END, ZSH
-from byleave.shell.expand import ExpansionReader
-from byleave.shell.model import Word
+from byleave.shell.expand import UNKNOWN, ExpansionReader, expansion_piece
+from byleave.shell.model import Piece, Word
 from byleave.shell.syntax import Substitution
 
 TYPE_CHECKING = False
@@ -61,6 +61,7 @@ class _Building:
         "glob",
         "joined",
         "number",
+        "parts",
         "pieces",
         "quoted",
         "reader",
@@ -73,6 +74,7 @@ class _Building:
         self.reader = reader
         self.start = start
         self.pieces: list[str] = []
+        self.parts: list[Piece] = []
         self.effects: list[Effect] = []
         self.number: Number = None
         self.unknown = self.splits = self.glob = self.quoted = self.joined = False
@@ -95,6 +97,7 @@ class _Building:
             elif char == "'":
                 end = reader.quoted_literal(at + 1)
                 self._add(text[at + 1 : end])
+                self.parts.append(Piece("literal", text[at + 1 : end]))
                 self.quoted = True
                 at = end + 1
             elif char == '"':
@@ -106,6 +109,7 @@ class _Building:
             elif char == "`":
                 at, number = reader.backticks(at, self.effects, quoted=False)
                 self._mark(splits=True, number=number)
+                self.parts.append(UNKNOWN)
             else:
                 at = self._plain(at)
         reader.at = at
@@ -137,6 +141,7 @@ class _Building:
                 self.reader.refuse("=name in zsh", at)
             at += 1
         self._add(text[begin:at])
+        self.parts.append(Piece("raw", text[begin:at]))
         return at
 
     def _pattern(self, place: int) -> None:
@@ -171,10 +176,11 @@ class _Building:
         else:
             self.quoted = True
             self._add(following)
+            self.parts.append(Piece("literal", following))
         return at + 2
 
     def _double(self, at: int) -> int:
-        end, pieces, literal, many, number = self.reader.double_quotes(at, self.effects)
+        end, pieces, literal, many, number = self.reader.double_quotes(at, self.effects, self.parts)
         self.quoted = True
         for piece in pieces:
             self._add(piece)
@@ -187,23 +193,30 @@ class _Building:
         if reader.text[at + 1] == "'":
             reader.only_bash("$'..'", at)
             end, known = reader.ansi_quotes(at + 2)
+            if "\\'" in reader.text[at:end] or "\\\\" in reader.text[at:end]:
+                reader.not_in_sh("$'..' with a backslash before a quote or a backslash", at)
             self.quoted = True
             if known is None:
                 self._mark(splits=False)
+                self.parts.append(UNKNOWN)
             else:
                 self._add(known)
+                self.parts.append(Piece("literal", known))
             return end
         if reader.text[at + 1] == '"':
             reader.only_bash('$".."', at)
             end, _, _, many, _ = reader.double_quotes(at + 2, self.effects)
             self.quoted = True
             self._mark(splits=many)
+            self.parts.append(UNKNOWN)
             return end
         end, known, _, number = reader.dollar(at, self.effects, quoted=False)
         if known is None:
             self._mark(splits=True, number=number)
+            self.parts.append(expansion_piece(reader.text[at:end], number, quoted=False))
         else:
             self._add(known)
+            self.parts.append(Piece("literal", known))
         return end
 
     def _process(self, at: int) -> int:
@@ -216,6 +229,7 @@ class _Building:
         self.effects.append(Substitution(body, "read" if reader.text[at] == "<" else "write"))
         self._add("/")  # it becomes the path of a pipe
         self._mark(splits=False)
+        self.parts.append(Piece("process"))
         return end
 
     def _finish(self, end: int) -> Word:
@@ -238,4 +252,5 @@ class _Building:
             self.joined,
             tuple(self.effects),
             number,
+            tuple(self.parts) if self.unknown else (),
         )

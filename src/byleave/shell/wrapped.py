@@ -139,6 +139,8 @@ def child_words(wrapped: Wrapped, found: "Scan", wrap: "Mapping[str, Any]") -> "
         operands.pop(0)
     for made in assigned:
         wrapped.walker.check_variable(made.name, wrapped.start, made.value)
+    if wrap.get("assigns") and operands and words[operands[0]].prefix.startswith("="):
+        wrapped.refuse(f"a variable without a name, which `{wrapped.name}` takes or takes not", words[operands[0]])
     begin = operands[0] if operands else len(words)
     if begin < len(words) and (words[begin].text or "").startswith("-"):
         wrapped.refuse(f"an option of `{wrapped.name}` in an unusual place", words[begin])

@@ -5,7 +5,8 @@ What it writes is content blocks as JSON, a question, an error, or plain text.
 
 import json
 import os
-from threading import Timer
+from contextlib import suppress
+from threading import Thread, Timer
 from time import monotonic
 
 from byleave.errors import RequestError
@@ -46,8 +47,11 @@ def run_plain(
     words, given = fill(boxes.command(), told)
     if any(len(word) >= _LONGEST_WORD for word in words):
         return broken("the arguments are too long for a command line; leave {{tool}} out, and read standard input")
-    with _input(given) as stdin:
-        process = boxes.start_plain(words, stdin.fileno(), decide, reads_only=reads_only)
+    stdin = _input(given)
+    try:
+        process = boxes.start_plain(words, stdin, decide, reads_only=reads_only)
+    finally:
+        os.close(stdin)
     turn = Turn(None if timing.wall is None else monotonic() + timing.wall)
     patience = Timer(timing.cancel, turn.cancel)
     patience.daemon = True
@@ -70,13 +74,22 @@ def run_plain(
     return broken(str(process.problem)) if process.problem is not None else read_output(said)
 
 
-def _input(given: bytes) -> "Any":
-    """Return a file that holds what the tool reads: it is all there, so that nobody waits for anybody."""
-    file = os.fdopen(os.memfd_create("byleave-input", os.MFD_CLOEXEC), "w+b")
-    file.write(given)
-    file.flush()
-    file.seek(0)
-    return file
+def _input(given: bytes) -> int:
+    """Return a descriptor from which the tool reads what it is given, to its end.
+
+    It is a pipe: the tool could execute a file in memory, or have the loader map it, whatever is in it.
+    """
+    reading, writing = os.pipe()
+    Thread(target=_feed, args=(writing, given), name="byleave-input", daemon=True).start()
+    return reading
+
+
+def _feed(writing: int, given: bytes) -> None:
+    left = memoryview(given)
+    with suppress(BrokenPipeError):  # the tool has ended, or wants to read no more
+        while left:
+            left = left[os.write(writing, left) :]
+    os.close(writing)
 
 
 def read_output(said: "Said") -> "Outcome":

@@ -32,12 +32,14 @@ class Call(Record):
 class Where(Record):
     """Where a call would happen. `cwd` is absolute; None where nobody said: then what is relative is not understood.
 
-    `exists` answers for an absolute path whether something is there (links followed).
+    `exists` answers for an absolute path whether something is there (links followed). `shell` is the name of the shell
+    that the agent gives its commands to; None where that is not known.
     """
 
     root: str
     cwd: str | None
     exists: "Callable[[str], bool]"
+    shell: str | None = None
 
 
 class Meaning(Record):
@@ -46,9 +48,11 @@ class Meaning(Record):
     `understood` is false where it cannot be told what would be done, or not all of it: then the answer is at least ask,
     whatever the policy allows, and `problem` says why in a sentence. `sources` names, for each derived field (command,
     cwd, path, to, url, kind, ...), where it was found: "rawInput.command", "title", "locations", "content", "session".
+    `is_own_question`: the agent asks its user something in its own name, which byleave answers for nobody.
     """
 
     actions: "tuple[Action, ...]"
     sources: "Mapping[str, str]"
     understood: bool = True
     problem: str = ""
+    is_own_question: bool = False

@@ -4,7 +4,7 @@ from byleave.core.action import UrlAction
 from byleave.translate.names import MOST_ENDS, VERBS
 from byleave.translate.places import plain_text
 from byleave.translate.running import run_command
-from byleave.translate.searching import doubt_patterns, search_files
+from byleave.translate.searching import doubt_patterns, search_files, search_trees
 from byleave.translate.told import DELETE, EDIT
 
 TYPE_CHECKING = False
@@ -27,6 +27,7 @@ def read_files(work: "Work") -> None:
     if not paths:
         work.found.doubt("it does not tell what would be read")
     work.do(READ, paths)
+    search_trees(work, paths)
     work.found.doubt_all(told.doubts_of_searching)
 
 

@@ -88,6 +88,9 @@ SHELL_TOOLS = words(
 )
 PATCH_TOOLS = words("apply_patch patch edit write multi_edit apply_diff")
 TEXT_SEARCH_TOOLS = words("grep grep_tool grep_search search_file_content search_text text_search ripgrep rg")
+FILE_SEARCH_TOOLS = words("glob glob_tool glob_search glob_file_search file_search find_files search_files_by_name")
+LIST_TOOLS = words("ls list list_dir list_directory list_files")
+TREE_TOOLS = words("read_many_files read_files read_folder read_directory")
 # What agents call a call before they know more of it.
 PLACEHOLDERS = words("terminal bash shell command execute run run_command tool exec console run_shell_command")
 # Their `command` is no text for a POSIX shell.

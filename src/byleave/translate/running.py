@@ -1,6 +1,6 @@
 """What a call would run: texts for a shell, and lists of arguments."""
 
-from byleave.translate.lists import texts_of
+from byleave.translate.lists import shell_of, texts_of
 from byleave.translate.names import OTHER_LANGUAGES, bare
 from byleave.translate.patch import BEGIN, END, UnreadableError, read_patch
 from byleave.translate.places import plain_text
@@ -44,7 +44,7 @@ def run_named(work: "Work") -> None:
 def run_scripts(work: "Work") -> None:
     """Add scripts as if they were for a shell, and doubt that they are."""
     for said in work.told.scripts:
-        work.run(plain_text(said.text), said.source)
+        work.run(plain_text(said.text), said.source, work.shell)
     work.found.doubt_all(work.told.doubts_of_code)
 
 
@@ -60,14 +60,14 @@ def _run_text(work: "Work", said: "Said") -> None:
     if not args:
         if plain_text(said.text) != said.text or "\0" in said.text:
             work.found.doubt("its command holds characters that no command has")
-        _run(work, plain_text(said.text), said.source)
+        _run(work, plain_text(said.text), said.source, work.shell)
         if (script := _quoted_script(said.text)) is not None:
             work.found.doubt("its command is a whole script in quotes")
-            _run(work, plain_text(script), said.source)
+            _run(work, plain_text(script), said.source, work.shell)
         return
     if not _BLANKS_AND_MARKS.isdisjoint(said.text):
         work.found.doubt("its command is more than a name, and has arguments besides")
-        _run(work, plain_text(said.text), said.source)
+        _run(work, plain_text(said.text), said.source, work.shell)
     _run_words(work, (said.text, *args), said.source)
 
 
@@ -90,19 +90,19 @@ def _run_words(work: "Work", words: "tuple[str, ...]", source: str) -> None:
     if not _BLANKS_AND_MARKS.isdisjoint(words[0]):
         work.found.doubt("its program has a name that a shell would read differently")
         if len(words) == 1:
-            _run(work, words[0], source)
+            _run(work, words[0], source, work.shell)
     if any("\0" in word for word in words):
         work.found.doubt("its command holds characters that no command has")
     for text in texts_of(words):
-        _run(work, text, source)
+        _run(work, text, source, "bash" if shell_of(words) == "bash" else None)
         if len(words) > 1 and (script := _quoted_script(text)) is not None:
             work.found.doubt("its command is a whole script in quotes")
-            _run(work, script, source)
+            _run(work, script, source, work.shell)
 
 
-def _run(work: "Work", text: str, source: str) -> None:
+def _run(work: "Work", text: str, source: str, shell: str | None) -> None:
     """Add a command. Some agents apply a patch themselves that is given like one, so that it changes files too."""
-    work.run(text, source)
+    work.run(text, source, shell)
     before, mark, rest = text.partition(BEGIN)
     if not mark:
         return

@@ -24,6 +24,7 @@ class Work:
         self.kinds = kinds
         self.found = Found()
         self.places = Places(where)
+        self.shell = where.shell
         self._known: set[str] | None = None
         self._add_bases()
 
@@ -104,13 +105,13 @@ class Work:
                 if name not in ("", ".", "..") and end.absolute is not None and self.places.is_directory(end.absolute):
                     self.found.add(MoveAction(start.path, f"{end.path.rstrip('/')}/{name}"))
 
-    def run(self, text: str, source: str) -> None:
-        """Add a command, wherever it may be run."""
+    def run(self, text: str, source: str, shell: str | None) -> None:
+        """Add a command that a shell reads, wherever it may be run."""
         self.found.note("command", source)
         for directory in self._directories():
             if self.found.is_full:
                 return
-            self.found.add(CommandAction(text, directory))
+            self.found.add(CommandAction(text, directory, shell=shell))
 
     def _directories(self) -> "Iterator[str | None]":
         roots = self.told.roots

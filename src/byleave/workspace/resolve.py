@@ -3,13 +3,15 @@
 A path is joined to the root, collapsed by its text, then walked name by name with `lstat`, following every symlink,
 also one whose target is missing: a dangling link is never a missing name, or a create could escape through it.
 Nothing here opens anything; what acts on a resolved path later uses `opening`.
+
+The links of a process (`/proc/self/cwd`, `/dev/stdin`) lead elsewhere for an agent than for us: they are refused.
 """
 
 import os
 import stat
 
 from byleave.core.fs import FsTarget, Refused
-from byleave.core.paths import collapse, refuse_input, refuse_name
+from byleave.core.paths import collapse, is_process_name, names_process_link, refuse_input, refuse_name
 from byleave.errors import InputError
 from byleave.text import quoted, shown
 
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 MOST_LINKS = 40  # as the kernel's own limit
+_MADE_UP_SIZES = (0, 64)  # what procfs says of a link that is none; elsewhere the size is the length of the text
 
 
 class Root:
@@ -124,19 +127,23 @@ class _Walk:
             if not name or name == ".":
                 continue
             place = f"{here}/{name}" if here != "/" else f"/{name}"
+            if place.startswith(("/proc/", "/dev/")) and names_process_link(place):
+                return _led_by_process(lexical)
             try:
                 found = lstat(place)
             except FileNotFoundError:
                 return self._missing(place, ahead, lexical)
             mode = found.st_mode
-            if stat.S_ISLNK(mode):
+            if stat.S_ISLNK(mode) and not is_process_name(place):
                 self._links += 1
                 if self._links > MOST_LINKS:
                     return Refused("io", f"{quoted(lexical)} leads through too many symbolic links")
+                if found.st_size in _MADE_UP_SIZES and _is_made_up(os.readlink(place), found.st_size):
+                    return _led_by_process(lexical)
                 here = self._follow(here, place, ahead)
                 found = None
                 continue
-            if not stat.S_ISDIR(mode) and (ahead or ends_as_directory):
+            if not stat.S_ISDIR(mode) and not is_process_name(place) and (ahead or ends_as_directory):
                 return self._not_a_directory(place, lexical)
             here = place
         found = found if found is not None else lstat(here)
@@ -161,7 +168,9 @@ class _Walk:
         rest = [name for name in reversed(ahead) if name and name != "."]
         if ".." in rest:
             return Refused("io", f"{self._name(place, lexical)} does not exist, and a link climbs out of it")
-        return self._target("/".join([place, *rest]), exists=False)
+        if names_process_link(whole := "/".join([place, *rest])):
+            return _led_by_process(lexical)
+        return self._target(whole, exists=False)
 
     def _reached(self, place: str, found: os.stat_result) -> FsTarget:
         directory = stat.S_ISDIR(found.st_mode)
@@ -179,6 +188,19 @@ class _Walk:
         """Name a place as the workspace does, else as it was asked for: where a link leads is not said."""
         inside = self._root.relative(place)
         return quoted(inside if inside is not None else self._door or lexical)
+
+
+def _is_made_up(text: str, size: int) -> bool:
+    """Whether the text of a link only describes where it leads (`/proc/1/cwd`, `pipe:[7]`), wherever procfs is mounted.
+
+    The links of sysfs have no size either, but are relative.
+    """
+    return len(os.fsencode(text)) != size and (text.startswith("/") or ":[" in text)
+
+
+def _led_by_process(lexical: str) -> Refused:
+    problem = "goes through a link of a running process, which leads elsewhere for each process"
+    return Refused("escape", f"{quoted(lexical)} {problem}")
 
 
 def _wants_directory(text: str) -> bool:

@@ -130,6 +130,8 @@ static int open_at(int root, const char *path, uint64_t flags, uint64_t resolve)
 	return (int)syscall(SYS_openat2, root, *path ? path : ".", &how, sizeof how);
 }
 
+enum { BENEATH = RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS };
+
 /* A place of the host: the plan names it canonically, so a link in it was put there since. Magic links lead nowhere. */
 static int open_host(const char *path)
 {
@@ -138,11 +140,11 @@ static int open_host(const char *path)
 
 static int open_view(const char *path)
 {
-	return open_at(view, path, O_PATH | O_NOFOLLOW, RESOLVE_IN_ROOT | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS);
+	return open_at(view, path, O_PATH | O_NOFOLLOW, BENEATH);
 }
 
-/* Open the directory that holds `path` in the view, and point `name` at the last name. */
-static int open_parent(const char *path, const char **name)
+/* Open the directory that holds `path` in the view, and point `name` at the last name; -1 if there is none. */
+static int find_parent(const char *path, const char **name)
 {
 	char parent[PATH_MAX];
 	const char *slash = strrchr(path, '/');
@@ -150,40 +152,105 @@ static int open_parent(const char *path, const char **name)
 	*name = slash + 1;
 	if ((size_t)(slash - path) >= sizeof parent) {
 		errno = ENAMETOOLONG;
-		fail(NOT_SET_UP, "view", path);
+		return -1;
 	}
 	memcpy(parent, path, (size_t)(slash - path));
 	parent[slash - path] = 0;
-	return must(open_view(parent), "view", path);
+	return open_at(view, parent, O_PATH | O_NOFOLLOW | O_DIRECTORY, BENEATH);
 }
 
+static int open_parent(const char *path, const char **name)
+{
+	return must(find_parent(path, name), "view", path);
+}
+
+static int same_kind(int place, uint64_t kind)
+{
+	struct stat found;
+
+	if (fstat(place, &found) < 0)
+		return 0;
+	return kind == DIRECTORY ? S_ISDIR(found.st_mode) : !S_ISDIR(found.st_mode) && !S_ISLNK(found.st_mode);
+}
+
+/* Give a mount its attributes; what is in it gets them too. */
+static int limited(int tree, uint64_t set, int recursive, const char *path)
+{
+	struct mount_attr attributes = {.attr_set = set, .propagation = MS_PRIVATE};
+	unsigned flags = AT_EMPTY_PATH | (recursive ? AT_RECURSIVE : 0);
+
+	must((int)syscall(SYS_mount_setattr, tree, "", flags, &attributes, sizeof attributes), "attributes", path);
+	return tree;
+}
+
+/* Set the options of a file system of the kernel's own, each of which ends in a NUL, and return it as a mount that is
+ * attached nowhere yet. */
+static int made_mount(const char *kind, const char *options, size_t length, const char *path)
+{
+	int context = must((int)syscall(SYS_fsopen, kind, FSOPEN_CLOEXEC), "mount", path);
+
+	for (const char *pair = options; pair < options + length; pair += strlen(pair) + 1) {
+		char key[64];
+		const char *value = strchr(pair, '=');
+		snprintf(key, sizeof key, "%.*s", value ? (int)(value - pair) : 63, pair);
+		unsigned how = value ? FSCONFIG_SET_STRING : FSCONFIG_SET_FLAG;
+		must((int)syscall(SYS_fsconfig, context, how, key, value ? value + 1 : NULL, 0), "mount", pair);
+	}
+	must((int)syscall(SYS_fsconfig, context, FSCONFIG_CMD_CREATE, NULL, NULL, 0), "mount", path);
+	int tree = must((int)syscall(SYS_fsmount, context, FSMOUNT_CLOEXEC, 0), "mount", path);
+	close(context);
+	return tree;
+}
+
+/* Make the directory that the view is built in, upon a directory of the host's that nobody put a link in place of. */
 static void do_root(struct tape *at)
 {
-	const char *staging = word(at), *options = word(at);
+	const char *staging = word(at);
+	size_t length;
+	const char *options = text(at, &length);
 
 	host = must(open("/", O_PATH | O_DIRECTORY | O_CLOEXEC), "root", "/");
 	must(mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL), "private", "/");
-	must(mount("byleave", staging, "tmpfs", MS_NOSUID | MS_NODEV, options), "root", staging);
-	view = must(open(staging, O_PATH | O_DIRECTORY | O_CLOEXEC), "root", staging);
+	int place = must(open_host(staging), "root", staging);
+	if (!same_kind(place, DIRECTORY)) {
+		errno = ELOOP;
+		fail(NOT_SET_UP, "root", staging);
+	}
+	view = limited(made_mount("tmpfs", options, length, staging), MOUNT_ATTR_NOSUID | MOUNT_ATTR_NODEV, 0, staging);
+	must((int)syscall(SYS_move_mount, view, "", place, "", MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH), "root",
+	     staging);
+	close(place);
 }
 
-/* Make a directory of the view, and what is missing above it. One that is there stays as it is. */
+/* Make a directory of the view, and what is missing above it, whatever the caller's umask is. One that is there stays as
+ * it is. Every name is looked up in the directory that was opened before it, and none of them through a link. */
 static void make_directory(const char *path, mode_t mode)
 {
-	char above[PATH_MAX];
-	const char *slash = strrchr(path, '/');
+	int at = open_at(view, path, O_PATH | O_NOFOLLOW | O_DIRECTORY, BENEATH);
 
-	if (mkdirat(view, path + 1, 0700) < 0) {
-		if (errno == EEXIST)
-			return;
-		if (errno != ENOENT || slash == path || (size_t)(slash - path) >= sizeof above)
+	if (at < 0)
+		at = must(open_view("/"), "directory", path);
+	else
+		path = ""; /* it is there */
+	for (const char *name = *path ? path + 1 : path, *end; *name; name = end + (*end == '/')) {
+		char one[NAME_MAX + 1];
+		end = strchr(name, '/');
+		end = end ? end : name + strlen(name);
+		if ((size_t)(end - name) >= sizeof one) {
+			errno = ENAMETOOLONG;
 			fail(NOT_SET_UP, "directory", path);
-		memcpy(above, path, (size_t)(slash - path));
-		above[slash - path] = 0;
-		make_directory(above, 0755);
-		must(mkdirat(view, path + 1, 0700), "directory", path);
+		}
+		memcpy(one, name, (size_t)(end - name));
+		one[end - name] = 0;
+		mode_t before = umask(0);
+		if (mkdirat(at, one, *end ? 0755 : mode) < 0 && errno != EEXIST)
+			fail(NOT_SET_UP, "directory", path);
+		umask(before);
+		int below = must(open_at(at, one, O_PATH | O_NOFOLLOW | O_DIRECTORY, BENEATH), "directory", path);
+		close(at);
+		at = below;
 	}
-	must(fchmodat(view, path + 1, mode, 0), "directory", path); /* whatever the caller's umask is */
+	close(at);
 }
 
 static void do_directory(struct tape *at)
@@ -238,16 +305,6 @@ static void move(int tree, const char *path)
 	must(try_to_move(tree, path), "place", path);
 }
 
-/* Give a mount its attributes; what is in it gets them too. */
-static int limited(int tree, uint64_t set, int recursive, const char *path)
-{
-	struct mount_attr attributes = {.attr_set = set, .propagation = MS_PRIVATE};
-	unsigned flags = AT_EMPTY_PATH | (recursive ? AT_RECURSIVE : 0);
-
-	must((int)syscall(SYS_mount_setattr, tree, "", flags, &attributes, sizeof attributes), "attributes", path);
-	return tree;
-}
-
 static void attach(int tree, uint64_t set, int recursive, const char *path)
 {
 	move(limited(tree, set, recursive, path), path);
@@ -258,15 +315,6 @@ static int copied(int place, unsigned depth, const char *path)
 {
 	return must((int)syscall(SYS_open_tree, place, "", OPEN_TREE_CLONE | OPEN_TREE_CLOEXEC | AT_EMPTY_PATH | depth), "copy",
 		    path);
-}
-
-static int same_kind(int place, uint64_t kind)
-{
-	struct stat found;
-
-	if (fstat(place, &found) < 0)
-		return 0;
-	return kind == DIRECTORY ? S_ISDIR(found.st_mode) : !S_ISDIR(found.st_mode) && !S_ISLNK(found.st_mode);
 }
 
 /* Show a place of the host at a path of the view. The place must be of the kind that the plan saw. */
@@ -342,21 +390,10 @@ static void do_mount(struct tape *at)
 {
 	const char *kind = word(at), *path = word(at);
 	size_t length;
-	const char *options = text(at, &length); /* each of them ends in a NUL */
+	const char *options = text(at, &length);
 	uint64_t set = number(at);
-	int context = must((int)syscall(SYS_fsopen, kind, FSOPEN_CLOEXEC), "mount", path);
 
-	for (const char *pair = options; pair < options + length; pair += strlen(pair) + 1) {
-		char key[64];
-		const char *value = strchr(pair, '=');
-		snprintf(key, sizeof key, "%.*s", value ? (int)(value - pair) : 63, pair);
-		unsigned how = value ? FSCONFIG_SET_STRING : FSCONFIG_SET_FLAG;
-		must((int)syscall(SYS_fsconfig, context, how, key, value ? value + 1 : NULL, 0), "mount", pair);
-	}
-	must((int)syscall(SYS_fsconfig, context, FSCONFIG_CMD_CREATE, NULL, NULL, 0), "mount", path);
-	int tree = must((int)syscall(SYS_fsmount, context, FSMOUNT_CLOEXEC, 0), "mount", path);
-	close(context);
-	attach(tree, set, 0, path);
+	attach(made_mount(kind, options, length, path), set, 0, path);
 }
 
 /* Make the view the root of everything, and let go of the host's. */
@@ -398,8 +435,15 @@ static void do_guard(struct tape *at)
 	guards[guarded++] = each;
 }
 
-/* Have the kernel tell us of a directory by dnotify: unlike inotify, it does not make our end wait. Says whether it does. */
-static int watch_cheaply(const char *path)
+/* Whether an open failed because the place is not there. A link above it, which is none of the plan's, leads elsewhere. */
+static int is_missing(void)
+{
+	return errno == ENOENT || errno == ENOTDIR || errno == ELOOP;
+}
+
+/* Have the kernel tell us of a directory by dnotify: unlike inotify, it does not make our end wait. Says whether it does;
+ * then the directory stays open, as closing it would end the watch. */
+static int watch_cheaply(int directory)
 {
 	static struct {
 		dev_t device;
@@ -407,49 +451,47 @@ static int watch_cheaply(const char *path)
 	} known[MOST_DIRECTORIES];
 	static unsigned count;
 	struct stat found;
-	int directory = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
-	if (directory < 0)
-		return errno == ENOENT;
-	if (fstat(directory, &found) == 0) {
-		for (unsigned each = 0; each < count; each++)
-			if (known[each].device == found.st_dev && known[each].number == found.st_ino) {
-				close(directory);
-				return 1;
-			}
-		if (count < MOST_DIRECTORIES &&
-		    fcntl(directory, F_NOTIFY, (long)(DN_CREATE | DN_DELETE | DN_RENAME | DN_MULTISHOT)) == 0) {
-			known[count].device = found.st_dev;
-			known[count++].number = found.st_ino;
-			return 1; /* it stays open: closing it would end the watch */
+	if (fstat(directory, &found) < 0)
+		return 0;
+	for (unsigned each = 0; each < count; each++)
+		if (known[each].device == found.st_dev && known[each].number == found.st_ino) {
+			close(directory);
+			return 1;
 		}
-	}
-	close(directory);
-	return 0;
+	if (count == MOST_DIRECTORIES || fcntl(directory, F_NOTIFY, (long)(DN_CREATE | DN_DELETE | DN_RENAME | DN_MULTISHOT)) < 0)
+		return 0;
+	known[count].device = found.st_dev;
+	known[count++].number = found.st_ino;
+	return 1;
 }
 
 /* Watch the directory around a place; watching it twice is watching it once. */
 static void watch_around(const char *path)
 {
-	char above[PATH_MAX];
-	const char *slash = strrchr(path, '/');
+	char opened[64];
+	const char *name;
+	int above = find_parent(path, &name);
+	int directory = above < 0 ? -1 : open_at(above, ".", O_RDONLY | O_DIRECTORY, BENEATH);
 
-	if ((size_t)(slash - path) >= sizeof above) {
-		errno = ENAMETOOLONG;
-		fail(NOT_SET_UP, "guard", path);
+	if (above >= 0)
+		close(above);
+	if (directory < 0) {
+		if (!is_missing())
+			fail(NOT_SET_UP, "guard", path);
+		return;
 	}
-	memcpy(above, path, (size_t)(slash - path));
-	above[slash - path] = 0;
-	if (watching < 0 && watch_cheaply(*above ? above : "/"))
+	if (watching < 0 && watch_cheaply(directory))
 		return;
 	if (watching < 0) {
 		watching = must((int)syscall(SYS_inotify_init1, IN_NONBLOCK | IN_CLOEXEC), "guard", "");
 		must(fcntl(watching, F_SETOWN, (long)getpid()), "guard", "");
 		must(fcntl(watching, F_SETFL, (long)(O_ASYNC | O_NONBLOCK)), "guard", "");
 	}
-	const uint32_t news = IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_ONLYDIR | IN_DONT_FOLLOW;
-	if (syscall(SYS_inotify_add_watch, watching, above, news) < 0 && errno != ENOENT)
-		fail(NOT_SET_UP, "guard", path);
+	const uint32_t news = IN_CREATE | IN_DELETE | IN_MOVED_FROM | IN_MOVED_TO | IN_ONLYDIR;
+	snprintf(opened, sizeof opened, "/proc/self/fd/%d", directory);
+	must((int)syscall(SYS_inotify_add_watch, watching, opened, news), "guard", path);
+	close(directory);
 }
 
 enum { OPEN, MOUNTED, GONE };
@@ -457,16 +499,19 @@ enum { OPEN, MOUNTED, GONE };
 static int state_of(const char *path)
 {
 	struct statx found;
+	int place = open_view(path);
 
-	if (syscall(SYS_statx, AT_FDCWD, path, AT_SYMLINK_NOFOLLOW, STATX_TYPE, &found) < 0)
-		return errno == ENOENT || errno == ENOTDIR ? GONE : OPEN;
-	return found.stx_attributes & STATX_ATTR_MOUNT_ROOT ? MOUNTED : OPEN;
+	if (place < 0)
+		return is_missing() ? GONE : OPEN;
+	int told = (int)syscall(SYS_statx, place, "", AT_EMPTY_PATH, STATX_TYPE, &found);
+	close(place);
+	return told == 0 && found.stx_attributes & STATX_ATTR_MOUNT_ROOT ? MOUNTED : OPEN;
 }
 
 static int is_empty(const char *path)
 {
 	char names[256]; /* more than two entries, or a longer name than `..`, is something */
-	int directory = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	int directory = open_at(view, path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, BENEATH);
 	long length = directory < 0 ? -1 : syscall(SYS_getdents64, directory, names, sizeof names);
 
 	if (directory >= 0)
@@ -478,20 +523,26 @@ static int is_empty(const char *path)
  * can foresee. */
 static void put_aside(const struct guard *guard)
 {
-	char other[PATH_MAX];
+	char other[NAME_MAX + 1];
+	const char *name;
 	unsigned chance;
+	int above = find_parent(guard->path, &name);
 
+	if (above < 0 && is_missing())
+		return;
+	must(above, "guard", guard->path);
 	if (syscall(SYS_getrandom, &chance, sizeof chance, 0) != (long)sizeof chance)
 		fail(NOT_SET_UP, "guard", guard->path);
-	int length = snprintf(other, sizeof other, "%s.refused-by-byleave-%d", guard->path, (int)(chance >> 1));
+	int length = snprintf(other, sizeof other, "%s.refused-by-byleave-%d", name, (int)(chance >> 1));
 	if (length >= (int)sizeof other) {
 		errno = ENAMETOOLONG;
 		fail(NOT_SET_UP, "guard", guard->path);
 	}
-	if (syscall(SYS_renameat2, AT_FDCWD, guard->path, AT_FDCWD, other, RENAME_NOREPLACE) < 0 && errno != ENOENT)
+	if (syscall(SYS_renameat2, above, name, above, other, RENAME_NOREPLACE) < 0 && errno != ENOENT)
 		fail(NOT_SET_UP, "guard", guard->path);
-	if (*guard->cover && mkdirat(AT_FDCWD, guard->path, 0755) < 0 && errno != EEXIST)
+	if (*guard->cover && mkdirat(above, name, 0755) < 0 && errno != EEXIST)
 		fail(NOT_SET_UP, "guard", guard->path);
+	close(above);
 }
 
 /* What nobody may look into is only covered: under another name it could be read. */
@@ -525,7 +576,7 @@ static void renew(void)
 		if (guard->held && !is_mask(guard) && !is_empty(guard->path))
 			put_aside(guard);
 		int place = open_view(guard->path);
-		if (place < 0 && (errno == ENOENT || errno == ENOTDIR))
+		if (place < 0 && is_missing())
 			continue;
 		must(place, "guard", guard->path);
 		int cover = *guard->cover ? must(open_view(same_kind(place, DIRECTORY) ? COVER_DIRECTORY : COVER_FILE), "guard",
@@ -533,7 +584,7 @@ static void renew(void)
 					  : place;
 		int tree = copied(cover, *guard->cover ? 0 : AT_RECURSIVE, guard->path);
 		/* Whoever exchanges it again at this moment causes further news. */
-		if (try_to_move(limited(tree, guard->set, !*guard->cover, guard->path), guard->path) < 0 && errno != ENOENT)
+		if (try_to_move(limited(tree, guard->set, !*guard->cover, guard->path), guard->path) < 0 && !is_missing())
 			fail(NOT_SET_UP, "guard", guard->path);
 		if (cover != place)
 			close(cover);
@@ -671,6 +722,33 @@ static void do_landlock(struct tape *at)
 	ruleset = must((int)syscall(SYS_landlock_create_ruleset, &handled, (size_t)size, 0), "landlock", "");
 }
 
+/* Open a place name by name, none of them a link, where the kernel's own call for that is refused: we are in a sandbox
+ * ourselves, which can only take away. */
+static int open_by_names(const char *path)
+{
+	int at = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+
+	while (at >= 0 && *(path += *path == '/')) {
+		char name[NAME_MAX + 1];
+		size_t length = 0;
+		struct stat found;
+		for (; path[length] && path[length] != '/'; length++)
+			if (length < NAME_MAX)
+				name[length] = path[length];
+		name[length < NAME_MAX ? length : NAME_MAX] = 0;
+		path += length;
+		int below = length > NAME_MAX ? -1 : openat(at, name, O_PATH | O_CLOEXEC | O_NOFOLLOW);
+		if (below >= 0 && (fstat(below, &found) < 0 || S_ISLNK(found.st_mode))) {
+			close(below);
+			below = -1;
+			errno = ELOOP;
+		}
+		close(at);
+		at = below;
+	}
+	return at;
+}
+
 /* The place must be there, as the view was built from the same plan, or else what it says is no longer needed. */
 static void do_grant(struct tape *at)
 {
@@ -683,8 +761,8 @@ static void do_grant(struct tape *at)
 	struct open_how how = {.flags = O_PATH | O_CLOEXEC | O_NOFOLLOW, .resolve = RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS};
 	rule.parent = kind == LINKED ? open(path, O_PATH | O_CLOEXEC)
 				     : (int)syscall(SYS_openat2, AT_FDCWD, path, &how, sizeof how);
-	if (rule.parent < 0 && errno == ENOSYS) /* we are in a sandbox ourselves, which can only take away */
-		rule.parent = open(path, O_PATH | O_CLOEXEC | O_NOFOLLOW);
+	if (rule.parent < 0 && errno == ENOSYS)
+		rule.parent = open_by_names(path);
 	if (rule.parent >= 0 && kind != LINKED && !same_kind(rule.parent, kind)) {
 		close(rule.parent);
 		rule.parent = -1;
@@ -769,6 +847,18 @@ static void do_exec(struct tape *at)
 static int was_sent_to_us(int code)
 {
 	return code <= 0;
+}
+
+/* Whether the program leads a process group of its own: where there is no terminal, nobody misses it in the foreground. */
+static int leads_group;
+
+/* What somebody sent to us alone is for the program alone; what a terminal sent to us is for all of its group. */
+static void pass_on_to(pid_t program, int number)
+{
+	if (number < FOR_ALL && number >= FOR_ALL - SIGTSTP)
+		kill(leads_group ? -program : program, FOR_ALL - number);
+	else
+		kill(program, number);
 }
 
 static pid_t forked(void)
@@ -920,8 +1010,12 @@ static void do_spawn(struct tape *at)
 		must(prctl(PR_SET_PDEATHSIG, init == 1 ? 0 : SIGKILL, 0, 0, 0), "program", "");
 		if (init != 1 && getppid() != init)
 			_exit(NOT_SET_UP);
+		if (leads_group)
+			must(setpgid(0, 0), "program", "");
 		return;
 	}
+	if (leads_group)
+		setpgid(program, program); /* whichever of us comes first */
 	prctl(PR_SET_DUMPABLE, 0, 0, 0, 0);
 	if (tracing)
 		trace(program, control);
@@ -941,7 +1035,7 @@ static void do_spawn(struct tape *at)
 		}
 		if (got.si_signo != SIGCHLD) {
 			if (was_sent_to_us(got.si_code))
-				kill(program, got.si_signo);
+				pass_on_to(program, got.si_signo);
 			continue;
 		}
 		int news = 0;
@@ -1024,5 +1118,9 @@ int main(int count, char **arguments)
 	sigprocmask(SIG_SETMASK, NULL, &callers_mask);
 	/* Who ignores this one is never told that a child has ended. The program gets it as the caller had it. */
 	callers_way_with_children = signal(SIGCHLD, SIG_DFL);
+	int terminal = open("/dev/tty", O_RDWR | O_NOCTTY | O_CLOEXEC);
+	leads_group = terminal < 0 && errno == ENXIO; /* we are in a session without one */
+	if (terminal >= 0)
+		close(terminal);
 	play(atoi(arguments[1]), control);
 }

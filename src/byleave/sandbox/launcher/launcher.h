@@ -34,6 +34,10 @@ enum { NOT_SET_UP = 125, NOT_EXECUTABLE = 126, NOT_FOUND = 127 };
 
 enum { LAST_OF_OURS = 5 };
 
+/* This less a signal is that signal for the whole process group of the program, as a terminal would send it. Of those
+ * that wait, the lowest comes first: to stop comes before to go on. */
+enum { FOR_ALL = 64 };
+
 /* Places that are mounted anew when somebody outside exchanges them, the signal that tells us, and what covers them. */
 enum { MOST_GUARDS = 8192, MOST_DIRECTORIES = 200, NEWS = SIGIO };
 #define COVER_DIRECTORY "/.byleave/void"
@@ -110,6 +114,8 @@ struct open_how {
 #define SYS_pidfd_getfd 438
 #endif
 #ifndef MOUNT_ATTR_NOEXEC
+#define MOUNT_ATTR_NOSUID 0x00000002
+#define MOUNT_ATTR_NODEV 0x00000004
 #define MOUNT_ATTR_NOEXEC 0x00000008
 #endif
 #ifndef CLOSE_RANGE_CLOEXEC

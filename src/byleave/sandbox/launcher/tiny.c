@@ -146,12 +146,6 @@ int fchmod(int descriptor, mode_t mode)
 	return (int)CALL(SYS_fchmod, descriptor, mode, 0, 0, 0, 0);
 }
 
-int fchmodat(int directory, const char *path, mode_t mode, int flags)
-{
-	(void)flags; /* the kernel's own call has none */
-	return (int)CALL(SYS_fchmodat, directory, path, mode, 0, 0, 0);
-}
-
 int fcntl(int descriptor, int command, ...)
 {
 	va_list words;
@@ -298,6 +292,11 @@ ssize_t sendmsg(int socket, const struct msghdr *message, int flags)
 	return CALL(SYS_sendmsg, socket, message, flags, 0, 0, 0);
 }
 
+int setpgid(pid_t process, pid_t group)
+{
+	return (int)CALL(SYS_setpgid, process, group, 0, 0, 0, 0);
+}
+
 int sethostname(const char *name, size_t length)
 {
 	return (int)CALL(SYS_sethostname, name, length, 0, 0, 0, 0);
@@ -311,6 +310,11 @@ int socket(int family, int type, int protocol)
 int symlinkat(const char *target, int directory, const char *path)
 {
 	return (int)CALL(SYS_symlinkat, target, directory, path, 0, 0, 0);
+}
+
+mode_t umask(mode_t mask)
+{
+	return (mode_t)CALL(SYS_umask, mask, 0, 0, 0, 0, 0);
 }
 
 int umount2(const char *path, int flags)

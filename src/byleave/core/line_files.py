@@ -1,0 +1,168 @@
+"""Judge the files that a command names: by the path rules, by the protected places, the strictest answer.
+
+Pure: names arrive resolved (guard.named_files). Only tightens: a file that nothing speaks of adds nothing. An objection
+that the kernel answers in a confined run is `soft`: a tree above a closed place, a name known only at run time.
+"""
+
+from byleave.core.files import names_place
+from byleave.core.fs import WRITES, FsTarget, Refused
+from byleave.core.matchers import All, AnyOf, CommandMatcher
+from byleave.core.subject import Subject
+from byleave.core.verdict import ALLOW, ASK, BUILT_IN, DENY, FileTouch, RuleRef
+from byleave.record import Record
+from byleave.text import quoted, sentence_list, shown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from byleave.core.matchers import Matcher
+    from byleave.core.protected import Protected, Protection
+    from byleave.core.rules import Rule, RuleTable, Ruling
+    from byleave.core.subject import NamedFile, Part
+    from byleave.core.verdict import Decision
+
+OPERATIONS = {"read": "read", "create": "edit", "update": "edit", "delete": "delete", "exec": "execute"}
+VERBS = {"read": "reads", "create": "makes", "update": "changes", "delete": "deletes", "exec": "runs"}
+MOST_NAMED = 4  # closed places that one sentence names
+_RUN_TIME = RuleRef("names known only at run time", BUILT_IN, ASK)
+
+
+class Objection(Record):
+    """What stands against a command because of one file. `soft`: only where it does not run confined."""
+
+    decision: "Decision"
+    why: str
+    ref: RuleRef
+    soft: bool = False
+
+
+class Touched(Record):
+    """The files of one command as they are listed in a verdict, and what stands against them."""
+
+    files: tuple[FileTouch, ...]
+    objections: tuple[Objection, ...]
+
+
+def judge_files(
+    part: "Part", table: "RuleTable", protected: "Protected", agent: str | None, *, allowing: "Rule | None"
+) -> Touched:
+    """Judge every file that a command names. `allowing` is the rule that allows the command, if one does."""
+    files: dict[FileTouch, None] = {}
+    objections: list[Objection] = []
+    for file in part.files:
+        if not isinstance(file.place, FsTarget):
+            objections.extend(_unresolved(file, table))
+            continue
+        if file.perhaps and not file.place.exists:
+            continue
+        kind = file.kind
+        ruling = table.judge(_subject(file, kind, agent))
+        found = list(_objections(file, kind, ruling, protected, part=part, allowing=allowing))
+        objections.extend(found)
+        hard = [each.decision for each in found if not each.soft]
+        if not file.perhaps or hard:
+            decision = max(hard) if hard else ruling.decision
+            files[FileTouch(file_name(file.place), kind, decision)] = None
+    return Touched(tuple(files), tuple(objections))
+
+
+def file_name(place: FsTarget) -> str:
+    """Return how a verdict names a file: relative to the root inside it, else absolute."""
+    return place.canonical if place.relative is None else place.relative or "."
+
+
+def _subject(file: "NamedFile", kind: str, agent: str | None) -> Subject:
+    place = file.place if isinstance(file.place, FsTarget) else None
+    return Subject(OPERATIONS[kind], agent, op=kind, file=place)
+
+
+def _unresolved(file: "NamedFile", table: "RuleTable") -> "Iterator[Objection]":
+    """A name that leads to no known place: nothing to say where no rule is about such files, and they are only read."""
+    if file.perhaps:
+        return
+    writes = file.op in ("write", "delete")
+    kinds = {"write": ("create", "update")}.get(file.op, (file.op,))
+    if not writes and not any(table.restricts(kind) for kind in kinds):
+        return
+    verb = {"write": "writes"}.get(file.op) or VERBS[file.op]
+    if isinstance(file.place, Refused):
+        yield Objection(ASK, f"it {verb} {quoted(file.text)}: {file.place.problem}", _RUN_TIME)
+    else:
+        yield Objection(ASK, f"the file it {verb} is known only at run time", _RUN_TIME, soft=True)
+
+
+def _objections(
+    file: "NamedFile",
+    kind: str,
+    ruling: "Ruling",
+    protected: "Protected",
+    *,
+    part: "Part",
+    allowing: "Rule | None",
+) -> "Iterator[Objection]":
+    place = file.place
+    assert isinstance(place, FsTarget)  # noqa: S101 -- the caller has looked
+    if ruling.decision is not None and ruling.decision is not ALLOW:
+        rule = ruling.rules[0]
+        why = f"it {VERBS[kind]} {quoted(file_name(place))}: {rule.why or rule.text}"
+        yield Objection(ruling.decision, why, rule.ref)
+    if kind in WRITES:
+        yield from _guarded(file, place, protected, ruling.rules[:1], part=part, allowing=allowing)
+    if file.covered:
+        named = sentence_list([quoted(name) for name in file.covered], most=MOST_NAMED)
+        ref = RuleRef(f"closed places below {shown(file_name(place))}", BUILT_IN, ASK)
+        yield Objection(ASK, f"it {VERBS[kind]} everything in {quoted(file_name(place))}, {named} too", ref, soft=True)
+    elif not file.complete:
+        ref = RuleRef(f"closed places below {shown(file_name(place))}", BUILT_IN, ASK)
+        why = f"it {VERBS[kind]} everything in {quoted(file_name(place))}, which is too large to be looked through"
+        yield Objection(ASK, why, ref, soft=True)
+
+
+def _guarded(
+    file: "NamedFile",
+    place: FsTarget,
+    protected: "Protected",
+    rules: "tuple[Rule, ...]",
+    *,
+    part: "Part",
+    allowing: "Rule | None",
+) -> "Iterator[Objection]":
+    """What byleave obeys is denied by name. Another protected place, or a directory that holds one, asks."""
+    kept = protected.of(place, subtree=False)
+    if kept is not None:
+        if kept.final:
+            yield _keeping(kept, DENY)
+        elif not any(rule.outcome is ALLOW and names_place(rule.matcher, kept) for rule in rules) and not (
+            allowing is not None and _spells(allowing.matcher, part)
+        ):
+            yield _keeping(kept, ASK)
+        return
+    touches_all = file.tree or file.op == "delete"
+    above = protected.of(place, subtree=True) if touches_all and not file.perhaps else None
+    if above is not None and not (allowing is not None and _spells(allowing.matcher, part)):
+        yield _keeping(above, ASK).replace(soft=True)
+
+
+def _keeping(protection: "Protection", decision: "Decision") -> Objection:
+    ref = RuleRef(f"protected place {shown(protection.place)}", BUILT_IN, decision)
+    return Objection(decision, f"it writes {shown(protection.place)}, which is protected", ref)
+
+
+def _spells(matcher: "Matcher", part: "Part") -> bool:
+    """Whether a rule spells the whole command out, and so the place in it."""
+    subject = Subject("execute", None, part)
+    return any(each.args is not None and each.args[-1:] != ("**",) for each in leaves(matcher, subject))
+
+
+def leaves(matcher: "Matcher", subject: Subject) -> "Iterator[CommandMatcher]":
+    """Yield the command matchers that make this one match."""
+    if isinstance(matcher, CommandMatcher):
+        yield matcher
+    elif isinstance(matcher, All):
+        for each in matcher.matchers:
+            yield from leaves(each, subject)
+    elif isinstance(matcher, AnyOf):
+        for each in matcher.matchers:
+            if each.match(subject, granting=True) is True:
+                yield from leaves(each, subject)

@@ -1,0 +1,202 @@
+"""Where do the names in a command lead? Words are expanded as the shell would, then resolved where the command runs.
+
+Looks at the disk. What cannot be expanded exactly stays unknown; it is never dropped.
+"""
+
+import os
+
+from byleave.core.fs import FsTarget, Refused
+from byleave.core.subject import NamedFile
+from byleave.shell.expansion import expanded
+from byleave.shell.model import Word
+from byleave.shell.named import DELETE, READ, WRITE, moving_values, named_files
+from byleave.shell.targets import is_descriptor_file
+from byleave.workspace.globbing import glob_paths
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from byleave.shell.model import Command, Piece
+    from byleave.shell.named import Named
+    from byleave.shell.programs import Programs
+    from byleave.workspace.resolve import Root
+
+    Forms = tuple[tuple[Piece, ...], ...]
+
+MOST_VARIANTS = 16  # of one command, for variables that may have several values
+MOST_FILES = 4_000  # named by one command; more are not looked at one by one
+# A later name in the same line may lead through a link that these make.
+MAKES_LINKS = frozenset(["ln", "link", "tar", "gtar", "bsdtar", "unzip", "cpio", "7z", "7za", "7zr", "mount"])
+
+
+class FileFinder:
+    """Finds the files that the commands of one line name, in one workspace."""
+
+    def __init__(self, root: "Root", programs: "Programs", home: str | None) -> None:
+        self._root = root
+        self._programs = programs
+        self._home = home
+
+    def find(self, command: "Command", start: str | None, *, links: bool, shopt: bool) -> tuple[NamedFile, ...]:
+        """Return the files that a command names. `links`: the line makes links; `shopt`: it changes how patterns work.
+
+        `start` is where the line starts, canonical.
+        """
+        found: dict[NamedFile, None] = {}
+        for variant in self._variants(command, start, shopt=shopt):
+            for named in named_files(variant, self._programs):
+                for file in self._resolved(variant, named, start):
+                    if links and isinstance(file.place, FsTarget) and not file.place.exists:
+                        file = file.replace(place=None)  # noqa: PLW2901 -- the same file, of which less is known
+                    found[file] = None
+                    if len(found) > MOST_FILES:
+                        return (*found, NamedFile("...", READ, None), NamedFile("...", WRITE, None))
+        return tuple(found)
+
+    def moved_out(self, command: "Command", start: str | None) -> str | None:
+        """Return the option that has the program work outside the workspace, or perhaps; None without one."""
+        for option, value in moving_values(command, self._programs):
+            if value is None:
+                return option
+            for base in self.bases(command.base, start) or (None,):
+                if base is None and not value.startswith("/"):
+                    return option
+                place = self._root.resolve_place(value, base or "/")
+                if not isinstance(place, FsTarget) or place.relative is None:
+                    return option
+        return None
+
+    def targets(self, forms: "Forms", base: str, *, shopt: bool) -> list[str] | None:
+        """Return the words that a word may become in the directory `base`; None where that is not known."""
+        words: list[str] = []
+        for form in forms:
+            if any(piece.kind == "below" for piece in form):
+                words.extend([piece.text for piece in form])
+                continue
+            made = expanded(form, self._home, base)
+            if made is None:
+                return None
+            for each in made:
+                matches = glob_paths(each.pattern, base) if each.pattern and not shopt else [] if shopt else [each.text]
+                if matches is None or (each.pattern and shopt):
+                    return None
+                words.extend(matches or [each.text])
+        return words if forms else None
+
+    def bases(self, places: "tuple[str, ...] | None", start: str | None) -> tuple[str, ...] | None:
+        """Return the directories of a command, canonical; one that is not there yet by the name it would have."""
+        if places is None or start is None:
+            return None
+        found: list[str] = []
+        for place in places:
+            target = self._root.resolve_place(place, start) if place != "." else None
+            if isinstance(target, Refused):
+                return None
+            found.append(start if target is None else target.canonical)
+        return tuple(found)
+
+    def _variants(self, command: "Command", start: str | None, *, shopt: bool) -> "list[Command]":
+        """Return the command with its words expanded; several where a variable may have several values."""
+        if all(word.text is not None or not word.forms for word in command.words):
+            return [command]
+        bases = self.bases(command.base, start)
+        variants: list[list[Word]] = [[]]
+        for word in command.words:
+            choices = [[word]]
+            if word.text is None and word.forms:
+                choices = list(self._choices(word, bases, shopt=shopt))
+            if len(variants) * len(choices) > MOST_VARIANTS:
+                choices = [[word.replace(forms=())]]
+            variants = [[*made, *choice] for made in variants for choice in choices]
+        return [command.replace(words=tuple(words)) for words in variants]
+
+    def _choices(self, word: Word, bases: "Sequence[str] | None", *, shopt: bool) -> "Iterator[list[Word]]":
+        if any(piece.kind == "process" for form in word.forms for piece in form):
+            yield [word]
+            return
+        if bases is None:
+            bases = ("/",) if _is_absolute(word.forms) else ()
+        if not bases:
+            yield [word.replace(forms=())]
+        for base in bases:
+            for form in word.forms:
+                texts = self.targets((form,), base, shopt=shopt)
+                if texts is None:
+                    yield [word.replace(forms=())]
+                else:
+                    below = (form,) if form[0].kind == "below" else ()
+                    yield [Word(text, text, word.start, word.end, quoted=True, forms=below) for text in texts]
+
+    def _resolved(self, command: "Command", named: "Named", start: str | None) -> "Iterator[NamedFile]":
+        text, op = named.text, named.op
+        if text is None:
+            yield NamedFile("...", op, None, tree=named.tree)
+            return
+        if not text or is_descriptor_file(text):
+            return
+        bases = self.bases(command.places, start)
+        if named.top:
+            bases = (self._root.path, *(bases or ()))
+        if command.elsewhere:
+            bases = None if start is None else (start,)
+        if named.beside is not None and bases is not None:
+            bases = tuple(self._beside(named.beside, base) for base in bases)
+        if bases is None and not text.startswith(("/", "~/")):
+            if not named.perhaps:
+                yield NamedFile(text, op, None, tree=named.tree)
+            return
+        for base in bases or ("/",):
+            yield from self._at(named, base)
+
+    def _beside(self, other: str, base: str) -> str:
+        place = self._root.resolve_place(other, base)
+        if not isinstance(place, FsTarget):
+            return base
+        return place.canonical if place.directory else os.path.dirname(place.canonical)
+
+    def _at(self, named: "Named", base: str) -> "Iterator[NamedFile]":
+        text, op = named.text or "", named.op
+        if text.startswith("~/") and self._home is not None and named.op == WRITE and not named.perhaps:
+            text = f"{self._home}{text[1:]}" if text == "~/.gitconfig" else text
+        place = self._place(text, base, op)
+        if isinstance(place, FsTarget) and place.directory and named.names:
+            for name in named.names:
+                whole = name in ("", ".", "..")  # `cp -r src/. there`: what lies in it is put there
+                inner = place if whole else self._root.resolve_place(name, place.canonical)
+                yield NamedFile(text, op, inner, tree=named.tree or whole, perhaps=named.perhaps)
+            return
+        if named.perhaps and isinstance(place, Refused):
+            return
+        yield NamedFile(text, op, place, tree=named.tree, perhaps=named.perhaps)
+
+    def _place(self, text: str, base: str, op: str) -> "FsTarget | Refused":
+        """Resolve a name; what is deleted is the name itself, not what a link of that name leads to."""
+        last = text.rpartition("/")[2]
+        if op != DELETE or last in ("", ".", ".."):
+            return self._root.resolve_place(text, base)
+        parent = self._root.resolve_place(text[: -len(last)] or ".", base)
+        if not isinstance(parent, FsTarget):
+            return parent
+        path = f"{parent.canonical.rstrip('/')}/{last}"
+        if not os.path.islink(path):
+            return self._root.resolve_place(text, base)
+        door = f"{parent.door}/{last}" if parent.door is not None else None
+        return FsTarget(path, self._root.relative(path), door)
+
+
+def makes_links(command: "Command") -> bool:
+    """Whether later names in the line may lead through a link that this command makes."""
+    if command.program not in MAKES_LINKS:
+        return False
+    packs = (command.program or "").endswith("tar") and not any(
+        "x" in (word.text or "x").partition("=")[0] for word in command.words[1:2]
+    )
+    return not (packs and not any(word.text is None or "extract" in word.text for word in command.words))
+
+
+def _is_absolute(forms: "Forms") -> bool:
+    """Whether every form starts at the root or at home, so that the working directory does not matter."""
+    return all(
+        form[0].kind == "home" or form[0].text.startswith(("/", "~/")) for form in forms if form[0].kind != "here"
+    ) and not any(piece.kind == "here" for form in forms for piece in form)

@@ -1,0 +1,47 @@
+"""Which closed places lie below the directories that a command walks? One look at the disk for each."""
+
+from byleave.core.closed import ClosedPlaces
+from byleave.core.fs import FsTarget
+from byleave.core.line_files import OPERATIONS
+from byleave.workspace.covered import Covered, covered_below
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from byleave.core.line import Line
+    from byleave.core.policy import Policy
+    from byleave.core.subject import NamedFile, Part
+    from byleave.workspace.resolve import Root
+
+MOST_FOUND = 8  # closed places of one tree: enough to name
+
+
+def with_covered(line: "Line", policy: "Policy", root: "Root", agent: str | None) -> "Line":
+    """Return the line with the closed places below each directory that one of its commands walks."""
+    looked: dict[tuple[str, str], Covered] = {}
+
+    def look(place: FsTarget, kind: str) -> Covered:
+        key = (place.canonical, kind)
+        if key not in looked:
+            closed = ClosedPlaces(policy, kind, root=root.path, agent=agent, operation=OPERATIONS[kind])
+            looked[key] = covered_below(root, place.canonical, closed, most_found=MOST_FOUND)
+        return looked[key]
+
+    def judged(file: "NamedFile") -> "NamedFile":
+        place = file.place
+        if not file.tree or not isinstance(place, FsTarget) or not place.directory:
+            return file
+        kinds = ("update", "delete") if file.op == "write" else (file.kind,)
+        found = [look(place, kind) for kind in kinds]
+        names = tuple(dict.fromkeys(name for each in found for name in each.names))
+        complete = all(each.complete for each in found) or bool(names)
+        seen: NamedFile = file.replace(covered=names, complete=complete)
+        return seen
+
+    def walked(part: "Part") -> "Part":
+        if not any(file.tree for file in part.files):
+            return part
+        made: Part = part.replace(files=tuple(judged(file) for file in part.files))
+        return made
+
+    looked_through: Line = line.replace(parts=tuple(walked(part) for part in line.parts))
+    return looked_through

@@ -1,0 +1,167 @@
+"""What the shell makes of a word: braces, tildes and splitting, done as text. Patterns are left to who sees the disk.
+
+Pure. A word becomes `Expanded` words: plain text, or a pattern by its names. What cannot be followed exactly is None.
+"""
+
+from byleave.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from byleave.shell.model import Piece
+
+    Cell = tuple[str, bool]  # one character, and whether it may be special
+    Cells = tuple[Cell, ...]
+
+MOST_WORDS = 256  # that one word may become before the disk is asked
+_BLANKS = " \t\n"
+_WILD = frozenset("*?[")
+
+
+class Expanded(Record):
+    """One word that the shell makes. `pattern` holds one pattern a name where the disk decides what it becomes.
+
+    A name of a pattern is in the syntax of `core.globs`, what was quoted made literal.
+    """
+
+    text: str
+    pattern: tuple[str, ...] = ()
+
+
+def expanded(form: "tuple[Piece, ...]", home: str | None, here: str | None) -> tuple[Expanded, ...] | None:
+    """Return the words that a form becomes; None where that cannot be known."""
+    cells: list[Cell] = []
+    breaks: set[int] = set()  # where a value is split
+    for number, piece in enumerate(form):
+        if piece.kind in ("home", "here"):
+            place = home if piece.kind == "home" else here
+            if place is None:
+                return None
+            cells.extend((char, False) for char in place)
+        elif piece.kind == "literal":
+            cells.extend((char, False) for char in piece.text)
+        elif piece.kind == "value":
+            for char in piece.text:
+                if char in _BLANKS:
+                    breaks.add(len(cells))
+                cells.append((char, char in "*?[]\\"))
+        elif piece.kind == "raw":
+            text = piece.text
+            if number == 0 and text.startswith("~"):
+                end = text.find("/") if "/" in text else len(text)
+                place = {"~": home, "~+": here}.get(text[:end])
+                if place is None or (end == len(text) and len(form) > 1):
+                    return None
+                cells.extend((char, False) for char in place)
+                text = text[end:]
+            elif "=~" in text or ":~" in text:
+                return None
+            cells.extend((char, True) for char in text)
+        else:
+            return None
+    if breaks:
+        if any(active and char == "{" for char, active in cells):
+            return None  # braces come before values are split: not followed together
+        return _finished(_split(cells, breaks))
+    words = _braces(tuple(cells))
+    if words is None:
+        return None
+    quoted = any(piece.kind == "literal" for piece in form)
+    return _finished([word for word in words if word or quoted])  # an empty word goes unless something is quoted
+
+
+def _split(cells: "list[Cell]", breaks: set[int]) -> "list[Cells]":
+    words: list[Cells] = []
+    current: list[Cell] = []
+    for place, cell in enumerate(cells):
+        if place in breaks:
+            if current:
+                words.append(tuple(current))
+            current = []
+        else:
+            current.append(cell)
+    return [*words, tuple(current)] if current else words
+
+
+def _braces(cells: "Cells") -> "list[Cells] | None":
+    """Expand the first pair of braces, then what comes of it. Sequences such as `{1..9}` are not followed."""
+    opening = _opening(cells)
+    if opening is None:
+        return [cells]
+    begin, ends = opening
+    if ends is None:
+        return None
+    words: list[Cells] = []
+    starts = [begin, *ends[:-1]]
+    for start, end in zip(starts, ends, strict=True):
+        made = _braces((*cells[:begin], *cells[start + 1 : end], *cells[ends[-1] + 1 :]))
+        if made is None or len(words) + len(made) > MOST_WORDS:
+            return None
+        words.extend(made)
+    return words
+
+
+def _opening(cells: "Cells") -> "tuple[int, list[int] | None] | None":
+    """Return the first brace that expands: where it stands, and where its commas and its end are.
+
+    None without one; no list of ends for a sequence, or for braces whose reading differs between shells.
+    """
+    for begin, cell in enumerate(cells):
+        if cell != ("{", True):
+            continue
+        depth, ends = 0, list[int]()
+        for place in range(begin + 1, len(cells)):
+            inner = cells[place]
+            if inner == ("{", True):
+                depth += 1
+            elif inner == ("}", True):
+                if depth == 0:
+                    inside = "".join([char for char, _ in cells[begin + 1 : place]])
+                    if ends:
+                        return begin, [*ends, place]
+                    if ".." in inside:
+                        return begin, None
+                    break
+                depth -= 1
+            elif inner == (",", True) and depth == 0:
+                ends.append(place)
+        else:
+            if ends or depth:
+                return begin, None  # not closed: shells differ
+    return None
+
+
+def _finished(words: "list[Cells]") -> tuple[Expanded, ...] | None:
+    made: list[Expanded] = []
+    for cells in words:
+        text = "".join([char for char, _ in cells])
+        if any(active and char in _WILD for char, active in cells):
+            pattern = _pattern(cells)
+            if pattern is None:
+                return None
+            made.append(Expanded(text, pattern))
+        else:
+            made.append(Expanded(text))
+    return tuple(made)
+
+
+def _pattern(cells: "Cells") -> tuple[str, ...] | None:
+    names: list[str] = []
+    name: list[str] = []
+    for place, (char, active) in enumerate(cells):
+        if char == "/":
+            names.append("".join(name))
+            name = []
+        elif char in "*?[" and not active:
+            name.append(f"[{char}]")
+        elif active and char == "\\":
+            return None  # an escape inside a value: shells differ
+        elif active and char == "[":
+            following = "".join([each for each, _ in cells[place + 1 : place + 3]])
+            if following[:1] in ("^", ":", "[", "]", "-") or following == "!]":
+                return None
+            name.append(char)
+        else:
+            name.append(char)
+    if any("[:" in each or "[." in each or "[=" in each for each in names):
+        return None
+    return (*names, "".join(name))

@@ -1,0 +1,651 @@
+"""Which files programs read, write, delete and execute by name: data beside the option tables (`programs.toml`).
+
+An entry says what the operands are, one role each, the last one repeated; what the values of options are, by role; and
+with which options a directory among the operands is walked. Roles:
+
+- `read`, `write` (made or changed), `edit` (read and written), `delete`, `run` (read and executed)
+- `data`: not a file, or one whose name is only listed or tested
+- `other`: perhaps a file; it counts where it leads to a place that a rule or byleave closes
+
+`instead`: options that take the place of the first operand. `tree`: options with which directories are walked, `*` for
+always. `here`: without operands the working directory is walked. `only`: operands are `data` unless such an option is
+given. `shape`: a way of naming files that roles do not say; `named` knows it. `sub`: the same by subcommand; a
+subcommand without an entry has operands of the role `other`. The values of options that no entry names are `other`.
+"""
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    Entry = dict[str, Any]
+
+
+def _entry(operands: str, **more: "Any") -> "Entry":
+    return {"operands": tuple(operands.split()), **more}
+
+
+_READ = _entry("read")
+_DATA = _entry("data", options={"data": ["*"]})
+_GREP = _entry(
+    "data read",
+    instead=["-e", "--regexp", "-f", "--file"],
+    tree=["-r", "-R", "--recursive", "--dereference-recursive"],
+    here=True,
+    options={
+        "read": ["-f", "--file", "--exclude-from"],
+        "data": [
+            *("-e", "--regexp", "-A", "-B", "-C", "-m", "--include", "--exclude", "--exclude-dir", "--color"),
+            *(
+                "--after-context",
+                "--before-context",
+                "--context",
+                "--max-count",
+                "--label",
+                "-d",
+                "-D",
+                "--binary-files",
+            ),
+        ],
+    },
+)
+_RG = _entry(
+    "data read",
+    instead=["-e", "--regexp", "-f", "--file", "--files", "--type-list"],
+    tree=["*"],
+    here=True,
+    options={
+        "read": ["-f", "--file", "--ignore-file"],
+        "run": ["--pre"],
+        "data": [
+            *("-e", "--regexp", "-g", "--glob", "--iglob", "-t", "-T", "--type", "--type-not", "-A", "-B", "-C", "-m"),
+            *("--after-context", "--before-context", "--context", "--max-count", "-r", "--replace", "--color", "-j"),
+            *("--colors", "--sort", "--sortr", "-E", "--encoding", "--max-depth", "-d", "--max-filesize", "--pre-glob"),
+        ],
+    },
+)
+_PACK = _entry("edit", read_only=["-c", "--stdout", "--to-stdout", "-t", "--test", "-l", "--list"], tree=["-r"])
+_SCRIPT = _entry("run other")
+_NO_OPTION_FILES = {"data": ["*"]}
+_CHANGE_MODE = _entry(
+    "data write", instead=["--reference"], options={"read": ["--reference"]}, tree=["-R", "--recursive"]
+)
+_COPY_OPTIONS: "Entry" = {
+    "read": [],
+    "data": [
+        *("-m", "--mode", "-o", "--owner", "-g", "--group", "-S", "--suffix", "--backup", "--sparse", "--preserve"),
+        *("-t", "--target-directory"),
+    ],
+}
+
+_GIT: "dict[str, Entry]" = {
+    "diff": _entry(
+        "read",
+        quiet=["--stat", "--name-only", "--name-status", "--numstat", "--shortstat"],
+        options={"write": ["--output"], "read": ["-O"], "data": ["-U", "-S", "-G", "--diff-filter"]},
+    ),
+    "difftool": _entry("read"),
+    "show": _entry("read", shape="revisions", options={"write": ["--output"], "data": ["--format", "--pretty"]}),
+    "log": _entry(
+        "read",
+        shape="revisions",
+        only=[
+            "-p",
+            "-u",
+            "--patch",
+            "-L",
+            "-c",
+            "--cc",
+            "-m",
+            "-U",
+            "--unified",
+            "--patch-with-stat",
+            "--patch-with-raw",
+            "-W",
+            "--function-context",
+            "--word-diff",
+            "--binary",
+            "--full-diff",
+            "--remerge-diff",
+            "--dd",
+        ],
+        options={
+            "write": ["--output"],
+            "data": [
+                "--format",
+                "--pretty",
+                "--author",
+                "--grep",
+                "--since",
+                "--until",
+                "--after",
+                "--before",
+                "-n",
+                "--max-count",
+                "-S",
+                "-G",
+                "--date",
+                "--decorate",
+            ],
+            "line": ["-L"],
+        },
+    ),
+    "whatchanged": _entry("read", shape="revisions"),
+    "blame": _entry("read", options={"read": ["--contents", "-S", "--ignore-revs-file"], "data": ["-L", "--since"]}),
+    "annotate": _entry("read", options={"read": ["--contents", "-S"], "data": ["-L"]}),
+    "grep": _entry(
+        "data read",
+        instead=["-e", "-f"],
+        tree=["*"],
+        here=True,
+        options={"read": ["-f"], "data": ["-e", "-A", "-B", "-C", "-m", "--max-depth", "--threads"]},
+    ),
+    "cat-file": _entry("read", shape="revisions"),
+    "archive": _entry(
+        "data read", options={"write": ["-o", "--output"], "read": ["--add-file"], "data": ["--format", "--prefix"]}
+    ),
+    "add": _entry(
+        "read",
+        tree=["*"],
+        whole=["-A", "--all", "-u", "--update"],
+        options={"read": ["--pathspec-from-file"], "data": ["--chmod"]},
+    ),
+    "stage": _entry("read", tree=["*"], whole=["-A", "--all", "-u", "--update"]),
+    "commit": _entry(
+        "read",
+        tree=["*"],
+        options={
+            "read": ["-F", "--file", "-t", "--template", "--pathspec-from-file"],
+            "data": [
+                "-m",
+                "--message",
+                "-C",
+                "-c",
+                "--reuse-message",
+                "--reedit-message",
+                "--fixup",
+                "--squash",
+                "--author",
+                "--date",
+                "--cleanup",
+                "--trailer",
+                "-S",
+                "--gpg-sign",
+            ],
+        },
+    ),
+    "stash": _entry("read", options={"data": ["-m", "--message"], "read": ["--pathspec-from-file"]}),
+    "hash-object": _entry("read", options={"data": ["-t", "--path"]}),
+    "apply": _entry("read", shape="patch", options={"data": ["-p", "-C", "--include", "--exclude", "--whitespace"]}),
+    "am": _entry("read", shape="patch"),
+    "checkout": _entry(
+        "write",
+        shape="checkout",
+        tree=["*"],
+        options={"data": ["-b", "-B", "--orphan", "--conflict"], "read": ["--pathspec-from-file"]},
+    ),
+    "restore": _entry(
+        "write", tree=["*"], options={"data": ["-s", "--source", "--conflict"], "read": ["--pathspec-from-file"]}
+    ),
+    "reset": _entry("data", options={"read": ["--pathspec-from-file"]}),
+    "rm": _entry("delete", tree=["*"], options={"read": ["--pathspec-from-file"]}, quiet=["--cached"]),
+    "mv": _entry("", shape="move"),
+    "clean": _entry("delete", tree=["*"], here=True, options={"data": ["-e", "--exclude"]}),
+    "clone": _entry(
+        "",
+        shape="clone",
+        options={
+            "read": ["--reference", "--reference-if-able"],
+            "write": ["--separate-git-dir"],
+            "run": ["--template", "-u", "--upload-pack"],
+            "data": [
+                "-b",
+                "--branch",
+                "--depth",
+                "-o",
+                "--origin",
+                "-c",
+                "--config",
+                "-j",
+                "--jobs",
+                "--filter",
+                "--shallow-since",
+                "--server-option",
+                "--bundle-uri",
+            ],
+        },
+    ),
+    "init": _entry(
+        "write",
+        options={
+            "write": ["--separate-git-dir"],
+            "run": ["--template"],
+            "data": ["-b", "--initial-branch", "--object-format", "--shared"],
+        },
+    ),
+    "worktree": _entry("data write", options={"data": ["-b", "-B", "--reason"]}),
+    "submodule": _entry(
+        "data data write", options={"data": ["-b", "--branch", "--name", "--depth"], "read": ["--reference"]}
+    ),
+    "bundle": _entry("data write"),
+    "format-patch": _entry(
+        "data",
+        options={
+            "write": ["-o", "--output-directory", "--output"],
+            "data": ["--subject-prefix", "--suffix", "--start-number", "-v", "--reroll-count"],
+        },
+    ),
+    "config": _entry("data", shape="git_config", options={"write": ["-f", "--file"], "data": ["--type", "--default"]}),
+    "tag": _entry("data", options={"read": ["-F", "--file"], "data": ["-m", "--message", "-u", "--local-user"]}),
+    "notes": _entry("data", options={"read": ["-F", "--file"], "data": ["-m", "--message", "--ref"]}),
+    "merge": _entry("data", options={"read": ["-F", "--file"], "data": ["-m", "--message", "-s", "-X"]}),
+    "send-email": _entry("read"),
+    "mailinfo": _entry("write"),
+    "sparse-checkout": _entry("data"),
+    **dict.fromkeys(
+        [
+            *("status", "branch", "remote", "describe", "rev-parse", "ls-files", "ls-tree", "shortlog", "show-ref"),
+            *("fetch", "pull", "push", "switch", "rebase", "cherry-pick", "revert", "reflog", "gc", "fsck", "help"),
+            *(
+                "version",
+                "name-rev",
+                "merge-base",
+                "rev-list",
+                "for-each-ref",
+                "symbolic-ref",
+                "check-ignore",
+                "bisect",
+            ),
+            *("check-attr", "count-objects", "var", "cherry", "range-diff", "show-branch", "ls-remote", "diff-tree"),
+        ],
+        _entry("data", options={"write": ["--output"], "read": ["--file"]}),
+    ),
+}
+
+FILES: "dict[str, Entry]" = {
+    **dict.fromkeys(
+        [
+            *(
+                "cat",
+                "tac",
+                "head",
+                "tail",
+                "less",
+                "more",
+                "most",
+                "nl",
+                "od",
+                "hexdump",
+                "hd",
+                "strings",
+                "wc",
+                "cut",
+            ),
+            *("paste", "join", "comm", "cmp", "diff3", "fold", "fmt", "pr", "expand", "unexpand", "rev", "column"),
+            *(
+                "md5sum",
+                "sha1sum",
+                "sha224sum",
+                "sha256sum",
+                "sha384sum",
+                "sha512sum",
+                "cksum",
+                "sum",
+                "b2sum",
+                "b3sum",
+            ),
+            *("shasum", "base64", "base32", "basenc", "bat", "batcat", "zcat", "gzcat", "bzcat", "xzcat", "zstdcat"),
+            *(
+                "lzcat",
+                "zless",
+                "zmore",
+                "lesspipe",
+                "shuf",
+                "tsort",
+                "ptx",
+                "look",
+                "file",
+                "bzless",
+                "xzless",
+                "view",
+            ),
+            *("readelf", "objdump", "nm", "size", "xmllint", "csvlook", "csvcut", "pdftotext", "exiftool", "identify"),
+            *(
+                "highlight",
+                "pygmentize",
+                "glow",
+                "mdcat",
+                "lolcat",
+                "cowsay",
+                "wdiff",
+                "vimdiff",
+                "ccze",
+                "ul",
+                "tree-sitter",
+            ),
+            *("lpr", "lp", "mail", "mailx", "sendmail", "xclip", "xsel", "pbcopy", "clip", "wl-copy", "qrencode"),
+        ],
+        _READ,
+    ),
+    **dict.fromkeys(
+        ["diff", "sdiff", "colordiff", "icdiff"],
+        _entry(
+            "read",
+            tree=["-r", "--recursive"],
+            options={
+                "read": ["--from-file", "--to-file", "-X", "--exclude-from"],
+                "write": ["-o", "--output"],
+                "data": ["-U", "-C", "-W", "-x", "--exclude", "-I", "--label", "-L", "-F", "--color"],
+            },
+        ),
+    ),
+    "sort": _entry(
+        "read",
+        options={
+            "write": ["-o", "--output"],
+            "read": ["--files0-from", "--random-source"],
+            "data": ["-k", "--key", "-t", "--field-separator", "-S", "--buffer-size", "--parallel"],
+        },
+    ),
+    "uniq": _entry("read write"),
+    "split": _entry("read data", options={"data": ["-b", "-l", "-n", "-a", "-C", "--additional-suffix"]}),
+    "csplit": _entry("read data"),
+    "xxd": _entry("read write"),
+    "iconv": _entry("read", options={"write": ["-o", "--output"], "data": ["-f", "-t", "--from-code", "--to-code"]}),
+    "tr": _DATA,
+    "seq": _DATA,
+    "numfmt": _DATA,
+    "factor": _DATA,
+    **dict.fromkeys(["jq", "gojq", "jaq"], _entry("data read", instead=["-f", "--from-file"], shape="jq")),
+    "yq": _entry(
+        "data read",
+        read_and_write=["-i", "--inplace"],
+        instead=["--from-file"],
+        options={"read": ["--from-file"], "data": ["-o", "-p", "--output-format", "--input-format"]},
+    ),
+    "sed": _entry(
+        "data read",
+        shape="sed",
+        instead=["-e", "--expression", "-f", "--file"],
+        options={"run": ["-f", "--file"], "data": ["-e", "--expression", "-l", "--line-length"]},
+    ),
+    **dict.fromkeys(
+        ["awk", "gawk", "mawk", "nawk"],
+        _entry(
+            "data read",
+            instead=["-f", "--file", "-E", "--exec"],
+            options={
+                "run": ["-f", "--file", "-E", "--exec", "-i", "--include"],
+                "data": ["-F", "-v", "--assign", "--field-separator"],
+            },
+        ),
+    ),
+    **dict.fromkeys(["grep", "egrep", "fgrep", "zgrep", "bzgrep", "xzgrep", "ggrep", "pcregrep", "pcre2grep"], _GREP),
+    "rgrep": {**_GREP, "tree": ["*"]},
+    **dict.fromkeys(["rg", "ag", "ack", "ugrep", "ug"], _RG),
+    **dict.fromkeys(["find", "gfind"], _entry("data", shape="find", options=_NO_OPTION_FILES)),
+    **dict.fromkeys(["fd", "fdfind"], _entry("data", options={"read": ["--ignore-file"], "data": ["*"]})),
+    **dict.fromkeys(
+        [
+            *("ls", "dir", "vdir", "ll", "stat", "du", "df", "tree", "exa", "eza", "realpath", "readlink", "basename"),
+            *("dirname", "pwd", "cd", "pushd", "popd", "test", "[", "echo", "printf", "true", "false", ":", "export"),
+            *("declare", "local", "readonly", "typeset", "unset", "read", "set", "shift", "exit", "return", "which"),
+            *("type", "hash", "whereis", "command", "man", "info", "help", "date", "cal", "sleep", "whoami", "id"),
+            *(
+                "uname",
+                "hostname",
+                "groups",
+                "ps",
+                "pgrep",
+                "kill",
+                "jobs",
+                "wait",
+                "umask",
+                "ulimit",
+                "locate",
+                "getfacl",
+            ),
+            *("lsattr", "namei", "pathchk", "expr", "yes", "getopts", "alias", "break", "continue", "let", "times"),
+            *("byleave", "tput", "clear", "nproc", "free", "uptime", "env", "printenv", "shopt", "trap", "mapfile"),
+        ],
+        _DATA,
+    ),
+    "env": _entry("data", options={"data": ["-u", "--unset", "-C", "--chdir", "-S"]}),
+    "date": _entry("data", options={"read": ["-f", "--file", "-r", "--reference"], "data": ["-d", "--date", "-s"]}),
+    "ls": _entry("data", options={"data": ["*"]}),
+    "du": _entry("data", options={"read": ["--files0-from", "-X", "--exclude-from"], "data": ["*"]}),
+    **dict.fromkeys(["tee", "sponge"], _entry("write")),
+    "touch": _entry("write", options={"data": ["-d", "--date", "-t", "--time"], "data_file": ["-r", "--reference"]}),
+    "truncate": _entry("write", options={"data": ["-s", "--size"]}),
+    "mkdir": _entry("write", options={"data": ["-m", "--mode"]}),
+    "mkfifo": _entry("write", options={"data": ["-m", "--mode"]}),
+    "mknod": _entry("write data", options={"data": ["-m", "--mode"]}),
+    "mktemp": _entry("write", shape="template"),
+    **dict.fromkeys(
+        ["rm", "rmdir", "unlink", "trash", "trash-put", "srm"],
+        _entry("delete", tree=["*"], options={"data": ["--interactive", "--preserve-root"]}),
+    ),
+    "shred": _entry("write", options={"data": ["-n", "-s", "--iterations", "--size"]}),
+    **dict.fromkeys(["chmod", "chown", "chgrp", "chattr", "setfattr", "chcon"], _CHANGE_MODE),
+    "setfacl": _entry("write", options={"data": ["-m", "-x", "--modify", "--remove"]}, tree=["-R", "--recursive"]),
+    "cp": _entry("", shape="copy", tree=["-r", "-R", "--recursive", "-a", "--archive"], options=_COPY_OPTIONS),
+    "gcp": _entry("", shape="copy", tree=["-r", "-R", "--recursive", "-a", "--archive"], options=_COPY_OPTIONS),
+    "scp": _entry(
+        "",
+        shape="copy",
+        tree=["-r"],
+        remote=True,
+        options={"read": ["-i", "-F"], "data": ["-P", "-c", "-l", "-J"], "run": ["-S"]},
+    ),
+    "install": _entry("", shape="copy", options=_COPY_OPTIONS),
+    "ginstall": _entry("", shape="copy", options=_COPY_OPTIONS),
+    "rsync": _entry(
+        "",
+        shape="copy",
+        tree=["-r", "-a", "--recursive", "--archive"],
+        remote=True,
+        options={
+            "read": ["--files-from", "--include-from", "--exclude-from", "--password-file"],
+            "write": ["--log-file", "--backup-dir", "--partial-dir", "--temp-dir", "-T"],
+            "run": ["-e", "--rsh", "--rsync-path"],
+            "data": ["--exclude", "--include", "-f", "--filter"],
+        },
+    ),
+    "mv": _entry("", shape="move", options=_COPY_OPTIONS),
+    "rename": _entry("data edit"),
+    "ln": _entry("", shape="link", options=_COPY_OPTIONS),
+    "link": _entry("", shape="link"),
+    "dd": _entry("", shape="dd"),
+    **dict.fromkeys(
+        ["tar", "gtar", "bsdtar"],
+        _entry(
+            "",
+            shape="tar",
+            options={
+                "data": [
+                    "-f",
+                    "--file",
+                    "-C",
+                    "--directory",
+                    "-T",
+                    "--files-from",
+                    "-X",
+                    "--exclude-from",
+                    "--exclude",
+                    "--transform",
+                    "--strip-components",
+                    "--owner",
+                    "--group",
+                    "--mode",
+                ]
+            },
+        ),
+    ),
+    "zip": _entry(
+        "write read",
+        tree=["-r", "-R", "--recurse-paths"],
+        options={"data": ["-x", "--exclude", "-i", "--include", "-P"]},
+    ),
+    "unzip": _entry("", shape="unzip"),
+    **dict.fromkeys(["gzip", "gunzip", "bzip2", "bunzip2", "xz", "unxz", "lzma", "zstd", "unzstd", "compress"], _PACK),
+    **dict.fromkeys(["7z", "7za", "7zr"], _entry("", shape="seven")),
+    "cpio": _entry("other", shape="whole"),
+    "ar": _entry("data edit"),
+    "patch": _entry(
+        "",
+        shape="patch_file",
+        options={
+            "read": ["-i", "--input"],
+            "write": ["-o", "--output", "-r", "--reject-file"],
+            "data": ["-p", "--strip", "-F", "-B", "-z", "-V"],
+        },
+    ),
+    "curl": _entry(
+        "",
+        shape="curl",
+        options={
+            "data": [
+                *(
+                    "-o",
+                    "--output",
+                    "-D",
+                    "--dump-header",
+                    "-c",
+                    "--cookie-jar",
+                    "-T",
+                    "--upload-file",
+                    "-K",
+                    "--config",
+                    "-d",
+                ),
+                *(
+                    "--data",
+                    "--data-raw",
+                    "-H",
+                    "--header",
+                    "-X",
+                    "--request",
+                    "-A",
+                    "--user-agent",
+                    "-e",
+                    "--referer",
+                    "-u",
+                ),
+                *(
+                    "--user",
+                    "-m",
+                    "--max-time",
+                    "-w",
+                    "--write-out",
+                    "-x",
+                    "--proxy",
+                    "--connect-timeout",
+                    "--retry",
+                    "--url",
+                ),
+                *(
+                    "--etag-save",
+                    "--etag-compare",
+                    "--output-dir",
+                    "-b",
+                    "--cookie",
+                    "--trace",
+                    "--trace-ascii",
+                    "--stderr",
+                ),
+            ]
+        },
+    ),
+    "wget": _entry(
+        "",
+        shape="wget",
+        options={
+            "data": [
+                *(
+                    "-O",
+                    "--output-document",
+                    "-o",
+                    "--output-file",
+                    "-a",
+                    "--append-output",
+                    "-P",
+                    "--directory-prefix",
+                ),
+                *(
+                    "--post-file",
+                    "--body-file",
+                    "-i",
+                    "--input-file",
+                    "-t",
+                    "--tries",
+                    "-T",
+                    "--timeout",
+                    "-U",
+                    "--user-agent",
+                ),
+                *("--header", "--post-data", "-Q", "-w", "--wait", "-l", "--level", "-A", "-R", "-D", "-I", "-X"),
+            ]
+        },
+    ),
+    **dict.fromkeys(
+        [
+            "vi",
+            "vim",
+            "nvim",
+            "nano",
+            "emacs",
+            "ed",
+            "ex",
+            "pico",
+            "micro",
+            "hx",
+            "kak",
+            "code",
+            "subl",
+            "dos2unix",
+            "unix2dos",
+            "sqlite3",
+            "expand-tabs",
+        ],
+        _entry("edit"),
+    ),
+    **dict.fromkeys(["source", "."], _SCRIPT),
+    **dict.fromkeys(["bash", "sh", "dash", "ash", "ksh", "mksh", "zsh", "rbash", "fish", "csh", "tcsh"], _SCRIPT),
+    **dict.fromkeys(["docker", "podman", "nerdctl"], _entry("data", shape="volumes", options=_NO_OPTION_FILES)),
+    "xargs": _entry("data", options={"read": ["-a", "--arg-file"], "data": ["*"]}),
+    "git": {"operands": ("other",), "sub": _GIT, "options": {"data": ["-c", "--config-env"]}},
+}
+
+MOVES = {
+    "git": ("-C", "--git-dir", "--work-tree", "--super-prefix"),
+    "make": ("-C", "--directory"),
+    "gmake": ("-C", "--directory"),
+    "npm": ("--prefix", "-C", "--workspace-root", "--globalconfig", "--userconfig"),
+    "pnpm": ("-C", "--dir", "--prefix", "--store-dir", "--global-dir"),
+    "yarn": ("--cwd", "--prefix", "--modules-folder", "--global-folder"),
+    "bun": ("--cwd",),
+    "cargo": ("-C", "--manifest-path", "--target-dir", "--root", "--path"),
+    "pip": ("--root", "--prefix", "-t", "--target", "--src"),
+    "pip3": ("--root", "--prefix", "-t", "--target", "--src"),
+    "uv": ("--directory", "--project", "--target", "--prefix"),
+    "poetry": ("-C", "--directory", "-P", "--project"),
+    "go": ("-C", "-modfile", "-o", "-pkgdir"),
+    "tar": ("-C", "--directory", "--cd"),
+    "gtar": ("-C", "--directory", "--cd"),
+    "bsdtar": ("-C", "--directory", "--cd"),
+    "ninja": ("-C",),
+    "cmake": ("-S", "-B", "--build", "--install", "--prefix"),
+    "gradle": ("-p", "--project-dir"),
+    "mvn": ("-f", "--file"),
+    "composer": ("-d", "--working-dir"),
+    "bundle": ("--gemfile", "--path"),
+    "docker-compose": ("--project-directory",),
+    "just": ("-d", "--working-directory"),
+    "terraform": ("-chdir",),
+    "rake": ("-C", "--directory", "-f"),
+    "ctest": ("--test-dir",),
+    "meson": ("-C",),
+    "hg": ("-R", "--repository", "--cwd"),
+    "dotnet": ("--project",),
+    "mix": ("--prefix",),
+}
+"""Options that move a program to another directory, or have it work there. A bare allow stays in the workspace."""

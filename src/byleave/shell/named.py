@@ -1,0 +1,313 @@
+"""Which files a command names, and what it does to them: read, write, delete, execute.
+
+Pure: words in, names out. The knowledge is in `file_table`; here is how operands and options become roles. Words known
+only at run time are kept as names without a text. It errs towards naming more: what no rule closes adds nothing.
+"""
+
+from byleave.record import Record
+from byleave.shell.file_table import FILES, MOVES
+from byleave.shell.model import Word
+from byleave.shell.options import scan
+from byleave.shell.programs import BUILT_IN, Programs
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import Any
+
+    from byleave.shell.model import Command
+    from byleave.shell.options import Given, Scan
+
+READ, WRITE, DELETE, EXECUTE = "read", "write", "delete", "exec"
+OPS = {
+    "read": (READ,),
+    "write": (WRITE,),
+    "edit": (READ, WRITE),
+    "delete": (DELETE,),
+    "run": (READ, EXECUTE),
+    "data": (),
+    "data_file": (),
+}
+# Given in place of a file. The names of descriptors stay: what they open is judged where it was opened.
+STANDARD_STREAMS = frozenset(["-", "/dev/null", "/dev/tty", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"])
+
+
+class Named(Record):
+    """A file that a command names. `text` is None where the name is known only at run time.
+
+    `perhaps`: it may be no file at all, and counts only where it exists and something closes it. `tree`: everything
+    below it is touched as well, if it is a directory. `names`: what would be put there, should it be a directory.
+    `beside`: the name is read from the directory of that other name, as the text of a link is. `top`: it is read from
+    the root of the repository.
+    """
+
+    text: str | None
+    op: str
+    tree: bool = False
+    perhaps: bool = False
+    names: tuple[str, ...] = ()
+    beside: str | None = None
+    top: bool = False
+
+
+def named_files(command: "Command", programs: Programs = BUILT_IN) -> tuple[Named, ...]:
+    """Return the files that a command names, in the order of their words as far as that matters."""
+    if not command.words:
+        return ()
+    name = command.words[0].text
+    found: list[Named] = []
+    if name is not None and "/" in name:
+        found.append(Named(name, EXECUTE))
+    entry = FILES.get(command.program or "")
+    if entry is None or command.elsewhere:
+        found.extend(loose(command, programs))
+        return tuple(dict.fromkeys(found))
+    own = Names(command, scan(command, programs), entry).read()
+    found.extend(own if command.program != "git" else [_by_pathspec(each) for each in own])
+    return tuple(dict.fromkeys(found))
+
+
+def _by_pathspec(named: Named) -> Named:
+    """Return a file as git reads its name: patterns are its own business, `:/` is the root of the repository."""
+    text = named.text
+    if text is None or named.perhaps:
+        return named
+    if text.startswith(":/"):
+        named = named.replace(text=text[2:] or ".", top=True)
+    elif text.startswith((":(", ":!", ":^")):
+        named = named.replace(text=".", top=True, tree=True)
+    wild = [place for place, char in enumerate(named.text or "") if char in "*?["]
+    if wild:
+        named = named.replace(text=(named.text or "")[: wild[0]].rpartition("/")[0] or ".", tree=True)
+    return named
+
+
+def moving_values(command: "Command", programs: Programs = BUILT_IN) -> "tuple[tuple[str, str | None], ...]":
+    """Return the options that move a program to another directory, each with that directory, None if not known."""
+    options = MOVES.get(command.program or "")
+    if options is None:
+        return ()
+    found = scan(command, programs)
+    given = [
+        (item.name, text_of(item.value)) for item in found.given if item.name in options and item.value is not None
+    ]
+    seen = {name for name, _ in given}
+    return (*given, *[pair for pair in _spelled(command.words, options) if pair[0] not in seen])
+
+
+def _spelled(words: "Sequence[Word]", options: "Sequence[str]") -> "Iterator[tuple[str, str | None]]":
+    """Yield options as they stand, for programs whose tables do not know them."""
+    for index, word in enumerate(words[1:], start=1):
+        text = word.text if word.text is not None else word.prefix
+        name, equals, value = text.partition("=")
+        if name in options:
+            following = words[index + 1].text if index + 1 < len(words) else None
+            yield name, ((value if word.text is not None else None) if equals else following)
+
+
+def loose(command: "Command", programs: Programs) -> "Iterator[Named]":
+    """Yield what the words of a program without an entry may name."""
+    words: Sequence[Word] = command.words[1:]
+    if command.wraps is not None:  # its operands are the child, which is listed by itself
+        given = scan(command, programs).given
+        words = [item.value for item in given if isinstance(item.value, Word)]
+        words = [*words, *[Word(item.value, item.value) for item in given if isinstance(item.value, str)]]
+    for word in words:
+        if word.text is not None:
+            yield from perhaps(word.text)
+
+
+def perhaps(text: str) -> "Iterator[Named]":
+    """Yield every path that a word may hold, as `-fFILE`, `--file=FILE`, `@FILE` or `FILE:/elsewhere` do."""
+    candidates = [text] if not text.startswith("-") else []
+    if text.startswith("-") and not text.startswith("--") and len(text) > 2:
+        candidates.append(text[2:])
+    for mark in "=@":
+        if mark in text:
+            candidates.append(text.partition(mark)[2])
+            candidates.append(text.rpartition(mark)[2])
+    for each in list(candidates):
+        if each.startswith("file:"):
+            candidates.append(local_path(each))
+        for mark in ":,;":
+            if mark in each:
+                candidates.extend(each.split(mark))
+        candidates.append(each.lstrip("@<"))
+    for each in dict.fromkeys(candidates):
+        if each and each not in STANDARD_STREAMS:
+            yield Named(each, READ, perhaps=True)
+            yield Named(each, WRITE, perhaps=True)
+
+
+class Names:
+    """The files of one command whose program has an entry."""
+
+    def __init__(self, command: "Command", found: "Scan", entry: "Mapping[str, Any]") -> None:
+        self._command = command
+        self._scan = found
+        self._whole_entry = entry
+        self._behind = 0
+        if "sub" in entry:
+            entry = self._for_subcommand(entry)
+        self._entry = entry
+        self._given = {item.name for item in found.given}
+        self._words = [command.words[index] for index in found.operands]
+
+    def _for_subcommand(self, entry: "Mapping[str, Any]") -> "Mapping[str, Any]":
+        own = entry["sub"].get(self._scan.subcommand)
+        if own is None:
+            return entry
+        options = {**own.get("options", {})}
+        for role, names in entry.get("options", {}).items():
+            options[role] = [*options.get(role, ()), *names]
+        return {**own, "options": options}
+
+    def has(self, key: str) -> bool:
+        """Whether one of the options that the entry lists under `key` is given, in any spelling that is known."""
+        names = self._entry.get(key, ())
+        return "*" in names or any(is_given(name, self._scan.given, self._command.words) for name in names)
+
+    def read(self) -> "Iterator[Named]":
+        yield from self._values()
+        shape = self._entry.get("shape")
+        if shape is not None:
+            from byleave.shell.named_shapes import SHAPES
+
+            yield from SHAPES[shape](self)
+        else:
+            yield from self.operands()
+
+    def operands(self, words: "Sequence[Word] | None" = None) -> "Iterator[Named]":
+        """Yield the operands by their roles."""
+        entry = self._entry
+        roles: tuple[str, ...] = entry["operands"]
+        if self.has("instead") and len(roles) > 1:
+            roles = roles[1:]
+        silent = ("only" in entry and not self.has("only")) or ("quiet" in entry and self.has("quiet"))
+        if silent:
+            return
+        walks = self.has("tree")
+        words = self._words if words is None else words
+        if entry.get("read_only") and self.has("read_only"):
+            roles = ("read",)
+        if entry.get("read_and_write") and self.has("read_and_write"):
+            roles = (*roles[:-1], "edit")
+        for number, word in enumerate(words):
+            yield from self.role(word, roles[min(number, len(roles) - 1)], tree=walks)
+        if walks and entry.get("here") and len(words) < len(roles):
+            for op in OPS[roles[-1]]:
+                yield Named(".", op, tree=True)
+        if entry.get("whole") and self.has("whole"):
+            yield Named(":/", READ, tree=True)
+
+    def role(self, word: "Word", role: str, *, tree: bool = False) -> "Iterator[Named]":
+        """Yield what a word is in a role."""
+        if role == "other":
+            if word.text is not None:
+                yield from perhaps(word.text)
+            return
+        if is_process(word) or word.text in STANDARD_STREAMS:
+            return
+        for op in OPS[role]:
+            yield Named(word.text, op, tree=tree or is_below(word))
+
+    def _values(self) -> "Iterator[Named]":
+        roles: Mapping[str, Sequence[str]] = self._entry.get("options", {})
+        if "*" in roles.get("data", ()):
+            known = {name: role for role, names in roles.items() if role != "data" for name in names}
+        else:
+            known = {name: role for role, names in roles.items() for name in names}
+        for item in self._scan.given:
+            role = known.get(item.name, "data" if "*" in roles.get("data", ()) else "other")
+            if item.value is None:
+                if role != "data" and not item.known:
+                    yield from perhaps(item.name)
+                continue
+            word = item.value if isinstance(item.value, Word) else Word(item.value, item.value)
+            yield from self.option_value(word, role)
+
+    def option_value(self, word: "Word", role: str) -> "Iterator[Named]":
+        if role == "line":  # of git log -L: a range, then a file
+            text = word.text
+            yield Named(text.rpartition(":")[2] if text is not None else None, READ)
+        elif word.text is None and word.prefix:  # `--name=$value`: only a part is known
+            if role != "data":
+                yield from [Named(None, op) for op in OPS.get(role, ())]
+        else:
+            yield from self.role(word, role)
+
+    @property
+    def words(self) -> "list[Word]":
+        return self._words
+
+    @property
+    def given(self) -> "tuple[Given, ...]":
+        return self._scan.given
+
+    @property
+    def command(self) -> "Command":
+        return self._command
+
+    @property
+    def entry(self) -> "Mapping[str, Any]":
+        return self._entry
+
+    def value(self, *names: str) -> "list[str | None]":
+        """Return the values of options by these names."""
+        return [text_of(item.value) for item in self._scan.given if item.name in names and item.value is not None]
+
+
+def is_process(word: "Word") -> bool:
+    """Whether a word is a pipe from or to a process."""
+    return len(word.forms) == 1 and len(word.forms[0]) == 1 and word.forms[0][0].kind == "process"
+
+
+def is_below(word: "Word") -> bool:
+    """Whether a word stands for everything that was found below it."""
+    return word.text is not None and any(piece.kind == "below" for form in word.forms for piece in form)
+
+
+def is_given(name: str, given: "Sequence[Given]", words: "Sequence[Word]") -> bool:
+    for item in given:
+        if item.name == name:
+            return True
+        if not item.known and item.name.startswith("-") and not item.name.startswith("--"):
+            if not name.startswith("--") and name[1:] in item.name[1:]:
+                return True
+        elif not item.known and len(item.name) > 2 and name.startswith(item.name):
+            return True
+    return any(word.text == name for word in words[1:]) or any(
+        item.name.startswith(f"{name}=") or (item.known and item.name == name) for item in given
+    )
+
+
+def text_of(value: "Word | str | None") -> str | None:
+    return value if isinstance(value, str) or value is None else value.text
+
+
+def local_path(url: str) -> str:
+    """Return the path of a `file:` URL."""
+    rest = url.partition(":")[2]
+    if rest.startswith("//"):
+        rest = "/" + rest[2:].partition("/")[2]
+    pieces = rest.split("%")
+    return pieces[0] + "".join([_decoded(piece) for piece in pieces[1:]])
+
+
+def _decoded(piece: str) -> str:
+    """Return what stands behind a percent sign with its first two digits made a character."""
+    try:
+        return chr(int(piece[:2], 16)) + piece[2:]
+    except ValueError:
+        return f"%{piece}"
+
+
+def find_roots(words: "Sequence[Word]") -> "Iterator[Word]":
+    """Yield the words that say where `find` starts."""
+    for word in words:
+        text = word.text
+        if text in ("-H", "-L", "-P") or (text or "").startswith(("-O", "-D")):
+            continue
+        if text is not None and (text[:1] in ("-", "(", "!", ")", ",")):
+            return
+        yield word

@@ -1,0 +1,81 @@
+"""Files that commands name are judged by the path rules: what is read, written, deleted and run by name."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import byleave
+from byleave.api import Workspace
+from byleave.config.homes import find_homes
+from byleave.core.verdict import verdict_tree
+from byleave.errors import ConfigErrors
+
+CASES = Path(__file__).parent / "cases" / "commands"
+POLICIES = json.loads((CASES / "named_policies.json").read_text())
+SCENE = json.loads((CASES / "named_scene.json").read_text())
+
+
+def given_cases() -> Iterator[Any]:
+    for name in ("named_files.jsonl", "named_files_more.jsonl"):
+        for line in (CASES / name).read_text().splitlines():
+            case = json.loads(line)
+            yield pytest.param(case, id=case["id"])
+
+
+class Scene:
+    """The workspace of the cases, and what each policy says in it."""
+
+    def __init__(self, place: Path) -> None:
+        self.root, home = place / "workspace", place / "home"
+        for top, files in ((self.root, SCENE["workspace"]), (home, SCENE["home"])):
+            for name, content in files.items():
+                (top / name).parent.mkdir(parents=True, exist_ok=True)
+                (top / name).write_text(content)
+        (self.root / "links").mkdir()
+        for name, target in SCENE["links"].items():
+            (self.root / "links" / name).symlink_to(target)
+        (self.root / "links" / "out").symlink_to(place)
+        homes = find_homes({"HOME": str(home), "BYLEAVE_HOME": str(place / "state")})
+        self._workspace = Workspace(str(self.root), homes=homes)
+        self._policies: dict[str, Any] = {}
+
+    def decide(self, policy: str, command: str, *, confines: bool = True) -> dict[str, Any]:
+        if policy not in self._policies:
+            self._policies[policy] = self._workspace.compile_tree(POLICIES[policy])
+        action = {"kind": "command", "command": command}
+        return verdict_tree(self._policies[policy].decide(action, confines=confines))
+
+
+@pytest.fixture(scope="module")
+def scene(tmp_path_factory: pytest.TempPathFactory) -> Scene:
+    return Scene(tmp_path_factory.mktemp("named"))
+
+
+@pytest.mark.parametrize("case", list(given_cases()))
+def test_a_command_is_judged_by_the_files_it_names(case: dict[str, Any], scene: Scene) -> None:
+    if case["expect"] == "error":
+        with pytest.raises(ConfigErrors):
+            scene.decide(case["policy"], case["command"])
+        return
+    verdict = scene.decide(case["policy"], case["command"], confines=not case.get("unconfined"))
+    if case["expect"] == "not_allow":
+        assert verdict["decision"] != "allow", verdict
+    else:
+        assert verdict["decision"] == case["expect"], verdict
+    if "names" in case:
+        assert any(name in verdict["reason"] for name in case["names"]), verdict
+    if "files" in case:
+        listed = [(f["path"], f["op"], f["decision"]) for part in verdict["parts"] for f in part.get("files", ())]
+        assert [tuple(file) for file in case["files"]] == listed
+    if "sandbox" in case:
+        assert (verdict["sandbox"] is not None) == case["sandbox"], verdict
+    if "required" in case:
+        assert verdict["sandbox"]["required"] == case["required"]
+
+
+def test_a_policy_in_python_answers_for_a_caller_that_cannot_confine(tmp_path: Path) -> None:
+    policy = byleave.compile_policy({"rules": POLICIES["boxed"]["rules"], "shell": {}}, root=str(tmp_path))
+    assert str(policy.decide({"kind": "command", "command": "make"}).decision) == "ask"
