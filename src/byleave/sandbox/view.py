@@ -115,8 +115,8 @@ class _View:
         for place in self._policy.protected.outside():  # byleave's own may lie in the workspace, there or not yet
             if place.path.startswith(f"{self._root}/"):
                 yield place.path[len(self._root) + 1 :]
-        yield from self._protected_below()
         yield from self._ruled()
+        yield from self._protected_below()
 
     def _ruled(self) -> "Iterator[str]":
         """Yield the paths at which the ordered rules may change the answer: those they name, and those that exist."""
