@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 # Writable only where a rule names the place (or something in it) exactly; what is held by the kernel comes first.
 PROTECTED = (*HELD, *(name for name in ELSEWHERE if name not in HELD and "*" not in name))
 
-OWN_CODE = "byleave's own code"  # the name of places that byleave itself runs from
+# Names of places that are known by something else than their names: what byleave itself runs from, and where links of
+# the home directory and variables lead.
+OWN_CODE = "byleave's own code"
+LED_TO = "what a link or a variable leads to"
 
 
 class Protection(Record):
@@ -199,6 +202,15 @@ def next_steps(steps: "Steps", name: str) -> "Steps":
 def is_place(steps: "Steps") -> bool:
     """Whether the last of these names ends a pattern."""
     return any(step.pattern for step in steps)
+
+
+def patterns_after(steps: "Steps") -> "Iterator[tuple[str, bool]]":
+    """Yield what patterns say after the last of these names, and whether they are final; those without wildcards."""
+    for step in steps:
+        for name, after in step.names.items():
+            if after.pattern:
+                yield name, after.final
+            yield from ((f"{name}/{rest}", final) for rest, final in patterns_after((after,)))
 
 
 def leads_on(steps: "Steps") -> bool:
