@@ -141,6 +141,9 @@ class _Index:
         return self._above.get(path)
 
 
+_ORDINARY = (".github/",)  # directories that people make every day: not for what may come to lie in them
+
+
 class _Step:
     """What may follow the names so far: exact names, any one name, and what may follow any number of names."""
 
@@ -157,11 +160,11 @@ class _Step:
 
     def add(self, pattern: str, *, final: bool, tree: bool) -> None:
         """Make room for a pattern; a final one stays final. With `tree`, it keeps all directories above it, too."""
-        step, exact = self, True
+        step, exact = self, not pattern.startswith(_ORDINARY)
         names = pattern.split("/")
         for at, name in enumerate(names):
             rest = "/".join(names[at:])
-            if exact:  # of what any name may be, a file or a link in its place decides nothing yet
+            if exact:  # of what may have any name, a file or a link in its place decides nothing yet
                 step.below = step.below or rest
             if exact and tree and (step.tree is None or (final and not step.tree[1])):
                 step.tree = (rest, final)
