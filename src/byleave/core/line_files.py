@@ -54,7 +54,7 @@ def judge_files(
         if not isinstance(file.place, FsTarget):
             objections.extend(_unresolved(file, table))
             continue
-        if file.perhaps and not file.place.exists:
+        if file.perhaps and not file.place.exists and protected.of(file.place, subtree=False) is None:
             continue
         kind = file.kind
         ruling = table.judge(_subject(file, kind, agent))
@@ -103,7 +103,7 @@ def _objections(
 ) -> "Iterator[Objection]":
     place = file.place
     assert isinstance(place, FsTarget)  # noqa: S101 -- the caller has looked
-    if ruling.decision is not None and ruling.decision is not ALLOW:
+    if ruling.decision is not None and ruling.decision is not ALLOW and (place.exists or not file.perhaps):
         rule = ruling.rules[0]
         why = f"it {VERBS[kind]} {quoted(file_name(place))}: {rule.why or rule.text}"
         yield Objection(ruling.decision, why, rule.ref)

@@ -108,13 +108,34 @@ def _spelled(words: "Sequence[Word]", options: "Sequence[str]") -> "Iterator[tup
 def loose(command: "Command", programs: Programs) -> "Iterator[Named]":
     """Yield what the words of a program without an entry may name."""
     words: Sequence[Word] = command.words[1:]
+    given = scan(command, programs).given
+    for item in given:
+        yield from _by_option_table(item)
     if command.wraps is not None:  # its operands are the child, which is listed by itself
-        given = scan(command, programs).given
         words = [item.value for item in given if isinstance(item.value, Word)]
         words = [*words, *[Word(item.value, item.value) for item in given if isinstance(item.value, str)]]
     for word in words:
         if word.text is not None:
             yield from perhaps(word.text)
+
+
+# What the option tables say of values that name files, as (operation, whether a directory is walked).
+_TABLE_ROLES = {
+    "read": ((READ, False),),
+    "write": ((WRITE, False),),
+    "exec": ((READ, False), (EXECUTE, False)),
+    "read_dir": ((READ, True),),
+    "write_dir": ((WRITE, True),),
+}
+
+
+def _by_option_table(item: "Given") -> "Iterator[Named]":
+    """Yield the file that the value of an option names, as far as the option tables know it."""
+    use = item.table.files.get(item.name) if item.table is not None else None
+    if use is None or item.value is None or text_of(item.value) in ("", *STANDARD_STREAMS):
+        return
+    for op, tree in _TABLE_ROLES[use]:
+        yield Named(text_of(item.value), op, tree=tree)
 
 
 def perhaps(text: str) -> "Iterator[Named]":
@@ -218,6 +239,8 @@ class Names:
         else:
             known = {name: role for role, names in roles.items() for name in names}
         for item in self._scan.given:
+            if item.name not in known:
+                yield from _by_option_table(item)
             role = known.get(item.name, "data" if "*" in roles.get("data", ()) else "other")
             if item.value is None:
                 if role != "data" and not item.known:

@@ -519,7 +519,10 @@ class Walker:
 def _listed(word: "Word", state: State) -> "Word":
     """Return a word as it is listed: without what it does, with what it may become."""
     forms = forms_of(word, state.values) if word.text is None else ()
-    listed: Word = word.replace(effects=(), number=None, pieces=(), forms=forms)
+    prefix = word.prefix
+    if not prefix and forms and all(form[0].kind in ("home", "here") for form in forms):
+        prefix = "/"  # it starts at the home directory or at this one: no option
+    listed: Word = word.replace(effects=(), number=None, pieces=(), forms=forms, prefix=prefix)
     return listed
 
 
