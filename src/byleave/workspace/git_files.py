@@ -125,7 +125,7 @@ def _values(text: str) -> "Iterator[tuple[str, str]]":
 
 
 def _known(paths: "Iterator[str] | tuple[str, ...]", root: str) -> "Iterator[Protection]":
-    for path in paths:
+    for path in dict.fromkeys(each for named in paths for each in (named, os.path.realpath(named))):
         if is_under(root, path):  # a directory that holds the workspace: all of it would be protected
             continue
         place = path[len(root) + 1 :] if is_under(path, root) else path
