@@ -1,12 +1,14 @@
 """What the kernel holds of protected places: those that exist at any depth, git's metadata, byleave's own code."""
 
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
 from byleave.sandbox.protected_below import protected_below
-from command import byleave
+from command import COMMAND, byleave, environment
+from sandbox.without_namespaces import needs_unshare, on_such_a_machine
 
 DEEP = [
     "sub/byleave.toml",
@@ -80,6 +82,34 @@ def test_the_walk_ends_when_it_has_seen_enough(root: Path) -> None:
 def test_no_protected_place_that_exists_can_be_written_and_everything_else_can(root: Path) -> None:
     names = [name for name in DEEP if not name.startswith("gitdir/")]
     assert write(root, *names, *OPEN) == OPEN
+
+
+@needs_unshare
+@pytest.mark.parametrize("bwrap", [True, False], ids=["bwrap", "landlock"])
+def test_no_protected_place_can_be_written_where_namespaces_are_not_allowed(root: Path, *, bwrap: bool) -> None:
+    names = [name for name in DEEP if not name.startswith("gitdir/")]
+    script = 'for name; do (echo x >> "$name") 2>/dev/null && echo "$name"; done; true'
+    done = subprocess.run(
+        [
+            *on_such_a_machine(bwrap=bwrap, place=root.parent),
+            *COMMAND,
+            "run",
+            "-q",
+            "--",
+            "sh",
+            "-c",
+            script,
+            "sh",
+            *names,
+        ],
+        cwd=root,
+        env=environment({"BYLEAVE_HOME": str(root.parent / "byleave")}),
+        capture_output=True,
+        check=False,
+        timeout=60,
+        stdin=subprocess.DEVNULL,
+    )
+    assert (done.returncode, done.stdout) == (0, b""), done
 
 
 def test_a_git_that_is_a_file_protects_the_directory_it_names(root: Path) -> None:

@@ -11,7 +11,7 @@ from byleave.core.decide import decide
 from byleave.core.fs import CAPABILITIES, WRITES, FsTable, FsTarget, is_under
 from byleave.core.globs import ANY_DEPTH
 from byleave.core.matchers import All, AnyOf, Not, PathMatcher
-from byleave.core.protected import OWN_CODE
+from byleave.core.protected import LED_TO, OWN_CODE
 from byleave.core.verdict import ALLOW
 from byleave.record import Record
 from byleave.sandbox.plan import DIRECTORY, FILE, MISSING, NOTHING, Approximation, Held, Place, in_order, nested, op_of
@@ -111,12 +111,13 @@ class _View:
         for rule in _rules(self._policy, self._tool):
             yield rule.path
         for place in self._policy.protected.inside():
-            yield place.path
+            if place.name != LED_TO or self._look(f"{self._root}/{place.path}") is not None:
+                yield place.path
         for place in self._policy.protected.outside():  # byleave's own may lie in the workspace, there or not yet
             if place.path.startswith(f"{self._root}/"):
                 yield place.path[len(self._root) + 1 :]
-        yield from self._protected_below()
         yield from self._ruled()
+        yield from self._protected_below()
 
     def _ruled(self) -> "Iterator[str]":
         """Yield the paths at which the ordered rules may change the answer: those they name, and those that exist."""
