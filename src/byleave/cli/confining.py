@@ -66,6 +66,12 @@ def _deciding(guard: "Guard") -> "Decide":
     return decide
 
 
+def warn_of_appeared(given: "Given", box: "Sandbox", since: float) -> None:
+    """Say what has changed meanwhile that git, a shell, an editor or a package manager would run by itself later."""
+    sentence = box.appeared_since(since)
+    warn(given, [] if sentence is None else [sentence])
+
+
 def warn_of_weaker(given: "Given", workspace: "Workspace", box: "Sandbox") -> None:
     """Say once in a session what is not enforced, where something weaker than namespaces holds the program."""
     weaker = None if box.setup is None else box.setup.weaker
