@@ -144,7 +144,7 @@ def _sandboxed(given: "Given") -> int:
                 agent.close()
         finally:
             warn(given, [each for each in guard.warnings if each not in policy.warnings])
-            warn_of_appeared(given, box, since)
+            warn_of_appeared(given, workspace, box, since)
             guard.close()
 
 

@@ -50,7 +50,7 @@ def run(given: "Given") -> int:
         try:
             return _run(given, workspace, box)
         finally:
-            warn_of_appeared(given, box, since)
+            warn_of_appeared(given, workspace, box, since)
 
 
 def _explain(given: "Given", box: Sandbox) -> int:

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 
     from byleave.api import Workspace
     from byleave.guard.judge import Policy
+    from byleave.sandbox.appeared import Appeared
     from byleave.sandbox.broker import Broker
     from byleave.sandbox.build import Launcher
     from byleave.sandbox.gate import Told
@@ -252,8 +253,8 @@ class Sandbox:
         """Hold names only as long as a program runs in here, for a sandbox that stays open long after."""
         self._lets_go = True
 
-    def appeared_since(self, since: float) -> str | None:
-        """Return a sentence about what changed that other programs run by themselves later; None if nothing did."""
+    def appeared_since(self, since: float) -> "Appeared | None":
+        """Return what changed that other programs run by themselves later; None if nothing was started."""
         plan = self._last_plan
         if plan is None:
             return None
@@ -265,7 +266,7 @@ class Sandbox:
             place = plan.at(path)
             return path not in held and place is not None and not place.capabilities.isdisjoint(WRITES)
 
-        return find_appeared(plan.root, since, self.policy.compiled.policy.protected, could_write=could_write).sentence
+        return find_appeared(plan.root, since, self.policy.compiled.policy.protected, could_write=could_write)
 
     def explain(self, argv: "Sequence[str]", env: "Mapping[str, str] | None" = None) -> "Explained":
         """Return everything that a start of this command would mean."""
