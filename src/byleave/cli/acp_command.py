@@ -105,8 +105,15 @@ def _kept(given: "Given") -> int:
 
 def _sandboxed(given: "Given") -> int:
     """Run the agent as `byleave run` would: held by the operating system, also in what it does without asking."""
-    from byleave.cli.confining import confining_guard, confining_policy, refuse_both, warn_of_weaker
+    from byleave.cli.confining import (
+        confining_guard,
+        confining_policy,
+        refuse_both,
+        warn_of_appeared,
+        warn_of_weaker,
+    )
     from byleave.cli.mounting import mount_first, own_mounts
+    from byleave.sandbox.appeared import start_time
     from byleave.sandbox.box import Sandbox
     from byleave.sandbox.platforms import refuse_elsewhere
     from byleave.sandbox.process import PIPE
@@ -124,6 +131,7 @@ def _sandboxed(given: "Given") -> int:
     with _relay(given, workspace) as relay, Sandbox.for_tool(workspace, policy, tool, limits) as box:
         box.mount_for_this_run(() if by_tool else own_mounts(given, workspace, policy.compiled))
         guard = confining_guard(given, workspace, box)
+        since = start_time()
         try:
             errors = PIPE if os.isatty(2) else None  # through a terminal of ours it could read what is typed there
             process = box.spawn(given.rest, stdin=PIPE, stdout=PIPE, stderr=errors, apart=True)
@@ -136,6 +144,7 @@ def _sandboxed(given: "Given") -> int:
                 agent.close()
         finally:
             warn(given, [each for each in guard.warnings if each not in policy.warnings])
+            warn_of_appeared(given, workspace, box, since)
             guard.close()
 
 

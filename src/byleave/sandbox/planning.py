@@ -179,7 +179,7 @@ def _find(policy: "Policy", wishes: Wishes, eyes: Eyes, noted: _Covering) -> "Fo
 
 def _too_much(rule: str) -> SandboxError:
     return SandboxError(
-        f"there is too much to find everything that {rule} closes",
+        f"there is too much to find everything that {rule} closes, or a directory cannot be listed",
         hint="name a directory in front of the pattern, such as config/**/.env, or the files themselves",
     )
 
