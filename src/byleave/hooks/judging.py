@@ -10,11 +10,12 @@ from byleave.config.homes import find_homes, find_root
 from byleave.core.action import CallAction, OtherAction
 from byleave.core.agent_names import other_names
 from byleave.core.masking import Mask
-from byleave.core.verdict import ASK
+from byleave.core.verdict import ASK, DENY
 from byleave.errors import InputError
 from byleave.guard.asking import ELSEWHERE, NOBODY, Who
 from byleave.guard.keys import input_pin
 from byleave.guard.matters import Matter
+from byleave.hooks.edited import edited_files
 from byleave.hooks.tools import CLAUDE_CODE, KINDS, OTHER, QUESTION, THINK
 from byleave.record import Record
 from byleave.text import quoted
@@ -52,6 +53,10 @@ def judge(hook: "Hook", wish: "Wish", around: "Around") -> Judgement:
     guard = workspace.guard(DOOR, files=hook.files, session=hook.session, stays=False)
     meant = _meaning(hook.agent, wish, workspace.root.path)
     decision, reason = _decide(hook, wish, meant, guard)
+    if decision in (ASK, DENY) and not hook.files:
+        reason = (
+            edited_files(workspace, guard.policy.compiled, hook.session) + reason
+        )  # a long reason is cut at its end
     settings = guard.policy.compiled.settings
     return Judgement(decision, reason, lambda: workspace.audit_log(settings, Mask()).fold_later())
 
