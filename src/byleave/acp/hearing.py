@@ -6,6 +6,7 @@ So that its requests can be understood, and what it did without asking is record
 from byleave.acp.calls import ENDED
 from byleave.acp.envelope import decoded_somehow, kind_of_update
 from byleave.core.action import CommandAction
+from byleave.guard.guard import OBSERVED
 from byleave.translate.asking import as_own_question, is_own_question
 from byleave.translate.names import is_thought
 
@@ -98,7 +99,7 @@ class Hearing:
         mark = _mark(call, {touch for touch in touched if touch[0] in _DEEDS}, str(update.get("status")))
         if mark is None or all(getattr(action, "name", None) == "think" for action in meant.actions):
             return
-        told = {"event": "observed", "tool_call": update.get("toolCallId"), "editor_session": name}
+        told = {"event": OBSERVED, "tool_call": update.get("toolCallId"), "editor_session": name}
         told["outcome"] = update.get("status")
         self._judging.let_pass(self._judging.judge(meant, placed, also={**told, mark: True}))
 
