@@ -51,6 +51,8 @@ def _setup(given: "Given", editor: str) -> int:
     setup = setup_for(editor, [*_ourselves(), "acp", *_kept_flags(given)], given.rest)
     if not given.flag("quiet"):
         complain(f"byleave: for {shown(setup.place)}")
+        if setup.advice:
+            complain(f"byleave: {shown(setup.advice)}")
     say(setup.text)
     return 0
 
