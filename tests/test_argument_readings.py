@@ -83,8 +83,8 @@ def test_a_schema_that_cannot_be_read_is_no_schema(schema: Any) -> None:
 @pytest.mark.parametrize(
     ("test", "value", "of"),
     [
-        ({"equals": True}, "true", STRING),
-        ({"equals": 1000}, "1000", STRING),
+        ({"equals": True}, "false", STRING),
+        ({"regex": "^true$"}, "yes", STRING),
         ({"equals": "/etc/shadow"}, '["/etc/shadow"]', STRING),
         ({"equals": True}, 1, INTEGER),
         ({"equals": True}, False, BOOLEAN),
@@ -161,6 +161,13 @@ def test_arguments_may_nest_deeply_where_the_schema_does() -> None:
     for _ in range(5000):
         node = {"name": "a", "below": [node]}
     assert InputSchema(RECURSIVE).problem({"node": node}) is not None
+
+
+@pytest.mark.parametrize(("wanted", "value"), [(True, "yes"), (False, "off"), (1000, "1e3"), (0, "0")])
+def test_a_rule_about_a_value_holds_where_the_server_reads_it_from_a_text_itself(wanted: Any, value: str) -> None:
+    """As `z.stringbool` does: its schema says that it takes a text."""
+    assert answer("deny", {"equals": wanted}, {"v": value}, schema_of(v=STRING)) == "deny"
+    assert answer("deny", {"equals": wanted}, {"v": value}, schema_of(v=STRINGS)) == "allow"
 
 
 def test_json_that_lies_deeper_than_it_is_read_is_asked_about() -> None:

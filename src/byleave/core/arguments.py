@@ -72,7 +72,8 @@ class ArgumentTest(Record):
             arguments, dict | list | NoneType
         ):  # no arguments at all, or ones that are read as something else
             return False if granting else None
-        walk = _Walk(_steps(self.pointer), schema, granting=granting)
+        wanted = self.value if self.test == "equals" and not granting else MISSING
+        walk = _Walk(_steps(self.pointer), schema, granting=granting, wanted=wanted)
         answers = [self._heard(value, grade, granting=granting) for value, grade in walk.values(arguments)]
         if granting:
             return bool(answers) and all(answers)
@@ -160,8 +161,9 @@ class _Walk:
     A list on the way stands for each of its elements. Nothing calls itself: a call may nest deeper than Python does.
     """
 
-    def __init__(self, steps: "list[str]", schema: InputSchema | None, *, granting: bool) -> None:
+    def __init__(self, steps: "list[str]", schema: InputSchema | None, *, granting: bool, wanted: "Any") -> None:
         self._steps = steps
+        self._wanted = wanted  # the very value that a rule refuses, if it refuses one
         self._schema = schema
         self._granting = granting
         self._ahead: list[Reached] = []
@@ -224,7 +226,7 @@ class _Walk:
         if isinstance(value, str):
             leads_on = taken < len(self._steps)  # a rule that points into a text means the JSON in it
             for reading in readings_of_text(value):
-                if leads_on or reading is UNREADABLE or self._fits(nodes, reading):
+                if leads_on or reading is UNREADABLE or self._fits(nodes, reading) or self._is_meant(here, reading):
                     self._put(here, reading)
             if not self._granting:
                 self._read_forgivingly(here, value)
@@ -248,6 +250,10 @@ class _Walk:
                 self._put(here, each, sure=False)
         elif self._schema is not None and self._schema.is_javascript and self._fits(nodes, reading=True):
             self._put(here, bool(text), sure=False)
+
+    def _is_meant(self, here: "Reached", reading: "Any") -> bool:
+        """Whether a rule speaks of a value that the schema takes for a mere text: then the server reads it itself."""
+        return same(reading, self._wanted) and self._fits(here[2], here[0])
 
     def _fits(self, nodes: "Nodes", reading: "Any") -> bool:
         return self._schema is None or self._schema.admits(nodes, reading)
