@@ -146,7 +146,9 @@ class FileFinder:
             return
         if not text or is_descriptor_file(text):
             return
-        bases = self.bases(command.places, start)
+        bases = self.bases(command.base if named.started else command.places, start)
+        if named.perhaps and command.places != command.base:  # where an option moves the program, or where it starts
+            bases = (*(bases or ()), *(self.bases(command.base, start) or ())) or None
         if named.top:
             bases = (self._root.path, *(bases or ()))
         if command.elsewhere:
@@ -170,6 +172,8 @@ class FileFinder:
         text, op = named.text or "", named.op
         if text.startswith("~/") and self._home is not None and named.op == WRITE and not named.perhaps:
             text = f"{self._home}{text[1:]}" if text == "~/.gitconfig" else text
+        if text.startswith("~/") and self._home is not None and named.perhaps:  # a program may expand it by itself
+            yield from self._at(named.replace(text=f"{self._home}{text[1:]}"), base)
         place = self._place(text, base, op)
         if isinstance(place, FsTarget) and place.directory and named.names:
             for name in named.names:

@@ -53,8 +53,14 @@ def expanded(form: "tuple[Piece, ...]", home: str | None, here: str | None) -> t
                     return None
                 cells.extend((char, False) for char in place)
                 text = text[end:]
-            if "=~" in text or ":~" in text or ("~" in text and _has_braces(form)):
+            if "~" in text and _has_braces(form):
                 return None  # a tilde that begins a word only once braces are expanded
+            if "=~" in text or ":~" in text:
+                name = text.partition("=")[0]
+                if home is None or (name.isidentifier() and "=~/" not in text):
+                    return None
+                if name.isidentifier():  # it looks like an assignment, and bash expands it as one
+                    text = text.replace("=~/", f"={home}/").replace(":~/", f":{home}/")
             cells.extend((char, True) for char in text)
         else:
             return None

@@ -135,7 +135,10 @@ class _Walk:
         """Note a link that leads to a closed place; yield the directory it leads to, if closed places may be in it."""
         target = self._root.resolve_place(path, "/")
         if not isinstance(target, FsTarget):  # a name that no tool may pass; what it leads to counts all the same
-            real = os.path.realpath(path)
+            try:
+                real = os.path.realpath(path)
+            except OSError:  # a link of another user's process: as closed to a command as to us
+                return
             target = FsTarget(real, self._root.relative(real), None, os.path.lexists(real), os.path.isdir(real))
         if not target.exists:
             return
