@@ -536,7 +536,7 @@ class Walker:
 def _listed(word: "Word", state: State) -> "Word":
     """Return a word as it is listed: without what it does, with what it may become."""
     forms = forms_of(word, state.values) if word.text is None else ()
-    listed: Word = word.replace(effects=(), number=None, pieces=(), forms=forms)
+    listed: Word = word.replace(effects=(), number=None, pieces=() if forms else word.pieces, forms=forms)
     return listed
 
 
