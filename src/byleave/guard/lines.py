@@ -78,7 +78,7 @@ class LineReader:
             if len(self._readings) >= MOST_READINGS:
                 self._readings.pop(next(iter(self._readings)))
             reading = read_command(text, programs=self._programs, dialect=dialect)
-            known = tuple(Known(command, self._programs, text) for command in reading.commands)
+            known = tuple(Known(command, self._programs) for command in reading.commands)
             found = self._readings[text, dialect] = (reading, known)
         return found
 
