@@ -155,7 +155,9 @@ class FileFinder:
             bases = None if start is None else (start,)
         if named.beside is not None and bases is not None:
             bases = tuple(self._beside(named.beside, base) for base in bases)
-        if bases is None and not text.startswith(("/", "~/")):
+        if named.at_home:
+            bases = None if self._home is None else (self._home,)
+        if bases is None and not text.startswith("/") and not (named.perhaps and text.startswith("~/")):
             if not named.perhaps:
                 yield NamedFile(text, op, None, tree=named.tree)
             return
@@ -170,8 +172,6 @@ class FileFinder:
 
     def _at(self, named: "Named", base: str) -> "Iterator[NamedFile]":
         text, op = named.text or "", named.op
-        if text.startswith("~/") and self._home is not None and named.op == WRITE and not named.perhaps:
-            text = f"{self._home}{text[1:]}" if text == "~/.gitconfig" else text
         if text.startswith("~/") and self._home is not None and named.perhaps:  # a program may expand it by itself
             yield from self._at(named.replace(text=f"{self._home}{text[1:]}"), base)
         place = self._place(text, base, op)
@@ -212,6 +212,13 @@ def makes_links(command: "Command") -> bool:
 
 def _is_absolute(forms: "Forms") -> bool:
     """Whether every form starts at the root or at home, so that the working directory does not matter."""
+    firsts = [next((piece for piece in form if piece.text or piece.kind != "literal"), None) for form in forms]
+    if any(piece.kind == "here" for form in forms for piece in form):
+        return False
     return all(
-        form[0].kind == "home" or form[0].text.startswith(("/", "~/")) for form in forms if form[0].kind != "here"
-    ) and not any(piece.kind == "here" for form in forms for piece in form)
+        first is not None
+        and (
+            first.kind == "home" or first.text.startswith("/") or (first.kind == "raw" and first.text.startswith("~/"))
+        )
+        for first in firsts
+    )
