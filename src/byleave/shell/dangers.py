@@ -22,6 +22,7 @@ UNLISTED = "unlisted"
 # Whether the files that harmless options write are judged elsewhere, each as a write of that place. As long as they are
 # not, only a relative name inside the workspace counts as harmless.
 WRITES_ARE_JUDGED = False
+DASHED_VALUES = frozenset({"find", "gfind", "awk", "gawk", "mawk", "nawk", "sed", "gsed", "sort"})
 EXECUTING = {
     **dict.fromkeys(["find", "gfind"], frozenset({"-exec", "-execdir", "-ok", "-okdir"})),
     **dict.fromkeys(["fd", "fdfind"], frozenset({"-x", "-X", "--exec", "--exec-batch"})),
@@ -123,10 +124,19 @@ def _is_listed(given: "Given", table: "Program") -> bool:
         return True
     if given.name not in table.values | table.optional and given.name not in table.joined and given.name != NUMBER:
         return value in ("true", "false")
+    if not isinstance(given.value, str) and _is_option_again(value, table):
+        return False
     check, use = table.checks.get(given.name), table.files.get(given.name, "")
     if check is not None:
         return value is not None and is_harmless_value(check, value)
     return WRITES_ARE_JUDGED or not use.startswith("write") or (value is not None and is_inside(value))
+
+
+def _is_option_again(value: str | None, table: "Program") -> bool:
+    """Whether a word that is taken as a value looks like an option: another version may take no value there."""
+    if value is None or table.safe or table.covered is None or table.name in DASHED_VALUES:
+        return False
+    return value[:1] == "-" and value[1:2] not in ("", " ", "\n") and not value[1:2].isdigit()
 
 
 def child_places(command: "Command") -> "frozenset[int]":

@@ -173,8 +173,11 @@ class Programs:
         for name, table in raw.items():
             check_keys(name, table)
             known = tables.get(name) or ({} if options_of(name) else {"closed": False})
-            tables[name] = _combined(known, table)
+            tables[name] = _combined(known, _with_known(table))
         return Programs(tables)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.raw or (isinstance(name, str) and options_of(name) is not None)
 
     def _source(self, name: str) -> "Mapping[str, Any] | None":
         """Return the written table of a program, with the options that are harmless, and with what it is like."""
@@ -204,6 +207,13 @@ def check_keys(name: str, table: "Mapping[str, Any]") -> None:
         raise ValueError(f"unknown key {unknown[0]!r} for the program {name!r}")
     for subcommand, behind in table.get("sub", {}).items():
         check_keys(f"{name} {subcommand}", behind)
+
+
+def _with_known(table: "Mapping[str, Any]") -> "dict[str, Any]":
+    """Return a user's table with the options that it lists as harmless ones, for a program that has a table of ours."""
+    listed = [option for key in ("flags", "values", "optional") for option in table.get(key, ())]
+    behind = {name: _with_known(each) for name, each in table.get("sub", {}).items()}
+    return {**table, "known": listed, **({"sub": behind} if behind else {})}
 
 
 def _combined(old: "Mapping[str, Any]", new: "Mapping[str, Any]") -> "dict[str, Any]":
@@ -264,7 +274,7 @@ def _compiled(name: str, raw: "Mapping[str, Any]") -> Program:
         assigns=raw.get("assigns", False),
         harmless={canonical.get(option, option): tuple(values) for option, values in raw.get("harmless", {}).items()},
         closed=raw.get("closed", True),
-        covered=frozenset(named.values()) - refused - dangerous if "options" in raw else None,
+        covered=(frozenset(named.values()) | options("known")) - refused - dangerous if "options" in raw else None,
         checks={named[option]: check for option, check in spec.checks.items()},
         joined=tuple(sorted(listed(spec.joined), key=len, reverse=True)),
         files=files,
