@@ -29,6 +29,7 @@ DEEP = [
     "gitdir/hooks/x",
     "shared/hooks/pre-commit",
     "extra.gitconfig",
+    "worktree/.git",
 ]
 OPEN = ["sub/plain", "sub/.git/index", ".git/worktrees/w/index", ".git/modules/m/index", "Makefile", "sub/.gitignore"]
 
@@ -49,7 +50,8 @@ def root(tmp_path: Path) -> Path:
     ):
         (base / name).write_text("")
     (base / ".git/config").write_text("[core]\n\thooksPath = shared/hooks\n[include]\n\tpath = ../extra.gitconfig\n")
-    (base / "linked").mkdir()
+    (base / "worktree").mkdir()
+    (base / "worktree/.git").write_text(f"gitdir: {base}/.git/worktrees/w\n")
     return base
 
 

@@ -61,9 +61,10 @@ def protected_below(
                 entries += 1
                 steps = next_steps(each.steps, entry.name) if each.all_names else _only(each.steps, entry.name)
                 path = f"{each.path}/{entry.name}" if each.path else entry.name
-                if is_place(steps):
+                directory_here = entry.is_dir(follow_symlinks=False)
+                if is_place(steps) or (entry.name == _REPOSITORY and not directory_here):  # a file that names another
                     found.append(path)
-                if not entry.is_dir(follow_symlinks=False):
+                if not directory_here:
                     continue
                 found += _in_repository(directory, path)
                 inside = each.all_names and not is_place(steps) and entry.name not in (_REPOSITORY, *_FILLED)
