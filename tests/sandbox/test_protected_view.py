@@ -200,3 +200,10 @@ def test_byleaves_own_code_is_final_where_its_environment_lies_in_the_workspace(
     assert [(done.code, "no rule allows that" in done.out) for done in tried] == [(20, True)] * len(names), tried
     new = byleave("--root", str(prefix), "check", "create", str((packages / "evil.pth").relative_to(prefix)), env=env)
     assert new.code == 10
+
+
+def test_a_directory_with_very_many_names_is_not_read_to_its_end(root: Path) -> None:
+    for number in range(300):
+        (root / f"file{number}").write_text("")
+    assert not protected_below(str(root), most_entries=100).complete
+    assert protected_below(str(root), most_entries=1000).complete
