@@ -64,3 +64,31 @@ def test_a_change_of_gits_configuration_is_seen_while_a_policy_is_in_use(here: W
     policy.look_again()
     after = policy.compiled.policy.protected.inside()
     assert ("plain" in {place.path for place in before}, "plain" in {place.path for place in after}) == (False, True)
+
+
+NAMING = [
+    ("**", "sub/.husky/pre-commit", "ask"),
+    ("sub/**", "sub/.husky/pre-commit", "ask"),
+    ("**/.husky/**", "sub/.husky/pre-commit", "allow"),
+    ("sub/.husky/**", "sub/.husky/pre-commit", "allow"),
+    ("**/.claude/**", "sub/.claude/agents/x", "allow"),
+    ("**/.claude/**", "sub/.claude/settings.json", "deny"),
+    ("~/**", "~/.config/fish/x", "ask"),
+    ("~/.config/fish/**", "~/.config/fish/x", "allow"),
+    ("~/.claude/**", "~/.claude/settings.json", "deny"),
+    ("/**", "/usr/local/bin/x", "ask"),
+    ("**/byleave.toml", "sub/byleave.toml", "deny"),
+]
+
+
+@pytest.mark.parametrize(("pattern", "path", "expected"), NAMING)
+def test_only_a_rule_that_names_a_place_opens_it_and_none_opens_what_is_final(
+    pattern: str, path: str, expected: str, tmp_path: Path
+) -> None:
+    base = tmp_path.resolve()
+    for name in ("ws", "home"):
+        (base / name).mkdir()
+    homes = Homes(str(base / "own"), str(base / "own"), str(base / "own/cache"), str(base / "no"), str(base / "home"))
+    workspace = Workspace(str(base / "ws"), homes=homes)
+    policy = workspace.compile_tree({"rules": [{"allow": {"path": pattern}}]})
+    assert policy.decide({"kind": "create", "path": path}).decision.word == expected

@@ -29,6 +29,7 @@ DEEP = [
     "gitdir/hooks/x",
     "shared/hooks/pre-commit",
     "extra.gitconfig",
+    "worktree/.git",
 ]
 OPEN = ["sub/plain", "sub/.git/index", ".git/worktrees/w/index", ".git/modules/m/index", "Makefile", "sub/.gitignore"]
 
@@ -49,7 +50,8 @@ def root(tmp_path: Path) -> Path:
     ):
         (base / name).write_text("")
     (base / ".git/config").write_text("[core]\n\thooksPath = shared/hooks\n[include]\n\tpath = ../extra.gitconfig\n")
-    (base / "linked").mkdir()
+    (base / "worktree").mkdir()
+    (base / "worktree/.git").write_text(f"gitdir: {base}/.git/worktrees/w\n")
     return base
 
 
@@ -198,3 +200,10 @@ def test_byleaves_own_code_is_final_where_its_environment_lies_in_the_workspace(
     assert [(done.code, "no rule allows that" in done.out) for done in tried] == [(20, True)] * len(names), tried
     new = byleave("--root", str(prefix), "check", "create", str((packages / "evil.pth").relative_to(prefix)), env=env)
     assert new.code == 10
+
+
+def test_a_directory_with_very_many_names_is_not_read_to_its_end(root: Path) -> None:
+    for number in range(300):
+        (root / f"file{number}").write_text("")
+    assert not protected_below(str(root), most_entries=100).complete
+    assert protected_below(str(root), most_entries=1000).complete

@@ -5,6 +5,7 @@ variable has moved obeys them there.
 """
 
 import os
+from itertools import islice
 
 from byleave.config.homes import real_path
 from byleave.core.fs import is_under
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from byleave.core.protected import Steps
 
 _CONFIGURATION = ".config"
+_MOST_ENTRIES = 5000  # of a directory: every start looks
 # Variables that move what a program obeys: to another directory, or to another file.
 _VARIABLES = (
     *("XDG_CONFIG_HOME", "ZDOTDIR", "CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "OPENCODE_CONFIG"),
@@ -62,6 +64,6 @@ def _linked(directory: str) -> "Iterator[tuple[str, bool]]":
 def _links(directory: str) -> list[str]:
     try:
         with os.scandir(directory) as entries:
-            return [entry.name for entry in entries if entry.is_symlink()]
+            return [entry.name for entry in islice(entries, _MOST_ENTRIES) if entry.is_symlink()]
     except (OSError, ValueError):
         return []

@@ -32,7 +32,7 @@ def find_own_code(root: str) -> tuple[Protection, ...]:
     prefix = real_path(sys.prefix)
     packages = _packages(prefix)
     around = [directory for directory in packages if is_under(directory, prefix)]
-    final = [_PACKAGE, real_path(_PACKAGE)]
+    final = [_PACKAGE, real_path(_PACKAGE), *((real_path(sys.executable),) if sys.executable else ())]
     kept: list[Protection] = []
     if sys.prefix != sys.base_prefix:
         final += [os.path.join(prefix, _CONFIGURATION), *_programs()]

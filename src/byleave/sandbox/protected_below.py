@@ -5,6 +5,7 @@ is said in the plan. Directories that package managers fill are not looked into:
 """
 
 import os
+from itertools import islice
 from time import monotonic
 
 from byleave.core.protected import is_place, leads_on, next_steps
@@ -57,20 +58,22 @@ def protected_below(
         for each in ahead:
             if entries > most_entries or len(found) > most_found or monotonic() > end:
                 return Below(tuple(found[:most_found]), complete=False)
-            for entry in _entries(directory, each.path):
+            for entry in _entries(directory, each.path, most_entries + 1 - entries):
                 entries += 1
                 steps = next_steps(each.steps, entry.name) if each.all_names else _only(each.steps, entry.name)
                 path = f"{each.path}/{entry.name}" if each.path else entry.name
-                if is_place(steps):
+                directory_here = entry.is_dir(follow_symlinks=False)
+                if is_place(steps) or (entry.name == _REPOSITORY and not directory_here):  # a file that names another
                     found.append(path)
-                if not entry.is_dir(follow_symlinks=False):
+                if not directory_here:
                     continue
                 found += _in_repository(directory, path)
                 inside = each.all_names and not is_place(steps) and entry.name not in (_REPOSITORY, *_FILLED)
                 if inside or leads_on(steps):
                     following.append(_Directory(path, steps, all_names=inside))
         ahead = following
-    return Below(tuple(dict.fromkeys(found[:most_found])), complete=len(found) <= most_found)
+    complete = len(found) <= most_found and entries <= most_entries
+    return Below(tuple(dict.fromkeys(found[:most_found])), complete)
 
 
 def _begun(directory: str) -> "Steps":
@@ -87,10 +90,10 @@ def _only(steps: "Steps", name: str) -> "Steps":
     return tuple(step for step in next_steps(steps, name) if step not in begun)
 
 
-def _entries(directory: str, path: str) -> "list[os.DirEntry[str]]":
+def _entries(directory: str, path: str, most: int) -> "list[os.DirEntry[str]]":
     try:
         with os.scandir(f"{directory}/{path}" if path else directory) as entries:
-            return list(entries)
+            return list(islice(entries, max(most, 0)))
     except OSError:
         return []
 
