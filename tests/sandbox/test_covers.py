@@ -161,10 +161,11 @@ def test_a_sandbox_that_stays_open_covers_what_has_come_meanwhile(root: Path) ->
         assert (before, read("keys/.env")) == (b"content of app/main.py\n", b"")
 
 
-def plan_for(root: Path, rules: list[dict[str, object]]) -> Plan:
+def plan_for(root: Path, rules: list[dict[str, object]], agent: str | None = None) -> Plan:
     tree = {"rules": rules, "tools": {"t": {"source": "local", "runtime": "stdio"}}}
     workspace = Workspace(str(root))
     box = Sandbox.for_tool(workspace, workspace.compile_tree(tree), "t")
+    box.agent = agent
     return box._plan(None, "/usr/bin")[0]  # noqa: SLF001 -- without starting anything
 
 
@@ -185,3 +186,9 @@ def test_without_a_closing_rule_nothing_is_looked_for(root: Path, monkeypatch: p
     monkeypatch.setattr(planning, "_MOST_ENTRIES", 0)
     plan = plan_for(root, [{"allow": {"path": "src/*.py"}}])
     assert [each for each in plan.approximate if "pattern" in each.why] == []
+
+
+def test_a_rule_about_one_agent_covers_for_that_agent(root: Path) -> None:
+    rules: list[dict[str, object]] = [{"deny": {"all": [{"agent": "claude"}, {"path": "**/.env"}]}}]
+    plans = [plan_for(root, rules, agent) for agent in ("claude", "codex")]
+    assert ["read" in plan.at(f"{root}/app/.env").capabilities for plan in plans] == [False, True]  # type: ignore[union-attr]

@@ -10,6 +10,7 @@ import pytest
 
 from byleave import open_guard
 from byleave.api import Workspace
+from byleave.core.verdict import ALLOW, ASK
 from byleave.sandbox.network import open_proxy
 from byleave.wire.http_head import Request, read_request, request_head
 from sandbox.proxy_scene import HOST, Client, Origin, Replies, loopback
@@ -32,7 +33,9 @@ class Room:
 
 
 @contextlib.contextmanager
-def room(root: Path, net: list[dict[str, Any]], rules: "list[dict[str, Any]] | None" = None) -> Iterator[Room]:
+def room(
+    root: Path, net: list[dict[str, Any]], rules: "list[dict[str, Any]] | None" = None, *, approved: bool = False
+) -> Iterator[Room]:
     tree = {"tools": {"t": {"source": "local", "runtime": "stdio", "access": {"net": net}}}, "rules": rules or []}
     policy = Workspace(str(root)).compile_tree(tree)
     listener = socket.create_server(("127.0.0.1", 0))
@@ -40,6 +43,8 @@ def room(root: Path, net: list[dict[str, Any]], rules: "list[dict[str, Any]] | N
 
     def decide(action: dict[str, Any]) -> Any:
         verdict = policy.decide(action)
+        if approved and verdict.decision is ASK:  # as the guard does where an approval holds
+            verdict = verdict.replace(decision=ALLOW)
         made.actions.append((verdict.decision.word, action.get("method")))
         made.reasons.append(verdict.reason)
         return verdict
@@ -104,6 +109,15 @@ def test_a_tunnel_hides_what_ordered_rules_close(tmp_path: Path, closed: dict[st
     with room(tmp_path, [{**RULE, "port": 443, "private": True}], rules) as made:
         status = made.ask(connect(443), method="CONNECT")
     assert (status, made.actions) == (403, [("deny", "CONNECT")])
+
+
+def test_a_request_that_an_approval_allows_goes_through_and_is_recorded_once(tmp_path: Path) -> None:
+    with Origin(Replies()) as origin:
+        rules = [{"ask": {"url": {"host": HOST, "port": origin.port}}}]
+        net = [{**RULE, "port": origin.port, "private": True}]
+        with room(tmp_path, net, rules, approved=True) as approved, room(tmp_path, net, rules) as asked:
+            answers = (approved.ask(get(origin.port)), asked.ask(get(origin.port)))
+    assert (answers, approved.actions, asked.actions) == ((200, 403), [("allow", "GET")], [("ask", "GET")])
 
 
 def test_a_rule_about_a_method_holds_for_the_proxy(tmp_path: Path) -> None:

@@ -131,6 +131,7 @@ def _sandboxed(given: "Given") -> int:
     policy, tool = confining_policy(given, workspace)
     limits = policy.compiled.tools[tool].limits
     with _relay(given, workspace) as relay, Sandbox.for_tool(workspace, policy, tool, limits) as box:
+        box.agent = given.one("agent_profile")
         box.mount_for_this_run(() if by_tool else own_mounts(given, workspace, policy.compiled))
         guard = confining_guard(given, workspace, box)
         since = start_time()

@@ -117,6 +117,7 @@ class Sandbox:
         self.policy = policy
         self.tool = tool
         self.limits = limits
+        self.agent: str | None = None  # for whom it runs, if somebody said so: rules may speak of one agent only
         self._brought: tuple[Brought, ...] = ()
         self._reads_only = False
         self._last_plan: Plan | None = None
@@ -228,6 +229,7 @@ class Sandbox:
             (*(os.path.expanduser(path) for path in listed.get("write", ())), *self._lent),
             self.limits,
             self._brought,
+            self.agent,
         )
 
     def mount_for_this_run(self, brought: "Sequence[Brought]") -> None:

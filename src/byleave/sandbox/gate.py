@@ -70,22 +70,28 @@ class Gate:
     async def admit(self, place: "Place", *, tunnel: bool) -> Admission:
         """Return whether and where `place` may be reached. OSError if its host has no address, or none in time."""
         judgement, refused = self._judged(place, tunnel=tunnel)
-        if refused is not None or not judgement.allowed:
+        recorded = refused is None and not judgement.allowed
+        if recorded:  # an approval may still allow it
+            judgement = self._settled(place, judgement)
+            if not judgement.allowed:
+                return Admission(self.tell(place, judgement))
+            refused = self._hidden(place) if tunnel else None
+        if refused is not None:
             return Admission(self.refuse(place, judgement, refused))
         try:
             async with asyncio.timeout(self._limit):
                 found = await self._addresses(place)
         except OSError:
-            self.tell(place, self._settled(place, judgement))
+            self.tell(place, judgement if recorded else self._settled(place, judgement))
             raise
         usable = dialable((judgement.rule,), found)
         if found and not usable:
             return Admission(self.refuse(place, judgement, not_dialable(place.host, found)))
-        judgement = self.tell(place, self._settled(place, judgement))
+        judgement = self.tell(place, judgement if recorded else self._settled(place, judgement))
         return Admission(judgement, usable if judgement.allowed else ())
 
-    def refuse(self, place: "Place", judgement: Judgement, refused: str | None) -> Judgement:
-        """Record and report a refusal: `refused` says why the gate refuses; without it, the policy does."""
+    def refuse(self, place: "Place", judgement: Judgement, refused: str) -> Judgement:
+        """Record and report a refusal of the gate's own, and why."""
         denied = self._settled(place, judgement, refused)
         return self.tell(place, Judgement(False, denied.reason, judgement.rule))
 
@@ -113,10 +119,18 @@ class Gate:
             return Judgement(False, USERINFO, None), USERINFO
         try:
             judgement = self._judge(place.url) if self._settle is None else self._judge(place.url, place.method)
-            hidden = tunnel and judgement.allowed and self._has_paths(place.host)
         except Exception:  # noqa: BLE001 -- whatever went wrong, the answer is no
             return Judgement(False, FAILED, None), FAILED
-        return judgement, _hidden(place) if hidden else None
+        return judgement, self._hidden(place) if tunnel and judgement.allowed else None
+
+    def _hidden(self, place: "Place") -> str | None:
+        """Return why a tunnel cannot be opened that hides what rules look at; None if they look at nothing in it."""
+        try:
+            hidden = self._has_paths(place.host)
+        except Exception:  # noqa: BLE001 -- whatever went wrong, the answer is no
+            return FAILED
+        told = f"rules for {place.host} name paths, and TLS hides the path: only rules without one can open https"
+        return told if hidden else None
 
     async def _addresses(self, place: "Place") -> "Sequence[str]":
         return (place.host,) if is_address(place.host) else await self._resolve(place.host, place.port)
@@ -152,7 +166,3 @@ def _settle(answer: "asyncio.Future[list[str]]", found: list[str] | OSError) -> 
         answer.set_exception(found)
     else:
         answer.set_result(found)
-
-
-def _hidden(place: "Place") -> str:
-    return f"rules for {place.host} name paths, and TLS hides the path: only rules without one can open https"

@@ -68,6 +68,7 @@ class Wishes(Record):
     write: tuple[str, ...] = ()
     limits: Limits = Limits()
     brought: tuple[Brought, ...] = ()
+    agent: str | None = None  # for whom it runs: rules may speak of one agent only
 
 
 class Seen(Record):
@@ -172,7 +173,7 @@ class _Covering:
 def _find(policy: "Policy", wishes: Wishes, eyes: Eyes, noted: _Covering) -> "Found":
     """Return the places of the workspace."""
     try:
-        return find_places(policy, wishes.tool, wishes.root, eyes.replace(covered=noted.cover))
+        return find_places(policy, wishes.tool, wishes.root, eyes.replace(covered=noted.cover), wishes.agent)
     except TooMuchToCoverError as error:
         raise _too_much(str(error)) from None
 
@@ -188,8 +189,9 @@ def _closed_elsewhere(
     policy: "Policy", wishes: Wishes, places: "Sequence[Place]", noted: _Covering
 ) -> "Iterator[Place]":
     """Yield what rules close outside of the workspace: by absolute paths, or by names that mounts have in it."""
-    closed = {name: ClosedPlaces(policy, op_of(name), root=wishes.root) for name in CAPABILITIES}
-    closing = ClosedPlaces(policy, tuple(op_of(name) for name in CAPABILITIES), root=wishes.root)
+    root, agent = wishes.root, wishes.agent
+    closed = {name: ClosedPlaces(policy, op_of(name), root=root, agent=agent) for name in CAPABILITIES}
+    closing = ClosedPlaces(policy, tuple(op_of(name) for name in CAPABILITIES), root=root, agent=agent)
     names = {each.target: each.name for each in wishes.brought}
     for place in places if closing else ():
         if place.kind == PRIVATE or not place.capabilities or (is_under(place.path, wishes.root) and not place.source):
