@@ -255,6 +255,7 @@ def test_true_is_a_number_where_the_schema_wants_one() -> None:
 def test_what_is_not_given_is_what_the_schema_says_that_it_is_then() -> None:
     known = schema_of(force={"type": "boolean", "default": True}, depth={"type": "integer", "default": 1})
     assert answer("deny", {"equals": True}, {}, known, "/force") == "deny"
+    assert answer("deny", {"equals": True}, None, known, "/force") == "deny"
     assert answer("deny", {"equals": True}, {"force": False}, known, "/force") == "allow"
     assert answer("deny", {"equals": 2}, {}, known, "/depth") == "allow"
     assert answer("allow", {"equals": True}, {}, known, "/force") == "ask"  # it was not said

@@ -70,7 +70,8 @@ class ArgumentTest(Record):
             return None
         schema = None
         if isinstance(arguments, Given):
-            arguments, schema = arguments.tree, arguments.schema
+            schema = arguments.schema
+            arguments = {} if arguments.tree is None else arguments.tree  # who gives none gets every default
         if not isinstance(
             arguments, dict | list | NoneType
         ):  # no arguments at all, or ones that are read as something else
