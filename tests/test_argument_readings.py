@@ -194,11 +194,24 @@ def test_a_rule_that_differs_in_case_from_the_schema_is_asked_about() -> None:
     assert answer("deny", {"equals": "x"}, {"force": "x"}, schema_of(force=STRING), "/Force") == "ask"
 
 
+def test_every_default_counts_where_the_schema_offers_several() -> None:
+    both = [schema_of(force={"type": "boolean", "default": value}) for value in (False, True)]
+    known = schema_of(o={"anyOf": both})
+    for wanted in (False, True):
+        assert answer("deny", {"equals": wanted}, {"o": {}}, known, "/o/force") == "deny"
+
+
 def test_a_default_behind_a_reference_counts() -> None:
     known = {**schema_of(v={"$ref": "#/$defs/V"}), "$defs": {"V": {"type": "boolean", "default": True}}}
     assert answer("deny", {"equals": True}, {}, known) == "deny"
     nested = schema_of(o={"anyOf": [schema_of(force={"type": "boolean", "default": True}), {"type": "null"}]})
     assert answer("deny", {"equals": True}, {"o": "{}"}, nested, "/o/force") == "deny"
+
+
+@pytest.mark.parametrize("listed", [["a", {"1": "x"}], ["a", '{"1": "x"}'], '["a", {"1": "x"}]', [{"1": "x"}, "a"]])
+def test_a_number_in_a_pointer_is_a_place_in_a_list_and_a_name_in_its_elements(listed: Any) -> None:
+    assert answer("deny", {"equals": "x"}, {"l": listed}, pointer="/l/1") == "deny"
+    assert answer("deny", {"equals": "a"}, {"l": ["a", "b"]}, pointer="/l/1") == "allow"
 
 
 def test_json_that_lies_deeper_than_it_is_read_is_asked_about() -> None:
@@ -235,12 +248,14 @@ def test_a_name_that_forgiving_readers_take_for_the_one_that_is_meant_is_asked_a
 def test_true_is_a_number_where_the_schema_wants_one() -> None:
     assert answer("deny", {"equals": 1}, {"v": True}, schema_of(v=INTEGER)) == "deny"
     assert answer("deny", {"equals": 1}, {"v": True}, schema_of(v=BOOLEAN)) == "allow"
+    assert answer("deny", {"equals": 1}, {"v": True}, schema_of(v={"anyOf": [INTEGER, {}]})) == "ask"
     assert answer("deny", {"equals": 1}, {"v": True}) == "allow"
 
 
 def test_what_is_not_given_is_what_the_schema_says_that_it_is_then() -> None:
     known = schema_of(force={"type": "boolean", "default": True}, depth={"type": "integer", "default": 1})
     assert answer("deny", {"equals": True}, {}, known, "/force") == "deny"
+    assert answer("deny", {"equals": True}, None, known, "/force") == "deny"
     assert answer("deny", {"equals": True}, {"force": False}, known, "/force") == "allow"
     assert answer("deny", {"equals": 2}, {}, known, "/depth") == "allow"
     assert answer("allow", {"equals": True}, {}, known, "/force") == "ask"  # it was not said

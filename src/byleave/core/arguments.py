@@ -70,7 +70,8 @@ class ArgumentTest(Record):
             return None
         schema = None
         if isinstance(arguments, Given):
-            arguments, schema = arguments.tree, arguments.schema
+            schema = arguments.schema
+            arguments = {} if arguments.tree is None else arguments.tree  # who gives none gets every default
         if not isinstance(
             arguments, dict | list | NoneType
         ):  # no arguments at all, or ones that are read as something else
@@ -212,6 +213,10 @@ class _Walk:
         known: list[Nodes] = [None]
         if self._schema is not None and nodes is not None:
             known = [self._schema.element(nodes, place) for place in range(min(len(value), _MOST_NAMED))]
+        if named is not None and not self._granting:  # the step may also be a name in each of the elements
+            for place, each in enumerate(value):
+                if isinstance(each, dict) or (isinstance(each, str) and each.lstrip()[:1] == "{"):
+                    self._ahead.append((each, taken, known[min(place, len(known) - 1)], opened, sure))
         for place in places:
             schemas = known[min(place, len(known) - 1)]
             self._ahead.append((value[place], taken if named is None else taken + 1, schemas, opened, sure))
@@ -222,8 +227,7 @@ class _Walk:
             schemas = None if self._schema is None else self._schema.member(nodes, step)
             self._ahead.append((value[step], taken + 1, schemas, opened, sure))
         elif self._schema is not None and not self._granting:
-            default = self._schema.default(nodes, step)
-            if default is not MISSING:  # what is not given is what the server takes in its place
+            for default in self._schema.defaults(nodes, step):  # what is not given is what the server takes instead
                 self._ahead.append((default, taken + 1, None, _FINAL, sure))
 
     def _has_a_like(self, tree: "dict[str, Any]", nodes: "Nodes", step: str) -> bool:
@@ -247,7 +251,7 @@ class _Walk:
                 self._read_forgivingly(here, value)
         elif not self._granting or nodes is not None:
             for reading, sure in readings_of_value(value):
-                if nodes is None and not isinstance(value, bool):  # true is a number only where a number is wanted
+                if nodes is None and (self._schema is not None or not isinstance(value, bool)):
                     self._put(here, reading, sure=sure)
                 elif nodes is not None and self._fits(nodes, reading):
                     self._put(here, reading)

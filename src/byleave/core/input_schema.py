@@ -80,14 +80,13 @@ class InputSchema:
         """Whether an object has a member of this very name."""
         return any(name in each["properties"] for each in nodes or () if isinstance(each.get("properties"), dict))
 
-    def default(self, nodes: "Nodes", name: str) -> "Any":
-        """Return what a server takes a member for that is not given; MISSING if the schema does not say."""
+    def defaults(self, nodes: "Nodes", name: str) -> "Iterator[Any]":
+        """Yield what a server may take a member for that is not given, as far as the schema says."""
         for each in nodes or ():
             found = _property(each, name)
             for known in (found, *(self._flat(found) or ())):
                 if isinstance(known, dict) and "default" in known:
-                    return known["default"]
-        return MISSING
+                    yield known["default"]
 
     def is_encoded(self, nodes: "Nodes") -> bool:
         """Whether a text stands for what another text encodes, so that nobody can tell by looking at it."""
