@@ -54,7 +54,7 @@ def judge_files(
         if not isinstance(file.place, FsTarget):
             objections.extend(_unresolved(file, table))
             continue
-        if file.perhaps and not file.place.exists and protected.of(file.place, subtree=False) is None:
+        if not _counts(file, file.place, protected):
             continue
         kind = file.kind
         ruling = table.judge(_subject(file, kind, agent))
@@ -65,6 +65,13 @@ def judge_files(
             decision = max(hard) if hard else ruling.decision
             files[FileTouch(file_name(file.place), kind, decision)] = None
     return Touched(tuple(files), tuple(objections))
+
+
+def _counts(file: "NamedFile", place: FsTarget, protected: "Protected") -> bool:
+    """Whether a name is taken for a file: what may be none has to exist, to be protected, or to be likely made."""
+    if not file.perhaps or place.exists:
+        return True
+    return file.op == "write" and (file.likely or protected.of(place, subtree=False) is not None)
 
 
 def file_name(place: FsTarget) -> str:
@@ -103,7 +110,11 @@ def _objections(
 ) -> "Iterator[Objection]":
     place = file.place
     assert isinstance(place, FsTarget)  # noqa: S101 -- the caller has looked
-    if ruling.decision is not None and ruling.decision is not ALLOW and (place.exists or not file.perhaps):
+    if (
+        ruling.decision is not None
+        and ruling.decision is not ALLOW
+        and (not file.perhaps or place.exists or file.likely)
+    ):
         rule = ruling.rules[0]
         why = f"it {VERBS[kind]} {quoted(file_name(place))}: {rule.why or rule.text}"
         yield Objection(ruling.decision, why, rule.ref)

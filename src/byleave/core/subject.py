@@ -46,7 +46,8 @@ class NamedFile(Record):
     """A file that a command names. `place` is None where it is known only at run time.
 
     `op` is `read`, `write`, `delete` or `exec`. `tree`: everything below it is touched as well, if it is a directory.
-    `perhaps`: it may be no file; it counts where it exists and something closes it. `covered` are closed places below
+    `perhaps`: it may be no file; it counts where it exists and something closes it, or where it does not and its
+    directory does (`likely`), so that a program may make it. `covered` are closed places below
     it, by name; `complete` says that these are all.
     """
 
@@ -57,6 +58,7 @@ class NamedFile(Record):
     perhaps: bool = False
     covered: tuple[str, ...] = ()
     complete: bool = True
+    likely: bool = False
 
     @property
     def kind(self) -> str:

@@ -9,7 +9,8 @@ from byleave.core.fs import FsTarget, Refused
 from byleave.core.subject import NamedFile
 from byleave.shell.expansion import expanded
 from byleave.shell.model import Word
-from byleave.shell.named import DELETE, READ, WRITE, moving_values, named_files
+from byleave.shell.named import moving_values, named_files
+from byleave.shell.perhaps import DELETE, READ, WRITE
 from byleave.shell.targets import is_descriptor_file
 from byleave.workspace.globbing import glob_paths
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from byleave.shell.model import Command, Piece
-    from byleave.shell.named import Named
+    from byleave.shell.perhaps import Named
     from byleave.shell.programs import Programs
     from byleave.workspace.resolve import Root
 
@@ -183,7 +184,8 @@ class FileFinder:
             return
         if named.perhaps and isinstance(place, Refused):
             return
-        yield NamedFile(text, op, place, tree=named.tree, perhaps=named.perhaps)
+        likely = named.perhaps and op == WRITE and "/" in text and _could_be_made(place)
+        yield NamedFile(text, op, place, tree=named.tree, perhaps=named.perhaps, likely=likely)
 
     def _place(self, text: str, base: str, op: str) -> "FsTarget | Refused":
         """Resolve a name; what is deleted is the name itself, not what a link of that name leads to."""
@@ -198,6 +200,11 @@ class FileFinder:
             return self._root.resolve_place(text, base)
         door = f"{parent.door}/{last}" if parent.door is not None else None
         return FsTarget(path, self._root.relative(path), door)
+
+
+def _could_be_made(place: "FsTarget | Refused") -> bool:
+    """Whether there is no such file, in a directory that exists."""
+    return isinstance(place, FsTarget) and not place.exists and os.path.isdir(os.path.dirname(place.canonical))
 
 
 def makes_links(command: "Command") -> bool:

@@ -4,10 +4,22 @@ Pure: words in, names out. The knowledge is in `file_table`; here is how operand
 only at run time are kept as names without a text. It errs towards naming more: what no rule closes adds nothing.
 """
 
-from byleave.record import Record
 from byleave.shell.file_table import FILES, MOVES
 from byleave.shell.model import Word
 from byleave.shell.options import scan, scan_words
+from byleave.shell.perhaps import (
+    DELETE,
+    EXECUTE,
+    INTERPRETERS,
+    READ,
+    STANDARD_STREAMS,
+    WRITE,
+    Named,
+    in_code,
+    in_commands,
+    in_script,
+    perhaps,
+)
 from byleave.shell.programs import BUILT_IN, Programs
 
 TYPE_CHECKING = False
@@ -18,7 +30,6 @@ if TYPE_CHECKING:
     from byleave.shell.model import Command
     from byleave.shell.options import Given, Scan
 
-READ, WRITE, DELETE, EXECUTE = "read", "write", "delete", "exec"
 OPS = {
     "read": (READ,),
     "write": (WRITE,),
@@ -28,29 +39,6 @@ OPS = {
     "data": (),
     "data_file": (),
 }
-# Given in place of a file. The names of descriptors stay: what they open is judged where it was opened.
-STANDARD_STREAMS = frozenset(["-", "/dev/null", "/dev/tty", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"])
-
-
-class Named(Record):
-    """A file that a command names. `text` is None where the name is known only at run time.
-
-    `perhaps`: it may be no file at all, and counts only where it exists and something closes it. `tree`: everything
-    below it is touched as well, if it is a directory. `names`: what would be put there, should it be a directory.
-    `beside`: the name is read from the directory of that other name, as the text of a link is. `top`: it is read from
-    the root of the repository. `started`: from where the shell starts the program, whatever option moves it.
-    `at_home`: from the home directory.
-    """
-
-    text: str | None
-    op: str
-    tree: bool = False
-    perhaps: bool = False
-    names: tuple[str, ...] = ()
-    beside: str | None = None
-    top: bool = False
-    started: bool = False
-    at_home: bool = False
 
 
 def named_files(command: "Command", programs: Programs = BUILT_IN) -> tuple[Named, ...]:
@@ -61,6 +49,7 @@ def named_files(command: "Command", programs: Programs = BUILT_IN) -> tuple[Name
     found: list[Named] = []
     if name is not None and "/" in name:
         found.append(Named(name, EXECUTE))
+    found.extend(_in_texts(command))
     entry = FILES.get(command.program or "")
     if entry is None or command.elsewhere:
         found.extend(loose(command, programs))
@@ -131,12 +120,46 @@ def loose(command: "Command", programs: Programs) -> "Iterator[Named]":
     if command.wraps is not None:  # its operands are the child, which is listed by itself
         words = [item.value for item in given if isinstance(item.value, Word)]
         words = [*words, *[Word(item.value, item.value) for item in given if isinstance(item.value, str)]]
-    code = (command.program or "").rstrip("0123456789.") in INTERPRETERS or command.program in INTERPRETERS
     for word in words:
         if word.text is not None:
             yield from perhaps(word.text)
-            if code:
-                yield from in_code(word.text)
+            if takes_code(command):
+                yield from _inline(word.text)
+
+
+def takes_code(command: "Command") -> bool:
+    """Whether the words and the input of a program may be code."""
+    name = command.program or ""
+    return name in INTERPRETERS or name.rstrip("0123456789.") in INTERPRETERS
+
+
+# Commands in the languages of databases and editors which name a file in plain words.
+_PLAIN_COMMANDS = (".", "\\", ":", "source ", "r ", "w ", "e ", "w! ")
+
+
+def _inline(text: str) -> "Iterator[Named]":
+    """Yield what a piece of code may name: its strings, and the words of commands that take no strings."""
+    yield from in_code(text)
+    for line in text.split("\n"):
+        if line.startswith(_PLAIN_COMMANDS) and " " in line:
+            yield from in_script(line)
+
+
+def _in_texts(command: "Command") -> "Iterator[Named]":
+    """Yield what the code may name that a command reads from a here-document, or writes for another to run."""
+    bodies = [item.body for item in command.redirects if item.body]
+    if takes_code(command) or command.program in _EDITORS:
+        for text in bodies:
+            yield from _inline(text)
+    if command.piped_to_shell is not False and command.program in _WRITERS:
+        for text in [*bodies, *[word.text for word in command.words[1:] if word.text]]:
+            yield from [*in_code(text), *in_commands(text)]
+            if command.piped_to_shell is True:
+                yield from in_script(text)
+
+
+_EDITORS = frozenset(["ed", "ex", "vi", "vim", "nvim", "sed", "awk", "gawk", "mawk"])
+_WRITERS = frozenset(["echo", "printf", "cat", "tee"])
 
 
 # What the option tables say of values that name files, as (operation, whether a directory is walked).
@@ -156,57 +179,6 @@ def by_option_table(item: "Given") -> "Iterator[Named]":
         return
     for op, tree in _TABLE_ROLES[use]:
         yield Named(text_of(item.value), op, tree=tree)
-
-
-_MARKS = dict.fromkeys(map(ord, "=@:,;<>\"'"), "\n")
-
-
-def perhaps(text: str) -> "Iterator[Named]":
-    """Yield every path that a word may hold, as `-fFILE`, `--file=FILE`, `@FILE` or `FILE:/elsewhere` do."""
-    candidates = [text] if not text.startswith("-") else []
-    if text.startswith("-") and not text.startswith("--") and len(text) > 2:
-        candidates.append(text[2:])
-    for mark in "=@":
-        if mark in text:
-            candidates.append(text.partition(mark)[2])
-            candidates.append(text.rpartition(mark)[2])
-    for each in list(candidates):
-        if is_local(each):
-            candidates.append(local_path(each))
-        candidates.append(each.lstrip("@<"))
-    candidates.extend(text.lstrip("-").translate(_MARKS).split("\n"))
-    for each in dict.fromkeys(candidates):
-        if each and each not in STANDARD_STREAMS:
-            yield Named(each, READ, perhaps=True)
-            yield Named(each, WRITE, perhaps=True)
-
-
-_SHELL_MARKS = dict.fromkeys(map(ord, "\"'`()[]{}<>,;|&=+!\t "), "\n")
-# Programs whose words may be code in a language of their own: a file stands in it as a string.
-INTERPRETERS = frozenset(
-    [
-        *("python", "python2", "python3", "pypy", "pypy3", "node", "nodejs", "deno", "bun", "tsx", "ts-node", "perl"),
-        *("ruby", "php", "lua", "luajit", "R", "Rscript", "julia", "tclsh", "osascript", "pwsh", "groovy", "scala"),
-        *("sqlite3", "psql", "mysql", "duckdb", "ghc", "elixir", "erl", "guile", "racket", "swift", "jshell"),
-    ]
-)
-
-
-def in_code(text: str) -> "Iterator[Named]":
-    """Yield every path that a string in a piece of code may be. The code may do anything to it."""
-    yield from _each_perhaps(text.replace("'", '"').replace("`", '"').split('"')[1:-1])
-
-
-def in_script(text: str) -> "Iterator[Named]":
-    """Yield every path that a word of a shell script may be, where the script itself is not read."""
-    yield from _each_perhaps(text.translate(_SHELL_MARKS).split("\n"))
-
-
-def _each_perhaps(texts: "Sequence[str]") -> "Iterator[Named]":
-    for each in dict.fromkeys([text.strip() for text in texts]):
-        if each and "\n" not in each and each not in STANDARD_STREAMS and not each.startswith("-"):
-            yield Named(each, READ, perhaps=True)
-            yield Named(each, WRITE, perhaps=True)
 
 
 class Names:
@@ -288,8 +260,8 @@ class Names:
             if word.text is not None:
                 yield from perhaps(word.text)
             return
-        if role in ("code", "script"):
-            yield from (in_code if role == "code" else in_script)(word.text or "")
+        if role in ("code", "script", "inline"):
+            yield from {"code": in_code, "script": in_script, "inline": _inline}[role](word.text or "")
             return
         if is_process(word) or word.text in STANDARD_STREAMS:
             return
@@ -402,28 +374,6 @@ def is_given(name: str, given: "Sequence[Given]", words: "Sequence[Word]") -> bo
 
 def text_of(value: "Word | str | None") -> str | None:
     return value if isinstance(value, str) or value is None else value.text
-
-
-def is_local(url: str) -> bool:
-    """Whether a text is a `file:` URL."""
-    return url[:5].lower() == "file:"
-
-
-def local_path(url: str) -> str:
-    """Return the path of a `file:` URL."""
-    rest = url.partition(":")[2]
-    if rest.startswith("//"):
-        rest = "/" + rest[2:].partition("/")[2]
-    pieces = rest.split("%")
-    return pieces[0] + "".join([_decoded(piece) for piece in pieces[1:]])
-
-
-def _decoded(piece: str) -> str:
-    """Return what stands behind a percent sign with its first two digits made a character."""
-    try:
-        return chr(int(piece[:2], 16)) + piece[2:]
-    except ValueError:
-        return f"%{piece}"
 
 
 def find_roots(words: "Sequence[Word]") -> "Iterator[Word]":

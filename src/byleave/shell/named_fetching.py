@@ -1,6 +1,7 @@
 """The files that programs which fetch and send name: curl, wget, git clone."""
 
-from byleave.shell.named import READ, STANDARD_STREAMS, WRITE, Named, Names, is_given, is_local, local_path, perhaps
+from byleave.shell.named import Names, is_given
+from byleave.shell.perhaps import READ, STANDARD_STREAMS, WRITE, Named, is_local, local_path, perhaps
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,7 +1,8 @@
 """The files that programs which pack and unpack name: tar, unzip, 7z, patch."""
 
-from byleave.shell.named import READ, STANDARD_STREAMS, WRITE, Named, Names, is_given, perhaps
+from byleave.shell.named import Names, is_given
 from byleave.shell.named_fetching import below
+from byleave.shell.perhaps import READ, STANDARD_STREAMS, WRITE, Named, perhaps
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -3,22 +3,10 @@
 Each shape takes the words of one command and yields what they name. Which program has which: `file_table`.
 """
 
-from byleave.shell.named import (
-    DELETE,
-    READ,
-    STANDARD_STREAMS,
-    WRITE,
-    Named,
-    Names,
-    find_roots,
-    in_script,
-    is_given,
-    is_process,
-    loose,
-    perhaps,
-)
+from byleave.shell.named import Names, find_roots, is_given, is_process, loose
 from byleave.shell.named_fetching import clone, curl, is_remote, last_name, wget
 from byleave.shell.named_packing import patch_file, seven, tar, unzip
+from byleave.shell.perhaps import DELETE, READ, STANDARD_STREAMS, WRITE, Named, in_code, in_script, perhaps
 from byleave.shell.programs import BUILT_IN
 from byleave.shell.scripts import WRITES, sed_danger
 
@@ -177,6 +165,22 @@ def _jq(names: Names) -> "Iterator[Named]":
             index += 1
     for word in rest if filtered else rest[1:]:
         yield from names.role(word, "read")
+
+
+def _yq(names: Names) -> "Iterator[Named]":
+    """`yq eval EXPRESSION FILES`: an expression may load files."""
+    for word in names.words[:2]:
+        yield from in_code(word.text or "")
+    yield from names.operands()
+
+
+def _editor(names: Names) -> "Iterator[Named]":
+    """Editors take commands as words that start with a plus sign."""
+    for word in names.words:
+        if (word.text or "").startswith("+"):
+            yield from in_script((word.text or "")[1:])
+        else:
+            yield from names.role(word, "edit")
 
 
 _FIND_READS = frozenset(["-newer", "-anewer", "-cnewer", "-samefile"])
@@ -366,6 +370,8 @@ SHAPES = {
     "index_files": _index_files,
     "inner": _inner,
     "pieces": _pieces,
+    "yq": _yq,
+    "editor": _editor,
     "first": _first,
     "volumes": _volumes,
     "copy": _copy,
