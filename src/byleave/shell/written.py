@@ -30,9 +30,10 @@ class Written(Record):
 
 def written(command: "Command", programs: Programs = BUILT_IN) -> tuple[Written, ...]:
     """Return the files that a command names to write them; nothing for one that only reads, as far as is known."""
-    if not _writes(command, programs):
-        return ()
     found = scan(command, programs)
+    named = [Written(value) for given in found.given if (value := _file_of(given))]
+    if not _writes(command, programs):
+        return tuple(named)
     operands = [text for index in found.operands if (text := command.words[index].text) is not None]
     values = [(given, value) for given in found.given if (value := _value(given))]
     into = [value for given, value in values if given.name in _INTO]
@@ -59,6 +60,16 @@ def _targets(program: str, operands: list[str], into: list[str]) -> "Iterator[Wr
 
 def _value(given: "Given") -> str | None:
     return given.value if isinstance(given.value, str) or given.value is None else given.value.text
+
+
+def _file_of(given: "Given") -> str | None:
+    """Return the file that an option names to write it, harmless as it may be: `gcc -o F`, `--cov-report=xml:F`."""
+    value = _value(given)
+    if given.table is None or not value:
+        return None
+    if given.table.checks.get(given.name) == "~coverage":
+        return value.partition(":")[2] or None
+    return value if given.table.files.get(given.name, "").startswith("write") else None
 
 
 def _plain(operand: str) -> str:
