@@ -2,7 +2,7 @@
 
 import json
 import os
-from pathlib import Path
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -37,9 +37,15 @@ CLASSES = frozenset(
 ASKED = frozenset(["m405", "m132", "m060"])
 
 
-def decision(root: Path, policy: str, command: str) -> str:
-    compiled = Workspace(str(root)).compile_tree(POLICIES[policy])
-    return compiled.decide({"kind": "command", "command": command}).decision.word
+Decide = Callable[[str, str], str]
+
+
+@pytest.fixture(scope="module")
+def decision(tmp_path_factory: pytest.TempPathFactory) -> Decide:
+    """Return what says how a policy answers a line, in an empty workspace; each policy is compiled once."""
+    workspace = Workspace(str(tmp_path_factory.mktemp("ws")))
+    compiled = {name: workspace.compile_tree(tree) for name, tree in POLICIES.items()}
+    return lambda policy, line: compiled[policy].decide({"kind": "command", "command": line}).decision.word
 
 
 def pairs(kind: str) -> list[tuple[str, str]]:
@@ -47,13 +53,13 @@ def pairs(kind: str) -> list[tuple[str, str]]:
 
 
 @pytest.mark.parametrize(("policy", "line"), pairs("evil"))
-def test_a_rule_that_names_a_program_does_not_cover(policy: str, line: str, tmp_path: Path) -> None:
-    assert decision(tmp_path, policy, line) != "allow"
+def test_a_rule_that_names_a_program_does_not_cover(policy: str, line: str, decision: Decide) -> None:
+    assert decision(policy, line) != "allow"
 
 
 @pytest.mark.parametrize(("policy", "line"), pairs("daily"))
-def test_everyday_lines_are_allowed(policy: str, line: str, tmp_path: Path) -> None:
-    assert decision(tmp_path, policy, line) == "allow"
+def test_everyday_lines_are_allowed(policy: str, line: str, decision: Decide) -> None:
+    assert decision(policy, line) == "allow"
 
 
 @pytest.mark.parametrize(
@@ -61,11 +67,11 @@ def test_everyday_lines_are_allowed(policy: str, line: str, tmp_path: Path) -> N
     [case for case in load_cases("commands/bypasses.jsonl") if case["class"] in CLASSES],
     ids=lambda case: case["id"],
 )
-def test_a_way_past_a_rule_is_closed(case: dict[str, Any], tmp_path: Path) -> None:
-    assert decision(tmp_path, case["policy"], case["action"]["command"]) != "allow"
+def test_a_way_past_a_rule_is_closed(case: dict[str, Any], decision: Decide) -> None:
+    assert decision(case["policy"], case["action"]["command"]) != "allow"
 
 
 @pytest.mark.parametrize("case", load_cases("commands/benign.jsonl"), ids=lambda case: case["id"])
-def test_what_agents_run_all_day_is_allowed(case: dict[str, Any], tmp_path: Path) -> None:
+def test_what_agents_run_all_day_is_allowed(case: dict[str, Any], decision: Decide) -> None:
     wanted = "ask" if case["id"] in ASKED else "allow"
-    assert decision(tmp_path, case["policy"], case["action"]["command"]) == wanted
+    assert decision(case["policy"], case["action"]["command"]) == wanted
