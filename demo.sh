@@ -57,6 +57,17 @@ TOML
 try 0 byleave check --policy rules.toml command 'git log --oneline 2>/dev/null || git status'
 try 20 byleave check --policy rules.toml command 'git status && env CI=1 git -C . push origin main -f'
 try 10 byleave check --policy rules.toml command 'git log $(cat secrets)'
+cat > files.toml <<'TOML'
+[[rules]]
+deny = { path = "**/.env" }
+why = "it holds keys"
+
+[[rules]]
+allow = { any_command = true }
+TOML
+try 20 byleave check --policy files.toml command 'X=.env; cp "$PWD/$X" /tmp/x'
+try 10 byleave check --policy files.toml command 'grep -r KEY .'
+try 0 byleave check --policy files.toml command 'grep -r KEY src'
 
 say "7. Many questions at once, for programs"
 try 0 byleave check --batch <<'LINES'

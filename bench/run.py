@@ -185,6 +185,19 @@ def commands(root: Path) -> "Iterator[tuple[str, str, str]]":
             f"{took * 1e6:.1f} µs",
             f"{took / first:.2f}x",
         )
+    yield from named_files(root, first)
+
+
+def named_files(root: Path, first: float) -> "Iterator[tuple[str, str, str]]":
+    """Commands that name files, with and without rules about paths."""
+    closing = [{"deny": {"path": "**/.env"}}, {"ask": {"path": "migrations/**"}}]
+    anything: dict[str, Any] = {"allow": {"any_command": True, "options": "any"}}
+    for title, rules_ in (("no path rule", []), ("2 path rules", closing), ("1,000 path rules", closing * 500)):
+        policy = byleave.compile_policy({"rules": [*rules_, anything]}, root=str(root))
+        for line in ("cp src/deep/file.txt src/deep/copy.txt", "grep -rn x ."):
+            action = {"kind": "command", "command": line}
+            took = timed(lambda policy=policy, action=action: policy.decide(action))  # type: ignore[misc]
+            yield f"decide {line}, {title}", f"{took * 1e6:.0f} µs", f"{took / first:.1f}x"
 
 
 def compiling(root: Path) -> "Iterator[tuple[str, str, str]]":

@@ -9,6 +9,7 @@ from byleave import __version__
 from byleave.approvals.fingerprint import UNREAD, fingerprint
 from byleave.approvals.store import Approvals
 from byleave.config.compile import Compiled, Surroundings, compile_layers
+from byleave.config.elsewhere import places_elsewhere
 from byleave.config.homes import CONFIG_FILE, Homes, check_session_name, find_homes, find_root, real_path
 from byleave.config.layers import LARGEST_FILE, LOCAL, PROJECT, Files, Layer, file_stamp, inline_layer
 from byleave.config.own_code import find_own_code, program_directories
@@ -17,6 +18,7 @@ from byleave.errors import ConfigError, ConfigErrors, InputError, StateError, Un
 from byleave.guard.judge import Policy
 from byleave.private import Lock, Memory, digest, digest_file, make_private_directory, read_private, write_private
 from byleave.text import quoted
+from byleave.workspace.git_files import git_places, git_stamp
 from byleave.workspace.resolve import Root
 
 TYPE_CHECKING = False
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from byleave.config.compile import ReadLine
     from byleave.core.line import Line
     from byleave.core.masking import Mask
+    from byleave.core.protected import Protection
     from byleave.core.sensitive import Sensitive
     from byleave.guard.asking import Asker
     from byleave.guard.guard import Guard
@@ -45,7 +48,6 @@ class Workspace:
     def __init__(self, root: str | None = None, *, homes: Homes | None = None) -> None:
         self.homes = homes if homes is not None else find_homes(os.environ)
         self.root = Root.at(root if root is not None else find_root(_working_directory(), self.homes))
-        self.own_code = find_own_code(self.root.path)
         self._scripts: set[str] = set()  # that trusted project files start: who changes one changes what was trusted
         self.memory = Memory(self.homes.memory, __version__)
         self.approvals = Approvals(self.homes.workspace(self.root.path), self.memory)
@@ -78,7 +80,8 @@ class Workspace:
 
         def stamp() -> object:
             scripts = tuple([file_stamp(os.path.join(self.root.path, name)) for name in sorted(self._scripts)])
-            return self.approvals.stamp(), self.files.stamp(session, list(files), base=base), scripts
+            files_now = self.files.stamp(session, list(files), base=base)
+            return self.approvals.stamp(), files_now, scripts, git_stamp(self.root.path)
 
         known = stamp()
         self.approvals.refresh()
@@ -229,8 +232,7 @@ class Workspace:
             approved=self.approvals.approves_mount,
             root=self.root.path,
             own_places=self.own_places(layers),
-            own_code=self.own_code.final,
-            kept=(*self.own_code.kept, *program_directories(os.environ.get("PATH", ""), self.root.path)),
+            kept=self._kept(),
             home=self.homes.user,
             directory=self._directory,
             line_reader=self._line_reader,
@@ -239,6 +241,13 @@ class Workspace:
         if self.approvals.warnings:
             compiled = compiled.replace(warnings=(*compiled.warnings, *dict.fromkeys(self.approvals.warnings)))
         return compiled
+
+    def _kept(self) -> "tuple[Protection, ...]":
+        """Return what is protected because of how this machine and this repository are set up."""
+        root, home = self.root.path, self.homes.user
+        search = os.environ.get("PATH", "")
+        elsewhere = places_elsewhere(home, os.environ, root)
+        return (*find_own_code(root), *program_directories(search, root), *git_places(root, home), *elsewhere)
 
     def _directory(self, path: str) -> str | None:
         """Return the canonical form of a configured directory; one that is not there yet keeps its name."""

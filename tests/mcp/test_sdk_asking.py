@@ -34,6 +34,7 @@ POLICY = f"""
 [gateway]
 default_agent = "ops"
 ask_timeout = 0.8
+approve = "client"
 [servers.shop]
 command = {json.dumps(SHOP)}
 [agents.ops]

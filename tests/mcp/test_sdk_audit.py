@@ -74,7 +74,7 @@ def test_each_call_is_recorded_with_who_called_and_how_we_know(tmp_path: Path) -
     assert decisions == [
         ("price", "ops", "verified", "allow"),
         ("refund_all", "ops", "verified", "deny"),
-        ("query", "ops", "verified", "allow"),
+        ("query", "ops", "verified", "ask"),
         ("price", "clerk", "claimed", "allow"),
         ("close", "clerk", "claimed", "deny"),
         ("query", "clerk", "claimed", "ask"),
@@ -83,7 +83,7 @@ def test_each_call_is_recorded_with_who_called_and_how_we_know(tmp_path: Path) -
         ("echo", "ops", "verified", "allow"),
     ]
     effects = [(each["action"]["tool"], each["outcome"]) for each in records if each["event"] == "effect"]
-    assert effects == [(name, "done") for name in ("price", "query", "price", "stock", "echo")]
+    assert effects == [(name, "done") for name in ("price", "price", "stock", "echo")]
     assert TOKEN not in json.dumps(records)
     assert json.loads(place.byleave("audit", "verify", "--json").out)["ok"]
 

@@ -75,7 +75,7 @@ def test_nothing_is_held_where_nothing_can_be_created(root: Path) -> None:
 def test_a_missing_directory_that_may_be_created_is_made_ready(root: Path) -> None:
     view = found(root, {"path": ".", "read": True}, {"path": "out", **ALL})
     assert [each.path for each in view.held] == [f"{root}/out"]
-    assert [(each.path, each.op) for each in view.approximate] == [("out", "create")]
+    assert [(each.path, each.op) for each in view.approximate] == [("**", "create"), ("out", "create")]
 
 
 def test_a_missing_file_that_may_be_created_is_said_to_be_missing(root: Path) -> None:

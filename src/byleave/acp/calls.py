@@ -1,8 +1,9 @@
 """What an agent told about its tool calls, per session and call: a request for permission alone is often nearly empty.
 
 A field that is absent, null or empty leaves the earlier value; `rawInput` is replaced as a whole by an update, and what
-a request for permission says itself comes on top. What is kept is bounded: what had to be forgotten is not understood,
-and so is asked.
+a request for permission says itself comes on top. Arguments that stood in an earlier content (kimi writes them there)
+still count when the request comes with another content. What is kept is bounded: what had to be forgotten is not
+understood, and so is asked.
 """
 
 from collections import OrderedDict
@@ -45,7 +46,6 @@ class ToolCall:
         self.refused = False  # and did not get it
         self.is_open = False  # somebody is still being asked
         self.asked_for: frozenset[tuple[str, ...]] = frozenset()  # commands and files, wherever they are
-        self.shown: Mapping[str, str] = {}  # by path, the hash of the content that it showed when it asked
         self.covers: dict[tuple[str, ...], str | None] = {}  # what was allowed, of a file with the hash of its content
 
     def hear(self, told: "Mapping[str, Any]") -> None:
@@ -58,13 +58,29 @@ class ToolCall:
 
     def with_request(self, told: "Mapping[str, Any]", servers: "Sequence[str]" = ()) -> Call:
         """Return the call with what a request for permission says about it on top; what is kept does not change."""
+        asked = self.asked_with(told)
+        if not asked.raw:
+            asked.content += tuple(block for block in self._arguments() if block not in asked.content)
+        return asked.call(servers)
+
+    @property
+    def tells_arguments(self) -> bool:
+        """Whether something was told of what the call would do, besides its title and its places."""
+        return bool(self.raw or self._arguments())
+
+    def _arguments(self) -> "tuple[Any, ...]":
+        """Return the blocks of the content that say what would be done: texts that may be arguments, and diffs."""
+        return tuple(block for block in self.content if _is_diff(block) or _may_be_arguments(block))
+
+    def asked_with(self, told: "Mapping[str, Any]") -> "ToolCall":
+        """Return the call as it is on the screen when a request for permission is shown."""
         asked = ToolCall()
         asked.kind, asked.kinds, asked.title, asked.tool = self.kind, list(self.kinds), self.title, self.tool
         asked.takes_directory = self.takes_directory
         asked.raw, asked.content, asked.locations = self.raw, self.content, self.locations
         asked.has_input = isinstance(told.get("rawInput"), dict)
         asked.hear({**told, "rawInput": {**self.raw, **_structured(told.get("rawInput"))}})
-        return asked.call(servers)
+        return asked
 
     def call(self, servers: "Sequence[str]" = ()) -> Call:
         """Return the call as it stands, in a session that has these MCP servers."""
@@ -104,6 +120,31 @@ class ToolCall:
         meta = told.get("_meta")
         if isinstance(meta, dict) and _OWN_SHELL in meta:
             self.takes_directory = False
+
+
+class Screen:
+    """What a person sees of a call while they are asked about it: a yes is for that.
+
+    An update may say again what is shown; anything else is something new, also what was told before the request.
+    """
+
+    def __init__(self, before: ToolCall, request: "Mapping[str, Any]") -> None:
+        now = before.asked_with(request)
+        self._names = {"title": now.title, "kind": now.kind}
+        self._tool = now.tool
+        self._raws = (now.raw, _structured(request.get("rawInput")))
+        self._lists = {"content": now.content, "locations": now.locations}
+
+    def is_changed_by(self, told: "Mapping[str, Any]") -> bool:
+        """Whether an update says something else than what is shown."""
+        if any(told.get(name) and told[name] != known for name, known in self._names.items()):
+            return True
+        if (tool := _tool_name(told)) is not None and tool != self._tool:
+            return True
+        if (raw := _structured(told.get("rawInput"))) and not any(_is_same(raw, known) for known in self._raws):
+            return True
+        given = [(told[name], known) for name, known in self._lists.items() if told.get(name) is not None]
+        return any(not _is_same(now, known) for now, known in given)
 
 
 class Calls:
@@ -201,6 +242,24 @@ def _read(text: str) -> "Any":
         return None if repeats_a_name(text) else msgspec.json.decode(text)
     except (ValueError, RecursionError):
         return None
+
+
+def _is_same(one: "Any", other: "Any") -> bool:
+    """Whether two values are written alike: true is not 1."""
+    try:
+        return msgspec.json.encode(one, order="sorted") == msgspec.json.encode(other, order="sorted")
+    except (TypeError, ValueError, RecursionError):
+        return False
+
+
+def _is_diff(block: "Any") -> bool:
+    return isinstance(block, dict) and block.get("type") == "diff"
+
+
+def _may_be_arguments(block: "Any") -> bool:
+    inner = block.get("content") if isinstance(block, dict) else None
+    text = inner.get("text") if isinstance(inner, dict) else None
+    return isinstance(text, str) and text.lstrip().startswith(("{", "```"))
 
 
 def _listed(value: "Any") -> "tuple[Any, ...]":

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
-    from byleave.acp.calls import ToolCall
     from byleave.acp.sessions import Session
     from byleave.core.action import Action
     from byleave.guard.asking import Who
@@ -210,10 +209,10 @@ class Judging:
         """Return what a call touches, so that two calls can be compared: creating and updating are both writing."""
         return [touch for action in meant.actions for touch in _touches(action, guard)]
 
-    def covers(self, judgement: Judgement, call: "ToolCall") -> "dict[tuple[str, ...], str | None]":
+    def covers(self, judgement: Judgement, contents: "Mapping[str, str]") -> "dict[tuple[str, ...], str | None]":
         """Return what a call may do by now, of each file with the hash of the content that was shown."""
         covered: dict[tuple[str, ...], str | None] = dict.fromkeys(self.touches(judgement.meaning, judgement.guard))
-        for path, content in call.shown.items():
+        for path, content in contents.items():
             place = judgement.guard.policy.root.resolve_any(path)
             if isinstance(place, FsTarget) and ("write", place.canonical) in covered:
                 covered["write", place.canonical] = content

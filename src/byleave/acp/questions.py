@@ -7,9 +7,10 @@ from collections import OrderedDict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
-    from byleave.acp.calls import ToolCall
+    from byleave.acp.calls import Screen, ToolCall
     from byleave.acp.judging import Judgement
     from byleave.acp.wishes import Option
 
@@ -33,6 +34,9 @@ class Open:
         self.line = line
         self.options: tuple[Option, ...] = ()
         self.call: ToolCall | None = None
+        self.call_id = ""
+        self.screen: Screen | None = None  # of the agent's own questions: what is shown with it
+        self.contents: Mapping[str, str] = {}  # by path, the hash of the content that is shown with it
         self.held_for: Id | None = None
         self.cancelled_until: float | None = None
 
@@ -44,6 +48,7 @@ class Questions:
         self._open: dict[Id, Open] = {}
         self._held: dict[Id, Open] = {}  # ours, by the id of the agent's request
         self._answered: OrderedDict[Id, None] = OrderedDict()
+        self._withdrawn: OrderedDict[Id, None] = OrderedDict()  # answered by us: the editor may still answer them
 
     def add(self, question: Open) -> None:
         """Remember a question until it is answered."""
@@ -65,6 +70,17 @@ class Questions:
         """Return the open question that the agent's request with this id has led to."""
         return None if id_ is None else self._held.get(id_) or self._open.get(id_)
 
+    def withdraw(self, id_: "Id") -> None:
+        """Answer a question in the editor's place: its id is not free before the editor has answered as well."""
+        if self.take(id_) is not None:
+            self._withdrawn[id_] = None
+            if len(self._withdrawn) > _MOST_ANSWERED:
+                self._withdrawn.popitem(last=False)
+
+    def is_withdrawn(self, id_: "Id | None") -> bool:
+        """Whether the editor may still answer an older question with this id."""
+        return id_ in self._withdrawn
+
     def take(self, id_: "Id") -> Open | None:
         """Return the question with this id, which is answered by that."""
         question = self._open.pop(id_, None)
@@ -78,6 +94,7 @@ class Questions:
 
     def was_answered(self, id_: "Id") -> bool:
         """Whether the question with this id has been answered, so that nobody wants to hear of it again."""
+        self._withdrawn.pop(id_, None)  # this was the editor's answer
         return id_ in self._answered
 
     def reuse(self, id_: "Id | None") -> None:
@@ -88,6 +105,14 @@ class Questions:
     def in_session(self, name: object) -> list[Open]:
         """Return the open questions of a session."""
         return [each for each in self._open.values() if each.session == name]
+
+    def about(self, session: str, call_id: str) -> list[Open]:
+        """Return the agent's questions about a call that a person may still say yes to."""
+        return [each for each in self.shown() if (each.session, each.call_id) == (session, call_id)]
+
+    def shown(self) -> list[Open]:
+        """Return all questions of the agent's that a person may still say yes to."""
+        return [each for each in self._open.values() if each.screen is not None and each.cancelled_until is None]
 
     def late(self, now: float) -> list[Open]:
         """Return what was cancelled so long ago that the editor will not answer any more."""

@@ -11,8 +11,9 @@ import secrets
 from time import monotonic
 
 from byleave.acp import replies
+from byleave.acp.calls import Screen
 from byleave.acp.envelope import decoded, has_inner_ends, id_key, ids_in, may_hold, read_answer_somehow, read_envelope
-from byleave.acp.hearing import Hearing
+from byleave.acp.hearing import Hearing, UnreadError
 from byleave.acp.options import (
     ALLOW_ALWAYS,
     ALLOW_ONCE,
@@ -33,17 +34,18 @@ from byleave.acp.wishes import (
     PERMISSION,
     MalformedError,
     intercepts,
+    is_plain_update,
     read_outcome,
     read_permission,
     read_wish,
 )
-from byleave.guard.asking import CANCELLED, ELSEWHERE, FOR_SESSION, NEVER, NO, NOBODY, ONCE, YESES
+from byleave.guard.asking import CANCELLED, CHANGED, ELSEWHERE, FOR_SESSION, NEVER, NO, NOBODY, ONCE, YESES
 from byleave.guard.verdicts import UNKEPT
 from byleave.text import quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from typing import Any
 
     from byleave.acp.calls import ToolCall
@@ -101,10 +103,10 @@ class Relay:
             self._sessions.hear_answer(envelope)
             return None
         if not envelope.is_clear:
-            if "session/update" in envelope.methods:
-                self._hearing.doubt_all()
-            doubtful = any(intercepts(method) for method in envelope.methods)
-            return self._refuse(envelope, "it can be read in more than one way") if doubtful else None
+            ended = self._doubt_all() if "session/update" in envelope.methods else []
+            if any(intercepts(method) for method in envelope.methods):
+                return ended + self._refuse(envelope, "it can be read in more than one way")
+            return [Send(TO_CLIENT, line), *ended] if ended else None
         return self._by_method(envelope.methods[0], envelope, line)
 
     def from_client(self, line: bytes) -> list[Send] | None:
@@ -162,12 +164,13 @@ class Relay:
         """Pass on which version the agent answers with; one that is not judged here ends the conversation."""
         answered = self._versions.answer(envelope, line)
         if answered is not None:
+            if envelope is not None:
+                self._sessions.hear_answer(envelope)
             return [Send(TO_CLIENT, answered)]
         problem = self._versions.problem
         self._judging.refuse(INITIALIZE, problem)
         self._notices.append(f"{problem}; nothing passes any more")
-        told = [Send(TO_CLIENT, replies.refusal(raw_id, problem)) for raw_id in self._versions.pending.values()]
-        self._versions.pending.clear()
+        told = [Send(TO_CLIENT, replies.refusal(raw_id, problem)) for raw_id in self._versions.give_up()]
         open_ = self._questions.clear()
         for question in open_:
             self._judging.finish(question.judgement, NOBODY)
@@ -182,7 +185,7 @@ class Relay:
         """Pass on what the editor says in another form than one JSON object, unless it may ask for a version."""
         if self._versions.problem:
             return []
-        if not may_hold(line, (f'"{INITIALIZE}"',)):
+        if not (may_hold(line, (f'"{INITIALIZE}"',)) and may_hold(line, ("protocolversion",))):
             return None
         problem = "not every reader reads its line alike"
         self._notices.append(f"{INITIALIZE} of the editor was refused: {problem}")
@@ -192,8 +195,8 @@ class Relay:
 
     def _by_method(self, method: str, envelope: "Envelope", line: bytes) -> list[Send] | None:
         if method == "session/update":
-            self._hear(envelope, line)
-            return None
+            ended = self._hear(envelope, line)
+            return [Send(TO_CLIENT, line), *ended] if ended else None
         if method == "$/cancel_request":
             return self._withdraw(envelope)
         if not intercepts(method):
@@ -204,64 +207,90 @@ class Relay:
             return self._refuse(envelope, "its id cannot be relied on")
         if self._questions.asked_with(envelope.id) is not None:
             return self._refuse(envelope, "its id is that of a request that is still open")
+        if self._questions.is_withdrawn(envelope.id):
+            return self._refuse(envelope, "the editor may still answer an older request with its id")
         if self._questions.are_many:
             return self._refuse(envelope, "too many requests are open")
         self._questions.reuse(envelope.id)
         try:
             if method == PERMISSION:
-                return self._permission(read_permission(line), envelope, line)
+                return self._permission(read_permission(line), envelope)
             return self._wish(read_wish(line, method), envelope, line)
         except MalformedError as error:
             return self._refuse(envelope, str(error))
         except Exception as error:  # noqa: BLE001 -- a defect of ours: this request is refused, and the others are judged
             return self._refuse(envelope, f"internal error: {type(error).__name__}")
 
-    def _hear(self, envelope: "Envelope", line: bytes) -> None:
+    def _hear(self, envelope: "Envelope", line: bytes) -> list[Send]:
+        """Take in an update; return the end of the questions whose call it changes."""
         try:
-            self._hearing.hear(envelope, line)
+            heard = self._hearing.hear(envelope, line)
+        except UnreadError:
+            return self._doubt_all()
         except Exception as error:  # noqa: BLE001 -- a defect of ours: nothing that was told counts any more
-            self._hearing.doubt_all()
             self._notices.append(f"internal error: {type(error).__name__}; what the agent told is taken for doubtful")
+            return self._doubt_all()
+        if heard is None or not self._questions.shown():
+            return []
+        return self._end_changed(*heard) if is_plain_update(line) else self._doubt_all()
+
+    def _doubt_all(self) -> list[Send]:
+        """Take everything that was told for doubtful, and so what people are asked about as well."""
+        self._hearing.doubt_all()
+        return [sent for question in self._questions.shown() for sent in self._end(question)]
+
+    def _end_changed(self, session: str, told: "Mapping[str, Any]") -> list[Send]:
+        """End the questions about a call of which something else is told than what is shown: a yes is for that."""
+        about = self._questions.about(session, str(told.get("toolCallId")))
+        changed = [each for each in about if each.screen is not None and each.screen.is_changed_by(told)]
+        return [sent for question in changed for sent in self._end(question)]
+
+    def _end(self, question: Open) -> list[Send]:
+        """Answer a question that is about something else by now; what the editor says to it later is dropped."""
+        self._questions.withdraw(question.id)
+        done = self._judging.finish(question.judgement, CHANGED)
+        self._settle(question.call, question.judgement, self._sessions.get(question.session), {}, allowed=False)
+        told = replies.notification("$/cancel_request", {"requestId": decoded(question.raw_id)})
+        answer = self._reply(question.raw_id, reject_option(question.options), done.verdict)
+        return [*answer, Send(TO_CLIENT, told)]
 
     def _odd(self, line: bytes) -> list[Send] | None:
         """Pass on what is no JSON object, unless some reader could find a request in it that we would have judged."""
-        if may_hold(line, ("session/update",)):
-            self._hearing.doubt_all()
+        ended = self._doubt_all() if may_hold(line, ("session/update",)) else []
         if (answer := read_answer_somehow(line)) is not None:
             self._sessions.hear_answer(answer)
         if not may_hold(line, JUDGED):
-            return None
+            return [Send(TO_CLIENT, line), *ended] if ended else None
         problem = "not every reader reads its line alike"
-        sends = self._refuse(None, problem)
+        sends = ended + self._refuse(None, problem)
         return sends + [Send(TO_AGENT, replies.refusal(raw_id, problem)) for raw_id in ids_in(line)]
 
-    def _permission(self, wish: "Permission", envelope: "Envelope", line: bytes) -> list[Send] | None:
+    def _permission(self, wish: "Permission", envelope: "Envelope") -> list[Send] | None:
         session = self._sessions.get(wish.session)
         call = session.calls.get(wish.call_id)
         call.asked, call.refused, call.is_open = True, False, True
         meant, placed = self._hearing.meaning_of(wish, session, call)
         call.asked_for |= {touch[:2] for touch in self._judging.touches(meant, placed.guard)}
-        call.shown = shown_contents(wish)
         allow = None if is_a_question(meant, wish) else plain_option(wish.options, ALLOW_ONCE)
         also = {"tool_call": wish.call_id, "editor_session": wish.session, "method": PERMISSION}
         judgement = self._judging.judge(meant, placed, by_hand=allow is None, also=also)
         self._keep_log(judgement, envelope, {**also, "options": [option.kind for option in wish.options]})
         if judgement.matter is None:
-            self._settle(call, judgement, session, allowed=judgement.verdict.allowed)
+            self._settle(call, judgement, session, shown_contents(wish), allowed=judgement.verdict.allowed)
             answer = allow if judgement.verdict.allowed else reject_option(wish.options)
             return self._reply(envelope.members.get("id"), answer, judgement.verdict)
-        return self._ask_editor(judgement, wish, call, envelope, line)
+        return None if self._ask_editor(judgement, wish, call, envelope) else []
 
-    def _ask_editor(
-        self, judgement: "Judgement", wish: "Permission", call: "ToolCall", envelope: "Envelope", line: bytes
-    ) -> list[Send] | None:
-        if envelope.id is None:  # nobody could answer it
+    def _ask_editor(self, judgement: "Judgement", wish: "Permission", call: "ToolCall", envelope: "Envelope") -> bool:
+        """Keep a question until the editor has answered it; return whether it can be answered."""
+        if envelope.id is None:
             self._judging.finish(judgement, NOBODY)
-            return []
-        question = Open(envelope.id, judgement, wish.session, envelope.members["id"], line)
-        question.options, question.call = wish.options, call
+            return False
+        question = Open(envelope.id, judgement, wish.session, envelope.members["id"], b"")
+        question.options, question.call, question.call_id = wish.options, call, wish.call_id
+        question.screen, question.contents = Screen(call, wish.call), shown_contents(wish)
         self._questions.add(question)
-        return None
+        return True
 
     def _wish(self, wish: "Wish", envelope: "Envelope", line: bytes) -> list[Send] | None:
         """Judge a request to read, write or start something; nobody may have been asked about it."""
@@ -340,6 +369,7 @@ class Relay:
             question.call,
             question.judgement,
             self._sessions.get(question.session),
+            question.contents,
             allowed=done.allowed or reply == ELSEWHERE,
         )
         if reply in YESES and not done.allowed:
@@ -381,7 +411,7 @@ class Relay:
 
     def _give_up(self, question: Open) -> list[Send]:
         """Answer in the editor's place what was cancelled; what it says later is dropped."""
-        self._questions.take(question.id)
+        self._questions.withdraw(question.id)
         if question.held_for is None:
             return self._cancelled(question)
         self._judging.finish(question.judgement, CANCELLED)
@@ -390,17 +420,25 @@ class Relay:
 
     def _cancelled(self, question: Open) -> list[Send]:
         self._judging.finish(question.judgement, CANCELLED)
-        self._settle(question.call, question.judgement, self._sessions.get(question.session), allowed=False)
+        self._settle(question.call, question.judgement, self._sessions.get(question.session), {}, allowed=False)
         return self._reply(question.raw_id, None, None)
 
-    def _settle(self, call: "ToolCall | None", judgement: "Judgement", session: "Session", *, allowed: bool) -> None:
+    def _settle(
+        self,
+        call: "ToolCall | None",
+        judgement: "Judgement",
+        session: "Session",
+        contents: "Mapping[str, str]",
+        *,
+        allowed: bool,
+    ) -> None:
         if call is None:
             return
         call.is_open, call.refused = False, not allowed
         if not allowed:
             session.calls.uncover(self._judging.touches(judgement.meaning, judgement.guard))
         elif judgement.meaning.understood:
-            call.covers |= self._judging.covers(judgement, call)
+            call.covers |= self._judging.covers(judgement, contents)
 
     def _reply(self, raw_id: "Any", option: "Option | None", verdict: "Any") -> list[Send]:
         """Answer a request for permission with an option; without one, with `cancelled`."""

@@ -10,6 +10,7 @@ import msgspec
 
 from byleave.acp.envelope import decoded, may_hold
 from byleave.acp.wishes import MalformedError
+from byleave.record import Record
 from byleave.text import shown
 from byleave.wire.members import repeats_a_name
 
@@ -25,55 +26,79 @@ INITIALIZE = "initialize"
 NEWEST = 1  # the version of the protocol that is judged here
 _VERSION = "protocolVersion"
 _LONGEST = 40  # characters of a version, in a sentence
-_MOST_PENDING = 100
+_MOST_PENDING = 10_000
 _MEMBERS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _WITH_A_MEANING = (_VERSION, "jsonrpc", "id", "method", "params", "result", "error")
 
 
 class Versions:
-    """Follows every `initialize`, the first one and later ones. `problem` says why nothing may pass, if so."""
+    """Follows every `initialize`, the first one and later ones. `problem` says why nothing may pass, if so.
+
+    A line that names no version passes as it is: what the other side believes is decided by an answer that names one.
+    """
 
     def __init__(self) -> None:
         self.problem = ""
-        self.pending: dict[Id, Any] = {}  # the ids as they were written
+        self._pending: dict[Id, _Pending] = {}
 
     def ask(self, envelope: "Envelope", line: bytes) -> bytes:
         """Return the editor's `initialize` with a version that is judged here; malformed ones are an error."""
-        if not envelope.is_clear:
-            raise MalformedError("it can be read in more than one way")
-        if "id" in envelope.members and envelope.id is None:
-            raise MalformedError("its id cannot be relied on")
-        if len(self.pending) >= _MOST_PENDING:
-            raise MalformedError("too many of its kind are open")
-        asked = _asked(line)
-        if envelope.id is not None:
-            self.pending[envelope.id] = envelope.members["id"]
+        asked = line
+        if _names_version(line):
+            if not envelope.is_clear:
+                raise MalformedError("it can be read in more than one way")
+            if "id" in envelope.members and envelope.id is None:
+                raise MalformedError("its id cannot be relied on")
+            if len(self._pending) >= _MOST_PENDING:
+                raise MalformedError("too many of its kind are open")
+            asked = _asked(line)
+        if envelope.id is not None and len(self._pending) < _MOST_PENDING:
+            self._pending[envelope.id] = _Pending(envelope.members["id"], is_lowered=asked is not line)
         return asked
 
     def concerns(self, envelope: "Envelope | None", line: bytes) -> bool:
         """Whether some reader could take a line of the agent for the answer to an open `initialize`."""
-        if not self.pending:
+        if not self._pending:
             return False
-        if envelope is not None and not envelope.methods and envelope.id in self.pending:
+        if envelope is not None and not envelope.methods and envelope.id in self._pending:
             return True
         could_answer = envelope is None or not envelope.methods or "result" in envelope.members
-        return could_answer and may_hold(line, (_VERSION.casefold(),))
+        return could_answer and _names_version(line)
 
     def answer(self, envelope: "Envelope | None", line: bytes) -> bytes | None:
         """Return the agent's answer to `initialize`, as the editor may see it; None if its version is not judged."""
         try:
-            id_, answered = self._answered(envelope, line)
+            answered = self._answered(envelope, line)
         except MalformedError as error:
             self.problem = f"the agent's answer to {INITIALIZE} is refused: {error}"
             return None
-        self.pending.pop(id_)
         self.problem = ""
         return answered
 
-    def _answered(self, envelope: "Envelope | None", line: bytes) -> "tuple[Id, bytes]":
-        if envelope is None or envelope.methods or envelope.id is None or envelope.id not in self.pending:
+    def give_up(self) -> "list[Any]":
+        """Return the ids, as they were written, of every `initialize` that is open, and forget them."""
+        open_ = [each.raw_id for each in self._pending.values()]
+        self._pending.clear()
+        return open_
+
+    def _answered(self, envelope: "Envelope | None", line: bytes) -> bytes:
+        if envelope is None or envelope.methods or envelope.id is None or envelope.id not in self._pending:
             raise MalformedError("not every reader reads its line alike")
-        return envelope.id, _answered(line)
+        pending = self._pending[envelope.id]
+        answered = _answered(line) if pending.is_lowered or _names_version(line) else line
+        del self._pending[envelope.id]
+        return answered
+
+
+class _Pending(Record):
+    """An open `initialize`: its id as it was written, and whether the editor had named another version."""
+
+    raw_id: "Any"
+    is_lowered: bool
+
+
+def _names_version(line: bytes) -> bool:
+    return may_hold(line, (_VERSION.casefold(),))
 
 
 def _asked(line: bytes) -> bytes:

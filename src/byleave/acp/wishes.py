@@ -26,6 +26,7 @@ _PARAMS = {
     WRITE: ("sessionId", "path", "content", "_meta"),
     TERMINAL: ("sessionId", "command", "args", "env", "cwd", "outputByteLimit", "_meta"),
 }
+_UPDATE_PARAMS = ("sessionId", "update", "_meta")
 _OTHER_FILES = ("sessionId", "path", "_meta")
 _TOOL_CALL = (
     "toolCallId", "title", "kind", "status", "content", "locations", "rawInput", "rawOutput", "_meta",
@@ -94,6 +95,16 @@ def read_wish(line: bytes, method: str) -> Wish:
     elif method in _PARAMS:
         _text(params, "path")
     return Wish(method, _text(params, "sessionId"), params)
+
+
+def is_plain_update(line: bytes) -> bool:
+    """Whether every reader sees the same in an update about a call."""
+    try:
+        params = _table(_table(_decoded(line), _ENVELOPE, "message").get("params"), _UPDATE_PARAMS, "params")
+        _table(params.get("update"), ("sessionUpdate", *_TOOL_CALL), "update")
+    except MalformedError:
+        return False
+    return True
 
 
 def read_outcome(line: bytes) -> "tuple[str | None, bool]":

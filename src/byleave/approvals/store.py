@@ -2,7 +2,7 @@
 
     {"mounts":        [{"rule_path", "canonical_target", "approved_at"}],
      "project_files": [{"path", "sha256", "scripts": {name: sha256}, "approved_at"}],
-     "actions":       [{"key", "kind", "subject", "status", "session", "created", "decided_at"?}],
+     "actions":       [{"key", "kind", "subject", "status", "session", "created", "by"?, "decided_at"?}],
      "revoked":       [{"kind", ..., "revoked_at"}]}
 
 A mount is approved by target: a path of the workspace may lead to one place and no other. An action is known by a key
@@ -37,8 +37,10 @@ LARGEST = 16 << 20
 MOST_ACTIONS = 10_000  # the oldest are forgotten: forgetting a yes is safe
 _KINDS = ("mounts", "project_files", "actions", "revoked")
 _LATER = _KINDS[2:]
+_FILE_FIELDS = ("path", "sha256", "approved_at")
 PENDING, APPROVED, REVOKED = "pending", "approved", "revoked"
 TOOL_DEFINITION = "tool_definition"
+BY_LIST = "approvals"  # the way of `byleave approvals approve`
 
 
 class Approval(Record):
@@ -108,12 +110,27 @@ class Approvals:
         return known
 
     def recalls(self, key: str) -> bool:
-        """Whether the user approved exactly the action that this key stands for."""
-        return any(entry.get("status") == APPROVED for entry in self._entries("actions") if entry.get("key") == key)
+        """Whether exactly the action that this key stands for was approved."""
+        return self.approved_by(key) is not None
 
-    def remember(self, key: str, *, kind: str, subject: str, session: str, status: str, now: str) -> None:
-        """Keep an action as approved, or as one that waits for an answer; what was answered is not made to wait."""
+    def approved_by(self, key: str) -> str | None:
+        """Return on which way exactly the action that this key stands for was approved; None if it was not.
+
+        The way is empty where it was not kept: an older version did not.
+        """
+        for entry in self._entries("actions"):
+            if entry.get("key") == key and entry.get("status") == APPROVED:
+                return BY_LIST if entry.get("decided_at") else _text(entry, "by")
+        return None
+
+    def remember(self, key: str, *, kind: str, subject: str, session: str, status: str, now: str, by: str = "") -> None:
+        """Keep an action as approved, or as one that waits for an answer; what was answered is not made to wait.
+
+        `by` is the way on which it was answered.
+        """
         entry = {"key": key, "kind": kind, "subject": subject, "status": status, "session": session, "created": now}
+        if by:
+            entry["by"] = by
 
         def remember(tree: "Tree") -> "Tree":
             known = any(_has(other, {"key": key}) for other in tree["actions"])
@@ -199,6 +216,12 @@ class Approvals:
     def knows(self, file: str, sha256: str) -> bool:
         """Whether the user ever trusted this content of this file, whatever its scripts were."""
         return any(True for _ in self._yeses(file, sha256))
+
+    def trusted_files(self) -> "list[str]":
+        """Return the project files that the user trusted, in whatever state they are now."""
+        return [
+            path for path, _sha256, _at in (_texts(e, _FILE_FIELDS) for e in self._entries("project_files")) if path
+        ]
 
     def trust(self, print_: Fingerprint, *, now: str) -> None:
         """Remember that the user trusts this file as it is; an earlier yes to the same file is replaced."""
@@ -321,7 +344,7 @@ def _mount_words(entry: "Tree") -> "tuple[str, str, Mapping[str, str]]":
 
 
 def _file_words(entry: "Tree") -> "tuple[str, str, Mapping[str, str]]":
-    path, sha256, at = _texts(entry, ("path", "sha256", "approved_at"))
+    path, sha256, at = _texts(entry, _FILE_FIELDS)
     return f"{path} (sha256 {sha256[:16]})", at, {"path": path, "sha256": sha256}
 
 

@@ -8,12 +8,13 @@ from byleave.cli.doctor_sandbox import sandbox_findings
 from byleave.cli.finding import BAD, GOOD, NOTE, Finding
 from byleave.cli.output import columns, paint, say, say_json, tell
 from byleave.cli.workspace import load_policy, open_workspace, origins
+from byleave.core.fs import is_under
 from byleave.errors import ByleaveError, ConfigErrors
 from byleave.text import shown, shown_lines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from byleave.api import Workspace
     from byleave.cli.arguments import Given
@@ -47,7 +48,8 @@ def _findings(given: "Given") -> "Iterator[Finding]":
     yield from _policy(given, workspace, policy)
     yield _audit(workspace)
     yield _opening()
-    yield _search(workspace)
+    yield from _own_code(workspace)
+    yield _search(workspace, () if isinstance(policy, Exception) else policy.compiled.settings["sandbox"]["write"])
     yield from sandbox_findings(workspace, None if isinstance(policy, Exception) else policy)
 
 
@@ -118,10 +120,17 @@ def _audit(workspace: "Workspace") -> Finding:
     return Finding(GOOD, "audit log", told)
 
 
-def _search(workspace: "Workspace") -> Finding:
+def _own_code(workspace: "Workspace") -> "Iterator[Finding]":
+    """Say that byleave's own files are part of the workspace: they are kept from writing, but a new `.pth` is not."""
+    if is_under(os.path.abspath(sys.prefix), workspace.root.path):
+        told = "byleave is installed inside this workspace: install it elsewhere, with `pipx` or `uv tool`"
+        yield Finding(NOTE, "installation", told)
+
+
+def _search(workspace: "Workspace", written: "Sequence[str]") -> Finding:
     from byleave.toolhost.ripgrep import find_ripgrep
 
-    program = find_ripgrep(workspace.root.path)
+    program = find_ripgrep(workspace.root.path, *written)
     if program is not None:
         return Finding(GOOD, "search for tools", f"ripgrep ({shown(program)})")
     return Finding(

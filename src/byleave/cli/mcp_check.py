@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from byleave.mcp.session import Session
 
 _NOBODY = "(nobody named)"
+_CHANGED = "its definition has changed since it was approved"
 
 
 class Found(Record):
@@ -30,6 +31,7 @@ class Found(Record):
     name: str
     problem: str = ""
     offers: "Mapping[str, tuple[str, ...]]" = {}
+    hidden: "Mapping[str, str]" = {}  # tools whose definition has changed, each with the id of what to approve
 
 
 async def check(given: "Given", gateway: "Gateway") -> int:
@@ -52,7 +54,7 @@ async def _found(session: "Session", name: str) -> Found:
         offers = {kind: tuple(await session.offers.all_of(kind, name)) for kind in KINDS}
     except DownError as error:
         return Found(name, f"{error.problem} ({error.hint})")
-    return Found(name, "", offers)
+    return Found(name, "", offers, session.offers.changed_of(name))
 
 
 def _agents(gateway: "Gateway") -> "list[str | None]":
@@ -82,7 +84,10 @@ def _tree(gateway: "Gateway", found: Found) -> "dict[str, Any]":
         tree["problem"] = found.problem
     if server is not None and server.transport == "stdio":
         tree["access"] = None if server.has_access else "\n".join(_access(gateway, server))
-    return {**tree, **{kind: list(names) for kind, names in found.offers.items()}}
+    tree |= {kind: list(names) for kind, names in found.offers.items()}
+    if found.hidden:
+        tree["hidden"] = [{"tool": tool, "why": _CHANGED, "approval": id_} for tool, id_ in found.hidden.items()]
+    return tree
 
 
 def _lines(gateway: "Gateway", found: "list[Found]") -> "Iterator[str]":
@@ -111,6 +116,8 @@ def _server_lines(gateway: "Gateway", found: Found) -> "Iterator[str]":
         return
     counts = [f"{len(names)} {kind}" for kind, names in found.offers.items() if names]
     yield f"{heading}: {', '.join(counts) or 'offers nothing'}"
+    for tool, id_ in found.hidden.items():
+        yield f"  {shown(tool)} is {paint('hidden', 'red')}: {_CHANGED}; see `byleave approvals approve {id_}`"
     server = gateway.servers.get(found.name)
     if server is not None and server.transport == "stdio" and not server.has_access:
         yield "  it has no access table; this one would confine it to what it has used now:"

@@ -76,7 +76,8 @@ def _run(given: "Given") -> int:
 
 
 async def _serve(given: "Given", workspace: "Workspace", guard: "Guard") -> int:
-    gateway = Gateway(workspace, guard, note=lambda sentence: warn_if_read(given, [sentence]))
+    over_http = given.one("http") is not None
+    gateway = Gateway(workspace, guard, note=lambda sentence: warn_if_read(given, [sentence]), over_http=over_http)
     try:
         if given.flag("check"):
             from byleave.cli.mcp_check import check

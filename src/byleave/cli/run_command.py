@@ -1,31 +1,33 @@
 """`byleave run`: run a program so that the operating system holds it to the policy."""
 
+import os
 import signal
 import sys
 from time import monotonic
 
-from byleave.cli.confining import confining_guard, confining_policy, refuse_both, warn_of_weaker
+from byleave.cli.confining import confining_guard, confining_policy, refuse_both, warn_of_appeared, warn_of_weaker
 from byleave.cli.mounting import mount_first, own_mounts
 from byleave.cli.output import complain, say, say_json, tell, warn
 from byleave.cli.workspace import open_workspace, origins
 from byleave.errors import InputError, SandboxError
+from byleave.sandbox.appeared import start_time
 from byleave.sandbox.box import Sandbox
 from byleave.sandbox.platforms import refuse_elsewhere
 from byleave.text import shown_lines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from byleave.api import Workspace
     from byleave.cli.arguments import Given
     from byleave.core.limits import Limits
     from byleave.sandbox.observing import Observer
     from byleave.sandbox.process import Process
+    from byleave.sandbox.terminal import OwnTerminal
 
 TIMED_OUT = 124  # as timeout(1) says it
-# What reaches the program, if it was sent to us: a terminal sends to both of us by itself.
+# What reaches the program: it is in a session of its own, where the terminal does not send it anything.
 _PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2)
+_WAITING = (*_PASSED_ON, signal.SIGCHLD, signal.SIGTSTP, signal.SIGWINCH)
 
 
 def run(given: "Given") -> int:
@@ -44,7 +46,11 @@ def run(given: "Given") -> int:
         box.mount_for_this_run(own_mounts(given, workspace, policy.compiled) if given.one("tool") is None else ())
         if given.flag("explain"):
             return _explain(given, box)
-        return _run(given, workspace, box)
+        since = start_time()
+        try:
+            return _run(given, workspace, box)
+        finally:
+            warn_of_appeared(given, workspace, box, since)
 
 
 def _explain(given: "Given", box: Sandbox) -> int:
@@ -62,16 +68,14 @@ def _explain(given: "Given", box: Sandbox) -> int:
 def _run(given: "Given", workspace: "Workspace", box: Sandbox) -> int:
     # Signals wait from here on: none is lost between the start of the program and our waiting for it, and none reaches
     # a thread of the guard's, where it would be the end of us.
-    waiting = {*_PASSED_ON, signal.SIGCHLD}
+    waiting = set(_WAITING)
     signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # whoever started us may ignore it, and then nobody is told
     signal.pthread_sigmask(signal.SIG_BLOCK, waiting)
     told = box.policy.warnings
     guard = confining_guard(given, workspace, box)
     observer = _observer(box) if given.flag("diagnose") else None
     try:
-        process = box.spawn(given.rest, observer=observer)
-        warn_of_weaker(given, workspace, box)
-        return _outcome(process, box.limits)
+        return _outcome(*_start(given, workspace, box, observer), box.limits)
     except SandboxError as error:
         complain(f"byleave: {shown_lines(str(error))}")
         return error.exit_code
@@ -85,17 +89,46 @@ def _run(given: "Given", workspace: "Workspace", box: Sandbox) -> int:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, waiting)
 
 
+def _start(
+    given: "Given", workspace: "Workspace", box: Sandbox, observer: "Observer | None"
+) -> "tuple[Process, OwnTerminal | None]":
+    """Start the program, at a terminal of its own if one of our streams is a terminal."""
+    from byleave.sandbox.terminal import own_terminal
+
+    terminal = own_terminal()
+    if terminal is None:
+        process = box.spawn(given.rest, observer=observer)
+        warn_of_weaker(given, workspace, box)
+        return process, None
+    try:
+        path = terminal.path if terminal.controls else None
+        stdin, stdout, stderr = (terminal.stream(number) for number in range(3))
+        process = box.spawn(
+            given.rest, observer=observer, stdin=stdin, stdout=stdout, stderr=stderr, apart=True, controlling=path
+        )
+    except BaseException:
+        terminal.close()
+        raise
+    warn_of_weaker(given, workspace, box)
+    terminal.serve(process, lambda: os.kill(os.getpid(), signal.SIGTSTP))
+    return process, terminal
+
+
 def _observer(box: Sandbox) -> "Observer":
     from byleave.sandbox.observing import Observer
 
     return Observer(box.host.machine)
 
 
-def _outcome(process: "Process", limits: "Limits") -> int:
+def _outcome(process: "Process", terminal: "OwnTerminal | None", limits: "Limits") -> int:
     """Wait for the end, passing signals on; return the exit code as a shell says it."""
-    with process:
-        in_time = _attend(process, limits.wall_time)
-        code = process.wait()
+    try:
+        with process:
+            in_time = _attend(process, terminal, limits.wall_time)
+            code = process.wait()
+    finally:
+        if terminal is not None:
+            terminal.close()
     if not in_time:
         complain(f"byleave: the program was ended: it took longer than {limits.wall_time:g} seconds")
         return TIMED_OUT
@@ -105,20 +138,49 @@ def _outcome(process: "Process", limits: "Limits") -> int:
     return code if code >= 0 else 128 - code
 
 
-def _attend(process: "Process", longest: float | None) -> bool:
+def _attend(process: "Process", terminal: "OwnTerminal | None", longest: float | None) -> bool:
     """Pass signals on until the program has ended; return False if it had to be ended because it took too long."""
     end = None if longest is None else monotonic() + longest
-    waiting: Sequence[int] = (*_PASSED_ON, signal.SIGCHLD)
     while process.poll() is None:
         if end is None:
-            got = signal.sigwaitinfo(waiting)
+            got = signal.sigwaitinfo(_WAITING)
         else:
-            timed = signal.sigtimedwait(waiting, max(end - monotonic(), 0))
+            timed = signal.sigtimedwait(_WAITING, max(end - monotonic(), 0))
             if timed is None:
                 process.kill()
                 process.wait()
                 return False
             got = timed
-        if got.si_signo != signal.SIGCHLD and got.si_code <= 0:
-            process.send_signal(got.si_signo)
+        _pass_on(process, terminal, got)
     return True
+
+
+def _pass_on(process: "Process", terminal: "OwnTerminal | None", got: signal.struct_siginfo) -> None:
+    """Do for the program what a signal asks of us."""
+    number = got.si_signo
+    if number == signal.SIGTSTP:
+        _suspend(process, terminal, everybody=got.si_pid == os.getpid())
+    elif number == signal.SIGWINCH:
+        if terminal is not None:
+            terminal.resize()
+    elif number in _PASSED_ON and got.si_code <= 0:  # somebody sent it to us alone
+        process.send_signal(number)
+    elif number in (signal.SIGINT, signal.SIGQUIT) and terminal is not None and terminal.controls:
+        terminal.signal(number)
+    elif number in _PASSED_ON:
+        process.signal_all(number)
+
+
+def _suspend(process: "Process", terminal: "OwnTerminal | None", *, everybody: bool) -> None:
+    """Stop with the program until we are continued; `everybody` of our job, if it was asked for at the keyboard."""
+    process.signal_all(signal.SIGSTOP)
+    if terminal is not None:
+        terminal.pause()
+    stopping = {signal.SIGTSTP}
+    os.kill(0 if everybody else os.getpid(), signal.SIGTSTP)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, stopping)  # here we stop
+    signal.pthread_sigmask(signal.SIG_BLOCK, stopping)
+    if terminal is not None:
+        terminal.resume()
+        terminal.resize()
+    process.signal_all(signal.SIGCONT)

@@ -72,8 +72,7 @@ class Surroundings(Record):
     approved: "Approved"
     root: str
     own_places: tuple[str, ...] = ()
-    own_code: tuple[str, ...] = ()  # what byleave itself runs from: readable, never writable
-    kept: "tuple[Protection, ...]" = ()  # found on this machine; a rule that names one opens it
+    kept: "tuple[Protection, ...]" = ()  # found on this machine: byleave's own code, PATH, what git obeys
     home: str = ""
     directory: "Callable[[str], str | None]" = _nowhere
     line_reader: "Callable[[Mapping[str, Any]], ReadLine] | None" = None
@@ -333,7 +332,7 @@ class _Compilation:
 
         for layer in self._layers:
             for name in layer.tree.get("programs", {}) if layer.trusted else ():
-                problem = program_problem(name, programs, BUILT_IN.raw)
+                problem = program_problem(name, programs, BUILT_IN)
                 if problem is not None:
                     self._problem(layer, ("programs", name), problem, "see docs/commands.md for the keys")
         self.problems.raise_any()
@@ -481,8 +480,8 @@ class _Compilation:
 
     def _protected(self) -> Protected:
         around = self._surroundings
-        final = (*around.own_places, *around.own_code)
-        return Protected(resolved_places(self._rules.resolve), final, (*around.kept, *system_places()))
+        kept = (*around.kept, *system_places())
+        return Protected(resolved_places(self._rules.resolve), around.own_places, kept)
 
     def _problem(self, layer: "Layer", at: "At", problem: str, hint: str) -> None:
         self.problems.add(layer, problem, hint=hint, at=at)

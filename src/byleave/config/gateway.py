@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from byleave.config.layers import Layer, Problems
 
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
+CLIENT, PERSON = "client", "person"
 _OWN = frozenset({USER, MANAGED, COMMAND_LINE, INLINE})  # layers that may have us fetch keys from somewhere
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
@@ -46,6 +47,7 @@ class GatewaySettings(Record):
     rate: int | None = None
     max_result: int | None = None
     max_sessions: int = 1000
+    approve: str | None = None  # who answers what the policy asks: CLIENT or PERSON; None: as the transport says
     jwt: Jwt | None = None
 
 

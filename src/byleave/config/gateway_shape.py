@@ -125,6 +125,14 @@ class Gateway(Table):
     default_agent: Annotated[
         str | UnsetType, Meta(description="Who a caller is that names no agent.", examples=["default"])
     ] = UNSET
+    approve: Annotated[
+        Literal["client", "person"] | UnsetType,
+        Meta(
+            description="Who answers when the policy asks. client: a form that the client shows. person: only "
+            "`byleave approvals`: no agent approves its own call (default: client over stdio, person over HTTP).",
+            examples=["person"],
+        ),
+    ] = UNSET
     max_body: Annotated[
         _Size, Meta(description="Bytes of one message, or text with a unit (default: 8 MB).", examples=["8 MB"])
     ] = UNSET

@@ -10,8 +10,7 @@ import sys
 
 from byleave.config.homes import real_path
 from byleave.core.fs import is_under
-from byleave.core.protected import Protection
-from byleave.record import Record
+from byleave.core.protected import OWN_CODE, Protection
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,30 +24,24 @@ _CONFIGURATION = "pyvenv.cfg"
 _MOST_DIRECTORIES = 200  # of PATH
 
 
-class OwnCode(Record):
-    """Absolute paths of byleave's own code that no rule opens, and the directories around them that one can open."""
+def find_own_code(root: str) -> tuple[Protection, ...]:
+    """Return where byleave's code is, which no rule opens, and the directories around it, which one can open.
 
-    final: tuple[str, ...]
-    kept: tuple[Protection, ...]
-
-
-def find_own_code(root: str) -> OwnCode:
-    """Return where byleave's code is. The single files of an environment count if it lies in the workspace at `root`.
-
-    Elsewhere an environment is one place: nothing in it is a tool's to write by accident.
+    The single files of an environment count if it lies in the workspace at `root`; elsewhere its package is enough.
     """
-    prefix, packages = os.path.abspath(sys.prefix), _packages()
+    prefix = real_path(sys.prefix)
+    packages = _packages(prefix)
     around = [directory for directory in packages if is_under(directory, prefix)]
-    final = [_PACKAGE, real_path(_PACKAGE)]
+    final = [_PACKAGE, real_path(_PACKAGE), *((real_path(sys.executable),) if sys.executable else ())]
     kept: list[Protection] = []
     if sys.prefix != sys.base_prefix:
         final += [os.path.join(prefix, _CONFIGURATION), *_programs()]
-        kept += [_place(directory, prefix, root) for directory in around]
-        if is_under(real_path(prefix), root) or is_under(prefix, root):
+        kept += [_place(directory, prefix, root) for directory in (*around, _program_directory()) if directory]
+        if is_under(prefix, root):
             final += [path for directory in packages for path in _single_files(directory)]
     kept.append(_place(os.path.dirname(os.__file__), "", root))
-    # Of a link in the workspace, its own name counts as well as where it leads.
-    return OwnCode(tuple(dict.fromkeys(_relative(path, root) for path in final)), tuple(kept))
+    places = [_relative(path, root) for path in dict.fromkeys(final)]
+    return (*kept, *(Protection(place, place, final=True, name=OWN_CODE) for place in places))
 
 
 def program_directories(search: str, root: str) -> "Iterator[Protection]":
@@ -76,17 +69,21 @@ def _relative(path: str, root: str) -> str:
     return path[len(root) :].strip("/") if root != "/" and is_under(path, root) and path != root else path
 
 
-def _packages() -> list[str]:
+def _packages(prefix: str) -> list[str]:
     """Return the directories that installed packages are loaded from, and the one that byleave is in."""
-    library = os.path.join(sys.prefix, sys.platlibdir, f"python{sys.version_info[0]}.{sys.version_info[1]}")
-    usual = os.path.join(sys.prefix, "lib", os.path.basename(library))
-    named = (os.path.join(library, "site-packages"), os.path.join(usual, "site-packages"), os.path.dirname(_PACKAGE))
+    version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
+    libraries = (os.path.join(prefix, name, version, "site-packages") for name in (sys.platlibdir, "lib"))
+    named = (*libraries, os.path.dirname(_PACKAGE), os.path.dirname(real_path(_PACKAGE)))
     return [each for each in dict.fromkeys(named) if os.path.isdir(each)]
+
+
+def _program_directory() -> str:
+    return real_path(os.path.dirname(os.path.abspath(sys.executable))) if sys.executable else ""
 
 
 def _programs() -> "Iterator[str]":
     """Yield the interpreter, under every name that it has beside the one we run by, and our own scripts."""
-    directory = os.path.dirname(os.path.abspath(sys.executable)) if sys.executable else ""
+    directory = _program_directory()
     if not directory:
         return
     names = (*_SCRIPTS, "python", f"python{sys.version_info[0]}", f"python{sys.version_info[0]}.{sys.version_info[1]}")

@@ -38,13 +38,17 @@ class SearchAction(Record):
 
 
 class UrlAction(Record):
-    """Reaching a URL. `address` is the resolved address that would be dialled, where it is known already."""
+    """Reaching a URL. `address` is the resolved address that would be dialled, where it is known already.
+
+    `refused` says why it was not reached, whatever rules say: the proxy found something that rules do not speak of.
+    """
 
     url: str
     method: str | None = None
     address: str | None = None
     tool: str | None = None
     agent: str | None = None
+    refused: str | None = None
 
 
 class EnvAction(Record):
@@ -73,10 +77,13 @@ class CommandAction(Record):
 
 
 class CallAction(Record):
+    """Calling a tool of a server. `schema` is the tool's input schema where it is known: no part of what is done."""
+
     server: str
     tool: str | None = None
     arguments: "Any" = None
     agent: str | None = None
+    schema: "Any" = None
 
 
 class OtherAction(Record):
@@ -116,7 +123,11 @@ _BYTES_FIELDS = (("path", "path_b64"), ("to", "to_b64"))
 _USUAL = ("shell", "bash")  # not worth a field
 _PATHS = frozenset(name for name, _ in _BYTES_FIELDS)
 _KIND_OF = {make: kind for kind, make in _MAKERS.items()}
-_FIELDS = {make: (make.field_names(), make.required_names()) for make in _MAKERS.values()}
+_UNSAID = frozenset({"schema"})  # fields that the JSON form does not have
+_FIELDS = {
+    make: (tuple(name for name in make.field_names() if name not in _UNSAID), make.required_names())
+    for make in _MAKERS.values()
+}
 
 
 def parse_action(tree: object) -> Action:

@@ -7,7 +7,8 @@ Start at `judge_call`.
 """
 
 from byleave.core.agents import RESOURCES, TOOLS, judge_names
-from byleave.core.arguments import ANY_TOOL, UNKNOWN
+from byleave.core.arguments import ANY_TOOL, UNKNOWN, Given
+from byleave.core.input_schema import InputSchema
 from byleave.core.names import UNSEEN, oddity
 from byleave.core.policy import NO_RULE, Policy, with_help
 from byleave.core.subject import Subject
@@ -25,7 +26,10 @@ if TYPE_CHECKING:
 
 def judge_call(policy: Policy, action: "CallAction") -> Verdict:
     """Return the verdict on calling a tool, or on the server itself where no tool is named."""
-    subject = Subject("other", _named(policy, action.agent), call=(action.server, action.tool, action.arguments))
+    arguments = action.arguments
+    if action.schema is not None:
+        arguments = Given(arguments, InputSchema(action.schema))
+    subject = Subject("other", _named(policy, action.agent), call=(action.server, action.tool, arguments))
     verdict = _by_all(policy, subject, TOOLS, action.tool)
     odd = judge_names(action.agent, action.server, action.tool)
     return verdict if odd is None else strictest([odd, verdict]).replace(suggestion=None)

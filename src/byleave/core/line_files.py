@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from byleave.core.matchers import Matcher
     from byleave.core.protected import Protected, Protection
-    from byleave.core.rules import Rule, RuleTable
+    from byleave.core.rules import Rule, RuleTable, Ruling
     from byleave.core.subject import NamedFile, Part
     from byleave.core.verdict import Decision
 
@@ -54,15 +54,24 @@ def judge_files(
         if not isinstance(file.place, FsTarget):
             objections.extend(_unresolved(file, table))
             continue
+        if not _counts(file, file.place, protected):
+            continue
         kind = file.kind
-        found = list(_objections(file, kind, table, protected, agent, part=part, allowing=allowing))
+        ruling = table.judge(_subject(file, kind, agent))
+        found = list(_objections(file, kind, ruling, protected, part=part, allowing=allowing))
         objections.extend(found)
         hard = [each.decision for each in found if not each.soft]
-        ruling = None if file.perhaps and not hard else table.judge(_subject(file, kind, agent)).decision
-        decision = max(hard) if hard else ruling
         if not file.perhaps or hard:
+            decision = max(hard) if hard else ruling.decision
             files[FileTouch(file_name(file.place), kind, decision)] = None
     return Touched(tuple(files), tuple(objections))
+
+
+def _counts(file: "NamedFile", place: FsTarget, protected: "Protected") -> bool:
+    """Whether a name is taken for a file: what may be none has to exist, to be protected, or to be likely made."""
+    if not file.perhaps or place.exists:
+        return True
+    return file.op == "write" and (file.likely or protected.of(place, subtree=False) is not None)
 
 
 def file_name(place: FsTarget) -> str:
@@ -93,19 +102,19 @@ def _unresolved(file: "NamedFile", table: "RuleTable") -> "Iterator[Objection]":
 def _objections(
     file: "NamedFile",
     kind: str,
-    table: "RuleTable",
+    ruling: "Ruling",
     protected: "Protected",
-    agent: str | None,
     *,
     part: "Part",
     allowing: "Rule | None",
 ) -> "Iterator[Objection]":
     place = file.place
     assert isinstance(place, FsTarget)  # noqa: S101 -- the caller has looked
-    if file.perhaps and not place.exists:
-        return
-    ruling = table.judge(_subject(file, kind, agent))
-    if ruling.decision is not None and ruling.decision is not ALLOW:
+    if (
+        ruling.decision is not None
+        and ruling.decision is not ALLOW
+        and (not file.perhaps or place.exists or file.likely)
+    ):
         rule = ruling.rules[0]
         why = f"it {VERBS[kind]} {quoted(file_name(place))}: {rule.why or rule.text}"
         yield Objection(ruling.decision, why, rule.ref)

@@ -4,6 +4,7 @@ A matcher is asked with `granting`: a rule that allows must not be satisfied by 
 denies or asks must not be walked round by one (`/bin/rm`). Under `not` the two change places.
 """
 
+from byleave.core.agent_names import other_names
 from byleave.core.arguments import ANY_TOOL
 from byleave.core.fs import is_under
 from byleave.core.globs import Glob, name_matches
@@ -52,6 +53,7 @@ OPERATIONS = ("read", "edit", "delete", "move", "search", "execute", "fetch", "t
 
 
 NO_CALLS: "frozenset[Callee]" = frozenset()
+NO_PROGRAMS: frozenset[str] = frozenset()  # of a matcher that no command matches
 
 
 def both(answers: "Iterable[bool | None]") -> bool | None:
@@ -123,7 +125,7 @@ class CommandMatcher(Record):
         yield named
         if self.piped_to_shell:
             yield part.piped_to_shell
-        if self.subcommands:
+        if self.subcommands and not (granting and part.knowledge.asks_for_version()):
             yield either([part.knowledge.is_subcommand(wanted) for wanted in self.subcommands])
         for flag in self.flags:
             yield part.knowledge.has_flag(flag)
@@ -149,7 +151,7 @@ class PathMatcher(Record):
     absolute: bool = False
     resolved: Glob | None = None  # where the pattern's beginning leads through links; only for saying no
 
-    programs = None
+    programs = NO_PROGRAMS
     calls = NO_CALLS
 
     def match(self, subject: "Subject", *, granting: bool) -> bool | None:
@@ -184,7 +186,7 @@ class UrlMatcher(Record):
     path_prefix: str | None = None
     methods: tuple[str, ...] = ()
 
-    programs = None
+    programs = NO_PROGRAMS
     calls = NO_CALLS
 
     def match(self, subject: "Subject", *, granting: bool) -> bool | None:
@@ -213,7 +215,7 @@ class CallMatcher(Record):
     tool: str | None = None
     argument: "ArgumentTest | None" = None
 
-    programs = None
+    programs = NO_PROGRAMS
 
     @property
     def calls(self) -> "frozenset[Callee] | None":
@@ -257,15 +259,21 @@ class OperationMatcher(Record):
 
 
 class AgentMatcher(Record):
-    """An action by the agent it is done for."""
+    """An action by the agent it is done for. To allow something, the name has to be the agent's own.
+
+    To deny it or to ask about it, another name of the same agent is enough.
+    """
 
     agents: tuple[str, ...]
 
     programs = None
     calls = None
 
-    def match(self, subject: "Subject", *, granting: bool) -> bool | None:  # noqa: ARG002 -- the agent is certain
-        return subject.agent is not None and any(name_matches(agent, subject.agent) for agent in self.agents)
+    def match(self, subject: "Subject", *, granting: bool) -> bool | None:
+        if subject.agent is None:
+            return False
+        names = (subject.agent,) if granting else (subject.agent, *other_names(subject.agent))
+        return any(name_matches(agent, name) for agent in self.agents for name in names)
 
     def covers(self, subject: "Subject") -> bool:
         return _covers_plainly(subject.part)

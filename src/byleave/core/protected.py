@@ -14,8 +14,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
+    Steps = tuple["_Step", ...]  # how far the names of a path lead into the patterns
+
 # Writable only where a rule names the place (or something in it) exactly; what is held by the kernel comes first.
 PROTECTED = (*HELD, *(name for name in ELSEWHERE if name not in HELD and "*" not in name))
+
+# Names of places that are known by something else than their names: what byleave itself runs from, and where links of
+# the home directory and variables lead.
+OWN_CODE = "byleave's own code"
+LED_TO = "what a link or a variable leads to"
 
 
 class Protection(Record):
@@ -134,15 +141,18 @@ class _Index:
         return self._above.get(path)
 
 
+_ORDINARY = (".github/",)  # directories that people make every day: not for what may come to lie in them
+
+
 class _Step:
-    """What may follow the names so far: exact names, any one name, and whether further names may stand in between."""
+    """What may follow the names so far: exact names, any one name, and what may follow any number of names."""
 
     __slots__ = ("any_depth", "any_name", "below", "final", "names", "pattern", "tree")
 
     def __init__(self) -> None:
         self.names: dict[str, _Step] = {}
         self.any_name: _Step | None = None
-        self.any_depth = False
+        self.any_depth: _Step | None = None
         self.pattern = ""  # of the place that ends here
         self.final = False
         self.below = ""  # the rest of a pattern that leads on from here
@@ -150,18 +160,21 @@ class _Step:
 
     def add(self, pattern: str, *, final: bool, tree: bool) -> None:
         """Make room for a pattern; a final one stays final. With `tree`, it keeps all directories above it, too."""
-        step = self
+        step, exact = self, not pattern.startswith(_ORDINARY)
         names = pattern.split("/")
         for at, name in enumerate(names):
             rest = "/".join(names[at:])
-            step.below = step.below or rest
-            if tree and (step.tree is None or (final and not step.tree[1])):
+            if exact:  # of what may have any name, a file or a link in its place decides nothing yet
+                step.below = step.below or rest
+            if exact and tree and (step.tree is None or (final and not step.tree[1])):
                 step.tree = (rest, final)
             if name == "**":
-                step.any_depth = True
+                step.any_depth = step.any_depth or _Step()
+                step, exact = step.any_depth, False
+                step.any_depth = step
             elif name == "*":
                 step.any_name = step.any_name or _Step()
-                step = step.any_name
+                step, exact = step.any_name, False
             else:
                 step = step.names.setdefault(name.lower(), _Step())  # all are ASCII: that is `fold`
         if not step.pattern or final:
@@ -180,6 +193,34 @@ def _steps() -> _Step:
 
 
 _START = _steps()
+
+
+def next_steps(steps: "Steps", name: str) -> "Steps":
+    """Return how far a name, after names that led to `steps`, leads into the patterns. A walk begins with none."""
+    folded = fold(name)
+    first = (_START.names[folded],) if folded in _START.names else ()
+    return (*first, *(after for step in steps for after in _next(step, folded)))
+
+
+def is_place(steps: "Steps") -> bool:
+    """Whether the last of these names ends a pattern."""
+    return any(step.pattern for step in steps)
+
+
+def patterns_after(steps: "Steps") -> "Iterator[tuple[str, bool]]":
+    """Yield what patterns say after the last of these names, and whether they are final; those without wildcards."""
+    for step in steps:
+        for name, after in step.names.items():
+            if after.pattern:
+                yield name, after.final
+            yield from ((f"{name}/{rest}", final) for rest, final in patterns_after((after,)))
+
+
+def leads_on(steps: "Steps") -> bool:
+    """Whether a pattern goes on below the last of these names."""
+    return any(step.names or step.any_name or step.any_depth for step in steps)
+
+
 _NO_STEPS: "list[_Step]" = []
 _LAST_LETTERS = tuple(ending for ending, _directories in ENDINGS)
 
@@ -231,8 +272,8 @@ def _next(step: _Step, name: str) -> "Iterator[_Step]":
         yield step.names[name]
     if step.any_name is not None:
         yield step.any_name
-    if step.any_depth:
-        yield step
+    if step.any_depth is not None:
+        yield step.any_depth
 
 
 def _place(path: str, end: int, least: int, pattern: str, relative: str | None, *, final: bool) -> Protection:

@@ -8,6 +8,7 @@ match, so that a thousand rules about others cost nothing.
 from byleave.core.arguments import ANY_TOOL
 from byleave.core.matchers import describe, program_names, touches_files
 from byleave.core.names import NameIndex
+from byleave.core.path_index import PathIndex
 from byleave.core.verdict import ALLOW, ASK, DENY, INLINE, Decision, RuleRef, Verdict
 from byleave.record import Record
 
@@ -108,6 +109,7 @@ class RuleTable:
             else:
                 for program in programs:
                     self._by_program.setdefault(program, []).append(entry)
+        self._not_commands = PathIndex([rule for rule in self.rules if not rule.matcher.programs])
         self._restricts: dict[str, bool] = {}
         self._kept: dict[tuple[str, str | None], list[Rule]] = {}
         self._calls: tuple[NameIndex[_Server], list[tuple[int, Rule]]] | None = None  # made for the first call
@@ -194,7 +196,7 @@ class RuleTable:
     def _by_part(self, subject: "Subject") -> "Iterator[Rule]":
         part = subject.part
         if part is None:
-            yield from (rule for rule in self.rules if not rule.matcher.programs)
+            yield from self._not_commands.candidates(subject.file, below=subject.below)
             return
         if part.name is None or part.runs_anything:  # it could be any program: every rule may be meant
             yield from self.rules

@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
         def is_subcommand(self, wanted: str) -> bool | None: ...
 
+        def asks_for_version(self) -> bool: ...
+
         def has_flag(self, flag: str) -> bool | None: ...
 
         def has_operands(self, *, most: int, behind: bool) -> bool | None: ...
@@ -44,7 +46,8 @@ class NamedFile(Record):
     """A file that a command names. `place` is None where it is known only at run time.
 
     `op` is `read`, `write`, `delete` or `exec`. `tree`: everything below it is touched as well, if it is a directory.
-    `perhaps`: it may be no file; it counts where it exists and something closes it. `covered` are closed places below
+    `perhaps`: it may be no file; it counts where it exists and something closes it, or where it does not and its
+    directory does (`likely`), so that a program may make it. `covered` are closed places below
     it, by name; `complete` says that these are all.
     """
 
@@ -55,6 +58,7 @@ class NamedFile(Record):
     perhaps: bool = False
     covered: tuple[str, ...] = ()
     complete: bool = True
+    likely: bool = False
 
     @property
     def kind(self) -> str:

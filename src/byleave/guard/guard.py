@@ -18,6 +18,7 @@ from byleave.core.permit import Permit
 from byleave.core.verdict import ALLOW, ASK, shared_tree
 from byleave.errors import ByleaveError, ConfigErrors, InputError
 from byleave.guard.asking import (
+    CLIENTS,
     ELSEWHERE,
     FOR_GOOD,
     FOR_SESSION,
@@ -30,10 +31,20 @@ from byleave.guard.asking import (
     Nobody,
     Question,
     Who,
+    told_before,
+    told_by,
 )
 from byleave.guard.judge import Judged
 from byleave.guard.keys import action_key
-from byleave.guard.verdicts import BEFORE, UNUSABLE, approved, changed_meanwhile, named_error, refused, unrecorded
+from byleave.guard.verdicts import (
+    UNUSABLE,
+    approved,
+    changed_meanwhile,
+    happened,
+    named_error,
+    refused,
+    unrecorded,
+)
 from byleave.record import Record
 from byleave.text import quoted, shown
 
@@ -46,6 +57,7 @@ if TYPE_CHECKING:
     from byleave.core.action import Action
     from byleave.core.fs import Refused
     from byleave.core.masking import Mask
+    from byleave.core.verdict import Verdict
     from byleave.guard.asking import Asker, AsyncAsker
     from byleave.guard.judge import Policy
     from byleave.guard.lasting import Lasting
@@ -68,6 +80,7 @@ if TYPE_CHECKING:
 
 PATIENCE = 60.0  # seconds a person has; then the answer is no
 _GRACE = 1.0  # seconds for the answer's own way
+OBSERVED = "observed"  # the event of a record about what an agent told afterwards
 LONGEST_SUBJECT = 4000  # characters that a person can be expected to read in a list
 
 
@@ -106,6 +119,7 @@ class Guard:
         self._notices = notices
         self._notes = notes
         self._seen: tuple[int, ...] | None = None
+        self.only_persons: Callable[[], bool] = lambda: False  # whether the answer of a client is worth nothing
         self._refusals: set[str] = set()  # a no for this session: kept as long as the door is open
         self.troubles: list[str] = []  # what could not be recorded after it was done
 
@@ -205,8 +219,9 @@ class Guard:
         key = self.key(judged, who, pin)
         if self.was_refused(key):
             return self.answer(judged.replace(verdict=refused(judged.verdict, NEVER)), who, started)
-        if self.recalls(key):
-            return self.answer(approved(judged, BEFORE), who, started)
+        way = self.recalled(key)
+        if way is not None:
+            return self.answer(approved(judged, way, before=True), who, started, told_before(way))
         rule = None if self._lasting is None else self._lasting.offer(judged)
         return Question(judged, who, key, pin, started, rule, self.policy.root.path)
 
@@ -237,19 +252,19 @@ class Guard:
         return finish_all(self, matter, asker, reply)
 
     def _finish(self, question: Question, asker: str, reply: str) -> Answer:
-        told: dict[str, Any] = {"by": asker, "choice": reply}
+        told = told_by(asker, reply)
         if reply not in YESES:
-            self.remember(question, reply)
+            self.remember(question, reply, asker)
             judged = question.judged
             if reply != ELSEWHERE:
-                judged = judged.replace(verdict=refused(judged.verdict, reply))
+                judged = judged.replace(verdict=refused(judged.verdict, reply, asker))
             return self.answer(judged, question.who, question.started, told)
-        judged, warnings = self.still(question)
+        judged, warnings = self.still(question, asker)
         answer = self.answer(judged, question.who, question.started, told, warnings)
         if not answer.allowed:
             return answer
         # Kept only once it is recorded that somebody said so.
-        kept: Answer = answer.replace(warnings=(*answer.warnings, *self.remember(question, reply)))
+        kept: Answer = answer.replace(warnings=(*answer.warnings, *self.remember(question, reply, asker)))
         return kept
 
     def judge_for(self, action: "Action | Mapping[str, Any]", who: Who) -> tuple[Judged, tuple[str, ...]]:
@@ -274,16 +289,16 @@ class Guard:
             self._mask = self._make_mask()
             self._log.mask_with(self._mask)
 
-    def still(self, question: Question) -> tuple[Judged, tuple[str, ...]]:
+    def still(self, question: Question, asker: str) -> tuple[Judged, tuple[str, ...]]:
         """Judge again after the person has answered: their yes is for what they were shown."""
         again, warnings = self.judge_for(question.judged.action, question.who)
         if again.verdict.decision is not ASK:
             return again, warnings
         if self.key(again, question.who, question.pin) == question.key:
-            return approved(again, "you allowed it"), warnings
+            return approved(again, asker), warnings
         return again.replace(verdict=changed_meanwhile(again.verdict)), warnings
 
-    def remember(self, question: Question, reply: str) -> tuple[str, ...]:
+    def remember(self, question: Question, reply: str, asker: str) -> tuple[str, ...]:
         """Keep an answer that is for more than once; a yes that cannot be kept holds once, and that is said."""
         if reply == NEVER:
             self._refusals.add(question.key)
@@ -292,7 +307,7 @@ class Guard:
                 self._lasting.keep(question.rule)
                 self.policy.expire()
             elif reply in (FOR_GOOD, FOR_SESSION):
-                self._keep(question, APPROVED)
+                self._keep(question, APPROVED, asker)
         except ByleaveError as error:
             return (f"your answer holds this once; it could not be kept: {error}",)
         return ()
@@ -308,7 +323,7 @@ class Guard:
         named = [f"{key}={quoted(self._mask.values(value))}" for key, value in facts.items() if value and key != "kind"]
         return f"{facts['kind']} {' '.join(named)}"
 
-    def _keep(self, question: Question, status: str) -> None:
+    def _keep(self, question: Question, status: str, asker: str = "") -> None:
         subject = self._subject(question)
         self.approvals.remember(
             question.key,
@@ -317,22 +332,27 @@ class Guard:
             session=self.session,
             status=status,
             now=self._now(),
+            by=asker,
         )
 
     def was_refused(self, key: str) -> bool:
         """Whether a person has said no to this for the session."""
         return key in self._refusals
 
-    def recalls(self, key: str) -> bool:
-        """Whether an approval holds for what has this key."""
+    def recalled(self, key: str) -> str | None:
+        """Return the way on which what has this key was approved; None if no approval holds for it.
+
+        Where only persons may answer, what a client has said before counts no more than what it says now.
+        """
         stamp = self.approvals.stamp()
         if stamp != self._seen:
             self.approvals.refresh()
             self._seen = stamp
         try:
-            return self.approvals.recalls(key)
+            way = self.approvals.approved_by(key)
         except ByleaveError:  # approvals that cannot be read count as none
-            return False
+            return None
+        return None if self.only_persons() and (not way or way in CLIENTS) else way
 
     def key(self, judged: Judged, who: Who, pin: str | None = None) -> str:
         """Return the key of what was judged, as approvals know it."""
@@ -363,6 +383,8 @@ class Guard:
         }
         if also:
             fields.update(also)
+            if also.get("event") == OBSERVED:
+                fields |= self._seen_done(verdict, fields)
         if told is not None:
             fields["answer"] = told
         if judged.places:  # by the names the workspace has for them, however the request spelled them
@@ -377,6 +399,13 @@ class Guard:
             warnings += (f"NOT RECORDED: {error}",)
         permit = Permit(judged.action, judged.places, verdict) if verdict.decision is ALLOW else None
         return Answer(verdict, permit, sequence, who, warnings)
+
+    def _seen_done(self, verdict: "Verdict", fields: "Mapping[str, Any]") -> "dict[str, Any]":
+        """Return the fields of a record about something that was done already: a deny came too late for it."""
+        seen: dict[str, Any] = {"verdict": shared_tree(happened(verdict), self.policy.root.path)}
+        if isinstance(fields.get("request"), dict):
+            seen["request"] = {"actions": fields["request"]["actions"]}
+        return seen
 
     def _notice(self, judged: Judged, fields: "dict[str, Any]") -> tuple[str, ...]:
         """Point out, once in a session, that an allowed action touches a sensitive place."""

@@ -8,8 +8,8 @@ from time import monotonic
 
 from byleave.core.action import LOCAL, CallAction, OtherAction
 from byleave.core.verdict import ALLOW, ASK, DENY, WORDS, strictest
-from byleave.guard.asking import ELSEWHERE, NEVER, UNASKED, YESES, Answer, Question, Who
-from byleave.guard.verdicts import BEFORE, approved, changed_meanwhile, refused, unclear_verdict
+from byleave.guard.asking import ELSEWHERE, NEVER, UNASKED, YESES, Answer, Question, Who, told_before, told_by
+from byleave.guard.verdicts import approved, changed_meanwhile, refused, unclear_verdict
 from byleave.record import Record
 
 TYPE_CHECKING = False
@@ -74,10 +74,14 @@ def begin_all(
     if not unclear:  # nobody can have agreed to more of the same where nobody can tell what it is
         if any(guard.was_refused(key) for key in keys):
             return _record(guard, [_refused(each, NEVER) for each in judged], who, started, also)
-        known = all(each.verdict.allowed or guard.recalls(key) for each, key in zip(judged, keys, strict=True))
-        if known and not by_hand:
-            again = [each if each.verdict.allowed else approved(each, BEFORE) for each in judged]
-            return _record(guard, again, who, started, also)
+        asked = [(each, key) for each, key in zip(judged, keys, strict=True) if not each.verdict.allowed]
+        ways = {key: way for _each, key in asked if (way := guard.recalled(key)) is not None}
+        if not by_hand and all(key in ways for _each, key in asked):
+            again = [
+                each if each.verdict.allowed else approved(each, ways[key], before=True)
+                for each, key in zip(judged, keys, strict=True)
+            ]
+            return _record(guard, again, who, started, also, told=told_before(next(iter(ways.values()))))
     root = guard.policy.root.path
     questions = [
         Question(each, who, key, pin_of, started, None, root)
@@ -93,16 +97,16 @@ def _is_known_by_name(action: "Action") -> bool:
 
 def finish_all(guard: "Guard", matter: Matter, asker: str, reply: str) -> Verdicts:
     """Record what became of a matter; after a yes, everything is judged again."""
-    told = {"by": asker, "choice": reply}
+    told = told_by(asker, reply)
     judged = [question.judged for question in matter.questions]
     warnings = matter.warnings
     if reply in YESES:
-        judged, warnings = _still(guard, matter)
+        judged, warnings = _still(guard, matter, asker)
     elif reply not in _LEFT_ALONE:
-        judged = [_refused(each, reply) for each in judged]
+        judged = [_refused(each, reply, asker) for each in judged]
     done = _record(guard, judged, matter.who, matter.started, matter.also, told=told, warnings=warnings)
     if not matter.unclear and (done.allowed or reply == NEVER):
-        _remember(guard, matter, reply)
+        _remember(guard, matter, reply, asker)
     return done
 
 
@@ -118,14 +122,14 @@ def _judge(
     return judged, tuple(dict.fromkeys(warnings))
 
 
-def _still(guard: "Guard", matter: Matter) -> "tuple[list[Judged], tuple[str, ...]]":
+def _still(guard: "Guard", matter: Matter, asker: str) -> "tuple[list[Judged], tuple[str, ...]]":
     """Judge everything again: a yes is for what was shown. Where one action is denied by now, none is allowed."""
     again: list[Judged] = []
     warnings: list[str] = []
     for question in matter.questions:
-        judged, told = guard.still(question)
+        judged, told = guard.still(question, asker)
         if matter.unclear and judged.verdict.allowed:  # by a rule, which was not asked; the person was
-            judged = _as_shown(guard, question, judged)
+            judged = _as_shown(guard, question, judged, asker)
         again.append(judged)
         warnings += told
     if any(each.verdict.decision is DENY for each in again):
@@ -133,9 +137,9 @@ def _still(guard: "Guard", matter: Matter) -> "tuple[list[Judged], tuple[str, ..
     return again, tuple(dict.fromkeys(warnings))
 
 
-def _as_shown(guard: "Guard", question: Question, now: "Judged") -> "Judged":
+def _as_shown(guard: "Guard", question: Question, now: "Judged", asker: str) -> "Judged":
     if guard.key(now, question.who, question.pin) == question.key:
-        return approved(question.judged, "you allowed it")
+        return approved(question.judged, asker)
     changed: Judged = now.replace(verdict=changed_meanwhile(now.verdict))
     return changed
 
@@ -144,16 +148,16 @@ def _pairs(judged: "list[Judged]", matter: Matter) -> "zip[tuple[Judged, Questio
     return zip(judged, matter.questions, strict=True)
 
 
-def _refused(judged: "Judged", reply: str) -> "Judged":
-    made: Judged = judged.replace(verdict=refused(judged.verdict, reply))
+def _refused(judged: "Judged", reply: str, asker: str = "") -> "Judged":
+    made: Judged = judged.replace(verdict=refused(judged.verdict, reply, asker))
     return made
 
 
-def _remember(guard: "Guard", matter: Matter, reply: str) -> None:
+def _remember(guard: "Guard", matter: Matter, reply: str, asker: str) -> None:
     """Keep an answer that is for more than once, for each action that was asked about."""
     for question in matter.questions:
         if question.judged.verdict.decision is ASK or reply == NEVER:
-            guard.troubles.extend(guard.remember(question, reply))
+            guard.troubles.extend(guard.remember(question, reply, asker))
 
 
 def _record(

@@ -2,7 +2,7 @@
 
 from byleave.core.verdict import ALLOW, ASK, BUILT_IN, DENY, RuleRef, Verdict
 from byleave.errors import ByleaveError
-from byleave.guard.asking import CANCELLED, NEVER, NO, NOBODY, SILENCE
+from byleave.guard.asking import CANCELLED, CHANGED, CLIENTS, NEVER, NO, NOBODY, SILENCE
 from byleave.text import shown
 
 TYPE_CHECKING = False
@@ -13,27 +13,42 @@ if TYPE_CHECKING:
 BEFORE = "you approved this before, for this session"
 
 
-def approved(judged: "Judged", why: str) -> "Judged":
-    """Return what was judged with the allow that a person's yes makes of an ask."""
+BEFORE_BY_CLIENT = "the client that calls approved this before, for this session"
+
+
+def approved(judged: "Judged", asker: str = "", *, before: bool = False) -> "Judged":
+    """Return what was judged with the allow that a yes makes of an ask; `asker` is the way on which it was given."""
     verdict = judged.verdict
-    because = (RuleRef("your approval", "approval", ALLOW), *verdict.because)
+    by_client = asker in CLIENTS
+    why = _YES[before, by_client]
+    because = (RuleRef("its client's answer" if by_client else "your approval", "approval", ALLOW), *verdict.because)
     allowed = Verdict(ALLOW, f"{verdict.reason}; {why}", "ok", because, None, verdict.canonical)
     made: Judged = judged.replace(verdict=allowed)
     return made
 
 
+_YES = {
+    (False, False): "you allowed it",
+    (False, True): "the client that calls allowed it",
+    (True, False): BEFORE,
+    (True, True): BEFORE_BY_CLIENT,
+}
+_BY_CLIENT = {NO: "the client that calls said no"}
 _WHYS = {
     NO: "you said no",
     NEVER: "you said no to it for this session",
     CANCELLED: "it was cancelled before anybody answered",
+    CHANGED: "it changed while you were asked about it",
     SILENCE: "nobody answered in time",
     NOBODY: "nobody can be asked here",
 }
 
 
-def refused(verdict: Verdict, reply: str) -> Verdict:
+def refused(verdict: Verdict, reply: str, asker: str = "") -> Verdict:
     """Return the deny that an ask becomes without a yes; an unknown reply is none."""
     why = _WHYS.get(reply, "the answer was not understood")
+    if asker in CLIENTS:
+        why = _BY_CLIENT.get(reply, why)
     ref = RuleRef(why, "approval", DENY)
     because = (ref, *verdict.because)
     # The place is kept: whoever shares this verdict has to know what its suggestion must not give away.
@@ -54,6 +69,15 @@ def changed_meanwhile(verdict: Verdict) -> Verdict:
     ref = RuleRef("what was shown is what is allowed", BUILT_IN, DENY)
     reason = "it is not what you were asked about any more: something changed while the question was open"
     return Verdict(DENY, reason, "denied", (ref, *verdict.because))
+
+
+def happened(verdict: Verdict) -> Verdict:
+    """Return what the policy says of something that was done by the time it was judged: nothing was denied."""
+    if verdict.decision is not DENY:
+        return verdict
+    reason = f"it was done without a question; asked before, byleave would have said: {verdict.reason}"
+    made: Verdict = verdict.replace(reason=reason)
+    return made
 
 
 UNUSABLE = Verdict(

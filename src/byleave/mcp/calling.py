@@ -11,20 +11,23 @@ import asyncio
 from time import monotonic
 
 from byleave.core.action import LOCAL, CallAction
-from byleave.core.verdict import ALLOW, DENY, shared_tree
-from byleave.guard.asking import CANCELLED, ELSEWHERE, NO, SILENCE
+from byleave.core.input_schema import InputSchema
+from byleave.core.verdict import ALLOW, ASK, DENY, shared_tree
+from byleave.guard.asking import CANCELLED, ELSEWHERE, NO, SILENCE, YESES
 from byleave.guard.judge import Judged
 from byleave.guard.matters import Matter, Verdicts
 from byleave.mcp.asking import ASKER, KEY, can_be_asked, question_params, reply_in
+from byleave.mcp.ends import DownError
 from byleave.mcp.errands import CALL, Errand, Errands, Work, passed
 from byleave.mcp.message import decoded, members_of
 from byleave.mcp.parking import Parked
+from byleave.mcp.refusals import CHANGED, changed, unfitting
 from byleave.mcp.revisions import SERVER_DOWN
 from byleave.wire.codes import ACCESS_DENIED, INVALID_PARAMS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
     from typing import Any
 
     from msgspec import Raw
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
 
 LISTEN = "subscriptions/listen"
 _PENDING = "it waits in `byleave approvals list`; once it is approved there, the same call goes through"
+VERDICT_KEY = "byleave/verdict"
 _UNPLACED = "it is too long to be shown to anybody, so nobody can approve it"
 
 
@@ -57,16 +61,18 @@ class Calling:
         if arguments is not None:
             sent["arguments"] = arguments  # as it was judged, and may have been shown; not as it was written
         pin = await self._session.local_pin(exchange, tool) if server == LOCAL else None
-        action = CallAction(server, tool, arguments, exchange.who.agent)
-        who, guard = exchange.who, self._session.guard
-        errand = Errand(CALL, server, sent, params, who, tool, arguments, pin)
-        await self._judge(exchange, errand, lambda: guard.begin_all((action,), who, pin=pin))
+        errand = Errand(CALL, server, sent, params, exchange.who, tool, arguments, pin)
+        await self._judge(exchange, errand, lambda: self._begin_call(exchange, errand))
 
     async def use(self, exchange: "Exchange", server: str, kind: str, name: str, sent: "Mapping[str, Any]") -> bool:
         """Answer a request about a resource or a prompt; return whether it may be used, and was."""
         errand = Errand(exchange.method, server, sent, exchange.params, exchange.who, used=(kind, name))
         action = _use_action(exchange, server, kind, name)
-        return await self._judge(exchange, errand, lambda: self._begin_use(exchange, action, kind, name))
+
+        async def begin() -> "Verdicts | Matter":
+            return self._begin_use(exchange, action, kind, name)
+
+        return await self._judge(exchange, errand, begin)
 
     def allows(self, exchange: "Exchange", server: str, kind: str, name: str) -> bool:
         """Whether a resource or a prompt may be used without a question, recorded; what asks waits for an approval."""
@@ -88,7 +94,47 @@ class Calling:
         answer = guard.answer(Judged(action, (), verdict), exchange.who, started)
         return Verdicts(answer.verdict, (answer,))
 
-    async def _judge(self, exchange: "Exchange", errand: Errand, begin: "Callable[[], Verdicts | Matter]") -> bool:
+    async def _begin_call(self, exchange: "Exchange", errand: Errand) -> "Verdicts | Matter":
+        """Judge a call of a tool with what the tool's schema makes of its arguments."""
+        action = await self._call_action(exchange, errand)
+        refused = self._unusable(exchange, action)
+        if refused is not None:
+            return refused
+        return self._session.guard.begin_all((action,), exchange.who, pin=errand.pin)
+
+    async def _call_action(self, exchange: "Exchange", errand: Errand) -> CallAction:
+        """Return a call as an action, with the tool's schema; without, where the server cannot say it.
+
+        A server is not started for the sake of a call that is denied whatever its arguments are.
+        """
+        server, tool, agent = errand.server, errand.tool, exchange.who.agent
+        action = CallAction(server, tool, errand.arguments, agent)
+        if not self._session.guard.policy.could_call(agent, server, tool):
+            return action
+        try:
+            offer = await self._session.offers.tool(server, tool)
+        except DownError:
+            return action
+        known: CallAction = action if offer is None else action.replace(schema=offer.tree.get("inputSchema"))
+        return known
+
+    def _unusable(self, exchange: "Exchange", action: CallAction) -> "Verdicts | None":
+        """Return the refusal of a call that cannot go out as it is, recorded; None if it can, or is denied anyway."""
+        guard, started = self._session.guard, monotonic()
+        verdict = None
+        if action.schema is not None:
+            problem = InputSchema(action.schema).problem(action.arguments)
+            verdict = None if problem is None else unfitting(action, problem)
+        elif self._session.offers.is_changed(action.server, action.tool or ""):
+            verdict = changed(action)
+        if verdict is None or guard.policy.decide(action).decision is DENY:
+            return None
+        answer = guard.answer(Judged(action, (), verdict), exchange.who, started)
+        return Verdicts(answer.verdict, (answer,))
+
+    async def _judge(
+        self, exchange: "Exchange", errand: Errand, begin: "Callable[[], Awaitable[Verdicts | Matter]]"
+    ) -> bool:
         """Do what the policy, or a person, allows; return whether it was done."""
         parked = None
         if exchange.envelope is not None and "requestState" in exchange.params:
@@ -115,7 +161,7 @@ class Calling:
             action = _use_action(exchange, errand.server, *errand.used)
             verdicts = self._denied_use(exchange, action, *errand.used) or verdicts
         if not verdicts.allowed:
-            await self._refuse(exchange, errand.server, verdicts.verdict)
+            await self._refuse(exchange, errand, verdicts.verdict)
             return False
         return await self._errands.do(self._work(exchange, errand, verdicts.answers[0]))
 
@@ -127,21 +173,24 @@ class Calling:
         )
         return Work(exchange, errand, allowed, asked)
 
-    async def _refuse_by_now(self, exchange: "Exchange", errand: Errand) -> bool:
-        """Refuse what has come to be denied since it was allowed; return whether it was."""
-        denied = self._denied_by_now(exchange, errand)
+    async def _refuse_by_now(self, exchange: "Exchange", errand: Errand, *, asks: bool = False) -> bool:
+        """Refuse what has come to be denied since it was allowed, with `asks` also what asks; return whether it was."""
+        denied = await self._denied_by_now(exchange, errand, asks=asks)
         if denied is not None:
-            await self._refuse(exchange, errand.server, denied.verdict)
+            await self._refuse(exchange, errand, denied.verdict)
         return denied is not None
 
-    def _denied_by_now(self, exchange: "Exchange", errand: Errand) -> "Verdicts | None":
+    async def _denied_by_now(self, exchange: "Exchange", errand: Errand, *, asks: bool) -> "Verdicts | None":
         """Return that what waited is denied by now, recorded; None if it is not."""
         if errand.used is not None:
             return self._denied_use(exchange, _use_action(exchange, errand.server, *errand.used), *errand.used)
+        action = await self._call_action(exchange, errand)
+        unusable = self._unusable(exchange, action)
+        if unusable is not None:
+            return unusable
         guard, started = self._session.guard, monotonic()
-        action = CallAction(errand.server, errand.tool, errand.arguments, exchange.who.agent)
         judged, warnings = guard.judge_for(action, exchange.who)
-        if judged.verdict.decision is not DENY:
+        if judged.verdict.decision is ALLOW or (judged.verdict.decision is ASK and not asks):
             return None
         answer = guard.answer(judged, exchange.who, started, warnings=warnings)
         return Verdicts(answer.verdict, (answer,))
@@ -150,14 +199,13 @@ class Calling:
         self,
         exchange: "Exchange",
         errand: Errand,
-        begin: "Callable[[], Verdicts | Matter]",
+        begin: "Callable[[], Awaitable[Verdicts | Matter]]",
         parked: Parked | None,
     ) -> "Verdicts | None":
-        guard = self._session.guard
         if parked is not None and parked.matter is not None:
             answers = members_of(exchange.params.get("inputResponses"))
-            return guard.finish_all(parked.matter, ASKER, reply_in(decoded(answers[KEY])) if KEY in answers else NO)
-        begun = begin()
+            return self._answered(parked.matter, reply_in(decoded(answers[KEY])) if KEY in answers else NO)
+        begun = await begin()
         return await self._ask(exchange, errand.print, begun) if isinstance(begun, Matter) else begun
 
     async def _ask(self, exchange: "Exchange", print_: str, matter: Matter) -> "Verdicts | None":
@@ -165,7 +213,7 @@ class Calling:
         guard, capabilities = self._session.guard, self._session.capabilities_of(exchange)
         has_modes = exchange.envelope is not None or self._session.has_modes
         params = question_params(matter.questions[0], modes=has_modes)
-        if params is None or not can_be_asked(capabilities):
+        if params is None or not self._session.asks_client or not can_be_asked(capabilities):
             return self._put_aside(matter)
         if exchange.envelope is not None:
             form = {KEY: {"method": "elicitation/create", "params": params}}
@@ -182,7 +230,13 @@ class Calling:
         except BaseException:
             guard.finish_all(matter, ASKER, CANCELLED)
             raise
-        return guard.finish_all(matter, ASKER, reply)
+        return self._answered(matter, reply)
+
+    def _answered(self, matter: Matter, reply: str) -> "Verdicts":
+        """Take what the client says; its yes is none where it may not answer any more."""
+        if reply in YESES and not self._session.asks_client:
+            return self._put_aside(matter)
+        return self._session.guard.finish_all(matter, ASKER, reply)
 
     def _put_aside(self, matter: Matter) -> "Verdicts":
         """Leave a matter to `byleave approvals`."""
@@ -190,13 +244,21 @@ class Calling:
         placed = guard.await_approval(matter.questions[0])
         return _with_hint(guard.finish_all(matter, "approvals", ELSEWHERE), _PENDING if placed else _UNPLACED)
 
-    async def _refuse(self, exchange: "Exchange", server: str, verdict: "Verdict") -> None:
-        """Answer what is not done: a call of a tool by a result with the verdict in it, the rest by an error."""
-        self._session.metrics.called(server, exchange.who.agent, verdict.decision.word, "refused")
+    async def _refuse(self, exchange: "Exchange", errand: Errand, verdict: "Verdict") -> None:
+        """Answer what is not done: a call of a tool by a result with the verdict in it, the rest by an error.
+
+        A client may check what is structured against the tool's output schema, and throw away what does not fit.
+        """
+        self._session.metrics.called(errand.server, exchange.who.agent, verdict.decision.word, "refused")
         tree = shared_tree(verdict, self._session.guard.policy.root.path)
-        if exchange.method == CALL:
+        if exchange.method == CALL and verdict.code != CHANGED:
             content = [{"type": "text", "text": verdict.reason}]
-            await exchange.result({"content": content, "structuredContent": tree, "isError": True})
+            result: dict[str, Any] = {"content": content, "isError": True, "_meta": {VERDICT_KEY: tree}}
+            if not self._session.gateway.has_output_schema(errand.server, errand.tool):
+                result["structuredContent"] = tree
+            await exchange.result(result)
+        elif exchange.method == CALL:  # to the client a tool that is hidden is not there
+            await exchange.error(INVALID_PARAMS, verdict.reason, tree)
         else:
             await exchange.error(ACCESS_DENIED, verdict.reason, tree)
 

@@ -13,7 +13,7 @@ from time import monotonic
 
 from msgspec import Raw
 
-from byleave.core.action import LOCAL
+from byleave.core.action import LOCAL, CallAction
 from byleave.guard.asking import NO, NOBODY, SILENCE
 from byleave.mcp.asking import ASKER, KEY, can_be_asked, question_params, reply_in
 from byleave.mcp.ends import DownError, LateError
@@ -22,10 +22,11 @@ from byleave.mcp.message import decoded, encode, error_tree, members_of, notific
 from byleave.mcp.parking import Parked
 from byleave.mcp.pending import Asked, Told
 from byleave.mcp.questions import labelled, refusal
+from byleave.mcp.refusals import changed, named
 from byleave.mcp.revisions import HEADER_MISMATCH, SERVER_DOWN, STATELESS, param_headers, wrong_param_header
 from byleave.private import digest
 from byleave.record import Record
-from byleave.text import quoted, shown
+from byleave.text import quoted
 from byleave.toolhost.outcome import NeedsInput
 from byleave.wire.codes import INVALID_PARAMS, INVALID_REQUEST
 
@@ -90,7 +91,7 @@ class Work(Record):
 class Errands:
     """What is done for one session. `refuse` answers what is denied by now, and returns whether it is."""
 
-    def __init__(self, session: "Session", refuse: "Callable[[Exchange, Errand], Awaitable[bool]]") -> None:
+    def __init__(self, session: "Session", refuse: "Callable[..., Awaitable[bool]]") -> None:
         self._session = session
         self._refuse = refuse
 
@@ -135,9 +136,16 @@ class Errands:
                 await exchange.error(INVALID_PARAMS, self._unknown(errand))
                 return "failed: no such tool"
             schema = offer.tree.get("inputSchema")
+            if _judged_schema(work) != schema:
+                by_policy = work.allowed.verdict.because[0].source != "approval"
+                if await self._refuse(exchange, errand, asks=by_policy):
+                    return "failed: it is denied by now"
             wrong = wrong_param_header(schema, errand.arguments, exchange.headers) if exchange.headers else ""
             if wrong:
-                await exchange.error(HEADER_MISMATCH, f"the {wrong} header does not say what the argument says")
+                await exchange.error(
+                    HEADER_MISMATCH,
+                    f"the {wrong} header does not say what the argument of {named(errand.server, errand.tool)} says",
+                )
                 return "failed: a header disagrees"
         if self._session.keeps(errand.server):
             upstream = self._session.reach(errand.server)
@@ -158,10 +166,9 @@ class Errands:
         return await self._send(work, upstream, headers=headers)
 
     def _unknown(self, errand: Errand) -> str:
-        named = f"{shown(errand.server[:_WORTH_SAYING])}/{shown(errand.tool[:_WORTH_SAYING])}"
         if self._session.offers.is_changed(errand.server, errand.tool):
-            return f"the definition of {named} has changed, and nobody has approved it: see `byleave approvals list`"
-        return f"there is no tool {named}"
+            return changed(CallAction(errand.server, errand.tool)).reason
+        return f"there is no tool {named(errand.server, errand.tool)}"
 
     async def _send(
         self,
@@ -196,14 +203,15 @@ class Errands:
         """Answer with a server's result."""
         most, view = self._session.settings.max_result, memoryview(result)
         if most is not None and len(view) > most:
-            await work.exchange.error(SERVER_DOWN, f"the result is larger than {most} bytes, which is the limit here")
+            what = f"the result of the server {quoted(work.errand.server)} is larger than {most} bytes"
+            await work.exchange.error(SERVER_DOWN, f"{what}, which is the limit here")
             return "failed: the result is too large"
         await work.exchange.result(result)
         return REPORTED if b'"isError"' in bytes(view[-_TAIL:]) + bytes(view[:_TAIL]) and _is_error(result) else DONE
 
     async def _hand_over(self, work: Work, upstream: "Upstream", pending: "Pending", asked: Asked) -> str:
         """Give a stateless client the wish of a server that is in the middle of its work."""
-        problem = refusal(asked.method, self._session.capabilities_for(work.exchange, upstream.name))
+        problem = refusal(asked.method, self._session.capabilities_for(work.exchange, upstream.name), upstream.name)
         if problem is None and not self._session.keeps(upstream.name):
             problem = error_tree(INVALID_REQUEST, "a server without state cannot wait for the answer of this client")
         if problem is not None:
@@ -220,13 +228,15 @@ class Errands:
         """Bring the wishes of a stateless server to the client, in the way that the client speaks."""
         exchange, found = work.exchange, members_of(result)
         if work.rounds >= MOST_ROUNDS:
-            await exchange.error(SERVER_DOWN, f"the server has wanted to know more {MOST_ROUNDS} times, without an end")
+            what = f"the server {quoted(upstream.name)} has wanted to know more"
+            await exchange.error(SERVER_DOWN, f"{what} {MOST_ROUNDS} times, without an end")
             return "failed: it wanted to know more without an end"
         work = work.replace(rounds=work.rounds + 1)
         wishes = {key: members_of(each) for key, each in members_of(found.get("inputRequests")).items()}
         capabilities = self._session.capabilities_for(exchange, upstream.name)
         methods = [text_of(wish.get("method")) or "" for wish in wishes.values()]
-        problem = next((bad for method in methods if (bad := refusal(method, capabilities)) is not None), None)
+        refusals = (refusal(method, capabilities, upstream.name) for method in methods)
+        problem = next((bad for bad in refusals if bad is not None), None)
         if problem is not None:
             await exchange.raw_error(problem, INVALID_REQUEST)
             return "failed: the server wanted what it may not"
@@ -251,7 +261,9 @@ class Errands:
                 async with asyncio.timeout(self._session.settings.ask_timeout):
                     said = await self._session.questions.put(work.exchange.sink, wish["method"], wish["params"])
             if said is None or said.answer is None:
-                await work.exchange.error(INVALID_REQUEST, "the client did not answer what the server wants to know")
+                await work.exchange.error(
+                    INVALID_REQUEST, f"the client did not answer what the server {quoted(upstream.name)} wants to know"
+                )
                 return "failed: a question was not answered"
             answers[key] = said.answer
         return await self._send(work, upstream, more=_with_answers(answers, state))
@@ -313,7 +325,9 @@ class Errands:
 
     def _asker(self, exchange: "Exchange") -> "ClientAsker | None":
         """Return what asks the client about what a tool does while it runs; a stateless one cannot be asked then."""
-        if exchange.envelope is not None or not can_be_asked(self._session.capabilities_of(exchange)):
+        if exchange.envelope is not None or not self._session.asks_client:
+            return None
+        if not can_be_asked(self._session.capabilities_of(exchange)):
             return None
         return ClientAsker(self._session, exchange)
 
@@ -337,7 +351,14 @@ class ClientAsker:
                 said = await self._session.questions.put(self._exchange.sink, "elicitation/create", params)
         except TimeoutError:
             return SILENCE
-        return NOBODY if said is None else NO if said.answer is None else reply_in(decoded(said.answer))
+        reply = NOBODY if said is None else NO if said.answer is None else reply_in(decoded(said.answer))
+        return reply if self._session.asks_client else NOBODY
+
+
+def _judged_schema(work: Work) -> "Any":
+    """Return the schema with which a call was judged; None if it was not known then."""
+    permit = work.allowed.permit
+    return permit.action.schema if permit is not None and isinstance(permit.action, CallAction) else None
 
 
 def _answer_to_tool(raw: Raw | None) -> str | None:

@@ -9,6 +9,7 @@ import asyncio
 import os
 from time import monotonic
 
+from byleave.config.gateway import CLIENT
 from byleave.config.servers import expanded
 from byleave.core.action import LOCAL
 from byleave.core.url import BadUrl, parse_url
@@ -29,7 +30,7 @@ from byleave.text import quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable, Iterable, Mapping
     from typing import Any
 
     from byleave.api import Workspace
@@ -46,6 +47,7 @@ RESTING = 900.0  # seconds that what was opened for a stateless client stays ope
 MOST_STARTING = 4  # processes of one server that start at once
 LISTING_TIME = 20.0  # seconds for one page of a list
 _MOST_NOTES = 200
+_MOST_STRUCTURED = 20_000  # names of tools of one server that are remembered
 _HINT = (
     "it runs in a sandbox: `[sandbox] read = [...]` shows it more of this machine, `[servers.{}.access]` grants more"
 )
@@ -62,8 +64,12 @@ class Gateway:
         note: "Note",
         environment: "Mapping[str, str] | None" = None,
         told: "Callable[[str, bytes], None] | None" = None,
+        over_http: bool = False,
     ) -> None:
         self.guard = guard
+        guard.only_persons = lambda: not self.asks_client
+        self._over_http = over_http
+        self._structured: dict[str, set[str]] = {}  # tools that say what their results look like, by server
         self.metrics = Metrics()
         self._note = note
         self._environment = os.environ if environment is None else environment
@@ -92,6 +98,25 @@ class Gateway:
         if self._settled[0] is not compiled:
             self._settled = compiled, compiled.gateway
         return self._settled[1]
+
+    @property
+    def asks_client(self) -> bool:
+        """Whether the client may answer what the policy asks; else only a person can, in `byleave approvals`.
+
+        Who starts the gateway on standard input is the user's own client. Over HTTP anybody may be the client.
+        """
+        said = self.settings.approve
+        return not self._over_http if said is None else said == CLIENT
+
+    def listed(self, server: str, tools: "Iterable[Mapping[str, Any]]") -> None:
+        """Take note of which tools say what their results look like: clients remember that, too."""
+        known = self._structured.setdefault(server, set())
+        if len(known) < _MOST_STRUCTURED:
+            known.update(tool["name"] for tool in tools if tool.get("outputSchema") is not None)
+
+    def has_output_schema(self, server: str, tool: str) -> bool:
+        """Whether a tool has ever said what its results look like."""
+        return tool in self._structured.get(server, ())
 
     @property
     def servers(self) -> "Mapping[str, Server]":

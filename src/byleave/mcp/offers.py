@@ -91,12 +91,15 @@ class Offers:
         pins: "Callable[[], Pins | None]",
         note: "Callable[[str], None]",
         keeps: "Callable[[str], bool]",
+        *,
+        listed: "Callable[[str, Iterable[dict[str, Any]]], None]" = lambda _server, _tools: None,
     ) -> None:
         self._reach = reach
         self._keeps = keeps  # whether the session with a server outlives one call
         self._local = local
         self._pins = pins
         self._note = note
+        self._listed = listed  # told of every list of tools
         self._known: dict[tuple[str, str], tuple[int, dict[str, Offer]]] = {}  # by kind and server
         self._late: dict[str, float] = {}  # servers that took too long, and until when they are hardly waited for
         self._owners: dict[str, str] = {}  # who has listed a resource first, and has not listed it no longer
@@ -152,6 +155,8 @@ class Offers:
         offers, unread = await _all_pages(upstream, KINDS[kind])
         if unread:
             self._note(f"{server} lists {unread} {kind} that cannot be read, or have a wrong shape: they are left out")
+        if kind == "tools":
+            self._listed(server, [each.tree for each in offers])
         kept = await self._pinned(server, offers) if kind == "tools" else offers
         return self._learnt(kind, server, upstream.opened, {each.name: each for each in kept})
 
@@ -211,6 +216,10 @@ class Offers:
     def hidden(self) -> "list[tuple[str, str]]":
         """The tools, by server, whose definition nobody has approved."""
         return list(self._changed)
+
+    def changed_of(self, server: str) -> "dict[str, str]":
+        """Return the tools of a server whose definition nobody has approved, each with the id of what to approve."""
+        return {name: id_ for (owner, name), id_ in self._changed.items() if owner == server}
 
     def is_changed(self, server: str, name: str) -> bool:
         """Whether a tool is hidden because its definition has changed."""

@@ -10,7 +10,7 @@ from msgspec import Raw
 
 from byleave.mcp.message import decoded, encode, error_tree, members_of, notification, request, text_of
 from byleave.mcp.scrub import without_escapes
-from byleave.text import shown
+from byleave.text import quoted, shown
 from byleave.wire.codes import INVALID_REQUEST, METHOD_NOT_FOUND
 
 TYPE_CHECKING = False
@@ -36,14 +36,15 @@ def narrowed(capabilities: "Mapping[str, Any]", may: "tuple[str, ...] | None") -
     return {name: capabilities[name] for name in usable if isinstance(capabilities.get(name), dict)}
 
 
-def refusal(method: str, capabilities: "Mapping[str, Any]") -> bytes | None:
+def refusal(method: str, capabilities: "Mapping[str, Any]", server: str) -> bytes | None:
     """Return the error for a wish that the server may not have, or that the client cannot fulfil; None if it can."""
     wanted = WANTS.get(method)
     if wanted is None:
-        return error_tree(METHOD_NOT_FOUND, f"byleave does not pass on {shown(method)}")
+        return error_tree(METHOD_NOT_FOUND, f"byleave does not pass on {shown(method)} of the server {quoted(server)}")
     if wanted in capabilities:
         return None
-    return error_tree(INVALID_REQUEST, f"this client does not offer {wanted}, or this server may not ask for it")
+    why = f"this client does not offer {wanted}, or the server {quoted(server)} may not ask for it"
+    return error_tree(INVALID_REQUEST, why)
 
 
 def labelled(server: str, method: str, params: "Raw | None") -> "dict[str, Any]":
@@ -121,7 +122,7 @@ class Questions:
         self, sink: "Sink", upstream: "Upstream", asked: "Asked", capabilities: "Mapping[str, Any]"
     ) -> None:
         """Put a server's wish to the client; the answer goes back to the server by itself."""
-        problem = refusal(asked.method, capabilities)
+        problem = refusal(asked.method, capabilities, upstream.name)
         if problem is None and sum(asker is upstream for asker, _id in self._ids) >= _MOST_OPEN:
             problem = error_tree(INVALID_REQUEST, "too many of your questions are not answered yet")
         if problem is not None:

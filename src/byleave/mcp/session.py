@@ -83,7 +83,9 @@ class Session:
         self.subscribed: dict[str, str] = {}  # resources, and whose they are
         self.listeners: set[Listener] = set()
         self.questions = Questions()
-        self.offers = Offers(self.reach, gateway.local.definitions, gateway.pins, gateway.note, self.keeps)
+        self.offers = Offers(
+            self.reach, gateway.local.definitions, gateway.pins, gateway.note, self.keeps, listed=gateway.listed
+        )
         self.parking = Parking()
         self.calling = Calling(self)
         self.open: dict[bytes, Exchange] = {}
@@ -100,6 +102,11 @@ class Session:
     @property
     def settings(self) -> "GatewaySettings":
         return self.gateway.settings
+
+    @property
+    def asks_client(self) -> bool:
+        """Whether the client may answer what the policy asks."""
+        return self.gateway.asks_client
 
     @property
     def metrics(self) -> "Metrics":

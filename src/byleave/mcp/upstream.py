@@ -161,7 +161,10 @@ class Upstream:
         wait = self._backoff.left(monotonic())
         if wait > 0:
             raise self._down(f"it failed a moment ago; the next try is in {wait:.1f} s")
-        link = self._make_link(_Ear(self))
+        try:
+            link = self._make_link(_Ear(self))
+        except DownError as error:
+            raise self._named(error) from None
         try:
             async with asyncio.timeout(self._longest_start), self._starting:
                 await link.open()
@@ -169,6 +172,9 @@ class Upstream:
         except TimeoutError:
             await self._failed(link)
             raise self._down(f"it did not finish the handshake within {self._longest_start:g} s") from None
+        except DownError as error:
+            await self._failed(link)
+            raise self._named(error) from None
         except BaseException:
             await self._failed(link)
             raise
@@ -519,6 +525,10 @@ class Upstream:
             await link.close()
         if self._chores:
             await asyncio.wait(self._chores, timeout=1.0)
+
+    def _named(self, error: DownError) -> DownError:
+        """Return an error that says which server it is about."""
+        return type(error)(down_sentence(self.name, error.problem), hint=error.hint)
 
     def _down(self, why: str) -> DownError:
         return DownError(down_sentence(self.name, why), hint=self._hint)

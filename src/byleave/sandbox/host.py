@@ -7,7 +7,8 @@ from byleave.core.fs import is_under
 from byleave.record import Record
 from byleave.sandbox.filters import known_architecture
 from byleave.sandbox.linux import Host
-from byleave.sandbox.plan import DIRECTORY, FILE, NOTHING, READING, Link, Place
+from byleave.sandbox.plan import DIRECTORY, FILE, READING, Link, Place
+from byleave.sandbox.private_files import kernel_secrets, system_secrets
 from byleave.sandbox.view import LINK
 
 TYPE_CHECKING = False
@@ -15,11 +16,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
 _LANDLOCK_VERSION = (444, 1)  # landlock_create_ruleset, LANDLOCK_CREATE_RULESET_VERSION
-NOT_FOR_EVERYBODY = "not everybody may read it"
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc")
 _SHIMS = "shims"  # where pyenv, asdf and the like keep what finds the real program: elsewhere in the prefix
 _PROGRAM_DIRECTORIES = ("bin", "sbin", "libexec", _SHIMS)
 _LIBRARIES = ("lib", "lib64", "libexec", "include")
+# Where managers of versions put what they install, below the home directory: public software, each version apart.
+_VERSIONS = (
+    *(".pyenv/versions", ".local/share/uv/python", ".rbenv/versions", ".nodenv/versions", ".goenv/versions"),
+    *(".nvm/versions/node", ".local/share/fnm/node-versions", ".volta/tools/image", ".rustup/toolchains"),
+    *(".asdf/installs", ".local/share/mise/installs", ".sdkman/candidates"),
+)
 _INSTALLED = ("/usr/", "/opt/", "/nix/", "/gnu/", "/snap/")
 _SHALLOWEST = 2  # /opt and /home are nobody's own prefix
 _MOST_INTERPRETERS = 4  # the kernel follows as many
@@ -106,6 +112,7 @@ def this_host(*, namespaces: bool) -> Host:
         os.getegid(),
         kernel_release(),
         directories=tuple(place for place in _STAGING if look(place) == DIRECTORY),
+        kernel_secrets=kernel_secrets(os.geteuid()),
     )
 
 
@@ -137,28 +144,9 @@ def base_view() -> Base:
             links.append(Link(path, os.readlink(path)))
         elif kind == DIRECTORY:
             places.append(Place(path, READING, DIRECTORY, "the system's own files"))
-    places.extend(Place(path, NOTHING, kind, NOT_FOR_EVERYBODY) for path, kind in _secrets("/etc"))
+    shown = [place.path for place in places]
+    places.extend(each for each in system_secrets(os.geteuid()) if any(is_under(each.path, path) for path in shown))
     return Base(tuple(places), tuple(links))
-
-
-def _secrets(directory: str) -> "Iterator[tuple[str, str]]":
-    """Yield what is below a directory and readable for us, but not for everybody: keys and passwords."""
-    try:
-        entries = list(os.scandir(directory))
-    except OSError:
-        return
-    for entry in entries:
-        try:
-            mode = entry.stat(follow_symlinks=False).st_mode
-        except OSError:  # gone meanwhile
-            continue
-        if stat.S_ISDIR(mode):
-            if entry.path == "/etc/byleave" or (mode & 0o005 != 0o005 and os.access(entry.path, os.X_OK)):
-                yield entry.path, DIRECTORY
-            else:
-                yield from _secrets(entry.path)
-        elif not stat.S_ISLNK(mode) and not mode & 0o004 and os.access(entry.path, os.R_OK):
-            yield entry.path, FILE
 
 
 class Needed(Record):
@@ -168,35 +156,52 @@ class Needed(Record):
     links: tuple[Link, ...] = ()
 
 
-def needs_of(program: str, search: str, visible: "Sequence[str]", *, home: str, kept_out: "Sequence[str]") -> Needed:
+def _by_the_user(_path: str) -> bool:
+    return False
+
+
+def needs_of(
+    program: str,
+    search: str,
+    visible: "Sequence[str]",
+    *,
+    home: str,
+    kept_out: "Sequence[str]",
+    writable: "Callable[[str], bool]" = _by_the_user,
+) -> Needed:
     """Return what must be shown for a program to start, beside what is `visible` already.
 
-    Follows links and `#!` lines, which whoever wrote the workspace may have chosen: so only what can be executed is
-    shown, and of a prefix in the home directory, or one that holds a place that is `kept_out`, only its programs and
-    libraries. Beside ~/.cargo/bin lies the token of a registry.
+    Follows links and `#!` lines. Only what can be executed is shown, and of a prefix in the home directory, or one that
+    holds a place that is `kept_out`, only its programs and libraries. Beside ~/.cargo/bin lies the token of a registry.
+    Where a link or a script is `writable` from inside of a sandbox, a program in there may have chosen what it leads
+    to: then nothing of the machine is shown but the executable itself, and what a manager of versions has installed.
     """
     places: dict[str, Place] = {}
     links: dict[str, Link] = {}
+    chosen_inside = False
     for path in interpreters(program, search):
         for hop in hops(path):
-            kind = look(hop)
+            kind, by_the_user = look(hop), not chosen_inside
+            chosen_inside = chosen_inside or writable(hop)
             if kind is None or any(is_under(hop, place) for place in (*visible, *places)):
                 continue
             started = kind == LINK or os.access(hop, os.X_OK)  # an interpreter, or a script beside it
-            environment = _virtual_environment(hop) if started else None
+            environment = _virtual_environment(hop) if started and by_the_user else None
             if environment is not None and not _is_private(environment, home, kept_out):
                 places[environment] = Place(environment, READING, DIRECTORY, "the program's own prefix")
             elif kind == LINK:
                 links[hop] = Link(hop, os.readlink(hop))
             elif kind == FILE and os.access(hop, os.X_OK):
-                places |= {place.path: place for place in _prefix_places(hop, home, kept_out)}
+                places |= {place.path: place for place in _prefix_places(hop, home, kept_out, chosen=by_the_user)}
     return Needed(tuple(places.values()), tuple(links.values()))
 
 
-def _prefix_places(program: str, home: str, kept_out: "Sequence[str]") -> "Iterator[Place]":
+def _prefix_places(program: str, home: str, kept_out: "Sequence[str]", *, chosen: bool) -> "Iterator[Place]":
+    """Yield what belongs to a program: if the user has chosen it, of its prefix; else the program alone."""
     directory = os.path.dirname(program)
     name, prefix = os.path.basename(directory), os.path.dirname(directory)
     known = name in _PROGRAM_DIRECTORIES and prefix.count("/") >= _SHALLOWEST
+    known = known and (chosen or _is_a_version(prefix, home))
     if not known or _is_private(prefix, home, kept_out):
         yield Place(program, READING, FILE, "the program itself")
     elif _is_shown_whole(prefix, name, home):
@@ -206,6 +211,12 @@ def _prefix_places(program: str, home: str, kept_out: "Sequence[str]") -> "Itera
             path = os.path.join(prefix, part)
             if look(path) == DIRECTORY:
                 yield Place(path, READING, DIRECTORY, "the program's own prefix")
+
+
+def _is_a_version(prefix: str, home: str) -> bool:
+    """Whether a prefix is one version of a program that a manager of versions has installed, and nothing else."""
+    bases = [os.path.join(home, name) for name in _VERSIONS] if home else []
+    return any(is_under(prefix, base) and prefix != base for base in bases)
 
 
 def _is_shown_whole(prefix: str, name: str, home: str) -> bool:

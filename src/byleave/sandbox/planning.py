@@ -3,14 +3,18 @@
 import os
 
 from byleave.core.access import PUBLIC, Default
+from byleave.core.action import FileAction
 from byleave.core.closed import ClosedPlaces
 from byleave.core.commands import CommandTable
+from byleave.core.decide import decide
 from byleave.core.env import EnvTable
-from byleave.core.fs import CAPABILITIES, WRITES, is_under
+from byleave.core.fs import CAPABILITIES, WRITES, FsTarget, is_under
 from byleave.core.limits import Limits
+from byleave.core.verdict import ALLOW
 from byleave.errors import SandboxError
 from byleave.record import Record
 from byleave.sandbox import host
+from byleave.sandbox.kept_back import keep_protected
 from byleave.sandbox.plan import (
     DIRECTORY,
     EVERYTHING,
@@ -29,6 +33,8 @@ from byleave.sandbox.plan import (
     nested,
     op_of,
 )
+from byleave.sandbox.private_files import prefix_secrets, started_among, without_chosen
+from byleave.sandbox.protected_below import protected_below
 from byleave.sandbox.view import LINK, Eyes, TooMuchToCoverError, find_places
 from byleave.text import quoted
 from byleave.workspace.covered import covered_below
@@ -62,6 +68,7 @@ class Wishes(Record):
     write: tuple[str, ...] = ()
     limits: Limits = Limits()
     brought: tuple[Brought, ...] = ()
+    agent: str | None = None  # for whom it runs: rules may speak of one agent only
 
 
 class Seen(Record):
@@ -115,17 +122,22 @@ def make_plan(
         return None if path in held else kinds[path]
 
     noted = _Covering(wishes.root)
-    found = _find(policy, wishes, Eyes(look, host.files_below, host.follow), noted)
+    eyes = Eyes(look, host.files_below, host.follow, protected=protected_below)
+    found = _find(policy, wishes, eyes, noted)
     access = policy.tool(wishes.tool).access
     brought = list(_brought(wishes))
-    places = [*_private(wishes, found.places), *base.places, *_extra(wishes), *found.places, *brought]
+    kept = keep_protected(policy.protected, wishes)
+    own = [*_private(wishes, found.places), *base.places, *_extra(wishes), *kept.lent]
+    places = [*own, *found.places, *brought, *kept.brought]
     links = [*base.links, *extra_links(wishes), *_links_in_hollows(in_order(places))]
     names = [Held(place.path, b"" if place.kind == FILE else None) for place in brought if place.source]
     commands = access.commands if isinstance(access.commands, CommandTable) else None
     listed = _listed(commands, search, trusted)
     started = [*((program,) if program is not None else ()), *(path for _name, path in listed)]
-    needed = _needed(started, search, wishes, places, links)
+    needed = _needed(started, search, wishes, places, links, writable=_writable(policy, wishes))
     places = [*needed.places, *places]
+    places = [*places, *prefix_secrets(needed.places, wishes.home)]
+    places = _uncovered(without_chosen(places, [*_extra(wishes), *found.places, *brought]), started, search)
     programs = None if commands is None else _programs(program, search, listed, (*base.places, *needed.places), places)
     elsewhere = _closed_elsewhere(policy, wishes, in_order(places), noted)
     plan = Plan(
@@ -138,7 +150,7 @@ def make_plan(
         commands,
         wishes.limits,
         wishes.home,
-        (*found.approximate, *_approximations(programs, commands, wishes.root)),
+        (*found.approximate, *kept.approximate, *_approximations(programs, commands, wishes.root)),
         programs,
     )
     return plan, Seen(kinds, tuple(noted.found), wishes.root)
@@ -161,14 +173,14 @@ class _Covering:
 def _find(policy: "Policy", wishes: Wishes, eyes: Eyes, noted: _Covering) -> "Found":
     """Return the places of the workspace."""
     try:
-        return find_places(policy, wishes.tool, wishes.root, eyes.replace(covered=noted.cover))
+        return find_places(policy, wishes.tool, wishes.root, eyes.replace(covered=noted.cover), wishes.agent)
     except TooMuchToCoverError as error:
         raise _too_much(str(error)) from None
 
 
 def _too_much(rule: str) -> SandboxError:
     return SandboxError(
-        f"there is too much to find everything that {rule} closes",
+        f"there is too much to find everything that {rule} closes, or a directory cannot be listed",
         hint="name a directory in front of the pattern, such as config/**/.env, or the files themselves",
     )
 
@@ -177,8 +189,9 @@ def _closed_elsewhere(
     policy: "Policy", wishes: Wishes, places: "Sequence[Place]", noted: _Covering
 ) -> "Iterator[Place]":
     """Yield what rules close outside of the workspace: by absolute paths, or by names that mounts have in it."""
-    closed = {name: ClosedPlaces(policy, op_of(name), root=wishes.root) for name in CAPABILITIES}
-    closing = ClosedPlaces(policy, tuple(op_of(name) for name in CAPABILITIES), root=wishes.root)
+    root, agent = wishes.root, wishes.agent
+    closed = {name: ClosedPlaces(policy, op_of(name), root=root, agent=agent) for name in CAPABILITIES}
+    closing = ClosedPlaces(policy, tuple(op_of(name) for name in CAPABILITIES), root=root, agent=agent)
     names = {each.target: each.name for each in wishes.brought}
     for place in places if closing else ():
         if place.kind == PRIVATE or not place.capabilities or (is_under(place.path, wishes.root) and not place.source):
@@ -209,6 +222,12 @@ def _cover(root: str, closed: ClosedPlaces, start: str, named: str) -> "Covered"
     )
 
 
+def _uncovered(places: list[Place], started: "Sequence[str]", search: str) -> list[Place]:
+    """Return the same places with the programs that are started in sight, whoever else may read them."""
+    hops = [hop for program in started for path in host.interpreters(program, search) for hop in host.hops(path)]
+    return [*places, *started_among(places, hops)]
+
+
 def make_reading_plan(policy: "Policy", wishes: Wishes, base: host.Base, program: str | None) -> tuple[Plan, Seen]:
     """Return the plan for a program of ours that reads what the tool may read, and what the plan rests on.
 
@@ -226,7 +245,7 @@ def make_reading_plan(policy: "Policy", wishes: Wishes, base: host.Base, program
     found = _find(policy, wishes, Eyes(look, _no_files, host.follow), noted)
     held = {each.path for each in found.held}
     readable = [_only_read(place) for place in found.places if place.path not in held]
-    system = [place for place in base.places if not is_under(place.path, "/etc")]
+    system = without_chosen((place for place in base.places if not is_under(place.path, "/etc")), found.places)
     shown = in_order([*system, *_only_program(program), *readable])
     places = in_order([*_news(shown), *_own(wishes, shown)])
     return Plan(wishes.root, places, base.links, limits=wishes.limits), Seen(kinds, tuple(noted.found), wishes.root)
@@ -264,8 +283,34 @@ def _listed(
     return find_listed(commands, search, trusted)
 
 
+def _writable(policy: "Policy", wishes: Wishes) -> "Callable[[str], bool]":
+    """Return what says of a path whether some sandbox could have written it: this one, or that of another tool."""
+    table = policy.tool(wishes.tool).access.fs
+    rules = () if isinstance(table, Default) else table.rules
+    mounted = [rule.approved_target for rule in rules if any(rule.grants(name) for name in WRITES)]
+    brought = [each.target for each in wishes.brought if each.capabilities & WRITES]
+    outside = [os.path.realpath(path) for path in (*wishes.write, *(path for path in mounted if path), *brought)]
+
+    def writable(path: str) -> bool:
+        if not is_under(path, wishes.root):
+            return any(is_under(path, place) for place in outside)
+        relative = path[len(wishes.root) :].strip("/")
+        target = FsTarget(path, relative, directory=False)
+        if policy.protected.of(target, subtree=False) is None:
+            return True
+        return decide(policy, FileAction("update", relative, wishes.tool), (target,)).decision is ALLOW
+
+    return writable
+
+
 def _needed(
-    started: "Sequence[str]", search: str, wishes: Wishes, places: "Sequence[Place]", links: "Sequence[Link]"
+    started: "Sequence[str]",
+    search: str,
+    wishes: Wishes,
+    places: "Sequence[Place]",
+    links: "Sequence[Link]",
+    *,
+    writable: "Callable[[str], bool]",
 ) -> host.Needed:
     """Return what programs need to start, beside what is shown already."""
     found = host.Needed()
@@ -273,7 +318,7 @@ def _needed(
         visible = [place.path for place in (*places, *found.places) if place.kind != PRIVATE and place.capabilities]
         visible += [link.path for link in (*links, *found.links)]
         kept_out = (wishes.root, *wishes.own_places)
-        more = host.needs_of(program, search, visible, home=wishes.home, kept_out=kept_out)
+        more = host.needs_of(program, search, visible, home=wishes.home, kept_out=kept_out, writable=writable)
         found = host.Needed((*found.places, *more.places), (*found.links, *more.links))
     return found
 

@@ -13,7 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from threading import Thread
-    from typing import IO, Self
+    from typing import IO, Any, Self
 
     Stream = int | IO[bytes] | None
     Answer = Callable[[socket.socket, bytes, int], object]
@@ -26,12 +26,17 @@ _LONGEST_TOLD = 32768  # the same of a launcher that tells what its program does
 _LAST_WORDS = 5  # seconds that messages may take to arrive when everything has ended
 _UNKNOWN = 255 << 8  # the status of exit code 255
 _IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
+_FOR_ALL = 64  # as in launcher.h
+_SPARE = 9  # a descriptor that the launcher closes before anything else
 
 
 class Process:
     """A started sandbox. `returncode`: None while it runs, negative for a signal. `problem`: what kept it from running.
 
     Dropping the process does not end it; closing (or the end of this program) does.
+
+    It is in a session of its own if it is kept `apart`, if a terminal is made for it (`controlling` is its path), or if
+    none of its streams is a terminal: then it can neither read what is typed at ours nor take it over.
     """
 
     blocked: "Iterable[int]" = ()  # signals that what is started first does not get
@@ -46,6 +51,7 @@ class Process:
         stderr: "Stream" = None,
         lock: int | None = None,
         apart: bool = False,
+        controlling: str | None = None,
     ) -> None:
         self.stdin: IO[bytes] | None = None
         self.stdout: IO[bytes] | None = None
@@ -63,7 +69,9 @@ class Process:
             streams = [self._stream(number, each, opened) for number, each in enumerate((stdin, stdout, stderr))]
             streams[2] = streams[1] if stderr == STDOUT else streams[2]
             moved = {_TAPE: plan, _CONTROL: opened[0]} | ({_LOCK: lock} if lock is not None else {})
-            self.pid = self._spawn(launcher, streams, moved, opened, apart=apart)
+            self.apart = apart or controlling is not None or not any(os.isatty(each) for each in streams)
+            self._controlling = controlling
+            self.pid = self._spawn(launcher, streams, moved, opened)
         except BaseException:
             self.close()
             raise
@@ -94,13 +102,13 @@ class Process:
         streams: "Sequence[int]",
         moved: dict[int, int],
         opened: list[int],
-        *,
-        apart: bool,
     ) -> int:
         """Start the launcher with nothing of ours but the three streams, the plan, the control socket and the lock."""
         import fcntl
 
-        actions: list[tuple[int, int, int]] = []
+        actions: list[Any] = []
+        if self._controlling is not None:  # who leads a session without a terminal gets the first one that it opens
+            actions.append((os.POSIX_SPAWN_OPEN, _SPARE, self._controlling, os.O_RDWR, 0))
         wanted = dict(enumerate(streams)) | moved
         for target, source in wanted.items():
             if target != source or target in moved:  # our own are not inherited unless they are put there
@@ -108,7 +116,6 @@ class Process:
                 opened.append(high)
                 actions.append((os.POSIX_SPAWN_DUP2, high, target))
         words = [*launcher, str(_TAPE), str(_CONTROL)]
-        own_group = {"setpgroup": 0} if apart else {}
         return os.posix_spawn(
             launcher[0],
             words,
@@ -116,7 +123,7 @@ class Process:
             file_actions=actions,
             setsigdef=_IGNORED_BY_PYTHON,
             setsigmask=self.blocked,
-            **own_group,  # type: ignore[arg-type]
+            setsid=self.apart,
         )
 
     def listener(self) -> socket.socket:
@@ -205,6 +212,14 @@ class Process:
         """Send a signal to the program."""
         if self.returncode is None:
             signal.pidfd_send_signal(self._pidfd, number)
+
+    def signal_all(self, number: int) -> None:
+        """Send a signal to the program and its process group, as a terminal would."""
+        if self.apart and self._controlling is None:
+            self.send_signal(_FOR_ALL - number)
+        elif self.apart and self.returncode is None:
+            with suppress(ProcessLookupError):
+                os.killpg(self.pid, number)
 
     def terminate(self) -> None:
         """Ask the program to end."""

@@ -62,7 +62,7 @@ _SET_SIGNAL = 10  # F_SETSIG
 _WATCHED = 0x010003C0  # IN_CREATE, DELETE, MOVED_FROM, MOVED_TO, ONLYDIR
 _STATX, _MOUNT_ROOT = 256, 0x2000
 _GONE = (errno.ENOENT, errno.ENOTDIR, errno.ELOOP)  # a link above it is none of the plan's, and leads elsewhere
-_FOR_ALL = 40  # a signal with this added is for the whole process group of the program, as a terminal would send it
+_FOR_ALL = 64  # this less a signal is that signal for the program's whole process group, as a terminal would send it
 _STOPPED_WITH_US = (signal.SIGTSTP, signal.SIGTTIN, signal.SIGTTOU)
 _ALL = signal.valid_signals()
 
@@ -298,11 +298,21 @@ def _bind(tape: Tape) -> None:
 
 def _cover(tape: Tape) -> None:
     """Cover a place of the view with something of the view: what a mask shows, empty and closed to everybody."""
-    what, path, attributes = tape.word(), tape.word(), tape.number()
+    _cover_place(tape.word(), tape.word(), tape.number())
+
+
+def _cover_place(what: bytes, path: bytes, attributes: int) -> None:
     cover = _open_view(what, "cover", what)
     tree = _must("cover", what, "syscall", _OPEN_TREE, cover, b"", _CLONE | _CLOEXEC | _EMPTY_PATH)
     os.close(cover)
     _attach(tree, attributes, path, recursive=False)
+
+
+def _shade(tape: Tape) -> None:
+    """Cover a file of the kernel's, if this kernel still has it: modules come and go."""
+    what, path, attributes = tape.word(), tape.word(), tape.number()
+    if _is_there(path):
+        _cover_place(what, path, attributes)
 
 
 def _seal(tape: Tape) -> None:
@@ -798,8 +808,8 @@ def _spawn(_tape: Tape) -> None:
 
 def _pass_on_to(program: int, number: int) -> None:
     """What somebody sent to us alone is for the program alone; what a terminal sent to us is for all of its group."""
-    if _FOR_ALL < number <= _FOR_ALL + signal.SIGTSTP:
-        _kill(-program if _state.leads_group else program, number - _FOR_ALL)
+    if _FOR_ALL - signal.SIGTSTP <= number < _FOR_ALL:
+        _kill(-program if _state.leads_group else program, _FOR_ALL - number)
     else:
         _kill(program, number)
 
@@ -882,6 +892,7 @@ STEPS: "dict[str, Callable[[Tape], None]]" = {
     "broker": _not_here("broker"),
     "guard": _guard,
     "watch": _watch,
+    "shade": _shade,
 }
 
 

@@ -8,12 +8,14 @@ people are told. Start at `find_places`.
 from byleave.core.action import FileAction
 from byleave.core.closed import ClosedPlaces, Covered
 from byleave.core.decide import decide
-from byleave.core.fs import CAPABILITIES, FsTable, FsTarget, is_under
+from byleave.core.fs import CAPABILITIES, WRITES, FsTable, FsTarget, is_under
 from byleave.core.globs import ANY_DEPTH
 from byleave.core.matchers import All, AnyOf, Not, PathMatcher
+from byleave.core.protected import LED_TO, OWN_CODE
 from byleave.core.verdict import ALLOW
 from byleave.record import Record
 from byleave.sandbox.plan import DIRECTORY, FILE, MISSING, NOTHING, Approximation, Held, Place, in_order, nested, op_of
+from byleave.sandbox.protected_below import Below
 from byleave.text import shown
 
 TYPE_CHECKING = False
@@ -34,7 +36,12 @@ MOST_PINNED = 256  # files that are made read-only one by one, where new ones ma
 _KIND_OF = {name: name for name in CAPABILITIES} | {"execute": "exec"}
 _INSIDE = "byleave-any-name"  # stands for whatever lies in a directory
 # What a held name inside `.git` must say so that git, here and outside, goes on as if it were not there.
-_CONTENTS = {".git/commondir": b".\n", ".git/hooks": None}
+_CONTENTS = {"commondir": b".\n", "hooks": None}
+_NOT_HELD = (
+    "a protected name that does not exist yet is held in the root of the workspace and in its repositories only: "
+    "`byleave check` and every integration hold to it, the kernel does not"
+)
+_NOT_FOUND = "there are too many files to look for every protected name that exists: those that lie deep are not held"
 
 
 class TooMuchToCoverError(Exception):
@@ -53,32 +60,41 @@ def _nothing_covered(_closed: ClosedPlaces, _start: str, _named: str) -> Covered
     return Covered()
 
 
+def _nothing_below(_directory: str) -> Below:
+    return Below()
+
+
 class Eyes(Record):
     """What looks at the disk: what is at a path, the files below one, and where a link leads (None: nowhere).
 
     `covered` finds what exists of closed places below a directory, which has a name of its own in the workspace.
+    `protected` finds the protected names that exist below a directory.
     """
 
     look: "Look"
     files: "Files"
     follow: "Callable[[str], str | None]"
     covered: "Callable[[ClosedPlaces, str, str], Covered]" = _nothing_covered
+    protected: "Callable[[str], Below]" = _nothing_below
 
 
-def find_places(policy: "Policy", tool: str, root: str, eyes: Eyes) -> Found:
+def find_places(policy: "Policy", tool: str, root: str, eyes: Eyes, agent: str | None = None) -> Found:
     """Return what `tool` may touch in the workspace at `root` and through its approved ways out."""
-    return _View(policy, tool, root, eyes).find()
+    return _View(policy, tool, root, eyes, agent).find()
 
 
 class _View:
-    def __init__(self, policy: "Policy", tool: str, root: str, eyes: Eyes) -> None:
+    def __init__(self, policy: "Policy", tool: str, root: str, eyes: Eyes, agent: str | None) -> None:
         self._policy = policy
         self._tool = tool
+        self._agent = agent
         self._root = root
         self._look = eyes.look
         self._files = eyes.files
         self._follow = eyes.follow
         self._covered = eyes.covered
+        self._below = eyes.protected
+        self._own_code = {place.path for place in policy.protected.inside() if place.name == OWN_CODE}
         self._doors = {rule.path: rule for rule in _rules(policy, tool) if rule.approved_target and not rule.dropped}
         self._held: dict[str, Held] = {}
         self._approximate: list[Approximation] = []
@@ -96,11 +112,13 @@ class _View:
         for rule in _rules(self._policy, self._tool):
             yield rule.path
         for place in self._policy.protected.inside():
-            yield place.path
+            if place.name != LED_TO or self._look(f"{self._root}/{place.path}") is not None:
+                yield place.path
         for place in self._policy.protected.outside():  # byleave's own may lie in the workspace, there or not yet
             if place.path.startswith(f"{self._root}/"):
                 yield place.path[len(self._root) + 1 :]
         yield from self._ruled()
+        yield from self._protected_below()
 
     def _ruled(self) -> "Iterator[str]":
         """Yield the paths at which the ordered rules may change the answer: those they name, and those that exist."""
@@ -121,7 +139,7 @@ class _View:
 
     def _closed(self, ops: tuple[str, ...], *, essential: bool) -> "Iterator[str]":
         """Yield what exists of the places that rules close to some operations; all of it where that is `essential`."""
-        closed = ClosedPlaces(self._policy, ops, root=self._root)
+        closed = ClosedPlaces(self._policy, ops, root=self._root, agent=self._agent)
         starts = [("", self._root), *((rule.path, rule.approved_target or "") for rule in self._doors.values())]
         for name, place in starts if closed else ():
             found = self._covered(closed, place, f"{self._root}/{name}".rstrip("/"))
@@ -133,6 +151,21 @@ class _View:
             for rule in closed.rules:
                 why = "there is too much here to find everything that the pattern matches"
                 self._approximate.append(Approximation(shown(rule.text), "any", why, laxer=True))
+
+    def _protected_below(self) -> "Iterator[str]":
+        """Yield the protected names that exist at any depth, if something may be written at all."""
+        table = self._policy.tool(self._tool).access.fs
+        rules = table.rules if isinstance(table, FsTable) else ()
+        if isinstance(table, FsTable) and not any(rule.grants(name) for rule in rules for name in WRITES):
+            return
+        found = self._below(self._root)
+        yield from found.names
+        for name, rule in self._doors.items():
+            if any(rule.grants(each) for each in WRITES):
+                yield from (f"{name}/{below}" for below in self._below(rule.approved_target or "").names)
+        self._approximate.append(Approximation("**", "create", _NOT_HELD, laxer=True))
+        if not found.complete:
+            self._approximate.append(Approximation("**", "any", _NOT_FOUND, laxer=True))
 
     def _judge(self, name: str) -> "Iterator[Place]":
         path, door = self._locate(name)
@@ -178,7 +211,8 @@ class _View:
             relative = relative if relative is None else f"{relative}/{_INSIDE}".lstrip("/")
             door = door if door is None else f"{door}/{_INSIDE}"
         target = FsTarget(path, relative, door, exists=kind == FILE, directory=False)
-        action = FileAction(_KIND_OF[capability], relative if relative is not None else door or "", self._tool)
+        name = relative if relative is not None else door or ""
+        action = FileAction(_KIND_OF[capability], name, self._tool, self._agent)
         return decide(self._policy, action, (target,))
 
     def _kept(self, place: Place, around: Place | None) -> "Iterator[Place]":
@@ -221,8 +255,9 @@ class _View:
             why = "it does not exist yet: an empty directory is made ready, since something in it must not be created"
             self._approximate.append(Approximation(self._name(above), "create", why))
         relative = self._name(path)
-        inside_git = relative.startswith(".git/")
-        self._held.setdefault(path, Held(path, _CONTENTS.get(relative, b"") if inside_git else None))
+        inside_git = "/.git/" in f"/{relative}"
+        content = _CONTENTS.get(relative.rpartition("/")[2], b"") if inside_git else None
+        self._held.setdefault(path, Held(path, content))
 
     def _pinned(self, places: "Iterable[Place]") -> "Iterator[Place]":
         """Yield what exists where only new files may be written, as places of their own that cannot be changed."""
@@ -247,11 +282,15 @@ class _View:
 
     def _linked(self, name: str, path: str) -> "Iterator[Place]":
         """Cover a link that leads out of the workspace, or nowhere: nobody may put something else in its place."""
-        if not self._leads_inside(path):
+        if name in self._own_code:
+            why = "it is a link that byleave is started by: the kernel holds where it leads, not the link's own name"
+            if self._verdict(path.rpartition("/")[0], None, "create", DIRECTORY).decision is ALLOW:
+                self._approximate.append(Approximation(name, "any", why, laxer=True))
+        elif not self._leads_inside(path):
             yield Place(path, NOTHING, FILE, "a link that leads out of the workspace, or nowhere")
-            return
-        why = "it is a link: the kernel holds the place that it leads to, not the link's own name"
-        self._approximate.append(Approximation(name, "any", why, laxer=True))
+        else:
+            why = "it is a link: the kernel holds the place that it leads to, not the link's own name"
+            self._approximate.append(Approximation(name, "any", why, laxer=True))
 
     def _leads_inside(self, path: str) -> bool:
         target = self._follow(path)

@@ -1,13 +1,15 @@
 """What of a command goes beyond its plain use.
 
-Options that run other programs, options that write files, and words known only at run time that could be such. A
-rule that merely names a program does not cover these. The knowledge is in `programs.toml`.
+Options that run other programs, options that write files, options that are not known to be harmless, and words known
+only at run time that could be such. A rule that merely names a program does not cover these. The knowledge is in
+`programs.toml` and in `harmless`.
 """
 
 from byleave.record import Record
-from byleave.shell.options import scan
+from byleave.shell.options import NUMBER, scan, scan_words
 from byleave.shell.programs import BUILT_IN, Programs
-from byleave.shell.scripts import EXECUTES, WRITES, awk_danger, sed_danger
+from byleave.shell.scripts import EXECUTES, WRITES, awk_danger, sed_danger, sqlite_danger
+from byleave.shell.values import is_harmless_value, is_inside
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,15 +18,24 @@ if TYPE_CHECKING:
     from byleave.shell.programs import Program
 
 UNKNOWN = "unknown"
-SHELL_CHARACTERS = frozenset("$`;|&<>()\n\\\"'")
-READERS = {"sed": sed_danger, "awk": awk_danger}
+UNLISTED = "unlisted"
+# Whether the files that harmless options write are judged elsewhere, each as a write of that place. As long as they are
+# not, only a relative name inside the workspace counts as harmless.
+WRITES_ARE_JUDGED = False
+DASHED_VALUES = frozenset({"find", "gfind", "awk", "gawk", "mawk", "nawk", "sed", "gsed", "sort"})
+EXECUTING = {
+    **dict.fromkeys(["find", "gfind"], frozenset({"-exec", "-execdir", "-ok", "-okdir"})),
+    **dict.fromkeys(["fd", "fdfind"], frozenset({"-x", "-X", "--exec", "--exec-batch"})),
+}
+READERS = {"sed": sed_danger, "awk": awk_danger, "sqlite": sqlite_danger}
 
 
 class Danger(Record):
     """One option or word that a plain rule does not cover.
 
-    `kind` is `executes`, `writes`, or `unknown` for a word known only at run time that could be either. `option` is its
-    name or the word itself, `index` its place in the words.
+    `kind` is `executes`, `writes`, `unlisted` for an option that is not known to be harmless, or `unknown` for a word
+    known only at run time that could be any of them. `option` is its name or the word itself, `index` its place in the
+    words.
     """
 
     kind: str
@@ -38,26 +49,58 @@ def dangerous_options(command: "Command", programs: Programs = BUILT_IN) -> tupl
     table = found.table
     if table is None:
         return ()
-    dangers = [danger for given in found.given if (danger := _option(given))]
+    child = child_places(command)
+    rest = _behind_dashes(command) if table.passed is not None else 0
+    dangers = [danger for given in found.given if given.index not in child and (danger := _option(given))]
     dangers.extend(_operands(command, found, table))
+    if rest and table.passed is not None:
+        dangers.extend(_passed(command, rest, table.passed))
     if table.script is not None:
-        dangers.extend(_scripts(command, found, READERS[table.script]))
+        dangers.extend(_scripts(command, found, table.script))
     if found.subcommand_unknown:
         dangers.append(Danger(UNKNOWN, command.words[found.operands[0]].prefix, found.operands[0]))
     elif dangerous_program(table):
-        dangers.extend([Danger(UNKNOWN, command.words[index].prefix, index) for index in found.unknown])
+        unknown = [index for index in found.unknown if index not in child]
+        dangers.extend([Danger(UNKNOWN, command.words[index].prefix, index) for index in unknown])
     return tuple(dangers)
+
+
+def _behind_dashes(command: "Command") -> int:
+    """Return the place behind the first `--`, 0 if there is none."""
+    return next((index + 1 for index, word in enumerate(command.words) if index and word.text == "--"), 0)
+
+
+def _passed(command: "Command", rest: int, table: "Program") -> list[Danger]:
+    """Judge words that a program hands on to another one."""
+    words = (command.words[0], *command.words[rest:])
+    if not table.canonical:  # nothing is known of that program
+        return [Danger(UNLISTED, word.prefix, rest) for word in words[1:2]]
+    found = scan_words(words, table)
+    dangers = [danger for given in found.given if (danger := _option(given))]
+    dangers += [Danger(UNKNOWN, words[index].prefix, index) for index in found.unknown]
+    for index in found.operands:
+        text = words[index].text
+        if text is not None and (text.startswith("@") or ("=" in text and not is_harmless_value("~assignment", text))):
+            dangers.append(Danger(UNLISTED, text, index))
+    return [danger.replace(index=danger.index + rest - 1) for danger in dangers]
 
 
 def dangerous_program(table: "Program") -> bool:
     """Return whether a program has options that execute or write at all."""
+    if table.safe:
+        return False
+    if table.covered is not None:
+        return True
     return bool(table.executes or table.writes or table.runs or table.most is not None or table.wrap is not None)
 
 
 def writes_by_nature(command: "Command", programs: Programs = BUILT_IN) -> bool:
     """Return whether writing files is what the program is for: `tee`, `cp`, `rm`."""
-    table = programs.table(command.program or "")
-    return table is not None and table.writer
+    found = scan(command, programs)
+    table = found.table
+    if table is None or not table.writer:
+        return False
+    return table.dry.isdisjoint([given.name for given in found.given])
 
 
 def _option(given: "Given") -> Danger | None:
@@ -65,27 +108,78 @@ def _option(given: "Given") -> Danger | None:
     if table is None:
         return None
     kind = EXECUTES if given.name in table.executes else WRITES if given.name in table.writes else None
-    if kind is None or _is_harmless(given, table):
+    if kind is None:
+        return None if not table.closed or _is_listed(given, table) else Danger(UNLISTED, given.name, given.index)
+    if _is_harmless(given, table):
         return None
     return Danger(kind, given.name, given.index)
 
 
-def _is_harmless(given: "Given", table: "Program") -> bool:
-    beginnings = table.harmless.get(given.name)
-    if beginnings is None or given.value is None:
+def _is_listed(given: "Given", table: "Program") -> bool:
+    """Whether an option is known to be harmless, with the value that it has."""
+    if not given.known or not given.sure or (table.covered is not None and given.name not in table.covered):
         return False
-    text = given.value if isinstance(given.value, str) else (given.value.text or "")
-    return any(text == value if value[-1:] not in ".=:" else text.startswith(value) for value in beginnings) or any(
-        value[-1:].isalpha() and text.startswith(value + "=") for value in beginnings
-    )
+    value = given.value if given.value is None or isinstance(given.value, str) else given.value.text
+    if given.value is None or (value in ("", None) and given.name in table.optional):
+        return True
+    if given.name not in table.values | table.optional and given.name not in table.joined and given.name != NUMBER:
+        return value in ("true", "false")
+    if not isinstance(given.value, str) and _is_option_again(value, table):
+        return False
+    check, use = table.checks.get(given.name), table.files.get(given.name, "")
+    if check is not None:
+        return value is not None and is_harmless_value(check, value)
+    return WRITES_ARE_JUDGED or not use.startswith("write") or (value is not None and is_inside(value))
+
+
+def _is_option_again(value: str | None, table: "Program") -> bool:
+    """Whether a word that is taken as a value looks like an option: another version may take no value there."""
+    if value is None or table.safe or table.covered is None or table.name in DASHED_VALUES:
+        return False
+    return value[:1] == "-" and value[1:2] not in ("", " ", "\n") and not value[1:2].isdigit()
+
+
+def child_places(command: "Command") -> "frozenset[int]":
+    """Return the places of words that belong to commands which `find -exec` and the like run."""
+    begin = EXECUTING.get(command.program or "")
+    if begin is None:
+        return frozenset()
+    places: list[int] = []
+    inside = False
+    for index, word in enumerate(command.words):
+        if inside:
+            places.append(index)
+            inside = not (word.text == ";" or (word.text == "+" and command.words[index - 1].text == "{}"))
+        else:
+            inside = word.text in begin
+    return frozenset(places)
+
+
+def _is_harmless(given: "Given", table: "Program") -> bool:
+    beginnings, check = table.harmless.get(given.name, ()), table.checks.get(given.name)
+    text = given.value if given.value is None or isinstance(given.value, str) else given.value.text
+    if text is None:
+        return False
+    if check is not None:
+        return is_harmless_value(check, text)
+    return any(_begins(text, value) for value in beginnings)
+
+
+def _begins(text: str, value: str) -> bool:
+    """Whether a text is the harmless value, or `name=...` of a name that is harmless whatever it is set to."""
+    if value[-1:] in ".=:":
+        return text.startswith(value)
+    return text == value or ("=" not in value and value[-1:].isalpha() and text.startswith(value + "="))
 
 
 def _operands(command: "Command", found: "Scan", table: "Program") -> list[Danger]:
     dangers: list[Danger] = []
     for index in found.operands:
         word = command.words[index]
-        if table.assigns and "=" in word.prefix and not (word.text and SHELL_CHARACTERS.isdisjoint(word.text)):
+        if table.assigns and _may_assign(word):
             dangers.append(Danger(EXECUTES if word.text is not None else UNKNOWN, word.prefix, index))
+        elif table.covered is not None and not table.safe and _is_option_form(word, table):
+            dangers.append(Danger(UNLISTED, word.prefix, index))
         elif table.runs and index not in found.unknown and _may_start(word, table.runs):
             kind = EXECUTES if word.text is not None else UNKNOWN
             dangers.append(Danger(kind, word.prefix, index))
@@ -97,25 +191,50 @@ def _operands(command: "Command", found: "Scan", table: "Program") -> list[Dange
     return dangers
 
 
+def _may_assign(word: "Word") -> bool:
+    """Whether an operand of make may set a variable that reaches a shell."""
+    if word.text is None:
+        return True
+    return "=" in word.text and not is_harmless_value("~assignment", word.text)
+
+
+def _is_option_form(word: "Word", table: "Program") -> bool:
+    """Whether an operand is more than one: `@file` holds options, `/x` is one, a place outside moves the program."""
+    if table.inside and (word.text is None or not is_inside(word.text)):
+        return True
+    return (word.prefix.startswith("@") and not table.at) or (word.prefix.startswith("/") and table.slash)
+
+
 def _may_start(word: "Word", beginnings: tuple[str, ...]) -> bool:
     if word.text is not None:
         return word.text.startswith(beginnings)
     return word.splits or any(b.startswith(word.prefix) or word.prefix.startswith(b) for b in beginnings)
 
 
-def _scripts(command: "Command", found: "Scan", reader: "object") -> list[Danger]:
-    """Judge the script of sed or awk: the values of -e, else the first operand."""
-    given = [item for item in found.given if item.name == "-e"]
-    places: list[tuple[int, Word | str | None]] = [(item.index, item.value) for item in given]
-    if not places and not any(item.name == "-f" for item in found.given) and found.operands:
-        places = [(found.operands[0], command.words[found.operands[0]])]
-    dangers: list[Danger] = []
-    for index, value in places:
-        text = value if isinstance(value, str) or value is None else value.text
-        if text is None:
-            dangers.append(Danger(UNKNOWN, "", index))
-            continue
-        kind = reader(text)  # type: ignore[operator]
-        if kind is not None:
-            dangers.append(Danger(kind, text, index))
-    return dangers
+def _scripts(command: "Command", found: "Scan", language: str) -> list[Danger]:
+    """Judge the script: the values of -e joined by lines, else the first operand; of sqlite3 all but the database."""
+    words = command.words
+    if language == "sqlite":
+        return _queries(command, found)
+    given = [(item.index, item.value) for item in found.given if item.name == "-e"]
+    if not given and found.operands and not any(item.name == "-f" for item in found.given):
+        given = [(found.operands[0], words[found.operands[0]])]
+    texts = [value if isinstance(value, str) or value is None else value.text for _, value in given]
+    known = [text for text in texts if text is not None]
+    if len(known) < len(texts):
+        return [Danger(UNKNOWN, "", given[0][0])]
+    script = "\n".join(known)
+    kind = READERS[language](script)
+    return [] if kind is None else [Danger(kind, script, given[0][0])]
+
+
+def _queries(command: "Command", found: "Scan") -> list[Danger]:
+    if any(item.name in ("-version", "-help") for item in found.given):
+        return []
+    queries = [(index, command.words[index].text) for index in found.operands[1:]]
+    if not queries:
+        return [Danger(EXECUTES, "commands from its input", len(command.words))]
+    dangers = [Danger(UNKNOWN, "", index) for index, text in queries if text is None]
+    return dangers + [
+        Danger(kind, text, index) for index, text in queries if text is not None and (kind := READERS["sqlite"](text))
+    ]

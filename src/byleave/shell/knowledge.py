@@ -3,7 +3,6 @@
 from byleave.shell.aliases import is_alias, may_be_args, may_have_flag
 from byleave.shell.dangers import UNKNOWN, Danger, dangerous_options
 from byleave.shell.options import canonical_flags, has_flag, scan, subcommand, subcommand_is_unknown
-from byleave.shell.scripts import EXECUTES
 from byleave.shell.spelled import names_of, started_as, tokens
 
 TYPE_CHECKING = False
@@ -15,97 +14,6 @@ if TYPE_CHECKING:
 
 ANYTHING = "**"
 
-# Beginnings of words that execute or write, where the tables know an option only as a word of its own.
-_COMPILER = (
-    *(
-        "@",
-        "-B",
-        "-fplugin",
-        "-fpass-plugin",
-        "-fuse-ld",
-        "-load",
-        "-specs",
-        "--specs",
-        "-wrapper",
-        "--config",
-        "-ccc-",
-    ),
-    *("-Wl,", "-Wp,", "-Wa,", "-Xlinker", "-Xclang", "-Xpreprocessor", "-Xassembler", "-o", "--output", "-MF", "-MD"),
-    *("-save-temps", "--save-temps", "-fdump", "-dump", "-aux-info", "--serialize-diagnostics", "-fprofile", "-ftime-"),
-)
-_GO = tuple(
-    f"--{name}"
-    for name in (
-        *("exec", "toolexec", "overlay", "modfile", "vettool", "ldflags", "gcflags", "gccgoflags", "compiler", "o"),
-        *("coverprofile", "cpuprofile", "memprofile", "blockprofile", "mutexprofile", "trace", "outputdir", "pkgdir"),
-    )
-)
-_SCRIPTED = ("-c", "--config", "-r", "--require", "--import", "--loader", "--node-option", "-u", "--update")
-BEGINNINGS: "dict[str, tuple[str, ...]]" = {
-    **dict.fromkeys(["gcc", "g++", "cc", "c++", "clang", "clang++"], _COMPILER),
-    "rustc": ("@", "--codegen", "--emit"),
-    "javac": ("@", "-J", "-Xplugin", "-processor", "--processor", "-s", "-h", "-d"),
-    "tsc": ("@", "-out", "-init", "-declarationDir", "-tsBuildInfoFile", "-generate", "--clean", "-clean", "--outd"),
-    "cmake": (
-        *("-DCMAKE_C", "-DCMAKE_MAKE_PROGRAM", "-DCMAKE_TOOLCHAIN", "-DCMAKE_PROJECT_", "-DCMAKE_LINKER", "-DCMAKE_AR"),
-        *("CMAKE_C", "CMAKE_MAKE_PROGRAM", "CMAKE_TOOLCHAIN", "CMAKE_PROJECT_", "CMAKE_LINKER", "CMAKE_AR"),
-        *("--install", "--trace-redirect", "--graphviz", "--debugger", "--profiling-output", "-f", "--eval", "SHELL="),
-    ),
-    "ninja": ("-t",),
-    "go": _GO,
-    "gradle": ("-Dorg.gradle", "-p", "--project", "-g", "--gradle-user-home"),
-    "mvn": ("-DargLine", "-Dexec", "-Dmaven", "-Djvm", "-Dsurefire"),
-    "npx": ("-p", "--package"),
-    "bunx": ("-p", "--package"),
-    **dict.fromkeys(
-        ["bazel", "buck", "buck2"],
-        (
-            *("--run_under", "--bazelrc", "--config", "--compiler", "--action_env", "--override", "--repo_env"),
-            *(
-                "--shell_executable",
-                "--strategy",
-                "--spawn_strategy",
-                "--host_jvm",
-                "--out",
-                "--profile",
-                "--crosstool",
-            ),
-        ),
-    ),
-    "git": ("--filters",),
-    "cargo": ("--open",),
-    "diff": ("-l", "--paginate"),
-    "tree": ("--output",),
-    "file": ("-C", "--compile", "-m", "--magic"),
-    "npm": ("--fix",),
-    "pnpm": ("--config", "--shell"),
-    "gem": ("--config-file",),
-    "pytest": ("@", "--pastebin", "--cov-config", "--cov-report"),
-    "jest": (*_SCRIPTED, "--global", "--setup", "--test", "--runner", "--output", "--resolver", "--reporters", "--env"),
-    "vitest": (*_SCRIPTED, "--output", "--reporter", "--env", "--global", "--run", "--pool", "-"),
-    "mocha": (*_SCRIPTED, "--file", "--ui", "--reporter", "-R", "-O", "--opts", "--package", "-n", "--node"),
-    "tox": ("-c", "--conf", "-x", "--override", "--workdir", "--root", "e", "--", "--installpkg", "--result-json"),
-    "nox": ("-f", "--noxfile", "--", "--report", "--envdir", "-db", "--extra-pythons"),
-    "rspec": ("-r", "--require", "-o", "--out", "-I", "-O", "--options", "-f", "--format"),
-    "phpunit": ("--bootstrap", "-c", "--configuration", "--log", "--coverage", "-d", "--include-path", "--extension"),
-    "ctest": ("-S", "--script", "--build", "-O", "--output-log", "-D", "-M", "-T", "--overwrite", "--dashboard"),
-    "bats": ("-F", "--formatter", "-o", "--output", "--report", "--gather", "--code-quote"),
-    "dotnet": (
-        "--logger",
-        "-l",
-        "--settings",
-        "-s",
-        "-r",
-        "--results",
-        "-o",
-        "--output",
-        "--test-adapter",
-        "-p:",
-        "/p:",
-    ),
-    "swift": ("-X", "--package-path", "--toolchain", "--sdk", "--scratch-path", "--build-path", "--xunit-output"),
-}
-_PASSING = frozenset({"cmake"})  # what stands behind `--` goes to another program
 _MODULE = "-m"
 
 
@@ -145,7 +53,7 @@ class Known:
             self._subcommand = subcommand(self._command, self._programs), unknown
         given, unknown = self._subcommand
         if unknown:
-            return None
+            return None if self._may_be_subcommand(wanted) else False
         if given is None:
             return False
         answer = is_alias(self._command, self._programs, given, wanted)
@@ -163,6 +71,23 @@ class Known:
             for text in texts[place + 1 :]
             if text is None or not text.startswith("-")
         )
+
+    def _may_be_subcommand(self, wanted: str) -> bool:
+        """Whether some word is the subcommand, or could become it at run time."""
+        return any(
+            word.text is None or is_alias(self._command, self._programs, word.text, wanted) is not False
+            for word in self._command.words[1:]
+        )
+
+    def asks_for_version(self) -> bool:
+        """Whether the command is `PROGRAM --version` or `PROGRAM --help` and no more, as the program spells it."""
+        words = self._command.words
+        table = self._programs.table(self._command.program or "") if len(words) == 2 else None
+        if table is None:
+            return False
+        canonical = table.canonical
+        name = canonical.get(words[1].text or "")
+        return name is not None and name in (canonical.get("--version"), canonical.get("--help"))
 
     def has_flag(self, flag: str) -> bool | None:
         """Whether a flag is given, in any of its spellings."""
@@ -182,7 +107,7 @@ class Known:
         certain = [index for index in counted if not self._command.words[index].many]
         if len(certain) > most:
             return False
-        depends = len(certain) < len(counted) or found.unknown or found.subcommand_unknown
+        depends = len(certain) < len(counted) or found.unknown or found.subcommand_unknown or found.doubtful
         return None if depends else True
 
     def args_match(self, wanted: tuple[str, ...]) -> bool | None:
@@ -225,28 +150,12 @@ class Known:
 
 
 def _dangers(command: "Command", programs: "Programs") -> "tuple[Danger, ...]":
-    found = (*dangerous_options(command, programs), *_begun(command, programs, 0))
+    found = dangerous_options(command, programs)
     module = _module_at(command)
     if module == 0:
         return found
     inner = command.replace(words=command.words[module:])  # `python -m pytest` takes the options of pytest
-    own = [danger.replace(index=danger.index + module) for danger in dangerous_options(inner, programs)]
-    return (*found, *own, *_begun(inner, programs, module))
-
-
-def _begun(command: "Command", programs: "Programs", offset: int) -> "Iterator[Danger]":
-    """Yield the words that begin as none may that a plain rule covers, and those that could."""
-    beginnings = BEGINNINGS.get(command.program or "")
-    if beginnings is None:
-        return
-    for index, word in enumerate(command.words[1:], start=1):
-        if word.text is None and word.could_be_option:
-            if programs.table(command.program or "") is None:  # else the table says which of them are values
-                yield Danger(UNKNOWN, word.prefix, index + offset)
-        elif word.prefix.startswith(beginnings) if word.text is None else word.text.startswith(beginnings):
-            yield Danger(EXECUTES, word.prefix.partition("=")[0], index + offset)
-        if word.text == "--" and command.program not in _PASSING:
-            return
+    return (*found, *[danger.replace(index=danger.index + module) for danger in dangerous_options(inner, programs)])
 
 
 def _module_at(command: "Command") -> int:

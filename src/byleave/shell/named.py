@@ -4,10 +4,22 @@ Pure: words in, names out. The knowledge is in `file_table`; here is how operand
 only at run time are kept as names without a text. It errs towards naming more: what no rule closes adds nothing.
 """
 
-from byleave.record import Record
 from byleave.shell.file_table import FILES, MOVES
 from byleave.shell.model import Word
-from byleave.shell.options import scan
+from byleave.shell.options import scan, scan_words
+from byleave.shell.perhaps import (
+    DELETE,
+    EXECUTE,
+    INTERPRETERS,
+    READ,
+    STANDARD_STREAMS,
+    WRITE,
+    Named,
+    in_code,
+    in_commands,
+    in_script,
+    perhaps,
+)
 from byleave.shell.programs import BUILT_IN, Programs
 
 TYPE_CHECKING = False
@@ -18,7 +30,6 @@ if TYPE_CHECKING:
     from byleave.shell.model import Command
     from byleave.shell.options import Given, Scan
 
-READ, WRITE, DELETE, EXECUTE = "read", "write", "delete", "exec"
 OPS = {
     "read": (READ,),
     "write": (WRITE,),
@@ -28,26 +39,6 @@ OPS = {
     "data": (),
     "data_file": (),
 }
-# Given in place of a file. The names of descriptors stay: what they open is judged where it was opened.
-STANDARD_STREAMS = frozenset(["-", "/dev/null", "/dev/tty", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"])
-
-
-class Named(Record):
-    """A file that a command names. `text` is None where the name is known only at run time.
-
-    `perhaps`: it may be no file at all, and counts only where it exists and something closes it. `tree`: everything
-    below it is touched as well, if it is a directory. `names`: what would be put there, should it be a directory.
-    `beside`: the name is read from the directory of that other name, as the text of a link is. `top`: it is read from
-    the root of the repository.
-    """
-
-    text: str | None
-    op: str
-    tree: bool = False
-    perhaps: bool = False
-    names: tuple[str, ...] = ()
-    beside: str | None = None
-    top: bool = False
 
 
 def named_files(command: "Command", programs: Programs = BUILT_IN) -> tuple[Named, ...]:
@@ -58,13 +49,28 @@ def named_files(command: "Command", programs: Programs = BUILT_IN) -> tuple[Name
     found: list[Named] = []
     if name is not None and "/" in name:
         found.append(Named(name, EXECUTE))
+    found.extend(_in_texts(command))
     entry = FILES.get(command.program or "")
     if entry is None or command.elsewhere:
-        found.extend(_loose(command, programs))
+        found.extend(loose(command, programs))
         return tuple(dict.fromkeys(found))
-    own = _Names(command, scan(command, programs), entry).read()
+    own = Names(command, _scanned(command, programs, entry), entry).read()
     found.extend(own if command.program != "git" else [_by_pathspec(each) for each in own])
     return tuple(dict.fromkeys(found))
+
+
+# Options whose value can only be attached, so that the next word is an operand.
+_ATTACHED = frozenset(["--color", "--backup", "--sparse", "--preserve", "--context", "-C"])
+
+
+def _scanned(command: "Command", programs: Programs, entry: "Mapping[str, Any]") -> "Scan":
+    """Sort the words of a command; where no option table knows the program, its entry says what takes a value."""
+    name = command.program or ""
+    if programs.table(name) is not None or "options" not in entry:
+        return scan(command, programs)
+    values = [option for names in entry["options"].values() for option in names if option not in _ATTACHED]
+    table = Programs({name: {"values": [option for option in values if option != "*"]}}).table(name)
+    return scan_words(command.words, table)
 
 
 def _by_pathspec(named: Named) -> Named:
@@ -88,7 +94,9 @@ def moving_values(command: "Command", programs: Programs = BUILT_IN) -> "tuple[t
     if options is None:
         return ()
     found = scan(command, programs)
-    given = [(item.name, _text(item.value)) for item in found.given if item.name in options and item.value is not None]
+    given = [
+        (item.name, text_of(item.value)) for item in found.given if item.name in options and item.value is not None
+    ]
     seen = {name for name, _ in given}
     return (*given, *[pair for pair in _spelled(command.words, options) if pair[0] not in seen])
 
@@ -103,41 +111,77 @@ def _spelled(words: "Sequence[Word]", options: "Sequence[str]") -> "Iterator[tup
             yield name, ((value if word.text is not None else None) if equals else following)
 
 
-def _loose(command: "Command", programs: Programs) -> "Iterator[Named]":
+def loose(command: "Command", programs: Programs) -> "Iterator[Named]":
     """Yield what the words of a program without an entry may name."""
     words: Sequence[Word] = command.words[1:]
+    given = scan(command, programs).given
+    for item in given:
+        yield from by_option_table(item)
     if command.wraps is not None:  # its operands are the child, which is listed by itself
-        given = scan(command, programs).given
         words = [item.value for item in given if isinstance(item.value, Word)]
         words = [*words, *[Word(item.value, item.value) for item in given if isinstance(item.value, str)]]
     for word in words:
         if word.text is not None:
             yield from perhaps(word.text)
+            if takes_code(command):
+                yield from _inline(word.text)
 
 
-def perhaps(text: str) -> "Iterator[Named]":
-    """Yield every path that a word may hold, as `-fFILE`, `--file=FILE`, `@FILE` or `FILE:/elsewhere` do."""
-    candidates = [text] if not text.startswith("-") else []
-    if text.startswith("-") and not text.startswith("--") and len(text) > 2:
-        candidates.append(text[2:])
-    for mark in "=@":
-        if mark in text:
-            candidates.append(text.partition(mark)[2])
-            candidates.append(text.rpartition(mark)[2])
-    for each in list(candidates):
-        if each.startswith("file:"):
-            candidates.append(_local(each))
-        for mark in ":,;":
-            if mark in each:
-                candidates.extend(each.split(mark))
-        candidates.append(each.lstrip("@<"))
-    for each in dict.fromkeys(candidates):
-        if each and each not in STANDARD_STREAMS:
-            yield Named(each, READ, perhaps=True)
-            yield Named(each, WRITE, perhaps=True)
+def takes_code(command: "Command") -> bool:
+    """Whether the words and the input of a program may be code."""
+    name = command.program or ""
+    return name in INTERPRETERS or name.rstrip("0123456789.") in INTERPRETERS
 
 
-class _Names:
+# Commands in the languages of databases and editors which name a file in plain words.
+_PLAIN_COMMANDS = (".", "\\", ":", "source ", "r ", "w ", "e ", "w! ")
+
+
+def _inline(text: str) -> "Iterator[Named]":
+    """Yield what a piece of code may name: its strings, and the words of commands that take no strings."""
+    yield from in_code(text)
+    for line in text.split("\n"):
+        if line.startswith(_PLAIN_COMMANDS) and " " in line:
+            yield from in_script(line)
+
+
+def _in_texts(command: "Command") -> "Iterator[Named]":
+    """Yield what the code may name that a command reads from a here-document, or writes for another to run."""
+    bodies = [item.body for item in command.redirects if item.body]
+    if takes_code(command) or command.program in _EDITORS:
+        for text in bodies:
+            yield from _inline(text)
+    if command.piped_to_shell is not False and command.program in _WRITERS:
+        for text in [*bodies, *[word.text for word in command.words[1:] if word.text]]:
+            yield from [*in_code(text), *in_commands(text)]
+            if command.piped_to_shell is True:
+                yield from in_script(text)
+
+
+_EDITORS = frozenset(["ed", "ex", "vi", "vim", "nvim", "sed", "awk", "gawk", "mawk"])
+_WRITERS = frozenset(["echo", "printf", "cat", "tee"])
+
+
+# What the option tables say of values that name files, as (operation, whether a directory is walked).
+_TABLE_ROLES = {
+    "read": ((READ, False),),
+    "write": ((WRITE, False),),
+    "exec": ((READ, False), (EXECUTE, False)),
+    "read_dir": ((READ, False),),  # what of it is read, other words say: `-I .`
+    "write_dir": ((WRITE, True),),
+}
+
+
+def by_option_table(item: "Given") -> "Iterator[Named]":
+    """Yield the file that the value of an option names, as far as the option tables know it."""
+    use = item.table.files.get(item.name) if item.table is not None else None
+    if use is None or item.value is None or text_of(item.value) in ("", *STANDARD_STREAMS):
+        return
+    for op, tree in _TABLE_ROLES[use]:
+        yield Named(text_of(item.value), op, tree=tree)
+
+
+class Names:
     """The files of one command whose program has an entry."""
 
     def __init__(self, command: "Command", found: "Scan", entry: "Mapping[str, Any]") -> None:
@@ -163,12 +207,24 @@ class _Names:
     def has(self, key: str) -> bool:
         """Whether one of the options that the entry lists under `key` is given, in any spelling that is known."""
         names = self._entry.get(key, ())
-        return "*" in names or any(_is_given(name, self._scan.given, self._command.words) for name in names)
+        return "*" in names or any(self._is_given(name, letters=key == "tree") for name in names)
+
+    def _is_given(self, name: str, *, letters: bool) -> bool:
+        if letters and len(name) == 2:  # wherever it stands: a table may take the letters behind it for a value
+            clusters = [word.text for word in self._command.words[1:] if word.text is not None]
+            if any(text[:1] == "-" and text[:2] != "--" and name[1] in text.partition("=")[0] for text in clusters):
+                return True
+        option, equals, start = name.partition("=")
+        if equals:
+            return any((value or "").startswith(start) for value in self.value(option))
+        return is_given(name, self._scan.given, self._command.words)
 
     def read(self) -> "Iterator[Named]":
         yield from self._values()
         shape = self._entry.get("shape")
         if shape is not None:
+            from byleave.shell.named_shapes import SHAPES
+
             yield from SHAPES[shape](self)
         else:
             yield from self.operands()
@@ -179,7 +235,9 @@ class _Names:
         roles: tuple[str, ...] = entry["operands"]
         if self.has("instead") and len(roles) > 1:
             roles = roles[1:]
-        silent = ("only" in entry and not self.has("only")) or ("quiet" in entry and self.has("quiet"))
+        silent = ("only" in entry and not self.has("only")) or (
+            "quiet" in entry and self.has("quiet") and not self.has("loud")
+        )
         if silent:
             return
         walks = self.has("tree")
@@ -194,13 +252,16 @@ class _Names:
             for op in OPS[roles[-1]]:
                 yield Named(".", op, tree=True)
         if entry.get("whole") and self.has("whole"):
-            yield Named(":/", READ, tree=True)
+            yield from [Named(":/", op, tree=True) for op in OPS[roles[-1]]]
 
     def role(self, word: "Word", role: str, *, tree: bool = False) -> "Iterator[Named]":
         """Yield what a word is in a role."""
         if role == "other":
             if word.text is not None:
                 yield from perhaps(word.text)
+            return
+        if role in ("code", "script", "inline"):
+            yield from {"code": in_code, "script": in_script, "inline": _inline}[role](word.text or "")
             return
         if is_process(word) or word.text in STANDARD_STREAMS:
             return
@@ -209,18 +270,52 @@ class _Names:
 
     def _values(self) -> "Iterator[Named]":
         roles: Mapping[str, Sequence[str]] = self._entry.get("options", {})
-        if "*" in roles.get("data", ()):
-            known = {name: role for role, names in roles.items() if role != "data" for name in names}
-        else:
-            known = {name: role for role, names in roles.items() for name in names}
+        open_ended = "*" not in roles.get("data", ())
+        known = {name: role for role, names in roles.items() if role != "data" or open_ended for name in names}
         for item in self._scan.given:
-            role = known.get(item.name, "data" if "*" in roles.get("data", ()) else "other")
+            role = known.get(item.name, "other" if open_ended else "data")
             if item.value is None:
-                if role != "data" and not item.known:
-                    yield from perhaps(item.name)
+                yield from self._without_value(item, known)
+            elif role == "other" and item.table is not None and item.name in item.table.files:
+                yield from by_option_table(item)
+            else:
+                word = item.value if isinstance(item.value, Word) else Word(item.value, item.value)
+                yield from self.option_value(word, role)
+        yield from self._half_known(known)
+
+    def _without_value(self, item: "Given", known: "Mapping[str, str]") -> "Iterator[Named]":
+        """Yield what an option names that the option tables do not know to take a value."""
+        if item.known:
+            return
+        name, attached = item.name, None
+        if not name.startswith("--") and len(name) > 2:
+            name, attached = name[:2], name[2:]
+        role = known.get(name)
+        if role in (None, "data"):
+            if role is None and "*" not in self._entry.get("options", {}).get("data", ()):
+                yield from perhaps(item.name)
+            return
+        following = self._command.words[item.index + 1 : item.index + 2]
+        word = Word(attached, attached) if attached else following[0] if following else None
+        if word is not None:
+            yield from self.option_value(word, role or "other")
+
+    def _half_known(self, known: "Mapping[str, str]") -> "Iterator[Named]":
+        """Yield what a word that is known only at its start may name, where that is the start of an option."""
+        for word in self._command.words[1:]:
+            start = word.prefix
+            if word.text is not None or not start.startswith("-"):
                 continue
-            word = item.value if isinstance(item.value, Word) else Word(item.value, item.value)
-            yield from self.option_value(word, role)
+            name, equals, _ = start.partition("=")
+            if start.startswith("--"):
+                roles = [
+                    role for option, role in known.items() if (option == name if equals else option.startswith(name))
+                ]
+            else:
+                meant = [known[f"-{letter}"] for letter in start[1:] if f"-{letter}" in known]
+                roles = meant[:1] if len(start) > 1 else list(known.values())
+            ops = dict.fromkeys([op for role in roles for op in OPS.get(role, ())])
+            yield from [Named(None, op) for op in ops]
 
     def option_value(self, word: "Word", role: str) -> "Iterator[Named]":
         if role == "line":  # of git log -L: a range, then a file
@@ -250,7 +345,7 @@ class _Names:
 
     def value(self, *names: str) -> "list[str | None]":
         """Return the values of options by these names."""
-        return [_text(item.value) for item in self._scan.given if item.name in names and item.value is not None]
+        return [text_of(item.value) for item in self._scan.given if item.name in names and item.value is not None]
 
 
 def is_process(word: "Word") -> bool:
@@ -263,7 +358,7 @@ def is_below(word: "Word") -> bool:
     return word.text is not None and any(piece.kind == "below" for form in word.forms for piece in form)
 
 
-def _is_given(name: str, given: "Sequence[Given]", words: "Sequence[Word]") -> bool:
+def is_given(name: str, given: "Sequence[Given]", words: "Sequence[Word]") -> bool:
     for item in given:
         if item.name == name:
             return True
@@ -277,225 +372,8 @@ def _is_given(name: str, given: "Sequence[Given]", words: "Sequence[Word]") -> b
     )
 
 
-def _text(value: "Word | str | None") -> str | None:
+def text_of(value: "Word | str | None") -> str | None:
     return value if isinstance(value, str) or value is None else value.text
-
-
-def _local(url: str) -> str:
-    """Return the path of a `file:` URL."""
-    rest = url.partition(":")[2]
-    if rest.startswith("//"):
-        rest = "/" + rest[2:].partition("/")[2]
-    pieces = rest.split("%")
-    return pieces[0] + "".join([_decoded(piece) for piece in pieces[1:]])
-
-
-def _decoded(piece: str) -> str:
-    """Return what stands behind a percent sign with its first two digits made a character."""
-    try:
-        return chr(int(piece[:2], 16)) + piece[2:]
-    except ValueError:
-        return f"%{piece}"
-
-
-def _last_name(text: str) -> str:
-    return text.rstrip("/").rpartition("/")[2]
-
-
-def _is_remote(text: str) -> bool:
-    head, colon, _ = text.partition(":")
-    return bool(colon) and "/" not in head
-
-
-def _copy(names: _Names, *, source: str = "read") -> "Iterator[Named]":
-    """Copying: all operands but the last are read, the last is written; with -t all are read."""
-    words = names.words
-    tree = names.has("tree")
-    into = names.value("-t", "--target-directory")
-    program = names.command.program
-    if program in ("install", "ginstall") and names_given(names, "-d", "--directory"):
-        yield from [Named(word.text, WRITE) for word in words]
-        return
-    sources, targets = (words, into) if into else (words[:-1], [word.text for word in words[-1:]])
-    remote = bool(names.entry.get("remote"))
-    for word in sources:
-        if is_process(word) or (remote and word.text is not None and _is_remote(word.text)):
-            continue
-        yield from names.role(word, source, tree=tree or source == "delete")
-    put = tuple([_last_name(word.text) for word in sources if word.text is not None])
-    for target in targets:
-        if remote and target is not None and _is_remote(target):
-            continue
-        if target not in STANDARD_STREAMS:
-            yield Named(target, WRITE, tree=tree, names=put)
-    if len(put) < len(sources) and any(target is not None for target in targets):
-        yield from [Named(target, WRITE, tree=True) for target in targets if target is not None]
-
-
-def names_given(names: _Names, *options: str) -> bool:
-    return any(_is_given(option, names.given, names.command.words) for option in options)
-
-
-def _move(names: _Names) -> "Iterator[Named]":
-    yield from _copy(names, source="delete")
-    words = names.words if names.value("-t", "--target-directory") else names.words[:-1]
-    for word in words:
-        yield from names.role(word, "read", tree=True)
-
-
-def _link(names: _Names) -> "Iterator[Named]":
-    """A link makes its target readable and writable under another name."""
-    words = names.words
-    into = names.value("-t", "--target-directory")
-    if len(words) == 1 and not into:
-        sources, targets = words, [_last_name(words[0].text) if words[0].text is not None else None]
-    else:
-        sources, targets = (words, into) if into else (words[:-1], [word.text for word in words[-1:]])
-    put = tuple([_last_name(word.text) for word in sources if word.text is not None])
-    for word in sources:
-        for op in (READ, WRITE):
-            yield Named(word.text, op, tree=True)
-            for target in targets:
-                yield Named(word.text, op, tree=True, beside=target)
-    yield from [Named(target, WRITE, names=put) for target in targets]
-
-
-def _dd(names: _Names) -> "Iterator[Named]":
-    for word in names.command.words[1:]:
-        text = word.text if word.text is not None else word.prefix
-        key, _, value = text.partition("=")
-        if key in ("if", "of"):
-            yield Named(value if word.text is not None else None, READ if key == "if" else WRITE)
-        elif word.text is None and "=" not in word.prefix:
-            yield Named(None, WRITE)
-
-
-def _tar(names: _Names) -> "Iterator[Named]":
-    archives = names.value("-f", "--file")
-    extracts = names_given(names, "-x", "--extract", "--get")
-    lists = names_given(names, "-t", "--list")
-    creates = names_given(names, "-c", "--create", "-r", "--append", "-u", "--update", "-A", "--concatenate")
-    places = names.value("-C", "--directory") or ["."]
-    for archive in archives:
-        if archive not in STANDARD_STREAMS:
-            yield Named(archive, READ if (extracts or lists) and not creates else WRITE)
-    yield from [Named(text, READ) for text in names.value("-T", "--files-from", "-X", "--exclude-from")]
-    if lists and not extracts and not creates:
-        return
-    for place in places:
-        inside = [_below(place, word.text) for word in names.words]
-        if extracts or not creates:
-            if names_given(names, "-O", "--to-stdout"):
-                continue
-            yield from [Named(text, WRITE, tree=True) for text in inside] or [Named(place, WRITE, tree=True)]
-        else:
-            yield from [Named(text, READ, tree=True) for text in inside]
-
-
-def _below(place: str | None, text: str | None) -> str | None:
-    if text is None or (place is None and not text.startswith("/")):
-        return None
-    return text if place in (None, ".") or text.startswith("/") else f"{place}/{text}"
-
-
-def _unzip(names: _Names) -> "Iterator[Named]":
-    words = names.words
-    yield from [Named(word.text, READ) for word in words[:1]]
-    if names_given(names, "-l", "-v", "-t", "-p", "-c", "-Z"):
-        return
-    for place in names.value("-d") or ["."]:
-        members = [_below(place, word.text) for word in words[1:]]
-        yield from [Named(text, WRITE) for text in members] or [Named(place, WRITE, tree=True)]
-
-
-def _seven(names: _Names) -> "Iterator[Named]":
-    words = names.words
-    letter = words[0].text if words else None
-    outputs = [word.text[2:] for word in names.command.words if word.text is not None and word.text.startswith("-o")]
-    if letter in ("l", "t"):
-        yield from [Named(word.text, READ) for word in words[1:2]]
-    elif letter in ("x", "e"):
-        yield from [Named(word.text, READ) for word in words[1:2]]
-        yield from [Named(place, WRITE, tree=True) for place in outputs or ["."]]
-    else:
-        yield from [Named(word.text, WRITE) for word in words[1:2]]
-        yield from [Named(word.text, READ, tree=True) for word in words[2:]]
-
-
-def _patch_file(names: _Names) -> "Iterator[Named]":
-    """`patch FILE PATCH`: without a file, the patch says which files are changed."""
-    words = names.words
-    for word in words[:1]:
-        yield from names.role(word, "edit")
-    yield from [Named(word.text, READ) for word in words[1:2]]
-    if not words:
-        for place in names.value("-d", "--directory") or ["."]:
-            yield Named(place, WRITE, tree=True)
-
-
-def _git_patch(names: _Names) -> "Iterator[Named]":
-    yield from names.operands()
-    if not names_given(names, "--check", "--stat", "--numstat", "--summary"):
-        yield Named(".", WRITE, tree=True)
-
-
-def _whole(names: _Names) -> "Iterator[Named]":
-    yield from names.operands()
-    yield Named(".", WRITE, tree=True)
-
-
-def _sed(names: _Names) -> "Iterator[Named]":
-    in_place = names_given(names, "-i", "--in-place") or any(
-        (word.text or "").startswith(("-i", "--in-place")) for word in names.command.words[1:]
-    )
-    words = names.words if names.has("instead") else names.words[1:]
-    for word in words:
-        yield from names.role(word, "edit" if in_place else "read")
-
-
-def _jq(names: _Names) -> "Iterator[Named]":
-    """`--rawfile NAME FILE` and its like take two words, which stand among the operands."""
-    words = list(names.command.words[1:])
-    rest: list[Word] = []
-    filtered = names_given(names, "-f", "--from-file")
-    index = 0
-    while index < len(words):
-        text = words[index].text or ""
-        if text in ("--rawfile", "--slurpfile", "--argfile"):
-            yield from [Named(word.text, READ) for word in words[index + 2 : index + 3]]
-            index += 3
-        elif text in ("--arg", "--argjson"):
-            index += 3
-        elif text in ("--indent", "-L", "--library-path"):
-            index += 2
-        elif text in ("-f", "--from-file"):
-            yield from [Named(word.text, READ) for word in words[index + 1 : index + 2]]
-            index += 2
-        elif text in ("--args", "--jsonargs"):
-            break
-        else:
-            if not text.startswith("-") or text == "-":
-                rest.append(words[index])
-            index += 1
-    for word in rest if filtered else rest[1:]:
-        yield from names.role(word, "read")
-
-
-_FIND_READS = frozenset(["-newer", "-anewer", "-cnewer", "-samefile"])
-_FIND_WRITES = frozenset(["-fprint", "-fprint0", "-fls", "-fprintf"])
-
-
-def _find(names: _Names) -> "Iterator[Named]":
-    words = names.command.words[1:]
-    roots = list(find_roots(words))
-    for index, word in enumerate(words):
-        following = words[index + 1 : index + 2]
-        if word.text in _FIND_WRITES:
-            yield from [Named(each.text, WRITE) for each in following]
-        elif word.text == "-files0-from":
-            yield from [Named(each.text, READ) for each in following]
-        elif word.text == "-delete":
-            yield from [Named(root.text, DELETE, tree=True) for root in roots] or [Named(".", DELETE, tree=True)]
 
 
 def find_roots(words: "Sequence[Word]") -> "Iterator[Word]":
@@ -507,254 +385,3 @@ def find_roots(words: "Sequence[Word]") -> "Iterator[Word]":
         if text is not None and (text[:1] in ("-", "(", "!", ")", ",")):
             return
         yield word
-
-
-def _curl(names: _Names) -> "Iterator[Named]":
-    """Yield what curl writes with -o and -O, what it sends, and `file:` URLs."""
-    words = names.command.words
-    for index, word in enumerate(words[1:], start=1):
-        text = word.text
-        if text is None:
-            continue
-        if text.startswith("file:"):
-            yield Named(_local(text), READ)
-        if text in ("-O", "--remote-name", "--remote-name-all") or (
-            text.startswith("-") and not text.startswith("--") and "O" in text[1:]
-        ):
-            yield from [Named(_url_name(each.text), WRITE) for each in words[1:] if _is_url(each.text)]
-        name, equals, value = text.partition("=")
-        following = words[index + 1].text if index + 1 < len(words) else None
-        known = not (index + 1 < len(words) and following is None)
-        attached = value if equals and text.startswith("--") else following
-        if name in (
-            "-o",
-            "--output",
-            "-D",
-            "--dump-header",
-            "-c",
-            "--cookie-jar",
-            "--trace",
-            "--trace-ascii",
-            "--stderr",
-            "--etag-save",
-            "--hsts",
-            "--alt-svc",
-            "--libcurl",
-            "--output-dir",
-        ):
-            if attached not in STANDARD_STREAMS:
-                yield Named(attached if known or equals else None, WRITE)
-        elif name in (
-            "-T",
-            "--upload-file",
-            "-K",
-            "--config",
-            "--netrc-file",
-            "-E",
-            "--cert",
-            "--key",
-            "--cacert",
-            "--etag-compare",
-            "-b",
-            "--cookie",
-            "--proxy-cacert",
-            "--proto-default",
-            "--unix-socket",
-        ):
-            if attached is not None and attached not in STANDARD_STREAMS:
-                yield from [Named(attached, READ, perhaps=True), Named(attached, READ)]
-            elif not known:
-                yield Named(None, READ)
-        elif text.startswith("-") and not text.startswith("--") and len(text) > 2:
-            letters = text[1:]
-            for place, letter in enumerate(letters):
-                rest = letters[place + 1 :]
-                if letter in "oDc" and (rest or following):
-                    yield Named(rest or following, WRITE)
-                    break
-                if letter in "TKEb" and (rest or following):
-                    yield Named(rest or following, READ)
-                    break
-                if letter in "dFHXAeumxyYwzQrUC":
-                    yield from perhaps(rest)
-                    break
-        if "@" in text or "<" in text:
-            for mark in "@<":
-                if mark in text:
-                    yield Named(text.partition(mark)[2].partition(";")[0], READ, perhaps=True)
-                    yield Named(text.rpartition(mark)[2].partition(";")[0], READ, perhaps=True)
-
-
-def _wget(names: _Names) -> "Iterator[Named]":
-    outputs: list[str | None] = []
-    places: list[str | None] = []
-    words = names.command.words
-    urls: list[str] = []
-    for index, word in enumerate(words[1:], start=1):
-        text = word.text
-        if text is None:
-            name, equals, _ = word.prefix.partition("=")
-            if equals and name in ("--output-document", "--output-file", "--append-output", "--directory-prefix"):
-                yield Named(None, WRITE)
-            continue
-        name, equals, value = text.partition("=")
-        following = words[index + 1].text if index + 1 < len(words) else None
-        attached = value if equals else following
-        short = text[2:] if text[:1] == "-" and text[:2] != "--" and len(text) > 2 else following
-        if _is_url(text):
-            urls.append(text)
-        elif name == "--output-document" or text[:2] == "-O":
-            outputs.append(attached if text.startswith("--") else short)
-        elif name in ("--output-file", "--append-output", "--save-cookies", "--warc-file", "--rejected-log"):
-            yield Named(attached, WRITE)
-        elif text[:2] in ("-o", "-a"):
-            yield Named(short, WRITE)
-        elif name == "--directory-prefix" or text[:2] == "-P":
-            places.append(attached if text.startswith("--") else short)
-        elif name in ("--post-file", "--body-file", "--input-file", "--load-cookies", "--config", "--private-key"):
-            yield Named(attached, READ)
-        elif text[:2] == "-i":
-            yield Named(short, READ)
-        elif not text.startswith("-") and (index == 1 or not (words[index - 1].text or "-").startswith("-")):
-            urls.append(text)
-        elif text.startswith("-") and not text.startswith("--") and "O" in text[1:]:
-            outputs.append(following)
-    yield from [Named(text, WRITE) for text in outputs if text not in STANDARD_STREAMS]
-    if not outputs:
-        recursive = names_given(names, "-r", "-m", "-p", "--recursive", "--mirror", "--page-requisites", "-x")
-        for place in places or ["."]:
-            yield from [Named(_below(place, _url_name(url)), WRITE, tree=recursive) for url in urls]
-            if recursive:
-                yield Named(place, WRITE, tree=True)
-
-
-def _is_url(text: str | None) -> bool:
-    return text is not None and ("://" in text or text.startswith(("www.", "localhost")))
-
-
-def _url_name(text: str | None) -> str | None:
-    if text is None:
-        return None
-    path = text.partition("://")[2] or text
-    path = path.partition("#")[0].partition("?")[0]
-    return path.rpartition("/")[2] or "index.html" if "/" in path else "index.html"
-
-
-def _clone(names: _Names) -> "Iterator[Named]":
-    words = names.words
-    for word in words[:1]:
-        if word.text is None or not (_is_url(word.text) or _is_remote(word.text)):
-            yield Named(word.text, READ, tree=True)
-    if len(words) > 1:
-        yield Named(words[1].text, WRITE)
-    elif words and words[0].text is not None:
-        yield Named(_last_name(words[0].text).removesuffix(".git"), WRITE)
-
-
-def _checkout(names: _Names) -> "Iterator[Named]":
-    """`git checkout REVISION -- FILES`: without `--`, a word is a file only if there is one of that name."""
-    words = [word.text for word in names.command.words]
-    if names_given(names, "-b", "-B", "--orphan"):
-        return
-    if "--" in words:
-        end = words.index("--")
-        yield from [Named(word.text, WRITE, tree=True) for word in names.command.words[end + 1 :]]
-        return
-    for word in names.words:
-        if word.text is not None and len(names.words) == 1 and word.text not in (".", ":/"):
-            yield Named(word.text, WRITE, perhaps=True)
-        else:
-            yield Named(word.text, WRITE, tree=True)
-
-
-def _revisions(names: _Names) -> "Iterator[Named]":
-    """`git show REVISION:FILE` reads that file."""
-    for named in names.operands():
-        path = _behind_revision(named.text)
-        if path is None:
-            yield named
-        else:
-            yield named.replace(text=f":/{path.removeprefix('/')}")
-            yield named.replace(text=path)
-    if "only" in names.entry and not names.has("only"):
-        for word in names.words:
-            path = _behind_revision(word.text)
-            if path is not None:
-                yield from [Named(path, READ), Named(f":/{path}", READ)]
-
-
-def _behind_revision(text: str | None) -> str | None:
-    """Return the path of `REVISION:PATH`, `:PATH` (of the index) or `:1:PATH`; None for anything else."""
-    if text is None or ":" not in text or text.startswith((":/", ":(", ":!", ":^")):
-        return None
-    path = text.partition(":")[2]
-    return path[2:] if path[:2] in ("0:", "1:", "2:", "3:") else path
-
-
-def _git_config(names: _Names) -> "Iterator[Named]":
-    """Setting a value writes the configuration: the repository's own, the user's, or the machine's."""
-    reading = ("--get", "--get-all", "--get-regexp", "--get-urlmatch", "-l", "--list", "--get-color", "--get-colorbool")
-    words = [word for word in names.words if word.text not in ("get", "list", "set", "unset")]
-    first = names.words[0].text if names.words else None
-    if names_given(names, *reading) or first in ("get", "list") or names.value("-f", "--file"):
-        return
-    changing = ("--unset", "--unset-all", "--add", "--replace-all", "-e", "--edit", "--rename-section")
-    if len(words) < 2 and not names_given(names, *changing) and first not in ("set", "unset", "edit"):
-        return
-    yield Named("~/.gitconfig" if names_given(names, "--global") else ".git/config", WRITE)
-
-
-def _template(names: _Names) -> "Iterator[Named]":
-    for word in names.words:
-        yield Named(word.text, WRITE)
-
-
-_VOLUMES = ("-v", "--volume", "--mount")
-
-
-def _volumes(names: _Names) -> "Iterator[Named]":
-    """A container is given directories of this machine: everything in them is read and written there."""
-    words = names.command.words
-    for index, word in enumerate(words[1:], start=1):
-        text = word.text if word.text is not None else word.prefix
-        name, equals, value = text.partition("=")
-        if name in _VOLUMES:
-            following = words[index + 1] if index + 1 < len(words) else word
-            known = word.text is not None if equals else following.text is not None
-            value = value if equals else following.text or ""
-        elif text.startswith("-v") and len(text) > 2:
-            value, known = text[2:].lstrip("="), word.text is not None
-        else:
-            continue
-        source = value.partition(":")[0]
-        if name == "--mount":
-            keys = dict([part.partition("=")[::2] for part in value.split(",")])
-            source = keys.get("source", keys.get("src", ""))
-        if not known or "/" in source or source in (".", ".."):
-            yield from [Named(source if known else None, op, tree=True) for op in (READ, WRITE)]
-    yield from _loose(names.command, BUILT_IN)
-
-
-SHAPES = {
-    "volumes": _volumes,
-    "copy": _copy,
-    "move": _move,
-    "link": _link,
-    "dd": _dd,
-    "tar": _tar,
-    "unzip": _unzip,
-    "seven": _seven,
-    "patch_file": _patch_file,
-    "patch": _git_patch,
-    "whole": _whole,
-    "sed": _sed,
-    "jq": _jq,
-    "find": _find,
-    "curl": _curl,
-    "wget": _wget,
-    "clone": _clone,
-    "checkout": _checkout,
-    "revisions": _revisions,
-    "git_config": _git_config,
-    "template": _template,
-}

@@ -10,8 +10,14 @@ from byleave.shell.programs import BUILT_IN, Program, Programs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from byleave.shell.directory import Places
     from byleave.shell.model import Command, Word
+
+
+SWITCHES = frozenset({"true", "false", "null"})
+NUMBER = "-#"  # an option that is a number: `tail -5`
 
 
 class Given(Record):
@@ -30,7 +36,10 @@ class Given(Record):
 
 
 class Scan(Record):
-    """The words of one command, sorted. `unknown`: words known only at run time that could be options."""
+    """The words of one command, sorted. `unknown`: words known only at run time that could be options.
+
+    `doubtful`: an option before the subcommand, or before the first operand, may take that word as its value.
+    """
 
     given: tuple[Given, ...]
     operands: tuple[int, ...]
@@ -38,6 +47,7 @@ class Scan(Record):
     subcommand: str | None
     subcommand_unknown: bool
     table: "Program | None"
+    doubtful: bool = False
 
 
 def scan(command: "Command", programs: Programs = BUILT_IN) -> Scan:
@@ -50,7 +60,9 @@ def scan_words(words: "tuple[Word, ...]", table: "Program | None") -> Scan:
 
 
 class _Scanner:
-    __slots__ = ("given", "index", "operands", "subcommand", "subcommand_unknown", "table", "unknown", "words")
+    __slots__ = (
+        *("doubtful", "given", "index", "operands", "subcommand", "subcommand_unknown", "table", "unknown", "words"),
+    )
 
     def __init__(self, words: "tuple[Word, ...]", table: "Program | None") -> None:
         self.words = words
@@ -60,6 +72,7 @@ class _Scanner:
         self.unknown: list[int] = []
         self.subcommand: str | None = None
         self.subcommand_unknown = False
+        self.doubtful = False
         self.index = 1
 
     def read(self) -> Scan:
@@ -90,6 +103,7 @@ class _Scanner:
             self.subcommand,
             self.subcommand_unknown,
             table,
+            self.doubtful,
         )
 
     def _bundle(self, text: str) -> None:
@@ -98,9 +112,9 @@ class _Scanner:
             return
         self.index = 2
         for letter in text:
-            name = self.table.canonical.get("-" + letter, "-" + letter) if self.table is not None else ""
-            takes = self.table is not None and name in self.table.values
-            self.given.append(Given(name, 1, self._next_word() if takes else None, table=self.table))
+            found = self.table.canonical.get("-" + letter) if self.table is not None else None
+            takes = self.table is not None and found in self.table.values
+            self._give(found or "-" + letter, 1, self._next_word() if takes else None, known=found is not None)
 
     def _rest(self, begin: int) -> None:
         self.index = begin
@@ -110,6 +124,8 @@ class _Scanner:
     def _operand(self) -> bool:
         """Take the word as an operand; False if it was the subcommand, which has a table of its own."""
         table = self.table
+        if self.subcommand is None and not self.operands:
+            self.doubtful = any(_may_take_next(given) for given in self.given) or self._may_be_switch()
         if table is not None and table.subcommands and not self.subcommand_unknown:
             text = self.words[self.index].text
             if text is None:
@@ -123,6 +139,11 @@ class _Scanner:
         self.operands.append(self.index)
         self.index += 1
         return True
+
+    def _may_be_switch(self) -> bool:
+        """Whether the word may be the value of a flag before it: some programs take `--json true` for `--json=true`."""
+        before = self.given[-1] if self.given else None
+        return before is not None and before.index == self.index - 1 and self.words[self.index].text in SWITCHES
 
     def _operand_or_rest(self) -> None:
         """Take an operand, and all that follows it where options end there."""
@@ -143,7 +164,10 @@ class _Scanner:
 
     def _option(self, text: str) -> None:
         table = self.table
-        if text.startswith("--") or (table is not None and table.style != "gnu"):
+        if table is not None and NUMBER in table.canonical and text[1:].isdecimal() and text.isascii():
+            self._give(NUMBER, self.index, text[1:])
+            self.index += 1
+        elif text.startswith("--") or (table is not None and table.style != "gnu"):
             self._named(text)
         else:
             self._cluster(text)
@@ -151,14 +175,26 @@ class _Scanner:
     def _named(self, text: str) -> None:
         """Take an option that is one word: `--name`, `--name=value`, `-name` where the program has such."""
         name, equals, value = text.partition("=")
-        found = self._long(name)
         at = self.index
+        joined = self._joined(text, name)
+        if joined is not None:
+            self._give(joined, at, text[len(joined) :])
+            self.index += 1
+            return
+        found = self._long(name)
         self.index += 1
         attached: Word | str | None = value if equals else None
         if not equals and len(found) == 1 and self.table is not None and found[0].name in self.table.values:
             attached = self._next_word()
         for given in found:
             self._give(given.name, at, attached, known=given.known, sure=given.sure)
+
+    def _joined(self, text: str, name: str) -> str | None:
+        """Return the option whose value is the rest of this word, if it is not one that is listed as it stands."""
+        table = self.table
+        if table is None or not table.joined or name in table.canonical:
+            return None
+        return next((option for option in table.joined if text.startswith(option)), None)
 
     def _give(
         self, name: str, at: int, value: "Word | str | None" = None, *, known: bool = True, sure: bool = True
@@ -206,11 +242,29 @@ class _Scanner:
             if canonical in table.values:
                 rest = text[place + 1 :]
                 self._give(canonical, at, rest or self._next_word())
+                if canonical in table.ends:
+                    self._rest(self.index)
                 return
             if canonical in table.optional:
                 self._give(canonical, at, text[place + 1 :])
                 return
             self._give(canonical, at)
+
+
+def _may_take_next(given: Given) -> bool:
+    """Whether an option may have the following word as its value, as far as its table knows."""
+    return given.value is None and not (given.known and given.sure)
+
+
+def file_options(program: str, subcommand: str | None = None, programs: Programs = BUILT_IN) -> "Mapping[str, str]":
+    """Return the options whose values name files: `read`, `write`, `exec`, `read_dir` or `write_dir`, by their name.
+
+    `subcommand` may be several words (`compose logs`). Names are those that `scan` gives.
+    """
+    table = programs.table(program)
+    for name in (subcommand or "").split():
+        table = table.with_subcommand(table.aliases.get(name, name)) if table is not None else None
+    return {} if table is None else table.files
 
 
 def worked_in(words: "tuple[Word, ...]", programs: Programs, places: "Places") -> "Places":
@@ -256,7 +310,7 @@ def subcommand(command: "Command", programs: Programs = BUILT_IN) -> str | None:
 def subcommand_is_unknown(command: "Command", programs: Programs = BUILT_IN) -> bool:
     """Return whether the subcommand depends on a word known only at run time."""
     found = scan(command, programs)
-    if found.subcommand_unknown:
+    if found.subcommand_unknown or found.doubtful:
         return True
     if found.subcommand is not None:
         where = next((i for i, word in enumerate(command.words) if i and word.text == found.subcommand), 0)

@@ -5,14 +5,18 @@ takes longer than the interpreter takes to start. Users add programs with `Progr
 """
 
 from byleave.record import Record
+from byleave.shell.harmless import options_of
+from byleave.shell.specs import read_spec
 from byleave.shell.table import PROGRAMS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Any
+    from typing import Any, TypeVar
 
     from byleave.shell.model import Word
+
+    T = TypeVar("T")
 
 KEYS = frozenset(
     [
@@ -38,6 +42,10 @@ KEYS = frozenset(
         "assigns",
         "writer",
         "harmless",
+        "options",
+        "closed",
+        "dry",
+        "ends",
     ]
 )
 WRAP_KEYS = frozenset(
@@ -64,8 +72,16 @@ class Program(Record):
     `style`: `gnu` joins letters, `word` has options of one word such as `-name`. `stops`: options end at the first
     operand. `abbreviates`: `yes` (and every long option is listed), `maybe`, `no`. `executes` and `writes`: options
     that run another program or write a file; with a value in `harmless` they do not. `runs`: beginnings of operands
-    that do. `most`: more operands than this write. `bundle`: the first word holds letters of options even without a
-    dash. `assigns`: operands `NAME=value` reach a shell. `script`: the language of the first operand.
+    that do. `most`: more operands than this write. `dry`: options with which a program that writes by nature does not.
+    `ends`: options behind which all words are operands. `bundle`: the first word holds letters of options even without
+    a dash. `assigns`: operands `NAME=value` reach a shell. `script`: the language of the first operand.
+
+    `closed`: an option that is not known to be harmless goes beyond the program's plain use. The harmless ones are
+    `covered` (None: all that are listed), with the values that `checks` accepts. `joined`: options whose value is the
+    rest of their word. `files`: options whose value names a file, and what happens to it. `safe`: no option at all
+    executes or writes. `at`, `slash`: operands may begin with `@`; one with a slash is an option. `inside`: operands
+    are names of files below the working directory. `passed`: the table for words behind `--`, where these go to
+    another program.
     """
 
     name: str
@@ -82,9 +98,21 @@ class Program(Record):
     script: str | None
     most: int | None
     writer: bool
+    dry: frozenset[str]
+    ends: frozenset[str]
     bundle: bool
     assigns: bool
     harmless: "Mapping[str, tuple[str, ...]]"
+    closed: bool
+    covered: frozenset[str] | None
+    checks: "Mapping[str, str]"
+    joined: tuple[str, ...]
+    files: "Mapping[str, str]"
+    safe: bool
+    at: bool
+    slash: bool
+    inside: bool
+    passed: "Program | None"
     subcommands: bool
     known_subcommands: bool
     aliases: "Mapping[str, str]"
@@ -125,16 +153,16 @@ class Programs:
         """Return what is known of a program, by its name without directory."""
         found = self._compiled.get(name)
         if found is None:
-            raw = self.raw.get(name)
+            raw = self._source(name)
             if raw is None:
                 return None
-            found = self._compiled[name] = _compiled(name, self._resolved(raw))
+            found = self._compiled[name] = _compiled(name, raw)
         return found
 
     def is_plain(self, name: str) -> bool:
         """Return whether a program wraps nothing and changes no directory, as far as is known."""
         raw = self.raw.get(name)
-        return raw is None or NOT_PLAIN.isdisjoint(raw)
+        return raw is None or NOT_PLAIN.isdisjoint(raw)  # the harmless options say nothing of that
 
     def extended(self, raw: "Mapping[str, Mapping[str, Any]]") -> "Programs":
         """Return these tables with more programs, or more about known ones: lists are joined, other keys replaced.
@@ -144,14 +172,28 @@ class Programs:
         tables = {name: dict(table) for name, table in self.raw.items()}
         for name, table in raw.items():
             check_keys(name, table)
-            tables[name] = _combined(tables.get(name, {}), table)
+            known = tables.get(name) or ({} if options_of(name) else {"closed": False})
+            tables[name] = _combined(known, _with_known(table))
         return Programs(tables)
 
-    def _resolved(self, raw: "Mapping[str, Any]") -> "Mapping[str, Any]":
-        while "like" in raw:
-            rest = {key: value for key, value in raw.items() if key != "like"}
-            raw = {**self.raw[raw["like"]], **rest}
-        return raw
+    def __contains__(self, name: object) -> bool:
+        return name in self.raw or (isinstance(name, str) and options_of(name) is not None)
+
+    def _source(self, name: str) -> "Mapping[str, Any] | None":
+        """Return the written table of a program, with the options that are harmless, and with what it is like."""
+        raw, options = self.raw.get(name), options_of(name)
+        if raw is None and options is None:
+            return None
+        made = dict(raw or {})
+        if "like" in made:
+            made = {**(self._source(made.pop("like")) or {}), **made}
+        for behind, spec in (options or {}).items():
+            table = made
+            for subcommand in behind.split():
+                tables = table["sub"] = dict(table.get("sub", {}))
+                table = tables[subcommand] = dict(tables.get(subcommand, {}))
+            table["options"] = spec
+        return made
 
 
 NOT_PLAIN = frozenset(["wrap", "sub", "directory", "like"])
@@ -165,6 +207,13 @@ def check_keys(name: str, table: "Mapping[str, Any]") -> None:
         raise ValueError(f"unknown key {unknown[0]!r} for the program {name!r}")
     for subcommand, behind in table.get("sub", {}).items():
         check_keys(f"{name} {subcommand}", behind)
+
+
+def _with_known(table: "Mapping[str, Any]") -> "dict[str, Any]":
+    """Return a user's table with the options that it lists as harmless ones, for a program that has a table of ours."""
+    listed = [option for key in ("flags", "values", "optional") for option in table.get(key, ())]
+    behind = {name: _with_known(each) for name, each in table.get("sub", {}).items()}
+    return {**table, "known": listed, **({"sub": behind} if behind else {})}
 
 
 def _combined(old: "Mapping[str, Any]", new: "Mapping[str, Any]") -> "dict[str, Any]":
@@ -190,28 +239,50 @@ def _compiled(name: str, raw: "Mapping[str, Any]") -> Program:
     for key in ("values", "optional", "flags", "executes", "writes", "directory"):
         for option in raw.get(key, ()):
             canonical.setdefault(option, option)
+    spec = read_spec(raw.get("options", ""))
+    raw = {**raw, **spec.settings}
+    named = {group[0]: _name_of(group, canonical) for group in spec.groups}
 
     def options(*keys: str) -> frozenset[str]:
         return frozenset([canonical[option] for key in keys for option in raw.get(key, ())])
 
+    def listed(*parts: frozenset[str]) -> frozenset[str]:
+        return frozenset([named[option] for part in parts for option in part])
+
+    dangerous = options("executes", "writes")
+    files = {named[option]: use for option, use in spec.files.items()}
+    refused = listed(spec.refused)
+    writes = frozenset([option for option in refused if files.get(option, "").startswith("write")])
     return Program(
         name=name,
         style=raw.get("style", "gnu"),
         stops=raw.get("stops", False),
         abbreviates=raw.get("abbreviates", "maybe"),
         canonical=canonical,
-        values=options("values", "directory"),
-        optional=options("optional"),
-        executes=options("executes"),
-        writes=options("writes"),
+        values=options("values", "directory") | listed(spec.values),
+        optional=options("optional") | listed(spec.optional),
+        executes=options("executes") | (refused - writes - options("writes")),
+        writes=options("writes") | writes,
         directory=options("directory"),
         runs=tuple(raw.get("runs", ())),
         script=raw.get("script"),
         most=raw.get("most"),
         writer=raw.get("writer", False),
+        dry=frozenset([canonical.get(option, option) for option in raw.get("dry", ())]),
+        ends=frozenset([canonical.get(option, option) for option in raw.get("ends", ())]),
         bundle=raw.get("bundle", False),
         assigns=raw.get("assigns", False),
         harmless={canonical.get(option, option): tuple(values) for option, values in raw.get("harmless", {}).items()},
+        closed=raw.get("closed", True),
+        covered=(frozenset(named.values()) | options("known")) - refused - dangerous if "options" in raw else None,
+        checks={named[option]: check for option, check in spec.checks.items()},
+        joined=tuple(sorted(listed(spec.joined), key=len, reverse=True)),
+        files=files,
+        safe=raw.get("safe", False),
+        at=raw.get("at", False),
+        slash=raw.get("slash", False),
+        inside=raw.get("inside", False),
+        passed=None if spec.passed is None else _compiled(f"{name} --", {"options": spec.passed}),
         subcommands=raw.get("subcommands", "sub" in raw),
         known_subcommands="sub" in raw or raw.get("subcommands", False),
         aliases=raw.get("aliases", {}),
@@ -220,6 +291,14 @@ def _compiled(name: str, raw: "Mapping[str, Any]") -> Program:
         wrapping=_wrapping(raw),
         behind={},
     )
+
+
+def _name_of(group: tuple[str, ...], canonical: dict[str, str]) -> str:
+    """Return the name of an option that a spec lists, and note its spellings."""
+    name = next((canonical[spelling] for spelling in group if spelling in canonical), group[0])
+    for spelling in group:
+        canonical[spelling] = name
+    return name
 
 
 def _wrapping(raw: "Mapping[str, Any]") -> frozenset[str]:
@@ -244,9 +323,21 @@ def _behind(outer: Program, own: Program) -> Program:
         script=own.script,
         most=own.most,
         writer=own.writer or outer.writer,
+        dry=own.dry | outer.dry,
+        ends=own.ends,
         bundle=False,
         assigns=own.assigns or outer.assigns,
-        harmless={**outer.harmless, **own.harmless},
+        harmless={**_not_of(own, outer.harmless), **own.harmless},
+        closed=outer.closed,
+        covered=_both_covered(outer, own),
+        checks={**_not_of(own, outer.checks), **own.checks},
+        joined=tuple(sorted({*outer.joined, *own.joined}, key=len, reverse=True)),
+        files={**_not_of(own, outer.files), **own.files},
+        safe=own.safe or outer.safe,
+        at=own.at or outer.at,
+        slash=own.slash or outer.slash,
+        inside=own.inside or outer.inside,
+        passed=own.passed or outer.passed,
         subcommands=own.subcommands,
         known_subcommands=True,
         aliases=own.aliases,
@@ -255,6 +346,22 @@ def _behind(outer: Program, own: Program) -> Program:
         wrapping=own.wrapping,
         behind={},
     )
+
+
+def _not_of(own: Program, given: "Mapping[str, T]") -> "dict[str, T]":
+    """Return what is said of global options that the subcommand does not use otherwise."""
+    return {option: value for option, value in given.items() if option not in own.canonical}
+
+
+def _both_covered(outer: Program, own: Program) -> frozenset[str] | None:
+    """Return the harmless options behind a subcommand: its own and the global ones that it does not use otherwise."""
+    if outer.covered is None and own.covered is None:
+        return None
+    inner = own.covered if own.covered is not None else frozenset(own.canonical.values()) - own.executes - own.writes
+    if own.stops:
+        return inner
+    outside = outer.covered if outer.covered is not None else frozenset(outer.canonical.values())
+    return inner | (outside - frozenset(own.canonical))
 
 
 BUILT_IN = Programs(PROGRAMS)

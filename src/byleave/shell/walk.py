@@ -4,7 +4,16 @@ The order is that of the text: a command, then the children it wraps, then the c
 functions and numbers are followed in a `State`; what cannot be followed is refused. Wrappers: `wrappers`.
 """
 
-from byleave.shell.assigned import MOST_FORMS, NOTHING_KNOWN, assigned_forms, assigned_in, forms_of, without
+from byleave.shell.assigned import (
+    MOST_FORMS,
+    NOTHING_KNOWN,
+    assigned_forms,
+    assigned_in,
+    forms_of,
+    splits_oddly,
+    unsplit,
+    without,
+)
 from byleave.shell.builtins import CHECKERS, DECLARING, declared
 from byleave.shell.calls import TOP, Call, Frame
 from byleave.shell.characters import keeps_characters, refused_at
@@ -67,6 +76,7 @@ class Walker:
         "frame",
         "functions",
         "movers",
+        "odd",
         "programs",
         "start",
         "tainted",
@@ -84,6 +94,7 @@ class Walker:
         self.dialect = grammar.dialect
         self.ascii = grammar.text.isascii()
         self.depth = grammar.depth
+        self.odd = splits_oddly(grammar.text)  # values may be split at other characters than blanks
         self.functions = grammar.functions
         self.tainted = grammar.tainted
         self.follows_values = True
@@ -222,7 +233,7 @@ class Walker:
             self.check_exotic(node.name, node.at)
             if node.name not in self.tainted:
                 inside = inside.counting(node.name)
-            inside = inside.knowing(_each_value(node, state, known))
+            inside = inside.knowing(known if self.odd else _each_value(node, state, known))
         entry: State | None = inside
         if node.condition is not None:
             holds, fails = self.sequence(node.condition, inside)
@@ -325,6 +336,8 @@ class Walker:
             made = {name: ((Piece("literal", value),),) for name, equals, value in plain if equals}
             if any(text[:1] in ("-", "+") and not KEEPING.issuperset(text[1:]) for text in texts):
                 self.follows_values = False  # the variable changes what is put into it
+        if made and self.odd:
+            made = {name: unsplit(forms) for name, forms in made.items()}
         if made:
             values = {**values, **made}
         if not self.follows_values:
@@ -435,6 +448,7 @@ class Walker:
             if not text.isascii() and not self.ascii:
                 self.check_variable(assignment.name, at, assignment.value)
         walker = Walker(grammar, self.commands, self.start, self.programs, frame)
+        walker.odd = walker.odd or self.odd
         try:
             walker.sequence(tree, State(state.places, None, frozenset(), frozenset()))
         except NotUnderstoodError as problem:
@@ -520,10 +534,10 @@ class Walker:
 
     def check_exotic(self, name: str, at: int) -> None:
         """Refuse to set, other than by a plain assignment, a variable that changes what runs."""
-        from byleave.shell.variables import harmless_assignment
+        from byleave.shell.variables import harmless_in_shell
 
         self.check_variable(name, at)
-        if not harmless_assignment(name):
+        if not harmless_in_shell(name):
             self.refuse(f"{name} changes what later commands run", at)
 
     def taint(self, name: str, at: int) -> None:
@@ -536,8 +550,17 @@ class Walker:
 def _listed(word: "Word", state: State) -> "Word":
     """Return a word as it is listed: without what it does, with what it may become."""
     forms = forms_of(word, state.values) if word.text is None else ()
-    listed: Word = word.replace(effects=(), number=None, pieces=() if forms else word.pieces, forms=forms)
+    prefix = word.prefix
+    if not prefix and forms and all(_is_rooted(form) for form in forms):
+        prefix = "/"  # it starts at the home directory or at this one: no option
+    left = () if forms else word.pieces
+    listed: Word = word.replace(effects=(), number=None, pieces=left, forms=forms, prefix=prefix)
     return listed
+
+
+def _is_rooted(form: tuple[Piece, ...]) -> bool:
+    first = next((piece for piece in form if piece.text or piece.kind != "literal"), None)
+    return first is not None and first.kind in ("home", "here")
 
 
 def _redirect(node: "RedirectNode", state: State) -> Redirect:

@@ -277,7 +277,8 @@ class ToolHost:
             from byleave.errors import SandboxError
             from byleave.toolhost.ripgrep import Ripgrep, find_ripgrep
 
-            program = find_ripgrep(self._workspace.root.path)
+            written = self._policy.compiled.settings.get("sandbox", {}).get("write", ())
+            program = find_ripgrep(self._workspace.root.path, *written)
             if program is None:
                 raise SandboxError("there is no ripgrep", hint="install the package ripgrep")
             turn = current_turn()

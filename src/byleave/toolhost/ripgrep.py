@@ -55,14 +55,17 @@ _FLAGS = (
 )
 
 
-def find_ripgrep(outside_of: str) -> str | None:
+def find_ripgrep(*outside_of: str) -> str | None:
     """Return the program: the one that was installed with byleave, else one on PATH that is not too old.
 
-    One in the workspace is not used: whoever may write there would choose what runs.
+    One in the workspace, or in another place that a sandbox may write, is neither used nor asked for its version: a
+    program in a sandbox would choose what runs outside.
     """
+    closed = [os.path.realpath(place) for place in outside_of]
     for path in _candidates():
         real = os.path.realpath(path)
-        if not is_under(real, outside_of) and os.path.isfile(real) and os.access(real, os.X_OK) and _is_new(real):
+        written = any(is_under(real, place) or is_under(path, place) for place in closed)
+        if not written and os.path.isfile(real) and os.access(real, os.X_OK) and _is_new(real):
             return real
     return None
 

@@ -133,7 +133,7 @@ def agrees(title: "str | None", tool: "str | None", values: "Sequence[str]") -> 
 
 
 def _is_about(reading: str, value: str) -> bool:
-    if reading == value:
+    if reading == value or (value.endswith(f"/{reading}") and " " not in value):  # a path, from the workspace on
         return True
     pieces = reading.replace(_CUT[1], _CUT[0]).split(_CUT[0])
     if len(pieces) == 1 or not any(pieces):

@@ -34,8 +34,9 @@ enum { NOT_SET_UP = 125, NOT_EXECUTABLE = 126, NOT_FOUND = 127 };
 
 enum { LAST_OF_OURS = 5 };
 
-/* A signal with this added is for the whole process group of the program, as a terminal would send it. */
-enum { FOR_ALL = 40 };
+/* This less a signal is that signal for the whole process group of the program, as a terminal would send it. Of those
+ * that wait, the lowest comes first: to stop comes before to go on. */
+enum { FOR_ALL = 64 };
 
 /* Places that are mounted anew when somebody outside exchanges them, the signal that tells us, and what covers them. */
 enum { MOST_GUARDS = 8192, MOST_DIRECTORIES = 200, NEWS = SIGIO };

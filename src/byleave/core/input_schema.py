@@ -1,0 +1,291 @@
+"""What the schema of a tool says of its arguments: whether they fit it, and what it says of one of them. Pure.
+
+Checked is what decides the type of a value: `type`, `enum`, `const`, `properties`, `required`, `additionalProperties`,
+`items`, `prefixItems`, `anyOf`, `oneOf`, `allOf`, and `$ref` within the schema. Every other keyword is the server's own
+business. A value fits also where a usual server would make it fit: a number that is written as a text, JSON in a text.
+
+A schema comes from a server and arguments come from an agent: both may be made to be slow, so the steps are counted.
+
+Start at `InputSchema.problem`.
+"""
+
+from byleave.core.readings import UNREADABLE, readings_of_text, readings_of_value
+from byleave.text import shown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from typing import Any
+
+    Nodes = tuple[Any, ...] | None  # the schemas of which a value fits one; None: nothing is known of it
+
+MISSING = object()
+_MOST_STEPS = 150_000
+_DEEPEST = 100  # levels of a schema, references included
+_LONGEST_NAME = 100  # letters of a name that somebody else chose
+_SAYS_SOMETHING = frozenset({"type", "enum", "const", "properties", "required", "items", "prefixItems"})
+_CHOICES = ("anyOf", "oneOf")
+_ENCODED = frozenset({"base64", "base64url", "base32", "base16", "byte", "quoted-printable"})
+
+
+class _TooMuchError(Exception):
+    """The check takes too many steps."""
+
+
+class InputSchema:
+    """The input schema of one tool."""
+
+    __slots__ = ("_known", "_root", "_steps")
+
+    def __init__(self, root: "Any") -> None:
+        self._root = root
+        self._steps = 0
+        self._known: dict[tuple[int, ...], Nodes] = {}  # by the identities of schemas, which are all parts of the root
+
+    @property
+    def is_javascript(self) -> bool:
+        """Whether the schema looks like one that a JavaScript library wrote: there a text that is not empty is true."""
+        return isinstance(self._root, dict) and "$schema" in self._root
+
+    def problem(self, arguments: "Any") -> str | None:
+        """Return why arguments do not fit, in a few words; None if they do."""
+        self._steps = 0
+        try:
+            return self._problem({} if arguments is None else arguments, self._root, "", 0, lax=False)
+        except (_TooMuchError, RecursionError):
+            return "they are too large, or the tool's schema is too deep, to be checked"
+
+    @property
+    def top(self) -> "Nodes":
+        """What is known of the arguments as a whole."""
+        return self._flat(self._root)
+
+    def admits(self, nodes: "Nodes", value: "Any") -> bool:
+        """Whether a value fits one of some schemas as it is; what takes too long to tell counts as fitting."""
+        if nodes is None:
+            return True
+        self._steps = 0
+        try:
+            return any(self._problem(value, each, "", 0, lax=False) is None for each in nodes)
+        except (_TooMuchError, RecursionError):
+            return True
+
+    def member(self, nodes: "Nodes", name: str) -> "Nodes":
+        """Return what is known of a member of an object."""
+        found = [_property(each, name) for each in nodes or ()]
+        known = [each for each in found if each is not MISSING]
+        return self._all_flat(known)
+
+    def declares(self, nodes: "Nodes", name: str) -> bool:
+        """Whether an object has a member of this very name."""
+        return any(name in each["properties"] for each in nodes or () if isinstance(each.get("properties"), dict))
+
+    def defaults(self, nodes: "Nodes", name: str) -> "Iterator[Any]":
+        """Yield what a server may take a member for that is not given, as far as the schema says."""
+        for each in nodes or ():
+            found = _property(each, name)
+            for known in (found, *(self._flat(found) or ())):
+                if isinstance(known, dict) and "default" in known:
+                    yield known["default"]
+
+    def is_encoded(self, nodes: "Nodes") -> bool:
+        """Whether a text stands for what another text encodes, so that nobody can tell by looking at it."""
+        return any(each.get("format") in _ENCODED or each.get("contentEncoding") in _ENCODED for each in nodes or ())
+
+    def element(self, nodes: "Nodes", place: int) -> "Nodes":
+        """Return what is known of an element of a list."""
+        found = [_item(each, place) for each in nodes or ()]
+        return self._all_flat([each for each in found if each is not MISSING])
+
+    def _all_flat(self, schemas: "list[Any]") -> "Nodes":
+        key = tuple(map(id, schemas))
+        if key not in self._known:
+            each_flat = [self._flat(each) for each in schemas]
+            flat = [node for nodes in each_flat for node in nodes or ()]
+            self._known[key] = None if None in each_flat else tuple(flat) or None
+        return self._known[key]
+
+    def _flat(self, schema: "Any", depth: int = 0) -> "Nodes":
+        """Return the schemas that a schema is a choice of, without references; None if they may be anything."""
+        if not isinstance(schema, dict) or depth > _DEEPEST:
+            return None
+        found: list[Any] = [schema] if not _SAYS_SOMETHING.isdisjoint(schema) else []
+        branches = [each for key in (*_CHOICES, "allOf") for each in _list(schema.get(key))]
+        if "$ref" in schema:
+            branches.append(self._referred(schema["$ref"]))
+        if "json" in str(schema.get("contentMediaType", "")).lower():
+            branches.append(schema.get("contentSchema", True))  # of what the text holds
+        for branch in branches[:_DEEPEST]:
+            known = self._flat(branch, depth + 1)
+            if known is None:
+                return None
+            found += known
+            if len(found) > _DEEPEST:
+                return None
+        return tuple(found) or None
+
+    def _referred(self, reference: "Any") -> "Any":
+        """Return what a reference within the schema leads to; true, which everything fits, if it leads elsewhere."""
+        if not isinstance(reference, str) or not (reference == "#" or reference.startswith("#/")):
+            return True
+        found = self._root
+        for step in reference.split("/")[1:]:
+            name = step.replace("~1", "/").replace("~0", "~")
+            if not isinstance(found, dict) or name not in found:
+                return True
+            found = found[name]
+        return found
+
+    def _problem(self, value: "Any", schema: "Any", at: str, depth: int, *, lax: bool) -> str | None:
+        """Return why a value does not fit; with `lax`, none of the ways in which a server may read it."""
+        self._steps += 1
+        if self._steps > _MOST_STEPS or depth > _DEEPEST:
+            raise _TooMuchError
+        if schema is False:
+            return f"{_named(at)} is not wanted"
+        if not isinstance(schema, dict):
+            return None
+        problem = self._own(value, schema, at, depth)
+        if problem is not None and lax:
+            self._steps += 4  # to read it otherwise takes its time
+            others = other_readings(value)
+            if any(self._own(each, schema, at, depth + 1) is None for each in others):
+                problem = None
+        return problem or self._combined(value, schema, at, depth, lax=lax)
+
+    def _combined(self, value: "Any", schema: "Mapping[str, Any]", at: str, depth: int, *, lax: bool) -> str | None:
+        """Return why a value does not fit what a schema is made of."""
+        needed = _list(schema.get("allOf"))
+        if "$ref" in schema:
+            needed = [*needed, self._referred(schema["$ref"])]
+        for each in needed:
+            problem = self._problem(value, each, at, depth + 1, lax=lax)
+            if problem is not None:
+                return problem
+        for key in _CHOICES:
+            choices = _list(schema.get(key))
+            problems = [self._problem(value, each, at, depth + 1, lax=lax) for each in choices]
+            if problems and None not in problems:
+                return problems[0] if len(problems) == 1 else f"{_named(at)} is nothing that the tool takes there"
+        return None
+
+    def _own(self, value: "Any", schema: "Mapping[str, Any]", at: str, depth: int) -> str | None:
+        """Return why a value does not fit what a schema says itself."""
+        kinds = _kinds(schema)
+        if kinds and not any(_TYPES[kind](value) for kind in kinds):
+            return f"{_named(at)} is not {' or '.join(_ARTICLES[kind] for kind in kinds)}"
+        if isinstance(schema.get("enum"), list) and not any(same(value, each) for each in schema["enum"]):
+            return f"{_named(at)} is none of the values that the tool takes there"
+        if "const" in schema and not same(value, schema["const"]):
+            return f"{_named(at)} is not the value that the tool takes there"
+        if isinstance(value, dict):
+            return self._members(value, schema, at, depth)
+        if isinstance(value, list):
+            return self._elements(value, schema, at, depth)
+        return None
+
+    def _members(self, value: "dict[str, Any]", schema: "Mapping[str, Any]", at: str, depth: int) -> str | None:
+        for name in _list(schema.get("required")):
+            if isinstance(name, str) and name not in value:
+                return f"{_named(_below(at, name))} is missing"
+        for name, each in value.items():
+            found = _property(schema, name)
+            if found is MISSING:
+                continue
+            problem = self._problem(each, found, _below(at, name), depth + 1, lax=True)
+            if problem is not None:
+                return problem
+        return None
+
+    def _elements(self, value: "list[Any]", schema: "Mapping[str, Any]", at: str, depth: int) -> str | None:
+        for place, each in enumerate(value):
+            found = _item(schema, place)
+            if found is MISSING:
+                continue
+            problem = self._problem(each, found, _below(at, str(place)), depth + 1, lax=True)
+            if problem is not None:
+                return problem
+        return None
+
+
+def other_readings(value: "Any") -> "Iterator[Any]":
+    """Yield what servers may make of a value whose type does not fit. Nobody makes a text of a number."""
+    if isinstance(value, str):
+        yield from (each for each in readings_of_text(value) if each is not UNREADABLE)
+    else:
+        yield from (each for each, _sure in readings_of_value(value) if not isinstance(each, str))
+
+
+def same(value: "Any", wanted: "Any") -> bool:
+    """Whether two JSON values are the same: 1 and 1.0 are, 1 and true are not."""
+    return isinstance(value, bool) == isinstance(wanted, bool) and bool(value == wanted)
+
+
+def _kinds(schema: "Mapping[str, Any]") -> "list[str]":
+    """Return the types that a schema names; none where one of them is nobody's standard, so that it may be anything."""
+    given = schema.get("type")
+    kinds: list[Any] = given if isinstance(given, list) else [given]
+    if not all(isinstance(kind, str) and kind in _TYPES for kind in kinds):
+        return []
+    return [*kinds, "null"] if schema.get("nullable") is True else kinds
+
+
+def _property(schema: "Mapping[str, Any]", name: str) -> "Any":
+    """Return what a schema says of a member; MISSING if it says nothing."""
+    properties = schema.get("properties")
+    if isinstance(properties, dict) and name in properties:
+        return properties[name]
+    if schema.get("patternProperties"):  # patterns of a stranger are not run
+        return MISSING
+    return schema.get("additionalProperties", MISSING)
+
+
+def _item(schema: "Mapping[str, Any]", place: int) -> "Any":
+    """Return what a schema says of an element; MISSING if it says nothing. Older schemas list them under `items`."""
+    items = schema.get("items", MISSING)
+    first = schema.get("prefixItems", items)
+    if isinstance(first, list):
+        if place < len(first):
+            return first[place]
+        return schema.get("additionalItems", MISSING) if first is items else items
+    return items
+
+
+def _list(value: "Any") -> "list[Any]":
+    return value if isinstance(value, list) else []
+
+
+def _below(at: str, name: str) -> str:
+    return f"{at}/{name[:_LONGEST_NAME]}"
+
+
+def _named(at: str) -> str:
+    return shown(at[-3 * _LONGEST_NAME :]) if at else "the whole"
+
+
+def _is_number(value: "Any") -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _is_integer(value: "Any") -> bool:
+    return _is_number(value) and (isinstance(value, int) or value.is_integer())
+
+
+_TYPES: "Mapping[str, Callable[[Any], bool]]" = {
+    "object": lambda value: isinstance(value, dict),
+    "array": lambda value: isinstance(value, list),
+    "string": lambda value: isinstance(value, str),
+    "integer": _is_integer,
+    "number": _is_number,
+    "boolean": lambda value: isinstance(value, bool),
+    "null": lambda value: value is None,
+}
+_ARTICLES = {
+    "object": "an object",
+    "array": "a list",
+    "string": "a text",
+    "integer": "a whole number",
+    "number": "a number",
+    "boolean": "true or false",
+    "null": "null",
+}

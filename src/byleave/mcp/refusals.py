@@ -1,0 +1,31 @@
+"""Verdicts of the gateway's own on calls that the policy would let out, but that cannot go out as they are. Pure."""
+
+from byleave.core.verdict import BUILT_IN, DENY, RuleRef, Verdict
+from byleave.text import shown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from byleave.core.action import CallAction
+
+CHANGED, UNFITTING = "changed_tool", "bad_arguments"
+_WORTH_SAYING = 100  # letters of a name that somebody else chose
+
+
+def named(server: str, tool: str | None) -> str:
+    """Return how a tool is named to people and models."""
+    return f"{shown(server[:_WORTH_SAYING])}/{shown((tool or '')[:_WORTH_SAYING])}"
+
+
+def unfitting(action: "CallAction", problem: str) -> Verdict:
+    """Return the refusal of arguments that are not what the tool says that it takes."""
+    ref = RuleRef("arguments fit the tool's input schema", BUILT_IN, DENY)
+    reason = f"the arguments do not fit the input schema of {named(action.server, action.tool)}: {problem}"
+    return Verdict(DENY, reason, UNFITTING, (ref,))
+
+
+def changed(action: "CallAction") -> Verdict:
+    """Return the refusal of a tool whose definition is not the one that was approved."""
+    ref = RuleRef("a tool whose definition has changed waits for approval", BUILT_IN, DENY)
+    name = named(action.server, action.tool)
+    reason = f"the definition of {name} has changed, and nobody has approved it: see `byleave approvals list`"
+    return Verdict(DENY, reason, CHANGED, (ref,))

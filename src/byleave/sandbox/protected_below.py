@@ -1,0 +1,109 @@
+"""Find the protected names that exist below a directory. One bounded walk without following links; it only looks.
+
+What does not exist cannot be made read-only, and what is looked for too long delays every start: what a walk leaves out
+is said in the plan. Directories that package managers fill are not looked into: nothing there is opened as a project.
+"""
+
+import os
+from itertools import islice
+from time import monotonic
+
+from byleave.core.protected import is_place, leads_on, next_steps
+from byleave.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from byleave.core.protected import Steps
+
+MOST_ENTRIES = 20_000
+MOST_FOUND = 100  # each is a mount
+LONGEST = 0.25  # seconds
+_FILLED = frozenset(
+    {
+        *("node_modules", "site-packages", "dist-packages", "__pycache__", ".tox", ".nox", ".mypy_cache"),
+        *(".pytest_cache", ".ruff_cache", ".hypothesis", ".cache", "bower_components", ".pnpm-store"),
+    }
+)
+_REPOSITORY = ".git"
+# What git reads in the directory of a repository, if it is there. The kernel holds these, there or not yet.
+_HELD_IN_REPOSITORIES = ("hooks", "config", "config.worktree", "commondir")
+
+
+class Below(Record):
+    """The relative paths of protected names below a directory, and whether all of them were found."""
+
+    names: tuple[str, ...] = ()
+    complete: bool = True
+
+
+class _Directory(Record):
+    """A directory to look into: its relative path, how far its name leads, and whether any name in it counts."""
+
+    path: str
+    steps: "Steps"
+    all_names: bool
+
+
+def protected_below(
+    directory: str, *, most_entries: int = MOST_ENTRIES, most_found: int = MOST_FOUND, seconds: float = LONGEST
+) -> Below:
+    """Return the protected names below a directory, those that lie high first."""
+    found: list[str] = []
+    ahead = [_Directory("", _begun(directory), all_names=True)]
+    entries, end = 0, monotonic() + seconds
+    while ahead:
+        following: list[_Directory] = []
+        for each in ahead:
+            if entries > most_entries or len(found) > most_found or monotonic() > end:
+                return Below(tuple(found[:most_found]), complete=False)
+            for entry in _entries(directory, each.path, most_entries + 1 - entries):
+                entries += 1
+                steps = next_steps(each.steps, entry.name) if each.all_names else _only(each.steps, entry.name)
+                path = f"{each.path}/{entry.name}" if each.path else entry.name
+                directory_here = entry.is_dir(follow_symlinks=False)
+                if is_place(steps) or (entry.name == _REPOSITORY and not directory_here):  # a file that names another
+                    found.append(path)
+                if not directory_here:
+                    continue
+                found += _in_repository(directory, path)
+                inside = each.all_names and not is_place(steps) and entry.name not in (_REPOSITORY, *_FILLED)
+                if inside or leads_on(steps):
+                    following.append(_Directory(path, steps, all_names=inside))
+        ahead = following
+    complete = len(found) <= most_found and entries <= most_entries
+    return Below(tuple(dict.fromkeys(found[:most_found])), complete)
+
+
+def _begun(directory: str) -> "Steps":
+    """Return how far the directory's own names lead: `~/.cargo` is half of `.cargo/bin`."""
+    steps: Steps = ()
+    for name in directory.strip("/").split("/"):
+        steps = next_steps(steps, name)
+    return steps
+
+
+def _only(steps: "Steps", name: str) -> "Steps":
+    """Return how a name goes on in patterns that have begun; it begins none."""
+    begun = next_steps((), name)
+    return tuple(step for step in next_steps(steps, name) if step not in begun)
+
+
+def _entries(directory: str, path: str, most: int) -> "list[os.DirEntry[str]]":
+    try:
+        with os.scandir(f"{directory}/{path}" if path else directory) as entries:
+            return list(islice(entries, max(most, 0)))
+    except OSError:
+        return []
+
+
+def _in_repository(directory: str, path: str) -> "Iterator[str]":
+    """Yield what git obeys in a directory that is a repository: of a work tree, of a submodule, of a worktree."""
+    names = path.split("/")
+    if _REPOSITORY not in names:
+        return
+    if names[-1] == _REPOSITORY or (
+        len(names) > 1 and {"modules", "worktrees"} & set(names) and os.path.lexists(f"{directory}/{path}/HEAD")
+    ):
+        yield from (f"{path}/{name}" for name in _HELD_IN_REPOSITORIES)
