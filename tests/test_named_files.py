@@ -19,7 +19,7 @@ SCENE = json.loads((CASES / "named_scene.json").read_text())
 
 
 def given_cases() -> Iterator[Any]:
-    for name in ("named_files.jsonl", "named_files_more.jsonl"):
+    for name in ("named_files.jsonl", "named_files_more.jsonl", "named_files_attack.jsonl"):
         for line in (CASES / name).read_text().splitlines():
             case = json.loads(line)
             yield pytest.param(case, id=case["id"])

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from byleave.core.verdict import Decision
 
 MOST_SPELLINGS = 1000  # more than any rule that a person writes has
+_NOTHING = RuleRef("a comment runs nothing", BUILT_IN, ALLOW)
 _SELF_GUARD = RuleRef("byleave guards itself", BUILT_IN, DENY)
 
 
@@ -90,6 +91,8 @@ def judge_line(
     """Return the verdict on a whole line, with one part for each command and each redirection."""
     if line.problem is not None:
         return _unread(line, table, confining)
+    if not line.parts and not line.redirections and line.text.strip():
+        return Verdict(ALLOW, "it is a comment: nothing runs", "ok", (_NOTHING,), sandbox=(False, False))
     files: list[tuple[FileTouch, ...]] = []
     answers: list[_Answer] = []
     for number, said in enumerate(_commands(line, table, agent)):

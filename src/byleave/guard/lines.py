@@ -12,7 +12,7 @@ from byleave.shell.loose import loose_words
 from byleave.shell.named import moving_values, named_files
 from byleave.shell.reader import DIALECTS, read_command
 from byleave.shell.targets import WRITING, is_descriptor_file
-from byleave.shell.variables import harmless_assignment
+from byleave.shell.variables import harmless_assignment, harmless_in_shell
 from byleave.text import shown
 
 TYPE_CHECKING = False
@@ -78,7 +78,7 @@ class LineReader:
             if len(self._readings) >= MOST_READINGS:
                 self._readings.pop(next(iter(self._readings)))
             reading = read_command(text, programs=self._programs, dialect=dialect)
-            known = tuple(Known(command, self._programs, text) for command in reading.commands)
+            known = tuple(Known(command, self._programs) for command in reading.commands)
             found = self._readings[text, dialect] = (reading, known)
         return found
 
@@ -218,10 +218,21 @@ def _spelled(text: str, command: "Command") -> str:
     return " ".join([word.text if word.text is not None else "..." for word in command.words])
 
 
+def _exports(command: "Command") -> bool:
+    """Whether the assignments of a command reach a program: not those that only set variables of the shell."""
+    if command.program in ("declare", "typeset", "local", "readonly"):
+        return any(word.text is None or (word.text.startswith("-") and "x" in word.text) for word in command.words[1:])
+    return bool(command.words)
+
+
 def _blocked(command: "Command") -> str | None:
     """Say why no rule may allow this command: something beside its words changes what it does."""
     for assignment in command.assignments:
-        if not harmless_assignment(assignment.name, assignment.value):
+        if _exports(command):
+            harmless = harmless_assignment(assignment.name, assignment.value, command.program)
+        else:  # stays in the shell, unless it was exported before
+            harmless = harmless_in_shell(assignment.name)
+        if not harmless:
             return f"the variable {shown(assignment.name)} changes what runs"
     if any(redirect.kind == "network" for redirect in command.redirects):
         return "a redirection opens a network connection"

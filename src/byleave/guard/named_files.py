@@ -22,7 +22,8 @@ if TYPE_CHECKING:
     from byleave.shell.programs import Programs
     from byleave.workspace.resolve import Root
 
-    Forms = tuple[tuple[Piece, ...], ...]
+    Form = tuple[Piece, ...]
+    Forms = tuple[Form, ...]
 
 MOST_VARIANTS = 16  # of one command, for variables that may have several values
 MOST_FILES = 4_000  # named by one command; more are not looked at one by one
@@ -69,20 +70,30 @@ class FileFinder:
 
     def targets(self, forms: "Forms", base: str, *, shopt: bool) -> list[str] | None:
         """Return the words that a word may become in the directory `base`; None where that is not known."""
+        found = [self._made(form, base, shopt=shopt) for form in forms]
+        if not forms or None in found:
+            return None
+        return list(dict.fromkeys([text for ways in found for words in ways or () for text in words]))
+
+    def _made(self, form: "Form", base: str, *, shopt: bool) -> list[list[str]] | None:
+        """Return the words that a form becomes; another way for patterns that stay as they are without a match."""
+        if any(piece.kind == "below" for piece in form):
+            return [[piece.text for piece in form]]
+        made = expanded(form, self._home, base)
+        if made is None:
+            return None
         words: list[str] = []
-        for form in forms:
-            if any(piece.kind == "below" for piece in form):
-                words.extend([piece.text for piece in form])
-                continue
-            made = expanded(form, self._home, base)
-            if made is None:
-                return None
-            for each in made:
-                matches = glob_paths(each.pattern, base) if each.pattern and not shopt else [] if shopt else [each.text]
-                if matches is None or (each.pattern and shopt):
+        exact = True
+        for each in made:
+            found = ([each.text], True)
+            if each.pattern:
+                matches = None if shopt else glob_paths(each.pattern, base)
+                if matches is None:
                     return None
-                words.extend(matches or [each.text])
-        return words if forms else None
+                found = matches
+            words.extend(found[0])
+            exact = exact and found[1]
+        return [words] if exact else [words, [each.text for each in made]]
 
     def bases(self, places: "tuple[str, ...] | None", start: str | None) -> tuple[str, ...] | None:
         """Return the directories of a command, canonical; one that is not there yet by the name it would have."""
@@ -121,11 +132,11 @@ class FileFinder:
             yield [word.replace(forms=())]
         for base in bases:
             for form in word.forms:
-                texts = self.targets((form,), base, shopt=shopt)
-                if texts is None:
+                below = (form,) if form[0].kind == "below" else ()
+                ways = self._made(form, base, shopt=shopt)
+                if ways is None:
                     yield [word.replace(forms=())]
-                else:
-                    below = (form,) if form[0].kind == "below" else ()
+                for texts in ways or ():
                     yield [Word(text, text, word.start, word.end, quoted=True, forms=below) for text in texts]
 
     def _resolved(self, command: "Command", named: "Named", start: str | None) -> "Iterator[NamedFile]":
@@ -135,14 +146,18 @@ class FileFinder:
             return
         if not text or is_descriptor_file(text):
             return
-        bases = self.bases(command.places, start)
+        bases = self.bases(command.base if named.started else command.places, start)
+        if named.perhaps and command.places != command.base:  # where an option moves the program, or where it starts
+            bases = (*(bases or ()), *(self.bases(command.base, start) or ())) or None
         if named.top:
             bases = (self._root.path, *(bases or ()))
         if command.elsewhere:
             bases = None if start is None else (start,)
         if named.beside is not None and bases is not None:
             bases = tuple(self._beside(named.beside, base) for base in bases)
-        if bases is None and not text.startswith(("/", "~/")):
+        if named.at_home:
+            bases = None if self._home is None else (self._home,)
+        if bases is None and not text.startswith("/") and not (named.perhaps and text.startswith("~/")):
             if not named.perhaps:
                 yield NamedFile(text, op, None, tree=named.tree)
             return
@@ -157,8 +172,8 @@ class FileFinder:
 
     def _at(self, named: "Named", base: str) -> "Iterator[NamedFile]":
         text, op = named.text or "", named.op
-        if text.startswith("~/") and self._home is not None and named.op == WRITE and not named.perhaps:
-            text = f"{self._home}{text[1:]}" if text == "~/.gitconfig" else text
+        if text.startswith("~/") and self._home is not None and named.perhaps:  # a program may expand it by itself
+            yield from self._at(named.replace(text=f"{self._home}{text[1:]}"), base)
         place = self._place(text, base, op)
         if isinstance(place, FsTarget) and place.directory and named.names:
             for name in named.names:
@@ -197,6 +212,13 @@ def makes_links(command: "Command") -> bool:
 
 def _is_absolute(forms: "Forms") -> bool:
     """Whether every form starts at the root or at home, so that the working directory does not matter."""
+    firsts = [next((piece for piece in form if piece.text or piece.kind != "literal"), None) for form in forms]
+    if any(piece.kind == "here" for form in forms for piece in form):
+        return False
     return all(
-        form[0].kind == "home" or form[0].text.startswith(("/", "~/")) for form in forms if form[0].kind != "here"
-    ) and not any(piece.kind == "here" for form in forms for piece in form)
+        first is not None
+        and (
+            first.kind == "home" or first.text.startswith("/") or (first.kind == "raw" and first.text.startswith("~/"))
+        )
+        for first in firsts
+    )

@@ -1,5 +1,7 @@
 """Which closed places lie below the directories that a command walks? One look at the disk for each."""
 
+from time import monotonic
+
 from byleave.core.closed import ClosedPlaces
 from byleave.core.fs import FsTarget
 from byleave.core.line_files import OPERATIONS
@@ -13,17 +15,22 @@ if TYPE_CHECKING:
     from byleave.workspace.resolve import Root
 
 MOST_FOUND = 8  # closed places of one tree: enough to name
+LONGEST = 1.0  # seconds, for all trees of one line
+LONGEST_ELSEWHERE = 0.2  # for a tree outside the workspace, in which only a link can lead to a closed place
 
 
 def with_covered(line: "Line", policy: "Policy", root: "Root", agent: str | None) -> "Line":
     """Return the line with the closed places below each directory that one of its commands walks."""
     looked: dict[tuple[str, str], Covered] = {}
+    end = monotonic() + LONGEST
 
     def look(place: FsTarget, kind: str) -> Covered:
         key = (place.canonical, kind)
         if key not in looked:
             closed = ClosedPlaces(policy, kind, root=root.path, agent=agent, operation=OPERATIONS[kind])
-            looked[key] = covered_below(root, place.canonical, closed, most_found=MOST_FOUND)
+            elsewhere = place.relative is None and not closed.begin(place.canonical)
+            seconds = min(LONGEST_ELSEWHERE if elsewhere else LONGEST, max(end - monotonic(), 0.0))
+            looked[key] = covered_below(root, place.canonical, closed, most_found=MOST_FOUND, seconds=seconds)
         return looked[key]
 
     def judged(file: "NamedFile") -> "NamedFile":

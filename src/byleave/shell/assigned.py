@@ -41,9 +41,11 @@ def forms_of(word: Word, values: "Values") -> "Forms":
 def filled(pieces: "Form", values: "Values") -> "Forms":
     """Fill the values of variables into the pieces of a word."""
     forms: list[list[Piece]] = [[]]
-    for piece in pieces:
+    for number, piece in enumerate(pieces):
         if piece.kind == "unknown":
             return ()
+        if piece.kind == "variable" and pieces[number + 1 : number + 2] and pieces[number + 1].text.startswith("{"):
+            return ()  # braces come first: in `$X{a,b}` the variables are Xa and Xb
         choices: Forms = ((piece,),)
         if piece.kind == "variable":
             choices = _used(piece, values)
@@ -60,12 +62,32 @@ def _used(piece: Piece, values: "Values") -> "Forms":
         kind = {"HOME": "home", "PWD": "here"}.get(piece.text)
         return () if kind is None else ((Piece(kind),),)
     if piece.quoted:
-        return known
+        return tuple([tuple([_quoted(each) for each in form]) for form in known])
+    if any(each.kind == "whole" for form in known for each in form):
+        return ()
     return tuple([tuple([_unquoted(each) for each in form]) for form in known])
+
+
+def unsplit(forms: "Forms") -> "Forms":
+    """Return values of which it is not known how the shell splits them where they are not quoted."""
+    return tuple(
+        [tuple([each.replace(kind="whole") if each.kind == "literal" else each for each in form]) for form in forms]
+    )
+
+
+def _quoted(piece: Piece) -> Piece:
+    return Piece("literal", piece.text) if piece.kind == "whole" else piece
 
 
 def _unquoted(piece: Piece) -> Piece:
     return Piece("value", piece.text) if piece.kind == "literal" else piece
+
+
+def splits_oddly(text: str) -> bool:
+    """Whether a text may change how values are split: it names IFS, and not only for one `read`."""
+    return "IFS" in text and any(
+        not rest.partition("=")[2].lstrip("\"'$\\,:;|/nt \t").startswith("read ") for rest in text.split("IFS")[1:]
+    )
 
 
 def assigned_forms(node: AssignmentNode, values: "Values") -> "Forms":

@@ -44,6 +44,8 @@ def run_find(wrapped: "Wrapped") -> "Flow":
 
 def _below(words: "Words") -> tuple[Piece, ...]:
     """Return what stands for everything below the places where `find` starts; nothing where those are not known."""
+    if any(word.text == "-files0-from" for word in words):
+        return ()
     roots = [word.text for word in find_roots(words)]
     return tuple([Piece("below", root) for root in roots or ["."] if root is not None]) if None not in roots else ()
 

@@ -61,8 +61,11 @@ def _lose_directory(_walker: "Walker", _words: "Words", state: "State") -> "Flow
     return state.at(None, None), state
 
 
-def _lose(_walker: "Walker", _words: "Words", state: "State") -> "Flow":
+def _source(_walker: "Walker", words: "Words", state: "State") -> "Flow":
+    """A script may change the directory and every variable; the one that activates a virtual environment stays."""
     lost = state.lost()
+    if len(words) == 2 and (words[1].text or "").endswith("/bin/activate"):
+        lost = lost.at(state.places, state.previous)
     return lost, lost
 
 
@@ -113,8 +116,8 @@ def _never(_walker: "Walker", words: "Words", _state: "State") -> "Flow":
 
 
 def _hash(_walker: "Walker", words: "Words", state: "State") -> "Flow":
-    if any(text.startswith("-") and text != "-r" for text in _texts(words, "`hash`")):
-        _refuse("`hash` with options changes what later words run", words[0])
+    if any("=" in text or (text.startswith("-") and text != "-r") for text in _texts(words, "`hash`")):
+        _refuse("`hash` changes what later words run", words[0])
     return state, state
 
 
@@ -288,8 +291,8 @@ CHECKERS: "dict[str, Checker]" = {
     "cd": change_directory,
     "pushd": change_directory,
     "popd": _lose_directory,
-    "source": _lose,
-    ".": _lose,
+    "source": _source,
+    ".": _source,
     "exit": _leave,
     "set": _set,
     "shopt": _shopt,

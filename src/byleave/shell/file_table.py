@@ -6,11 +6,14 @@ with which options a directory among the operands is walked. Roles:
 - `read`, `write` (made or changed), `edit` (read and written), `delete`, `run` (read and executed)
 - `data`: not a file, or one whose name is only listed or tested
 - `other`: perhaps a file; it counts where it leads to a place that a rule or byleave closes
+- `code`: a text in some language; a string in it counts as `other`. `script`: the same for words of a shell script
 
 `instead`: options that take the place of the first operand. `tree`: options with which directories are walked, `*` for
-always. `here`: without operands the working directory is walked. `only`: operands are `data` unless such an option is
-given. `shape`: a way of naming files that roles do not say; `named` knows it. `sub`: the same by subcommand; a
-subcommand without an entry has operands of the role `other`. The values of options that no entry names are `other`.
+always, `-d=rec` for a value that starts so. `here`: without operands the working directory is walked. `only`: operands
+are `data` unless such an option is given; `quiet`: or if one is, unless one of `loud` is given too. `whole`: options
+with which everything in the repository is touched. `shape`: a way of naming files that roles do not say; `named_shapes`
+knows it. `sub`: the same by subcommand; a subcommand without an entry has operands of the role `other`. The values of
+options that no entry names are what the option tables say, else `other`.
 """
 
 TYPE_CHECKING = False
@@ -29,7 +32,7 @@ _DATA = _entry("data", options={"data": ["*"]})
 _GREP = _entry(
     "data read",
     instead=["-e", "--regexp", "-f", "--file"],
-    tree=["-r", "-R", "--recursive", "--dereference-recursive"],
+    tree=["-r", "-R", "--recursive", "--dereference-recursive", "-d=rec", "--directories=rec"],
     here=True,
     options={
         "read": ["-f", "--file", "--exclude-from"],
@@ -77,13 +80,27 @@ _COPY_OPTIONS: "Entry" = {
     ],
 }
 
+# With `-d` and `-P` a link is copied as a link, and leads to all that the first one leads to.
+_WALKING_COPY = ["-r", "-R", "--recursive", "-a", "--archive", "-d", "-P", "--no-dereference"]
+
 _GIT: "dict[str, Entry]" = {
     "diff": _entry(
         "read",
+        shape="difference",
+        loud=["-p", "-u", "--patch", "-U", "--patch-with-stat", "--patch-with-raw"],
         quiet=["--stat", "--name-only", "--name-status", "--numstat", "--shortstat"],
         options={"write": ["--output"], "read": ["-O"], "data": ["-U", "-S", "-G", "--diff-filter"]},
     ),
-    "difftool": _entry("read"),
+    "difftool": _entry("read", shape="difference", options={"script": ["-x", "--extcmd"], "data": ["-t", "--tool"]}),
+    **dict.fromkeys(
+        ["diff-tree", "diff-index", "diff-files", "range-diff"],
+        _entry(
+            "read",
+            shape="difference",
+            only=["-p", "-u", "--patch", "-U", "-c", "--cc", "--patch-with-stat", "--patch-with-raw"],
+            options={"write": ["--output"], "read": ["-O"]},
+        ),
+    ),
     "show": _entry("read", shape="revisions", options={"write": ["--output"], "data": ["--format", "--pretty"]}),
     "log": _entry(
         "read",
@@ -134,6 +151,7 @@ _GIT: "dict[str, Entry]" = {
     "annotate": _entry("read", options={"read": ["--contents", "-S"], "data": ["-L"]}),
     "grep": _entry(
         "data read",
+        shape="revisions",
         instead=["-e", "-f"],
         tree=["*"],
         here=True,
@@ -141,7 +159,9 @@ _GIT: "dict[str, Entry]" = {
     ),
     "cat-file": _entry("read", shape="revisions"),
     "archive": _entry(
-        "data read", options={"write": ["-o", "--output"], "read": ["--add-file"], "data": ["--format", "--prefix"]}
+        "read",
+        shape="archive",
+        options={"write": ["-o", "--output"], "read": ["--add-file"], "data": ["--format", "--prefix"]},
     ),
     "add": _entry(
         "read",
@@ -173,7 +193,7 @@ _GIT: "dict[str, Entry]" = {
             ],
         },
     ),
-    "stash": _entry("read", options={"data": ["-m", "--message"], "read": ["--pathspec-from-file"]}),
+    "stash": _entry("read", shape="stash", options={"data": ["-m", "--message"], "read": ["--pathspec-from-file"]}),
     "hash-object": _entry("read", options={"data": ["-t", "--path"]}),
     "apply": _entry("read", shape="patch", options={"data": ["-p", "-C", "--include", "--exclude", "--whitespace"]}),
     "am": _entry("read", shape="patch"),
@@ -184,12 +204,19 @@ _GIT: "dict[str, Entry]" = {
         options={"data": ["-b", "-B", "--orphan", "--conflict"], "read": ["--pathspec-from-file"]},
     ),
     "restore": _entry(
-        "write", tree=["*"], options={"data": ["-s", "--source", "--conflict"], "read": ["--pathspec-from-file"]}
+        "write",
+        tree=["*"],
+        whole=["--pathspec-from-file"],
+        quiet=["-S", "--staged"],
+        loud=["-W", "--worktree"],
+        options={"data": ["-s", "--source", "--conflict"], "read": ["--pathspec-from-file"]},
     ),
     "reset": _entry("data", options={"read": ["--pathspec-from-file"]}),
-    "rm": _entry("delete", tree=["*"], options={"read": ["--pathspec-from-file"]}, quiet=["--cached"]),
+    "rm": _entry(
+        "delete", tree=["*"], options={"read": ["--pathspec-from-file"]}, quiet=["--cached", "-n", "--dry-run"]
+    ),
     "mv": _entry("", shape="move"),
-    "clean": _entry("delete", tree=["*"], here=True, options={"data": ["-e", "--exclude"]}),
+    "clean": _entry("delete", tree=["*"], here=True, quiet=["-n", "--dry-run"], options={"data": ["-e", "--exclude"]}),
     "clone": _entry(
         "",
         shape="clone",
@@ -224,7 +251,7 @@ _GIT: "dict[str, Entry]" = {
     ),
     "worktree": _entry("data write", options={"data": ["-b", "-B", "--reason"]}),
     "submodule": _entry(
-        "data data write", options={"data": ["-b", "--branch", "--name", "--depth"], "read": ["--reference"]}
+        "data script write", options={"data": ["-b", "--branch", "--name", "--depth"], "read": ["--reference"]}
     ),
     "bundle": _entry("data write"),
     "format-patch": _entry(
@@ -240,11 +267,21 @@ _GIT: "dict[str, Entry]" = {
     "merge": _entry("data", options={"read": ["-F", "--file"], "data": ["-m", "--message", "-s", "-X"]}),
     "send-email": _entry("read"),
     "mailinfo": _entry("write"),
+    "mailsplit": _entry("read", options={"write": ["-o"]}),
+    "fast-export": _entry("data", options={"write": ["--export-marks"], "read": ["--import-marks"]}),
+    "fast-import": _entry(
+        "data", options={"write": ["--export-marks", "--export-pack-edges"], "read": ["--import-marks"]}
+    ),
+    "checkout-index": _entry("write", shape="index_files", options={"data": ["--prefix", "--stage"]}),
+    "update-index": _entry("edit", options={"data": ["--cacheinfo", "--chmod"]}),
+    "ls-files": _entry("data", options={"read": ["-X", "--exclude-from"], "data": ["-x", "--exclude"]}),
+    "rebase": _entry("data", options={"script": ["-x", "--exec"], "data": ["--onto", "-s", "-X"]}),
+    **dict.fromkeys(["bisect", "filter-branch"], _entry("data", shape="inner")),
     "sparse-checkout": _entry("data"),
     **dict.fromkeys(
         [
-            *("status", "branch", "remote", "describe", "rev-parse", "ls-files", "ls-tree", "shortlog", "show-ref"),
-            *("fetch", "pull", "push", "switch", "rebase", "cherry-pick", "revert", "reflog", "gc", "fsck", "help"),
+            *("status", "branch", "remote", "describe", "rev-parse", "ls-tree", "shortlog", "show-ref"),
+            *("fetch", "pull", "push", "switch", "cherry-pick", "revert", "reflog", "gc", "fsck", "help"),
             *(
                 "version",
                 "name-rev",
@@ -253,11 +290,10 @@ _GIT: "dict[str, Entry]" = {
                 "for-each-ref",
                 "symbolic-ref",
                 "check-ignore",
-                "bisect",
             ),
-            *("check-attr", "count-objects", "var", "cherry", "range-diff", "show-branch", "ls-remote", "diff-tree"),
+            *("check-attr", "count-objects", "var", "cherry", "show-branch", "ls-remote"),
         ],
-        _entry("data", options={"write": ["--output"], "read": ["--file"]}),
+        _entry("data", options={"write": ["--output"], "read": ["--file", "-F"]}),
     ),
 }
 
@@ -343,14 +379,23 @@ FILES: "dict[str, Entry]" = {
         options={
             "write": ["-o", "--output"],
             "read": ["--files0-from", "--random-source"],
-            "data": ["-k", "--key", "-t", "--field-separator", "-S", "--buffer-size", "--parallel"],
+            "data": [
+                *("-k", "--key", "-t", "--field-separator", "-S", "--buffer-size", "--parallel"),
+                *("-T", "--temporary-directory"),
+            ],
         },
     ),
     "uniq": _entry("read write"),
-    "split": _entry("read data", options={"data": ["-b", "-l", "-n", "-a", "-C", "--additional-suffix"]}),
-    "csplit": _entry("read data"),
+    "split": _entry(
+        "read data",
+        shape="pieces",
+        options={"data": ["-b", "-l", "-n", "-a", "-C", "--additional-suffix"], "script": ["--filter"]},
+    ),
+    "csplit": _entry("read data", shape="pieces", options={"data": ["-f", "--prefix", "-b", "-n"]}),
     "xxd": _entry("read write"),
     "iconv": _entry("read", options={"write": ["-o", "--output"], "data": ["-f", "-t", "--from-code", "--to-code"]}),
+    **dict.fromkeys(["gpg", "gpg2"], _entry("other", options={"write": ["-o", "--output"]})),
+    "flock": _entry("write data", shape="first"),
     "tr": _DATA,
     "seq": _DATA,
     "numfmt": _DATA,
@@ -371,9 +416,10 @@ FILES: "dict[str, Entry]" = {
     **dict.fromkeys(
         ["awk", "gawk", "mawk", "nawk"],
         _entry(
-            "data read",
+            "code read",
             instead=["-f", "--file", "-E", "--exec"],
             options={
+                "code": ["-e", "--source"],
                 "run": ["-f", "--file", "-E", "--exec", "-i", "--include"],
                 "data": ["-F", "-v", "--assign", "--field-separator"],
             },
@@ -427,8 +473,8 @@ FILES: "dict[str, Entry]" = {
     "shred": _entry("write", options={"data": ["-n", "-s", "--iterations", "--size"]}),
     **dict.fromkeys(["chmod", "chown", "chgrp", "chattr", "setfattr", "chcon"], _CHANGE_MODE),
     "setfacl": _entry("write", options={"data": ["-m", "-x", "--modify", "--remove"]}, tree=["-R", "--recursive"]),
-    "cp": _entry("", shape="copy", tree=["-r", "-R", "--recursive", "-a", "--archive"], options=_COPY_OPTIONS),
-    "gcp": _entry("", shape="copy", tree=["-r", "-R", "--recursive", "-a", "--archive"], options=_COPY_OPTIONS),
+    "cp": _entry("", shape="copy", tree=_WALKING_COPY, options=_COPY_OPTIONS),
+    "gcp": _entry("", shape="copy", tree=_WALKING_COPY, options=_COPY_OPTIONS),
     "scp": _entry(
         "",
         shape="copy",
@@ -441,13 +487,13 @@ FILES: "dict[str, Entry]" = {
     "rsync": _entry(
         "",
         shape="copy",
-        tree=["-r", "-a", "--recursive", "--archive"],
+        tree=["-r", "-a", "--recursive", "--archive", "-l", "--links"],
         remote=True,
         options={
             "read": ["--files-from", "--include-from", "--exclude-from", "--password-file"],
             "write": ["--log-file", "--backup-dir", "--partial-dir", "--temp-dir", "-T"],
-            "run": ["-e", "--rsh", "--rsync-path"],
-            "data": ["--exclude", "--include", "-f", "--filter"],
+            "script": ["-e", "--rsh", "--rsync-path", "-f", "--filter"],
+            "data": ["--exclude", "--include"],
         },
     ),
     "mv": _entry("", shape="move", options=_COPY_OPTIONS),
@@ -503,7 +549,7 @@ FILES: "dict[str, Entry]" = {
         "",
         shape="curl",
         options={
-            "data": [
+            "write": [
                 *(
                     "-o",
                     "--output",
@@ -511,79 +557,42 @@ FILES: "dict[str, Entry]" = {
                     "--dump-header",
                     "-c",
                     "--cookie-jar",
-                    "-T",
-                    "--upload-file",
-                    "-K",
-                    "--config",
-                    "-d",
-                ),
-                *(
-                    "--data",
-                    "--data-raw",
-                    "-H",
-                    "--header",
-                    "-X",
-                    "--request",
-                    "-A",
-                    "--user-agent",
-                    "-e",
-                    "--referer",
-                    "-u",
-                ),
-                *(
-                    "--user",
-                    "-m",
-                    "--max-time",
-                    "-w",
-                    "--write-out",
-                    "-x",
-                    "--proxy",
-                    "--connect-timeout",
-                    "--retry",
-                    "--url",
-                ),
-                *(
-                    "--etag-save",
-                    "--etag-compare",
-                    "--output-dir",
-                    "-b",
-                    "--cookie",
                     "--trace",
                     "--trace-ascii",
                     "--stderr",
                 ),
-            ]
+                *("--etag-save", "--hsts", "--alt-svc", "--libcurl"),
+            ],
+            "read": [
+                *(
+                    "-T",
+                    "--upload-file",
+                    "-K",
+                    "--config",
+                    "--netrc-file",
+                    "--etag-compare",
+                    "--key",
+                    "--cacert",
+                    "--proxy-cacert",
+                ),
+                *("--proxy-key", "--pubkey", "--crlfile", "--unix-socket", "--abstract-unix-socket"),
+            ],
+            "data": ["--output-dir", "--url", "--proto-default"],
         },
     ),
     "wget": _entry(
         "",
         shape="wget",
         options={
-            "data": [
-                *(
-                    "-O",
-                    "--output-document",
-                    "-o",
-                    "--output-file",
-                    "-a",
-                    "--append-output",
-                    "-P",
-                    "--directory-prefix",
-                ),
-                *(
-                    "--post-file",
-                    "--body-file",
-                    "-i",
-                    "--input-file",
-                    "-t",
-                    "--tries",
-                    "-T",
-                    "--timeout",
-                    "-U",
-                    "--user-agent",
-                ),
-                *("--header", "--post-data", "-Q", "-w", "--wait", "-l", "--level", "-A", "-R", "-D", "-I", "-X"),
-            ]
+            "write": [
+                *("-o", "--output-file", "-a", "--append-output", "--save-cookies", "--warc-file", "--rejected-log"),
+                *("--hsts-file",),
+            ],
+            "read": [
+                *("--post-file", "--body-file", "-i", "--input-file", "--load-cookies", "--config", "--private-key"),
+                *("--certificate", "--ca-certificate", "--crl-file"),
+            ],
+            "data": ["-O", "--output-document", "-P", "--directory-prefix"],
         },
     ),
     **dict.fromkeys(
@@ -612,7 +621,7 @@ FILES: "dict[str, Entry]" = {
     **dict.fromkeys(["bash", "sh", "dash", "ash", "ksh", "mksh", "zsh", "rbash", "fish", "csh", "tcsh"], _SCRIPT),
     **dict.fromkeys(["docker", "podman", "nerdctl"], _entry("data", shape="volumes", options=_NO_OPTION_FILES)),
     "xargs": _entry("data", options={"read": ["-a", "--arg-file"], "data": ["*"]}),
-    "git": {"operands": ("other",), "sub": _GIT, "options": {"data": ["-c", "--config-env"]}},
+    "git": {"operands": ("other",), "sub": _GIT, "options": {"script": ["-c"], "data": ["--config-env"]}},
 }
 
 MOVES = {

@@ -7,7 +7,7 @@ only at run time are kept as names without a text. It errs towards naming more: 
 from byleave.record import Record
 from byleave.shell.file_table import FILES, MOVES
 from byleave.shell.model import Word
-from byleave.shell.options import scan
+from byleave.shell.options import scan, scan_words
 from byleave.shell.programs import BUILT_IN, Programs
 
 TYPE_CHECKING = False
@@ -38,7 +38,8 @@ class Named(Record):
     `perhaps`: it may be no file at all, and counts only where it exists and something closes it. `tree`: everything
     below it is touched as well, if it is a directory. `names`: what would be put there, should it be a directory.
     `beside`: the name is read from the directory of that other name, as the text of a link is. `top`: it is read from
-    the root of the repository.
+    the root of the repository. `started`: from where the shell starts the program, whatever option moves it.
+    `at_home`: from the home directory.
     """
 
     text: str | None
@@ -48,6 +49,8 @@ class Named(Record):
     names: tuple[str, ...] = ()
     beside: str | None = None
     top: bool = False
+    started: bool = False
+    at_home: bool = False
 
 
 def named_files(command: "Command", programs: Programs = BUILT_IN) -> tuple[Named, ...]:
@@ -62,9 +65,23 @@ def named_files(command: "Command", programs: Programs = BUILT_IN) -> tuple[Name
     if entry is None or command.elsewhere:
         found.extend(loose(command, programs))
         return tuple(dict.fromkeys(found))
-    own = Names(command, scan(command, programs), entry).read()
+    own = Names(command, _scanned(command, programs, entry), entry).read()
     found.extend(own if command.program != "git" else [_by_pathspec(each) for each in own])
     return tuple(dict.fromkeys(found))
+
+
+# Options whose value can only be attached, so that the next word is an operand.
+_ATTACHED = frozenset(["--color", "--backup", "--sparse", "--preserve", "--context", "-C"])
+
+
+def _scanned(command: "Command", programs: Programs, entry: "Mapping[str, Any]") -> "Scan":
+    """Sort the words of a command; where no option table knows the program, its entry says what takes a value."""
+    name = command.program or ""
+    if programs.table(name) is not None or "options" not in entry:
+        return scan(command, programs)
+    values = [option for names in entry["options"].values() for option in names if option not in _ATTACHED]
+    table = Programs({name: {"values": [option for option in values if option != "*"]}}).table(name)
+    return scan_words(command.words, table)
 
 
 def _by_pathspec(named: Named) -> Named:
@@ -110,13 +127,16 @@ def loose(command: "Command", programs: Programs) -> "Iterator[Named]":
     words: Sequence[Word] = command.words[1:]
     given = scan(command, programs).given
     for item in given:
-        yield from _by_option_table(item)
+        yield from by_option_table(item)
     if command.wraps is not None:  # its operands are the child, which is listed by itself
         words = [item.value for item in given if isinstance(item.value, Word)]
         words = [*words, *[Word(item.value, item.value) for item in given if isinstance(item.value, str)]]
+    code = (command.program or "").rstrip("0123456789.") in INTERPRETERS or command.program in INTERPRETERS
     for word in words:
         if word.text is not None:
             yield from perhaps(word.text)
+            if code:
+                yield from in_code(word.text)
 
 
 # What the option tables say of values that name files, as (operation, whether a directory is walked).
@@ -124,18 +144,21 @@ _TABLE_ROLES = {
     "read": ((READ, False),),
     "write": ((WRITE, False),),
     "exec": ((READ, False), (EXECUTE, False)),
-    "read_dir": ((READ, True),),
+    "read_dir": ((READ, False),),  # what of it is read, other words say: `-I .`
     "write_dir": ((WRITE, True),),
 }
 
 
-def _by_option_table(item: "Given") -> "Iterator[Named]":
+def by_option_table(item: "Given") -> "Iterator[Named]":
     """Yield the file that the value of an option names, as far as the option tables know it."""
     use = item.table.files.get(item.name) if item.table is not None else None
     if use is None or item.value is None or text_of(item.value) in ("", *STANDARD_STREAMS):
         return
     for op, tree in _TABLE_ROLES[use]:
         yield Named(text_of(item.value), op, tree=tree)
+
+
+_MARKS = dict.fromkeys(map(ord, "=@:,;<>\"'"), "\n")
 
 
 def perhaps(text: str) -> "Iterator[Named]":
@@ -148,14 +171,40 @@ def perhaps(text: str) -> "Iterator[Named]":
             candidates.append(text.partition(mark)[2])
             candidates.append(text.rpartition(mark)[2])
     for each in list(candidates):
-        if each.startswith("file:"):
+        if is_local(each):
             candidates.append(local_path(each))
-        for mark in ":,;":
-            if mark in each:
-                candidates.extend(each.split(mark))
         candidates.append(each.lstrip("@<"))
+    candidates.extend(text.lstrip("-").translate(_MARKS).split("\n"))
     for each in dict.fromkeys(candidates):
         if each and each not in STANDARD_STREAMS:
+            yield Named(each, READ, perhaps=True)
+            yield Named(each, WRITE, perhaps=True)
+
+
+_SHELL_MARKS = dict.fromkeys(map(ord, "\"'`()[]{}<>,;|&=+!\t "), "\n")
+# Programs whose words may be code in a language of their own: a file stands in it as a string.
+INTERPRETERS = frozenset(
+    [
+        *("python", "python2", "python3", "pypy", "pypy3", "node", "nodejs", "deno", "bun", "tsx", "ts-node", "perl"),
+        *("ruby", "php", "lua", "luajit", "R", "Rscript", "julia", "tclsh", "osascript", "pwsh", "groovy", "scala"),
+        *("sqlite3", "psql", "mysql", "duckdb", "ghc", "elixir", "erl", "guile", "racket", "swift", "jshell"),
+    ]
+)
+
+
+def in_code(text: str) -> "Iterator[Named]":
+    """Yield every path that a string in a piece of code may be. The code may do anything to it."""
+    yield from _each_perhaps(text.replace("'", '"').replace("`", '"').split('"')[1:-1])
+
+
+def in_script(text: str) -> "Iterator[Named]":
+    """Yield every path that a word of a shell script may be, where the script itself is not read."""
+    yield from _each_perhaps(text.translate(_SHELL_MARKS).split("\n"))
+
+
+def _each_perhaps(texts: "Sequence[str]") -> "Iterator[Named]":
+    for each in dict.fromkeys([text.strip() for text in texts]):
+        if each and "\n" not in each and each not in STANDARD_STREAMS and not each.startswith("-"):
             yield Named(each, READ, perhaps=True)
             yield Named(each, WRITE, perhaps=True)
 
@@ -186,7 +235,17 @@ class Names:
     def has(self, key: str) -> bool:
         """Whether one of the options that the entry lists under `key` is given, in any spelling that is known."""
         names = self._entry.get(key, ())
-        return "*" in names or any(is_given(name, self._scan.given, self._command.words) for name in names)
+        return "*" in names or any(self._is_given(name, letters=key == "tree") for name in names)
+
+    def _is_given(self, name: str, *, letters: bool) -> bool:
+        if letters and len(name) == 2:  # wherever it stands: a table may take the letters behind it for a value
+            clusters = [word.text for word in self._command.words[1:] if word.text is not None]
+            if any(text[:1] == "-" and text[:2] != "--" and name[1] in text.partition("=")[0] for text in clusters):
+                return True
+        option, equals, start = name.partition("=")
+        if equals:
+            return any((value or "").startswith(start) for value in self.value(option))
+        return is_given(name, self._scan.given, self._command.words)
 
     def read(self) -> "Iterator[Named]":
         yield from self._values()
@@ -204,7 +263,9 @@ class Names:
         roles: tuple[str, ...] = entry["operands"]
         if self.has("instead") and len(roles) > 1:
             roles = roles[1:]
-        silent = ("only" in entry and not self.has("only")) or ("quiet" in entry and self.has("quiet"))
+        silent = ("only" in entry and not self.has("only")) or (
+            "quiet" in entry and self.has("quiet") and not self.has("loud")
+        )
         if silent:
             return
         walks = self.has("tree")
@@ -219,13 +280,16 @@ class Names:
             for op in OPS[roles[-1]]:
                 yield Named(".", op, tree=True)
         if entry.get("whole") and self.has("whole"):
-            yield Named(":/", READ, tree=True)
+            yield from [Named(":/", op, tree=True) for op in OPS[roles[-1]]]
 
     def role(self, word: "Word", role: str, *, tree: bool = False) -> "Iterator[Named]":
         """Yield what a word is in a role."""
         if role == "other":
             if word.text is not None:
                 yield from perhaps(word.text)
+            return
+        if role in ("code", "script"):
+            yield from (in_code if role == "code" else in_script)(word.text or "")
             return
         if is_process(word) or word.text in STANDARD_STREAMS:
             return
@@ -234,20 +298,52 @@ class Names:
 
     def _values(self) -> "Iterator[Named]":
         roles: Mapping[str, Sequence[str]] = self._entry.get("options", {})
-        if "*" in roles.get("data", ()):
-            known = {name: role for role, names in roles.items() if role != "data" for name in names}
-        else:
-            known = {name: role for role, names in roles.items() for name in names}
+        open_ended = "*" not in roles.get("data", ())
+        known = {name: role for role, names in roles.items() if role != "data" or open_ended for name in names}
         for item in self._scan.given:
-            if item.name not in known:
-                yield from _by_option_table(item)
-            role = known.get(item.name, "data" if "*" in roles.get("data", ()) else "other")
+            role = known.get(item.name, "other" if open_ended else "data")
             if item.value is None:
-                if role != "data" and not item.known:
-                    yield from perhaps(item.name)
+                yield from self._without_value(item, known)
+            elif role == "other" and item.table is not None and item.name in item.table.files:
+                yield from by_option_table(item)
+            else:
+                word = item.value if isinstance(item.value, Word) else Word(item.value, item.value)
+                yield from self.option_value(word, role)
+        yield from self._half_known(known)
+
+    def _without_value(self, item: "Given", known: "Mapping[str, str]") -> "Iterator[Named]":
+        """Yield what an option names that the option tables do not know to take a value."""
+        if item.known:
+            return
+        name, attached = item.name, None
+        if not name.startswith("--") and len(name) > 2:
+            name, attached = name[:2], name[2:]
+        role = known.get(name)
+        if role in (None, "data"):
+            if role is None and "*" not in self._entry.get("options", {}).get("data", ()):
+                yield from perhaps(item.name)
+            return
+        following = self._command.words[item.index + 1 : item.index + 2]
+        word = Word(attached, attached) if attached else following[0] if following else None
+        if word is not None:
+            yield from self.option_value(word, role or "other")
+
+    def _half_known(self, known: "Mapping[str, str]") -> "Iterator[Named]":
+        """Yield what a word that is known only at its start may name, where that is the start of an option."""
+        for word in self._command.words[1:]:
+            start = word.prefix
+            if word.text is not None or not start.startswith("-"):
                 continue
-            word = item.value if isinstance(item.value, Word) else Word(item.value, item.value)
-            yield from self.option_value(word, role)
+            name, equals, _ = start.partition("=")
+            if start.startswith("--"):
+                roles = [
+                    role for option, role in known.items() if (option == name if equals else option.startswith(name))
+                ]
+            else:
+                meant = [known[f"-{letter}"] for letter in start[1:] if f"-{letter}" in known]
+                roles = meant[:1] if len(start) > 1 else list(known.values())
+            ops = dict.fromkeys([op for role in roles for op in OPS.get(role, ())])
+            yield from [Named(None, op) for op in ops]
 
     def option_value(self, word: "Word", role: str) -> "Iterator[Named]":
         if role == "line":  # of git log -L: a range, then a file
@@ -306,6 +402,11 @@ def is_given(name: str, given: "Sequence[Given]", words: "Sequence[Word]") -> bo
 
 def text_of(value: "Word | str | None") -> str | None:
     return value if isinstance(value, str) or value is None else value.text
+
+
+def is_local(url: str) -> bool:
+    """Whether a text is a `file:` URL."""
+    return url[:5].lower() == "file:"
 
 
 def local_path(url: str) -> str:

@@ -11,28 +11,22 @@ from byleave.shell.named import (
     Named,
     Names,
     find_roots,
+    in_script,
     is_given,
     is_process,
-    local_path,
     loose,
     perhaps,
 )
+from byleave.shell.named_fetching import clone, curl, is_remote, last_name, wget
+from byleave.shell.named_packing import patch_file, seven, tar, unzip
 from byleave.shell.programs import BUILT_IN
+from byleave.shell.scripts import WRITES, sed_danger
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from byleave.shell.model import Word
-
-
-def _last_name(text: str) -> str:
-    return text.rstrip("/").rpartition("/")[2]
-
-
-def _is_remote(text: str) -> bool:
-    head, colon, _ = text.partition(":")
-    return bool(colon) and "/" not in head
 
 
 def _copy(names: Names, *, source: str = "read") -> "Iterator[Named]":
@@ -47,17 +41,38 @@ def _copy(names: Names, *, source: str = "read") -> "Iterator[Named]":
     sources, targets = (words, into) if into else (words[:-1], [word.text for word in words[-1:]])
     remote = bool(names.entry.get("remote"))
     for word in sources:
-        if is_process(word) or (remote and word.text is not None and _is_remote(word.text)):
+        if is_process(word) or (remote and word.text is not None and is_remote(word.text)):
             continue
         yield from names.role(word, source, tree=tree or source == "delete")
-    put = tuple([_last_name(word.text) for word in sources if word.text is not None])
+    put = tuple([_put_name(names, word.text) for word in sources if word.text is not None])
+    if program in _WITH_T and names_given(names, "-T", "--no-target-directory"):
+        put = ()
     for target in targets:
-        if remote and target is not None and _is_remote(target):
+        if remote and target is not None and is_remote(target):
             continue
         if target not in STANDARD_STREAMS:
             yield Named(target, WRITE, tree=tree, names=put)
-    if len(put) < len(sources) and any(target is not None for target in targets):
+        if program in ("cp", "gcp") and names_given(names, "-s", "--symbolic-link", "-l", "--link"):
+            yield from [Named(word.text, op, tree=True, beside=target) for word in sources for op in (READ, WRITE)]
+    if names.value("--files-from"):
+        yield Named(None, READ)  # a file says which
+    if None in [word.text for word in sources] and any(target is not None for target in targets):
         yield from [Named(target, WRITE, tree=True) for target in targets if target is not None]
+
+
+_WITH_T = frozenset(["cp", "gcp", "mv", "gmv", "install", "ginstall"])
+
+
+def _put_name(names: Names, text: str) -> str:
+    """Return the name that a copy gets in a directory; empty where everything in the source is put there."""
+    if names.entry.get("remote") and is_remote(text):
+        text = text.partition(":")[2]
+    if names.command.program == "rsync" and text.endswith("/"):
+        return ""
+    whole = ("--parents",) if names.command.program in _WITH_T else ("-R", "--relative")
+    if names.command.program != "scp" and names_given(names, *whole) and names.command.program != "mv":
+        return text.lstrip("/")
+    return last_name(text)
 
 
 def names_given(names: Names, *options: str) -> bool:
@@ -76,10 +91,10 @@ def _link(names: Names) -> "Iterator[Named]":
     words = names.words
     into = names.value("-t", "--target-directory")
     if len(words) == 1 and not into:
-        sources, targets = words, [_last_name(words[0].text) if words[0].text is not None else None]
+        sources, targets = words, [last_name(words[0].text) if words[0].text is not None else None]
     else:
         sources, targets = (words, into) if into else (words[:-1], [word.text for word in words[-1:]])
-    put = tuple([_last_name(word.text) for word in sources if word.text is not None])
+    put = tuple([last_name(word.text) for word in sources if word.text is not None])
     for word in sources:
         for op in (READ, WRITE):
             yield Named(word.text, op, tree=True)
@@ -98,69 +113,6 @@ def _dd(names: Names) -> "Iterator[Named]":
             yield Named(None, WRITE)
 
 
-def _tar(names: Names) -> "Iterator[Named]":
-    archives = names.value("-f", "--file")
-    extracts = names_given(names, "-x", "--extract", "--get")
-    lists = names_given(names, "-t", "--list")
-    creates = names_given(names, "-c", "--create", "-r", "--append", "-u", "--update", "-A", "--concatenate")
-    places = names.value("-C", "--directory") or ["."]
-    for archive in archives:
-        if archive not in STANDARD_STREAMS:
-            yield Named(archive, READ if (extracts or lists) and not creates else WRITE)
-    yield from [Named(text, READ) for text in names.value("-T", "--files-from", "-X", "--exclude-from")]
-    if lists and not extracts and not creates:
-        return
-    for place in places:
-        inside = [_below(place, word.text) for word in names.words]
-        if extracts or not creates:
-            if names_given(names, "-O", "--to-stdout"):
-                continue
-            yield from [Named(text, WRITE, tree=True) for text in inside] or [Named(place, WRITE, tree=True)]
-        else:
-            yield from [Named(text, READ, tree=True) for text in inside]
-
-
-def _below(place: str | None, text: str | None) -> str | None:
-    if text is None or (place is None and not text.startswith("/")):
-        return None
-    return text if place in (None, ".") or text.startswith("/") else f"{place}/{text}"
-
-
-def _unzip(names: Names) -> "Iterator[Named]":
-    words = names.words
-    yield from [Named(word.text, READ) for word in words[:1]]
-    if names_given(names, "-l", "-v", "-t", "-p", "-c", "-Z"):
-        return
-    for place in names.value("-d") or ["."]:
-        members = [_below(place, word.text) for word in words[1:]]
-        yield from [Named(text, WRITE) for text in members] or [Named(place, WRITE, tree=True)]
-
-
-def _seven(names: Names) -> "Iterator[Named]":
-    words = names.words
-    letter = words[0].text if words else None
-    outputs = [word.text[2:] for word in names.command.words if word.text is not None and word.text.startswith("-o")]
-    if letter in ("l", "t"):
-        yield from [Named(word.text, READ) for word in words[1:2]]
-    elif letter in ("x", "e"):
-        yield from [Named(word.text, READ) for word in words[1:2]]
-        yield from [Named(place, WRITE, tree=True) for place in outputs or ["."]]
-    else:
-        yield from [Named(word.text, WRITE) for word in words[1:2]]
-        yield from [Named(word.text, READ, tree=True) for word in words[2:]]
-
-
-def _patch_file(names: Names) -> "Iterator[Named]":
-    """`patch FILE PATCH`: without a file, the patch says which files are changed."""
-    words = names.words
-    for word in words[:1]:
-        yield from names.role(word, "edit")
-    yield from [Named(word.text, READ) for word in words[1:2]]
-    if not words:
-        for place in names.value("-d", "--directory") or ["."]:
-            yield Named(place, WRITE, tree=True)
-
-
 def _git_patch(names: Names) -> "Iterator[Named]":
     yield from names.operands()
     if not names_given(names, "--check", "--stat", "--numstat", "--summary"):
@@ -176,9 +128,27 @@ def _sed(names: Names) -> "Iterator[Named]":
     in_place = names_given(names, "-i", "--in-place") or any(
         (word.text or "").startswith(("-i", "--in-place")) for word in names.command.words[1:]
     )
-    words = names.words if names.has("instead") else names.words[1:]
-    for word in words:
+    instead = names.has("instead")
+    scripts = names.value("-e", "--expression") + ([] if instead else [word.text for word in names.words[:1]])
+    for script in scripts:
+        yield from _in_sed(script or "")
+    for word in names.words if instead else names.words[1:]:
         yield from names.role(word, "edit" if in_place else "read")
+
+
+def _in_sed(script: str) -> "Iterator[Named]":
+    """Yield the files of `r` and `w`: whatever stands behind such a letter, to the end of the line."""
+    writes = sed_danger(script) == WRITES
+    for line in script.split("\n"):
+        for place, letter in enumerate(line):
+            if letter not in "rRwWe":
+                continue
+            name = line[place + 1 :].strip()
+            if letter in "wW" and writes and name not in STANDARD_STREAMS:
+                yield Named(name, WRITE)
+            yield from [Named(name, op, perhaps=True) for op in (READ, WRITE) if name]
+            if letter == "e":
+                yield from in_script(name)
 
 
 def _jq(names: Names) -> "Iterator[Named]":
@@ -226,148 +196,6 @@ def _find(names: Names) -> "Iterator[Named]":
             yield from [Named(root.text, DELETE, tree=True) for root in roots] or [Named(".", DELETE, tree=True)]
 
 
-def _curl(names: Names) -> "Iterator[Named]":
-    """Yield what curl writes with -o and -O, what it sends, and `file:` URLs."""
-    words = names.command.words
-    for index, word in enumerate(words[1:], start=1):
-        text = word.text
-        if text is None:
-            continue
-        if text.startswith("file:"):
-            yield Named(local_path(text), READ)
-        if text in ("-O", "--remote-name", "--remote-name-all") or (
-            text.startswith("-") and not text.startswith("--") and "O" in text[1:]
-        ):
-            yield from [Named(_url_name(each.text), WRITE) for each in words[1:] if _is_url(each.text)]
-        name, equals, value = text.partition("=")
-        following = words[index + 1].text if index + 1 < len(words) else None
-        known = not (index + 1 < len(words) and following is None)
-        attached = value if equals and text.startswith("--") else following
-        if name in (
-            "-o",
-            "--output",
-            "-D",
-            "--dump-header",
-            "-c",
-            "--cookie-jar",
-            "--trace",
-            "--trace-ascii",
-            "--stderr",
-            "--etag-save",
-            "--hsts",
-            "--alt-svc",
-            "--libcurl",
-            "--output-dir",
-        ):
-            if attached not in STANDARD_STREAMS:
-                yield Named(attached if known or equals else None, WRITE)
-        elif name in (
-            "-T",
-            "--upload-file",
-            "-K",
-            "--config",
-            "--netrc-file",
-            "-E",
-            "--cert",
-            "--key",
-            "--cacert",
-            "--etag-compare",
-            "-b",
-            "--cookie",
-            "--proxy-cacert",
-            "--proto-default",
-            "--unix-socket",
-        ):
-            if attached is not None and attached not in STANDARD_STREAMS:
-                yield from [Named(attached, READ, perhaps=True), Named(attached, READ)]
-            elif not known:
-                yield Named(None, READ)
-        elif text.startswith("-") and not text.startswith("--") and len(text) > 2:
-            letters = text[1:]
-            for place, letter in enumerate(letters):
-                rest = letters[place + 1 :]
-                if letter in "oDc" and (rest or following):
-                    yield Named(rest or following, WRITE)
-                    break
-                if letter in "TKEb" and (rest or following):
-                    yield Named(rest or following, READ)
-                    break
-                if letter in "dFHXAeumxyYwzQrUC":
-                    yield from perhaps(rest)
-                    break
-        if "@" in text or "<" in text:
-            for mark in "@<":
-                if mark in text:
-                    yield Named(text.partition(mark)[2].partition(";")[0], READ, perhaps=True)
-                    yield Named(text.rpartition(mark)[2].partition(";")[0], READ, perhaps=True)
-
-
-def _wget(names: Names) -> "Iterator[Named]":
-    outputs: list[str | None] = []
-    places: list[str | None] = []
-    words = names.command.words
-    urls: list[str] = []
-    for index, word in enumerate(words[1:], start=1):
-        text = word.text
-        if text is None:
-            name, equals, _ = word.prefix.partition("=")
-            if equals and name in ("--output-document", "--output-file", "--append-output", "--directory-prefix"):
-                yield Named(None, WRITE)
-            continue
-        name, equals, value = text.partition("=")
-        following = words[index + 1].text if index + 1 < len(words) else None
-        attached = value if equals else following
-        short = text[2:] if text[:1] == "-" and text[:2] != "--" and len(text) > 2 else following
-        if _is_url(text):
-            urls.append(text)
-        elif name == "--output-document" or text[:2] == "-O":
-            outputs.append(attached if text.startswith("--") else short)
-        elif name in ("--output-file", "--append-output", "--save-cookies", "--warc-file", "--rejected-log"):
-            yield Named(attached, WRITE)
-        elif text[:2] in ("-o", "-a"):
-            yield Named(short, WRITE)
-        elif name == "--directory-prefix" or text[:2] == "-P":
-            places.append(attached if text.startswith("--") else short)
-        elif name in ("--post-file", "--body-file", "--input-file", "--load-cookies", "--config", "--private-key"):
-            yield Named(attached, READ)
-        elif text[:2] == "-i":
-            yield Named(short, READ)
-        elif not text.startswith("-") and (index == 1 or not (words[index - 1].text or "-").startswith("-")):
-            urls.append(text)
-        elif text.startswith("-") and not text.startswith("--") and "O" in text[1:]:
-            outputs.append(following)
-    yield from [Named(text, WRITE) for text in outputs if text not in STANDARD_STREAMS]
-    if not outputs:
-        recursive = names_given(names, "-r", "-m", "-p", "--recursive", "--mirror", "--page-requisites", "-x")
-        for place in places or ["."]:
-            yield from [Named(_below(place, _url_name(url)), WRITE, tree=recursive) for url in urls]
-            if recursive:
-                yield Named(place, WRITE, tree=True)
-
-
-def _is_url(text: str | None) -> bool:
-    return text is not None and ("://" in text or text.startswith(("www.", "localhost")))
-
-
-def _url_name(text: str | None) -> str | None:
-    if text is None:
-        return None
-    path = text.partition("://")[2] or text
-    path = path.partition("#")[0].partition("?")[0]
-    return path.rpartition("/")[2] or "index.html" if "/" in path else "index.html"
-
-
-def _clone(names: Names) -> "Iterator[Named]":
-    words = names.words
-    for word in words[:1]:
-        if word.text is None or not (_is_url(word.text) or _is_remote(word.text)):
-            yield Named(word.text, READ, tree=True)
-    if len(words) > 1:
-        yield Named(words[1].text, WRITE)
-    elif words and words[0].text is not None:
-        yield Named(_last_name(words[0].text).removesuffix(".git"), WRITE)
-
-
 def _checkout(names: Names) -> "Iterator[Named]":
     """`git checkout REVISION -- FILES`: without `--`, a word is a file only if there is one of that name."""
     words = [word.text for word in names.command.words]
@@ -377,6 +205,8 @@ def _checkout(names: Names) -> "Iterator[Named]":
         end = words.index("--")
         yield from [Named(word.text, WRITE, tree=True) for word in names.command.words[end + 1 :]]
         return
+    if names.value("--pathspec-from-file"):
+        yield Named(":/", WRITE, tree=True)
     for word in names.words:
         if word.text is not None and len(names.words) == 1 and word.text not in (".", ":/"):
             yield Named(word.text, WRITE, perhaps=True)
@@ -411,14 +241,89 @@ def _behind_revision(text: str | None) -> str | None:
 def _git_config(names: Names) -> "Iterator[Named]":
     """Setting a value writes the configuration: the repository's own, the user's, or the machine's."""
     reading = ("--get", "--get-all", "--get-regexp", "--get-urlmatch", "-l", "--list", "--get-color", "--get-colorbool")
-    words = [word for word in names.words if word.text not in ("get", "list", "set", "unset")]
+    modes = ("get", "list", "set", "unset", "edit", "rename-section", "remove-section")
+    words = [word for word in names.words if word.text not in modes]
     first = names.words[0].text if names.words else None
     if names_given(names, *reading) or first in ("get", "list") or names.value("-f", "--file"):
         return
-    changing = ("--unset", "--unset-all", "--add", "--replace-all", "-e", "--edit", "--rename-section")
-    if len(words) < 2 and not names_given(names, *changing) and first not in ("set", "unset", "edit"):
+    changing = ("--unset", "--unset-all", "--add", "--replace-all", "-e", "--edit")
+    sections = ("--rename-section", "--remove-section")
+    if len(words) < 2 and not names_given(names, *changing, *sections) and first not in modes:
         return
-    yield Named("~/.gitconfig" if names_given(names, "--global") else ".git/config", WRITE)
+    if names_given(names, "--global"):
+        yield Named(".gitconfig", WRITE, at_home=True)
+    else:
+        yield Named(".git/config", WRITE)
+
+
+def _difference(names: Names) -> "Iterator[Named]":
+    """`git diff REVISION:FILE FILE`; with `--no-index` two files or directories, of which everything is read."""
+    tree = names_given(names, "--no-index")
+    yield from [named.replace(tree=tree) for named in _revisions(names)]
+
+
+def _archive(names: Names) -> "Iterator[Named]":
+    """`git archive REVISION PATHS`: without paths, everything."""
+    yield from _revisions(names)
+    if len(names.words) < 2 and not any(_behind_revision(word.text) for word in names.words):
+        yield Named(":/", READ, tree=True)
+
+
+def _stash(names: Names) -> "Iterator[Named]":
+    """`git stash push FILES` puts them away: they are read, and written as the last commit has them."""
+    words = names.words
+    verb = words[0].text if words else None
+    if verb in ("push", "save"):
+        for word in words[1:] if verb == "push" else ():
+            yield from names.role(word, "edit", tree=True)
+    elif verb in ("show", "list", "drop", "pop", "apply", "clear", "branch", "create", "store", None):
+        yield from [each for word in words[1:] if word.text for each in perhaps(word.text)]
+    else:
+        yield from names.operands()
+
+
+def _index_files(names: Names) -> "Iterator[Named]":
+    """`git checkout-index` writes files as the index has them: those it names, or all."""
+    into = names.value("--prefix") or [""]
+    if names_given(names, "-a", "--all", "--stdin"):
+        yield from [Named(text or ".", WRITE, tree=True) for text in into]
+    for prefix in into:
+        yield from [
+            Named(None if None in (prefix, word.text) else f"{prefix}{word.text}", WRITE) for word in names.words
+        ]
+
+
+def _inner(names: Names) -> "Iterator[Named]":
+    """Yield what may be named in commands that git runs: `bisect run`, `submodule foreach`, `--exec`."""
+    for word in names.words:
+        yield from [*perhaps(word.text or ""), *in_script(word.text or "")]
+
+
+def _container_copy(names: Names) -> "Iterator[Named]":
+    """`docker cp CONTAINER:FILE FILE`, in both directions."""
+    words = names.words[1:] if names.words[:1] and names.words[0].text == "cp" else names.words
+    for place, word in enumerate(words[:2]):
+        if word.text is None or not is_remote(word.text):
+            put = tuple([last_name(each.text.partition(":")[2]) for each in words[:1] if each.text]) if place else ()
+            if word.text not in STANDARD_STREAMS:
+                yield Named(word.text, WRITE if place else READ, tree=True, names=put)
+
+
+def _first(names: Names) -> "Iterator[Named]":
+    """`flock FILE COMMAND` opens the file, and makes it where there is none. The command is listed by itself."""
+    for word in names.words[:1]:
+        yield from names.role(word, "write")
+
+
+def _pieces(names: Names) -> "Iterator[Named]":
+    """`split FILE PREFIX` and `csplit -f PREFIX FILE`: the names that are made start with the prefix."""
+    yield from names.operands()
+    words = names.words
+    prefixes = names.value("-f", "--prefix") if names.command.program == "csplit" else [w.text for w in words[1:2]]
+    for prefix in prefixes:
+        yield Named(None if prefix is None else f"{prefix}aa", WRITE)
+        if prefix is not None and not prefix.endswith("/"):
+            yield Named(prefix, WRITE, perhaps=True)
 
 
 def _template(names: Names) -> "Iterator[Named]":
@@ -449,27 +354,36 @@ def _volumes(names: Names) -> "Iterator[Named]":
             source = keys.get("source", keys.get("src", ""))
         if not known or "/" in source or source in (".", ".."):
             yield from [Named(source if known else None, op, tree=True) for op in (READ, WRITE)]
+    if any(word.text == "cp" for word in words[1:3]):
+        yield from _container_copy(names)
     yield from loose(names.command, BUILT_IN)
 
 
 SHAPES = {
+    "difference": _difference,
+    "stash": _stash,
+    "archive": _archive,
+    "index_files": _index_files,
+    "inner": _inner,
+    "pieces": _pieces,
+    "first": _first,
     "volumes": _volumes,
     "copy": _copy,
     "move": _move,
     "link": _link,
     "dd": _dd,
-    "tar": _tar,
-    "unzip": _unzip,
-    "seven": _seven,
-    "patch_file": _patch_file,
+    "tar": tar,
+    "unzip": unzip,
+    "seven": seven,
+    "patch_file": patch_file,
     "patch": _git_patch,
     "whole": _whole,
     "sed": _sed,
     "jq": _jq,
     "find": _find,
-    "curl": _curl,
-    "wget": _wget,
-    "clone": _clone,
+    "curl": curl,
+    "wget": wget,
+    "clone": clone,
     "checkout": _checkout,
     "revisions": _revisions,
     "git_config": _git_config,

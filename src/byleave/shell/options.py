@@ -242,6 +242,8 @@ class _Scanner:
             if canonical in table.values:
                 rest = text[place + 1 :]
                 self._give(canonical, at, rest or self._next_word())
+                if canonical in table.ends:
+                    self._rest(self.index)
                 return
             if canonical in table.optional:
                 self._give(canonical, at, text[place + 1 :])
