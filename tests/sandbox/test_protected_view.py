@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from byleave.sandbox.protected_below import protected_below
+from byleave.sandbox.protected_below import Remembered, protected_below
 from command import COMMAND, byleave, environment
 from sandbox.without_namespaces import needs_unshare, on_such_a_machine
 
@@ -207,3 +207,13 @@ def test_a_directory_with_very_many_names_is_not_read_to_its_end(root: Path) -> 
         (root / f"file{number}").write_text("")
     assert not protected_below(str(root), most_entries=100).complete
     assert protected_below(str(root), most_entries=1000).complete
+
+
+def test_what_was_found_once_is_not_hidden_by_filling_the_workspace(root: Path) -> None:
+    state = str(root.parent / "state/protected-names")
+    Remembered(str(root), state)(str(root))
+    for number in range(300):
+        (root / f"file{number}").write_text("")
+    flooded = Remembered(str(root), state, lambda directory: protected_below(directory, most_entries=100))(str(root))
+    assert not flooded.complete
+    assert {"sub/.vscode", ".git/modules/m/config", "worktree/.git"} <= set(flooded.names)

@@ -22,6 +22,7 @@ from byleave.sandbox.plan import BIN, DIRECTORY, FILE, PROXY, Brought, Plan
 from byleave.sandbox.planning import Seen, Wishes, make_plan, make_reading_plan
 from byleave.sandbox.planted import Planting
 from byleave.sandbox.process import Process
+from byleave.sandbox.protected_below import Remembered
 from byleave.sandbox.scratch import ScratchDirectory
 from byleave.sandbox.tape import write_tape
 from byleave.text import quoted
@@ -172,7 +173,9 @@ class Sandbox:
             self._hold = self._placeholders.hold(())
         held = frozenset(f"{wishes.root}/{name}" for name in self._placeholders.names())
         trusted = self._planting().is_trusted
-        return make_plan(policy, wishes, self._base, program, search, held=held, trusted=trusted)
+        state = self.workspace.homes.workspace(wishes.root)
+        protected = Remembered(wishes.root, os.path.join(state, "protected-names"))
+        return make_plan(policy, wishes, self._base, program, search, held=held, trusted=trusted, protected=protected)
 
     def _by_what_works(self, prepared: Prepared) -> Prepared:
         """Return the same plan, held by something else where namespaces of our own do not work."""

@@ -34,7 +34,7 @@ from byleave.sandbox.plan import (
     op_of,
 )
 from byleave.sandbox.private_files import prefix_secrets, started_among, without_chosen
-from byleave.sandbox.protected_below import protected_below
+from byleave.sandbox.protected_below import Below, protected_below
 from byleave.sandbox.view import LINK, Eyes, TooMuchToCoverError, find_places
 from byleave.text import quoted
 from byleave.workspace.covered import covered_below
@@ -102,6 +102,7 @@ def make_plan(
     *,
     held: "Container[str]" = (),
     trusted: "Callable[[str], bool] | None" = None,
+    protected: "Callable[[str], Below]" = protected_below,
 ) -> tuple[Plan, Seen]:
     """Return the plan for a program, which may be None where only the plan is asked for, and what it rests on.
 
@@ -122,7 +123,7 @@ def make_plan(
         return None if path in held else kinds[path]
 
     noted = _Covering(wishes.root)
-    eyes = Eyes(look, host.files_below, host.follow, protected=protected_below)
+    eyes = Eyes(look, host.files_below, host.follow, protected=protected)
     found = _find(policy, wishes, eyes, noted)
     access = policy.tool(wishes.tool).access
     brought = list(_brought(wishes))

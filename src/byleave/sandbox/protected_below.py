@@ -9,11 +9,13 @@ from itertools import islice
 from time import monotonic
 
 from byleave.core.protected import is_place, leads_on, next_steps
+from byleave.errors import StateError
+from byleave.private import make_private_directory, read_private, write_private
 from byleave.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from byleave.core.protected import Steps
 
@@ -26,6 +28,7 @@ _FILLED = frozenset(
         *(".pytest_cache", ".ruff_cache", ".hypothesis", ".cache", "bower_components", ".pnpm-store"),
     }
 )
+_LARGEST = 1 << 20  # bytes of what is remembered
 _REPOSITORY = ".git"
 # What git reads in the directory of a repository, if it is there. The kernel holds these, there or not yet.
 _HELD_IN_REPOSITORIES = ("hooks", "config", "config.worktree", "commondir")
@@ -74,6 +77,44 @@ def protected_below(
         ahead = following
     complete = len(found) <= most_found and entries <= most_entries
     return Below(tuple(dict.fromkeys(found[:most_found])), complete)
+
+
+class Remembered:
+    """What a whole walk over the workspace found is remembered: a program that fills it with files hides nothing.
+
+    `file` is in the user's own state, which no sandbox sees.
+    """
+
+    def __init__(self, root: str, file: str, walk: "Callable[[str], Below]" = protected_below) -> None:
+        self._root = root
+        self._file = file
+        self._walk = walk
+
+    def __call__(self, directory: str) -> Below:
+        """Return what is protected below a directory; if not all of it was found, with what was found before."""
+        found = self._walk(directory)
+        if directory != self._root:
+            return found
+        known = self._known()
+        if found.complete:
+            if found.names != known:
+                self._keep(found.names)
+            return found
+        return Below(tuple(dict.fromkeys((*known, *found.names)))[: 2 * MOST_FOUND], complete=False)
+
+    def _known(self) -> tuple[str, ...]:
+        try:
+            content = read_private(self._file, limit=_LARGEST)
+        except (OSError, StateError):
+            return ()
+        return tuple((content or b"").decode("utf-8", "surrogateescape").split("\0")) if content else ()
+
+    def _keep(self, names: tuple[str, ...]) -> None:
+        try:
+            make_private_directory(os.path.dirname(self._file))
+            write_private(self._file, "\0".join(names).encode("utf-8", "surrogateescape"))
+        except (OSError, StateError):  # then the next walk has to find them by itself
+            return
 
 
 def _begun(directory: str) -> "Steps":
