@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     Cell = tuple[str, bool]  # one character, and whether it may be special
     Cells = tuple[Cell, ...]
 
+MOST_BRACES = 32  # in one word: more are not followed
 MOST_WORDS = 256  # that one word may become before the disk is asked
 _BLANKS = " \t\n"
 _WILD = frozenset("*?[")
@@ -68,7 +69,7 @@ def expanded(form: "tuple[Piece, ...]", home: str | None, here: str | None) -> t
         if any(active and char == "{" for char, active in cells):
             return None  # braces come before values are split: not followed together
         return _finished(_split(cells, breaks))
-    words = _braces(tuple(cells))
+    words = _braces(tuple(cells)) if cells.count(("{", True)) <= MOST_BRACES else None
     if words is None:
         return None
     quoted = any(piece.kind == "literal" for piece in form)

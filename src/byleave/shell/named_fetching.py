@@ -7,6 +7,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+MOST_BRACES = 16  # of one URL
 MOST_URLS = 256  # that the braces of one URL may become
 
 
@@ -49,13 +50,13 @@ def _each_url(text: str) -> "list[str | None]":
     inside, end, tail = rest.partition("}")
     if not brace or not end:
         return [text]
-    found: list[str | None] = []
-    for choice in inside.split(","):
-        for each in _each_url(tail):
-            found.append(None if each is None else f"{head}{choice}{each}")
-            if len(found) > MOST_URLS:
-                return [None]
-    return found
+    if text.count("{") > MOST_BRACES:
+        return [None]
+    tails = _each_url(tail)
+    choices = inside.split(",")
+    if None in tails or len(choices) * len(tails) > MOST_URLS:
+        return [None]
+    return [f"{head}{choice}{each}" for choice in choices for each in tails]
 
 
 def wget(names: Names) -> "Iterator[Named]":

@@ -124,9 +124,18 @@ def _sed(names: Names) -> "Iterator[Named]":
         yield from names.role(word, "edit" if in_place else "read")
 
 
+LONGEST_SCRIPT = 2000  # of sed, with files in it: which, is not looked for in a longer one
+
+
 def _in_sed(script: str) -> "Iterator[Named]":
     """Yield the files of `r` and `w`: whatever stands behind such a letter, to the end of the line."""
-    writes = sed_danger(script) == WRITES
+    danger = sed_danger(script)
+    if danger is None:
+        return
+    writes = danger == WRITES
+    if len(script) > LONGEST_SCRIPT:
+        yield from [Named(None, op) for op in (READ, WRITE)]
+        return
     for line in script.split("\n"):
         for place, letter in enumerate(line):
             if letter not in "rRwWe":
