@@ -19,9 +19,6 @@ if TYPE_CHECKING:
 
 UNKNOWN = "unknown"
 UNLISTED = "unlisted"
-# Whether the files that harmless options write are judged elsewhere, each as a write of that place. As long as they are
-# not, only a relative name inside the workspace counts as harmless.
-WRITES_ARE_JUDGED = False
 DASHED_VALUES = frozenset({"find", "gfind", "awk", "gawk", "mawk", "nawk", "sed", "gsed", "sort"})
 EXECUTING = {
     **dict.fromkeys(["find", "gfind"], frozenset({"-exec", "-execdir", "-ok", "-okdir"})),
@@ -129,7 +126,8 @@ def _is_listed(given: "Given", table: "Program") -> bool:
     check, use = table.checks.get(given.name), table.files.get(given.name, "")
     if check is not None:
         return value is not None and is_harmless_value(check, value)
-    return WRITES_ARE_JUDGED or not use.startswith("write") or (value is not None and is_inside(value))
+    # A file that is written is judged as a named file, too; what a bare allow covers stays in the workspace.
+    return not use.startswith("write") or (value is not None and is_inside(value))
 
 
 def _is_option_again(value: str | None, table: "Program") -> bool:

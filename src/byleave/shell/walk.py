@@ -554,8 +554,20 @@ def _listed(word: "Word", state: State) -> "Word":
     if not prefix and forms and all(_is_rooted(form) for form in forms):
         prefix = "/"  # it starts at the home directory or at this one: no option
     left = () if forms else word.pieces
-    listed: Word = word.replace(effects=(), number=None, pieces=left, forms=forms, prefix=prefix)
+    splits = word.splits and not _ends_in_number(word)
+    listed: Word = word.replace(effects=(), number=None, pieces=left, forms=forms, prefix=prefix, splits=splits)
     return listed
+
+
+def _ends_in_number(word: "Word") -> bool:
+    """Whether a word is plain text and then a number known only at run time, as `-j$(nproc)` is: it stays one word."""
+    kinds = [piece.kind for piece in word.pieces]
+    effects = word.effects
+    return kinds == ["raw", "unknown"] and len(effects) == 1 and _is_number(effects[0])
+
+
+def _is_number(effect: "Effect") -> bool:
+    return isinstance(effect, Substitution) and yields_number(effect)
 
 
 def _is_rooted(form: tuple[Piece, ...]) -> bool:
