@@ -107,7 +107,23 @@ GROUPS: "dict[str, Table]" = {
             {"command": ["ls", "cat", "head", "tail", "wc", "file", "stat", "du", "df", "pwd", "which", "whoami"]},
             {"command": ["basename", "dirname", "realpath", "readlink", "tree", "cut", "sort", "tr", "diff", "cmp"]},
             {"command": ["md5sum", "sha1sum", "sha256sum", "grep", "egrep", "fgrep", "rg", "find", "fd", "jq", "nl"]},
-            {"command": ["rev", "tac", "column", "echo", "printf", "test", "[", "true", "false", ":", "uname", "id"]},
+            {
+                "command": [
+                    "rev",
+                    "tac",
+                    "column",
+                    "echo",
+                    "printf",
+                    "test",
+                    "[",
+                    "true",
+                    "false",
+                    ":",
+                    "uname",
+                    "id",
+                    "nproc",
+                ]
+            },
             {"command": "uniq", "operands": 1},
         ]
     },

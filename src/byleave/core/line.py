@@ -115,7 +115,10 @@ def judge_line(
     first = max(heard, key=_strictness)
     refs = dict.fromkeys([first.ref, *[answer.ref for answer in heard]])
     decision = first.decision if first.decision is not None else ASK
-    parts = tuple(_part_verdict(answers, number, files[number]) for number in range(len(files)))
+    said_of: list[list[_Answer]] = [[] for _ in files]
+    for answer in answers:
+        said_of[answer.part].append(answer)
+    parts = tuple(_part_verdict(own, touched) for own, touched in zip(said_of, files, strict=True))
     suggestion = _suggestion(line, answers) if decision is ASK else None
     required = way.required or (decision is ALLOW and eased)
     sandbox = (True, required) if way.confined and decision is not DENY else (False, False)
@@ -165,9 +168,8 @@ def _held_by_kernel(answer: _Answer) -> _Answer:
     return allowed
 
 
-def _part_verdict(answers: "Sequence[_Answer]", number: int, files: "tuple[FileTouch, ...]") -> PartVerdict:
+def _part_verdict(own: "Sequence[_Answer]", files: "tuple[FileTouch, ...]") -> PartVerdict:
     """Return what one command came to: the strictest of what was said of it and of the files that it names."""
-    own = [answer for answer in answers if answer.part == number]
     first = max(own, key=_strictness)
     return PartVerdict(shown(own[0].text), first.decision or ALLOW, first.why, first.ref, files)
 

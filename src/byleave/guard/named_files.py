@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 MOST_VARIANTS = 16  # of one command, for variables that may have several values
 MOST_FILES = 4_000  # named by one command; more are not looked at one by one
+MOST_WORDS = 8_000  # that all the words of one line may become; what comes behind is unknown
 # A later name in the same line may lead through a link that these make.
 MAKES_LINKS = frozenset(["ln", "link", "tar", "gtar", "bsdtar", "unzip", "cpio", "7z", "7za", "7zr", "mount"])
 
@@ -39,6 +40,7 @@ class FileFinder:
         self._root = root
         self._programs = programs
         self._home = home
+        self._words_left = MOST_WORDS
 
     def find(self, command: "Command", start: str | None, *, links: bool, shopt: bool) -> tuple[NamedFile, ...]:
         """Return the files that a command names. `links`: the line makes links; `shopt`: it changes how patterns work.
@@ -80,6 +82,8 @@ class FileFinder:
         """Return the words that a form becomes; another way for patterns that stay as they are without a match."""
         if any(piece.kind == "below" for piece in form):
             return [[piece.text for piece in form]]
+        if self._words_left <= 0:
+            return None
         made = expanded(form, self._home, base)
         if made is None:
             return None
@@ -94,6 +98,7 @@ class FileFinder:
                 found = matches
             words.extend(found[0])
             exact = exact and found[1]
+        self._words_left -= len(words)
         return [words] if exact else [words, [each.text for each in made]]
 
     def bases(self, places: "tuple[str, ...] | None", start: str | None) -> tuple[str, ...] | None:
