@@ -87,7 +87,7 @@ class LineReader:
         """Return where the line starts, canonical; None if that is no directory."""
         return self._root.path if cwd is None else self._directory(cwd, self._root.path)
 
-    def _part(
+    def _part(  # noqa: PLR0917 -- called in one place, with what belongs to one number
         self,
         reading: "Reading",
         number: int,

@@ -125,7 +125,11 @@ class FileFinder:
                 choices = list(self._choices(word, bases, shopt=shopt))
             if len(variants) * len(choices) > MOST_VARIANTS:
                 choices = [[word.replace(forms=())]]
-            variants = [[*made, *choice] for made in variants for choice in choices]
+            if len(choices) == 1:
+                for made in variants:
+                    made.extend(choices[0])
+            else:
+                variants = [[*made, *choice] for made in variants for choice in choices]
         return [command.replace(words=tuple(words)) for words in variants]
 
     def _choices(self, word: Word, bases: "Sequence[str] | None", *, shopt: bool) -> "Iterator[list[Word]]":
