@@ -41,6 +41,7 @@ class FileFinder:
         self._programs = programs
         self._home = home
         self._words_left = MOST_WORDS
+        self._globs: dict[tuple[tuple[str, ...], str], tuple[list[str], bool] | None] = {}
 
     def find(self, command: "Command", start: str | None, *, links: bool, shopt: bool) -> tuple[NamedFile, ...]:
         """Return the files that a command names. `links`: the line makes links; `shopt`: it changes how patterns work.
@@ -92,7 +93,7 @@ class FileFinder:
         for each in made:
             found = ([each.text], True)
             if each.pattern:
-                matches = None if shopt else glob_paths(each.pattern, base)
+                matches = None if shopt else self._matches(each.pattern, base)
                 if matches is None:
                     return None
                 found = matches
@@ -100,6 +101,12 @@ class FileFinder:
             exact = exact and found[1]
         self._words_left -= len(words)
         return [words] if exact else [words, [each.text for each in made]]
+
+    def _matches(self, pattern: tuple[str, ...], base: str) -> tuple[list[str], bool] | None:
+        """Look for what a pattern matches, once in each line."""
+        if (pattern, base) not in self._globs:
+            self._globs[pattern, base] = glob_paths(pattern, base)
+        return self._globs[pattern, base]
 
     def bases(self, places: "tuple[str, ...] | None", start: str | None) -> tuple[str, ...] | None:
         """Return the directories of a command, canonical; one that is not there yet by the name it would have."""
