@@ -79,3 +79,21 @@ def test_a_command_is_judged_by_the_files_it_names(case: dict[str, Any], scene: 
 def test_a_policy_in_python_answers_for_a_caller_that_cannot_confine(tmp_path: Path) -> None:
     policy = byleave.compile_policy({"rules": POLICIES["boxed"]["rules"], "shell": {}}, root=str(tmp_path))
     assert str(policy.decide({"kind": "command", "command": "make"}).decision) == "ask"
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "cat " + "{a," * 3000 + "b" + "}" * 3000,
+        "curl -O 'http://x/" + "{a,b}" * 30 + "'",
+        "sed '" + "rw" * 5000 + "' README.md",
+        "tar cf x.tar " + " ".join(f"-C src a{number}" for number in range(300)),
+    ],
+)
+def test_a_line_that_becomes_too_many_names_asks_at_once(command: str, scene: Scene) -> None:
+    assert scene.decide("open", command)["decision"] == "ask"
+
+
+def test_a_tree_that_holds_a_protected_place_is_named_in_the_reason(scene: Scene) -> None:
+    reason = scene.decide("programs", "rm -rf .")["reason"]
+    assert reason.startswith('"rm -rf ." asks: it deletes everything in ".": ')

@@ -152,7 +152,8 @@ def _guarded(
     touches_all = file.tree or file.op == "delete"
     above = protected.of(place, subtree=True) if touches_all and not file.perhaps else None
     if above is not None and not (allowing is not None and _spells(allowing.matcher, part)):
-        yield _keeping(above, ASK).replace(soft=True)
+        why = f"it {VERBS[file.kind]} everything in {quoted(file_name(place))}: {shown(above.place)} there is protected"
+        yield _keeping(above, ASK).replace(why=why, soft=True)
 
 
 def _keeping(protection: "Protection", decision: "Decision") -> Objection:

@@ -120,11 +120,19 @@ def loose(command: "Command", programs: Programs) -> "Iterator[Named]":
     if command.wraps is not None:  # its operands are the child, which is listed by itself
         words = [item.value for item in given if isinstance(item.value, Word)]
         words = [*words, *[Word(item.value, item.value) for item in given if isinstance(item.value, str)]]
+    code = takes_code(command)
+    known = code or programs.table(command.program or "") is not None
     for word in words:
         if word.text is not None:
-            yield from perhaps(word.text)
-            if takes_code(command):
+            for named in perhaps(word.text):
+                if not known or named.op != WRITE or not (named.text or "").startswith(_OF_THE_SYSTEM):
+                    yield named
+            if code:
                 yield from _inline(word.text)
+
+
+# Interpreters and compilers read these. Where they write them, the option tables say so.
+_OF_THE_SYSTEM = ("/usr/", "/lib", "/bin/", "/sbin/", "/opt/", "/etc/", "/nix/")
 
 
 def takes_code(command: "Command") -> bool:

@@ -13,6 +13,7 @@ def _has(names: Names, *options: str) -> bool:
     return any(is_given(option, names.given, names.command.words) for option in options)
 
 
+MOST_MEMBERS = 1000  # of a tar: directories that it moves to, times the names below them
 _RENAMES = ("--transform", "--xform", "--strip-components", "--one-top-level", "-s")
 
 
@@ -31,7 +32,11 @@ def tar(names: Names) -> "Iterator[Named]":
     if lists and not extracts and not creates:
         return
     members = [word.text for word in names.words]
-    for place in _moved(names.value("-C", "--directory", "--cd")):
+    places = _moved(names.value("-C", "--directory", "--cd"))
+    if len(places) * len(members) > MOST_MEMBERS:
+        yield Named(None, READ if creates or compares else WRITE)
+        return
+    for place in places:
         inside = [below(place, text) for text in members]
         if creates or compares:
             yield from [Named(text, READ, tree=True, started=True) for text in inside]

@@ -188,6 +188,8 @@ def _editor(names: Names) -> "Iterator[Named]":
     for word in names.words:
         if (word.text or "").startswith("+"):
             yield from in_script((word.text or "")[1:])
+        elif ":" in (word.text or "") and names.command.program in ("code", "subl", "hx", "kak", "micro"):
+            yield from perhaps(word.text or "")  # a file, then a line
         else:
             yield from names.role(word, "edit")
 

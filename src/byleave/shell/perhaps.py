@@ -4,7 +4,6 @@ Pure. Such a name counts where it leads to a place that a rule or byleave closes
 """
 
 from byleave.record import Record
-from byleave.shell.file_table import FILES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -80,6 +79,31 @@ def in_code(text: str) -> "Iterator[Named]":
         yield from in_commands(each)
 
 
+# Programs by which a text is taken for a command. Fewer than take files: `file` and `look` are words of sentences, too.
+_COMMANDS = frozenset(
+    [
+        *(
+            "cat",
+            "head",
+            "tail",
+            "cp",
+            "mv",
+            "rm",
+            "ln",
+            "sed",
+            "awk",
+            "grep",
+            "rg",
+            "bash",
+            "sh",
+            "source",
+            ".",
+            "tee",
+        ),
+        *("base64", "xxd", "od", "strings", "curl", "wget", "dd", "tar", "zip", "scp", "rsync", "env", "sudo", "exec"),
+        *("git", "chmod", "touch", "echo", "printf", "python3", "node", "less", "bat", "sort", "xargs", "find"),
+    ]
+)
 _ENDS = dict.fromkeys(map(ord, ";|&"), "\n")
 
 
@@ -89,7 +113,7 @@ def in_commands(text: str) -> "Iterator[Named]":
         return
     for line in text.translate(_ENDS).split("\n"):
         first = line.split(None, 1)[:1]
-        if first and first[0].rpartition("/")[2] in FILES:
+        if first and first[0].rpartition("/")[2] in _COMMANDS:
             yield from in_script(line)
 
 
