@@ -130,7 +130,8 @@ class FileFinder:
             choices = [[word]]
             if word.text is None and word.forms:
                 choices = list(self._choices(word, bases, shopt=shopt))
-            if len(variants) * len(choices) > MOST_VARIANTS:
+            ways = len(variants) * len(choices)
+            if ways > MOST_VARIANTS or (ways > 1 and ways * len(command.words) > MOST_WORDS):
                 choices = [[word.replace(forms=())]]
             if len(choices) == 1:
                 for made in variants:
