@@ -28,6 +28,12 @@ def _sorted_patterns(patterns: "Iterable[str]") -> "Patterns":
 
 
 CHANGING = _sorted_patterns(VARIABLES["changing"])
+# Of endings, only those that a program would find in its environment: `DIR=src` is a name of the line's own.
+CHANGING_IF_EXPORTED = (
+    CHANGING[0],
+    CHANGING[1],
+    ("PAGER", "EDITOR", "PATH", "ASKPASS", "BROWSER", "FLAGS", "_PRELOAD", "_PROXY", "_SHELL", "_COMMAND", "_WRAPPER"),
+)
 HARMLESS = _sorted_patterns(VARIABLES["harmless"])
 FREE = _sorted_patterns(VARIABLES["free"])
 EXPANDING = frozenset(VARIABLES["expanding"])
@@ -59,7 +65,7 @@ def harmless_in_shell(name: str) -> bool:
     """Return whether a variable of the shell itself, not given to programs, changes nothing that is run later."""
     if not name.isidentifier() or not name.isascii():
         return False
-    return _listed(name, FREE) or _listed(name, HARMLESS) or not _listed(name, CHANGING)
+    return _listed(name, FREE) or _listed(name, HARMLESS) or not _listed(name, CHANGING_IF_EXPORTED)
 
 
 def _special(name: str, value: str) -> bool:
