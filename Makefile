@@ -47,7 +47,7 @@ demo: $(READY)
 bench: launcher
 	$(BIN)/python bench/run.py
 
-# The reader of commands against bash itself, with new seeds each time: make fuzz FUZZ_SECONDS=600
+# The reader of commands against bash, dash and zsh themselves, with new seeds each time: make fuzz FUZZ_SECONDS=600
 FUZZ_SECONDS ?= 60
 fuzz: $(READY)
 	PYTHONPATH=tests $(BIN)/python -m shell.fuzz $(FUZZ_SECONDS)

@@ -83,8 +83,8 @@ def test_a_schema_that_cannot_be_read_is_no_schema(schema: Any) -> None:
 @pytest.mark.parametrize(
     ("test", "value", "of"),
     [
-        ({"equals": True}, "true", STRING),
-        ({"equals": 1000}, "1000", STRING),
+        ({"equals": True}, "false", STRING),
+        ({"regex": "^true$"}, "yes", STRING),
         ({"equals": "/etc/shadow"}, '["/etc/shadow"]', STRING),
         ({"equals": True}, 1, INTEGER),
         ({"equals": True}, False, BOOLEAN),
@@ -163,6 +163,57 @@ def test_arguments_may_nest_deeply_where_the_schema_does() -> None:
     assert InputSchema(RECURSIVE).problem({"node": node}) is not None
 
 
+@pytest.mark.parametrize(("wanted", "value"), [(True, "yes"), (False, "off"), (1000, "1e3"), (0, "0")])
+def test_a_rule_about_a_value_holds_where_the_server_reads_it_from_a_text_itself(wanted: Any, value: str) -> None:
+    """As `z.stringbool` does: its schema says that it takes a text."""
+    assert answer("deny", {"equals": wanted}, {"v": value}, schema_of(v=STRING)) == "deny"
+    assert answer("deny", {"equals": wanted}, {"v": value}, schema_of(v=STRINGS)) == "allow"
+
+
+def test_json_that_the_schema_expects_in_a_text_is_read() -> None:
+    contents: list[Tree] = [{"contentSchema": STRINGS}, {"contentSchema": {}}, {}]
+    for content in contents:
+        known = schema_of(v={**STRING, "contentMediaType": "application/json", **content})
+        assert answer("deny", {"inside": "/etc"}, {"v": '["/etc/shadow"]'}, known) == "deny"
+
+
+@pytest.mark.parametrize("how", [{"format": "base64"}, {"format": "base64url"}, {"contentEncoding": "base64"}])
+def test_what_a_text_encodes_is_asked_about(how: Tree) -> None:
+    known = schema_of(v={**STRING, **how})
+    assert answer("deny", {"prefix": "/etc"}, {"v": "L2V0Yy9zaGFkb3c="}, known) == "ask"
+    assert answer("allow", {"glob": "*"}, {"v": "L2V0Yy9zaGFkb3c="}, known) == "ask"
+
+
+def test_the_prototype_of_an_object_may_hold_what_is_meant() -> None:
+    for arguments in ({"__proto__": {"v": "x"}}, {"v": "y", "__proto__": {"v": "x"}}):
+        assert answer("deny", {"equals": "x"}, arguments, schema_of(v=STRING)) == "ask"
+        assert answer("deny", {"equals": "x"}, arguments) == "ask"
+
+
+def test_a_rule_that_differs_in_case_from_the_schema_is_asked_about() -> None:
+    assert answer("deny", {"equals": "x"}, {"force": "x"}, schema_of(force=STRING), "/Force") == "ask"
+
+
+def test_every_default_counts_where_the_schema_offers_several() -> None:
+    both = [schema_of(force={"type": "boolean", "default": value}) for value in (False, True)]
+    known = schema_of(o={"anyOf": both})
+    for wanted in (False, True):
+        assert answer("deny", {"equals": wanted}, {"o": {}}, known, "/o/force") == "deny"
+
+
+def test_a_default_behind_a_reference_counts() -> None:
+    known = {**schema_of(v={"$ref": "#/$defs/V"}), "$defs": {"V": {"type": "boolean", "default": True}}}
+    assert answer("deny", {"equals": True}, {}, known) == "deny"
+    nested = schema_of(o={"anyOf": [schema_of(force={"type": "boolean", "default": True}), {"type": "null"}]})
+    assert answer("deny", {"equals": True}, {"o": "{}"}, nested, "/o/force") == "deny"
+
+
+@pytest.mark.parametrize("listed", [["a", {"1": "x"}], ["a", '{"1": "x"}'], '["a", {"1": "x"}]', [{"1": "x"}, "a"]])
+def test_a_number_in_a_pointer_is_a_place_in_a_list_and_a_name_in_its_elements(listed: Any) -> None:
+    assert answer("deny", {"equals": "x"}, {"l": listed}, pointer="/l/1") == "deny"
+    assert answer("deny", {"equals": "a"}, {"l": ["a", "b"]}, pointer="/l/1") == "allow"
+
+
 def test_json_that_lies_deeper_than_it_is_read_is_asked_about() -> None:
     text: Any = {"force": True}
     for _ in range(7):
@@ -197,12 +248,14 @@ def test_a_name_that_forgiving_readers_take_for_the_one_that_is_meant_is_asked_a
 def test_true_is_a_number_where_the_schema_wants_one() -> None:
     assert answer("deny", {"equals": 1}, {"v": True}, schema_of(v=INTEGER)) == "deny"
     assert answer("deny", {"equals": 1}, {"v": True}, schema_of(v=BOOLEAN)) == "allow"
+    assert answer("deny", {"equals": 1}, {"v": True}, schema_of(v={"anyOf": [INTEGER, {}]})) == "ask"
     assert answer("deny", {"equals": 1}, {"v": True}) == "allow"
 
 
 def test_what_is_not_given_is_what_the_schema_says_that_it_is_then() -> None:
     known = schema_of(force={"type": "boolean", "default": True}, depth={"type": "integer", "default": 1})
     assert answer("deny", {"equals": True}, {}, known, "/force") == "deny"
+    assert answer("deny", {"equals": True}, None, known, "/force") == "deny"
     assert answer("deny", {"equals": True}, {"force": False}, known, "/force") == "allow"
     assert answer("deny", {"equals": 2}, {}, known, "/depth") == "allow"
     assert answer("allow", {"equals": True}, {}, known, "/force") == "ask"  # it was not said
@@ -315,7 +368,9 @@ def test_no_arguments_make_the_check_slow() -> None:
     started = time.perf_counter()
     InputSchema(schema_of(v={"type": "array", "items": STRINGS})).problem(many)
     assert answer("deny", {"host": "evil.example"}, {"v": 500_000 * ","}) in ("ask", "deny")
-    assert answer("deny", {"equals": "6"}, many, schema_of(v={"type": "array", "items": STRINGS})) == "allow"
+    assert answer("deny", {"equals": "6"}, many, schema_of(v={"type": "array", "items": STRINGS})) == "ask"
+    assert answer("allow", {"glob": "*"}, many) == "ask"  # nobody looks at so many readings
+    assert answer("deny", {"equals": "6"}, {"v": ["five"] * 50_000}, schema_of(v=STRINGS)) == "allow"
     assert time.perf_counter() - started < 10
 
 

@@ -182,6 +182,15 @@ def test_byleaves_own_home_is_no_mark_of_a_project(tmp_path: Path) -> None:
     )
 
 
+def test_a_project_that_holds_byleaves_own_home_is_still_found(tmp_path: Path) -> None:
+    base = tmp_path.resolve() / "x"
+    (base / ".byleave").mkdir(parents=True)
+    (base / "work").mkdir()
+    (base / "byleave.toml").write_text("")
+    own = str(base / ".byleave")
+    assert find_root(str(base / "work"), Homes(own, own, f"{own}/cache", user="/nowhere")) == str(base)
+
+
 def test_files_in_and_above_the_home_directory_say_nothing_about_projects(tmp_path: Path) -> None:
     home = tmp_path / "around/user"
     (home / "work").mkdir(parents=True)

@@ -14,17 +14,16 @@ from command import byleave
 class Person:
     """Answers what they were told to."""
 
-    name = "person"
-
-    def __init__(self, reply: str) -> None:
+    def __init__(self, reply: str, name: str) -> None:
         self.reply = reply
+        self.name = name
 
     def ask(self, _question: Question, _patience: float) -> str:
         return self.reply
 
 
-def answer(root: Path, command: str, reply: str = ONCE, times: int = 1) -> None:
-    with Workspace(str(root)).guard("acp", asker=Person(reply)) as guard:
+def answer(root: Path, command: str, reply: str = ONCE, times: int = 1, by: str = "person") -> None:
+    with Workspace(str(root)).guard("acp", asker=Person(reply, by)) as guard:
         for _ in range(times):
             guard.check(CommandAction(command))
 
@@ -44,6 +43,11 @@ def test_what_was_allowed_three_times_is_proposed_as_a_rule(tmp_path: Path) -> N
     assert [(lesson["times"], lesson["example"]) for lesson in lessons] == [(3, "command make test")]
     assert len(learn(tmp_path, "--times", "2")) == 2
     assert learn(tmp_path, "--since", "2999-01-01") == []
+
+
+def test_what_a_client_answered_by_itself_teaches_nothing(tmp_path: Path) -> None:
+    answer(tmp_path, "make test", times=3, by="elicitation")
+    assert learn(tmp_path) == []
 
 
 def test_the_proposed_rule_spares_the_question(tmp_path: Path) -> None:

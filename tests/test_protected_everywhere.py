@@ -107,6 +107,7 @@ def test_only_a_final_place_protects_all_of_a_workspace_inside_it(root: str, pat
         ("/home/u/ws/sub/.git", True, True, "sub/.git/config protected"),
         ("/home/u/ws/sub/.claude", True, True, "sub/.claude/settings.json guarded"),
         ("/home/u/ws/.cargo", False, False, ".cargo/bin protected"),  # a link there would decide what is in it
+        ("/home/u/ws/.github", False, False, None),
         ("/home/u/ws/.gradle", True, True, None),  # a cache that people remove
         ("/home/u/ws/sub", True, True, None),
         ("/home/u/.config", True, True, "/home/u/.config/opencode/plugins guarded"),

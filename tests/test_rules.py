@@ -128,7 +128,7 @@ COMMANDS: dict[str, tuple[Rules, str, str]] = {
         "ask",
     ),
     "only assignments": (PLAIN, "A=1", "ask"),
-    "only a comment": (PLAIN, "# rm", "ask"),
+    "only a comment": (PLAIN, "# rm", "allow"),
     "nothing": (PLAIN, "", "ask"),
     "only a redirection": (OUT, "> out/x", "allow"),
     "both streams into a file": (OUT, "ls >& /etc/x", "ask"),
@@ -450,8 +450,8 @@ OUTSIDE_GROUPS = {
         *("cargo test --config x", "npm test --script-shell=x", "go test -exec x", "mvn test deploy", "jest $X"),
     ),
     "read_only_files": (
-        *("find . -delete", "find . -exec id \\;", "find . -fprint x", "sort -o x y", "sort --out x y", "sort -ox y"),
-        *("sort --compress-program=x y", "tree -o x", "uniq a b", "fd -x id", "fd --exec-batch=id", "rg --pre id x"),
+        *("find . -delete", "find . -exec ./x \\;", "find . -fprint x", "sort -o x y", "sort --out x y", "sort -ox y"),
+        *("sort --compress-program=x y", "tree -o x", "uniq a b", "fd -x ./x", "fd --exec-batch=id", "rg --pre id x"),
         *("rg --hostname-bin=id x", "date -s x", "file -C", "diff --paginate a b", "sort $X", "tee x", "sed -i x y"),
     ),
 }

@@ -1,4 +1,4 @@
-"""What bash runs is what the reader said.
+"""What a shell runs is what the reader said.
 
 Bounded and with fixed seeds here; for longer: `PYTHONPATH=tests python -m shell.fuzz`.
 """
@@ -6,15 +6,34 @@ Bounded and with fixed seeds here; for longer: `PYTHONPATH=tests python -m shell
 import pytest
 
 import amounts
+from byleave.shell import cursor
 from shell.corpus import corpus
 from shell.fuzz import fuzz
-from shell.oracle import BASH, box
+from shell.oracle import BASH, DASH, ZSH, box
 
 
 @pytest.mark.skipif(not BASH, reason="bash is not installed")
 @pytest.mark.parametrize("seed", range(amounts.of(8, 4)))
 def test_the_reader_agrees_with_bash(seed: int) -> None:
     with box() as where:
+        result = fuzz(seed, 3, where, corpus(), most=400)
+    assert result.differences == ()
+    assert result.run > 0
+
+
+@pytest.mark.skipif(not DASH, reason="dash is not installed")
+@pytest.mark.parametrize("seed", range(amounts.of(4, 2)))
+def test_the_reader_agrees_with_dash(seed: int) -> None:
+    with box(cursor.POSIX) as where:
+        result = fuzz(seed, 3, where, corpus(), most=400)
+    assert result.differences == ()
+    assert result.run > 0
+
+
+@pytest.mark.skipif(not ZSH, reason="zsh is not installed")
+@pytest.mark.parametrize("seed", range(amounts.of(4, 2)))
+def test_the_reader_agrees_with_zsh(seed: int) -> None:
+    with box(cursor.ZSH) as where:
         result = fuzz(seed, 3, where, corpus(), most=400)
     assert result.differences == ()
     assert result.run > 0

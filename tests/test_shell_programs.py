@@ -71,7 +71,7 @@ def test_finds_the_subcommand(case: dict[str, Any]) -> None:
     "name", ["CI", "FORCE_COLOR", "FOO", "NODE_ENV", "RUST_LOG", "PYTHONUNBUFFERED", "IFS", "GIT_AUTHOR_NAME"]
 )
 def test_harmless_variables_do_not_get_in_the_way(name: str) -> None:
-    assert harmless_assignment(name)
+    assert harmless_assignment(name, "1")
 
 
 @pytest.mark.parametrize(
@@ -97,7 +97,7 @@ def test_harmless_variables_do_not_get_in_the_way(name: str) -> None:
     ],
 )
 def test_variables_that_change_what_runs_are_known(name: str) -> None:
-    assert not harmless_assignment(name)
+    assert not harmless_assignment(name, "/x")
 
 
 def test_a_pager_that_is_cat_is_harmless() -> None:

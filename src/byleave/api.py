@@ -9,6 +9,7 @@ from byleave import __version__
 from byleave.approvals.fingerprint import UNREAD, fingerprint
 from byleave.approvals.store import Approvals
 from byleave.config.compile import Compiled, Surroundings, compile_layers
+from byleave.config.elsewhere import places_elsewhere
 from byleave.config.homes import CONFIG_FILE, Homes, check_session_name, find_homes, find_root, real_path
 from byleave.config.layers import LARGEST_FILE, LOCAL, PROJECT, Files, Layer, file_stamp, inline_layer
 from byleave.config.own_code import find_own_code, program_directories
@@ -245,7 +246,8 @@ class Workspace:
         """Return what is protected because of how this machine and this repository are set up."""
         root, home = self.root.path, self.homes.user
         search = os.environ.get("PATH", "")
-        return (*find_own_code(root), *program_directories(search, root), *git_places(root, home))
+        elsewhere = places_elsewhere(home, os.environ, root)
+        return (*find_own_code(root), *program_directories(search, root), *git_places(root, home), *elsewhere)
 
     def _directory(self, path: str) -> str | None:
         """Return the canonical form of a configured directory; one that is not there yet keeps its name."""

@@ -24,6 +24,7 @@ QUESTIONS: list[dict[str, Any]] = [
     {"kind": "other", "title": "q", "_meta": {"tool_name": "ask_user_question"}},
     {"title": "ExitPlanMode: leave plan mode", "content": []},
     {"kind": "think", "title": "question"},
+    {"kind": "think", "title": "Shall I drop the database?"},
 ]
 
 

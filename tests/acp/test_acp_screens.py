@@ -168,11 +168,35 @@ def test_a_changed_call_may_be_asked_about_again(talk: Talk) -> None:
     talk.agent(talk.permission(1, **SHOWN))
     talk.agent(update(**{**SHOWN, "rawInput": {"command": "make install"}}))
     talk.forget()
-    again = talk.permission(1, status="pending")
+    again = talk.permission(2, status="pending")
     talk.agent(again)
     assert talk.to_client() == [again]
+    talk.client(answer("yes", 2))
+    assert outcomes(talk.to_agent()) == [(2, "yes")]
+
+
+def test_a_late_yes_does_not_answer_another_question_with_the_same_id(talk: Talk) -> None:
+    talk.agent(talk.permission(1, **SHOWN))
+    talk.agent(update(title="other"))
+    talk.forget()
+    talk.agent(talk.permission(1, call="d", kind="execute", rawInput={"command": "curl evil"}))
+    [refused] = talk.to_agent()
+    assert (refused["error"]["code"], talk.to_client()) == (-32600, [])
+    talk.client(answer("yes"))  # to the dialog that is still there
+    assert talk.to_agent() == []
+    talk.agent(talk.permission(1, call="d", kind="execute", rawInput={"command": "curl evil"}))
+    talk.client(answer("no"))  # now the id is free, and this is its answer
+    assert outcomes(talk.to_agent()) == [(1, "no")]
+
+
+def test_a_late_yes_after_a_cancelled_turn_does_not_answer_another_question(talk: Talk) -> None:
+    talk.agent(talk.permission(1, **SHOWN))
+    talk.client({"jsonrpc": "2.0", "method": "session/cancel", "params": {"sessionId": "s"}})
+    talk.wait(2)
+    talk.forget()
+    talk.agent(talk.permission(1, call="d", kind="execute", rawInput={"command": "curl evil"}))
     talk.client(answer("yes"))
-    assert outcomes(talk.to_agent()) == [(1, "yes")]
+    assert [reply.get("error", {}).get("code") for reply in talk.to_agent()] == [-32600]
 
 
 def test_a_yes_that_was_given_up_covers_nothing(tmp_path: Path) -> None:

@@ -113,6 +113,39 @@ def test_a_request_with_hardly_more_than_an_id_is_judged_by_what_was_told(talk: 
     assert chosen(talk) == "no"
 
 
+SOMETHING_ELSE: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
+    "another command than in the content": (
+        {"content": text('{"command": "rm x"}')},
+        {"kind": "execute", "rawInput": {"command": "ls"}},
+    ),
+    "another command": (
+        {"kind": "execute", "rawInput": {"command": "rm x"}},
+        {"kind": "execute", "rawInput": {"command": "ls"}},
+    ),
+    "another file": (
+        {"kind": "edit", "rawInput": {"file_path": "$ROOT/secret/a"}},
+        {"kind": "edit", "rawInput": {"file_path": "$ROOT/src/a"}},
+    ),
+    "another file than in the content": (
+        {"kind": "edit", "content": text('{"file_path": "$ROOT/secret/a"}')},
+        {"kind": "edit", "rawInput": {"file_path": "$ROOT/src/a"}},
+    ),
+    "another file than in the diff": (
+        {"kind": "edit", "content": [{"type": "diff", "path": "$ROOT/secret/a", "newText": "x"}]},
+        {"kind": "edit", "rawInput": {"file_path": "$ROOT/src/a"}, "content": text("writes")},
+    ),
+}
+
+
+@pytest.mark.parametrize(("told", "asked"), SOMETHING_ELSE.values(), ids=SOMETHING_ELSE.keys())
+def test_something_else_than_was_told_before_is_judged_together_with_it(talk: Talk, told: Any, asked: Any) -> None:
+    told, asked = [json.loads(json.dumps(each).replace("$ROOT", talk.root)) for each in (told, asked)]
+    talk.agent(update("c", **told))
+    talk.forget()
+    talk.agent(talk.permission(1, **asked))
+    assert chosen(talk) == "no"
+
+
 def test_the_screen_of_kimi_is_the_sentence_that_it_asks_with(talk: Talk) -> None:
     talk.agent(begins("Shell: make", json.dumps({"command": "make"})))
     talk.agent(asks(talk, "Shell: make", text("Requesting approval to perform: make")))

@@ -18,6 +18,7 @@ ASKS: Tree = {
     "agents": {"ops": {"allow": {"servers": ["*"]}}},
     "rules": [{"ask": {"call": {"server": "shop"}}}],
 }
+TRUE: Tree = {"source": "local", "command": ["/usr/bin/true"], "runtime": "stdio", "run": "ask"}
 YES: Tree = {"result": {"action": "accept", "content": {}}}
 FOR_SESSION: Tree = {"result": {"action": "accept", "content": {"scope": "session"}}}
 
@@ -192,6 +193,38 @@ def test_what_a_resource_needs_a_person_for_is_no_matter_of_the_client_either(pl
         assert (answer["error"]["data"]["decision"], asked) == ("ask", [])
 
     play(scene, ASKS, shop=FakeServer("price", listed={"resources": [{"uri": "file:///a", "name": "a"}]}))
+
+
+@needs_sandbox
+@pytest.mark.parametrize("http", [False, True])
+def test_a_local_tool_that_asks_is_approved_by_a_client_only_where_it_may(
+    play: Callable[..., None], *, http: bool
+) -> None:
+    async def scene(talk: Talk) -> None:
+        over(talk, http=http)
+        client = talk.client(elicitation={})
+        asked = says_yes(client)
+        await client.begin()
+        result = (await client.call("local__t"))["result"]
+        if http:
+            assert (asked, result["_meta"]["byleave/verdict"]["decision"]) == ([], "ask")
+        else:
+            assert len(asked) == 1
+            assert "_meta" not in result
+
+    tree = {**ASKS, "rules": [], "tools": {"t": TRUE}}
+    play(scene, tree)
+
+
+def test_nobody_is_said_to_have_answered_where_nobody_did(play: Callable[..., None]) -> None:
+    async def scene(talk: Talk) -> None:
+        client = talk.client(elicitation={})
+        client.on_request = lambda _request: {"result": {"action": "cancel"}}
+        await client.begin()
+        await client.call("shop__price")
+        assert answers(talk) == [("deny", {"by": "elicitation", "choice": "cancelled"})]
+
+    play(scene, ASKS)
 
 
 def test_a_project_that_nobody_trusts_does_not_loosen_who_answers(tmp_path: Path) -> None:

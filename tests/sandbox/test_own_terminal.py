@@ -83,6 +83,20 @@ def test_the_other_backends_give_it_none_either(backend: str, root: Path, tmp_pa
     assert NO_TERMINAL in (root / "out").read_text()
 
 
+@needs_unshare
+@pytest.mark.parametrize("backend", ["landlock", pytest.param("bwrap", marks=needs_bwrap)])
+def test_the_other_backends_give_it_a_terminal_of_its_own(backend: str, root: Path, tmp_path: Path) -> None:
+    program = "echo re''ady; read -r line; echo got $line; trap 'echo caught; exit 5' INT; while :; do sleep 0.05; done"
+    before = ("/usr/bin/env", *on_such_a_machine(bwrap=backend == "bwrap", place=tmp_path))
+    with at_terminal(*run_in(root, "/bin/sh", "-c", program), cwd=root, before=before) as terminal:
+        terminal.wait_for("ready")
+        terminal.type(b"words\n")
+        terminal.wait_for("got words")
+        terminal.type(b"\x03")
+        terminal.wait_for("caught")
+        assert terminal.ends() == 5
+
+
 def test_the_launcher_in_python_gives_it_none_either(root: Path) -> None:
     words = (*REDIRECTED, sys.executable, "-m", "sandbox.launched_by_python", *run_in(root, PYTHON, "-c", TAKE_OVER))
     paths = os.pathsep.join([str(Path(__file__).parents[1]), *filter(None, sys.path)])
@@ -257,3 +271,29 @@ def test_a_hang_up_ends_what_runs(root: Path) -> None:
         os.kill(terminal.process.pid, signal.SIGHUP)
         assert terminal.ends() == 0
     assert (root / "up").read_text() == "hung\n"
+
+
+def test_an_interrupt_reaches_what_writes_to_a_pipe(root: Path) -> None:
+    program = "trap 'echo caught >&2; exit 5' INT; echo ready >&2; while :; do sleep 0.05; done"
+    before = ("/bin/sh", "-c", 'trap : INT; "$0" "$@" | cat; echo over')
+    with at_terminal(*run_in(root, "/bin/sh", "-c", program), cwd=root, before=before) as terminal:
+        terminal.wait_for("ready")
+        terminal.type(b"\x03")
+        terminal.wait_for("caught")
+        terminal.wait_for("over")
+        assert terminal.ends() == 0
+
+
+@pytest.mark.skipif(shutil.which("bash") is None, reason="there is no bash")
+def test_in_the_background_it_runs_and_leaves_the_keys_to_the_shell(root: Path) -> None:
+    """What is typed is the shell's, and a job that does not read is not stopped."""
+    os.mkfifo(root / "go")
+    with in_shell(root, ["/bin/sh", "-c", "\"echo run''ning; read -r line <go; echo aw''ake\"", "&"]) as terminal:
+        terminal.wait_for("running")
+        terminal.type(b"echo ty''ped\n")
+        terminal.wait_for("typed")
+        (root / "go").write_text("go on\n")
+        terminal.wait_for("awake")
+        terminal.type(b"wait; exit 4\n")
+        assert terminal.ends() == 4
+    assert "Stopped" not in terminal.seen

@@ -1,12 +1,14 @@
 """What the kernel holds of protected places: those that exist at any depth, git's metadata, byleave's own code."""
 
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from byleave.sandbox.protected_below import protected_below
-from command import byleave
+from byleave.sandbox.protected_below import Remembered, protected_below
+from command import COMMAND, byleave, environment
+from sandbox.without_namespaces import needs_unshare, on_such_a_machine
 
 DEEP = [
     "sub/byleave.toml",
@@ -27,6 +29,7 @@ DEEP = [
     "gitdir/hooks/x",
     "shared/hooks/pre-commit",
     "extra.gitconfig",
+    "worktree/.git",
 ]
 OPEN = ["sub/plain", "sub/.git/index", ".git/worktrees/w/index", ".git/modules/m/index", "Makefile", "sub/.gitignore"]
 
@@ -47,7 +50,8 @@ def root(tmp_path: Path) -> Path:
     ):
         (base / name).write_text("")
     (base / ".git/config").write_text("[core]\n\thooksPath = shared/hooks\n[include]\n\tpath = ../extra.gitconfig\n")
-    (base / "linked").mkdir()
+    (base / "worktree").mkdir()
+    (base / "worktree/.git").write_text(f"gitdir: {base}/.git/worktrees/w\n")
     return base
 
 
@@ -80,6 +84,34 @@ def test_the_walk_ends_when_it_has_seen_enough(root: Path) -> None:
 def test_no_protected_place_that_exists_can_be_written_and_everything_else_can(root: Path) -> None:
     names = [name for name in DEEP if not name.startswith("gitdir/")]
     assert write(root, *names, *OPEN) == OPEN
+
+
+@needs_unshare
+@pytest.mark.parametrize("bwrap", [True, False], ids=["bwrap", "landlock"])
+def test_no_protected_place_can_be_written_where_namespaces_are_not_allowed(root: Path, *, bwrap: bool) -> None:
+    names = [name for name in DEEP if not name.startswith("gitdir/")]
+    script = 'for name; do (echo x >> "$name") 2>/dev/null && echo "$name"; done; true'
+    done = subprocess.run(
+        [
+            *on_such_a_machine(bwrap=bwrap, place=root.parent),
+            *COMMAND,
+            "run",
+            "-q",
+            "--",
+            "sh",
+            "-c",
+            script,
+            "sh",
+            *names,
+        ],
+        cwd=root,
+        env=environment({"BYLEAVE_HOME": str(root.parent / "byleave")}),
+        capture_output=True,
+        check=False,
+        timeout=60,
+        stdin=subprocess.DEVNULL,
+    )
+    assert (done.returncode, done.stdout) == (0, b""), done
 
 
 def test_a_git_that_is_a_file_protects_the_directory_it_names(root: Path) -> None:
@@ -168,3 +200,20 @@ def test_byleaves_own_code_is_final_where_its_environment_lies_in_the_workspace(
     assert [(done.code, "no rule allows that" in done.out) for done in tried] == [(20, True)] * len(names), tried
     new = byleave("--root", str(prefix), "check", "create", str((packages / "evil.pth").relative_to(prefix)), env=env)
     assert new.code == 10
+
+
+def test_a_directory_with_very_many_names_is_not_read_to_its_end(root: Path) -> None:
+    for number in range(300):
+        (root / f"file{number}").write_text("")
+    assert not protected_below(str(root), most_entries=100).complete
+    assert protected_below(str(root), most_entries=1000).complete
+
+
+def test_what_was_found_once_is_not_hidden_by_filling_the_workspace(root: Path) -> None:
+    state = str(root.parent / "state/protected-names")
+    Remembered(str(root), state)(str(root))
+    for number in range(300):
+        (root / f"file{number}").write_text("")
+    flooded = Remembered(str(root), state, lambda directory: protected_below(directory, most_entries=100))(str(root))
+    assert not flooded.complete
+    assert {"sub/.vscode", ".git/modules/m/config", "worktree/.git"} <= set(flooded.names)

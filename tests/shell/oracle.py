@@ -1,8 +1,9 @@
-"""Ask the real bash what a text runs, and compare it with what the reader says.
+"""Ask the real bash, dash or zsh what a text runs, and compare it with what the reader says.
 
-Bash runs without a PATH, in an empty directory of its own, as nobody where we are root, with limits and a timeout, and
-with the harmful builtins switched off. Every command that is not a builtin ends in a handler that logs its directory
-and words. `safe_to_run` keeps redirections inside the directory.
+A shell runs in an empty directory of its own, as nobody where we are root, with limits and a timeout, and with the
+harmful builtins switched off. Every command that is not a builtin ends in a handler that logs its directory and words;
+dash has no such handler, and finds programs of the generator's names instead that do the same. `safe_to_run` keeps
+redirections inside the directory.
 """
 
 import os
@@ -16,11 +17,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from byleave.record import Record
+from byleave.shell import cursor
 from byleave.shell.model import Command, Reading, Word
 from byleave.shell.reader import read_command
 from byleave.shell.vocabulary import BUILTIN_NAMES
+from shell.generator import NAMES
 
 BASH = shutil.which("bash") or ""
+DASH = shutil.which("dash") or ""
+ZSH = shutil.which("zsh") or ""
 DISABLED = ("kill", "exec", "suspend", "ulimit", "fc", "history", "disown", "bg", "fg", "logout", "enable")
 KEYWORDS = ("time", "coproc", "select", "function")
 ENABLED = BUILTIN_NAMES.difference(DISABLED, KEYWORDS)
@@ -28,6 +33,19 @@ PRELUDE = "unset BASH_ENV\nulimit -t 2 -f 64 -v 400000\nenable -n " + " ".join(D
 HANDLER = """() { local IFS=' '
  builtin printf '%s\\0' "$#" "$@" "$PWD" "${V1-}" "${V2-}" > {log}/$EPOCHREALTIME.$BASHPID
  case $1 in f*) return 1;; esac; }"""
+ZSH_PRELUDE = """unset ZDOTDIR
+ulimit -t 2; ulimit -f 64
+zmodload zsh/datetime zsh/system
+disable kill exec suspend ulimit limit fc history bg fg logout enable disable zmodload
+command_not_found_handler() { emulate -L zsh
+ builtin printf '%s\\0' "$#" "$@" "$PWD" UNTOLD UNTOLD > {log}/$EPOCHREALTIME.$sysparams[pid]
+ case $1 in f*) return 1;; esac; }
+"""
+# A program of every name that texts use, for dash.
+PROGRAM = """#!/bin/sh
+printf '%s\\0' "$(($# + 1))" "${0##*/}" "$@" "$PWD" "${V1-}" "${V2-}" > {log}/$$
+case ${0##*/} in f*) exit 1;; esac
+"""
 SYNTAX = re.compile(r"syntax error near|syntax error: unexpected end|unexpected EOF|bad substitution")
 # Values that run c9 wherever bash evaluates them instead of taking them as they are.
 HOSTILE = (
@@ -42,6 +60,8 @@ HOSTILE = (
     "x[$(c9)]=1",
     "%n",
 )
+HARMFUL = frozenset(["kill", "suspend", "exec", "disable", "enable", "fc"])  # builtins that dash cannot do without
+WORD = re.compile(r"\w+")
 DIRECTORIES = ("d", "d/d", "e")
 RANGE = re.compile(r"(?<=\w)\.\.(?=\w)")
 SLASH = re.compile(r"(?<![\w$}{'\"\\./~=:-])[de]/(?=\w)")
@@ -71,34 +91,54 @@ def safe_to_run(text: str) -> bool:
 
 
 class Box:
-    """A directory in which bash runs one text after the other."""
+    """A directory in which a shell runs one text after the other."""
 
-    def __init__(self, path: str) -> None:
+    def __init__(self, path: str, dialect: str = cursor.BASH) -> None:
         self.path = path
+        self.dialect = dialect
+        self.programs = os.path.join(path, "programs")
         self.work = os.path.join(path, "work0")
         self._runs = 0
         self.log = os.path.join(path, "log")
         self.prelude = os.path.join(path, "prelude")
         with open(self.prelude, "w") as file:
             file.write(PRELUDE)
+        self._add_programs()
         self.nobody = 65534 if os.getuid() == 0 else None
         os.chmod(path, 0o755)  # noqa: S103 -- nobody has to reach the directory inside
+
+    def _add_programs(self) -> None:
+        """Make what the prelude of zsh and the PATH of dash need."""
+        os.mkdir(self.programs)
+        with open(os.path.join(self.programs, ".zshenv"), "w") as file:
+            file.write(ZSH_PRELUDE.replace("{log}", self.log))
+        for name in NAMES:
+            program = os.path.join(self.programs, name)
+            with open(program, "w") as file:
+                file.write(PROGRAM.replace("{log}", self.log))
+            os.chmod(program, 0o755)  # noqa: S103 -- nobody has to run it
+
+    def _command(self) -> list[str]:
+        if self.dialect == cursor.POSIX:
+            return [DASH, "-c"]
+        return [ZSH, "-d", "-c", "--"] if self.dialect == cursor.ZSH else [BASH, "--norc", "--noprofile", "-c", "--"]
 
     def run(self, text: str, value: str | None = None) -> Outcome:
         """Run a text; with a value for the variables and arguments it may use."""
         assert safe_to_run(text), text
-        environment = {
-            "PATH": "/nonexistent",
-            "LC_ALL": "C.UTF-8",
-            "HOME": self.work,
-            "BASH_ENV": self.prelude,
-            "BASH_FUNC_command_not_found_handle%%": HANDLER.replace("{log}", self.log),
-        }
+        environment = {"PATH": "/nonexistent", "LC_ALL": "C.UTF-8", "HOME": self.work}
+        if self.dialect == cursor.POSIX:
+            environment["PATH"] = self.programs
+        elif self.dialect == cursor.ZSH:
+            environment["ZDOTDIR"] = self.programs
+        else:
+            environment["BASH_ENV"] = self.prelude
+            environment["BASH_FUNC_command_not_found_handle%%"] = HANDLER.replace("{log}", self.log)
         if value is not None:
             environment.update(dict.fromkeys(("x", "y", "i", "n", "UNSET"), value))
         arguments = ["p1", "p 2"] if value is None else [value, value]
         process = subprocess.Popen(
-            [BASH, "--norc", "--noprofile", "-c", "--", text, "bash", *arguments],
+            [*self._command(), text, "bash", *arguments],
             cwd=self.work,
             env=environment,
             stdin=subprocess.DEVNULL,
@@ -154,9 +194,9 @@ class Box:
 
 
 @contextmanager
-def box() -> Iterator[Box]:
+def box(dialect: str = cursor.BASH) -> Iterator[Box]:
     with tempfile.TemporaryDirectory(prefix="byleave-fuzz-") as path:
-        yield Box(path)
+        yield Box(path, dialect)
 
 
 def difference(text: str, where: Box, value: str | None = None) -> str | None:
@@ -167,19 +207,22 @@ def difference(text: str, where: Box, value: str | None = None) -> str | None:
     if not safe_to_run(text):
         return None
     where.fresh()
-    reading = read_command(text, cwd=where.work)
-    if not reading.understood:
+    reading = read_command(text, cwd=where.work, dialect=where.dialect)
+    if not reading.understood or (where.dialect != cursor.BASH and not HARMFUL.isdisjoint(WORD.findall(text))):
         return None
-    return compare(reading, where.run(text, value))
+    return compare(reading, where.run(text, value), exact=where.dialect == cursor.BASH)
 
 
-def compare(reading: Reading, outcome: Outcome) -> str | None:
+def compare(reading: Reading, outcome: Outcome, *, exact: bool = True) -> str | None:
+    """Return what a shell did that the reader did not say; with `exact` also what it said in vain."""
     if not outcome.finished:
         return None
-    if SYNTAX.search(outcome.stderr):
+    if exact and SYNTAX.search(outcome.stderr):
         return f"bash says: {outcome.stderr.strip()}"
     times = [command for command in reading.commands if command.name == "time"]
-    expected = [command for command in reading.commands if _run_by_bash(command, times)]
+    expected = [
+        command for command in reading.commands if command.words and (not exact or _run_by_bash(command, times))
+    ]
     for ran in outcome.ran:
         if not any(_may_run_words(command) for command in expected) and not any(
             _explains(command, ran) for command in expected
@@ -188,7 +231,7 @@ def compare(reading: Reading, outcome: Outcome) -> str | None:
     for file in outcome.files:
         if not any(_may_write(command, file) for command in reading.commands):
             return f"bash wrote {file}, the reader said {[c.redirects for c in reading.commands]}"
-    if _straight(reading) and not outcome.stderr.replace("\n", ""):
+    if exact and _straight(reading) and not outcome.stderr.replace("\n", ""):
         return _same_order(expected, outcome.ran)
     return None
 
@@ -238,7 +281,7 @@ def _explains(command: Command, ran: Ran) -> bool:
         return False
     if command.base is not None and ran.cwd not in [os.path.normpath(place) for place in command.base]:
         return False
-    values = {"V1": ran.v1, "V2": ran.v2}
+    values = {name: value for name, value in (("V1", ran.v1), ("V2", ran.v2)) if value != "UNTOLD"}
     last = {assignment.name: assignment for assignment in command.assignments}
     return all(
         assignment.value is None or assignment.append or values.get(name, assignment.value) == assignment.value

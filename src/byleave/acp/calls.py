@@ -63,6 +63,11 @@ class ToolCall:
             asked.content += tuple(block for block in self._arguments() if block not in asked.content)
         return asked.call(servers)
 
+    @property
+    def tells_arguments(self) -> bool:
+        """Whether something was told of what the call would do, besides its title and its places."""
+        return bool(self.raw or self._arguments())
+
     def _arguments(self) -> "tuple[Any, ...]":
         """Return the blocks of the content that say what would be done: texts that may be arguments, and diffs."""
         return tuple(block for block in self.content if _is_diff(block) or _may_be_arguments(block))

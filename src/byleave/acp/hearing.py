@@ -5,7 +5,8 @@ So that its requests can be understood, and what it did without asking is record
 
 from byleave.acp.calls import ENDED
 from byleave.acp.envelope import decoded_somehow, kind_of_update
-from byleave.core.action import CommandAction
+from byleave.core.action import OtherAction
+from byleave.guard.guard import OBSERVED
 from byleave.translate.asking import as_own_question, is_own_question
 from byleave.translate.names import is_thought
 
@@ -19,13 +20,14 @@ if TYPE_CHECKING:
     from byleave.acp.judging import Judging, Placed
     from byleave.acp.sessions import Session, Sessions
     from byleave.acp.wishes import Permission
+    from byleave.core.action import Action
     from byleave.translate.call import Call, Meaning
 
 _ABOUT_CALLS = ("tool_call", "tool_call_update")
 _DEEDS = ("command", "write", "delete")
 _UNREAD = "something was told about this call that cannot be read"
 _MORE_THAN_THOUGHTS = "it says that it thinks, and brings more than thoughts"
-_ANOTHER_COMMAND = "the request names another command than its call did before"
+_SOMETHING_ELSE = "the request names something else than its call did before"
 
 
 class UnreadError(Exception):
@@ -98,7 +100,7 @@ class Hearing:
         mark = _mark(call, {touch for touch in touched if touch[0] in _DEEDS}, str(update.get("status")))
         if mark is None or all(getattr(action, "name", None) == "think" for action in meant.actions):
             return
-        told = {"event": "observed", "tool_call": update.get("toolCallId"), "editor_session": name}
+        told = {"event": OBSERVED, "tool_call": update.get("toolCallId"), "editor_session": name}
         told["outcome"] = update.get("status")
         self._judging.let_pass(self._judging.judge(meant, placed, also={**told, mark: True}))
 
@@ -108,18 +110,24 @@ class Hearing:
         return self._with_earlier(meant, call, session, wish.call_id), placed
 
     def _with_earlier(self, meant: "Meaning", call: "ToolCall", session: "Session", name: str) -> "Meaning":
-        """Return what a request means together with what was told before, where that was another command."""
-        told = [action.command for action in meant.actions if isinstance(action, CommandAction)]
-        if not told or not call.raw:
+        """Return what a request means together with what was told before, where that was something else."""
+        if not call.tells_arguments or all(isinstance(action, OtherAction) for action in meant.actions):
             return meant
+        named = {_named(action) for action in meant.actions}
         before, _placed = self._understand(session, call, name)
-        others = [each for each in before.actions if isinstance(each, CommandAction) and each.command not in told]
+        others = [each for each in before.actions if not isinstance(each, OtherAction) and _named(each) not in named]
         if not others:
             return meant
         both: Meaning = meant.replace(
-            actions=(*meant.actions, *others), understood=False, problem=meant.problem or _ANOTHER_COMMAND
+            actions=(*meant.actions, *others), understood=False, problem=meant.problem or _SOMETHING_ELSE
         )
         return both
+
+
+def _named(action: "Action") -> str:
+    """Return what an action is about, to compare it: the command, the place, the address."""
+    fields = ("command", "path", "to", "url", "server", "tool")
+    return repr([getattr(action, field, None) for field in fields])
 
 
 def _only_says_that_it_thinks(meant: "Meaning", call: "Call") -> bool:

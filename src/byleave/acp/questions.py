@@ -48,6 +48,7 @@ class Questions:
         self._open: dict[Id, Open] = {}
         self._held: dict[Id, Open] = {}  # ours, by the id of the agent's request
         self._answered: OrderedDict[Id, None] = OrderedDict()
+        self._withdrawn: OrderedDict[Id, None] = OrderedDict()  # answered by us: the editor may still answer them
 
     def add(self, question: Open) -> None:
         """Remember a question until it is answered."""
@@ -69,6 +70,17 @@ class Questions:
         """Return the open question that the agent's request with this id has led to."""
         return None if id_ is None else self._held.get(id_) or self._open.get(id_)
 
+    def withdraw(self, id_: "Id") -> None:
+        """Answer a question in the editor's place: its id is not free before the editor has answered as well."""
+        if self.take(id_) is not None:
+            self._withdrawn[id_] = None
+            if len(self._withdrawn) > _MOST_ANSWERED:
+                self._withdrawn.popitem(last=False)
+
+    def is_withdrawn(self, id_: "Id | None") -> bool:
+        """Whether the editor may still answer an older question with this id."""
+        return id_ in self._withdrawn
+
     def take(self, id_: "Id") -> Open | None:
         """Return the question with this id, which is answered by that."""
         question = self._open.pop(id_, None)
@@ -82,6 +94,7 @@ class Questions:
 
     def was_answered(self, id_: "Id") -> bool:
         """Whether the question with this id has been answered, so that nobody wants to hear of it again."""
+        self._withdrawn.pop(id_, None)  # this was the editor's answer
         return id_ in self._answered
 
     def reuse(self, id_: "Id | None") -> None:

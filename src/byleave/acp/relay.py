@@ -207,6 +207,8 @@ class Relay:
             return self._refuse(envelope, "its id cannot be relied on")
         if self._questions.asked_with(envelope.id) is not None:
             return self._refuse(envelope, "its id is that of a request that is still open")
+        if self._questions.is_withdrawn(envelope.id):
+            return self._refuse(envelope, "the editor may still answer an older request with its id")
         if self._questions.are_many:
             return self._refuse(envelope, "too many requests are open")
         self._questions.reuse(envelope.id)
@@ -245,7 +247,7 @@ class Relay:
 
     def _end(self, question: Open) -> list[Send]:
         """Answer a question that is about something else by now; what the editor says to it later is dropped."""
-        self._questions.take(question.id)
+        self._questions.withdraw(question.id)
         done = self._judging.finish(question.judgement, CHANGED)
         self._settle(question.call, question.judgement, self._sessions.get(question.session), {}, allowed=False)
         told = replies.notification("$/cancel_request", {"requestId": decoded(question.raw_id)})
@@ -409,7 +411,7 @@ class Relay:
 
     def _give_up(self, question: Open) -> list[Send]:
         """Answer in the editor's place what was cancelled; what it says later is dropped."""
-        self._questions.take(question.id)
+        self._questions.withdraw(question.id)
         if question.held_for is None:
             return self._cancelled(question)
         self._judging.finish(question.judgement, CANCELLED)

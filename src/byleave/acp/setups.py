@@ -51,16 +51,28 @@ class Wanted(Record):
 
 
 class Setup(Record):
-    """Where something belongs, and what that is."""
+    """Where something belongs, and what that is. `advice` is what is left for the user to do, or to know."""
 
     place: str
     text: str
+    advice: str = ""
 
 
 def setup_for(editor: str, byleave: "Sequence[str]", agent: "Sequence[str]") -> Setup:
     """Return what this editor needs to start `agent` by the command line `byleave`."""
     words = tuple(agent) or EXAMPLE
-    return EDITORS[editor](Wanted((*byleave, "--", *words), agent_name(words)))
+    made: Setup = EDITORS[editor](Wanted((*byleave, "--", *words), agent_name(words))).replace(advice=_advice(words))
+    return made
+
+
+def _advice(agent: "Sequence[str]") -> str:
+    """Say what a proxy does not see of an agent that is known to act by itself, and what does."""
+    if "claude" not in " ".join(agent):
+        return ""
+    return (
+        "Claude reads and searches files without asking its editor, so byleave acp does not see that; "
+        "its own hook does, use both: byleave hook --install claude-code"
+    )
 
 
 def agent_name(words: "Sequence[str]") -> str:

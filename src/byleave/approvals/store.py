@@ -37,6 +37,7 @@ LARGEST = 16 << 20
 MOST_ACTIONS = 10_000  # the oldest are forgotten: forgetting a yes is safe
 _KINDS = ("mounts", "project_files", "actions", "revoked")
 _LATER = _KINDS[2:]
+_FILE_FIELDS = ("path", "sha256", "approved_at")
 PENDING, APPROVED, REVOKED = "pending", "approved", "revoked"
 TOOL_DEFINITION = "tool_definition"
 BY_LIST = "approvals"  # the way of `byleave approvals approve`
@@ -216,6 +217,12 @@ class Approvals:
         """Whether the user ever trusted this content of this file, whatever its scripts were."""
         return any(True for _ in self._yeses(file, sha256))
 
+    def trusted_files(self) -> "list[str]":
+        """Return the project files that the user trusted, in whatever state they are now."""
+        return [
+            path for path, _sha256, _at in (_texts(e, _FILE_FIELDS) for e in self._entries("project_files")) if path
+        ]
+
     def trust(self, print_: Fingerprint, *, now: str) -> None:
         """Remember that the user trusts this file as it is; an earlier yes to the same file is replaced."""
         if print_.unread:
@@ -337,7 +344,7 @@ def _mount_words(entry: "Tree") -> "tuple[str, str, Mapping[str, str]]":
 
 
 def _file_words(entry: "Tree") -> "tuple[str, str, Mapping[str, str]]":
-    path, sha256, at = _texts(entry, ("path", "sha256", "approved_at"))
+    path, sha256, at = _texts(entry, _FILE_FIELDS)
     return f"{path} (sha256 {sha256[:16]})", at, {"path": path, "sha256": sha256}
 
 

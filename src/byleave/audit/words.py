@@ -33,7 +33,8 @@ def part(tree: "Tree", name: str) -> "Tree":
 
 def what(tree: "Tree") -> str:
     """Return in a few words what was attempted, or what the record is about; and whether anybody was asked."""
-    return " ".join([_subject(tree), *[mark for name, mark in _MARKS if tree.get(name) is True]])
+    against = ["(against a rule)"] if was_seen(tree) and part(tree, "verdict").get("decision") == "deny" else []
+    return " ".join([_subject(tree), *[mark for name, mark in _MARKS if tree.get(name) is True], *against])
 
 
 def _subject(tree: "Tree") -> str:
@@ -53,12 +54,19 @@ def _subject(tree: "Tree") -> str:
 
 
 def said(tree: "Tree") -> str:
-    """Return in one word what came of it: the decision, what a person answered, or how an effect went."""
+    """Return in one word what came of it: the decision, what a person answered, or how it went if it was done."""
+    if was_seen(tree):
+        return "done" if tree.get("outcome") == "completed" else text(tree.get("outcome"))
     decision = part(tree, "verdict").get("decision")
     if decision is not None:
         return text(decision)
     answer = part(tree, "answer").get("choice")
     return text(answer if answer is not None else tree.get("outcome")).partition(":")[0]
+
+
+def was_seen(tree: "Tree") -> bool:
+    """Whether a record is about what was done already: its verdict is what the policy would have said."""
+    return tree.get("event") == "observed"
 
 
 def deciding_rule(tree: "Tree") -> "tuple[str, str]":

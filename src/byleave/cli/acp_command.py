@@ -51,6 +51,8 @@ def _setup(given: "Given", editor: str) -> int:
     setup = setup_for(editor, [*_ourselves(), "acp", *_kept_flags(given)], given.rest)
     if not given.flag("quiet"):
         complain(f"byleave: for {shown(setup.place)}")
+        if setup.advice:
+            complain(f"byleave: {shown(setup.advice)}")
     say(setup.text)
     return 0
 
@@ -105,8 +107,15 @@ def _kept(given: "Given") -> int:
 
 def _sandboxed(given: "Given") -> int:
     """Run the agent as `byleave run` would: held by the operating system, also in what it does without asking."""
-    from byleave.cli.confining import confining_guard, confining_policy, refuse_both, warn_of_weaker
+    from byleave.cli.confining import (
+        confining_guard,
+        confining_policy,
+        refuse_both,
+        warn_of_appeared,
+        warn_of_weaker,
+    )
     from byleave.cli.mounting import mount_first, own_mounts
+    from byleave.sandbox.appeared import start_time
     from byleave.sandbox.box import Sandbox
     from byleave.sandbox.platforms import refuse_elsewhere
     from byleave.sandbox.process import PIPE
@@ -122,8 +131,10 @@ def _sandboxed(given: "Given") -> int:
     policy, tool = confining_policy(given, workspace)
     limits = policy.compiled.tools[tool].limits
     with _relay(given, workspace) as relay, Sandbox.for_tool(workspace, policy, tool, limits) as box:
+        box.agent = given.one("agent_profile")
         box.mount_for_this_run(() if by_tool else own_mounts(given, workspace, policy.compiled))
         guard = confining_guard(given, workspace, box)
+        since = start_time()
         try:
             errors = PIPE if os.isatty(2) else None  # through a terminal of ours it could read what is typed there
             process = box.spawn(given.rest, stdin=PIPE, stdout=PIPE, stderr=errors, apart=True)
@@ -136,6 +147,7 @@ def _sandboxed(given: "Given") -> int:
                 agent.close()
         finally:
             warn(given, [each for each in guard.warnings if each not in policy.warnings])
+            warn_of_appeared(given, workspace, box, since)
             guard.close()
 
 

@@ -4,7 +4,7 @@ import sys
 import time
 
 from byleave.audit.log import AuditLog
-from byleave.audit.words import COLUMNS, csv_row, deciding_rule, exported, page, said, text, what
+from byleave.audit.words import COLUMNS, csv_row, deciding_rule, exported, page, said, text, was_seen, what
 from byleave.cli.output import paint, say, say_json, silence, tell, warn
 from byleave.cli.workspace import open_workspace
 from byleave.errors import InputError
@@ -230,7 +230,7 @@ class _Rows:
         """Return what was attempted, and the rule that decided with its place, in the room that is left."""
         room = max(_NARROWEST, self._width - taken)
         rule, source = deciding_rule(tree)
-        if not rule:
+        if not rule or was_seen(tree):  # no rule decided about what was done already
             return _cut(what(tree), room)
         place = f" ({shown(_short(source))})"
         wide = room // 2

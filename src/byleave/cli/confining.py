@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from byleave.config.layers import Layer
     from byleave.guard.guard import Guard
     from byleave.guard.judge import Policy
+    from byleave.guard.notices import Notices
     from byleave.sandbox.box import Sandbox
     from byleave.sandbox.network import Decide
 
@@ -66,14 +67,29 @@ def _deciding(guard: "Guard") -> "Decide":
     return decide
 
 
+def warn_of_appeared(given: "Given", workspace: "Workspace", box: "Sandbox", since: float) -> None:
+    """Say what has changed meanwhile that git, a shell, an editor or a package manager would run by itself later."""
+    found = box.appeared_since(since)
+    if found is None or given.flag("quiet"):
+        return
+    if found.sentence is not None:
+        warn(given, [found.sentence])
+    elif not found.complete:
+        told = "there is too much in the workspace to look at all of it after a run for files that other programs obey"
+        warn(given, _notices(given, workspace, box).say_once("appeared", told))
+
+
 def warn_of_weaker(given: "Given", workspace: "Workspace", box: "Sandbox") -> None:
     """Say once in a session what is not enforced, where something weaker than namespaces holds the program."""
     weaker = None if box.setup is None else box.setup.weaker
     if box.setup is None or weaker is None:
         return
+    warn(given, _notices(given, workspace, box).say_once(f"os sandbox {box.setup.backend}", weaker))
+
+
+def _notices(given: "Given", workspace: "Workspace", box: "Sandbox") -> "Notices":
     from byleave.guard.notices import Notices
 
     session = given.one("session")
     directory = os.path.dirname(workspace.files.session_file(session if session is not None else "default"))
-    notices = Notices(workspace.sensitive(box.policy.compiled), directory)
-    warn(given, notices.say_once(f"os sandbox {box.setup.backend}", weaker))
+    return Notices(workspace.sensitive(box.policy.compiled), directory)

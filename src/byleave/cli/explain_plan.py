@@ -6,9 +6,9 @@ from byleave.cli.output import columns
 from byleave.core.fs import is_under
 from byleave.core.limits import Limits
 from byleave.sandbox.backends import BWRAP, LANDLOCK, NAMESPACES
-from byleave.sandbox.host import NOT_FOR_EVERYBODY
 from byleave.sandbox.linux import NOEXEC, RDONLY
 from byleave.sandbox.plan import BIN, NO_NETWORK
+from byleave.sandbox.private_files import NOT_FOR_EVERYBODY
 from byleave.text import shown
 
 WIDEST = 110  # columns of the list of names

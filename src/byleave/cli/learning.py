@@ -10,7 +10,7 @@ from byleave.core.action import parse_action
 from byleave.core.masking import Mask
 from byleave.core.verdict import ASK
 from byleave.errors import ByleaveError, InputError
-from byleave.guard.asking import YESES
+from byleave.guard.asking import CLIENT, YESES
 from byleave.record import Record
 from byleave.text import quoted, shown, shown_lines
 
@@ -65,8 +65,11 @@ def lessons_from(records: "Iterable[Kept]", policy: "Policy") -> "list[Lesson]":
 
 
 def _is_yes(tree: "dict[str, Any]") -> bool:
+    """Whether a person has said yes; a client may have answered by itself, and teaches nothing."""
     answer = tree.get("answer")
-    return isinstance(answer, dict) and answer.get("choice") in YESES and isinstance(tree.get("action"), dict)
+    if not isinstance(answer, dict) or answer.get("who") == CLIENT:
+        return False
+    return answer.get("choice") in YESES and isinstance(tree.get("action"), dict)
 
 
 def _rule_for(action: "dict[str, Any]", policy: "Policy") -> "Iterator[str]":

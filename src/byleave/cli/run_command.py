@@ -5,11 +5,12 @@ import signal
 import sys
 from time import monotonic
 
-from byleave.cli.confining import confining_guard, confining_policy, refuse_both, warn_of_weaker
+from byleave.cli.confining import confining_guard, confining_policy, refuse_both, warn_of_appeared, warn_of_weaker
 from byleave.cli.mounting import mount_first, own_mounts
 from byleave.cli.output import complain, say, say_json, tell, warn
 from byleave.cli.workspace import open_workspace, origins
 from byleave.errors import InputError, SandboxError
+from byleave.sandbox.appeared import start_time
 from byleave.sandbox.box import Sandbox
 from byleave.sandbox.platforms import refuse_elsewhere
 from byleave.text import shown_lines
@@ -45,7 +46,11 @@ def run(given: "Given") -> int:
         box.mount_for_this_run(own_mounts(given, workspace, policy.compiled) if given.one("tool") is None else ())
         if given.flag("explain"):
             return _explain(given, box)
-        return _run(given, workspace, box)
+        since = start_time()
+        try:
+            return _run(given, workspace, box)
+        finally:
+            warn_of_appeared(given, workspace, box, since)
 
 
 def _explain(given: "Given", box: Sandbox) -> int:

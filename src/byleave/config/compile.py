@@ -332,7 +332,7 @@ class _Compilation:
 
         for layer in self._layers:
             for name in layer.tree.get("programs", {}) if layer.trusted else ():
-                problem = program_problem(name, programs, BUILT_IN.raw)
+                problem = program_problem(name, programs, BUILT_IN)
                 if problem is not None:
                     self._problem(layer, ("programs", name), problem, "see docs/commands.md for the keys")
         self.problems.raise_any()

@@ -9,7 +9,7 @@ Start at `enclosing_directories` and `seen_from`.
 
 import os
 
-from byleave.config.homes import home_directories, is_trusted_owner
+from byleave.config.homes import home_directory, is_trusted_owner
 from byleave.core.fs import is_under
 from byleave.core.globs import ANY_DEPTH
 from byleave.core.paths import collapse
@@ -33,10 +33,10 @@ def enclosing_directories(root: str, homes: "Homes") -> "Iterator[str]":
 
     The home directory, and what lies above it, is no project.
     """
-    homely = home_directories(homes)
+    home = home_directory(homes)
     directory = os.path.dirname(root)
     while directory != root:
-        if any(is_under(home, directory) for home in homely):
+        if home and is_under(home, directory):
             return
         if any(is_trusted_owner(os.path.join(directory, name), root) for name in ENCLOSING_FILES):
             yield directory

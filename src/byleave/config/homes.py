@@ -115,16 +115,17 @@ def find_root(start: str, homes: Homes | None = None) -> str:
     """Return the nearest directory above `start` with byleave's own files, else with `.git`, else `start`.
 
     What another user put above does not count: a `.git` planted in /tmp would make all of it the workspace. Nor does
-    an empty directory that only holds a name free. The home directory is never found: a `.git` for its dotfiles, or a
-    `.byleave` that is byleave's own home, would make all that the user has one workspace.
+    an empty directory that only holds a name free, nor a `.byleave` that is byleave's own home. The home directory is
+    never found: a `.git` for its dotfiles would make all that the user has one workspace.
     """
     owners = {os.geteuid(), 0, _owner(start)}
-    homely = home_directories(homes)
+    home, own = home_directory(homes), _own_home(homes)
     for markers in ((*PROJECT_FILES[:1], ".byleave"), (".git",)):
         directory = start
         while True:
-            found = {_marker_owner(directory, marker) for marker in markers} - {None}
-            if found and (directory == start or found & owners) and real_path(directory) not in homely:
+            named = [marker for marker in markers if os.path.join(directory, marker) != own]
+            found = {_marker_owner(directory, marker) for marker in named} - {None}
+            if found and (directory == start or found & owners) and real_path(directory) != home:
                 return directory
             parent = os.path.dirname(directory)
             if parent == directory:
@@ -133,16 +134,15 @@ def find_root(start: str, homes: Homes | None = None) -> str:
     return start
 
 
-def home_directories(homes: Homes | None = None) -> frozenset[str]:
-    """Return the directories that are no project: the home directory, and one in which byleave's own home stands."""
+def home_directory(homes: Homes | None = None) -> str:
+    """Return the user's home directory, which is no project; "" where there is none."""
     user = _home(os.environ) if homes is None else homes.user
-    found = [user, *(os.path.dirname(own) for own in _own_homes(homes) if os.path.basename(own) == ".byleave")]
-    return frozenset(real_path(directory) for directory in found if directory)
+    return real_path(user) if user else ""
 
 
-def _own_homes(homes: Homes | None) -> tuple[str, ...]:
+def _own_home(homes: Homes | None) -> str:
     own = os.environ.get("BYLEAVE_HOME", "") if homes is None else homes.config
-    return (os.path.normpath(own),) if os.path.isabs(own) else ()
+    return os.path.normpath(own) if own else ""
 
 
 def is_trusted_owner(path: str, root: str) -> bool:

@@ -29,14 +29,15 @@ def find_own_code(root: str) -> tuple[Protection, ...]:
 
     The single files of an environment count if it lies in the workspace at `root`; elsewhere its package is enough.
     """
-    prefix, packages = os.path.abspath(sys.prefix), _packages()
+    prefix = real_path(sys.prefix)
+    packages = _packages(prefix)
     around = [directory for directory in packages if is_under(directory, prefix)]
-    final = [_PACKAGE, real_path(_PACKAGE)]
+    final = [_PACKAGE, real_path(_PACKAGE), *((real_path(sys.executable),) if sys.executable else ())]
     kept: list[Protection] = []
     if sys.prefix != sys.base_prefix:
         final += [os.path.join(prefix, _CONFIGURATION), *_programs()]
         kept += [_place(directory, prefix, root) for directory in (*around, _program_directory()) if directory]
-        if is_under(real_path(prefix), root) or is_under(prefix, root):
+        if is_under(prefix, root):
             final += [path for directory in packages for path in _single_files(directory)]
     kept.append(_place(os.path.dirname(os.__file__), "", root))
     places = [_relative(path, root) for path in dict.fromkeys(final)]
@@ -68,16 +69,16 @@ def _relative(path: str, root: str) -> str:
     return path[len(root) :].strip("/") if root != "/" and is_under(path, root) and path != root else path
 
 
-def _packages() -> list[str]:
+def _packages(prefix: str) -> list[str]:
     """Return the directories that installed packages are loaded from, and the one that byleave is in."""
-    library = os.path.join(sys.prefix, sys.platlibdir, f"python{sys.version_info[0]}.{sys.version_info[1]}")
-    usual = os.path.join(sys.prefix, "lib", os.path.basename(library))
-    named = (os.path.join(library, "site-packages"), os.path.join(usual, "site-packages"), os.path.dirname(_PACKAGE))
+    version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
+    libraries = (os.path.join(prefix, name, version, "site-packages") for name in (sys.platlibdir, "lib"))
+    named = (*libraries, os.path.dirname(_PACKAGE), os.path.dirname(real_path(_PACKAGE)))
     return [each for each in dict.fromkeys(named) if os.path.isdir(each)]
 
 
 def _program_directory() -> str:
-    return os.path.dirname(os.path.abspath(sys.executable)) if sys.executable else ""
+    return real_path(os.path.dirname(os.path.abspath(sys.executable))) if sys.executable else ""
 
 
 def _programs() -> "Iterator[str]":

@@ -38,13 +38,17 @@ class SearchAction(Record):
 
 
 class UrlAction(Record):
-    """Reaching a URL. `address` is the resolved address that would be dialled, where it is known already."""
+    """Reaching a URL. `address` is the resolved address that would be dialled, where it is known already.
+
+    `refused` says why it was not reached, whatever rules say: the proxy found something that rules do not speak of.
+    """
 
     url: str
     method: str | None = None
     address: str | None = None
     tool: str | None = None
     agent: str | None = None
+    refused: str | None = None
 
 
 class EnvAction(Record):

@@ -109,6 +109,10 @@ class Agents:
         """Whether an agent of this name, or a pattern that matches it, is configured."""
         return self._find(agent) is not None
 
+    def names(self, agent: str) -> bool:
+        """Whether an agent of exactly this name is configured."""
+        return self._index.exact(agent) is not None
+
     def _find(self, agent: str) -> "_Compiled | None":
         exact = self._index.exact(agent)
         if exact is not None or oddity(agent) not in (None, NOT_ASCII):

@@ -37,6 +37,9 @@ ANY_TOOL = "\0"  # stands for some tool of a server, nobody knows which: no tool
 UNKNOWN = object()  # the arguments of a call that nobody has made yet: whatever is tested, it depends
 # How a server reads a value: surely so; so, if it is one of some; in another way, as it does not fit the schema.
 _SURE, _UNSURE, _UNFIT = 2, 1, 0
+_PROTOTYPE = "__proto__"  # to a JavaScript server its members may be those of the object that it stands in
+_MOST_READINGS = 5_000  # of one argument; where there are more, nobody looks at all of them
+_MOST_NAMED = 64  # elements of a list that a schema may describe one by one
 _FINAL = DEEPEST_TEXT + 1  # opened so often that it is not read as anything else
 
 
@@ -67,12 +70,14 @@ class ArgumentTest(Record):
             return None
         schema = None
         if isinstance(arguments, Given):
-            arguments, schema = arguments.tree, arguments.schema
+            schema = arguments.schema
+            arguments = {} if arguments.tree is None else arguments.tree  # who gives none gets every default
         if not isinstance(
             arguments, dict | list | NoneType
         ):  # no arguments at all, or ones that are read as something else
             return False if granting else None
-        walk = _Walk(_steps(self.pointer), schema, granting=granting)
+        wanted = self.value if self.test == "equals" and not granting else MISSING
+        walk = _Walk(_steps(self.pointer), schema, granting=granting, wanted=wanted)
         answers = [self._heard(value, grade, granting=granting) for value, grade in walk.values(arguments)]
         if granting:
             return bool(answers) and all(answers)
@@ -160,10 +165,12 @@ class _Walk:
     A list on the way stands for each of its elements. Nothing calls itself: a call may nest deeper than Python does.
     """
 
-    def __init__(self, steps: "list[str]", schema: InputSchema | None, *, granting: bool) -> None:
+    def __init__(self, steps: "list[str]", schema: InputSchema | None, *, granting: bool, wanted: "Any") -> None:
         self._steps = steps
+        self._wanted = wanted  # the very value that a rule refuses, if it refuses one
         self._schema = schema
         self._granting = granting
+        self._readings = 0
         self._ahead: list[Reached] = []
 
     def values(self, tree: "Any") -> "Iterator[tuple[Any, int]]":
@@ -172,18 +179,27 @@ class _Walk:
         while self._ahead:
             here = self._ahead.pop()
             value, taken, nodes, opened, sure = here
+            others = 0
             if value is UNREADABLE:
                 yield _DOUBTFUL, _SURE
                 continue
-            if opened < DEEPEST_TEXT:
+            if opened < DEEPEST_TEXT and not isinstance(value, list):
+                waiting = len(self._ahead)
                 self._read_otherwise(here)
+                others = len(self._ahead) - waiting
+                self._readings += others
+                if self._readings > _MOST_READINGS:
+                    yield _DOUBTFUL, _SURE
+                    return
             elif opened == DEEPEST_TEXT and isinstance(value, str) and value.lstrip()[:1] in ("[", "{", '"'):
                 yield _DOUBTFUL, _SURE
             step = self._steps[taken] if taken < len(self._steps) else None
             if isinstance(value, list):
                 self._enter_list(here, step)
             elif step is None:
-                unfit = sure and nodes is not None and not self._fits(nodes, value)
+                if isinstance(value, str) and self._schema is not None and self._schema.is_encoded(nodes):
+                    yield _DOUBTFUL, _SURE
+                unfit = sure and others and nodes is not None and not self._fits(nodes, value)
                 yield value, _UNFIT if unfit else _SURE if sure else _UNSURE
             elif isinstance(value, dict):
                 self._enter_object(here, step)
@@ -194,8 +210,15 @@ class _Walk:
         value, taken, nodes, opened, sure = here
         named = _index(step, len(value))
         places = reversed(range(len(value))) if named is None else (named,)
+        known: list[Nodes] = [None]
+        if self._schema is not None and nodes is not None:
+            known = [self._schema.element(nodes, place) for place in range(min(len(value), _MOST_NAMED))]
+        if named is not None and not self._granting:  # the step may also be a name in each of the elements
+            for place, each in enumerate(value):
+                if isinstance(each, dict) or (isinstance(each, str) and each.lstrip()[:1] == "{"):
+                    self._ahead.append((each, taken, known[min(place, len(known) - 1)], opened, sure))
         for place in places:
-            schemas = None if self._schema is None or nodes is None else self._schema.element(nodes, place)
+            schemas = known[min(place, len(known) - 1)]
             self._ahead.append((value[place], taken if named is None else taken + 1, schemas, opened, sure))
 
     def _enter_object(self, here: "Reached", step: str) -> None:
@@ -204,19 +227,17 @@ class _Walk:
             schemas = None if self._schema is None else self._schema.member(nodes, step)
             self._ahead.append((value[step], taken + 1, schemas, opened, sure))
         elif self._schema is not None and not self._granting:
-            default = self._schema.default(nodes, step)
-            if default is not MISSING:  # what is not given is what the server takes in its place
+            for default in self._schema.defaults(nodes, step):  # what is not given is what the server takes instead
                 self._ahead.append((default, taken + 1, None, _FINAL, sure))
 
     def _has_a_like(self, tree: "dict[str, Any]", nodes: "Nodes", step: str) -> bool:
         """Whether another name is like the step: decoders that ignore case, and the last of them, take it for that."""
         plain = plain_name(step)
-        return any(
-            name != step
-            and plain_name(name) == plain
-            and not (self._schema is not None and self._schema.declares(nodes, name))
-            for name in tree
-        )
+        likes = [name for name in tree if name != step and (plain_name(name) == plain or name == _PROTOTYPE)]
+        schema = self._schema
+        if schema is not None and schema.declares(nodes, step):  # another member that the schema has is another one
+            likes = [name for name in likes if not schema.declares(nodes, name)]
+        return bool(likes)
 
     def _read_otherwise(self, here: "Reached") -> None:
         """Put the other readings of a value on the way."""
@@ -224,13 +245,13 @@ class _Walk:
         if isinstance(value, str):
             leads_on = taken < len(self._steps)  # a rule that points into a text means the JSON in it
             for reading in readings_of_text(value):
-                if leads_on or reading is UNREADABLE or self._fits(nodes, reading):
+                if leads_on or reading is UNREADABLE or self._fits(nodes, reading) or self._is_meant(here, reading):
                     self._put(here, reading)
             if not self._granting:
                 self._read_forgivingly(here, value)
         elif not self._granting or nodes is not None:
             for reading, sure in readings_of_value(value):
-                if nodes is None and not isinstance(value, bool):  # true is a number only where a number is wanted
+                if nodes is None and (self._schema is not None or not isinstance(value, bool)):
                     self._put(here, reading, sure=sure)
                 elif nodes is not None and self._fits(nodes, reading):
                     self._put(here, reading)
@@ -248,6 +269,10 @@ class _Walk:
                 self._put(here, each, sure=False)
         elif self._schema is not None and self._schema.is_javascript and self._fits(nodes, reading=True):
             self._put(here, bool(text), sure=False)
+
+    def _is_meant(self, here: "Reached", reading: "Any") -> bool:
+        """Whether a rule speaks of a value that the schema takes for a mere text: then the server reads it itself."""
+        return same(reading, self._wanted) and self._fits(here[2], here[0])
 
     def _fits(self, nodes: "Nodes", reading: "Any") -> bool:
         return self._schema is None or self._schema.admits(nodes, reading)

@@ -67,6 +67,11 @@ def _url(policy: "Policy", action: UrlAction, _places: "tuple[Place, ...]") -> V
         policy.tool(action.tool)
     if isinstance(target, BadUrl):
         return Verdict(DENY, target.problem, "bad_url", (RuleRef("how URLs are read", BUILT_IN, DENY),))
+    if action.refused is not None:
+        reason = (
+            f"reaching {target.scheme}://{shown(target.host)}{target.shown_port} is denied: {shown(action.refused)}"
+        )
+        return Verdict(DENY, reason, "denied", (RuleRef("what the proxy lets through", BUILT_IN, DENY),))
     ruled = _url_by_rules(policy, action, target)
     if action.tool is None:
         verdict = ruled if ruled is not None else policy.unmatched(f"reaching {shown(target.host)}")

@@ -33,6 +33,11 @@ _TAG_WRITES = (
     *("--no-list", "--local-user", "--message", "--file", "--create-reflog"),
 )
 
+# Each of them makes `git branch` and `git tag` list what matches, so that a word behind it is a pattern.
+_LISTING = ("--list", "--merged", "--no-merged", "--contains", "--no-contains", "--points-at")
+_PYTHONS = ["python", "python3", *[f"python3.{number}" for number in range(8, 16)]]
+_ACTIVATES = [f"{start}{name}/bin/activate" for start in ("", "./") for name in (".venv", "venv", "env")]
+
 GROUPS: "dict[str, Table]" = {
     "read_only_git": {
         "any": [
@@ -43,9 +48,9 @@ GROUPS: "dict[str, Table]" = {
                 ]
             ),
             _without(_git("branch", operands=0), *_BRANCH_WRITES),
-            _without(_git("branch", flags=["--list"]), *_BRANCH_WRITES),
+            *[_without(_git("branch", flags=[flag]), *_BRANCH_WRITES) for flag in _LISTING],
             _without(_git("tag", operands=0), *_TAG_WRITES),
-            _without(_git("tag", flags=["--list"]), *_TAG_WRITES),
+            *[_without(_git("tag", flags=[flag]), *_TAG_WRITES) for flag in _LISTING],
             _git("remote", operands=0),
             {"command": "git", "args": ["remote", "show", "**"]},
             {"command": "git", "args": ["remote", "get-url", "**"]},
@@ -89,8 +94,9 @@ GROUPS: "dict[str, Table]" = {
             {"command": ["gradle", "mvn"], "subcommand": "test", "operands": 0},
             {"command": ["npm", "pnpm", "yarn"], "args": ["run", "test", "**"]},
             {"command": ["pytest", "jest", "vitest", "mocha", "tox", "nox", "rspec", "phpunit", "ctest", "bats"]},
-            {"command": ["python", "python3"], "args": ["-m", "pytest", "**"]},
-            {"command": ["python", "python3"], "args": ["-m", "unittest", "**"]},
+            {"command": _PYTHONS, "args": ["-m", "pytest", "**"]},
+            {"command": _PYTHONS, "args": ["-m", "unittest", "**"]},
+            *[{"command": ["source", "."], "args": [place]} for place in _ACTIVATES],
             {"command": "uv", "args": ["run", "pytest", "**"]},
             {"command": "make", "args": ["test"]},
             {"command": "make", "args": ["check"]},
@@ -101,7 +107,23 @@ GROUPS: "dict[str, Table]" = {
             {"command": ["ls", "cat", "head", "tail", "wc", "file", "stat", "du", "df", "pwd", "which", "whoami"]},
             {"command": ["basename", "dirname", "realpath", "readlink", "tree", "cut", "sort", "tr", "diff", "cmp"]},
             {"command": ["md5sum", "sha1sum", "sha256sum", "grep", "egrep", "fgrep", "rg", "find", "fd", "jq", "nl"]},
-            {"command": ["rev", "tac", "column", "echo", "printf", "test", "[", "true", "false", "uname", "id"]},
+            {
+                "command": [
+                    "rev",
+                    "tac",
+                    "column",
+                    "echo",
+                    "printf",
+                    "test",
+                    "[",
+                    "true",
+                    "false",
+                    ":",
+                    "uname",
+                    "id",
+                    "nproc",
+                ]
+            },
             {"command": "uniq", "operands": 1},
         ]
     },

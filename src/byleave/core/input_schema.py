@@ -20,11 +20,12 @@ if TYPE_CHECKING:
     Nodes = tuple[Any, ...] | None  # the schemas of which a value fits one; None: nothing is known of it
 
 MISSING = object()
-_MOST_STEPS = 200_000
+_MOST_STEPS = 150_000
 _DEEPEST = 100  # levels of a schema, references included
 _LONGEST_NAME = 100  # letters of a name that somebody else chose
 _SAYS_SOMETHING = frozenset({"type", "enum", "const", "properties", "required", "items", "prefixItems"})
 _CHOICES = ("anyOf", "oneOf")
+_ENCODED = frozenset({"base64", "base64url", "base32", "base16", "byte", "quoted-printable"})
 
 
 class _TooMuchError(Exception):
@@ -34,11 +35,12 @@ class _TooMuchError(Exception):
 class InputSchema:
     """The input schema of one tool."""
 
-    __slots__ = ("_root", "_steps")
+    __slots__ = ("_known", "_root", "_steps")
 
     def __init__(self, root: "Any") -> None:
         self._root = root
         self._steps = 0
+        self._known: dict[tuple[int, ...], Nodes] = {}  # by the identities of schemas, which are all parts of the root
 
     @property
     def is_javascript(self) -> bool:
@@ -78,13 +80,17 @@ class InputSchema:
         """Whether an object has a member of this very name."""
         return any(name in each["properties"] for each in nodes or () if isinstance(each.get("properties"), dict))
 
-    def default(self, nodes: "Nodes", name: str) -> "Any":
-        """Return what a server takes a member for that is not given; MISSING if the schema does not say."""
+    def defaults(self, nodes: "Nodes", name: str) -> "Iterator[Any]":
+        """Yield what a server may take a member for that is not given, as far as the schema says."""
         for each in nodes or ():
             found = _property(each, name)
-            if isinstance(found, dict) and "default" in found:
-                return found["default"]
-        return MISSING
+            for known in (found, *(self._flat(found) or ())):
+                if isinstance(known, dict) and "default" in known:
+                    yield known["default"]
+
+    def is_encoded(self, nodes: "Nodes") -> bool:
+        """Whether a text stands for what another text encodes, so that nobody can tell by looking at it."""
+        return any(each.get("format") in _ENCODED or each.get("contentEncoding") in _ENCODED for each in nodes or ())
 
     def element(self, nodes: "Nodes", place: int) -> "Nodes":
         """Return what is known of an element of a list."""
@@ -92,13 +98,12 @@ class InputSchema:
         return self._all_flat([each for each in found if each is not MISSING])
 
     def _all_flat(self, schemas: "list[Any]") -> "Nodes":
-        flat: list[Any] = []
-        for each in schemas:
-            known = self._flat(each)
-            if known is None:
-                return None
-            flat += known
-        return tuple(flat) or None
+        key = tuple(map(id, schemas))
+        if key not in self._known:
+            each_flat = [self._flat(each) for each in schemas]
+            flat = [node for nodes in each_flat for node in nodes or ()]
+            self._known[key] = None if None in each_flat else tuple(flat) or None
+        return self._known[key]
 
     def _flat(self, schema: "Any", depth: int = 0) -> "Nodes":
         """Return the schemas that a schema is a choice of, without references; None if they may be anything."""
@@ -108,6 +113,8 @@ class InputSchema:
         branches = [each for key in (*_CHOICES, "allOf") for each in _list(schema.get(key))]
         if "$ref" in schema:
             branches.append(self._referred(schema["$ref"]))
+        if "json" in str(schema.get("contentMediaType", "")).lower():
+            branches.append(schema.get("contentSchema", True))  # of what the text holds
         for branch in branches[:_DEEPEST]:
             known = self._flat(branch, depth + 1)
             if known is None:
@@ -140,6 +147,7 @@ class InputSchema:
             return None
         problem = self._own(value, schema, at, depth)
         if problem is not None and lax:
+            self._steps += 4  # to read it otherwise takes its time
             others = other_readings(value)
             if any(self._own(each, schema, at, depth + 1) is None for each in others):
                 problem = None

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from byleave.core.verdict import Decision
 
 MOST_SPELLINGS = 1000  # more than any rule that a person writes has
+_NOTHING = RuleRef("a comment runs nothing", BUILT_IN, ALLOW)
 _SELF_GUARD = RuleRef("byleave guards itself", BUILT_IN, DENY)
 
 
@@ -64,7 +65,8 @@ UNCONFINED = Confining()
 class _Answer(Record):
     """What one piece of the line comes to; `decision` None is silence.
 
-    `soft`: it holds only where the command does not run confined. `sandbox` is what the deciding rule says of that.
+    `soft`: it holds only where the command does not run confined; there `otherwise` allows it, if it needs a rule.
+    `sandbox` is what the deciding rule says of that.
     """
 
     text: str
@@ -74,6 +76,7 @@ class _Answer(Record):
     code: str = "ok"
     soft: bool = False
     sandbox: bool | None = None
+    otherwise: RuleRef | None = None
     runs: bool = False  # this is a command that some rule has to speak about, not a file or a wrapper
     part: int = 0
 
@@ -88,6 +91,8 @@ def judge_line(
     """Return the verdict on a whole line, with one part for each command and each redirection."""
     if line.problem is not None:
         return _unread(line, table, confining)
+    if not line.parts and not line.redirections and line.text.strip():
+        return Verdict(ALLOW, "it is a comment: nothing runs", "ok", (_NOTHING,), sandbox=(False, False))
     files: list[tuple[FileTouch, ...]] = []
     answers: list[_Answer] = []
     for number, said in enumerate(_commands(line, table, agent)):
@@ -99,17 +104,23 @@ def judge_line(
         files.append(() if touch is None else (touch,))
         answers.append(answer.replace(part=number))
     way = _way(answers, confining)
-    if way.required and not way.confined:
+    eased = way.confined and any(answer.soft for answer in answers)
+    if way.confined:
+        answers = [_held_by_kernel(answer) if answer.soft else answer for answer in answers]
+    elif way.required:
         answers = [_needs_confining(answer, confining) for answer in answers]
-    heard = [answer for answer in answers if answer.decision is not None and not (answer.soft and way.confined)]
+    heard = [answer for answer in answers if answer.decision is not None]
     if not heard:
         heard = [_Answer(line.text, ASK, "no rule matches", NO_RULE, "no_match")]
     first = max(heard, key=_strictness)
     refs = dict.fromkeys([first.ref, *[answer.ref for answer in heard]])
     decision = first.decision if first.decision is not None else ASK
-    parts = tuple(_part_verdict(answers, number, files[number], way) for number in range(len(files)))
+    said_of: list[list[_Answer]] = [[] for _ in files]
+    for answer in answers:
+        said_of[answer.part].append(answer)
+    parts = tuple(_part_verdict(own, touched) for own, touched in zip(said_of, files, strict=True))
     suggestion = _suggestion(line, answers) if decision is ASK else None
-    required = way.required or (decision is ALLOW and any(answer.soft for answer in answers))
+    required = way.required or (decision is ALLOW and eased)
     sandbox = (True, required) if way.confined and decision is not DENY else (False, False)
     return Verdict(decision, _reason(first), first.code, tuple(refs), suggestion, parts=parts, sandbox=sandbox)
 
@@ -146,9 +157,19 @@ def _needs_confining(answer: _Answer, confining: Confining) -> _Answer:
     return asked
 
 
-def _part_verdict(answers: "Sequence[_Answer]", number: int, files: "tuple[FileTouch, ...]", way: _Way) -> PartVerdict:
+def _held_by_kernel(answer: _Answer) -> _Answer:
+    """Return what becomes of an answer that the kernel gives instead, where the command runs confined."""
+    if answer.otherwise is None:
+        silent: _Answer = answer.replace(decision=None, why="the sandbox holds it")
+        return silent
+    allowed: _Answer = answer.replace(
+        decision=ALLOW, why=answer.otherwise.rule, ref=answer.otherwise, code="ok", sandbox=True
+    )
+    return allowed
+
+
+def _part_verdict(own: "Sequence[_Answer]", files: "tuple[FileTouch, ...]") -> PartVerdict:
     """Return what one command came to: the strictest of what was said of it and of the files that it names."""
-    own = [answer for answer in answers if answer.part == number and not (answer.soft and way.confined)]
     first = max(own, key=_strictness)
     return PartVerdict(shown(own[0].text), first.decision or ALLOW, first.why, first.ref, files)
 
@@ -213,16 +234,18 @@ def _of_command(line: Line, number: int, ruling: Ruling, *, transparent: bool) -
         why = "this byleave command changes what is trusted; a person runs it, no tool and no agent does"
         return _Answer(part.text, DENY, why, _SELF_GUARD, "denied", runs=True)
     rule = ruling.rules[0] if ruling.rules else None
-    sandbox, soft = (None, False) if rule is None else (rule.sandbox, rule.unread)
+    sandbox = None if rule is None else rule.sandbox
     if part.blocked is not None and ruling.decision in (None, ALLOW):
-        return _Answer(part.text, ASK, part.blocked, _ref(ruling), "no_match", soft=soft, sandbox=sandbox, runs=True)
+        said = _Answer(part.text, ASK, part.blocked, _ref(ruling), "no_match", sandbox=sandbox, runs=True)
+        eased: _Answer = said.replace(soft=True, otherwise=rule.ref) if rule is not None and rule.unread else said
+        return eased
     if ruling.decision is None and transparent:
         return _Answer(part.text, None, "judged by what it runs")
-    soft = False
+    judged: _Answer = _from_ruling(part.text, ruling).replace(sandbox=sandbox, runs=True)
     later = ruling.rules[1] if len(ruling.rules) > 1 and ruling.decision is ASK else None
     if later is not None and later.outcome is ALLOW:  # a deny or an ask that may be meant stands before it
-        sandbox, soft = later.sandbox, later.unread
-    judged: _Answer = _from_ruling(part.text, ruling).replace(sandbox=sandbox, soft=soft, runs=True)
+        judged = judged.replace(sandbox=later.sandbox)
+        judged = judged.replace(soft=True, otherwise=later.ref) if later.unread else judged
     return judged
 
 

@@ -71,7 +71,10 @@ def _counts(file: "NamedFile", place: FsTarget, protected: "Protected") -> bool:
     """Whether a name is taken for a file: what may be none has to exist, to be protected, or to be likely made."""
     if not file.perhaps or place.exists:
         return True
-    return file.op == "write" and (file.likely or protected.of(place, subtree=False) is not None)
+    if file.op != "write":
+        return False
+    # A plain word such as HEAD, which also names a part of a repository, is more likely something else.
+    return file.likely or (not file.text.isalnum() and protected.of(place, subtree=False) is not None)
 
 
 def file_name(place: FsTarget) -> str:

@@ -15,6 +15,8 @@ SHORTEST = 4  # a shorter value occurs everywhere by chance, and masking it woul
 # Values that give nothing away, though a granted variable may hold them.
 PLAIN = frozenset({"true", "false", "none", "null", "always", "never", "auto", "default", "production", "development"})
 
+_UNSEEN = "\ufeff\u200b\u2060\0"  # no blanks, and yet nothing to see
+
 # Names whose values are secret, and among them those that never hold a harmless number.
 _HARD_NAMES = ("password", "passwd", "passphrase", "passcode", "pwd", "secret", "credential")
 _SECRET_NAMES = (
@@ -67,7 +69,7 @@ class Mask:
     """Hides the given values, in every spelling that JSON and URLs have for them, and whatever has a secret's form."""
 
     def __init__(self, values: "Iterable[str]" = ()) -> None:
-        secret = {value for value in values if len(value) >= SHORTEST and value.lower() not in PLAIN}
+        secret = {core for value in values for core in cores_of(value) if is_secret(core)}
         # The longest first: a value may begin with another.
         self._values = tuple(sorted({form for value in secret for form in _spellings(value)}, key=len, reverse=True))
         self._forms: Pattern[str] | None = None
@@ -118,6 +120,21 @@ class Mask:
 
             self._forms = re.compile(_FORMS, re.IGNORECASE | re.VERBOSE)
         return self._forms
+
+
+def is_secret(value: str) -> bool:
+    """Whether a value is to be hidden: it is not too short, and gives something away."""
+    return len(value) >= SHORTEST and value.lower() not in PLAIN
+
+
+def cores_of(value: str) -> "Iterator[str]":
+    """Yield a value as it is, and without what programs take off: blanks and line ends around it, then quotes."""
+    yield value
+    core = value.strip().strip(_UNSEEN).strip()
+    if core != value:
+        yield core
+    if core[:1] in ("'", '"') and core[-1:] == core[:1] and (inner := core[1:-1].strip()):
+        yield inner
 
 
 def _without(text: str, values: "list[str]") -> str:
@@ -206,11 +223,15 @@ def _spellings(value: str) -> "set[str]":
         written = [json.dumps(text, ensure_ascii=ascii_only)[1:-1] for text in written for ascii_only in (True, False)]
         forms.update(written)
     forms |= {_percent(plain, ""), _percent(plain, "/"), _percent(plain, "").replace("%20", "+")}
+    forms |= {_percent(plain, "", hexes="%02x"), _percent(plain, "/", hexes="%02x")}
     return forms | ({encoded} if len(encoded) >= 2 * SHORTEST else set())
 
 
-def _percent(plain: bytes, safe: str) -> str:
+def _percent(plain: bytes, safe: str, hexes: str = "%02X") -> str:
     kept = f"-._~{safe}"
     return "".join(
-        [chr(byte) if (byte < 0x80 and chr(byte).isalnum()) or chr(byte) in kept else f"%{byte:02X}" for byte in plain]
+        [
+            chr(byte) if (byte < 0x80 and chr(byte).isalnum()) or chr(byte) in kept else f"%{hexes % byte}"
+            for byte in plain
+        ]
     )

@@ -4,6 +4,7 @@ A matcher is asked with `granting`: a rule that allows must not be satisfied by 
 denies or asks must not be walked round by one (`/bin/rm`). Under `not` the two change places.
 """
 
+from byleave.core.agent_names import other_names
 from byleave.core.arguments import ANY_TOOL
 from byleave.core.fs import is_under
 from byleave.core.globs import Glob, name_matches
@@ -124,7 +125,7 @@ class CommandMatcher(Record):
         yield named
         if self.piped_to_shell:
             yield part.piped_to_shell
-        if self.subcommands:
+        if self.subcommands and not (granting and part.knowledge.asks_for_version()):
             yield either([part.knowledge.is_subcommand(wanted) for wanted in self.subcommands])
         for flag in self.flags:
             yield part.knowledge.has_flag(flag)
@@ -258,15 +259,21 @@ class OperationMatcher(Record):
 
 
 class AgentMatcher(Record):
-    """An action by the agent it is done for."""
+    """An action by the agent it is done for. To allow something, the name has to be the agent's own.
+
+    To deny it or to ask about it, another name of the same agent is enough.
+    """
 
     agents: tuple[str, ...]
 
     programs = None
     calls = None
 
-    def match(self, subject: "Subject", *, granting: bool) -> bool | None:  # noqa: ARG002 -- the agent is certain
-        return subject.agent is not None and any(name_matches(agent, subject.agent) for agent in self.agents)
+    def match(self, subject: "Subject", *, granting: bool) -> bool | None:
+        if subject.agent is None:
+            return False
+        names = (subject.agent,) if granting else (subject.agent, *other_names(subject.agent))
+        return any(name_matches(agent, name) for agent in self.agents for name in names)
 
     def covers(self, subject: "Subject") -> bool:
         return _covers_plainly(subject.part)

@@ -19,7 +19,10 @@ if TYPE_CHECKING:
 # Writable only where a rule names the place (or something in it) exactly; what is held by the kernel comes first.
 PROTECTED = (*HELD, *(name for name in ELSEWHERE if name not in HELD and "*" not in name))
 
-OWN_CODE = "byleave's own code"  # the name of places that byleave itself runs from
+# Names of places that are known by something else than their names: what byleave itself runs from, and where links of
+# the home directory and variables lead.
+OWN_CODE = "byleave's own code"
+LED_TO = "what a link or a variable leads to"
 
 
 class Protection(Record):
@@ -138,6 +141,9 @@ class _Index:
         return self._above.get(path)
 
 
+_ORDINARY = (".github/",)  # directories that people make every day: not for what may come to lie in them
+
+
 class _Step:
     """What may follow the names so far: exact names, any one name, and what may follow any number of names."""
 
@@ -154,11 +160,11 @@ class _Step:
 
     def add(self, pattern: str, *, final: bool, tree: bool) -> None:
         """Make room for a pattern; a final one stays final. With `tree`, it keeps all directories above it, too."""
-        step, exact = self, True
+        step, exact = self, not pattern.startswith(_ORDINARY)
         names = pattern.split("/")
         for at, name in enumerate(names):
             rest = "/".join(names[at:])
-            if exact:  # of what any name may be, a file or a link in its place decides nothing yet
+            if exact:  # of what may have any name, a file or a link in its place decides nothing yet
                 step.below = step.below or rest
             if exact and tree and (step.tree is None or (final and not step.tree[1])):
                 step.tree = (rest, final)
@@ -199,6 +205,15 @@ def next_steps(steps: "Steps", name: str) -> "Steps":
 def is_place(steps: "Steps") -> bool:
     """Whether the last of these names ends a pattern."""
     return any(step.pattern for step in steps)
+
+
+def patterns_after(steps: "Steps") -> "Iterator[tuple[str, bool]]":
+    """Yield what patterns say after the last of these names, and whether they are final; those without wildcards."""
+    for step in steps:
+        for name, after in step.names.items():
+            if after.pattern:
+                yield name, after.final
+            yield from ((f"{name}/{rest}", final) for rest, final in patterns_after((after,)))
 
 
 def leads_on(steps: "Steps") -> bool:

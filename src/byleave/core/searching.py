@@ -51,7 +51,7 @@ def judge_selected(looked: Looked, start: FsTarget, what: str) -> Verdict | None
         return Verdict(ASK, reason, CODES[ASK], rules, None, start.canonical)
     if not covered.complete:
         rules = tuple(dict.fromkeys(rule.ref for rule in looked.closed.rules))
-        reason = f"{what} asks: there is too much below it to tell whether it reads what {rules[0].rule} closes"
+        reason = f"{what} asks: it cannot be told whether it reads what {rules[0].rule} closes, there is too much"
         return Verdict(ASK, reason, CODES[ASK], rules, None, start.canonical)
     return None
 

@@ -40,7 +40,8 @@ class Selection:
         """Whether the last name of a selected file may match `pattern`, a folded one."""
         if self._names is None or self._excludes or any(names is None for names in self._names):
             return True
-        return any(names is not None and _overlap(names[-1], pattern) for names in self._names)
+        ends = [names[-1] for names in self._names if names is not None]
+        return any(_is_plain(end) or _overlap(end, pattern) for end in ends)
 
     def examples(self) -> "tuple[str, ...] | None":
         """Return paths that stand for everything the pattern can select; None where that cannot be told."""
@@ -111,8 +112,16 @@ def _widened(name: str) -> "list[str] | None":
 
 
 def _match_anywhere(pattern: tuple[str, ...], names: tuple[str, ...]) -> bool:
-    """Whether names match, the pattern standing at any depth."""
-    return any(_match(pattern, names[start:]) for start in range(len(names)))
+    """Whether names match, the pattern standing at any depth.
+
+    A name without wildcards may be that of a directory, and then stand for all that is in it.
+    """
+    ends = range(1, len(names) + 1) if _is_plain(pattern[-1]) else (len(names),)
+    return any(_match(pattern, names[start:end]) for end in ends for start in range(end))
+
+
+def _is_plain(name: str) -> bool:
+    return name != ANY_DEPTH and "*" not in name and "?" not in name
 
 
 def _match(pattern: tuple[str, ...], names: tuple[str, ...]) -> bool:

@@ -41,15 +41,16 @@ ONCE, FOR_SESSION, FOR_GOOD, NO, NEVER = "once", "session", "always", "no", "nev
 SILENCE, NOBODY, CANCELLED, ELSEWHERE, UNASKED = "silence", "nobody", "cancelled", "elsewhere", "unasked"
 CHANGED = "changed"  # it became something else while the question was open
 YESES = frozenset({ONCE, FOR_SESSION, FOR_GOOD})
+_ANSWERS = YESES | {NO, NEVER}
 # Ways on which the program that calls is asked. It may show the question to a person; or answer by itself.
-CLIENTS = frozenset({"elicitation", "client"})
+CLIENTS = frozenset({"elicitation"})
 CLIENT, PERSON = "client", "person"  # who has answered
 
 
 def told_by(asker: str, reply: str) -> "dict[str, str]":
     """Return what a record says of an answer: what was said, on which way, and whether a client said it."""
     told = {"by": asker, "choice": reply}
-    return {**told, "who": CLIENT} if asker in CLIENTS else told
+    return {**told, "who": CLIENT} if asker in CLIENTS and reply in _ANSWERS else told
 
 
 def told_before(way: str) -> "dict[str, str]":

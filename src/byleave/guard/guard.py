@@ -36,7 +36,15 @@ from byleave.guard.asking import (
 )
 from byleave.guard.judge import Judged
 from byleave.guard.keys import action_key
-from byleave.guard.verdicts import UNUSABLE, approved, changed_meanwhile, named_error, refused, unrecorded
+from byleave.guard.verdicts import (
+    UNUSABLE,
+    approved,
+    changed_meanwhile,
+    happened,
+    named_error,
+    refused,
+    unrecorded,
+)
 from byleave.record import Record
 from byleave.text import quoted, shown
 
@@ -49,6 +57,7 @@ if TYPE_CHECKING:
     from byleave.core.action import Action
     from byleave.core.fs import Refused
     from byleave.core.masking import Mask
+    from byleave.core.verdict import Verdict
     from byleave.guard.asking import Asker, AsyncAsker
     from byleave.guard.judge import Policy
     from byleave.guard.lasting import Lasting
@@ -71,6 +80,7 @@ if TYPE_CHECKING:
 
 PATIENCE = 60.0  # seconds a person has; then the answer is no
 _GRACE = 1.0  # seconds for the answer's own way
+OBSERVED = "observed"  # the event of a record about what an agent told afterwards
 LONGEST_SUBJECT = 4000  # characters that a person can be expected to read in a list
 
 
@@ -373,6 +383,8 @@ class Guard:
         }
         if also:
             fields.update(also)
+            if also.get("event") == OBSERVED:
+                fields |= self._seen_done(verdict, fields)
         if told is not None:
             fields["answer"] = told
         if judged.places:  # by the names the workspace has for them, however the request spelled them
@@ -387,6 +399,13 @@ class Guard:
             warnings += (f"NOT RECORDED: {error}",)
         permit = Permit(judged.action, judged.places, verdict) if verdict.decision is ALLOW else None
         return Answer(verdict, permit, sequence, who, warnings)
+
+    def _seen_done(self, verdict: "Verdict", fields: "Mapping[str, Any]") -> "dict[str, Any]":
+        """Return the fields of a record about something that was done already: a deny came too late for it."""
+        seen: dict[str, Any] = {"verdict": shared_tree(happened(verdict), self.policy.root.path)}
+        if isinstance(fields.get("request"), dict):
+            seen["request"] = {"actions": fields["request"]["actions"]}
+        return seen
 
     def _notice(self, judged: Judged, fields: "dict[str, Any]") -> tuple[str, ...]:
         """Point out, once in a session, that an allowed action touches a sensitive place."""

@@ -10,6 +10,7 @@ from time import monotonic
 from byleave.core.action import CommandAction, FileAction, MoveAction, SearchAction, parse_action
 from byleave.core.decide import decide
 from byleave.core.fs import FsTarget
+from byleave.core.verdict import DENY
 from byleave.record import Record
 
 TYPE_CHECKING = False
@@ -34,13 +35,16 @@ _MOST_NAMED = 8  # closed files of one search; one is enough to ask
 class Judged(Record):
     """A verdict, the action it is about, and where the paths of that action led when it was judged.
 
-    `touched` are the places a command runs in, redirects to and names to write.
+    `touched` are the places a command runs in, redirects to and names to write. `scripts` are the files whose content
+    it runs. `wraps`: it starts other commands through a program that is no plain way to do so.
     """
 
     action: "Action"
     places: "tuple[FsTarget | Refused, ...]"
     verdict: "Verdict"
     touched: tuple[str, ...] = ()
+    scripts: tuple[str, ...] = ()
+    wraps: bool = False
 
 
 class Policy:
@@ -94,7 +98,7 @@ class Policy:
                 from byleave.guard.trees import with_covered
 
                 line = with_covered(line, rules, self.root, asked.agent)
-            return Judged(asked, (), decide(rules, asked, (line,), confines=confines), tuple(_touched(line)))
+            return _judged_line(asked, line, decide(rules, asked, (line,), confines=confines))
         if isinstance(asked, SearchAction) and asked.tool is None:  # a tool's search judges every file that it reads
             looked = self._look_below(asked, places[0])
             if looked is not None:
@@ -199,6 +203,17 @@ class Policy:
 def _plain(action: "Mapping[str, Any]") -> object:
     """Return any mapping as the dictionary that `parse_action` reads; what is none, as it is."""
     return dict(action) if hasattr(action, "keys") and not isinstance(action, dict) else action
+
+
+def _judged_line(action: CommandAction, line: "Line", verdict: "Verdict") -> Judged:
+    """Return the verdict on a line, with what a person's yes to it would be for."""
+    scripts: tuple[str, ...] = ()
+    if verdict.decision is not DENY:
+        from byleave.guard.run_files import scripts_of
+
+        scripts = scripts_of(line)
+    wraps = any(part.wraps == "opaque" for part in line.parts)
+    return Judged(action, (), verdict, tuple(_touched(line)), scripts, wraps)
 
 
 def _touched(line: "Line") -> "Iterator[str]":

@@ -1,7 +1,8 @@
 """What exactly a human's yes covers: the action in full, canonical, and for whom, where and through which door.
 
 Two actions have the same key only if nothing that was shown differs. A link that leads elsewhere by now, another
-working directory, one more argument, a changed tool definition: each is another key, and is asked about anew.
+working directory, one more argument, a changed tool definition, another content of a script that the command runs: each
+is another key, and is asked about anew.
 """
 
 import os
@@ -11,6 +12,7 @@ from byleave.config.homes import real_path
 from byleave.core.action import CommandAction, action_tree
 from byleave.core.fs import FsTarget
 from byleave.errors import InputError
+from byleave.guard.run_files import content_mark
 from byleave.private import digest
 
 TYPE_CHECKING = False
@@ -30,6 +32,7 @@ def action_key(judged: "Judged", *, root: str, door: str, who: "Who", session: s
             {
                 "action": _exact(judged, root),
                 "touched": [_hex(place) for place in judged.touched],
+                "scripts": [[_hex(script), content_mark(script)] for script in judged.scripts],
                 "root": _hex(root),
                 "door": door,
                 "agent": who.agent,

@@ -30,6 +30,8 @@ class Lasting:
     def offer(self, judged: "Judged") -> str | None:
         """Return the rule that would allow this for good; None if no rule of the user's alone would."""
         rule = judged.verdict.suggestion
+        if judged.scripts or judged.wraps:  # a rule knows no content, and names the wrapper instead of what it runs
+            return None
         if rule is None or shown_lines(rule) != rule:  # what cannot be shown as it is cannot be agreed to
             return None
         try:

@@ -12,7 +12,7 @@ from byleave.shell.loose import loose_words
 from byleave.shell.named import moving_values, named_files
 from byleave.shell.reader import DIALECTS, read_command
 from byleave.shell.targets import WRITING, is_descriptor_file
-from byleave.shell.variables import harmless_assignment
+from byleave.shell.variables import harmless_assignment, harmless_in_shell
 from byleave.text import shown
 
 TYPE_CHECKING = False
@@ -34,7 +34,7 @@ class LineReader:
     def __init__(self, root: "Root", programs: "Programs", home: str | None = None) -> None:
         self._root = root
         self._programs = programs
-        self._finder = FileFinder(root, programs, home)
+        self._home = home
         self._readings: dict[tuple[str, str], tuple[Reading, tuple[Known, ...]]] = {}
 
     def read(self, text: str, cwd: str | None = None, shell: str | None = None) -> Line:
@@ -54,19 +54,20 @@ class LineReader:
         shopt = any(command.program == "shopt" for command in commands)
         if start is not None and not any(_may_move(command) for command in commands):
             commands = tuple(_placed(command) for command in commands)
+        finder = FileFinder(self._root, self._programs, self._home)
         makers = [number for number, command in enumerate(commands) if makes_links(command)]
         files = [
-            self._finder.find(command, start, links=makers not in ([], [number]), shopt=shopt)
+            finder.find(command, start, links=makers not in ([], [number]), shopt=shopt)
             for number, command in enumerate(commands)
         ]
         parts = tuple(
-            self._part(reading, number, known[number], start, files[number]) for number in range(len(commands))
+            self._part(reading, number, known[number], start, files[number], finder) for number in range(len(commands))
         )
         ways = _opened_again(commands, self._programs)
         redirections = tuple(
             each
             for command in commands
-            for text, opened, place in self._redirections(command, start, shopt=shopt)
+            for text, opened, place in self._redirections(command, start, finder, shopt=shopt)
             for each in _each_way(text, {opened, *ways}, None if makers and not _exists(place) else place)
         )
         return Line(text, parts, tuple(tuple(command.argv) for command in commands), redirections)
@@ -78,7 +79,7 @@ class LineReader:
             if len(self._readings) >= MOST_READINGS:
                 self._readings.pop(next(iter(self._readings)))
             reading = read_command(text, programs=self._programs, dialect=dialect)
-            known = tuple(Known(command, self._programs, text) for command in reading.commands)
+            known = tuple(Known(command, self._programs) for command in reading.commands)
             found = self._readings[text, dialect] = (reading, known)
         return found
 
@@ -86,8 +87,14 @@ class LineReader:
         """Return where the line starts, canonical; None if that is no directory."""
         return self._root.path if cwd is None else self._directory(cwd, self._root.path)
 
-    def _part(
-        self, reading: "Reading", number: int, known: Known, start: str | None, files: "tuple[NamedFile, ...]"
+    def _part(  # noqa: PLR0917 -- called in one place, with what belongs to one number
+        self,
+        reading: "Reading",
+        number: int,
+        known: Known,
+        start: str | None,
+        files: "tuple[NamedFile, ...]",
+        finder: FileFinder,
     ) -> Part:
         command = reading.commands[number]
         return Part(
@@ -102,7 +109,7 @@ class LineReader:
             blocked=_blocked(command),
             at_root=self._is_at_root(command, start),
             files=files,
-            moved=self._finder.moved_out(command, start),
+            moved=finder.moved_out(command, start),
             empty=not command.words,
         )
 
@@ -126,17 +133,17 @@ class LineReader:
         return found.canonical if isinstance(found, FsTarget) and found.directory else None
 
     def _redirections(
-        self, command: "Command", start: str | None, *, shopt: bool
+        self, command: "Command", start: str | None, finder: FileFinder, *, shopt: bool
     ) -> "Iterator[tuple[str, bool, FsTarget | Refused | None]]":
         """Yield the files of the redirections: the text, whether it writes, and the place."""
         for redirect in command.redirects:
             if redirect.kind != "file":
                 continue
-            bases = self._finder.bases(command.base, start)
+            bases = finder.bases(command.base, start)
             if redirect.target is not None:
                 targets: list[str] | None = [redirect.target]
             elif bases is not None:
-                found = [self._finder.targets(redirect.forms, base, shopt=shopt) for base in bases]
+                found = [finder.targets(redirect.forms, base, shopt=shopt) for base in bases]
                 targets = None if None in found else [text for texts in found for text in texts or ()]
             else:
                 targets = None
@@ -190,7 +197,9 @@ def _opened_again(commands: "Iterable[Command]", programs: "Programs") -> "froze
     ways = set()
     for command in commands:
         named = [redirect.target for redirect in command.redirects if redirect.operator in WRITING]
-        written = [file.text for file in named_files(command, programs) if file.op == "write" and not file.perhaps]
+        written: list[str | None] = []
+        if any(is_descriptor_file(name) for name in command.argv):
+            written = [file.text for file in named_files(command, programs) if file.op == "write" and not file.perhaps]
         if any(is_descriptor_file(name) for name in (*named, *written)):
             ways.add(True)
         named = [redirect.target for redirect in command.redirects if redirect.operator not in WRITING]
@@ -218,10 +227,21 @@ def _spelled(text: str, command: "Command") -> str:
     return " ".join([word.text if word.text is not None else "..." for word in command.words])
 
 
+def _exports(command: "Command") -> bool:
+    """Whether the assignments of a command reach a program: not those that only set variables of the shell."""
+    if command.program in ("declare", "typeset", "local", "readonly"):
+        return any(word.text is None or (word.text.startswith("-") and "x" in word.text) for word in command.words[1:])
+    return bool(command.words)
+
+
 def _blocked(command: "Command") -> str | None:
     """Say why no rule may allow this command: something beside its words changes what it does."""
     for assignment in command.assignments:
-        if not harmless_assignment(assignment.name, assignment.value):
+        if _exports(command):
+            harmless = harmless_assignment(assignment.name, assignment.value, command.program)
+        else:  # stays in the shell, unless it was exported before
+            harmless = harmless_in_shell(assignment.name)
+        if not harmless:
             return f"the variable {shown(assignment.name)} changes what runs"
     if any(redirect.kind == "network" for redirect in command.redirects):
         return "a redirection opens a network connection"

@@ -23,11 +23,13 @@ if TYPE_CHECKING:
     from byleave.shell.programs import Programs
     from byleave.workspace.resolve import Root
 
-    Forms = tuple[tuple[Piece, ...], ...]
+    Form = tuple[Piece, ...]
+    Forms = tuple[Form, ...]
 
 MOST_VARIANTS = 16  # of one command, for variables that may have several values
 MOST_EACH = 256  # of one command, for the words of a loop
 MOST_FILES = 4_000  # named by one command; more are not looked at one by one
+MOST_WORDS = 8_000  # that all the words of one line may become; what comes behind is unknown
 # A later name in the same line may lead through a link that these make.
 MAKES_LINKS = frozenset(["ln", "link", "tar", "gtar", "bsdtar", "unzip", "cpio", "7z", "7za", "7zr", "mount"])
 
@@ -39,6 +41,8 @@ class FileFinder:
         self._root = root
         self._programs = programs
         self._home = home
+        self._words_left = MOST_WORDS
+        self._globs: dict[tuple[tuple[str, ...], str], tuple[list[str], bool] | None] = {}
 
     def find(self, command: "Command", start: str | None, *, links: bool, shopt: bool) -> tuple[NamedFile, ...]:
         """Return the files that a command names. `links`: the line makes links; `shopt`: it changes how patterns work.
@@ -71,20 +75,39 @@ class FileFinder:
 
     def targets(self, forms: "Forms", base: str, *, shopt: bool) -> list[str] | None:
         """Return the words that a word may become in the directory `base`; None where that is not known."""
+        found = [self._made(form, base, shopt=shopt) for form in forms]
+        if not forms or None in found:
+            return None
+        return list(dict.fromkeys([text for ways in found for words in ways or () for text in words]))
+
+    def _made(self, form: "Form", base: str, *, shopt: bool) -> list[list[str]] | None:
+        """Return the words that a form becomes; another way for patterns that stay as they are without a match."""
+        if any(piece.kind == "below" for piece in form):
+            return [[piece.text for piece in form]]
+        if self._words_left <= 0:
+            return None
+        made = expanded(form, self._home, base)
+        if made is None:
+            return None
         words: list[str] = []
-        for form in forms:
-            if any(piece.kind == "below" for piece in form):
-                words.extend([piece.text for piece in form])
-                continue
-            made = expanded(form, self._home, base)
-            if made is None:
-                return None
-            for each in made:
-                matches = glob_paths(each.pattern, base) if each.pattern and not shopt else [] if shopt else [each.text]
-                if matches is None or (each.pattern and shopt):
+        exact = True
+        for each in made:
+            found = ([each.text], True)
+            if each.pattern:
+                matches = None if shopt else self._matches(each.pattern, base)
+                if matches is None:
                     return None
-                words.extend(matches or [each.text])
-        return words if forms else None
+                found = matches
+            words.extend(found[0])
+            exact = exact and found[1]
+        self._words_left -= len(words)
+        return [words] if exact else [words, [each.text for each in made]]
+
+    def _matches(self, pattern: tuple[str, ...], base: str) -> tuple[list[str], bool] | None:
+        """Look for what a pattern matches, once in each line."""
+        if (pattern, base) not in self._globs:
+            self._globs[pattern, base] = glob_paths(pattern, base)
+        return self._globs[pattern, base]
 
     def bases(self, places: "tuple[str, ...] | None", start: str | None) -> tuple[str, ...] | None:
         """Return the directories of a command, canonical; one that is not there yet by the name it would have."""
@@ -110,9 +133,15 @@ class FileFinder:
                 choices = list(self._choices(word, bases, shopt=shopt))
                 if bases is None and start is not None:  # not known where: perhaps where the line starts
                     choices = [*choices, *self._choices(word, (start,), shopt=shopt)]
-            if len(variants) * len(choices) > (MOST_EACH if len(variants) == 1 else MOST_VARIANTS):
+            ways = len(variants) * len(choices)
+            most = MOST_EACH if len(variants) == 1 else MOST_VARIANTS
+            if ways > most or (ways > 1 and ways * len(command.words) > MOST_WORDS):
                 choices = [[word.replace(forms=())]]
-            variants = [[*made, *choice] for made in variants for choice in choices]
+            if len(choices) == 1:
+                for made in variants:
+                    made.extend(choices[0])
+            else:
+                variants = [[*made, *choice] for made in variants for choice in choices]
         return [command.replace(words=tuple(words)) for words in variants]
 
     def _choices(self, word: Word, bases: "Sequence[str] | None", *, shopt: bool) -> "Iterator[list[Word]]":
@@ -125,11 +154,11 @@ class FileFinder:
             yield [word.replace(forms=())]
         for base in bases:
             for form in word.forms:
-                texts = self.targets((form,), base, shopt=shopt)
-                if texts is None:
+                below = (form,) if form[0].kind == "below" else ()
+                ways = self._made(form, base, shopt=shopt)
+                if ways is None:
                     yield [word.replace(forms=())]
-                else:
-                    below = (form,) if form[0].kind == "below" else ()
+                for texts in ways or ():
                     words = [Word(text, text, word.start, word.end, quoted=True, forms=below) for text in texts]
                     yield words
                     if any(piece.kind == "each" for piece in form) and 1 < len(words) <= MOST_EACH:
@@ -151,9 +180,11 @@ class FileFinder:
             bases = None if start is None else (start,)
         if named.beside is not None and bases is not None:
             bases = tuple(self._beside(named.beside, base) for base in bases)
+        if named.at_home:
+            bases = None if self._home is None else (self._home,)
         if bases is None and named.perhaps and start is not None:  # where it runs is not known: perhaps where it starts
             bases = (start,)
-        if bases is None and not text.startswith(("/", "~/")):
+        if bases is None and not text.startswith("/") and not (named.perhaps and text.startswith("~/")):
             if not named.perhaps:
                 yield NamedFile(text, op, None, tree=named.tree)
             return
@@ -168,8 +199,6 @@ class FileFinder:
 
     def _at(self, named: "Named", base: str) -> "Iterator[NamedFile]":
         text, op = named.text or "", named.op
-        if text.startswith("~/") and self._home is not None and named.op == WRITE and not named.perhaps:
-            text = f"{self._home}{text[1:]}" if text == "~/.gitconfig" else text
         if text.startswith("~/") and self._home is not None and named.perhaps:  # a program may expand it by itself
             yield from self._at(named.replace(text=f"{self._home}{text[1:]}"), base)
         place = self._place(text, base, op)
@@ -216,9 +245,16 @@ def makes_links(command: "Command") -> bool:
 
 def _is_absolute(forms: "Forms") -> bool:
     """Whether every form starts at the root or at home, so that the working directory does not matter."""
-    firsts = [next((piece for piece in form if piece.kind != "each"), None) for form in forms]
+    firsts = [
+        next((piece for piece in form if piece.kind != "each" and (piece.text or piece.kind != "literal")), None)
+        for form in forms
+    ]
+    if any(piece.kind == "here" for form in forms for piece in form):
+        return False
     return all(
-        first is not None and (first.kind == "home" or first.text.startswith(("/", "~/")))
+        first is not None
+        and (
+            first.kind == "home" or first.text.startswith("/") or (first.kind == "raw" and first.text.startswith("~/"))
+        )
         for first in firsts
-        if first is None or first.kind != "here"
-    ) and not any(piece.kind == "here" for form in forms for piece in form)
+    )

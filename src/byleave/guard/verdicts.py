@@ -71,6 +71,15 @@ def changed_meanwhile(verdict: Verdict) -> Verdict:
     return Verdict(DENY, reason, "denied", (ref, *verdict.because))
 
 
+def happened(verdict: Verdict) -> Verdict:
+    """Return what the policy says of something that was done by the time it was judged: nothing was denied."""
+    if verdict.decision is not DENY:
+        return verdict
+    reason = f"it was done without a question; asked before, byleave would have said: {verdict.reason}"
+    made: Verdict = verdict.replace(reason=reason)
+    return made
+
+
 UNUSABLE = Verdict(
     DENY,
     "the policy cannot be used now; byleave tells its user why",

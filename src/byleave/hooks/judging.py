@@ -8,12 +8,14 @@ import os
 from byleave.api import Workspace
 from byleave.config.homes import find_homes, find_root
 from byleave.core.action import CallAction, OtherAction
+from byleave.core.agent_names import other_names
 from byleave.core.masking import Mask
-from byleave.core.verdict import ASK
+from byleave.core.verdict import ASK, DENY
 from byleave.errors import InputError
 from byleave.guard.asking import ELSEWHERE, NOBODY, Who
 from byleave.guard.keys import input_pin
 from byleave.guard.matters import Matter
+from byleave.hooks.edited import edited_files
 from byleave.hooks.tools import CLAUDE_CODE, KINDS, OTHER, QUESTION, THINK
 from byleave.record import Record
 from byleave.text import quoted
@@ -53,6 +55,10 @@ def judge(hook: "Hook", wish: "Wish", around: "Around") -> Judgement:
     guard = workspace.guard(DOOR, files=hook.files, session=hook.session, stays=False)
     meant = _meaning(hook.agent, wish, workspace.root.path, shell_of_agent(hook.agent, around.variables))
     decision, reason = _decide(hook, wish, meant, guard)
+    if decision in (ASK, DENY) and not hook.files:
+        reason = (
+            edited_files(workspace, guard.policy.compiled, hook.session) + reason
+        )  # a long reason is cut at its end
     settings = guard.policy.compiled.settings
     return Judgement(decision, reason, lambda: workspace.audit_log(settings, Mask()).fold_later())
 
@@ -98,7 +104,7 @@ def _unclear(meant: Meaning, problem: str) -> Meaning:
 
 
 def _decide(hook: "Hook", wish: "Wish", meant: Meaning, guard: "Guard") -> "tuple[Decision | None, str]":
-    who = Who(hook.agent, "default") if hook.profile is None else Who(hook.profile, "verified")
+    who = _who(hook, meant, guard)
     unclear = "" if meant.understood else meant.problem or "it cannot be told what would be done"
     also = {"tool_call": wish.call, "sources": dict(meant.sources)}
     by_name = any(isinstance(action, OtherAction) and action.name != THINK for action in meant.actions)
@@ -112,6 +118,19 @@ def _decide(hook: "Hook", wish: "Wish", meant: Meaning, guard: "Guard") -> "tupl
         return _hold_back(hook, outcome, guard)
     done = guard.finish_all(outcome, hook.agent, ELSEWHERE)
     return done.verdict.decision, done.verdict.reason
+
+
+def _who(hook: "Hook", meant: Meaning, guard: "Guard") -> Who:
+    """Return whose call it is: the profile of the command line, else the hook's name.
+
+    For the call of an MCP tool, `[agents]` may know the agent by another of its names only (`claude`).
+    """
+    if hook.profile is not None:
+        return Who(hook.profile, "verified")
+    agents = guard.policy.compiled.policy.voices[0].agents
+    if agents is None or agents.names(hook.agent) or not any(isinstance(each, CallAction) for each in meant.actions):
+        return Who(hook.agent, "default")
+    return Who(next((name for name in other_names(hook.agent) if agents.names(name)), hook.agent), "default")
 
 
 def _hold_back(hook: "Hook", matter: Matter, guard: "Guard") -> "tuple[Decision, str]":

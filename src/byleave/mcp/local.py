@@ -19,6 +19,7 @@ from time import monotonic
 
 from byleave.errors import ByleaveError, ConfigErrors, InputError
 from byleave.guard.asking import CANCELLED, NOBODY, SILENCE, Who
+from byleave.mcp.asking import ASKER
 from byleave.mcp.local_form import definition, result_tree
 from byleave.mcp.scrub import without_escapes
 from byleave.text import shown
@@ -63,7 +64,7 @@ class Calling(Who):
 class CallerAsker:
     """The asker of the gateway's guard: what a tool needs a person for is put to the client that has called it."""
 
-    name = "client"
+    name = ASKER
 
     def ask(self, question: "Question", patience: float) -> str:
         """Return what the person says; there is nobody where no tool of ours is running."""
@@ -77,7 +78,7 @@ class _ClientAsker:
     Where there is no client to ask, they wait for `byleave approvals approve`.
     """
 
-    name = "client"
+    name = ASKER
 
     def __init__(self, guard: "Guard", asker: "AsyncAsker | None", turn: Turn) -> None:
         self._guard = guard

@@ -11,6 +11,7 @@ the error's `step` is LACKING then.
 """
 
 import os
+import stat
 
 from byleave.errors import SandboxError
 from byleave.record import Record
@@ -151,6 +152,13 @@ def find_bwrap() -> str | None:
     return next((path for path in bubblewrap.PROGRAMS if os.access(path, os.X_OK)), None)
 
 
+def _is_setuid(program: str) -> bool:
+    try:
+        return bool(os.stat(program).st_mode & stat.S_ISUID)
+    except OSError:
+        return False
+
+
 def _filter(plan: Plan, host: Host) -> bytes:
     return make_filter(host.machine, Wanted(listed_programs_only=plan.commands is not None))
 
@@ -177,7 +185,10 @@ def _by_bwrap(plan: Plan, machine: Machine) -> Setup:
     arrangement = without_landlock(arrangement, plan, machine.host)
     arrangement = arrangement.replace(approximate=(*arrangement.approximate, *bubblewrap.approximations()))
     tape = write_tape(bubblewrap.steps(plan, arrangement, machine.host, _filter(plan, machine.host)))
-    words = bubblewrap.wrapping(find_bwrap() or "", plan, arrangement, machine.launcher.command[0])
+    bwrap = find_bwrap() or ""
+    lends = machine.host.uid == 0 or not _is_setuid(bwrap)
+    program, secrets = machine.launcher.command[0], machine.host.kernel_secrets
+    words = bubblewrap.wrapping(bwrap, plan, arrangement, program, lends=lends, kernel_secrets=secrets)
     return Setup(BWRAP, plan, arrangement, tape, words)
 
 

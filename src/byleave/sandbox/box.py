@@ -7,7 +7,7 @@ from time import sleep
 from byleave.core.action import EnvAction
 from byleave.core.decide import decide
 from byleave.core.env import MINIMAL_ENVIRONMENT
-from byleave.core.fs import is_under
+from byleave.core.fs import WRITES, is_under
 from byleave.core.limits import Limits
 from byleave.core.verdict import ALLOW
 from byleave.errors import SandboxError
@@ -22,6 +22,7 @@ from byleave.sandbox.plan import BIN, DIRECTORY, FILE, PROXY, Brought, Plan
 from byleave.sandbox.planning import Seen, Wishes, make_plan, make_reading_plan
 from byleave.sandbox.planted import Planting
 from byleave.sandbox.process import Process
+from byleave.sandbox.protected_below import Remembered
 from byleave.sandbox.scratch import ScratchDirectory
 from byleave.sandbox.tape import write_tape
 from byleave.text import quoted
@@ -33,6 +34,7 @@ if TYPE_CHECKING:
 
     from byleave.api import Workspace
     from byleave.guard.judge import Policy
+    from byleave.sandbox.appeared import Appeared
     from byleave.sandbox.broker import Broker
     from byleave.sandbox.build import Launcher
     from byleave.sandbox.gate import Told
@@ -116,8 +118,10 @@ class Sandbox:
         self.policy = policy
         self.tool = tool
         self.limits = limits
+        self.agent: str | None = None  # for whom it runs, if somebody said so: rules may speak of one agent only
         self._brought: tuple[Brought, ...] = ()
         self._reads_only = False
+        self._last_plan: Plan | None = None
         self._shown: tuple[str, ...] = ()
         self._lent: tuple[str, ...] = ()
         self._lets_go = False
@@ -156,6 +160,7 @@ class Sandbox:
         tape = write_tape(self._steps(plan, arrangement, filtering))
         unlinked = frozenset(path for path in compiled.places if seen.has_no_link(root, path))
         prepared = self._by_what_works(Prepared(plan, arrangement, tape, seen, unlinked))
+        self._last_plan = prepared.plan
         if prepared.backend != LANDLOCK:  # which grants names as they are found, so it has to look again
             self._prepared[program, search] = (compiled, prepared)
         return prepared
@@ -168,7 +173,9 @@ class Sandbox:
             self._hold = self._placeholders.hold(())
         held = frozenset(f"{wishes.root}/{name}" for name in self._placeholders.names())
         trusted = self._planting().is_trusted
-        return make_plan(policy, wishes, self._base, program, search, held=held, trusted=trusted)
+        state = self.workspace.homes.workspace(wishes.root)
+        protected = Remembered(wishes.root, os.path.join(state, "protected-names"))
+        return make_plan(policy, wishes, self._base, program, search, held=held, trusted=trusted, protected=protected)
 
     def _by_what_works(self, prepared: Prepared) -> Prepared:
         """Return the same plan, held by something else where namespaces of our own do not work."""
@@ -225,6 +232,7 @@ class Sandbox:
             (*(os.path.expanduser(path) for path in listed.get("write", ())), *self._lent),
             self.limits,
             self._brought,
+            self.agent,
         )
 
     def mount_for_this_run(self, brought: "Sequence[Brought]") -> None:
@@ -249,6 +257,21 @@ class Sandbox:
     def let_go_between(self) -> None:
         """Hold names only as long as a program runs in here, for a sandbox that stays open long after."""
         self._lets_go = True
+
+    def appeared_since(self, since: float) -> "Appeared | None":
+        """Return what changed that other programs run by themselves later; None if nothing was started."""
+        plan = self._last_plan
+        if plan is None:
+            return None
+        from byleave.sandbox.appeared import find_appeared
+
+        held = {each.path for each in plan.held}
+
+        def could_write(path: str) -> bool:
+            place = plan.at(path)
+            return path not in held and place is not None and not place.capabilities.isdisjoint(WRITES)
+
+        return find_appeared(plan.root, since, self.policy.compiled.policy.protected, could_write=could_write)
 
     def explain(self, argv: "Sequence[str]", env: "Mapping[str, str] | None" = None) -> "Explained":
         """Return everything that a start of this command would mean."""

@@ -12,7 +12,7 @@ from byleave.sandbox.linux import (
     SHARED_DIRECTORIES,
     program_steps,
 )
-from byleave.sandbox.plan import PROXY, Approximation
+from byleave.sandbox.plan import DIRECTORY, PROXY, Approximation
 from byleave.sandbox.tape import step
 
 TYPE_CHECKING = False
@@ -28,6 +28,7 @@ LAUNCHER = "/.byleave/launcher"
 UNTOLD = ("start",)  # approximations that nobody needs to be warned of
 _MODES = {COVER_DIRECTORY: "0000", EMPTY_DIRECTORY: "0555"}
 _BEGINNING = ("--unshare-all", "--die-with-parent", "--as-pid-1", "--cap-drop", "ALL", "--hostname", "sandbox")
+_LENT = ("--cap-add", "CAP_SETPCAP")
 
 
 def obstacle(plan: "Plan", launcher: "tuple[str, ...]") -> str | None:
@@ -39,15 +40,29 @@ def obstacle(plan: "Plan", launcher: "tuple[str, ...]") -> str | None:
     return None
 
 
-def wrapping(bwrap: str, plan: "Plan", arrangement: "Arrangement", launcher: str) -> tuple[str, ...]:
-    """Return the words that start the launcher in a view like the one that our own steps build."""
+def wrapping(
+    bwrap: str,
+    plan: "Plan",
+    arrangement: "Arrangement",
+    launcher: str,
+    *,
+    lends: bool = True,
+    kernel_secrets: "tuple[tuple[str, str], ...]" = (),
+) -> tuple[str, ...]:
+    """Return the words that start the launcher in a view like the one that our own steps build.
+
+    `lends`: bwrap may leave our launcher the one capability by which it empties the bounding set. One that is setuid
+    leaves none to an ordinary user, and empties the set itself.
+    """
     return (
         bwrap,
         *_BEGINNING,
+        *(_LENT if lends else ()),
         "--dev",
         "/dev",
         "--proc",
         "/proc",
+        *(word for path, kind in kernel_secrets for word in _shaded(path, kind)),
         *(word for link in plan.links for word in ("--symlink", link.target, link.path)),
         *_shown(arrangement),
         "--ro-bind",
@@ -84,6 +99,12 @@ def _mounted(mount: "Mount") -> tuple[str, ...]:
     if mount.cover is not None:  # a device on a mount without devices: nobody opens it
         return ("--ro-bind", "/dev/null", mount.path)
     return ("--ro-bind" if mount.attributes & RDONLY else "--bind", mount.source or mount.path, mount.path)
+
+
+def _shaded(path: str, kind: str) -> tuple[str, ...]:
+    if kind == DIRECTORY:
+        return ("--perms", "0000", "--tmpfs", path, "--remount-ro", path)
+    return ("--ro-bind", "/dev/null", path)
 
 
 def _names(path: str) -> list[str]:

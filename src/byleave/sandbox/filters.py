@@ -115,6 +115,11 @@ SHARED_NUMBERS = {
     "msgrcv": (70, 188),
     "msgsnd": (69, 189),
     "prlimit64": (302, 261),
+    "process_mrelease": (448, 448),
+    "sched_setaffinity": (203, 122),
+    "sched_setattr": (314, 274),
+    "sched_setparam": (142, 118),
+    "sched_setscheduler": (144, 119),
     "semctl": (66, 191),
     "semget": (64, 190),
     "semop": (65, 193),
@@ -124,7 +129,15 @@ SHARED_NUMBERS = {
     "shmctl": (31, 195),
     "shmget": (29, 194),
 }
-_WHOM = {"prlimit64": 0, "setpriority": 1, "ioprio_set": 1}  # the argument that says whose; 0 is the caller's own
+_SCHEDULING = ("sched_setaffinity", "sched_setattr", "sched_setparam", "sched_setscheduler")
+_WHOM = {
+    "prlimit64": 0,
+    "setpriority": 1,
+    "ioprio_set": 1,
+    **dict.fromkeys(_SCHEDULING, 0),
+}  # whose; 0: the caller's own
+# The first argument that means a process. The others mean a group or a user, and 0 is then all that is the caller's.
+_FOR_A_PROCESS = {"setpriority": 0, "ioprio_set": 1}
 
 # Refused whatever their arguments are. ENOSYS where programs know how to do without.
 _UNTOLD = (
@@ -215,7 +228,10 @@ def make_shared_filter(machine: str) -> bytes:
 def _only_ones_own(name: str) -> list[bytes]:
     if name not in _WHOM:
         return [_refuse(EPERM)]
-    return [_argument(_WHOM[name]), _code(_EQUAL, 0, 0, 1), _allow(), _refuse(EPERM)]
+    one = [_argument(_WHOM[name]), _code(_EQUAL, 0, 0, 1), _allow(), _refuse(EPERM)]
+    if name not in _FOR_A_PROCESS:
+        return one
+    return [_argument(0), _code(_EQUAL, _FOR_A_PROCESS[name], 1, 0), _refuse(EPERM), *one]
 
 
 def names_of_refused(machine: str) -> dict[int, str]:

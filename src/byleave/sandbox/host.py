@@ -7,7 +7,8 @@ from byleave.core.fs import is_under
 from byleave.record import Record
 from byleave.sandbox.filters import known_architecture
 from byleave.sandbox.linux import Host
-from byleave.sandbox.plan import DIRECTORY, FILE, NOTHING, READING, Link, Place
+from byleave.sandbox.plan import DIRECTORY, FILE, READING, Link, Place
+from byleave.sandbox.private_files import kernel_secrets, system_secrets
 from byleave.sandbox.view import LINK
 
 TYPE_CHECKING = False
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
 _LANDLOCK_VERSION = (444, 1)  # landlock_create_ruleset, LANDLOCK_CREATE_RULESET_VERSION
-NOT_FOR_EVERYBODY = "not everybody may read it"
 _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc")
 _SHIMS = "shims"  # where pyenv, asdf and the like keep what finds the real program: elsewhere in the prefix
 _PROGRAM_DIRECTORIES = ("bin", "sbin", "libexec", _SHIMS)
@@ -112,6 +112,7 @@ def this_host(*, namespaces: bool) -> Host:
         os.getegid(),
         kernel_release(),
         directories=tuple(place for place in _STAGING if look(place) == DIRECTORY),
+        kernel_secrets=kernel_secrets(os.geteuid()),
     )
 
 
@@ -143,28 +144,9 @@ def base_view() -> Base:
             links.append(Link(path, os.readlink(path)))
         elif kind == DIRECTORY:
             places.append(Place(path, READING, DIRECTORY, "the system's own files"))
-    places.extend(Place(path, NOTHING, kind, NOT_FOR_EVERYBODY) for path, kind in _secrets("/etc"))
+    shown = [place.path for place in places]
+    places.extend(each for each in system_secrets(os.geteuid()) if any(is_under(each.path, path) for path in shown))
     return Base(tuple(places), tuple(links))
-
-
-def _secrets(directory: str) -> "Iterator[tuple[str, str]]":
-    """Yield what is below a directory and readable for us, but not for everybody: keys and passwords."""
-    try:
-        entries = list(os.scandir(directory))
-    except OSError:
-        return
-    for entry in entries:
-        try:
-            mode = entry.stat(follow_symlinks=False).st_mode
-        except OSError:  # gone meanwhile
-            continue
-        if stat.S_ISDIR(mode):
-            if entry.path == "/etc/byleave" or (mode & 0o005 != 0o005 and os.access(entry.path, os.X_OK)):
-                yield entry.path, DIRECTORY
-            else:
-                yield from _secrets(entry.path)
-        elif not stat.S_ISLNK(mode) and not mode & 0o004 and os.access(entry.path, os.R_OK):
-            yield entry.path, FILE
 
 
 class Needed(Record):

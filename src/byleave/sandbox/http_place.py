@@ -34,6 +34,12 @@ class Place(Record):
     authority: str
     path: str
     userinfo: bool
+    other_method: str | None = None  # if it is not GET
+
+    @property
+    def method(self) -> str:
+        """The method of the request; a tunnel has no path."""
+        return "CONNECT" if not self.path else self.other_method or "GET"
 
 
 class _RefusedError(Exception):
@@ -63,7 +69,10 @@ def _plain_place(request: "Request") -> Place:
     parsed = _parsed(f"{_PLAIN}{authority}{path}")
     _check_host(request, parsed)
     own = _bracketed(parsed.host) if parsed.default_port else f"{_bracketed(parsed.host)}:{parsed.port}"
-    return Place(f"{_PLAIN}{own}{path}", parsed.host, _port(parsed), own, f"{path}{query}", parsed.userinfo)
+    url, sent = f"{_PLAIN}{own}{path}", f"{path}{query}"
+    return Place(
+        url, parsed.host, _port(parsed), own, sent, parsed.userinfo, None if request.method == "GET" else request.method
+    )
 
 
 def _split_target(target: str) -> tuple[str, str, str]:

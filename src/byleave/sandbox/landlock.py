@@ -45,9 +45,18 @@ if TYPE_CHECKING:
     # The names in a directory, with their kinds; None if there are more than so many, or nobody may list them.
     Names = Callable[[str, int], list[tuple[str, str]] | None]
 
-MOST_NAMES = 512  # in one directory that are granted one by one
+MOST_NAMES = 4096  # in one directory that are granted one by one
 NEEDED_VERSION = 3  # before it, every file of the user could be truncated
 _KERNEL_FILES = ("cpuinfo", "filesystems", "loadavg", "meminfo", "stat", "uptime", "version")
+_SETTINGS = (
+    *("fs/aio-max-nr", "fs/epoll/max_user_watches", "fs/file-max", "fs/file-nr", "fs/inotify/max_user_instances"),
+    *("fs/inotify/max_user_watches", "fs/nr_open", "fs/pipe-max-size", "kernel/cap_last_cap", "kernel/core_pattern"),
+    *("kernel/domainname", "kernel/hostname", "kernel/ngroups_max", "kernel/osrelease", "kernel/ostype"),
+    *("kernel/overflowgid", "kernel/overflowuid", "kernel/pid_max", "kernel/random/boot_id", "kernel/random/uuid"),
+    *("kernel/sched_child_runs_first", "kernel/seccomp/actions_avail", "kernel/sem", "kernel/shmall", "kernel/shmmax"),
+    *("kernel/threads-max", "kernel/version", "net/core/somaxconn", "net/ipv4/ip_local_port_range"),
+    *("vm/max_map_count", "vm/mmap_min_addr", "vm/overcommit_memory", "vm/overcommit_ratio", "vm/swappiness"),
+)
 _LOST = {
     "execute": "Landlock grants no less than everything below it, so nothing new directly in it can be executed",
     "read": "Landlock grants no less than everything below it, and not all of that may be read: it cannot be listed",
@@ -248,7 +257,11 @@ def steps(plan: Plan, arrangement: Arrangement, host: "Host", look: "Look") -> "
     reading = rights_of(("read",), DIRECTORY)
     known = [f"/proc/{name}" for name in _KERNEL_FILES]
     grants |= {path: (reading & FILE_RIGHTS, OTHER) for path in known if look(path) == FILE}
-    grants["/proc/sys"] = (reading, KINDS[DIRECTORY])
+    if host.uid:
+        grants["/proc/sys"] = (reading, KINDS[DIRECTORY])
+    else:  # root reads there what others may not
+        settings = [f"/proc/sys/{name}" for name in _SETTINGS]
+        grants |= {path: (reading & FILE_RIGHTS, OTHER) for path in settings if look(path) == FILE}
     grants["/proc/self"] = (reading, SYSTEM_LINK)
     yield from grant_steps(grants, host)
     yield step("seccomp", make_shared_filter(host.machine))

@@ -86,6 +86,7 @@ class Host(Record):
     gid: int
     release: tuple[int, int] = (0, 0)  # of the kernel
     directories: tuple[str, ...] = _STAGING
+    kernel_secrets: tuple[tuple[str, str], ...] = ()  # what is covered in /proc, and its kind
 
 
 class Mount(Record):
@@ -329,7 +330,7 @@ def outer_steps(plan: "Plan", arrangement: Arrangement, host: Host) -> "Iterator
             yield step("link", link.target, link.path)
     yield from _shown(arrangement, plan.links)
     yield from _devices()
-    yield from _kernel_files()
+    yield from _kernel_files(host)
     yield step("hostname", "sandbox")
     yield step("loopback")
     if plan.network == PROXY:
@@ -439,9 +440,12 @@ def _devices() -> "Iterator[Step]":
         yield step("link", target, f"/dev/{name}")
 
 
-def _kernel_files() -> "Iterator[Step]":
+def _kernel_files(host: Host) -> "Iterator[Step]":
     yield step("directory", "/proc", 0o555)
     yield step("mount", "proc", "/proc", b"", NOSUID | NODEV | NOEXEC | RDONLY)
+    for path, kind in host.kernel_secrets:
+        cover = COVER_DIRECTORY if kind == DIRECTORY else COVER_FILE
+        yield step("shade", cover, path, NOSUID | NODEV | NOEXEC | RDONLY)
 
 
 def program_steps(plan: "Plan", arrangement: Arrangement, host: Host, filtering: bytes) -> "Iterator[Step]":

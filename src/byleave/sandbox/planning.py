@@ -33,7 +33,8 @@ from byleave.sandbox.plan import (
     nested,
     op_of,
 )
-from byleave.sandbox.protected_below import protected_below
+from byleave.sandbox.private_files import prefix_secrets, started_among, without_chosen
+from byleave.sandbox.protected_below import Below, protected_below
 from byleave.sandbox.view import LINK, Eyes, TooMuchToCoverError, find_places
 from byleave.text import quoted
 from byleave.workspace.covered import covered_below
@@ -67,6 +68,7 @@ class Wishes(Record):
     write: tuple[str, ...] = ()
     limits: Limits = Limits()
     brought: tuple[Brought, ...] = ()
+    agent: str | None = None  # for whom it runs: rules may speak of one agent only
 
 
 class Seen(Record):
@@ -100,6 +102,7 @@ def make_plan(
     *,
     held: "Container[str]" = (),
     trusted: "Callable[[str], bool] | None" = None,
+    protected: "Callable[[str], Below]" = protected_below,
 ) -> tuple[Plan, Seen]:
     """Return the plan for a program, which may be None where only the plan is asked for, and what it rests on.
 
@@ -120,7 +123,7 @@ def make_plan(
         return None if path in held else kinds[path]
 
     noted = _Covering(wishes.root)
-    eyes = Eyes(look, host.files_below, host.follow, protected=protected_below)
+    eyes = Eyes(look, host.files_below, host.follow, protected=protected)
     found = _find(policy, wishes, eyes, noted)
     access = policy.tool(wishes.tool).access
     brought = list(_brought(wishes))
@@ -134,6 +137,8 @@ def make_plan(
     started = [*((program,) if program is not None else ()), *(path for _name, path in listed)]
     needed = _needed(started, search, wishes, places, links, writable=_writable(policy, wishes))
     places = [*needed.places, *places]
+    places = [*places, *prefix_secrets(needed.places, wishes.home)]
+    places = _uncovered(without_chosen(places, [*_extra(wishes), *found.places, *brought]), started, search)
     programs = None if commands is None else _programs(program, search, listed, (*base.places, *needed.places), places)
     elsewhere = _closed_elsewhere(policy, wishes, in_order(places), noted)
     plan = Plan(
@@ -169,14 +174,14 @@ class _Covering:
 def _find(policy: "Policy", wishes: Wishes, eyes: Eyes, noted: _Covering) -> "Found":
     """Return the places of the workspace."""
     try:
-        return find_places(policy, wishes.tool, wishes.root, eyes.replace(covered=noted.cover))
+        return find_places(policy, wishes.tool, wishes.root, eyes.replace(covered=noted.cover), wishes.agent)
     except TooMuchToCoverError as error:
         raise _too_much(str(error)) from None
 
 
 def _too_much(rule: str) -> SandboxError:
     return SandboxError(
-        f"there is too much to find everything that {rule} closes",
+        f"there is too much to find everything that {rule} closes, or a directory cannot be listed",
         hint="name a directory in front of the pattern, such as config/**/.env, or the files themselves",
     )
 
@@ -185,8 +190,9 @@ def _closed_elsewhere(
     policy: "Policy", wishes: Wishes, places: "Sequence[Place]", noted: _Covering
 ) -> "Iterator[Place]":
     """Yield what rules close outside of the workspace: by absolute paths, or by names that mounts have in it."""
-    closed = {name: ClosedPlaces(policy, op_of(name), root=wishes.root) for name in CAPABILITIES}
-    closing = ClosedPlaces(policy, tuple(op_of(name) for name in CAPABILITIES), root=wishes.root)
+    root, agent = wishes.root, wishes.agent
+    closed = {name: ClosedPlaces(policy, op_of(name), root=root, agent=agent) for name in CAPABILITIES}
+    closing = ClosedPlaces(policy, tuple(op_of(name) for name in CAPABILITIES), root=root, agent=agent)
     names = {each.target: each.name for each in wishes.brought}
     for place in places if closing else ():
         if place.kind == PRIVATE or not place.capabilities or (is_under(place.path, wishes.root) and not place.source):
@@ -217,6 +223,12 @@ def _cover(root: str, closed: ClosedPlaces, start: str, named: str) -> "Covered"
     )
 
 
+def _uncovered(places: list[Place], started: "Sequence[str]", search: str) -> list[Place]:
+    """Return the same places with the programs that are started in sight, whoever else may read them."""
+    hops = [hop for program in started for path in host.interpreters(program, search) for hop in host.hops(path)]
+    return [*places, *started_among(places, hops)]
+
+
 def make_reading_plan(policy: "Policy", wishes: Wishes, base: host.Base, program: str | None) -> tuple[Plan, Seen]:
     """Return the plan for a program of ours that reads what the tool may read, and what the plan rests on.
 
@@ -234,7 +246,7 @@ def make_reading_plan(policy: "Policy", wishes: Wishes, base: host.Base, program
     found = _find(policy, wishes, Eyes(look, _no_files, host.follow), noted)
     held = {each.path for each in found.held}
     readable = [_only_read(place) for place in found.places if place.path not in held]
-    system = [place for place in base.places if not is_under(place.path, "/etc")]
+    system = without_chosen((place for place in base.places if not is_under(place.path, "/etc")), found.places)
     shown = in_order([*system, *_only_program(program), *readable])
     places = in_order([*_news(shown), *_own(wishes, shown)])
     return Plan(wishes.root, places, base.links, limits=wishes.limits), Seen(kinds, tuple(noted.found), wishes.root)

@@ -5,14 +5,17 @@ is said in the plan. Directories that package managers fill are not looked into:
 """
 
 import os
+from itertools import islice
 from time import monotonic
 
 from byleave.core.protected import is_place, leads_on, next_steps
+from byleave.errors import StateError
+from byleave.private import make_private_directory, read_private, write_private
 from byleave.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from byleave.core.protected import Steps
 
@@ -25,6 +28,7 @@ _FILLED = frozenset(
         *(".pytest_cache", ".ruff_cache", ".hypothesis", ".cache", "bower_components", ".pnpm-store"),
     }
 )
+_LARGEST = 1 << 20  # bytes of what is remembered
 _REPOSITORY = ".git"
 # What git reads in the directory of a repository, if it is there. The kernel holds these, there or not yet.
 _HELD_IN_REPOSITORIES = ("hooks", "config", "config.worktree", "commondir")
@@ -57,20 +61,60 @@ def protected_below(
         for each in ahead:
             if entries > most_entries or len(found) > most_found or monotonic() > end:
                 return Below(tuple(found[:most_found]), complete=False)
-            for entry in _entries(directory, each.path):
+            for entry in _entries(directory, each.path, most_entries + 1 - entries):
                 entries += 1
                 steps = next_steps(each.steps, entry.name) if each.all_names else _only(each.steps, entry.name)
                 path = f"{each.path}/{entry.name}" if each.path else entry.name
-                if is_place(steps):
+                directory_here = entry.is_dir(follow_symlinks=False)
+                if is_place(steps) or (entry.name == _REPOSITORY and not directory_here):  # a file that names another
                     found.append(path)
-                if not entry.is_dir(follow_symlinks=False):
+                if not directory_here:
                     continue
                 found += _in_repository(directory, path)
                 inside = each.all_names and not is_place(steps) and entry.name not in (_REPOSITORY, *_FILLED)
                 if inside or leads_on(steps):
                     following.append(_Directory(path, steps, all_names=inside))
         ahead = following
-    return Below(tuple(dict.fromkeys(found[:most_found])), complete=len(found) <= most_found)
+    complete = len(found) <= most_found and entries <= most_entries
+    return Below(tuple(dict.fromkeys(found[:most_found])), complete)
+
+
+class Remembered:
+    """What a whole walk over the workspace found is remembered: a program that fills it with files hides nothing.
+
+    `file` is in the user's own state, which no sandbox sees.
+    """
+
+    def __init__(self, root: str, file: str, walk: "Callable[[str], Below]" = protected_below) -> None:
+        self._root = root
+        self._file = file
+        self._walk = walk
+
+    def __call__(self, directory: str) -> Below:
+        """Return what is protected below a directory; if not all of it was found, with what was found before."""
+        found = self._walk(directory)
+        if directory != self._root:
+            return found
+        known = self._known()
+        if found.complete:
+            if found.names != known:
+                self._keep(found.names)
+            return found
+        return Below(tuple(dict.fromkeys((*known, *found.names)))[: 2 * MOST_FOUND], complete=False)
+
+    def _known(self) -> tuple[str, ...]:
+        try:
+            content = read_private(self._file, limit=_LARGEST)
+        except (OSError, StateError):
+            return ()
+        return tuple((content or b"").decode("utf-8", "surrogateescape").split("\0")) if content else ()
+
+    def _keep(self, names: tuple[str, ...]) -> None:
+        try:
+            make_private_directory(os.path.dirname(self._file))
+            write_private(self._file, "\0".join(names).encode("utf-8", "surrogateescape"))
+        except (OSError, StateError):  # then the next walk has to find them by itself
+            return
 
 
 def _begun(directory: str) -> "Steps":
@@ -87,10 +131,10 @@ def _only(steps: "Steps", name: str) -> "Steps":
     return tuple(step for step in next_steps(steps, name) if step not in begun)
 
 
-def _entries(directory: str, path: str) -> "list[os.DirEntry[str]]":
+def _entries(directory: str, path: str, most: int) -> "list[os.DirEntry[str]]":
     try:
         with os.scandir(f"{directory}/{path}" if path else directory) as entries:
-            return list(entries)
+            return list(islice(entries, max(most, 0)))
     except OSError:
         return []
 

@@ -21,7 +21,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import socket
 
-    from byleave.sandbox.gate import HasPaths, Judge, Resolve, Told
+    from byleave.sandbox.gate import HasPaths, Judge, Resolve, Settle, Told
 
 __all__ = ["Judgement", "Limits", "Proxy"]
 
@@ -35,6 +35,8 @@ class Proxy:
     rule for a host has a path prefix. `told` hears of every judgement, and of a tunnel that was closed after all
     because of what came through it. All are called in the proxy's own thread, one at a time, and should not wait for
     anything; an exception from them is a denial. `resolve` finds the addresses of a host instead of the system.
+    `settle` records what came of a request: a refusal of the proxy's own with its reason, else what the policy says.
+    With it, `judge` is given the method, too, and records nothing.
     `ech` admits TLS greetings with an encrypted part (browsers send them always), although it can hide another name.
     """
 
@@ -47,8 +49,9 @@ class Proxy:
         resolve: "Resolve | None" = None,
         limits: Limits = Limits(),  # noqa: B008 -- a value, never changed
         ech: bool = False,
+        settle: "Settle | None" = None,
     ) -> None:
-        self._gate = Gate(judge, has_paths, told, resolve, limits.connect)
+        self._gate = Gate(judge, has_paths, told, resolve, limits.connect, settle=settle)
         self._limits = limits
         self._ech = ech
         self._loop: asyncio.AbstractEventLoop | None = None

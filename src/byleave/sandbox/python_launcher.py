@@ -298,11 +298,21 @@ def _bind(tape: Tape) -> None:
 
 def _cover(tape: Tape) -> None:
     """Cover a place of the view with something of the view: what a mask shows, empty and closed to everybody."""
-    what, path, attributes = tape.word(), tape.word(), tape.number()
+    _cover_place(tape.word(), tape.word(), tape.number())
+
+
+def _cover_place(what: bytes, path: bytes, attributes: int) -> None:
     cover = _open_view(what, "cover", what)
     tree = _must("cover", what, "syscall", _OPEN_TREE, cover, b"", _CLONE | _CLOEXEC | _EMPTY_PATH)
     os.close(cover)
     _attach(tree, attributes, path, recursive=False)
+
+
+def _shade(tape: Tape) -> None:
+    """Cover a file of the kernel's, if this kernel still has it: modules come and go."""
+    what, path, attributes = tape.word(), tape.word(), tape.number()
+    if _is_there(path):
+        _cover_place(what, path, attributes)
 
 
 def _seal(tape: Tape) -> None:
@@ -882,6 +892,7 @@ STEPS: "dict[str, Callable[[Tape], None]]" = {
     "broker": _not_here("broker"),
     "guard": _guard,
     "watch": _watch,
+    "shade": _shade,
 }
 
 

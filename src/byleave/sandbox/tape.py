@@ -45,6 +45,7 @@ STEPS = (
     "broker",
     "guard",
     "watch",
+    "shade",
 )
 # Kinds of places: the launcher refuses to act on one that has become something else.
 DIRECTORY, OTHER, LINKED = 0, 1, 2

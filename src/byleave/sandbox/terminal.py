@@ -102,13 +102,17 @@ class OwnTerminal:
         with suppress(OSError):
             fcntl.ioctl(self._master, _SEND_SIGNAL, number)
 
-    def pause(self) -> None:
-        """Leave our terminal as we found it, until `resume`."""
+    def pause(self, *, forget: bool = False) -> None:
+        """Leave our terminal as we found it, until `resume`.
+
+        With `forget`, what nobody has read is dropped: what a terminal answers to a question of the program's is not
+        for the shell to run.
+        """
         with self._changing:
             self._paused = True
             if self._is_raw:
                 self._is_raw = False
-                self._set(self._before)
+                self._set(self._before, termios.TCSAFLUSH if forget else termios.TCSADRAIN)
 
     def resume(self) -> None:
         """Go on with our terminal after a pause."""
@@ -121,7 +125,7 @@ class OwnTerminal:
         os.close(self._slave)  # from here on, whoever reads comes to an end
         for thread in self._threads:
             thread.join(_LAST_WORDS)
-        self.pause()
+        self.pause(forget=True)
         if not any(thread.is_alive() for thread in self._threads):
             os.close(self._master)
             os.close(self._woken)
@@ -201,11 +205,11 @@ class OwnTerminal:
                 self._is_raw = True
             return self._is_raw
 
-    def _set(self, modes: "_Modes") -> None:
+    def _set(self, modes: "_Modes", when: int = termios.TCSADRAIN) -> None:
         """Change our terminal; from the background it would stop us, so that it is left alone then."""
         with suppress(OSError, termios.error):
             if os.tcgetpgrp(self._outer) == os.getpgrp():
-                termios.tcsetattr(self._outer, termios.TCSADRAIN, modes)
+                termios.tcsetattr(self._outer, when, modes)
 
 
 def _way_in(ours: "tuple[int, ...]") -> str:

@@ -11,7 +11,7 @@ from byleave.core.decide import decide
 from byleave.core.fs import CAPABILITIES, WRITES, FsTable, FsTarget, is_under
 from byleave.core.globs import ANY_DEPTH
 from byleave.core.matchers import All, AnyOf, Not, PathMatcher
-from byleave.core.protected import OWN_CODE
+from byleave.core.protected import LED_TO, OWN_CODE
 from byleave.core.verdict import ALLOW
 from byleave.record import Record
 from byleave.sandbox.plan import DIRECTORY, FILE, MISSING, NOTHING, Approximation, Held, Place, in_order, nested, op_of
@@ -78,15 +78,16 @@ class Eyes(Record):
     protected: "Callable[[str], Below]" = _nothing_below
 
 
-def find_places(policy: "Policy", tool: str, root: str, eyes: Eyes) -> Found:
+def find_places(policy: "Policy", tool: str, root: str, eyes: Eyes, agent: str | None = None) -> Found:
     """Return what `tool` may touch in the workspace at `root` and through its approved ways out."""
-    return _View(policy, tool, root, eyes).find()
+    return _View(policy, tool, root, eyes, agent).find()
 
 
 class _View:
-    def __init__(self, policy: "Policy", tool: str, root: str, eyes: Eyes) -> None:
+    def __init__(self, policy: "Policy", tool: str, root: str, eyes: Eyes, agent: str | None) -> None:
         self._policy = policy
         self._tool = tool
+        self._agent = agent
         self._root = root
         self._look = eyes.look
         self._files = eyes.files
@@ -111,12 +112,13 @@ class _View:
         for rule in _rules(self._policy, self._tool):
             yield rule.path
         for place in self._policy.protected.inside():
-            yield place.path
+            if place.name != LED_TO or self._look(f"{self._root}/{place.path}") is not None:
+                yield place.path
         for place in self._policy.protected.outside():  # byleave's own may lie in the workspace, there or not yet
             if place.path.startswith(f"{self._root}/"):
                 yield place.path[len(self._root) + 1 :]
-        yield from self._protected_below()
         yield from self._ruled()
+        yield from self._protected_below()
 
     def _ruled(self) -> "Iterator[str]":
         """Yield the paths at which the ordered rules may change the answer: those they name, and those that exist."""
@@ -137,7 +139,7 @@ class _View:
 
     def _closed(self, ops: tuple[str, ...], *, essential: bool) -> "Iterator[str]":
         """Yield what exists of the places that rules close to some operations; all of it where that is `essential`."""
-        closed = ClosedPlaces(self._policy, ops, root=self._root)
+        closed = ClosedPlaces(self._policy, ops, root=self._root, agent=self._agent)
         starts = [("", self._root), *((rule.path, rule.approved_target or "") for rule in self._doors.values())]
         for name, place in starts if closed else ():
             found = self._covered(closed, place, f"{self._root}/{name}".rstrip("/"))
@@ -209,7 +211,8 @@ class _View:
             relative = relative if relative is None else f"{relative}/{_INSIDE}".lstrip("/")
             door = door if door is None else f"{door}/{_INSIDE}"
         target = FsTarget(path, relative, door, exists=kind == FILE, directory=False)
-        action = FileAction(_KIND_OF[capability], relative if relative is not None else door or "", self._tool)
+        name = relative if relative is not None else door or ""
+        action = FileAction(_KIND_OF[capability], name, self._tool, self._agent)
         return decide(self._policy, action, (target,))
 
     def _kept(self, place: Place, around: Place | None) -> "Iterator[Place]":

@@ -11,7 +11,6 @@ import asyncio
 from byleave.effects.addresses import is_address, why
 from byleave.sandbox.client_hello import BadHello, HelloReader, RecordGuard
 from byleave.sandbox.exchange import Exchange, RefusedError
-from byleave.sandbox.gate import Judgement
 from byleave.sandbox.http_place import place_of
 from byleave.sandbox.streams import Stream, dial, join
 from byleave.text import quoted, shown
@@ -23,7 +22,7 @@ if TYPE_CHECKING:
 
     from byleave.sandbox.client_hello import ClientHello
     from byleave.sandbox.exchange import Limits
-    from byleave.sandbox.gate import Gate
+    from byleave.sandbox.gate import Gate, Judgement
     from byleave.sandbox.http_place import Place
     from byleave.wire.http_head import Request
 
@@ -130,7 +129,7 @@ class Visit:
             server.close()
         return False
 
-    async def _greeting(self, place: "Place", judgement: Judgement) -> bytes:
+    async def _greeting(self, place: "Place", judgement: "Judgement") -> bytes:
         """Return the client's ClientHello, if it is one for `place`; nothing if the tunnel must not be used."""
         reader = HelloReader()
         found: ClientHello | BadHello | None = None
@@ -150,7 +149,7 @@ class Visit:
         await self._client.linger()
         return b""
 
-    def _screen(self, place: "Place", judgement: Judgement) -> "Callable[[bytes], bytes]":
+    def _screen(self, place: "Place", judgement: "Judgement") -> "Callable[[bytes], bytes]":
         """Return what looks through everything that the client sends behind its greeting."""
         guard = RecordGuard()
 
@@ -165,11 +164,11 @@ class Visit:
 
         return screened
 
-    def _suits(self, found: "ClientHello | BadHello", place: "Place", judgement: Judgement) -> bool:
+    def _suits(self, found: "ClientHello | BadHello", place: "Place", judgement: "Judgement") -> bool:
         """Whether a tunnel to `place` may carry this; tells why not."""
         problem = _problem_with(found, place.host, ech=self._ech)
         if problem is not None:
-            self._gate.tell(place, Judgement(False, problem, judgement.rule))
+            self._gate.refuse(place, judgement, problem)
         return problem is None
 
     async def _exchange(self, request: "Request", place: "Place") -> bool:

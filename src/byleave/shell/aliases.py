@@ -185,10 +185,12 @@ def may_be_args(command: "Command", found: "Scan", programs: "Programs", wanted:
     operands = [word for word in literal if not word.startswith("-")]
     flags = [word for word in literal if word.startswith("-")]
     words = command.words
-    given = [words[index].text for index in found.operands]
-    if found.subcommand is not None:
-        given.insert(0, found.subcommand)
-    if not operands or (not open_end and len(given) > len(operands)):
+    given = [word.text for word in words[1:] if word.text is None or not word.text.startswith("-")]
+    count = len(found.operands) + (found.subcommand is not None)
+    if found.subcommand is not None:  # words in front of it are values of options
+        at = next((place for place, text in enumerate(given) if _means(found, text)), 0)
+        given = [found.subcommand, *given[at + 1 :]]
+    if not operands or (not open_end and count > len(operands)):
         return False
     if not _in_order(command, programs, given, operands):
         return False
@@ -200,6 +202,12 @@ def may_be_args(command: "Command", found: "Scan", programs: "Programs", wanted:
         or may_have_flag(command, found, flag, canonical)
         for flag in flags
     )  # fmt: skip
+
+
+def _means(found: "Scan", text: str | None) -> bool:
+    """Whether a word is the subcommand that was found, or one of its listed aliases."""
+    aliases = found.table.aliases if found.table is not None else {}
+    return text is not None and found.subcommand in (text, aliases.get(text))
 
 
 def _in_order(command: "Command", programs: "Programs", given: "list[str | None]", operands: list[str]) -> bool:

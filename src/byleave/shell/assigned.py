@@ -41,9 +41,11 @@ def forms_of(word: Word, values: "Values") -> "Forms":
 def filled(pieces: "Form", values: "Values") -> "Forms":
     """Fill the values of variables into the pieces of a word."""
     forms: list[list[Piece]] = [[]]
-    for piece in pieces:
+    for number, piece in enumerate(pieces):
         if piece.kind == "unknown":
             return ()
+        if piece.kind == "variable" and pieces[number + 1 : number + 2] and pieces[number + 1].text.startswith("{"):
+            return ()  # braces come first: in `$X{a,b}` the variables are Xa and Xb
         choices: Forms = ((piece,),)
         if piece.kind == "variable":
             choices = _used(piece, values)

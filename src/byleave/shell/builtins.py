@@ -116,8 +116,8 @@ def _never(_walker: "Walker", words: "Words", _state: "State") -> "Flow":
 
 
 def _hash(_walker: "Walker", words: "Words", state: "State") -> "Flow":
-    if any(text.startswith("-") and text != "-r" for text in _texts(words, "`hash`")):
-        _refuse("`hash` with options changes what later words run", words[0])
+    if any("=" in text or (text.startswith("-") and text != "-r") for text in _texts(words, "`hash`")):
+        _refuse("`hash` changes what later words run", words[0])
     return state, state
 
 

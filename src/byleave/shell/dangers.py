@@ -19,9 +19,7 @@ if TYPE_CHECKING:
 
 UNKNOWN = "unknown"
 UNLISTED = "unlisted"
-# Whether the files that harmless options write are judged elsewhere, each as a write of that place. As long as they are
-# not, only a relative name inside the workspace counts as harmless.
-WRITES_ARE_JUDGED = False
+DASHED_VALUES = frozenset({"find", "gfind", "awk", "gawk", "mawk", "nawk", "sed", "gsed", "sort"})
 EXECUTING = {
     **dict.fromkeys(["find", "gfind"], frozenset({"-exec", "-execdir", "-ok", "-okdir"})),
     **dict.fromkeys(["fd", "fdfind"], frozenset({"-x", "-X", "--exec", "--exec-batch"})),
@@ -72,6 +70,8 @@ def _behind_dashes(command: "Command") -> int:
 def _passed(command: "Command", rest: int, table: "Program") -> list[Danger]:
     """Judge words that a program hands on to another one."""
     words = (command.words[0], *command.words[rest:])
+    if not table.canonical:  # nothing is known of that program
+        return [Danger(UNLISTED, word.prefix, rest) for word in words[1:2]]
     found = scan_words(words, table)
     dangers = [danger for given in found.given if (danger := _option(given))]
     dangers += [Danger(UNKNOWN, words[index].prefix, index) for index in found.unknown]
@@ -93,8 +93,11 @@ def dangerous_program(table: "Program") -> bool:
 
 def writes_by_nature(command: "Command", programs: Programs = BUILT_IN) -> bool:
     """Return whether writing files is what the program is for: `tee`, `cp`, `rm`."""
-    table = programs.table(command.program or "")
-    return table is not None and table.writer
+    found = scan(command, programs)
+    table = found.table
+    if table is None or not table.writer:
+        return False
+    return table.dry.isdisjoint([given.name for given in found.given])
 
 
 def _option(given: "Given") -> Danger | None:
@@ -118,10 +121,20 @@ def _is_listed(given: "Given", table: "Program") -> bool:
         return True
     if given.name not in table.values | table.optional and given.name not in table.joined and given.name != NUMBER:
         return value in ("true", "false")
+    if not isinstance(given.value, str) and _is_option_again(value, table):
+        return False
     check, use = table.checks.get(given.name), table.files.get(given.name, "")
     if check is not None:
         return value is not None and is_harmless_value(check, value)
-    return WRITES_ARE_JUDGED or not use.startswith("write") or (value is not None and is_inside(value))
+    # A file that is written is judged as a named file, too; what a bare allow covers stays in the workspace.
+    return not use.startswith("write") or (value is not None and is_inside(value))
+
+
+def _is_option_again(value: str | None, table: "Program") -> bool:
+    """Whether a word that is taken as a value looks like an option: another version may take no value there."""
+    if value is None or table.safe or table.covered is None or table.name in DASHED_VALUES:
+        return False
+    return value[:1] == "-" and value[1:2] not in ("", " ", "\n") and not value[1:2].isdigit()
 
 
 def child_places(command: "Command") -> "frozenset[int]":
@@ -161,7 +174,7 @@ def _operands(command: "Command", found: "Scan", table: "Program") -> list[Dange
     dangers: list[Danger] = []
     for index in found.operands:
         word = command.words[index]
-        if table.assigns and "=" in word.prefix and not (word.text and is_harmless_value("~assignment", word.text)):
+        if table.assigns and _may_assign(word):
             dangers.append(Danger(EXECUTES if word.text is not None else UNKNOWN, word.prefix, index))
         elif table.covered is not None and not table.safe and _is_option_form(word, table):
             dangers.append(Danger(UNLISTED, word.prefix, index))
@@ -176,8 +189,17 @@ def _operands(command: "Command", found: "Scan", table: "Program") -> list[Dange
     return dangers
 
 
+def _may_assign(word: "Word") -> bool:
+    """Whether an operand of make may set a variable that reaches a shell."""
+    if word.text is None:
+        return True
+    return "=" in word.text and not is_harmless_value("~assignment", word.text)
+
+
 def _is_option_form(word: "Word", table: "Program") -> bool:
-    """Whether an operand is an option after all: `@file` with more options in it, `/option`."""
+    """Whether an operand is more than one: `@file` holds options, `/x` is one, a place outside moves the program."""
+    if table.inside and (word.text is None or not is_inside(word.text)):
+        return True
     return (word.prefix.startswith("@") and not table.at) or (word.prefix.startswith("/") and table.slash)
 
 
@@ -209,7 +231,7 @@ def _queries(command: "Command", found: "Scan") -> list[Danger]:
         return []
     queries = [(index, command.words[index].text) for index in found.operands[1:]]
     if not queries:
-        return [Danger(EXECUTES, "commands from its input", 0)]
+        return [Danger(EXECUTES, "commands from its input", len(command.words))]
     dangers = [Danger(UNKNOWN, "", index) for index, text in queries if text is None]
     return dangers + [
         Danger(kind, text, index) for index, text in queries if text is not None and (kind := READERS["sqlite"](text))

@@ -55,7 +55,9 @@ def expanded(form: "tuple[Piece, ...]", home: str | None, here: str | None) -> t
                     return None
                 cells.extend((char, False) for char in place)
                 text = text[end:]
-            elif "=~" in text or ":~" in text:
+            if "~" in text and _has_braces(form):
+                return None  # a tilde that begins a word only once braces are expanded
+            if "=~" in text or ":~" in text:
                 name = text.partition("=")[0]
                 if home is None or (name.isidentifier() and "=~/" not in text):
                     return None
@@ -73,6 +75,10 @@ def expanded(form: "tuple[Piece, ...]", home: str | None, here: str | None) -> t
         return None
     quoted = any(piece.kind == "literal" for piece in form)
     return _finished([word for word in words if word or quoted])  # an empty word goes unless something is quoted
+
+
+def _has_braces(form: "tuple[Piece, ...]") -> bool:
+    return any("{" in piece.text for piece in form if piece.kind == "raw")
 
 
 def _split(cells: "list[Cell]", breaks: set[int]) -> "list[Cells]":
@@ -151,23 +157,36 @@ def _finished(words: "list[Cells]") -> tuple[Expanded, ...] | None:
 
 
 def _pattern(cells: "Cells") -> tuple[str, ...] | None:
+    """Return the patterns of the names; None for a form of brackets that is not plain, or that shells differ about."""
     names: list[str] = []
     name: list[str] = []
-    for place, (char, active) in enumerate(cells):
+    place = 0
+    while place < len(cells):
+        char, active = cells[place]
         if char == "/":
             names.append("".join(name))
             name = []
         elif char in "*?[" and not active:
             name.append(f"[{char}]")
         elif active and char == "\\":
-            return None  # an escape inside a value: shells differ
+            return None  # an escape inside a value
         elif active and char == "[":
-            following = "".join([each for each, _ in cells[place + 1 : place + 3]])
-            if following[:1] in ("^", ":", "[", "]", "-") or following == "!]":
+            inside = _bracket(cells, place + 1)
+            if inside is None:
                 return None
-            name.append(char)
+            name.append(f"[{inside}]")
+            place += len(inside) + 1
         else:
             name.append(char)
-    if any("[:" in each or "[." in each or "[=" in each for each in names):
-        return None
+        place += 1
     return (*names, "".join(name))
+
+
+def _bracket(cells: "Cells", begin: int) -> str | None:
+    """Return what stands between brackets: letters, digits and ranges of them, perhaps negated."""
+    text = "".join([char for char, _ in cells[begin:]])
+    inside, closing, _ = text.partition("]")
+    plain = inside.removeprefix("!").replace("-", "").replace("_", "").replace(".", "")
+    if not closing or not plain.isalnum() or not cells[begin + len(inside)][1]:
+        return None
+    return inside if inside[:1] != "!" or cells[begin][1] else None

@@ -3,7 +3,7 @@
 Recursive descent. Start at `parse`. Words: `words`. What the tree means for directories and commands: `walk`.
 """
 
-from byleave.shell.cursor import BASH, DIGITS, END, IDENTIFIER_START, is_decimal
+from byleave.shell.cursor import BASH, DIGITS, END, IDENTIFIER_START, ZSH, is_decimal
 from byleave.shell.model import NotUnderstoodError, Word
 from byleave.shell.simple import CLOSERS, KEYWORDS, OPENERS, SimpleReader, is_number
 from byleave.shell.syntax import (
@@ -82,7 +82,8 @@ class Grammar(SimpleReader):
             following = text[self.at + 1] if char != END else END
             if char == "&" and following not in "&>\\":
                 items.append((node, True))
-                self.moves = before
+                if self.dialect != ZSH:  # which runs only the last pipeline of a list in the background
+                    self.moves = before
             elif (char == ";" and following not in ";&\\") or char == "\n":
                 items.append((node, False))
             else:
@@ -121,12 +122,14 @@ class Grammar(SimpleReader):
             word = self.keyword_here()
             if word == "!" and self.text[self.at + 1] != "(":
                 negated = not negated
-            elif word == "time" and self.is_bash and not timed:
+            elif word == "time" and (self.is_bash or self.dialect == ZSH) and not timed:
                 timed = True
             else:
                 break
             self.at += len(word)
             self.blanks()
+            if word == "time" and self.dialect == ZSH and self.text[self.at] in "-;&|)\n\0":
+                self.refuse("`time` with an option, or without a command, in zsh")
             if word == "time" and self.keyword_here() == "-p":
                 self.at += 2
                 self.blanks()

@@ -1,6 +1,6 @@
 """The shell's own wrappers: `command`, `builtin`, `exec`, `eval`, `trap`."""
 
-from byleave.shell.cursor import is_decimal
+from byleave.shell.cursor import ZSH, is_decimal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def run_command(wrapped: "Wrapped") -> "Flow":
     if words[0].text is None or words[0].text.startswith("-"):
         wrapped.refuse("which command `command` runs is known only at run time", words[0])
     wrapped.list_itself(transparent=True)
-    return wrapped.child(words, transparent=True, inside=True)
+    return wrapped.child(words, transparent=True, inside=wrapped.walker.dialect != ZSH)  # zsh runs only programs by it
 
 
 def run_builtin(wrapped: "Wrapped") -> "Flow":

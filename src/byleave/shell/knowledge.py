@@ -20,15 +20,15 @@ _MODULE = "-m"
 class Known:
     """Answers about one command; what is slow to find out is found out once."""
 
-    __slots__ = ("_command", "_dangers", "_flags", "_programs", "_spelled", "_subcommand", "_text", "_tokens")
+    __slots__ = ("_command", "_dangers", "_flags", "_looks_inside", "_programs", "_spelled", "_subcommand", "_tokens")
 
-    def __init__(self, command: "Command", programs: "Programs", text: str = "") -> None:
+    def __init__(self, command: "Command", programs: "Programs", *, looks_inside: bool = True) -> None:
         self._command = command
         self._programs = programs
         self._dangers: tuple[Danger, ...] | None = None
         self._flags: dict[str, bool | None] = {}
         self._subcommand: tuple[str | None, bool] | None = None
-        self._text = text
+        self._looks_inside = looks_inside
         self._tokens: tuple[Word, ...] = ()
         self._spelled: frozenset[str] | None = None
 
@@ -36,16 +36,15 @@ class Known:
     def spelled(self) -> frozenset[str]:
         """The names of programs that its words hold, where it may be a wrapper that starts one of them."""
         if self._spelled is None:
-            if self._text:
-                executes = self.uncovered((), ()) is not None
-                self._tokens = tokens(self._command, self._text, executes=executes)
+            if self._looks_inside:
+                self._tokens = tokens(self._command, executes=self.uncovered((), ()) is not None)
             self._spelled = frozenset(name for word in self._tokens for name in names_of(word))
         return self._spelled
 
     def started_as(self, name: str) -> "Iterator[Known]":
         """Yield what is known of the commands that its words spell from a program's name on."""
         for command in started_as(self._command, self._tokens, name):
-            yield Known(command, self._programs)
+            yield Known(command, self._programs, looks_inside=False)
 
     def is_subcommand(self, wanted: str) -> bool | None:
         """Whether the subcommand is `wanted`, or one is an alias of the other."""
@@ -79,6 +78,16 @@ class Known:
             word.text is None or is_alias(self._command, self._programs, word.text, wanted) is not False
             for word in self._command.words[1:]
         )
+
+    def asks_for_version(self) -> bool:
+        """Whether the command is `PROGRAM --version` or `PROGRAM --help` and no more, as the program spells it."""
+        words = self._command.words
+        table = self._programs.table(self._command.program or "") if len(words) == 2 else None
+        if table is None:
+            return False
+        canonical = table.canonical
+        name = canonical.get(words[1].text or "")
+        return name is not None and name in (canonical.get("--version"), canonical.get("--help"))
 
     def has_flag(self, flag: str) -> bool | None:
         """Whether a flag is given, in any of its spellings."""

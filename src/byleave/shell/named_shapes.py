@@ -265,7 +265,10 @@ def _git_config(names: Names) -> "Iterator[Named]":
     sections = ("--rename-section", "--remove-section")
     if len(words) < 2 and not names_given(names, *changing, *sections) and first not in modes:
         return
-    yield Named("~/.gitconfig" if names_given(names, "--global") else ".git/config", WRITE)
+    if names_given(names, "--global"):
+        yield Named(".gitconfig", WRITE, at_home=True)
+    else:
+        yield Named(".git/config", WRITE)
 
 
 def _difference(names: Names) -> "Iterator[Named]":

@@ -153,12 +153,26 @@ class _Scanner:
     def _partial(self, word: "Word") -> bool:
         """Take `--name=$value`: the option is known although its value is not."""
         name, equals, _ = word.prefix.partition("=")
-        if not equals or not name.startswith("-") or word.splits:
+        if not name.startswith("-") or word.splits or word.glob:
             return False
+        if not equals:
+            return self._partial_letter(word)
         if not name.startswith("--") and (self.table is None or self.table.style == "gnu"):
             return False
         for found in self._long(name):
             self._give(found.name, self.index, word, known=found.known, sure=found.sure)
+        self.index += 1
+        return True
+
+    def _partial_letter(self, word: "Word") -> bool:
+        """Take `-j$value`: one letter that has a value."""
+        table = self.table
+        if table is None or table.style != "gnu" or len(word.prefix) != 2 or word.prefix == "--":
+            return False
+        canonical = table.canonical.get(word.prefix)
+        if canonical is None or canonical not in table.values | table.optional:
+            return False
+        self._give(canonical, self.index, word)
         self.index += 1
         return True
 
@@ -242,6 +256,8 @@ class _Scanner:
             if canonical in table.values:
                 rest = text[place + 1 :]
                 self._give(canonical, at, rest or self._next_word())
+                if canonical in table.ends:
+                    self._rest(self.index)
                 return
             if canonical in table.optional:
                 self._give(canonical, at, text[place + 1 :])

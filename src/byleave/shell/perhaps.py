@@ -21,6 +21,7 @@ class Named(Record):
     below it is touched as well, if it is a directory. `names`: what would be put there, should it be a directory.
     `beside`: the name is read from the directory of that other name, as the text of a link is. `top`: it is read from
     the root of the repository. `started`: from where the shell starts the program, whatever option moves it.
+    `at_home`: from the home directory.
     """
 
     text: str | None
@@ -31,6 +32,7 @@ class Named(Record):
     beside: str | None = None
     top: bool = False
     started: bool = False
+    at_home: bool = False
 
 
 _MARKS = dict.fromkeys(map(ord, "=@:,;<>\"'"), "\n")

@@ -12,9 +12,11 @@ from byleave.shell.table import PROGRAMS
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from typing import Any
+    from typing import Any, TypeVar
 
     from byleave.shell.model import Word
+
+    T = TypeVar("T")
 
 KEYS = frozenset(
     [
@@ -42,6 +44,8 @@ KEYS = frozenset(
         "harmless",
         "options",
         "closed",
+        "dry",
+        "ends",
     ]
 )
 WRAP_KEYS = frozenset(
@@ -68,14 +72,16 @@ class Program(Record):
     `style`: `gnu` joins letters, `word` has options of one word such as `-name`. `stops`: options end at the first
     operand. `abbreviates`: `yes` (and every long option is listed), `maybe`, `no`. `executes` and `writes`: options
     that run another program or write a file; with a value in `harmless` they do not. `runs`: beginnings of operands
-    that do. `most`: more operands than this write. `bundle`: the first word holds letters of options even without a
-    dash. `assigns`: operands `NAME=value` reach a shell. `script`: the language of the first operand.
+    that do. `most`: more operands than this write. `dry`: options with which a program that writes by nature does not.
+    `ends`: options behind which all words are operands. `bundle`: the first word holds letters of options even without
+    a dash. `assigns`: operands `NAME=value` reach a shell. `script`: the language of the first operand.
 
     `closed`: an option that is not known to be harmless goes beyond the program's plain use. The harmless ones are
     `covered` (None: all that are listed), with the values that `checks` accepts. `joined`: options whose value is the
     rest of their word. `files`: options whose value names a file, and what happens to it. `safe`: no option at all
-    executes or writes. `at`, `slash`: operands may begin with `@`; one with a slash is an option. `passed`: the table
-    for words behind `--`, where these go to another program.
+    executes or writes. `at`, `slash`: operands may begin with `@`; one with a slash is an option. `inside`: operands
+    are names of files below the working directory. `passed`: the table for words behind `--`, where these go to
+    another program.
     """
 
     name: str
@@ -92,6 +98,8 @@ class Program(Record):
     script: str | None
     most: int | None
     writer: bool
+    dry: frozenset[str]
+    ends: frozenset[str]
     bundle: bool
     assigns: bool
     harmless: "Mapping[str, tuple[str, ...]]"
@@ -103,6 +111,7 @@ class Program(Record):
     safe: bool
     at: bool
     slash: bool
+    inside: bool
     passed: "Program | None"
     subcommands: bool
     known_subcommands: bool
@@ -164,8 +173,11 @@ class Programs:
         for name, table in raw.items():
             check_keys(name, table)
             known = tables.get(name) or ({} if options_of(name) else {"closed": False})
-            tables[name] = _combined(known, table)
+            tables[name] = _combined(known, _with_known(table))
         return Programs(tables)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.raw or (isinstance(name, str) and options_of(name) is not None)
 
     def _source(self, name: str) -> "Mapping[str, Any] | None":
         """Return the written table of a program, with the options that are harmless, and with what it is like."""
@@ -195,6 +207,13 @@ def check_keys(name: str, table: "Mapping[str, Any]") -> None:
         raise ValueError(f"unknown key {unknown[0]!r} for the program {name!r}")
     for subcommand, behind in table.get("sub", {}).items():
         check_keys(f"{name} {subcommand}", behind)
+
+
+def _with_known(table: "Mapping[str, Any]") -> "dict[str, Any]":
+    """Return a user's table with the options that it lists as harmless ones, for a program that has a table of ours."""
+    listed = [option for key in ("flags", "values", "optional") for option in table.get(key, ())]
+    behind = {name: _with_known(each) for name, each in table.get("sub", {}).items()}
+    return {**table, "known": listed, **({"sub": behind} if behind else {})}
 
 
 def _combined(old: "Mapping[str, Any]", new: "Mapping[str, Any]") -> "dict[str, Any]":
@@ -249,17 +268,20 @@ def _compiled(name: str, raw: "Mapping[str, Any]") -> Program:
         script=raw.get("script"),
         most=raw.get("most"),
         writer=raw.get("writer", False),
+        dry=frozenset([canonical.get(option, option) for option in raw.get("dry", ())]),
+        ends=frozenset([canonical.get(option, option) for option in raw.get("ends", ())]),
         bundle=raw.get("bundle", False),
         assigns=raw.get("assigns", False),
         harmless={canonical.get(option, option): tuple(values) for option, values in raw.get("harmless", {}).items()},
         closed=raw.get("closed", True),
-        covered=frozenset(named.values()) - refused - dangerous if "options" in raw else None,
+        covered=(frozenset(named.values()) | options("known")) - refused - dangerous if "options" in raw else None,
         checks={named[option]: check for option, check in spec.checks.items()},
         joined=tuple(sorted(listed(spec.joined), key=len, reverse=True)),
         files=files,
         safe=raw.get("safe", False),
         at=raw.get("at", False),
         slash=raw.get("slash", False),
+        inside=raw.get("inside", False),
         passed=None if spec.passed is None else _compiled(f"{name} --", {"options": spec.passed}),
         subcommands=raw.get("subcommands", "sub" in raw),
         known_subcommands="sub" in raw or raw.get("subcommands", False),
@@ -301,17 +323,20 @@ def _behind(outer: Program, own: Program) -> Program:
         script=own.script,
         most=own.most,
         writer=own.writer or outer.writer,
+        dry=own.dry | outer.dry,
+        ends=own.ends,
         bundle=False,
         assigns=own.assigns or outer.assigns,
-        harmless={**outer.harmless, **own.harmless},
+        harmless={**_not_of(own, outer.harmless), **own.harmless},
         closed=outer.closed,
         covered=_both_covered(outer, own),
-        checks={**outer.checks, **own.checks},
+        checks={**_not_of(own, outer.checks), **own.checks},
         joined=tuple(sorted({*outer.joined, *own.joined}, key=len, reverse=True)),
-        files={**outer.files, **own.files},
+        files={**_not_of(own, outer.files), **own.files},
         safe=own.safe or outer.safe,
         at=own.at or outer.at,
         slash=own.slash or outer.slash,
+        inside=own.inside or outer.inside,
         passed=own.passed or outer.passed,
         subcommands=own.subcommands,
         known_subcommands=True,
@@ -323,11 +348,18 @@ def _behind(outer: Program, own: Program) -> Program:
     )
 
 
+def _not_of(own: Program, given: "Mapping[str, T]") -> "dict[str, T]":
+    """Return what is said of global options that the subcommand does not use otherwise."""
+    return {option: value for option, value in given.items() if option not in own.canonical}
+
+
 def _both_covered(outer: Program, own: Program) -> frozenset[str] | None:
     """Return the harmless options behind a subcommand: its own and the global ones that it does not use otherwise."""
     if outer.covered is None and own.covered is None:
         return None
     inner = own.covered if own.covered is not None else frozenset(own.canonical.values()) - own.executes - own.writes
+    if own.stops:
+        return inner
     outside = outer.covered if outer.covered is not None else frozenset(outer.canonical.values())
     return inner | (outside - frozenset(own.canonical))
 

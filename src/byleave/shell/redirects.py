@@ -47,6 +47,8 @@ class RedirectReader(ConditionalReader):
         if not operator:
             return False
         at += len(operator)
+        if self.dialect == ZSH and text[at] in "!|":
+            self.refuse("a redirection that overwrites, as zsh writes it", at)
         if text[at] == "\\" or (text[at] == "(" and fd is not None):
             self.refuse("a redirection of an unusual form", at)
         self.at = at

@@ -78,6 +78,8 @@ class SimpleReader(RedirectReader):
                 return self.function(words[0])
         if not words and not assignments and not redirects:
             self.refuse("a command is missing here")
+        if not words and redirects and self.dialect == ZSH:
+            self.refuse("a redirection without a command, to which zsh adds one", start)
         return self._made(assignments, words, redirects, start, end)
 
     def _made(
@@ -99,6 +101,8 @@ class SimpleReader(RedirectReader):
         text = word.text
         if word.joined and not frozenset("=[").isdisjoint(self.text[word.start : word.end]):
             self.refuse("a word continued on the next line that may be an assignment", word.start)
+        if self.dialect == ZSH and (self.text[word.start] == "{" or word.prefix[:1] == "%"):
+            self.refuse("a group or a job in zsh", word.start)
         if text is None:
             return
         if word.joined and text in KEYWORDS:

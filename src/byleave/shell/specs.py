@@ -8,8 +8,9 @@
     --tb=short|long    only these values are harmless              -c=~config   only values that `values` calls harmless
 
 Words that begin with a colon set the table itself: `:word`, `:stops`, `:exact` (no abbreviations), `:subs` (it has
-subcommands), `:safe` (no option of the program executes or writes), `:at` (operands may begin with `@`), `:slash` (an
-operand that begins with `/` is an option), `:twodash` (`--name` is `-name`).
+subcommands), `:safe` (no option of the program executes or writes), `:open` (what is not listed is an operand), `:at`
+(operands may begin with `@`), `:slash` (an operand that begins with `/` is an option), `:inside` (operands stay below
+the working directory), `:twodash` (`--name` is `-name`).
 """
 
 from byleave.record import Record
@@ -26,8 +27,10 @@ SETTINGS: "Mapping[str, tuple[str, Any]]" = {
     ":exact": ("abbreviates", "no"),
     ":subs": ("subcommands", True),
     ":safe": ("safe", True),
+    ":open": ("closed", False),
     ":at": ("at", True),
     ":slash": ("slash", True),
+    ":inside": ("inside", True),
     ":twodash": ("twodash", True),
 }
 

@@ -4,7 +4,7 @@ Only good for a rule that denies or asks: a program that is not known to take it
 """
 
 from byleave.shell.data_programs import takes_data
-from byleave.shell.model import Command, Word
+from byleave.shell.model import Command, Piece, Word
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -12,15 +12,16 @@ if TYPE_CHECKING:
 
 # What stands between words in scripts, options with values, addresses and lists of any language.
 _BREAKS = str.maketrans(dict.fromkeys("|&;()<>{}[]`$\n\t\r'\"=:,!\\", " "))
+_TEXTS = frozenset(["literal", "raw", "value"])  # kinds of pieces whose text is that of the word
 _LONGEST = 64  # words of a spelled command that are looked at
 _UNKNOWN = Word(None, "", splits=True)
 _SUFFIXES = ("-cli.js", ".js", ".exe", ".cmd", ".bat")
 
 
-def tokens(command: Command, text: str, *, executes: bool) -> tuple[Word, ...]:
+def tokens(command: Command, *, executes: bool) -> tuple[Word, ...]:
     """Return the words behind the program's name as a wrapper of any kind could take them apart.
 
-    `text` is the whole line: what stands in it around a value known only at run time may be part of a script too.
+    Of a word known only at run time its literal pieces count, and what the line itself puts into its variables.
     `executes`: an option of the command runs something, so that not all of its words are data.
     """
     if command.name is None or command.wraps is not None:
@@ -28,15 +29,20 @@ def tokens(command: Command, text: str, *, executes: bool) -> tuple[Word, ...]:
     found = _own_names(command.name)
     if takes_data(command) and not found and not executes:
         return ()
-    depends = False
     for word in command.words[1:]:
-        found += _split(word.text if word.text is not None else word.prefix)
-        if word.text is None:
-            found.append(_UNKNOWN)
-            depends = True
-    if depends:
-        found += _split(text)
+        for form in _forms(word):
+            for piece in form:
+                found += _split(piece) if piece else [_UNKNOWN]
     return tuple(found)
+
+
+def _forms(word: Word) -> "Iterator[list[str]]":
+    """Yield the texts that a word is put together from, in each of its forms; an empty one stands for the unknown."""
+    if word.text is not None:
+        yield [word.text]
+        return
+    for form in word.forms or (word.pieces or (Piece("literal", word.prefix),),):
+        yield [piece.text if piece.kind in _TEXTS else "" for piece in form] + [""]
 
 
 def _split(text: str) -> "Iterator[Word]":

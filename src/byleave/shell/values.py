@@ -38,9 +38,10 @@ def _only(more: str = "", *, first: str = LETTERS + DIGITS) -> "Callable[[str], 
 
 # Variables of make that name programs or change how make itself works, and ends of such names.
 _MAKE_PROGRAMS = _words(
-    "AR AS CC CXX CPP FC M2C PC CO GET LEX YACC LINT MAKEINFO TEX TEXI2DVI WEAVE CWEAVE TANGLE CTANGLE RM LD NM CP MV "
-    "OBJCOPY OBJDUMP RANLIB STRIP SHELL PYTHON PYTHON3 PIP PERL RUBY NODE NPM NPX YARN GO CARGO JAVA JAVAC DOCKER GIT "
-    "SUDO HOSTCC LAUNCHER RUNNER WRAPPER EDITOR PAGER PYTEST INSTALL LN MKDIR SED AWK GREP CURL IFS PATH HOME ENV"
+    "AR AS CC CXX CPP FC M2C PC CO GET LEX YACC LINT MAKEINFO TEX TEXI2DVI WEAVE CWEAVE TANGLE CTANGLE RM "
+    "LD NM CP MV OBJCOPY OBJDUMP RANLIB STRIP SHELL PYTHON PYTHON3 PIP PERL RUBY NODE NPM NPX YARN GO "
+    "CARGO JAVA JAVAC DOCKER GIT SUDO HOSTCC LAUNCHER RUNNER WRAPPER EDITOR PAGER BROWSER PYTEST INSTALL "
+    "LN MKDIR SED AWK GREP CURL IFS PATH HOME ENV "
 )
 _MAKE_FAMILIES = (
     *("MAKE", "GNUMAKE", "SHELL", "LD_", "DYLD_", "GIT_", "PYTHON", "NODE_", "NPM_", "RUBY", "PERL", "BASH", "GCC_"),
@@ -199,6 +200,7 @@ _LOGGERS = frozenset(
 
 
 READERS: "Mapping[str, Callable[[str], bool]]" = {
+    "archive": lambda value: ":" not in value,  # tar takes what stands before a colon for another machine
     "assignment": _assignment,
     "classpath": _classpath,
     "cmake": _cmake_variable,

@@ -117,7 +117,8 @@ class Walker:
             if state is None:
                 flow = (None, None)
             elif background:
-                flow = (state, state)
+                after = state.lost() if self.dialect == ZSH and isinstance(item, AndOr) else state
+                flow = (after, after)
         return flow
 
     def follow(self, node: "Node", state: State) -> "Flow":
@@ -144,11 +145,11 @@ class Walker:
         if len(node.stages) == 1:
             success, failure = self._timed(node, node.stages[0], state)
             return (failure, success) if node.negated else (success, failure)
-        stages: list[list[int]] = []
+        stages: list[tuple[int, bool]] = []
         for stage in node.stages:
             begin, calls = len(self.commands), self.calls
             self._timed(node, stage, state)
-            stages.append([*range(begin, len(self.commands)), *(self.bodies if self.calls > calls else ())])
+            stages.append((begin, self.calls > calls))
         self._mark_piped(stages)
         if self.dialect == ZSH:
             state = state.lost()  # its last stage runs in the shell itself
@@ -164,18 +165,34 @@ class Walker:
         self.frame = frame
         return flow
 
-    def _mark_piped(self, stages: list[list[int]]) -> None:
-        """Mark the commands whose output reaches an interpreter that reads its script from there, or may."""
+    def _mark_piped(self, stages: list[tuple[int, bool]]) -> None:
+        """Mark the commands whose output reaches an interpreter that reads its script from there, or may.
+
+        A stage is given as the place of its first command, and whether it calls a function.
+        """
         from byleave.shell.receivers import reads_script
 
         commands = self.commands
-        for place in frozenset(place for stage in stages[1:] for place in stage):
-            commands[place] = commands[place].replace(fed=True)
-        for index in range(len(stages) - 1, 0, -1):
-            answers = [reads_script(commands[place], self.programs) for place in stages[index]]
-            if not all(answer is False for answer in answers):
-                before = frozenset(place for stage in stages[:index] for place in stage)
-                self._mark(before, piped=True if True in answers else None)
+        self._feed(range(stages[1][0], len(commands)))
+        if any(calls for _, calls in stages[1:]):
+            self._feed(self.bodies)
+        inside = [reads_script(commands[place], self.programs) for place in self.bodies]
+        last: dict[bool | None, int] = {}  # the last stage that reads a script, or may
+        for index, (begin, calls) in enumerate(stages[1:], start=1):
+            end = stages[index + 1][0] if index + 1 < len(stages) else len(commands)
+            for answer in [reads_script(command, self.programs) for command in commands[begin:end]]:
+                last[answer] = index
+            if calls:
+                last.update(dict.fromkeys(inside, index))
+        for piped in (True, None):
+            if piped in last:
+                self._mark(range(stages[0][0], stages[last[piped]][0]), piped=piped)
+                if any(calls for _, calls in stages[: last[piped]]):
+                    self._mark(self.bodies, piped=piped)
+
+    def _feed(self, places: "Iterable[int]") -> None:
+        for place in places:
+            self.commands[place] = self.commands[place].replace(fed=True)
 
     def _mark(self, places: "Iterable[int]", *, piped: bool | None) -> None:
         for place in places:
@@ -517,10 +534,10 @@ class Walker:
 
     def check_exotic(self, name: str, at: int) -> None:
         """Refuse to set, other than by a plain assignment, a variable that changes what runs."""
-        from byleave.shell.variables import harmless_assignment
+        from byleave.shell.variables import harmless_in_shell
 
         self.check_variable(name, at)
-        if not harmless_assignment(name):
+        if not harmless_in_shell(name):
             self.refuse(f"{name} changes what later commands run", at)
 
     def taint(self, name: str, at: int) -> None:
@@ -533,8 +550,29 @@ class Walker:
 def _listed(word: "Word", state: State) -> "Word":
     """Return a word as it is listed: without what it does, with what it may become."""
     forms = forms_of(word, state.values) if word.text is None else ()
-    listed: Word = word.replace(effects=(), number=None, pieces=(), forms=forms)
+    prefix = word.prefix
+    if not prefix and forms and all(_is_rooted(form) for form in forms):
+        prefix = "/"  # it starts at the home directory or at this one: no option
+    left = () if forms else word.pieces
+    splits = word.splits and not _ends_in_number(word)
+    listed: Word = word.replace(effects=(), number=None, pieces=left, forms=forms, prefix=prefix, splits=splits)
     return listed
+
+
+def _ends_in_number(word: "Word") -> bool:
+    """Whether a word is plain text and then a number known only at run time, as `-j$(nproc)` is: it stays one word."""
+    kinds = [piece.kind for piece in word.pieces]
+    effects = word.effects
+    return kinds == ["raw", "unknown"] and len(effects) == 1 and _is_number(effects[0])
+
+
+def _is_number(effect: "Effect") -> bool:
+    return isinstance(effect, Substitution) and yields_number(effect)
+
+
+def _is_rooted(form: tuple[Piece, ...]) -> bool:
+    first = next((piece for piece in form if piece.text or piece.kind != "literal"), None)
+    return first is not None and first.kind in ("home", "here")
 
 
 def _redirect(node: "RedirectNode", state: State) -> Redirect:

@@ -180,6 +180,7 @@ class _Building:
         return at + 2
 
     def _double(self, at: int) -> int:
+        self.parts.append(Piece("literal"))  # also of empty quotes: what follows does not begin the word
         end, pieces, literal, many, number = self.reader.double_quotes(at, self.effects, self.parts)
         self.quoted = True
         for piece in pieces:

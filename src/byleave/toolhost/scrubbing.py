@@ -7,7 +7,7 @@ JSON, URLs, base64 or hex do. Whoever wants to betray it finds a spelling that i
 from binascii import b2a_base64
 from threading import Lock
 
-from byleave.core.masking import PLAIN, SHORTEST, Mask
+from byleave.core.masking import SHORTEST, Mask, cores_of, is_secret
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,10 +29,11 @@ class Scrub:
 
     def uses(self, value: str) -> None:
         """Hide `value` from now on. One that is too short, or gives nothing away, is not hidden."""
-        if value in self._values or len(value) < SHORTEST or value.lower() in PLAIN:
+        cores = {core for core in cores_of(value) if is_secret(core)}
+        if cores <= self._values:
             return
         with self._lock:
-            self._values |= {value, *_lines_of(value)}
+            self._values |= {*cores, *_lines_of(value)}
             self._mask = Mask(form for each in self._values for form in (each, *_coded(each)))
 
     @property

@@ -10,7 +10,7 @@ from byleave.record import Record
 from byleave.text import quoted
 from byleave.toolhost.params import Params, bad
 from byleave.wire.codes import ACCESS_DENIED
-from byleave.wire.http_head import REROUTING, WORD
+from byleave.wire.http_head import REROUTING, WORD, as_servers_read
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,8 +29,6 @@ _OURS = frozenset(
     {"connection", "content-length", "expect", "host", "http2-settings", "keep-alive", "te", "trailer"}
     | {"transfer-encoding", "upgrade"}
 )
-# With these some servers do something else than what was judged.
-_OTHERWISE = REROUTING | {"x-http-method", "x-http-method-override", "x-method-override"}
 
 
 class Header(Record):
@@ -87,9 +85,8 @@ def _header(name: str, value: str, variable: "Variable") -> Header:
     lowered = name.lower()
     if not _NAME.fullmatch(name):
         raise bad(f"{quoted(name[:80])} is no name of a header")
-    # Some servers take an underscore for a dash.
-    dashed = lowered.replace("_", "-")
-    if dashed in _OURS or dashed in _OTHERWISE or dashed.startswith("proxy-"):
+    read = as_servers_read(name)
+    if read in _OURS or read in REROUTING or read.startswith("proxy-"):
         raise bad(f"the header {quoted(name)} is not for tools to set: it says where a request goes, or where it ends")
     filled = _VARIABLE.sub(lambda found: variable(found[1]), value)
     if _CONTROL.search(filled) or not _is_text(filled):

@@ -18,6 +18,7 @@ _TOOLS = words(
     "request_user_input request_permissions enter_plan_mode exit_plan_mode exit_spec_mode plan_enter plan_exit "
     "plan_mode_respond create_plan propose_plan switch_mode"
 )
+_QUESTION_MARKS = ("?", "\uff1f", "\u061f")  # also full-width, and of Arabic
 _ASKED = words("question questions plan choices")  # names in the input of such a call
 
 
@@ -27,9 +28,12 @@ def is_own_question(call: "Call", meant: "Meaning") -> bool:
         return False
     if _SWITCH_MODE in (call.kind, *call.kinds) or any(_asks(name) for name in (call.tool, call.title)):
         return True
-    thinks = all(getattr(action, "name", None) == "think" for action in meant.actions)
+    if not all(getattr(action, "name", None) == "think" for action in meant.actions):
+        return False
+    if isinstance(call.title, str) and call.title.rstrip().endswith(_QUESTION_MARKS):
+        return True
     raw = call.raw if call.raw is not None and hasattr(call.raw, "items") else {}
-    return thinks and any(bare(str(key)) in _ASKED and bool(value) for key, value in raw.items())
+    return any(bare(str(key)) in _ASKED and bool(value) for key, value in raw.items())
 
 
 def as_own_question(meant: "Meaning") -> "Meaning":

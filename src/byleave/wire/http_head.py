@@ -32,11 +32,16 @@ _OWN = frozenset(
     {"connection", "content-length", "host", "http2-settings", "keep-alive", "te", "trailer", "transfer-encoding"}
     | {"upgrade", "x-byleave"}
 )
-# With these a client makes some servers answer for another host or path than the one that was judged.
+# With these a client makes some servers answer for another host, path or method than the one that was judged.
 REROUTING = frozenset(
     {"forwarded", "x-forwarded-host", "x-forwarded-path", "x-forwarded-prefix", "x-forwarded-server"}
     | {"x-forwarded-uri", "x-host", "x-http-host-override", "x-original-host", "x-original-uri", "x-original-url"}
-    | {"x-proxy-url", "x-rewrite-url"}
+    | {"x-proxy-url", "x-rewrite-url", "x-forwarded-url", "x-forwarded-method", "x-forwarded-request-uri"}
+    | {"x-original-path", "x-original-request-uri", "x-original-method", "x-request-uri", "x-override-url", "x-url"}
+    | {"x-envoy-original-path", "x-envoy-original-host", "x-envoy-original-method", "x-http-path-override"}
+    | {"x-http-method", "x-http-method-override", "x-method-override", "x-http-destinationurl", "x-rewrite-uri"}
+    | {"x-invoke-path", "x-matched-path", "x-middleware-rewrite", "x-middleware-subrequest"}
+    | {"x-accel-redirect", "x-sendfile", "proxy"}  # the last one is a variable of CGI programs: http_proxy
 )
 _FRAMING = frozenset({"connection", "content-length", "host", "transfer-encoding"})
 _BODILESS = frozenset({204, 304})  # RFC 9112, section 6.3
@@ -132,7 +137,7 @@ def request_head(request: Request, *, path: str, authority: str, keep: bool = Fa
     return _written(
         f"{request.method} {path} HTTP/1.1",
         [("Host", authority)],
-        [field for field in _passed_on(request.fields) if field[0].lower() not in REROUTING],
+        [field for field in _passed_on(request.fields) if not reroutes(field[0])],
         _framing_fields(request.framing),
         [] if keep else [("Connection", "close")],
     )
@@ -151,6 +156,16 @@ def response_head(response: Response, *, framing: Framing | None, keep: bool) ->
 def own_head(status: str, fields: "Iterable[tuple[str, str]]", *, keep: bool) -> bytes:
     """Return the head of a response that the proxy itself gives, such as `403 Forbidden`."""
     return _written(f"HTTP/1.1 {status}", fields, [("Connection", "keep-alive" if keep else "close")])
+
+
+def reroutes(name: str) -> bool:
+    """Whether some server takes a field for one that leads elsewhere."""
+    return as_servers_read(name) in REROUTING
+
+
+def as_servers_read(name: str) -> str:
+    """Return the name of a field as servers compare it: some know but letters and digits, and take the rest for `_`."""
+    return "".join([char if char.isalnum() else "-" for char in name.lower()])
 
 
 def is_field(name: str, value: str) -> bool:
@@ -182,7 +197,7 @@ def _field(line: str) -> tuple[str, str]:
     if found is None:
         _refuse("a line of the head is no field: it is folded, has no proper name or holds control characters")
     name, value = found.groups()
-    if "_" in name and name.replace("_", "-").lower() in _FRAMING:
+    if (read := as_servers_read(name)) != name.lower() and read in _FRAMING:
         _refuse(f"the field {name} can be taken for another one")
     return name, value.strip(" \t")
 
@@ -231,7 +246,13 @@ def _framing(fields: "Fields") -> Framing | None:
 def _passed_on(fields: "Fields") -> "Fields":
     """Return the fields that are meant for the other end."""
     listed = {*list_of(fields, "connection"), *_OWN}
-    return tuple([field for field in fields if not ((name := field[0].lower()) in listed or name.startswith("proxy-"))])
+    return tuple([field for field in fields if not _stays(field[0], listed)])
+
+
+def _stays(name: str, listed: "set[str]") -> bool:
+    """Whether a field ends here: it is for this connection, or a server may take it for such a one."""
+    read = as_servers_read(name)
+    return name.lower() in listed or read in listed or read.startswith("proxy-")
 
 
 def _framing_fields(framing: Framing | None) -> "Fields":

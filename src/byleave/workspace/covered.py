@@ -7,6 +7,7 @@ is looked into, once. What could not be looked at in time makes the answer incom
 
 import errno
 import os
+import stat
 from itertools import islice
 from time import monotonic
 
@@ -176,7 +177,7 @@ class _Walk:
             with os.scandir(directory.real) as entries:
                 found = list(islice(entries, left + 1))
         except OSError as error:
-            if error.errno not in _NOT_OURS:
+            if error.errno not in _NOT_OURS or _could_be_opened(directory.real):
                 self._complete = False
             return []
         if directory.progress:
@@ -189,6 +190,15 @@ class _Walk:
     def _has_time(self, directory: _Directory) -> bool:
         left = self._entries if directory.progress else self._entries_for_links
         return left > 0 and monotonic() < self._end
+
+
+def _could_be_opened(directory: str) -> bool:
+    """Whether a directory that we may not list is our own, so that a program of ours can change that."""
+    try:
+        found = os.lstat(directory)
+    except OSError:
+        return False
+    return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid()
 
 
 def _depth_and_path(found: CoveredPlace) -> tuple[int, str]:

@@ -18,6 +18,13 @@ OBEYED = ("config", "config.worktree", "hooks", "commondir", "info/attributes")
 _LARGEST = 1 << 20  # bytes of a configuration file that are looked at
 _MOST_INCLUDES = 20
 _KEYS = {"core.hookspath": True, "core.attributesfile": True, "include.path": False}  # whether from the work tree on
+# Keys whose values are commands.
+_STARTS = frozenset(
+    {
+        *("fsmonitor", "sshcommand", "editor", "pager", "askpass", "gitproxy", "external", "command", "textconv"),
+        *("clean", "smudge", "process", "driver", "cmd", "helper", "program", "difffilter", "packobjectshook"),
+    }
+)
 _BARE = ("HEAD", "objects", "refs")
 
 
@@ -34,11 +41,12 @@ def git_places(root: str, home: str) -> "Iterator[Protection]":
             where = root
     directories = [] if where is None else list(dict.fromkeys((where, _common(where))))
     for directory in directories:
-        if directory != f"{root}/.git":
+        if directory != f"{root}/.git":  # which is known by its name
             yield from _known((f"{directory}/{name}" for name in OBEYED), root)
     files = [f"{directory}/{name}" for directory in directories for name in ("config", "config.worktree")]
     own = [f"{home}/.gitconfig", f"{home}/.config/git/config"] if home else []
     yield from _known(_named(files + own, root, home), root)
+    yield from _known(_started(files + own, root), root)
 
 
 def git_stamp(root: str) -> "tuple[object, ...]":
@@ -51,7 +59,7 @@ def git_directory(root: str) -> str | None:
     path = f"{root}/.git"
     mode = _mode(path)
     if os.path.isdir(path):
-        return path
+        return os.path.realpath(path)
     text = _read(path).strip() if stat.S_ISREG(mode) else ""
     if text.startswith("gitdir:"):
         return os.path.normpath(os.path.join(root, text[len("gitdir:") :].strip()))
@@ -73,6 +81,8 @@ def _named(files: "list[str]", root: str, home: str) -> "Iterator[str]":
             continue
         seen.add(file)
         for key, value in _values(_read(file)):
+            if key not in _KEYS:
+                continue
             expanded = f"{home}{value[1:]}" if value.startswith("~/") and home else value
             path = os.path.normpath(os.path.join(root if _KEYS[key] else os.path.dirname(file), expanded))
             yield path
@@ -80,8 +90,22 @@ def _named(files: "list[str]", root: str, home: str) -> "Iterator[str]":
                 ahead.append(path)
 
 
+def _started(files: "list[str]", root: str) -> "Iterator[str]":
+    """Yield the files of the workspace that a configuration has git start: a monitor, a filter, an alias."""
+    for file in files:
+        for key, value in _values(_read(file)):
+            if key.rpartition(".")[2] in _STARTS or key.startswith("alias."):
+                for word in value.replace('"', " ").replace("'", " ").replace("!", " ").replace(";", " ").split():
+                    path = os.path.normpath(os.path.join(root, word))
+                    if is_under(path, root) and os.path.isfile(path):
+                        yield path
+
+
 def _values(text: str) -> "Iterator[tuple[str, str]]":
-    """Yield the values of the keys that name files. A line that git would read otherwise names a file too many."""
+    """Yield the keys of a configuration, without what stands in quotes in their sections, and their values.
+
+    A line that git would read otherwise names a file too many.
+    """
     section = ""
     for raw in text.splitlines():
         line = raw.strip()
@@ -92,7 +116,7 @@ def _values(text: str) -> "Iterator[tuple[str, str]]":
             line = line.strip()
         name, equals, value = line.partition("=")
         key = f"{section}.{name.strip().lower()}"
-        if equals and key in _KEYS:
+        if equals:
             plain = value.strip()
             quoted = plain.startswith('"') and plain.count('"') > 1
             plain = plain[1:].partition('"')[0] if quoted else plain.partition(" #")[0].partition(" ;")[0].strip()
@@ -101,7 +125,7 @@ def _values(text: str) -> "Iterator[tuple[str, str]]":
 
 
 def _known(paths: "Iterator[str] | tuple[str, ...]", root: str) -> "Iterator[Protection]":
-    for path in paths:
+    for path in dict.fromkeys(each for named in paths for each in (named, os.path.realpath(named))):
         if is_under(root, path):  # a directory that holds the workspace: all of it would be protected
             continue
         place = path[len(root) + 1 :] if is_under(path, root) else path

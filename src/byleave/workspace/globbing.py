@@ -13,15 +13,20 @@ MOST_MATCHES = 2_000
 _WILD = frozenset("*?[")
 
 
-def glob_paths(pattern: "Sequence[str]", base: str) -> list[str] | None:
-    """Return the paths that a pattern, given name by name, matches from `base`; None where there are too many.
+def glob_paths(pattern: "Sequence[str]", base: str) -> tuple[list[str], bool] | None:
+    """Return the paths that a pattern, given name by name, matches from `base`, and whether all of them exist.
+
+    None where there are too many.
 
     `**` goes to any depth, as it does in zsh, and in bash with `globstar`: more than bash finds by default. Names
     behind the last pattern need not exist. A pattern that matches nothing is taken for its literal start: what is on
     the disk may change until the command runs.
     """
     try:
-        return _Search().run(list(pattern), base) or _Search().run([_loosened(name) for name in pattern], base)
+        found = _Search().run(list(pattern), base)
+        if found and "**" not in pattern and all(os.path.lexists(os.path.join(base, path)) for path in found):
+            return found, True
+        return found or _Search().run([_loosened(name) for name in pattern], base), False
     except _TooManyError:
         return None
 

@@ -39,6 +39,7 @@ _KNOWN_FLAGS = (
 
 _CHANGED = "changed after it was judged: a symbolic link stands in it now"
 _RESTLESS = "kept changing while it was being opened"
+_SET_ID = stat.S_ISUID | stat.S_ISGID
 _NOT_A_FILE = "is no ordinary file"
 _SUSPICIOUS = {
     errno.ELOOP: _CHANGED,
@@ -125,6 +126,8 @@ class Anchor:
         try:
             with _Telling(path):
                 _require_regular(descriptor, path)
+                if flags & (os.O_WRONLY | os.O_RDWR):
+                    _drop_set_id(descriptor, path)
                 if flags & os.O_TRUNC:
                     os.ftruncate(descriptor, 0)
         except BaseException:
@@ -145,6 +148,8 @@ class Anchor:
 
     def write_bytes(self, relative: str, data: bytes, *, create: bool, update: bool) -> None:
         """Make `data` the whole content of the file, in place: links to it, its owner and its mode stay.
+
+        Its set-id bits do not: what is written has not the rights that were given to what was there.
 
         Without `update` the file must be new, without `create` it must be there, as the kernel sees it.
         """
@@ -307,6 +312,19 @@ def _require_regular(descriptor: int, path: str) -> None:
         raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
     if not stat.S_ISREG(mode):
         raise UnsafePathError(f"{quoted(path)} {_NOT_A_FILE}", hint=_HINTS[_NOT_A_FILE])
+
+
+def _drop_set_id(descriptor: int, path: str) -> None:
+    """Take the set-id bits off a file before it is written: as root, the kernel would leave them on what is new."""
+    mode = stat.S_IMODE(os.fstat(descriptor).st_mode)
+    if not mode & _SET_ID:
+        return
+    try:
+        os.fchmod(descriptor, mode & ~_SET_ID)
+    except PermissionError:  # not ours: then the kernel takes them off when we write
+        if os.geteuid() == 0:
+            problem = f"{quoted(path)} runs with the rights of its owner, and that cannot be taken off"
+            raise UnsafePathError(problem, hint="take its set-id bits off (chmod ug-s), then ask again") from None
 
 
 def _rename(source: _Place, target: _Place) -> None:

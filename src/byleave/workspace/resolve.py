@@ -128,18 +128,18 @@ class _Walk:
                 continue
             place = f"{here}/{name}" if here != "/" else f"/{name}"
             if place.startswith(("/proc/", "/dev/")) and names_process_link(place):
-                return _led_by_process(lexical)
+                return _led_by_process(start, lexical)
             try:
                 found = lstat(place)
             except FileNotFoundError:
-                return self._missing(place, ahead, lexical)
+                return self._missing(place, ahead, lexical if start != "/" else f"/{lexical}")
             mode = found.st_mode
             if stat.S_ISLNK(mode) and not is_process_name(place):
                 self._links += 1
                 if self._links > MOST_LINKS:
                     return Refused("io", f"{quoted(lexical)} leads through too many symbolic links")
                 if found.st_size in _MADE_UP_SIZES and _is_made_up(os.readlink(place), found.st_size):
-                    return _led_by_process(lexical)
+                    return _led_by_process(start, lexical)
                 here = self._follow(here, place, ahead)
                 found = None
                 continue
@@ -169,7 +169,7 @@ class _Walk:
         if ".." in rest:
             return Refused("io", f"{self._name(place, lexical)} does not exist, and a link climbs out of it")
         if names_process_link(whole := "/".join([place, *rest])):
-            return _led_by_process(lexical)
+            return _led_by_process("", lexical)
         return self._target(whole, exists=False)
 
     def _reached(self, place: str, found: os.stat_result) -> FsTarget:
@@ -198,9 +198,9 @@ def _is_made_up(text: str, size: int) -> bool:
     return len(os.fsencode(text)) != size and (text.startswith("/") or ":[" in text)
 
 
-def _led_by_process(lexical: str) -> Refused:
+def _led_by_process(start: str, lexical: str) -> Refused:
     problem = "goes through a link of a running process, which leads elsewhere for each process"
-    return Refused("escape", f"{quoted(lexical)} {problem}")
+    return Refused("escape", f"{quoted(f'/{lexical}' if start == '/' else lexical)} {problem}")
 
 
 def _wants_directory(text: str) -> bool:

@@ -334,15 +334,13 @@ static void do_bind(struct tape *at)
 
 /* Cover a place of the view with something of the view, which is empty. Many places are covered by the same few things:
  * each gets its attributes once, by a mount upon itself, and every copy of that has them. */
-static void do_cover(struct tape *at)
+static void cover_place(const char *what, const char *path, uint64_t set)
 {
 	static struct {
 		const char *what;
 		uint64_t set;
 		int place;
 	} ready[4];
-	const char *what = word(at), *path = word(at);
-	uint64_t set = number(at);
 	unsigned each = 0;
 
 	while (each < 4 && ready[each].what && (strcmp(ready[each].what, what) || ready[each].set != set))
@@ -360,6 +358,27 @@ static void do_cover(struct tape *at)
 		ready[each].set = set;
 	}
 	move(copied(ready[each].place, 0, path), path);
+}
+
+static void do_cover(struct tape *at)
+{
+	const char *what = word(at), *path = word(at);
+
+	cover_place(what, path, number(at));
+}
+
+/* Cover a file of the kernel's, if this kernel still has it: modules come and go. */
+static void do_shade(struct tape *at)
+{
+	const char *what = word(at), *path = word(at);
+	uint64_t set = number(at);
+	int place = open_view(path);
+
+	if (place < 0 && errno == ENOENT)
+		return;
+	must(place, "cover", path);
+	close(place);
+	cover_place(what, path, set);
 }
 
 /* Take rights away from a mount whose inside is finished. */
@@ -1012,6 +1031,8 @@ static void do_spawn(struct tape *at)
 			_exit(NOT_SET_UP);
 		if (leads_group)
 			must(setpgid(0, 0), "program", "");
+		/* What the init watches is open in the init: here it would count against the program's own limit. */
+		must((int)syscall(SYS_close_range, LAST_OF_OURS + 1u, ~0u, 0), "program", "");
 		return;
 	}
 	if (leads_group)
@@ -1081,6 +1102,7 @@ static const struct {
 	{"seal", do_seal},             {"trace", do_trace},       {"report", do_report},
 	{"noexec", do_noexec},         {"apart", do_apart},       {"broker", do_broker},
 	{"guard", do_guard},           {"watch", do_watch},
+	{"shade", do_shade},
 };
 
 /* Do the steps of a tape, until one of them runs something else. Errors go out on a socket. */

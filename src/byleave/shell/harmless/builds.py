@@ -65,7 +65,7 @@ _MAVEN = """:word :exact
 -D+~property --define=~property -q,--quiet -o,--offline -B,--batch-mode -e,--errors -X,--debug --verbose -U,--update-snapshots -N,--non-recursive
 -am,--also-make -amd,--also-make-dependents -fae,--fail-at-end -ff,--fail-fast -fn,--fail-never -nsu,--no-snapshot-updates
 -ntp,--no-transfer-progress -pl,--projects= -rf,--resume-from= -P+ --activate-profiles= -T+ --threads= -v,--version -V,--show-version
--C,--strict-checksums -c,--lax-checksums -h,--help --color= --no-color -f,--file=~inside -l,--log-file=> !-s,--settings=! !-gs,--global-settings=!
+-C,--strict-checksums -c,--lax-checksums -h,--help --color= --no-color !-f,--file=! -l,--log-file=> !-s,--settings=! !-gs,--global-settings=!
 !-t,--toolchains=! !-gt,--global-toolchains=! !-b,--builder=
 """
 _DOTNET = """:word :exact :slash

@@ -139,10 +139,10 @@ OPTIONS: "dict[str, dict[str, str]]" = {
 -s,--separator= -x,--fillrows -h,--help -V,--version
 """
     },
-    "echo": {"": ":safe -n -e -E"},
-    "printf": {"": ":safe -v="},
+    "echo": {"": ":safe :open -n -e -E"},
+    "printf": {"": ":safe :open -v="},
     "test": {
-        "": ":word :exact :safe -a -b -c -d -e -f -g -h -k -L -n -N -o -O -p -r -s -S -t -u -w -x -z -G -l -eq -ne -lt -le -gt -ge -nt -ot -ef -v -R"
+        "": ":open :word :exact :safe -a -b -c -d -e -f -g -h -k -L -n -N -o -O -p -r -s -S -t -u -w -x -z -G -l -eq -ne -lt -le -gt -ge -nt -ot -ef -v -R"
     },
     "true": {"": f":safe {USUAL}"},
     "false": {"": f":safe {USUAL}"},
@@ -291,7 +291,7 @@ OPTIONS: "dict[str, dict[str, str]]" = {
     },
     "tar": {
         "": """
--c,--create -x,--extract,--get -t,--list -r,--append -u,--update -d,--diff,--compare -f,--file= -C,--directory= -v,--verbose
+-c,--create -x,--extract,--get -t,--list -r,--append -u,--update -d,--diff,--compare -f,--file=~archive -C,--directory= -v,--verbose
 -z,--gzip,--gunzip -j,--bzip2 -J,--xz -Z,--compress --zstd --lzma --lzip -a,--auto-compress -O,--to-stdout -p,--preserve-permissions
 -k,--keep-old-files --keep-newer-files --exclude= -X,--exclude-from=< --exclude-vcs --exclude-vcs-ignores --exclude-caches
 --strip-components= -T,--files-from=< --no-recursion --recursion -h,--dereference --wildcards --no-wildcards --anchored --ignore-case

@@ -65,7 +65,6 @@ PICK = """
 CHECKOUT = """
 -q,--quiet --progress --no-progress -m,--merge --conflict= -d,--detach -t,--track[=] --no-track -f,--force --orphan= --guess
 --no-guess --overwrite-ignore --no-overwrite-ignore --ignore-other-worktrees --recurse-submodules[=] --no-recurse-submodules
--p,--patch --overlay --no-overlay --ignore-skip-worktree-bits
 """
 
 GIT: "dict[str, str]" = {
@@ -113,7 +112,7 @@ GIT: "dict[str, str]" = {
     "check-ignore": "-q,--quiet -v,--verbose --stdin -z -n,--non-matching --no-index",
     "check-ref-format": "--branch --normalize --allow-onelevel --no-allow-onelevel --refspec-pattern --print",
     "checkout": f"""
-{CHECKOUT} -b= -B= -l -2,--ours -3,--theirs {PATHS}
+{CHECKOUT} -p,--patch --overlay --no-overlay --ignore-skip-worktree-bits -b= -B= -l -2,--ours -3,--theirs {PATHS}
 """,
     "cherry": "--abbrev[=] -v,--verbose",
     "cherry-pick": PICK,

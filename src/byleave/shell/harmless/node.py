@@ -13,7 +13,7 @@ _HANDED_ON = """
 _NPM = f""":word :exact :subs :at
 --json --if-present --ignore-scripts --no-audit --audit --no-fund --fund --legacy-peer-deps --production --dry-run --offline --prefer-offline
 --prefer-online -s,--silent -q,--quiet -d,--verbose -dd -ddd --loglevel= --depth= -a,--all -l,--long -p,--parseable --omit= --include=
--w,--workspace= -ws,--workspaces --include-workspace-root --no-color --color= --no-progress --progress --no-unicode -v,--version -h,--help,-? -y,--yes
+-w,--workspace= -ws,--workspaces --include-workspace-root --no-color --no-progress --progress --no-unicode -v,--version -h,--help,-? -y,--yes
 -f,--force -g,--global --tag= --audit-level= --no-update-notifier --timing --only= --searchlimit= --no-optional -C,--prefix= --foreground-scripts
 --engine-strict --install-strategy= --no-package-lock --package-lock-only --prefer-dedupe --strict-peer-deps -E,--save-exact -D,--save-dev
 -S,--save -O,--save-optional -P,--save-prod -B,--save-bundle --no-save --fetch-timeout= --maxsockets= --link --unicode --no-workspaces --description
@@ -26,13 +26,13 @@ _NPM = f""":word :exact :subs :at
 _YARN_SCRIPT = f"{_HANDED_ON} -- {_HANDED_ON}"
 _YARN = """:word :exact :subs :at
 --silent -s --json --offline --prefer-offline --non-interactive --no-progress --verbose --frozen-lockfile --immutable --ignore-scripts --ignore-engines --ignore-optional
---production[=] --flat --force --no-lockfile --pure-lockfile --check-files --network-timeout= -v,--version -h,--help --no-default-rc --cwd=~inside
+--flat --force --no-lockfile --pure-lockfile --check-files --network-timeout= -v,--version -h,--help --no-default-rc --cwd=~inside
 !--registry= !--modules-folder=>/ !--cache-folder=>/ !--mutex= !--use-yarnrc=! !--script-shell=! !--proxy= !--https-proxy= !--global-folder=>/ !--link-folder=>/
 !--preferred-cache-folder=>/
 """
 _PNPM = f""":word :exact :subs :at
 -r,--recursive -F,--filter= --filter-prod= -w,--workspace-root --silent -s --reporter= -C,--dir= --parallel --stream --if-present --no-bail --bail
---aggregate-output --workspace-concurrency= --loglevel= --color --no-color --json --depth= --long --parseable -g,--global -P,--prod -D,--dev --dev --prod --no-optional
+--aggregate-output --workspace-concurrency= --loglevel= --no-color --json --depth= --long --parseable -g,--global -P,--prod -D,--dev --dev --prod --no-optional
 --frozen-lockfile --no-frozen-lockfile --offline --prefer-offline --ignore-scripts -v,--version -h,--help --sort --no-sort --resume-from= --no-reporter-hide-prefix
 --only-projects --lockfile-only -E,--save-exact -O,--save-optional --save-dev --save-prod --save-peer --sequential
 !--registry= !--store-dir=>/ !--script-shell=! !--config= !--shell-emulator !--global-dir=>/ !--virtual-store-dir=>/ !--state-dir=>/ !--cache-dir=>/
@@ -61,7 +61,7 @@ OPTIONS: "dict[str, dict[str, str]]" = {
         "info": "--json --all -A --recursive -R --virtuals",
         "outdated": "--json",
         "audit": "--level= --groups= --json --summary",
-        "install": "--immutable --immutable-cache --check-cache --mode= --inline-builds",
+        "install": "--production[=] --immutable --immutable-cache --check-cache --mode= --inline-builds",
         "add": "-D,--dev -P,--peer -O,--optional -E,--exact -T,--tilde -W,--ignore-workspace-root-check",
         "workspace": _YARN_SCRIPT,
         "workspaces": "--json -R --recursive --parallel --all -A --verbose -v --topological -t --include= --exclude=",
@@ -99,7 +99,7 @@ OPTIONS: "dict[str, dict[str, str]]" = {
 """
     },
     "tsc": {
-        "": """:word :exact
+        "": """:word :exact :inside
 -p,--project=~inside -b,--build -w,--watch --noEmit --skipLibCheck --pretty --incremental -t,--target= -m,--module= --moduleResolution= --jsx= --lib=
 --esModuleInterop --allowJs --checkJs -d,--declaration --emitDeclarationOnly --sourceMap --strict --noImplicitAny --strictNullChecks --noImplicitReturns
 --noUnusedLocals --noUnusedParameters --noFallthroughCasesInSwitch --listFiles --listFilesOnly --showConfig --traceResolution --diagnostics
@@ -114,16 +114,16 @@ OPTIONS: "dict[str, dict[str, str]]" = {
     "jest": {
         "": """:exact
 --ci[=] -i,--runInBand,--run-in-band --coverage[=] --no-coverage --collectCoverage[=] --collectCoverageFrom=
---coverageReporters=text|text-summary|lcov|lcovonly|json|html|clover|cobertura|json-summary --coverageProvider=babel|v8 --watch --watchAll[=]
+--coverageProvider=babel|v8 --watch --watchAll[=]
 -t,--testNamePattern,--test-name-pattern= --testPathPattern,--test-path-pattern= --testPathPatterns= --testPathIgnorePatterns= --silent[=] --verbose[=]
 -w,--maxWorkers,--max-workers= --no-cache --cache[=] --clearCache --passWithNoTests,--pass-with-no-tests --findRelatedTests -o,--onlyChanged -f,--onlyFailures
 --lastCommit --changedSince= --json --listTests --showConfig --forceExit,--force-exit --detectOpenHandles,--detect-open-handles --detectLeaks
 -u,--updateSnapshot,--update-snapshot -e,--expand --errorOnDeprecated --logHeapUsage --noStackTrace --color[=] --colors[=] --no-color --no-colors -v,--version -h,--help
 --testTimeout= --shard= --seed= --randomize --showSeed --selectProjects= --ignoreProjects= --runTestsByPath -b,--bail[=] --debug --all --clearMocks --resetMocks
 --restoreMocks --resetModules --workerIdleMemoryLimit= --maxConcurrency= --testLocationInResults --useStderr --waitForUnhandledRejections --no-watchman --watchman[=]
---env,--testEnvironment=jsdom|node --reporters=default|summary|github-actions|verbose --outputFile=> --coverageDirectory=>/ --coveragePathIgnorePatterns= --notify[=]
+--env,--testEnvironment=jsdom|node --outputFile=> --coverageDirectory=>/ --coveragePathIgnorePatterns= --notify[=]
 --injectGlobals[=] --openHandlesTimeout= --changedFilesWithAncestor --no-notify --workerThreads
-!-c,--config= !--globalSetup= !--globalTeardown= !--setupFiles= !--setupFilesAfterEnv= !--testRunner= !--runner= !--resolver= !--transform= !--rootDir= !--roots= !--preset=
+!--coverageReporters= !--reporters= !-c,--config= !--globalSetup= !--globalTeardown= !--setupFiles= !--setupFilesAfterEnv= !--testRunner= !--runner= !--resolver= !--transform= !--rootDir= !--roots= !--preset=
 !--testResultsProcessor= !--testSequencer= !--globals= !--filter= !--moduleNameMapper= !--modulePaths= !--prettierPath= !--snapshotSerializers= !--projects=
 !--cacheDirectory=>/ !--watchPlugins= !--testEnvironmentOptions=
 """

@@ -23,7 +23,7 @@ _PYTEST = """
 --runxfail --lf,--last-failed --ff,--failed-first --nf,--new-first --cache-show[=] --cache-clear --lfnf,--last-failed-no-failures= --sw,--stepwise
 --sw-skip,--stepwise-skip --sw-reset,--stepwise-reset --durations= --durations-min= -v,--verbose --no-header --no-summary --no-fold-skipped --force-short-summary
 -q,--quiet --verbosity= -r= --disable-warnings,--disable-pytest-warnings -l,--showlocals --no-showlocals --tb= --xfail-tb --show-capture= --full-trace
---color= --code-highlight= --junit-xml,--junitxml=> --junit-prefix= -W,--pythonwarnings=~filter --collect-only,--co --pyargs --ignore= --ignore-glob=
+--color= --code-highlight= !--junit-xml,--junitxml=> --junit-prefix= -W,--pythonwarnings=~filter --collect-only,--co --pyargs --ignore= --ignore-glob=
 --deselect= --noconftest --keep-duplicates --collect-in-virtualenv --continue-on-collection-errors --import-mode=prepend|append|importlib
 --doctest-modules --doctest-report= --doctest-glob= --doctest-ignore-import-errors --doctest-continue-on-failure -V,--version -h,--help -p=~plugin
 --disable-plugin-autoload --assert=plain|rewrite --setup-only --setup-show --setup-plan --log-level= --log-format= --log-date-format= --log-cli-level=
@@ -132,7 +132,7 @@ OPTIONS: "dict[str, dict[str, str]]" = {
 --sqlite-cache --cache-fine-grained --skip-version-check --skip-cache-mtime-checks --show-traceback,--tb --raise-exceptions --warn-incomplete-stub --scripts-are-modules
 --explicit-package-bases --exclude= --exclude-gitignore -m,--module= -p,--package= -c,--command= --enable-incomplete-feature= --report-deprecated-as-note --local-partial-types
 --allow-untyped-calls --allow-untyped-defs --allow-untyped-decorators --no-check-untyped-defs --no-warn-unreachable --no-warn-unused-ignores --strict-bytes --no-strict-bytes
-!--config-file=! !--python-executable=! !--cache-dir=>/ !--custom-typeshed-dir=</ !--custom-typing-module= !--shadow-file= !--install-types !--non-interactive !--pdb --junit-xml=>
+!--config-file=! !--python-executable=! !--cache-dir=>/ !--custom-typeshed-dir=</ !--custom-typing-module= !--shadow-file= !--install-types !--non-interactive !--pdb !--junit-xml=>
 !--any-exprs-report=>/ !--cobertura-xml-report=>/ !--html-report=>/ !--linecount-report=>/ !--linecoverage-report=>/ !--lineprecision-report=>/ !--txt-report=>/ !--xml-report=>/
 """
     },

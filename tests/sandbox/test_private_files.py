@@ -1,0 +1,182 @@
+"""Files that not everybody may read are not there inside, also where root runs byleave and owns them all."""
+
+import os
+import shutil
+import stat
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from byleave.sandbox.backends import BWRAP, LANDLOCK, NAMESPACES
+from byleave.sandbox.plan import DIRECTORY, EVERYTHING, FILE, NOTHING, READING, Place
+from byleave.sandbox.private_files import (
+    NOT_FOR_EVERYBODY,
+    kernel_secrets,
+    prefix_secrets,
+    started_among,
+    without_chosen,
+)
+from command import COMMAND, Done, environment
+from sandbox.machine import PYTHON, needs_sandbox
+from sandbox.without_namespaces import needs_bwrap, needs_unshare, on_such_a_machine
+
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root owns what is root's")
+LIVE = [
+    pytest.param(NAMESPACES, marks=needs_sandbox),
+    "python",
+    pytest.param(BWRAP, marks=[needs_bwrap, needs_unshare]),
+    pytest.param(LANDLOCK, marks=needs_unshare),
+]
+# What only root may read of the machine's own. The kernel keeps more of it from whoever has no capability.
+ROOTS = """
+import os, stat, sys
+found = []
+skipped = ("/proc/sys/net", "/proc/net", "/proc/self", "/proc/thread-self")
+for top, directories, files in os.walk("/proc"):
+    directories[:] = [name for name in directories if not (top == "/proc" and name.isdigit())
+                      and not os.path.join(top, name).startswith(skipped)]
+    for name in files:
+        path = os.path.join(top, name)
+        try:
+            mode = os.lstat(path).st_mode
+            if stat.S_ISREG(mode) and (not mode & 4 or name in ("keys", "key-users")):
+                descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+                os.read(descriptor, 64)
+                found.append(path)
+        except OSError:
+            pass
+print(sorted(found))
+"""
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    place = tmp_path / "ws"
+    place.mkdir()
+    return place
+
+
+def there(backend: str, root: Path, *words: str, options: tuple[str, ...] = ()) -> Done:
+    """Run a program on a machine on which this backend is the best that works."""
+    home = {"BYLEAVE_HOME": str(root.parent / "byleave"), "HOME": str(root.parent / "home")}
+    before, command = [], COMMAND
+    if backend == "python":
+        command = [COMMAND[0], "-m", "sandbox.launched_by_python"]
+        home["PYTHONPATH"] = str(Path(__file__).parents[1])
+    elif backend != NAMESPACES:
+        before = on_such_a_machine(bwrap=backend == BWRAP, place=root.parent)
+    done = subprocess.run(
+        [*before, *command, "run", "-q", *options, "--root", str(root), "--", *words],
+        cwd=root,
+        env=environment(home),
+        capture_output=True,
+        check=False,
+        timeout=60,
+        stdin=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    return Done(done.returncode, done.stdout.decode(), done.stderr.decode())
+
+
+@pytest.fixture
+def among_the_systems() -> Iterator[Path]:
+    """A directory in /usr/local with something private in it."""
+    if os.geteuid() != 0:
+        pytest.skip("only root writes there")
+    place = Path(tempfile.mkdtemp(prefix="byleave-test-", dir="/usr/local/share"))
+    try:
+        place.chmod(0o755)
+        for name, mode in (("key", 0o600), ("group", 0o640), ("plain", 0o644)):
+            (place / name).write_text("content")
+            (place / name).chmod(mode)
+        (place / "closed").mkdir(mode=0o700)
+        (place / "closed" / "key").write_text("content")
+        yield place
+    finally:
+        shutil.rmtree(place)
+
+
+@pytest.mark.parametrize("backend", LIVE)
+def test_roots_private_files_among_the_systems_are_not_read(backend: str, among_the_systems: Path, root: Path) -> None:
+    script = (
+        f"cd {among_the_systems}; for name in key group closed/key plain; do cat $name 2>/dev/null && echo; done; :"
+    )
+    done = there(backend, root, "/bin/sh", "-c", script)
+    assert (done.code, done.out) == (0, "content\n"), done
+
+
+@pytest.mark.parametrize("backend", LIVE)
+@as_root
+def test_roots_own_files_of_the_kernel_are_not_read(backend: str, root: Path) -> None:
+    done = there(backend, root, PYTHON, "-S", "-c", ROOTS)
+    assert (done.code, done.out) == (0, "[]\n"), done
+
+
+@pytest.mark.parametrize("backend", LIVE)
+def test_what_programs_need_of_the_kernel_is_there(backend: str, root: Path) -> None:
+    names = "cpuinfo meminfo stat uptime version loadavg sys/kernel/osrelease sys/kernel/pid_max"
+    done = there(backend, root, "/bin/sh", "-c", f"cd /proc && cat {names} >/dev/null && echo all")
+    assert (done.code, done.out) == (0, "all\n"), done
+
+
+def test_a_program_that_only_root_may_read_is_run_if_it_is_named(among_the_systems: Path, root: Path) -> None:
+    program = among_the_systems / "closed" / "tool"
+    program.write_text("#!/bin/sh\necho ran; cat ${0%tool}key\n")
+    program.chmod(0o700)
+    done = there(NAMESPACES, root, str(program))
+    assert (done.out, "ermission" in done.err or "o such" in done.err) == ("ran\n", True), done
+
+
+def test_private_files_of_the_workspace_are_the_policys(among_the_systems: Path) -> None:
+    done = there(NAMESPACES, among_the_systems, "cat", "key", "closed/key")
+    assert (done.code, done.out) == (0, "contentcontent"), done
+
+
+def cover(path: Path | str, kind: str = FILE) -> Place:
+    return Place(str(path), NOTHING, kind, NOT_FOR_EVERYBODY)
+
+
+def test_a_prefix_shows_what_everybody_may_read(tmp_path: Path) -> None:
+    (tmp_path / "open").mkdir(mode=0o755)
+    (tmp_path / "shut").mkdir(mode=0o700)
+    for name, mode in (("open/key", 0o600), ("open/plain", 0o644), ("shut/x", 0o644)):
+        (tmp_path / name).touch()
+        (tmp_path / name).chmod(mode)
+    place = Place(str(tmp_path), READING, DIRECTORY, "the program's own prefix")
+    expected = [cover(tmp_path / "shut", DIRECTORY), cover(tmp_path / "open/key")]
+    assert list(prefix_secrets([place], "/home/me")) == expected
+    assert list(prefix_secrets([place], str(tmp_path))) == []
+
+
+def test_many_private_files_are_covered_by_their_directory(tmp_path: Path) -> None:
+    (tmp_path / "many").mkdir(mode=0o755)
+    for number in range(40):
+        (tmp_path / "many" / str(number)).touch(mode=0o600)
+    place = Place(str(tmp_path), READING, DIRECTORY, "the program's own prefix")
+    assert list(prefix_secrets([place], "/home/me")) == [cover(tmp_path / "many", DIRECTORY)]
+
+
+def test_the_program_itself_is_shown_in_what_is_covered(tmp_path: Path) -> None:
+    program = tmp_path / "tool"
+    program.touch()
+    shown = Place(str(program), READING, FILE, "the program itself")
+    assert list(started_among([cover(tmp_path, DIRECTORY)], [str(program), "/bin/sh"])) == [shown]
+
+
+def test_what_is_chosen_is_not_covered() -> None:
+    chosen = Place("/opt/ws", EVERYTHING, DIRECTORY, "a rule")
+    covers = [cover("/opt/ws/key"), cover("/opt/key"), cover("/opt", DIRECTORY)]
+    assert without_chosen(covers, [chosen]) == covers[1:]
+
+
+@as_root
+def test_what_the_kernel_tells_root_alone_is_known() -> None:
+    found = dict(kernel_secrets(0))
+    wanted = ("/proc/slabinfo", "/proc/kmsg", "/proc/vmallocinfo", "/proc/keys")
+    assert [path for path in wanted if os.path.exists(path) and path not in found] == []
+    public = [path for path, kind in found.items() if kind == FILE and os.stat(path).st_mode & stat.S_IROTH]
+    assert set(public) <= {"/proc/keys", "/proc/key-users"}
+    assert set(kernel_secrets(1000)) <= {("/proc/keys", FILE), ("/proc/key-users", FILE)}

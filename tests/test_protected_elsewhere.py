@@ -1,0 +1,94 @@
+"""Protected places that are known by what leads to them: links at home, variables, git's configuration."""
+
+from pathlib import Path
+
+import pytest
+
+from byleave.api import Workspace
+from byleave.config.homes import Homes
+
+
+@pytest.fixture
+def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
+    base = tmp_path.resolve()
+    root, home = base / "dotfiles", base / "home"
+    for name in ("config/fish", "claude", "tools", ".git", "shared/hooks", "zsh"):
+        (root / name).mkdir(parents=True)
+    for name in ("bashrc", "plain", "tools/monitor.sh", "tools/other.sh", "extra"):
+        (root / name).write_text("")
+    home.mkdir()
+    (home / ".bashrc").symlink_to(root / "bashrc")
+    (home / ".config").symlink_to(root / "config")
+    (home / ".claude").symlink_to(root / "claude")
+    (root / ".git/config").write_text(
+        '[core]\n\thooksPath = "shared/hooks" # ours\n\tfsmonitor = tools/monitor.sh --fast\n'
+        '[includeIf "gitdir:~/x/"]\n\tpath = ../extra\n'
+    )
+    monkeypatch.setenv("ZDOTDIR", str(root / "zsh"))
+    monkeypatch.setenv("CODEX_HOME", str(base / "codex"))
+    homes = Homes(str(base / "own"), str(base / "own"), str(base / "own/cache"), str(base / "managed"), str(home))
+    return Workspace(str(root), homes=homes)
+
+
+CASES = [
+    ("bashrc", "ask"),
+    ("config/fish/config.fish", "ask"),
+    ("config/systemd/user/x.service", "ask"),
+    ("config/opencode/plugins/x.js", "deny"),
+    ("claude/settings.json", "deny"),
+    ("claude/agents/x.md", "ask"),
+    ("shared/hooks/pre-commit", "ask"),
+    ("tools/monitor.sh", "ask"),
+    ("extra", "ask"),
+    ("zsh/functions", "ask"),
+    ("../codex/AGENTS.md", "ask"),
+    ("../codex/hooks.json", "deny"),
+    ("tools/other.sh", "allow"),
+    ("config/other", "allow"),
+    ("plain", "allow"),
+]
+
+
+@pytest.mark.parametrize(("path", "expected"), CASES)
+def test_what_is_obeyed_under_another_name_is_protected_there(path: str, expected: str, here: Workspace) -> None:
+    policy = here.compile_tree({"rules": [{"allow": {"path": "**"}}, {"allow": {"path": "/**"}}]})
+    place = str((Path(here.root.path) / path).resolve())
+    assert policy.decide({"kind": "update", "path": place}).decision.word == expected
+
+
+def test_a_change_of_gits_configuration_is_seen_while_a_policy_is_in_use(here: Workspace) -> None:
+    policy = here.load()
+    config = Path(here.root.path) / ".git/config"
+    before = policy.compiled.policy.protected.inside()
+    config.write_text("[core]\n\thooksPath = plain\n")
+    policy.look_again()
+    after = policy.compiled.policy.protected.inside()
+    assert ("plain" in {place.path for place in before}, "plain" in {place.path for place in after}) == (False, True)
+
+
+NAMING = [
+    ("**", "sub/.husky/pre-commit", "ask"),
+    ("sub/**", "sub/.husky/pre-commit", "ask"),
+    ("**/.husky/**", "sub/.husky/pre-commit", "allow"),
+    ("sub/.husky/**", "sub/.husky/pre-commit", "allow"),
+    ("**/.claude/**", "sub/.claude/agents/x", "allow"),
+    ("**/.claude/**", "sub/.claude/settings.json", "deny"),
+    ("~/**", "~/.config/fish/x", "ask"),
+    ("~/.config/fish/**", "~/.config/fish/x", "allow"),
+    ("~/.claude/**", "~/.claude/settings.json", "deny"),
+    ("/**", "/usr/local/bin/x", "ask"),
+    ("**/byleave.toml", "sub/byleave.toml", "deny"),
+]
+
+
+@pytest.mark.parametrize(("pattern", "path", "expected"), NAMING)
+def test_only_a_rule_that_names_a_place_opens_it_and_none_opens_what_is_final(
+    pattern: str, path: str, expected: str, tmp_path: Path
+) -> None:
+    base = tmp_path.resolve()
+    for name in ("ws", "home"):
+        (base / name).mkdir()
+    homes = Homes(str(base / "own"), str(base / "own"), str(base / "own/cache"), str(base / "no"), str(base / "home"))
+    workspace = Workspace(str(base / "ws"), homes=homes)
+    policy = workspace.compile_tree({"rules": [{"allow": {"path": pattern}}]})
+    assert policy.decide({"kind": "create", "path": path}).decision.word == expected
