@@ -43,16 +43,13 @@ class Homes(Record):
 
         Of a directory that holds the workspace at `root` itself, only what byleave keeps in it.
         """
-        usual = [os.path.join(self.user, place) for place in _USUAL_HOMES] if self.user else []
-        named = [real_path(place) for place in (self.managed, self.config, self.state, self.memory, *usual)]
+        named = [real_path(place) for place in (self.managed, self.config, self.state, self.memory)]
         kept = [place for directory in named for place in _kept_in(directory, root)]
         # A configuration file may be a link, to a dotfiles repository for instance: what it leads to is ours as well.
         files = [real_path(os.path.join(place, CONFIG_FILE)) for place in (self.managed, self.config)]
         return tuple(dict.fromkeys([*kept, *files, *hook_settings(self.user)]))
 
 
-# Where byleave keeps its own without BYLEAVE_HOME: an installed hook looks there whatever the environment says.
-_USUAL_HOMES = (".config/byleave", ".local/state/byleave")
 _HOOK_SETTINGS = (
     ".claude/settings.json",
     ".codex/config.toml",

@@ -75,6 +75,8 @@ GUARDED = (
 
 # The same, where only users have them: no empty directory is made for these in a workspace.
 GUARDED_ELSEWHERE = (
+    ".config/byleave",  # where an installed hook looks, whatever BYLEAVE_HOME says
+    ".local/state/byleave",
     ".config/opencode/plugins",  # whatever lies there is run
     ".config/opencode/plugin",
     ".opencode/plugins",
