@@ -68,6 +68,16 @@ def _used(piece: Piece, values: "Values") -> "Forms":
     return tuple([tuple([_unquoted(each) for each in form]) for form in known])
 
 
+def looped(form: "Form") -> "Form":
+    """Return a word of a loop as its variable holds it: one at a time (`each`), its tilde expanded where it stood."""
+    first = form[0] if form else None
+    if first is not None and first.kind == "raw" and (first.text == "~" or first.text.startswith("~/")):
+        return (Piece("each"), Piece("home"), Piece("raw", first.text[1:]), *form[1:])
+    if first is not None and first.kind == "raw" and first.text.startswith("~"):
+        return (Piece("tilde"),)  # of someone else, or of another directory: not followed
+    return (Piece("each"), *form)
+
+
 def unsplit(forms: "Forms") -> "Forms":
     """Return values of which it is not known how the shell splits them where they are not quoted."""
     return tuple(

@@ -10,6 +10,7 @@ from byleave.shell.assigned import (
     assigned_forms,
     assigned_in,
     forms_of,
+    looped,
     splits_oddly,
     unsplit,
     without,
@@ -587,7 +588,7 @@ def _redirect(node: "RedirectNode", state: State) -> Redirect:
 def _each_value(node: Loop, state: State, known: "Values") -> "Values":
     """Return the values inside a `for`: its variable holds each of its words, one at a time (`each`)."""
     forms = [forms_of(word, state.values) for word in node.words]
-    held = tuple(dict.fromkeys([(Piece("each"), *each) for word in forms for each in word]))
+    held = tuple(dict.fromkeys([looped(each) for word in forms for each in word]))
     changed = assigned_in((node.condition, node.body, node.effects))
     if not node.words or () in forms or len(held) > MOST_FORMS or changed is None or node.name in changed:
         return known
