@@ -110,7 +110,7 @@ def test_only_a_final_place_protects_all_of_a_workspace_inside_it(root: str, pat
         ("/home/u/ws/.github", False, False, None),
         ("/home/u/ws/.gradle", True, True, None),  # a cache that people remove
         ("/home/u/ws/sub", True, True, None),
-        ("/home/u/.config", True, True, "/home/u/.config/opencode/plugins guarded"),
+        ("/home/u/.config", True, True, "/home/u/.config/byleave guarded"),
     ],
 )
 def test_a_name_above_a_place_is_protected_by_what_would_become_of_it(

@@ -1,6 +1,7 @@
 """Where the launcher is: built with the package, or on first use into the user's own cache."""
 
 import os
+from _thread import get_ident
 
 from byleave.errors import StateError
 from byleave.private import digest, make_private_directory
@@ -70,7 +71,7 @@ def build(compiler: str, target: str, kind: str = LEAN) -> None:
     """Compile a launcher to `target`, whole or not at all, in the best way that works here."""
     import subprocess
 
-    unfinished = f"{target}.{os.getpid()}"
+    unfinished = f"{target}.{os.getpid()}.{get_ident()}"  # two threads may build at once
     said = ""
     for flags, sources in _RECIPES[kind]:
         command = [compiler, "-O2", *flags, "-o", unfinished, *(os.path.join(_HERE, each) for each in sources)]
