@@ -46,11 +46,7 @@ def run(given: "Given") -> int:
         box.mount_for_this_run(own_mounts(given, workspace, policy.compiled) if given.one("tool") is None else ())
         if given.flag("explain"):
             return _explain(given, box)
-        since = start_time()
-        try:
-            return _run(given, workspace, box)
-        finally:
-            warn_of_appeared(given, workspace, box, since)
+        return _run(given, workspace, box)
 
 
 def _explain(given: "Given", box: Sandbox) -> int:
@@ -74,6 +70,7 @@ def _run(given: "Given", workspace: "Workspace", box: Sandbox) -> int:
     told = box.policy.warnings
     guard = confining_guard(given, workspace, box)
     observer = _observer(box) if given.flag("diagnose") else None
+    since = start_time()
     try:
         return _outcome(*_start(given, workspace, box, observer), box.limits)
     except SandboxError as error:
@@ -81,6 +78,7 @@ def _run(given: "Given", workspace: "Workspace", box: Sandbox) -> int:
         return error.exit_code
     finally:
         warn(given, [each for each in guard.warnings if each not in told])
+        warn_of_appeared(given, workspace, box, since)
         if observer is not None:
             from byleave.cli.diagnose import tell_refusals
 
