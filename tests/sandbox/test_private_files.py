@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from byleave.sandbox import Sandbox
 from byleave.sandbox.backends import BWRAP, LANDLOCK, NAMESPACES
 from byleave.sandbox.plan import DIRECTORY, EVERYTHING, FILE, NOTHING, READING, Place
 from byleave.sandbox.private_files import (
@@ -180,3 +181,20 @@ def test_what_the_kernel_tells_root_alone_is_known() -> None:
     public = [path for path, kind in found.items() if kind == FILE and os.stat(path).st_mode & stat.S_IROTH]
     assert set(public) <= {"/proc/keys", "/proc/key-users"}
     assert set(kernel_secrets(1000)) <= {("/proc/keys", FILE), ("/proc/key-users", FILE)}
+
+
+@as_root
+@needs_sandbox
+def test_a_private_file_that_goes_keeps_nothing_from_starting(root: Path) -> None:
+    place = Path(tempfile.mkdtemp(prefix="byleave-test-", dir="/usr/local/share"))
+    place.chmod(0o755)
+    secret = place / "key"
+    secret.write_text("k")
+    secret.chmod(0o600)
+    try:
+        with Sandbox(None, root=str(root)) as box:
+            assert box.spawn(["/bin/true"]).wait() == 0
+            secret.unlink()
+            assert box.spawn(["/bin/true"]).wait() == 0
+    finally:
+        shutil.rmtree(place)

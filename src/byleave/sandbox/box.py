@@ -21,6 +21,7 @@ from byleave.sandbox.placeholders import Placeholder, Placeholders
 from byleave.sandbox.plan import BIN, DIRECTORY, FILE, PROXY, Brought, Plan
 from byleave.sandbox.planning import Seen, Wishes, make_plan, make_reading_plan
 from byleave.sandbox.planted import Planting
+from byleave.sandbox.private_files import NOT_FOR_EVERYBODY
 from byleave.sandbox.process import Process
 from byleave.sandbox.protected_below import Remembered
 from byleave.sandbox.scratch import ScratchDirectory
@@ -154,6 +155,7 @@ class Sandbox:
         self.policy.look_again()
         compiled = self.policy.compiled
         root = self.workspace.root.path
+        self._base = host.base_view()  # what is private in it may have changed since the last plan
         plan, seen = self._plan(program, search)
         arrangement = arrange(plan)
         filtering = make_filter(self.host.machine, Wanted(listed_programs_only=plan.commands is not None))
@@ -217,6 +219,9 @@ class Sandbox:
 
     def _still_holds(self, prepared: Prepared) -> bool:
         """Whether a plan may be used again: every place is as it was, and every rule leads where it led."""
+        private = [place.path for place in prepared.plan.places if place.why == NOT_FOR_EVERYBODY]
+        if not all(os.path.lexists(path) for path in private):  # a cover for what is gone cannot be made
+            return False
         return prepared.seen.still_holds() and self.policy.is_as_before(prepared.unlinked.__contains__)
 
     def _wishes(self) -> Wishes:
