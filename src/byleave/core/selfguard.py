@@ -17,7 +17,7 @@ DOORS = frozenset({"acp", "mcp", "hook", "run", "call"})
 _GUARDED_FLAGS = ("--mount", "--no-mount")  # on other commands they do what `mount` and `unmount` do
 # Commands that start something, and the flags by which whoever runs them would bring what holds it along.
 _STARTING = frozenset({"run", "call", "acp", "mcp"})
-_POLICY_FLAGS = ("--policy", "--access")
+_POLICY_FLAGS = ("--policy", "--access", "--root")  # another root has another policy
 _VALUE_FLAGS = frozenset({"--root", "--policy", "--session"})
 _PLAIN_FLAGS = frozenset({"--json", "--no-input", "-q", "--quiet", "-v", "--verbose", "--yes"})
 

@@ -378,7 +378,7 @@ FILES: "dict[str, Entry]" = {
         ["diff", "sdiff", "colordiff", "icdiff"],
         _entry(
             "read",
-            tree=["-r", "--recursive"],
+            tree=["*"],  # of two directories, it reads the files of the same name
             options={
                 "read": ["--from-file", "--to-file", "-X", "--exclude-from"],
                 "write": ["-o", "--output"],
@@ -471,7 +471,8 @@ FILES: "dict[str, Entry]" = {
     "ls": _entry("data", options={"data": ["*"]}),
     "byleave": _entry("data", options={"write": ["--cwd-file"], "data": ["*"]}),
     **dict.fromkeys(["man", "info", "hostname"], _entry("other")),
-    **dict.fromkeys(["tree", "locate"], _entry("data")),
+    "tree": _entry("read", only=["--fromfile", "--fromtabfile"]),  # else it lists names
+    "locate": _entry("data"),
     "du": _entry("data", options={"read": ["--files0-from", "-X", "--exclude-from"], "data": ["*"]}),
     **dict.fromkeys(["tee", "sponge"], _entry("write")),
     "touch": _entry("write", options={"data": ["-d", "--date", "-t", "--time"], "data_file": ["-r", "--reference"]}),

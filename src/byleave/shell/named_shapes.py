@@ -288,6 +288,8 @@ def _stash(names: Names) -> "Iterator[Named]":
     """`git stash push FILES` puts them away: they are read, and written as the last commit has them."""
     words = names.words
     verb = words[0].text if words else None
+    if names_given(names, "-u", "--include-untracked", "-a", "--all"):
+        yield Named(".", READ, tree=True, top=True)
     if verb in ("push", "save"):
         for word in words[1:] if verb == "push" else ():
             yield from names.role(word, "edit", tree=True)
