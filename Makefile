@@ -34,12 +34,12 @@ unit: launcher
 # and everything else with all that there is to try, and every command a process that is started anew.
 ALONE := tests/sandbox tests/toolhost/test_soak.py tests/toolhost/test_hostile.py
 slow: launcher
-	BYLEAVE_SLOW_TESTS=1 $(BIN)/python -m pytest $(ALONE)
-	BYLEAVE_SLOW_TESTS=1 $(BIN)/python -m pytest -n 2 $(ALONE:%=--ignore=%)
+	BYLEAVE_SLOW_TESTS=1 $(BIN)/python -m pytest -o timeout=3600 $(ALONE)
+	BYLEAVE_SLOW_TESTS=1 $(BIN)/python -m pytest -o timeout=3600 -n 2 $(ALONE:%=--ignore=%)
 
 # Real agents from the npm registry, driven by a scripted model on loopback. They are kept in BYLEAVE_AGENTS_DIR.
 test-agents: launcher
-	BYLEAVE_AGENT_TESTS=1 $(BIN)/python -m pytest -n 0 -rs tests/agents tests/mcp/test_real_servers.py
+	BYLEAVE_AGENT_TESTS=1 $(BIN)/python -m pytest -o timeout=900 -n 0 -rs tests/agents tests/mcp/test_real_servers.py
 
 demo: $(READY)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh demo.sh

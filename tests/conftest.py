@@ -17,8 +17,12 @@ from stage import Stage
 settings.register_profile("patient", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("patient")
 
-# Whoever starts the tests in the background has them ignore interrupts, and our children would inherit that.
+# A shell that starts the tests in the background has them ignore interrupts, and `nohup` has them ignore hang-ups. What
+# a program ignores, its children ignore too: a handler, unlike that, does not outlive `exec`.
 signal.signal(signal.SIGINT, signal.default_int_handler)
+if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
+    signal.signal(signal.SIGHUP, lambda *_: None)
+    os.register_at_fork(after_in_child=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL))
 
 
 @pytest.fixture(scope="session", autouse=True)
