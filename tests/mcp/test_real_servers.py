@@ -108,7 +108,8 @@ def test_files_are_read_and_none_is_written(talk: Talk, place: Place) -> None:
     assert not (place.root / "b.txt").exists()
     denied = talk.call("files__read_text_file", {"path": str(place.root / "key.pem")})
     assert denied.is_error
-    assert denied.structured_content["decision"] == "deny"
+    assert denied.structured_content is None  # the tool promises an output of its own
+    assert (denied.meta or {})["byleave/verdict"]["decision"] == "deny"
 
 
 def test_the_server_with_everything_works(talk: Talk) -> None:
