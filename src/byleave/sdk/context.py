@@ -71,15 +71,30 @@ class Context:
         return self._check(path, "update")
 
     def check_delete(self, path: str) -> str:
-        """Return the absolute path if the tool may remove it; raise FsAccessError otherwise."""
-        return self._check(path, "delete")
+        """Return the absolute path, of a link its own, if the tool may remove it; raise FsAccessError otherwise."""
+        return self.check_entry(path, "delete").canonical
 
     def check_execute(self, path: str) -> str:
         """Return the absolute path if the tool may run it; raise FsAccessError otherwise."""
         return self._check(path, "execute")
 
+    def check_entry(self, path: str, capability: str) -> FsTarget:
+        """Return the place of a name that is removed, moved or replaced; raise FsAccessError if that may not be.
+
+        A link at the end of the path is meant itself; one that leads out of the workspace also by where it leads.
+        """
+        place = self._judged(self._root.resolve_entry(path), path, capability)
+        if place.link:
+            led = self._root.resolve_input(path)
+            nowhere = isinstance(led, Refused) and led.code in ("io", "not_a_directory")
+            if not nowhere and (isinstance(led, Refused) or led.relative is None):
+                self._judged(led, path, capability)
+        return place
+
     def _check(self, path: str, capability: str) -> str:
-        place = self._root.resolve_input(path)
+        return self._judged(self._root.resolve_input(path), path, capability).canonical
+
+    def _judged(self, place: FsTarget | Refused, path: str, capability: str) -> FsTarget:
         if isinstance(place, Refused):
             raise self._denial(place.code, path, capability, place.problem)
         access = self.access if self.access is not None else COOPERATIVE
@@ -91,7 +106,7 @@ class Context:
         protection = self._protection(place, tree=tree) if capability in WRITES else None
         if protection is not None and (protection.final or not _names(answer.rule, protection)):
             raise self._denial("denied", path, capability, f"{quoted(protection.place)} is a protected place")
-        return place.canonical
+        return place
 
     def _protection(self, place: FsTarget, *, tree: bool) -> Protection | None:
         if self._protected is None:

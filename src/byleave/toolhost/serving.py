@@ -185,12 +185,15 @@ class Service:
 
     def _rename(self, params: Params, leave: "_Leave") -> "dict[str, Any]":
         action = MoveAction(params.path("from"), params.path("to"), self._tool)
+        exclusive = params.flag("exclusive")
 
         def attempt() -> None:
             answer = leave.ask(action)
             if answer.permit is None:
                 raise self._denied(answer, action.path, "moving", action.to)
             replaces = _replaces(answer)
+            if replaces and exclusive:
+                raise _taken(action.to)
 
             def move(permit: "Permit") -> None:
                 self._keep_unreadable(permit)

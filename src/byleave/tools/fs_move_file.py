@@ -29,7 +29,7 @@ def fs_move_file(
     try:
         if not overwrite and _exists(host, to):
             raise ToolError(f"{to} exists already")
-        host.rename(source, to)
+        host.rename(source, to, exclusive=not overwrite)
     except NotFound:
         raise ToolError(f"{source} does not exist") from None
     except AlreadyExists:

@@ -81,14 +81,21 @@ class ProjectOnDisk:
         _everything().unlink(self._place(where))
 
     def rename(self, where: "Where", to: "Where", *, replace: bool) -> None:
-        """Move a file or a directory; a file also to another file system, by copying it."""
+        """Move a file, a directory or a link, as what it was judged; a file also to another file system, by copying it.
+
+        A link that is judged as one is moved or replaced itself.
+        """
         source, target = self._place(where), self._place(to)
         anchor = _everything()
-        found = anchor.stat(source)
-        tree = stat.S_ISDIR(found.st_mode)
+        judged = where if isinstance(where, FsTarget) else None
+        mode = anchor.stat(source, links=judged is not None and judged.link).st_mode
+        tree = stat.S_ISDIR(mode)
+        if judged is not None and (judged.link, judged.directory) != (stat.S_ISLNK(mode), tree):
+            problem = f"{quoted(judged.canonical)} changed after it was judged"
+            raise UnsafePathError(problem, hint="ask again when nothing else is changing it")
         if tree and target != source and is_under(target, source):
             raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), f"/{source}", None, f"/{target}")
-        _Move(anchor, source, target, replace=replace and not tree).run(tree=tree)
+        _Move(anchor, source, target, replace=replace and not tree).run(copies=not tree and not stat.S_ISLNK(mode))
 
     def grep(self, query: "Query", may_read: "MayRead") -> "Iterable[FileMatches]":
         """Return the files that match, sorted by path. Where nothing can hold what searches, we search ourselves."""
@@ -158,14 +165,14 @@ class _Move:
         self._target = target
         self._replace = replace
 
-    def run(self, *, tree: bool) -> None:
-        """Rename, making directories above the target; a file that cannot be renamed there is copied."""
+    def run(self, *, copies: bool) -> None:
+        """Rename, making directories above the target; what cannot be renamed there is copied, if it `copies`."""
         try:
             self._rename_or_make_parents()
         except OSError as error:
             if error.errno in (errno.EISDIR, errno.ENOTEMPTY):
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), f"/{self._target}") from None
-            if error.errno != errno.EXDEV or tree:
+            if error.errno != errno.EXDEV or not copies:
                 raise
             self._copy()
 
@@ -173,7 +180,7 @@ class _Move:
         try:
             self._rename()
         except FileNotFoundError:
-            self._anchor.stat(self._source)  # if that is what is missing, nothing is made
+            self._anchor.stat(self._source, links=True)  # if that is what is missing, nothing is made
             _make_parents(self._anchor, self._target)
             self._rename()
 

@@ -221,13 +221,13 @@ class Anchor:
         with Closing(self.open_directory(relative)) as descriptor, _Telling(self._path_of(relative)):
             return sorted(os.listdir(descriptor))
 
-    def stat(self, relative: str) -> os.stat_result:
-        """Return what is known of whatever stands there, without opening it; a link is refused."""
+    def stat(self, relative: str, *, links: bool = False) -> os.stat_result:
+        """Return what is known of whatever stands there, without opening it; a link is refused, unless with `links`."""
         if relative == ".":
             return os.fstat(self._directory if self._file < 0 else self._file)
         with self._place(relative) as place, _Telling(place.path):
             found = os.stat(place.name, dir_fd=place.directory, follow_symlinks=False)
-            if stat.S_ISLNK(found.st_mode):
+            if stat.S_ISLNK(found.st_mode) and not links:
                 raise link_found()
             return found
 
