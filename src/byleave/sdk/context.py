@@ -7,7 +7,7 @@ host enforce the same policy without it.
 from byleave.core.access import COOPERATIVE, Access, with_defaults
 from byleave.core.commands import CommandRule, CommandTable, args_problem
 from byleave.core.env import EnvRule, EnvTable, name_problem
-from byleave.core.fs import WRITES, FsRule, FsTable, FsTarget, Refused, fs_rule, is_under
+from byleave.core.fs import NO_FS_RULE, WRITES, FsRule, FsTable, FsTarget, Refused, fs_rule, is_under
 from byleave.core.paths import collapse, refuse_input
 from byleave.core.protected import Protected, Protection, resolved_places
 from byleave.core.verdict import ALLOW
@@ -98,14 +98,19 @@ class Context:
         if isinstance(place, Refused):
             raise self._denial(place.code, path, capability, place.problem)
         access = self.access if self.access is not None else COOPERATIVE
+        name = place.relative if place.relative is not None else place.door
+        what = f"{capability} on {quoted((name if name is not None else path) or '.')}"
         tree = capability == "delete" and place.directory
         answer = access.judge_file(place, capability, below="delete" if tree else None)
         if answer.decision is not ALLOW:
-            said = f": {answer.rule.dropped or answer.rule.text}" if answer.rule is not None else ""
-            raise self._denial(answer.code, path, capability, f"{capability} on {quoted(path)} is denied{said}")
+            said = NO_FS_RULE.rule if answer.rule is None else answer.rule.dropped or answer.rule.text
+            if answer.code == "escape":
+                said = "it leads outside of what was approved"
+            raise self._denial(answer.code, path, capability, f"{what} is denied: {said}")
         protection = self._protection(place, tree=tree) if capability in WRITES else None
         if protection is not None and (protection.final or not _names(answer.rule, protection)):
-            raise self._denial("denied", path, capability, f"{quoted(protection.place)} is a protected place")
+            said = f"{shown(protection.place)} is protected and no rule names it"
+            raise self._denial("denied", path, capability, f"{what} is denied: {said}")
         return place
 
     def _protection(self, place: FsTarget, *, tree: bool) -> Protection | None:

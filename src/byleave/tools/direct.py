@@ -8,7 +8,7 @@ import os
 import sys
 
 from byleave.core.env import MINIMAL_ENVIRONMENT, EnvRule, EnvTable
-from byleave.core.fs import FsTarget
+from byleave.core.fs import FsTable, FsTarget
 from byleave.errors import FsAccessError, RequestError, TooLargeError, UnsafePathError
 from byleave.sdk import vfs_errors as errors
 from byleave.sdk.context import Context
@@ -206,7 +206,7 @@ class DirectHost:
         try:
             return self._context.check_entry(path, capability)
         except FsAccessError as error:
-            raise _refused(error) from None
+            raise self._refused(error) from None
 
     def _place(self, path: str, capability: str) -> FsTarget:
         """Return where a path leads, if that may be done to it."""
@@ -214,20 +214,23 @@ class DirectHost:
         try:
             check(path)
         except FsAccessError as error:
-            raise _refused(error) from None
+            raise self._refused(error) from None
         place = self._project.find(path)
         if not isinstance(place, FsTarget):
             raise errors.AccessDenied(place.problem)
         return place
 
+    def _refused(self, error: FsAccessError) -> errors.VfsError:
+        """Return how a mediated host would have said it."""
+        data: dict[str, Any] = {"code": error.code, "capability": error.capability}
+        if self._context.access is not None and isinstance(self._context.access.fs, FsTable):
+            data["grants"] = list(error.grants)
+        kind = errors.NotFound if error.code == "not_a_directory" else errors.AccessDenied
+        return kind(error.problem, data=data)
+
     def _is_there(self, path: str) -> bool:
         place = self._project.find(path)
         return isinstance(place, FsTarget) and place.exists
-
-
-def _refused(error: FsAccessError) -> errors.VfsError:
-    kind = errors.NotFound if error.code == "not_a_directory" else errors.AccessDenied
-    return kind(error.problem, data={"code": error.code})
 
 
 class _Troubles:

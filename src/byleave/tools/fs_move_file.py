@@ -41,7 +41,7 @@ def _exists(host: "Host", path: str) -> bool:
     try:
         return host.exists(path)
     except AccessDenied as error:  # to move something there without looking, somebody has to say so
-        raise ToolError(f"whether {path} exists may not be seen, so nothing is moved there: {error.message}") from None
+        raise ToolError(f"whether {path} exists may not be seen, so nothing is moved there: {error}") from None
 
 
 @fs_move_file.formatter
