@@ -17,9 +17,11 @@ from byleave.toolhost.host import Call, ToolHost
 from byleave.toolhost.outcome import Completed
 from byleave.toolhost.ripgrep import find_ripgrep
 from byleave.toolhost.turn import Turn
+from byleave.workspace.opening import Anchor
 
 PYTHON = "/usr/bin/python3"  # in every sandbox's view
 READS = 3_000
+WRITES = 2_000
 FILES = 3_000
 LARGE = 10_000_000  # bytes; a file of 10 MB is the largest that is read
 ROUNDS = 5
@@ -69,6 +71,7 @@ def toolhost_figures() -> Iterator[tuple[str, str, str]]:
         root = Path(scratch).resolve() / "workspace"
         lay_out(root)
         yield from reads(root)
+        yield from writes(root)
         yield from searches(root)
         yield from single_calls(root)
 
@@ -143,6 +146,36 @@ def reads(root: Path) -> Iterator[tuple[str, str, str]]:
         took, floor = figures[name], figures[f"{name} echoed"]
         figure = f"{READS / took:,.0f} a second" if name == "reads" else f"{took * 1e3:.0f} ms"
         yield what, figure, f"{took / floor:.2f}x an echo between two processes"
+
+
+def writes(root: Path) -> Iterator[tuple[str, str, str]]:
+    """Measure what it costs that a write is whole or not there, without anything of the host around it."""
+    content = b"x" * 1024
+    path = root / "written.txt"
+    path.write_bytes(content)
+
+    def in_place(anchor: Anchor) -> None:
+        descriptor = anchor.open_file("written.txt", os.O_WRONLY | os.O_TRUNC)
+        os.write(descriptor, content)
+        os.close(descriptor)
+
+    def at_once(anchor: Anchor) -> None:
+        anchor.write_bytes("written.txt", content, create=False, update=True)
+
+    def timed(write: Callable[[Anchor], None]) -> float:
+        with Anchor.open(str(root)) as anchor:
+            began = time.perf_counter()
+            for _ in range(WRITES):
+                write(anchor)
+            return time.perf_counter() - began
+
+    figures = in_turns({"in place": lambda: timed(in_place), "at once": lambda: timed(at_once)})
+    took, floor = figures["at once"], figures["in place"]
+    yield (
+        "1 KB written at once over a file",
+        f"{took / WRITES * 1e6:.0f} µs",
+        f"{took / floor:.2f}x of a write in place",
+    )
 
 
 def searches(root: Path) -> Iterator[tuple[str, str, str]]:

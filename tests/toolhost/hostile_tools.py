@@ -428,6 +428,47 @@ def asks_thousands_of_times_at_once() -> None:
     result(str(answers == list(range(5000))))
 
 
+def sends_everything_before_it_reads() -> None:
+    """Send N requests, each K bytes long, for a file of M bytes or for a small one, and then read the answers."""
+    number, length, path = int(sys.argv[2]), int(sys.argv[3]), sys.argv[4]
+    hear()
+    write(b"".join(request(each, "fs.read", path=path, more="x" * length) for each in range(number)))
+    answers = [hear() for _ in range(number)]
+    assert [answer["id"] for answer in answers] == list(range(number)), "the answers come in another order"
+    result(str(sum(answer["result"]["size"] for answer in answers)))
+
+
+def reads_and_writes_before_it_reads_an_answer() -> None:
+    """Ask for large answers, and then send large requests: neither side's pipe holds them."""
+    hear()
+    number = int(sys.argv[2])
+    for each in range(number):
+        write(request(each, "fs.read", path="large.txt"))
+        write(request(-each - 1, "fs.write", path=f"made/{each}", content="x" * 20_000))
+    answers = [hear() for _ in range(2 * number)]
+    assert [answer["id"] for answer in answers[::2]] == list(range(number))
+    result(str([answer.get("error") for answer in answers if "error" in answer]))
+
+
+def gives_up_for_ever_and_reads_nothing() -> None:
+    hear()
+    while True:
+        write(
+            b"".join(b'{"jsonrpc":"2.0","id":%d,"method":"cancel","params":{"request_id":1}}\n' % n for n in range(500))
+        )
+
+
+def gives_up_all_that_waits() -> None:
+    """Ask for something slow, then for much more, and give all of it up."""
+    hear()
+    write(request(0, "process.run", program="sleep", args=["60"]))
+    write(b"".join(request(number, "fs.exists", path="a.txt") for number in range(1, 3000)))
+    write(b"".join(note("cancel", request_id=number) for number in range(2999, -1, -1)))
+    write(request(1, "fs.exists", path="a.txt"))
+    codes = [hear().get("error", {}).get("code", 0) for _ in range(3001)]
+    result(str(codes == [-32005] * 3000 + [0]))
+
+
 def says_how_it_stands() -> None:
     """Do as a stateful tool does, without being one."""
     hear()

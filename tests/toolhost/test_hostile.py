@@ -38,9 +38,13 @@ LONGEST = 20.0  # seconds; each tool has one or two
 
 SILENT = failed("the tool was ended: it asked for nothing and did not finish for 0.3 seconds")
 
+UNREAD = failed("the tool was ended: it did not read what it was sent for 0.3 seconds")
+
 # What comes of each; a text is a completed call that says just that.
 OUTCOMES: dict[str, dict[str, Any]] = {
-    "floods_requests_and_reads_nothing": SILENT,
+    "floods_requests_and_reads_nothing": UNREAD,
+    "gives_up_for_ever_and_reads_nothing": SILENT,
+    "gives_up_all_that_waits": said("True"),
     "floods_garbage_and_reads_nothing": SILENT,
     "floods_garbage_and_reads": SILENT,
     "floods_blank_lines": SILENT,
@@ -91,7 +95,7 @@ HASTE = {"limits": {"request_timeout": 0.3}}
 
 @pytest.fixture
 def hostile(tmp_path: Path, name: str) -> House:
-    return House.build(tmp_path, {name: tool(name, **(HASTE if OUTCOMES[name] is SILENT else {}))})
+    return House.build(tmp_path, {name: tool(name, **(HASTE if OUTCOMES[name] in (SILENT, UNREAD) else {}))})
 
 
 @pytest.mark.parametrize("name", OUTCOMES)
@@ -155,7 +159,47 @@ def test_the_memory_of_the_host_stays_bounded_whatever_comes(tmp_path: Path, nam
 def test_an_init_that_is_never_read_keeps_nobody_waiting(tmp_path: Path) -> None:
     house = House.build(tmp_path, {"t": tool("never_reads", **HASTE)})
     with house.host() as hosting, settled(hosting):
-        assert hosting.call("t", {"much": "x" * (4 * MEGABYTE)}) == SILENT
+        assert hosting.call("t", {"much": "x" * (4 * MEGABYTE)}) == UNREAD
+
+
+@pytest.mark.parametrize(
+    ("number", "length", "path"),
+    [
+        (120, 0, "a.txt"),
+        (120, 0, "large.txt"),
+        (120, 50_000, "large.txt"),
+        (1000, 0, "a.txt"),
+        (1000, 1000, "medium.txt"),
+        (4000, 0, "medium.txt"),
+    ],
+)
+def test_requests_may_all_be_sent_before_an_answer_is_read(tmp_path: Path, number: int, length: int, path: str) -> None:
+    words = ("sends_everything_before_it_reads", str(number), str(length), path)
+    house = House.build(tmp_path, {"t": tool(*words)})
+    (house.root / "medium.txt").write_text("x" * 5000)
+    with house.host() as hosting, settled(hosting):
+        forget_peak()
+        usual = memory()
+        assert hosting.call("t") == said(str(number * (house.root / path).stat().st_size))
+        assert memory(kind="VmHWM") - usual < MOST_MEMORY
+
+
+@pytest.mark.parametrize("number", [60, 300])
+def test_large_requests_may_be_sent_while_large_answers_wait(tmp_path: Path, number: int) -> None:
+    house = House.build(tmp_path, {"t": tool("reads_and_writes_before_it_reads_an_answer", str(number))})
+    with house.host() as hosting, settled(hosting):
+        assert hosting.call("t") == said("[]")
+    assert len(os.listdir(house.root / "made")) == number
+
+
+def test_more_than_may_wait_is_not_taken_in_and_the_tool_is_told_why_it_ended(tmp_path: Path) -> None:
+    words = ("sends_everything_before_it_reads", "2000", "20000", "large.txt")
+    house = House.build(tmp_path, {"t": tool(words[0], *words[1:], limits=HASTE["limits"])})
+    with house.host() as hosting, settled(hosting):
+        forget_peak()
+        usual = memory()
+        assert hosting.call("t") == UNREAD
+        assert memory(kind="VmHWM") - usual < MOST_MEMORY
 
 
 def test_a_tool_that_gives_up_again_and_again_does_not_pile_up_threads(tmp_path: Path) -> None:

@@ -83,6 +83,7 @@ class FsTarget(Record):
 
     `relative` is set when the canonical place lies in the workspace. Otherwise `door` is the workspace path through
     which the resolution left it (the symlink's own path and what followed), or None where it never was inside.
+    `link`: the place is a symbolic link, and what is done is done to the link itself.
     """
 
     canonical: str
@@ -91,6 +92,7 @@ class FsTarget(Record):
     exists: bool = True
     directory: bool = False
     links: int = 1
+    link: bool = False
 
 
 class Refused(Record):

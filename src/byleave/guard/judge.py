@@ -85,10 +85,13 @@ class Policy:
         """Return the verdict together with the action as it was read and the places as they were resolved."""
         asked = action if isinstance(action, Record) else parse_action(_plain(action))
         places: tuple[FsTarget | Refused, ...] = ()
+        entry = False
         if isinstance(asked, (FileAction, SearchAction)):
-            places = (self._place(asked.path, asked.tool),)
+            entry = asked.kind == "delete" if isinstance(asked, FileAction) else False
+            places = (self._place(asked.path, asked.tool, entry=entry),)
         elif isinstance(asked, MoveAction):
-            places = (self._place(asked.path, asked.tool), self._place(asked.to, asked.tool))
+            entry = True
+            places = tuple(self._place(path, asked.tool, entry=True) for path in (asked.path, asked.to))
         if monotonic() >= self._look_again:
             self._revalidate()
         if isinstance(asked, CommandAction) and self.compiled.read_line is not None:
@@ -104,7 +107,13 @@ class Policy:
             if looked is not None:
                 touched = tuple(each.path for each in looked.covered.places)
                 return Judged(asked, places, decide(self.compiled.policy, asked, (*places, looked)), touched)
-        return Judged(asked, places, decide(self.compiled.policy, asked, places))
+        verdict = decide(self.compiled.policy, asked, places)
+        linked = any(isinstance(place, FsTarget) and (place.link or place.directory) for place in places)
+        if isinstance(asked, (FileAction, MoveAction)) and asked.tool is not None and linked and entry:
+            from byleave.guard.link_entries import judge_entries
+
+            verdict = judge_entries(self.compiled, self.root, asked, places, verdict)
+        return Judged(asked, places, verdict)
 
     def _look_below(self, action: SearchAction, place: "FsTarget | Refused") -> "Looked | None":
         """Look for the closed files that a search can select; None where no rule closes any place."""
@@ -164,10 +173,14 @@ class Policy:
         linked = [(path, known) for path, known in self.compiled.places.items() if not unlinked(path)]
         return not any(_moved(known, resolve(path)) for path, known in linked)
 
-    def _place(self, path: str, tool: str | None) -> "FsTarget | Refused":
-        """Resolve a path: a tool's own, or one that an agent names, where `~` is the user's home."""
+    def _place(self, path: str, tool: str | None, *, entry: bool = False) -> "FsTarget | Refused":
+        """Resolve a path: a tool's own, or one that an agent names, where `~` is the user's home.
+
+        `entry`: the name itself is removed or replaced, so a link that a tool names is meant itself. What an agent's
+        own tool does to a link is not known; it is judged by where the link leads.
+        """
         if tool is not None:
-            return self.root.resolve_input(path)
+            return self.root.resolve_entry(path) if entry else self.root.resolve_input(path)
         return self.root.resolve_any(path, home=self._home)
 
     def _reload(self) -> None:

@@ -7,7 +7,7 @@ host enforce the same policy without it.
 from byleave.core.access import COOPERATIVE, Access, with_defaults
 from byleave.core.commands import CommandRule, CommandTable, args_problem
 from byleave.core.env import EnvRule, EnvTable, name_problem
-from byleave.core.fs import WRITES, FsRule, FsTable, FsTarget, Refused, fs_rule, is_under
+from byleave.core.fs import NO_FS_RULE, WRITES, FsRule, FsTable, FsTarget, Refused, fs_rule, is_under
 from byleave.core.paths import collapse, refuse_input
 from byleave.core.protected import Protected, Protection, resolved_places
 from byleave.core.verdict import ALLOW
@@ -71,27 +71,47 @@ class Context:
         return self._check(path, "update")
 
     def check_delete(self, path: str) -> str:
-        """Return the absolute path if the tool may remove it; raise FsAccessError otherwise."""
-        return self._check(path, "delete")
+        """Return the absolute path, of a link its own, if the tool may remove it; raise FsAccessError otherwise."""
+        return self.check_entry(path, "delete").canonical
 
     def check_execute(self, path: str) -> str:
         """Return the absolute path if the tool may run it; raise FsAccessError otherwise."""
         return self._check(path, "execute")
 
+    def check_entry(self, path: str, capability: str) -> FsTarget:
+        """Return the place of a name that is removed, moved or replaced; raise FsAccessError if that may not be.
+
+        A link at the end of the path is meant itself; one that leads out of the workspace also by where it leads.
+        """
+        place = self._judged(self._root.resolve_entry(path), path, capability)
+        if place.link:
+            led = self._root.resolve_input(path)
+            nowhere = isinstance(led, Refused) and led.code in ("io", "not_a_directory")
+            if not nowhere and (isinstance(led, Refused) or led.relative is None):
+                self._judged(led, path, capability)
+        return place
+
     def _check(self, path: str, capability: str) -> str:
-        place = self._root.resolve_input(path)
+        return self._judged(self._root.resolve_input(path), path, capability).canonical
+
+    def _judged(self, place: FsTarget | Refused, path: str, capability: str) -> FsTarget:
         if isinstance(place, Refused):
             raise self._denial(place.code, path, capability, place.problem)
         access = self.access if self.access is not None else COOPERATIVE
+        name = place.relative if place.relative is not None else place.door
+        what = f"{capability} on {quoted((name if name is not None else path) or '.')}"
         tree = capability == "delete" and place.directory
         answer = access.judge_file(place, capability, below="delete" if tree else None)
         if answer.decision is not ALLOW:
-            said = f": {answer.rule.dropped or answer.rule.text}" if answer.rule is not None else ""
-            raise self._denial(answer.code, path, capability, f"{capability} on {quoted(path)} is denied{said}")
+            said = NO_FS_RULE.rule if answer.rule is None else answer.rule.dropped or answer.rule.text
+            if answer.code == "escape":
+                said = "it leads outside of what was approved"
+            raise self._denial(answer.code, path, capability, f"{what} is denied: {said}")
         protection = self._protection(place, tree=tree) if capability in WRITES else None
         if protection is not None and (protection.final or not _names(answer.rule, protection)):
-            raise self._denial("denied", path, capability, f"{quoted(protection.place)} is a protected place")
-        return place.canonical
+            said = f"{shown(protection.place)} is protected and no rule names it"
+            raise self._denial("denied", path, capability, f"{what} is denied: {said}")
+        return place
 
     def _protection(self, place: FsTarget, *, tree: bool) -> Protection | None:
         if self._protected is None:

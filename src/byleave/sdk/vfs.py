@@ -141,9 +141,12 @@ class Host(Told):
         """Remove a file."""
         self.call(calls.delete(path))
 
-    def rename(self, source: str, target: str) -> None:
-        """Move a file or a directory; a file that is at the target is replaced, a directory is AlreadyExists."""
-        self.call(calls.rename(source, target))
+    def rename(self, source: str, target: str, *, exclusive: bool = False) -> None:
+        """Move a file or a directory; a file that is at the target is replaced, a directory is AlreadyExists.
+
+        With `exclusive`, whatever is there is AlreadyExists.
+        """
+        self.call(calls.rename(source, target, exclusive=exclusive))
 
     def grep(
         self,

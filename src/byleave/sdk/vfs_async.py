@@ -59,9 +59,9 @@ class AsyncHost(Told):
         """Remove a file."""
         await self.call(calls.delete(path))
 
-    async def rename(self, source: str, target: str) -> None:
+    async def rename(self, source: str, target: str, *, exclusive: bool = False) -> None:
         """Move a file or a directory."""
-        await self.call(calls.rename(source, target))
+        await self.call(calls.rename(source, target, exclusive=exclusive))
 
     async def grep(
         self,

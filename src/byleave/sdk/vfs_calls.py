@@ -46,9 +46,10 @@ def delete(path: str) -> "Call":
     return "fs.delete", _place("path", path)
 
 
-def rename(source: str, target: str) -> "Call":
+def rename(source: str, target: str, *, exclusive: bool = False) -> "Call":
     """Ask for a file or a directory to be moved."""
-    return "fs.rename", {**_place("from", source), **_place("to", target)}
+    params = {**_place("from", source), **_place("to", target)}
+    return "fs.rename", {**params, "exclusive": True} if exclusive else params
 
 
 def grep(pattern: str, paths: "Sequence[str] | None", extensions: "Sequence[str] | None", context: int) -> "Call":

@@ -17,6 +17,7 @@
 They are no `ByleaveError`s: those are for people who run byleave, these for programs that run under it.
 """
 
+from byleave.text import sentence_list
 from byleave.wire import codes
 
 TYPE_CHECKING = False
@@ -52,7 +53,27 @@ class TooLarge(InvalidParams):
         return int(self.data["limit"])
 
 
-class AccessDenied(VfsError): ...  # noqa: N818
+class AccessDenied(VfsError):  # noqa: N818
+    """The policy, or a person, said no. As a text: what was denied, and where it would be granted."""
+
+    @property
+    def capability(self) -> str | None:
+        """What the tool may not do there, as rules call it; None where the host did not say."""
+        named = self.data.get("capability") if isinstance(self.data, dict) else None
+        return named if isinstance(named, str) else None
+
+    @property
+    def grants(self) -> tuple[str, ...] | None:
+        """The paths at which rules grant it; None where no rules of that kind are configured."""
+        listed = self.data.get("grants") if isinstance(self.data, dict) else None
+        return tuple(str(path) for path in listed) if isinstance(listed, list) else None
+
+    def __str__(self) -> str:
+        if self.capability is None or self.grants is None:
+            return self.message
+        if not self.grants:
+            return f"{self.message}; no rule grants {self.capability}"
+        return f"{self.message}; {self.capability} is granted at {sentence_list(self.grants)}"
 
 
 class NotFound(VfsError): ...  # noqa: N818

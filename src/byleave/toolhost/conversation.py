@@ -2,9 +2,10 @@
 
 Reading and writing never wait for each other. What is done at once is done here; what may take long (a person, a
 server, a program, a search) is done in a thread of its own, and meanwhile the tool is heard, so that it can give up and
-we can stop. Answers go out in the order of the requests. What a tool may pile up is bounded: if it does not read its
-answers, or asks faster than it is answered, it is not read from until it does. However much it has asked for, we look
-up from serving every few milliseconds, so that nothing it does keeps us from stopping it.
+we can stop. Answers go out in the order of the requests. A tool may send many requests before it reads an answer: while
+answers wait to be read, nothing more is served, but requests are still taken in. That is bounded: beyond so many
+requests, or bytes of them, the tool is not read from until it reads. However much it has asked for, we look up from
+serving every few milliseconds, so that nothing it does keeps us from stopping it.
 
 With its last word a tool is closing: what it asked for before and is done at once is still done, nothing else is begun.
 
@@ -13,7 +14,7 @@ Start at `Conversation.run`. What is said: `wire.vfs`. What it means: `serving`.
 
 import os
 import select
-from collections import deque
+from collections import Counter, deque
 from threading import Thread
 from time import monotonic
 
@@ -34,10 +35,10 @@ if TYPE_CHECKING:
     from typing import Any
 
     from byleave.toolhost.started import Started
-    from byleave.wire.vfs import Heard, HostSide
+    from byleave.wire.vfs import Heard, HostSide, Id
 
 _PIECE = 64 << 10  # bytes read at once; what they hold is the most that can be queued beyond the bound
-_MOST_WAITING = 64  # requests
+_MOST_WAITING = 10_000  # requests; some 20 MB of memory
 _MOST_PILED = 16 << 20  # bytes of requests that wait, beyond the last one
 _MOST_LEFT = 4  # requests that were given up, and still run: a person, for one, is not to be hurried
 _SLICE = 0.02  # seconds of serving before we look up
@@ -96,6 +97,8 @@ class Conversation:
         self._changed = changed
         self._queue: deque[Wish | Bad | Finished | Failed | Changed] = deque()
         self._piled = 0
+        self._queued: Counter[Id] = Counter()  # how many requests of an id are in the queue
+        self._given_up: Counter[Id] = Counter()  # and how many of those are to be refused when their turn comes
         self._closing = False
         self._slow: _Slow | None = None
         self._left: list[_Slow] = []
@@ -166,7 +169,7 @@ class Conversation:
 
     def _may_read(self) -> bool:
         """Whether more is to be heard: not if too much waits, and not after the last word."""
-        if self._closing or self._unsent.bytes > _MOST_UNSENT:
+        if self._closing:
             return False
         return not self._queue or (len(self._queue) < _MOST_WAITING and self._piled < _MOST_PILED)
 
@@ -245,6 +248,7 @@ class Conversation:
         self._quiet_since = monotonic()
         if isinstance(heard, Wish):
             self._queue.append(heard)
+            self._queued[heard.id] += 1
         elif isinstance(heard, GivesUp):
             self._give_up(heard)
         elif isinstance(heard, Changed) and heard.update.type != STOPPED:
@@ -269,7 +273,10 @@ class Conversation:
                 self._send(following.reply, answers=False)
             elif isinstance(following, Wish):
                 self.count += 1
-                self._serve_one(following)
+                if self._is_wanted(following):
+                    self._serve_one(following)
+                else:
+                    self._send(self._refused(following, CANCELLED, "you gave it up"))
             else:
                 self._finished(following)
             if self._queue:
@@ -338,17 +345,22 @@ class Conversation:
             self._left.remove(slow)
 
     def _give_up(self, heard: GivesUp) -> None:
-        self._cancel_one(heard)
-        if heard.asked is not None:
-            self._send(self._side.answer(heard.asked, {}))
-
-    def _cancel_one(self, heard: GivesUp) -> None:
-        for number, waiting in enumerate(self._queue):
-            if isinstance(waiting, Wish) and waiting.id == heard.id:
-                self._queue[number] = Bad(self._refused(waiting, CANCELLED, "you gave it up"))  # when its turn comes
-                return
-        if self._slow is not None and self._slow.wish.id == heard.id:
+        if self._queued[heard.id] > self._given_up[heard.id]:
+            self._given_up[heard.id] += 1
+        elif self._slow is not None and self._slow.wish.id == heard.id:
             self._abandon(CANCELLED, "you gave it up")
+        if heard.asked is not None:  # answered in its turn, like everything: a tool may say so for ever
+            self._queue.append(Bad(self._side.answer(heard.asked, {})))
+
+    def _is_wanted(self, wish: Wish) -> bool:
+        """Take note that a request leaves the queue; whether the tool still wants it done."""
+        given_up = wish.id in self._given_up
+        for counted in (self._queued, self._given_up):
+            if counted[wish.id] > 1:
+                counted[wish.id] -= 1
+            else:
+                counted.pop(wish.id, None)
+        return not given_up
 
     def _abandon(self, number: int, why: str) -> None:
         """Answer the slow request now; what its thread comes to say later is not heard."""
@@ -415,9 +427,12 @@ class Conversation:
         elif self._stop_at is not None and now >= self._stop_at:
             self._stop_harder()
         elif (quiet := self._quiet_until()) is not None and now >= quiet:
-            self._end(
-                f"the tool was ended: it asked for nothing and did not finish for {self._timing.request:g} seconds"
+            did = (
+                "did not read what it was sent"
+                if self._unsent.holds_answers
+                else "asked for nothing and did not finish"
             )
+            self._end(f"the tool was ended: it {did} for {self._timing.request:g} seconds")
 
     def _end(self, problem: str) -> None:
         self._problem, self._over = problem, True

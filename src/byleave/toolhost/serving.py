@@ -123,7 +123,7 @@ class Service:
         """Return the answer about one path if it is a yes; else the request is refused."""
         answer = leave.ask(FileAction(kind, path, self._tool))
         if answer.permit is None:
-            raise self._denied(answer, path, _DOING[kind])
+            raise self._denied(answer, path, kind)
         return answer
 
     def _read(self, params: Params, leave: "_Leave") -> "dict[str, Any]":
@@ -141,7 +141,7 @@ class Service:
             known = isinstance(place, FsTarget) and place.exists and not exclusive
             answer = leave.ask(FileAction("update" if known else "create", path, self._tool))
             if answer.permit is None:
-                raise self._denied(answer, path, "writing to")
+                raise self._denied(answer, path, "update" if known else "create")
             leave.do(answer, lambda permit: files.write_file(permit, data, self._project))
 
         _again(attempt, () if exclusive else (FileExistsError, FileNotFoundError))
@@ -153,7 +153,7 @@ class Service:
         if begun.permit is None and begun.verdict.code == "not_a_directory" and self._may_know(path):
             return {"exists": False}
         if begun.permit is None:
-            raise self._denied(begun, path, "reading")
+            raise self._denied(begun, path, "read")
         (place,) = begun.permit.places
         return {"exists": isinstance(place, FsTarget) and place.exists}
 
@@ -185,12 +185,15 @@ class Service:
 
     def _rename(self, params: Params, leave: "_Leave") -> "dict[str, Any]":
         action = MoveAction(params.path("from"), params.path("to"), self._tool)
+        exclusive = params.flag("exclusive")
 
         def attempt() -> None:
             answer = leave.ask(action)
             if answer.permit is None:
-                raise self._denied(answer, action.path, "moving", action.to)
+                raise self._denied_move(action, answer)
             replaces = _replaces(answer)
+            if replaces and exclusive:
+                raise _taken(action.to)
 
             def move(permit: "Permit") -> None:
                 self._keep_unreadable(permit)
@@ -209,7 +212,7 @@ class Service:
     def _search_for(self, path: str, pattern: str, leave: "_Leave") -> Answer:
         answer = leave.ask(SearchAction(path, pattern, self._tool))
         if answer.permit is None:
-            raise self._denied(answer, path, "searching")
+            raise self._denied(answer, path, "read")
         return answer
 
     def _keep_unreadable(self, permit: "Permit") -> None:
@@ -235,18 +238,29 @@ class Service:
                 return self._may_read(path or ".")
         return False
 
-    def _denied(self, answer: Answer, path: str, doing: str, *more: str) -> RequestError:
+    def _denied_move(self, action: MoveAction, answer: Answer) -> RequestError:
+        """Return how a tool is told that it may not move something: by the name of the two that it may not touch."""
+        removes = FileAction("delete", action.path, self._tool)
+        kind, path = "delete", action.path
+        if self._guard.policy.decide(removes).decision is ALLOW and self._may_read(action.path):
+            found = self._project.find(action.to)
+            kind, path = "update" if isinstance(found, FsTarget) and found.exists else "create", action.to
+        return self._denied(answer, path, kind, action.path, action.to)
+
+    def _denied(self, answer: Answer, path: str, kind: str, *more: str) -> RequestError:
         """Return how a tool is told no. About what it may not read it learns nothing else, not even that it exists."""
         unknown = answer.verdict.code in ("not_a_directory", "io")
         if all(self._may_read(each) or (unknown and self._may_know(each)) for each in (path, *more)):
-            return denied(answer.verdict)
+            return denied(answer.verdict, kind)
         if answer.verdict.code in ("absolute", "input_escape"):
-            return denied(answer.verdict)
-        problem = f"{doing} {quoted(path)} is denied: {self._by_its_name(path)}"
-        data: dict[str, Any] = {"code": "denied"}
+            return denied(answer.verdict, kind)
+        needed = ("create", "update") if kind in ("create", "update") else (kind,)  # which of them would tell too much
+        capability = " or ".join(needed)
+        problem = f"{capability} on {quoted(path)} is denied: {self._by_its_name(path)}"
+        data: dict[str, Any] = {"code": "denied", "capability": capability}
         table = self._guard.policy.compiled.policy.tool(self._tool).access.fs
         if not isinstance(table, Default):
-            data["grants"] = told_grants(table.grants(_NEEDS.get(doing, "read")))
+            data["grants"] = told_grants(tuple(dict.fromkeys(path for each in needed for path in table.grants(each))))
         return RequestError(problem, hint="ask the user for a rule", number=ACCESS_DENIED, data=data)
 
     def _by_its_name(self, path: str) -> str:
@@ -280,8 +294,6 @@ class Service:
         return {**self._scrub.tree(named_path("path", found.path)), "lines": lines}
 
 
-_NEEDS = {"writing to": "create", "deleting": "delete", "moving": "delete"}
-_DOING = {"read": "reading", "delete": "deleting"}
 _MOST_CONTEXT = 1000  # lines around a match
 READING = frozenset({"fs.read", "fs.exists", "fs.list_dir", "fs.metadata", "fs.grep"})
 _FILES: "dict[str, Callable[[Service, Params, _Leave], dict[str, Any]]]" = {

@@ -56,11 +56,13 @@ def told_grants(grants: "tuple[str, ...]") -> list[str]:
     return [named_path("path", path)["path"] for path in grants[:_MOST_GRANTS]]
 
 
-def denied(verdict: "Verdict") -> RequestError:
-    """Return how a tool is told that it may not."""
+def denied(verdict: "Verdict", capability: str | None = None) -> RequestError:
+    """Return how a tool is told that it may not: what, as rules call it, and where it could."""
     number = NOT_FOUND if verdict.code == "not_a_directory" else ACCESS_DENIED
     data: dict[str, Any] = {"code": verdict.code}
-    if verdict.grants:
+    if capability is not None:
+        data["capability"] = capability
+    if verdict.grants is not None:
         data["grants"] = told_grants(verdict.grants)
     return RequestError(verdict.reason, hint="ask the user for a rule", number=number, data=data)
 

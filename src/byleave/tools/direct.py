@@ -8,7 +8,7 @@ import os
 import sys
 
 from byleave.core.env import MINIMAL_ENVIRONMENT, EnvRule, EnvTable
-from byleave.core.fs import FsTarget
+from byleave.core.fs import FsTable, FsTarget
 from byleave.errors import FsAccessError, RequestError, TooLargeError, UnsafePathError
 from byleave.sdk import vfs_errors as errors
 from byleave.sdk.context import Context
@@ -100,17 +100,19 @@ class DirectHost:
     def delete(self, path: str) -> None:
         """Remove a file."""
         with _Troubles(path):
-            self._project.delete(self._place(path, "delete"))
+            self._project.delete(self._entry_at(path, "delete"))
 
-    def rename(self, source: str, target: str) -> None:
-        """Move a file or a directory."""
+    def rename(self, source: str, target: str, *, exclusive: bool = False) -> None:
+        """Move a file, a directory or a link."""
         with _Troubles(source):
-            place, known = self._place(source, "delete"), self._is_there(target)
+            place = self._entry_at(source, "delete")
         with _Troubles(target):
-            to = self._place(target, "update" if known else "create")
+            found = self._project.root.resolve_entry(target)
+            known = isinstance(found, FsTarget) and found.exists
+            to = self._entry_at(target, "update" if known else "create")
         with _Troubles(source):
             try:
-                self._project.rename(place, to, replace=known)
+                self._project.rename(place, to, replace=known and not exclusive)
             except FileExistsError:
                 raise errors.AlreadyExists(f"{quoted(target)} exists already") from None
 
@@ -199,18 +201,32 @@ class DirectHost:
         sys.stdout.buffer.write(PLAIN.encode(speakable(tree)) + b"\n")
         sys.stdout.buffer.flush()
 
+    def _entry_at(self, path: str, capability: str) -> FsTarget:
+        """Return the place of a name itself, if that may be done to it: a link is not followed."""
+        try:
+            return self._context.check_entry(path, capability)
+        except FsAccessError as error:
+            raise self._refused(error) from None
+
     def _place(self, path: str, capability: str) -> FsTarget:
         """Return where a path leads, if that may be done to it."""
         check = getattr(self._context, f"check_{capability}")
         try:
             check(path)
         except FsAccessError as error:
-            kind = errors.NotFound if error.code == "not_a_directory" else errors.AccessDenied
-            raise kind(error.problem, data={"code": error.code}) from None
+            raise self._refused(error) from None
         place = self._project.find(path)
         if not isinstance(place, FsTarget):
             raise errors.AccessDenied(place.problem)
         return place
+
+    def _refused(self, error: FsAccessError) -> errors.VfsError:
+        """Return how a mediated host would have said it."""
+        data: dict[str, Any] = {"code": error.code, "capability": error.capability}
+        if self._context.access is not None and isinstance(self._context.access.fs, FsTable):
+            data["grants"] = list(error.grants)
+        kind = errors.NotFound if error.code == "not_a_directory" else errors.AccessDenied
+        return kind(error.problem, data=data)
 
     def _is_there(self, path: str) -> bool:
         place = self._project.find(path)

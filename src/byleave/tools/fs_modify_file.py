@@ -142,7 +142,7 @@ def _write(host: "Host", changes: "Sequence[_Change]") -> None:
             lost = _put_back(host, changes[: number + 1], failed=change)
             said = f"; these could not be put back, and are changed: {', '.join(lost)}" if lost else ""
             kept = "" if lost else "; nothing was changed"
-            raise ToolError(f"{change.path} could not be written: {error.message}{said}{kept}") from None
+            raise ToolError(f"{change.path} could not be written: {error}{said}{kept}") from None
 
 
 def _put_back(host: "Host", changes: "Sequence[_Change]", *, failed: _Change) -> list[str]:

@@ -29,7 +29,7 @@ def fs_move_file(
     try:
         if not overwrite and _exists(host, to):
             raise ToolError(f"{to} exists already")
-        host.rename(source, to)
+        host.rename(source, to, exclusive=not overwrite)
     except NotFound:
         raise ToolError(f"{source} does not exist") from None
     except AlreadyExists:
@@ -41,7 +41,7 @@ def _exists(host: "Host", path: str) -> bool:
     try:
         return host.exists(path)
     except AccessDenied as error:  # to move something there without looking, somebody has to say so
-        raise ToolError(f"whether {path} exists may not be seen, so nothing is moved there: {error.message}") from None
+        raise ToolError(f"whether {path} exists may not be seen, so nothing is moved there: {error}") from None
 
 
 @fs_move_file.formatter

@@ -108,6 +108,10 @@ class MemoryRoot(Root):
             return Refused("not_a_directory", f"{quoted(self._name(here))} is a file, not a directory")
         return FsTarget(here, self.relative(here), None, kind is not None, kind == DIRECTORY)
 
+    @staticmethod
+    def _is_link(_place: str) -> bool:
+        return False
+
     def _kind(self, place: str) -> str | None:
         relative = self.relative(place)
         if relative is not None:

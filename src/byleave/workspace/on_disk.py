@@ -11,13 +11,13 @@ import stat
 from byleave.core.fs import FsTarget, Refused, is_under
 from byleave.errors import SandboxError, UnsafePathError
 from byleave.text import quoted, shown
-from byleave.workspace.openers import Closing, identity_of
+from byleave.workspace.openers import Closing
 from byleave.workspace.opening import Anchor
 from byleave.workspace.project import DIRECTORY, FILE, OTHER, Metadata
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from contextlib import AbstractContextManager
 
     from byleave.workspace.grep import Start
@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
     Search = Callable[[Query, Sequence[Start]], Iterable[FileMatches]]
 
-_PIECE = 1 << 20  # bytes that are copied at once
 _STEP_ASIDE = (FileNotFoundError, NotADirectoryError)
 
 
@@ -51,7 +50,7 @@ class ProjectOnDisk:
         return _everything().read_bytes(self._place(where), limit=limit)
 
     def write(self, where: "Where", data: bytes, *, create: bool, update: bool) -> None:
-        """Make `data` the whole content, in place: links to the file, its owner and its mode stay."""
+        """Make `data` the whole content, at once; the owner and the mode of a file that is there stay."""
         place, anchor = self._place(where), _everything()
         try:
             anchor.write_bytes(place, data, create=create, update=update)
@@ -82,14 +81,21 @@ class ProjectOnDisk:
         _everything().unlink(self._place(where))
 
     def rename(self, where: "Where", to: "Where", *, replace: bool) -> None:
-        """Move a file or a directory; a file also to another file system, by copying it."""
+        """Move a file, a directory or a link, as what it was judged; a file also to another file system, by copying it.
+
+        A link that is judged as one is moved or replaced itself.
+        """
         source, target = self._place(where), self._place(to)
         anchor = _everything()
-        found = anchor.stat(source)
-        tree = stat.S_ISDIR(found.st_mode)
+        judged = where if isinstance(where, FsTarget) else None
+        mode = anchor.stat(source, links=judged is not None and judged.link).st_mode
+        tree = stat.S_ISDIR(mode)
+        if judged is not None and (judged.link, judged.directory) != (stat.S_ISLNK(mode), tree):
+            problem = f"{quoted(judged.canonical)} changed after it was judged"
+            raise UnsafePathError(problem, hint="ask again when nothing else is changing it")
         if tree and target != source and is_under(target, source):
             raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), f"/{source}", None, f"/{target}")
-        _Move(anchor, source, target, replace=replace and not tree).run(tree=tree)
+        _Move(anchor, source, target, replace=replace and not tree).run(copies=not tree and not stat.S_ISLNK(mode))
 
     def grep(self, query: "Query", may_read: "MayRead") -> "Iterable[FileMatches]":
         """Return the files that match, sorted by path. Where nothing can hold what searches, we search ourselves."""
@@ -159,39 +165,33 @@ class _Move:
         self._target = target
         self._replace = replace
 
-    def run(self, *, tree: bool) -> None:
-        """Rename, making directories above the target; a file that cannot be renamed there is copied."""
+    def run(self, *, copies: bool) -> None:
+        """Rename, making directories above the target; what cannot be renamed there is copied, if it `copies`."""
         try:
             self._rename_or_make_parents()
         except OSError as error:
             if error.errno in (errno.EISDIR, errno.ENOTEMPTY):
                 raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), f"/{self._target}") from None
-            if error.errno != errno.EXDEV or tree:
+            if error.errno != errno.EXDEV or not copies:
                 raise
             self._copy()
 
     def _rename_or_make_parents(self) -> None:
         try:
-            self._rename(self._source)
+            self._rename()
         except FileNotFoundError:
-            self._anchor.stat(self._source)  # if that is what is missing, nothing is made
+            self._anchor.stat(self._source, links=True)  # if that is what is missing, nothing is made
             _make_parents(self._anchor, self._target)
-            self._rename(self._source)
+            self._rename()
 
-    def _rename(self, source: str) -> None:
-        self._anchor.rename(source, self._anchor, self._target, replace=self._replace)
+    def _rename(self) -> None:
+        self._anchor.rename(self._source, self._anchor, self._target, replace=self._replace)
 
     def _copy(self) -> None:
-        """Copy to a name beside the target, rename that, then remove the source: nobody ever sees half a file."""
-        beside = "/".join([*self._target.split("/")[:-1], f".byleave-{os.urandom(8).hex()}"])
+        """Copy the file, which gets its name when it is whole, then remove the source: no reader sees half a file."""
         self._refuse_to_leave_both()
         replaced = self._replace and self._target_exists()
-        try:
-            copied = self._fill(beside)
-            self._rename(beside)
-        except BaseException:
-            self._drop(beside)
-            raise
+        copied = self._anchor.copy(self._source, self._target, replace=self._replace)
         try:
             self._remove_source(copied)
         except (OSError, UnsafePathError):
@@ -214,17 +214,6 @@ class _Move:
             raise UnsafePathError(problem, hint="ask again when nothing else is changing it")
         self._anchor.unlink(self._source)
 
-    def _fill(self, beside: str) -> tuple[int, int]:
-        """Copy the source to a new file, and return which file the source was."""
-        with Closing(self._anchor.open_file(self._source, os.O_RDONLY)) as reading:
-            mode = stat.S_IMODE(os.fstat(reading).st_mode) & 0o777  # the other bits are for the owner to give
-            making = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-            with Closing(self._anchor.open_file(beside, making, 0o600)) as writing:
-                for piece in _pieces(reading):
-                    _write_all(writing, piece)
-                os.fchmod(writing, mode)
-            return identity_of(reading)
-
     def _target_exists(self) -> bool:
         try:
             self._anchor.stat(self._target)
@@ -239,14 +228,3 @@ class _Move:
             self._anchor.unlink(place)
         except (OSError, UnsafePathError):
             pass
-
-
-def _pieces(descriptor: int) -> "Iterator[bytes]":
-    while piece := os.read(descriptor, _PIECE):
-        yield piece
-
-
-def _write_all(descriptor: int, data: bytes) -> None:
-    rest = memoryview(data)
-    while rest:
-        rest = rest[os.write(descriptor, rest) :]

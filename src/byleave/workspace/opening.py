@@ -12,7 +12,7 @@ path that keeps changing or is not canonical, a device, a FIFO, a socket, a file
 A descriptor holds a directory, not its name: if somebody moves a directory away while it is being walked, the
 acting goes on in that very directory, which lay below the anchor when it was reached.
 
-Start at `Anchor`. How the kernel is asked: `openers`.
+Start at `Anchor`. How the kernel is asked: `openers`. How a file gets its whole content at once: `replacing`.
 """
 
 import errno
@@ -22,7 +22,17 @@ import stat
 from byleave.errors import TooLargeError, UnsafePathError
 from byleave.private import read_all
 from byleave.text import quoted
-from byleave.workspace.openers import HOLD, HOLD_DIRECTORY, OPEN_FILE, Closing, beneath, identity_of, libc, link_found
+from byleave.workspace.openers import HOLD, HOLD_DIRECTORY, OPEN_FILE, Closing, beneath, identity_of, link_found
+from byleave.workspace.replacing import (
+    SET_ID,
+    Place,
+    put_copy,
+    put_new,
+    rename,
+    rename_to_free_name,
+    replace_content,
+    write_in_place,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,9 +47,10 @@ _KNOWN_FLAGS = (
     | (os.O_SYNC | os.O_DSYNC)
 )
 
+_ATTEMPTS = 3  # a file may come or go between two looks at its name, but not for ever
+
 _CHANGED = "changed after it was judged: a symbolic link stands in it now"
 _RESTLESS = "kept changing while it was being opened"
-_SET_ID = stat.S_ISUID | stat.S_ISGID
 _NOT_A_FILE = "is no ordinary file"
 _SUSPICIOUS = {
     errno.ELOOP: _CHANGED,
@@ -147,7 +158,7 @@ class Anchor:
         return data
 
     def write_bytes(self, relative: str, data: bytes, *, create: bool, update: bool) -> None:
-        """Make `data` the whole content of the file, in place: links to it, its owner and its mode stay.
+        """Make `data` the whole content of the file, at once: see `replacing`. Its owner and its mode stay.
 
         Its set-id bits do not: what is written has not the rights that were given to what was there.
 
@@ -155,12 +166,51 @@ class Anchor:
         """
         if not (create or update):
             raise ValueError("to write is to create, to update, or either of them")
-        making = (os.O_CREAT if create else 0) | (0 if update else os.O_EXCL)
-        flags = os.O_WRONLY | os.O_TRUNC | making
-        with Closing(self.open_file(relative, flags)) as descriptor, _Telling(self._path_of(relative)):
-            rest = memoryview(data)
-            while rest:
-                rest = rest[os.write(descriptor, rest) :]
+        if relative == ".":
+            self._write_itself(data, update=update)
+            return
+        with self._place(relative) as place, _Telling(place.path):
+            if not update:
+                put_new(place, data)
+                return
+            for _ in range(_ATTEMPTS):
+                try:
+                    self._update(place, data)
+                except FileNotFoundError:
+                    if not create:
+                        raise
+                else:
+                    return
+                try:
+                    put_new(place, data)
+                except FileExistsError:
+                    continue
+                return
+            raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    def _update(self, place: Place, data: bytes) -> None:
+        """Put another file in the place of the one that is there; where that cannot be, write that one."""
+        with Closing(self._opener(place.directory, place.name, os.O_WRONLY | OPEN_FILE)) as old:
+            _require_regular(old, place.path)
+            if not replace_content(place, old, data):
+                _drop_set_id(old, place.path)
+                write_in_place(old, data)
+
+    def _write_itself(self, data: bytes, *, update: bool) -> None:
+        """Write the one file that is anchored: in place, because another file in its place is another file."""
+        flags = os.O_WRONLY | (0 if update else os.O_CREAT | os.O_EXCL)
+        with Closing(self.open_file(".", flags)) as descriptor, _Telling(self.path):
+            write_in_place(descriptor, data)
+
+    def copy(self, relative: str, to_relative: str, *, replace: bool) -> tuple[int, int]:
+        """Copy a regular file, at once, and return which file it was. Set-id and sticky bits are not copied."""
+        with (
+            Closing(self.open_file(relative, os.O_RDONLY)) as reading,
+            self._place(to_relative) as place,
+            _Telling(place.path),
+        ):
+            put_copy(place, reading, mode=stat.S_IMODE(os.fstat(reading).st_mode) & 0o777, replace=replace)
+            return identity_of(reading)
 
     def open_directory(self, relative: str) -> int:
         """Return a descriptor of a directory, good for listing it."""
@@ -171,13 +221,13 @@ class Anchor:
         with Closing(self.open_directory(relative)) as descriptor, _Telling(self._path_of(relative)):
             return sorted(os.listdir(descriptor))
 
-    def stat(self, relative: str) -> os.stat_result:
-        """Return what is known of whatever stands there, without opening it; a link is refused."""
+    def stat(self, relative: str, *, links: bool = False) -> os.stat_result:
+        """Return what is known of whatever stands there, without opening it; a link is refused, unless with `links`."""
         if relative == ".":
             return os.fstat(self._directory if self._file < 0 else self._file)
         with self._place(relative) as place, _Telling(place.path):
             found = os.stat(place.name, dir_fd=place.directory, follow_symlinks=False)
-            if stat.S_ISLNK(found.st_mode):
+            if stat.S_ISLNK(found.st_mode) and not links:
                 raise link_found()
             return found
 
@@ -218,7 +268,7 @@ class Anchor:
 
         Neither last name is followed if it is a link. To another file system: OSError with EXDEV.
         """
-        move = _rename if replace else _rename_to_free_name
+        move = rename if replace else rename_to_free_name
         with (
             self._place(relative) as source,
             to._place(to_relative) as target,  # noqa: SLF001 -- of our own class
@@ -243,32 +293,15 @@ class Anchor:
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), self._path_of(relative))
         return relative
 
-    def _place(self, relative: str) -> "_Place":
+    def _place(self, relative: str) -> Place:
         above, _, name = self._inside(relative).rpartition("/")
         if relative == ".":
             problem = f"{quoted(self.path)} cannot be moved or removed through itself"
             raise UnsafePathError(problem, hint="name something below it")
-        return _Place(self._open(above or ".", HOLD_DIRECTORY), name, self._path_of(relative))
+        return Place(self._open(above or ".", HOLD_DIRECTORY), name, self._path_of(relative))
 
     def _path_of(self, relative: str) -> str:
         return self.path if relative == "." else f"{self.path.rstrip('/')}/{relative}"
-
-
-class _Place:
-    """A name in a directory that is held: what the calls that take `dir_fd` act on."""
-
-    __slots__ = ("directory", "name", "path")
-
-    def __init__(self, directory: int, name: str, path: str) -> None:
-        self.directory = directory
-        self.name = name
-        self.path = path
-
-    def __enter__(self) -> "Self":
-        return self
-
-    def __exit__(self, *_raised: object) -> None:
-        os.close(self.directory)
 
 
 class _Telling:
@@ -317,43 +350,11 @@ def _require_regular(descriptor: int, path: str) -> None:
 def _drop_set_id(descriptor: int, path: str) -> None:
     """Take the set-id bits off a file before it is written: as root, the kernel would leave them on what is new."""
     mode = stat.S_IMODE(os.fstat(descriptor).st_mode)
-    if not mode & _SET_ID:
+    if not mode & SET_ID:
         return
     try:
-        os.fchmod(descriptor, mode & ~_SET_ID)
+        os.fchmod(descriptor, mode & ~SET_ID)
     except PermissionError:  # not ours: then the kernel takes them off when we write
         if os.geteuid() == 0:
             problem = f"{quoted(path)} runs with the rights of its owner, and that cannot be taken off"
             raise UnsafePathError(problem, hint="take its set-id bits off (chmod ug-s), then ask again") from None
-
-
-def _rename(source: _Place, target: _Place) -> None:
-    os.rename(source.name, target.name, src_dir_fd=source.directory, dst_dir_fd=target.directory)
-
-
-def _rename_to_free_name(source: _Place, target: _Place) -> None:
-    names = os.fsencode(source.name), os.fsencode(target.name)
-    no_replace = 1  # linux/fs.h: RENAME_NOREPLACE
-    try:
-        rename = libc("renameat2", "c_int", "c_char_p", "c_int", "c_char_p", "c_uint")
-        rename(source.directory, names[0], target.directory, names[1], no_replace)
-    except OSError as error:
-        if error.errno not in (errno.ENOSYS, errno.EINVAL):  # EINVAL: not on this file system (NFS, 9p)
-            raise
-        _take_name_and_rename(source, target)
-
-
-def _take_name_and_rename(source: _Place, target: _Place) -> None:
-    """Rename without RENAME_NOREPLACE: neither `link` nor `mkdir` takes a name that is taken."""
-    found = os.stat(source.name, dir_fd=source.directory, follow_symlinks=False)
-    directories = {"src_dir_fd": source.directory, "dst_dir_fd": target.directory}
-    if not stat.S_ISDIR(found.st_mode):
-        os.link(source.name, target.name, **directories, follow_symlinks=False)
-        os.unlink(source.name, dir_fd=source.directory)
-        return
-    os.mkdir(target.name, dir_fd=target.directory)
-    try:
-        _rename(source, target)  # a directory replaces an empty one
-    except OSError:
-        os.rmdir(target.name, dir_fd=target.directory)
-        raise

@@ -57,6 +57,40 @@ class Root:
             return Refused("input_escape", f"{quoted(text)} climbs out of the workspace")
         return self._walk(self.path, lexical, ends_as_directory=_wants_directory(text))
 
+    def resolve_entry(self, text: str) -> FsTarget | Refused:
+        """Resolve what a tool passed to remove or to move: a link at its end is meant itself, not what it leads to.
+
+        With a slash at its end a path names what is behind the link, as everywhere.
+        """
+        lexical = collapse(text) if refuse_input(text) is None else None
+        if not lexical or _wants_directory(text):
+            return self.resolve_input(text)
+        above, _, name = lexical.rpartition("/")
+        parent = self._walk(self.path, above, ends_as_directory=True)
+        if not isinstance(parent, FsTarget) or not parent.exists:
+            return self.resolve_input(text)
+        place = f"{parent.canonical.rstrip('/')}/{name}"
+        if not self._is_link(place) or names_process_link(place) or is_process_name(place):
+            return self.resolve_input(text)
+        door = None if parent.door is None else f"{parent.door}/{name}"
+        return FsTarget(place, self.relative(place), door, link=True)
+
+    def links_on(self, text: str) -> list[str]:
+        """Return the links that the resolution of a path goes through, by their own canonical paths."""
+        walk = _Walk(self)
+        try:  # noqa: SIM105 -- contextlib costs start-up time
+            walk.run("/", os.path.join(self.path, text).lstrip("/"), ends_as_directory=False)
+        except (OSError, ValueError):  # what was followed until then was followed
+            pass
+        return walk.followed
+
+    @staticmethod
+    def _is_link(place: str) -> bool:
+        try:
+            return stat.S_ISLNK(os.lstat(place).st_mode)
+        except (OSError, ValueError):
+            return False
+
     def resolve_any(self, text: str, cwd: str | None = None, *, home: str | None = None) -> FsTarget | Refused:
         """Resolve a path that an agent's own tool named: absolute, or relative to `cwd`, inside or outside.
 
@@ -111,7 +145,7 @@ class _Walk:
 
     def __init__(self, root: Root) -> None:
         self._root = root
-        self._links = 0
+        self.followed: list[str] = []  # links, by their own places
         self._door: str | None = None
 
     def run(self, start: str, lexical: str, *, ends_as_directory: bool) -> FsTarget | Refused:
@@ -135,8 +169,8 @@ class _Walk:
                 return self._missing(place, ahead, lexical if start != "/" else f"/{lexical}")
             mode = found.st_mode
             if stat.S_ISLNK(mode) and not is_process_name(place):
-                self._links += 1
-                if self._links > MOST_LINKS:
+                self.followed.append(place)
+                if len(self.followed) > MOST_LINKS:
                     return Refused("io", f"{quoted(lexical)} leads through too many symbolic links")
                 if found.st_size in _MADE_UP_SIZES and _is_made_up(os.readlink(place), found.st_size):
                     return _led_by_process(start, lexical)
