@@ -200,3 +200,24 @@ def test_the_time_is_read_in_utc(root: Path, room: Room) -> None:
             [sys.executable, "-c", script, text], env=env, capture_output=True, text=True, check=True, timeout=30
         )
         assert done.stdout.strip() == expect
+
+
+def test_doctor_fails_after_verify_has_found_something(tmp_path: Path, own_home: Path) -> None:
+    import sqlite3
+
+    from byleave import open_guard
+
+    with open_guard(str(tmp_path), door="test") as guard:
+        for _ in range(3):
+            guard.check({"kind": "other", "name": "think"})
+    assert byleave("audit", "verify", cwd=tmp_path).code == 0
+    (table,) = own_home.rglob("audit.db")
+    connection = sqlite3.connect(table)
+    connection.execute("UPDATE records SET record = replace(record, 'think', 'knits') WHERE sequence = 2")
+    connection.commit()
+    connection.close()
+    assert byleave("audit", "verify", cwd=tmp_path).code == 1
+    done = byleave("doctor", "--json", cwd=tmp_path)
+    (finding,) = [each for each in json.loads(done.out) if each["what"] == "audit log"]
+    assert (finding["state"], "`byleave audit verify` found at" in finding["text"]) == ("bad", True)
+    assert done.code == 1

@@ -3,6 +3,7 @@
 import fcntl
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -10,12 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from audit_room import DAY, START, Room, fields
+from audit_room import Room, fields
+from byleave import open_guard
 from byleave.audit import journal
+from byleave.audit.chain import Head, head_line
 from byleave.audit.encode import LONGEST, record_text
 from byleave.audit.log import AuditLog
 from byleave.audit.query import Filter
-from byleave.audit.retention import Retention
 from byleave.core.masking import Mask
 from byleave.errors import InputError, StateError
 from command import byleave
@@ -50,17 +52,63 @@ def test_a_row_that_nobody_wrote_costs_no_record(room: Room) -> None:
     assert room.problems() != []
 
 
-@pytest.mark.parametrize("name", ["journal", "head", "lock", "directory"])
-def test_a_file_that_is_moved_away_is_noticed(name: str, room: Room, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("how", ["moved", "removed", "exchanged", "put back", "a link"])
+@pytest.mark.parametrize("name", ["journal", "head", "lock", "db", "directory"])
+def test_what_is_done_to_the_files_under_a_process_refuses_its_next_record(name: str, how: str, room: Room) -> None:
+    older = room.directory.parent / "older"
+    room.filled(1)
+    shutil.copytree(room.directory, older)
     log = room.filled(2)
     if name == "directory":
         room.directory.rename(room.directory.parent / "away")
+        if how in ("exchanged", "put back"):
+            shutil.copytree(older, room.directory)
+    elif how == "put back":
+        if name in ("lock", "db"):
+            pytest.skip("an older content of this one does not show under a running process: `verify` finds it")
+        for each in ("journal", "head"):
+            room.file(each).write_bytes((older / f"audit.{each}").read_bytes())
     else:
-        room.file(name).rename(room.directory / "away")
-    log._journal._looked = -1  # noqa: SLF001 -- as a second later
-    log.append(fields(3))
-    assert room.file("journal").stat().st_size > 0
-    assert "a rule says so about 3" in [kept.text for kept in room.log().query(Filter())][-1]
+        room.file(name).rename(room.directory.parent / "away-file")
+        if how == "exchanged":
+            shutil.copy(room.directory.parent / "away-file", room.file(name))
+        elif how == "a link":
+            room.file(name).symlink_to(room.directory.parent / "away-file")
+    with pytest.raises(StateError):
+        log.append(fields(3))
+    if how == "a link" and name != "directory":
+        return  # every further one is refused as well, until the link is gone
+    number = log.append(fields(4))
+    assert number > 3
+    assert any("a rule says so about 4" in kept.text for kept in room.log().query(Filter()))
+    assert any("under a running process, which knew record 3:" in problem for problem in room.problems())
+
+
+def test_a_chain_made_anew_under_a_process_that_knows_its_end_is_told(room: Room) -> None:
+    log = room.filled(3)
+    room.file("head").write_bytes(head_line(Head(3, "a" * 64), 0))
+    with pytest.raises(StateError, match="put back under a running process"):
+        log.append(fields())
+    assert room.problems() != []
+
+
+def test_a_table_that_is_gone_refuses_the_record_of_a_new_process(room: Room) -> None:
+    room.filled(3)
+    room.file("db").unlink()
+    with pytest.raises(StateError, match=r"audit\.db is gone, though the chain has 3 records"):
+        room.log().append(fields())
+    assert any("before this record: audit.db is gone" in problem for problem in room.problems())
+
+
+def test_files_that_are_removed_under_a_guard_refuse_its_next_request(tmp_path: Path, own_home: Path) -> None:
+    with open_guard(str(tmp_path), door="test") as guard:
+        assert guard.check({"kind": "other", "name": "think"}).allowed
+        (journal_file,) = own_home.rglob("audit.journal")
+        for file in journal_file.parent.glob("audit.*"):
+            file.unlink()
+        answer = guard.check({"kind": "other", "name": "think"})
+        assert (answer.allowed, "could not be recorded" in answer.verdict.reason) == (False, True)
+        assert guard.check({"kind": "other", "name": "think"}).allowed
 
 
 @pytest.mark.parametrize("gone", [("db", "journal"), ("journal",), ("db",), ("db", "journal", "db-wal", "db-shm")])
@@ -187,16 +235,6 @@ def test_a_smile_costs_no_part_of_a_record() -> None:
 def test_a_record_that_is_too_long_keeps_its_verdict() -> None:
     text = record_text({"action": {"command": "x" * 2 * LONGEST}, "verdict": {"decision": "allow"}}, Mask())
     assert (len(text) < LONGEST, json.loads(text)["verdict"]) == (True, {"decision": "allow"})
-
-
-def test_a_time_that_is_still_to_come_keeps_nothing_from_being_removed(room: Room) -> None:
-    times = iter([START + 900 * DAY, *(START + number * DAY for number in range(40))])
-    log = room.log(now=lambda: next(times, START + 40 * DAY), retention=Retention(days=10, megabytes=None))
-    for number in range(30):
-        log.append(fields(number))
-    log.fold()
-    assert len(room.numbers()) < 20
-    assert room.problems() == []
 
 
 def test_whoever_has_children_ignored_can_still_fold_later(room: Room) -> None:

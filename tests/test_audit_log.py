@@ -258,15 +258,6 @@ def test_a_forked_child_appends_by_itself(room: Room) -> None:
     assert (log.append(fields()), room.numbers(), room.problems()) == (4, [1, 2, 3, 4], [])
 
 
-def test_a_log_whose_directory_was_removed_begins_anew(room: Room) -> None:
-    import shutil
-
-    log = room.filled(2)
-    shutil.rmtree(room.directory)
-    log._journal._looked = -1  # noqa: SLF001 -- as a second later
-    assert (log.append(fields()), room.numbers()) == (1, [1])
-
-
 @pytest.mark.parametrize("name", ["journal", "head", "lock"])
 def test_a_log_that_others_could_have_written_is_refused(name: str, room: Room) -> None:
     room.filled()

@@ -3,7 +3,7 @@
     hash of record n = sha256(hash of record n-1, as hex, newline, the text of record n); before the first stand zeros
 
 A line of the journal is the hash, a space and the text. The head is the last record's number and hash; its line has a
-fixed width, names the size that the journal has with that record, and ends with a checksum.
+fixed width, names the size that the journal has with that record and the record's time, and ends with a checksum.
 """
 
 from binascii import crc32
@@ -12,12 +12,11 @@ from byleave.private import digest
 from byleave.record import Record
 
 NOTHING = "0" * 64  # what the first record is chained to
-CHECKPOINT, RECOVERY = "checkpoint", "recovery"
-OWN_EVENTS = (
-    CHECKPOINT,
-    RECOVERY,
-)  # that only the log itself writes
-HEAD_WIDTH = 116
+CHECKPOINT, RECOVERY, RETENTION = "checkpoint", "recovery", "retention"
+OWN_EVENTS = (CHECKPOINT, RECOVERY, RETENTION)  # that only the log itself writes
+NO_TIME = "-" * 27  # as wide as the time of a record, and before all of them
+HEAD_WIDTH = 144
+_WIDTH_WITHOUT_TIME = 116  # of a head that an older byleave wrote
 _HEX = b"0123456789abcdef"
 _START = b'{"sequence":'
 _MOST_DIGITS = 18  # SQLite counts with 64 bits
@@ -90,22 +89,39 @@ def sequence_of(payload: bytes) -> int | None:
     return int(digits)
 
 
-def head_line(head: Head, size: int) -> bytes:
-    """Return the head as it is kept, beside the size that the journal has with it."""
-    line = b"%020d %b %020d" % (head.sequence, head.hash.encode(), size)
+def time_of(payload: bytes) -> str:
+    """Return the time of a record as it stands in it: always its second member."""
+    mark = b',"time":"'
+    at = payload.find(mark, 0, len(_START) + _MOST_DIGITS + len(mark)) + len(mark)
+    found = payload[at : at + len(NO_TIME)]
+    return found.decode() if at >= len(mark) and len(found) == len(NO_TIME) and found.endswith(b"Z") else NO_TIME
+
+
+def head_line(head: Head, size: int, time: str = NO_TIME) -> bytes:
+    """Return the head as it is kept, beside the size that the journal has with it and the time of its record."""
+    line = b"%020d %b %020d %b" % (head.sequence, head.hash.encode(), size, time.encode())
     return b"%b %08x\n" % (line, crc32(line))
 
 
-def read_head_line(raw: bytes) -> tuple[Head, int] | None:
-    """Return the kept head and the size of the journal, None if this is no head."""
+def time_in_head(raw: bytes) -> str:
+    """Return what stands where a head has the time of its record."""
+    return raw[-len(NO_TIME) - 10 : -10].decode("ascii", "replace")
+
+
+def read_head_line(raw: bytes) -> tuple[Head, int, str] | None:
+    """Return the kept head, the size of the journal and the time of the last record, None if this is no head."""
     line, checksum = raw[:-10], raw[-10:]
     words = line.split(b" ")
-    if len(raw) != HEAD_WIDTH or checksum != b" %08x\n" % crc32(line) or len(words) != 3:
+    if len(raw) == _WIDTH_WITHOUT_TIME:
+        words.append(NO_TIME.encode())
+    elif len(raw) != HEAD_WIDTH:
         return None
-    sequence, hash_, size = words
+    if checksum != b" %08x\n" % crc32(line) or len(words) != 4 or not words[3].isascii():
+        return None
+    sequence, hash_, size, time = words
     if not sequence.isdigit() or not size.isdigit() or not _is_hash(hash_):
         return None
-    return Head(int(sequence), hash_.decode()), int(size)
+    return Head(int(sequence), hash_.decode()), int(size), time.decode()
 
 
 def read_head(text: str) -> Head | None:

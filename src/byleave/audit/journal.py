@@ -3,6 +3,9 @@
 `audit.journal` takes one write per record, `audit.head` remembers where the chain ends, `audit.lock` lets one writer in
 at a time. Records move on to the table later (fold). What happens if the two files do not fit: recovery.
 
+A process that stays remembers the last head it has seen. Files that are removed, exchanged or put back to an older
+state under it refuse the next record, and the chain says so from then on.
+
 The short-lived process of a hook comes through here before every answer: nothing heavy is imported.
 """
 
@@ -12,7 +15,7 @@ import os
 import stat
 import time
 
-from byleave.audit.chain import HEAD_WIDTH, RECOVERY, Head, head_line, linked, read_head_line
+from byleave.audit.chain import HEAD_WIDTH, NO_TIME, RECOVERY, Head, head_line, linked, read_head_line, sequence_of
 from byleave.errors import StateError
 from byleave.private import make_private_directory, refuse_shared
 from byleave.text import quoted
@@ -24,10 +27,13 @@ if TYPE_CHECKING:
     from typing import Self
 
 JOURNAL, HEAD, LOCK = "audit.journal", "audit.head", "audit.lock"
+TABLE = "audit.db"
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _FILES = ((LOCK, _FLAGS), (HEAD, _FLAGS), (JOURNAL, _FLAGS | os.O_APPEND))
 LONGEST_WAIT = 10.0  # seconds for a lock that others hold for microseconds
 _NAP = 0.0005
+_TICK = 20_000_000  # nanoseconds: two changes of a directory within one tick of the kernel's clock have the same time
+_STEP_BACK = 3600  # seconds by which a clock may be set back without records that are older than the last
 _HINTS = {
     "ENOSPC": "the disk is full: free some space; until then nothing is allowed that has to be recorded",
     "EDQUOT": "your quota is used up: free some space; until then nothing is allowed that has to be recorded",
@@ -46,7 +52,10 @@ class Journal:
         self._path = os.path.join(directory, JOURNAL)
         self._warnings = warnings
         self._now = now
-        self._second, self._looked, self._date = -1, -1, ""
+        self._second, self._date = -1, ""
+        self._looked, self._changed = -1, -1
+        self._table: tuple[int, int] | None = None
+        self._alarm = ""
         self._forget()
         _forget_after_fork(self)
 
@@ -55,8 +64,15 @@ class Journal:
         return self._path
 
     def append(self, text: str) -> int:
-        """Write one record, whose fields are JSON, and return its number. It is kept whole, or there is an error."""
+        """Write one record, whose fields are JSON, and return its number. It is kept whole, or there is an error.
+
+        One error says that the files were exchanged under this process; the record after it is written again.
+        """
         with self.alone, self:
+            if self._alarm:
+                told, self._alarm = self._alarm, ""
+                hint = "run `byleave audit verify`, and find out who changed the files"
+                raise StateError(f"{quoted(self._path)}: {told}; the record was not kept", hint=hint)
             return self._add(text)
 
     def settled(self) -> tuple[Head, int]:
@@ -92,7 +108,7 @@ class Journal:
             )
             known = f"the kept head was record {self._last.sequence}"
             told = f"{known}, older than record {table.sequence} of the table{aside}"
-            self._keep_head(table, 0)
+            self._keep_head(table, 0, self._time)
             os.ftruncate(self._journal, 0)
             self._tell((told,), alarm=True)
 
@@ -103,7 +119,9 @@ class Journal:
 
     def empty(self) -> None:
         """Cut the journal back to nothing; only while it is held."""
-        self._keep_head(self._last, 0)  # before the cut: dying in between leaves more than the head says, not less
+        self._keep_head(
+            self._last, 0, self._time
+        )  # before the cut: dying in between leaves more than the head says, not less
         os.ftruncate(self._journal, 0)
 
     def close(self) -> None:
@@ -135,13 +153,14 @@ class Journal:
     def _add(self, text: str) -> int:
         sequence = self._last.sequence + 1
         rest = f",{text[1:]}" if text != "{}" else "}"
-        payload = f'{{"sequence":{sequence},"time":"{self._stamp()}"{rest}'.encode()
+        stamp = self._stamp()
+        payload = f'{{"sequence":{sequence},"time":"{stamp}"{rest}'.encode()
         head = Head(sequence, linked(self._last.hash, payload))
         line = b"%b %b\n" % (head.hash.encode(), payload)
         before = self._size
         try:
             self._write(line)
-            self._keep_head(head, before + len(line))
+            self._keep_head(head, before + len(line), stamp)
         except OSError as error:
             self._cut_back(before)
             raise cannot_write(self.path, error) from None
@@ -153,11 +172,11 @@ class Journal:
             os.write(self._journal, line[written:])
             raise OSError(None, "only a part of the record could be written")
 
-    def _keep_head(self, head: Head, size: int) -> None:
-        raw = head_line(head, size)
+    def _keep_head(self, head: Head, size: int, stamp: str) -> None:
+        raw = head_line(head, size, stamp)
         if os.pwrite(self._head, raw, 0) != len(raw):
             raise OSError(None, "only a part of the head could be written")
-        self._last, self._size, self._raw = head, size, raw
+        self._last, self._size, self._raw, self._time = head, size, raw, stamp
 
     def _cut_back(self, size: int) -> None:
         """Take a record back that was not kept whole; if even that fails, the next writer does it."""
@@ -170,14 +189,35 @@ class Journal:
     def _look(self) -> None:
         """See what other processes wrote since, and set right what a killed one left."""
         raw = os.pread(self._head, HEAD_WIDTH + 1, 0)
-        size = os.fstat(self._journal).st_size
-        if raw == self._raw and size == self._size:
+        size = os.lseek(self._journal, 0, os.SEEK_END)  # what is written goes to the end wherever one stands
+        if raw == self._raw and size == self._size and not self._exchanged:
             return
-        known = read_head_line(raw)
+        known, seen = read_head_line(raw), self._last
         if known is not None and known[1] == size:
-            (self._last, self._size), self._raw = known, raw
-            return
-        self._recover(known[0] if known is not None else None, raw)
+            (self._last, self._size, self._time), self._raw = known, raw
+        else:
+            self._recover(known[0] if known is not None else None, raw)
+        if self._exchanged or self._last.sequence < seen.sequence or self._is_another(seen):
+            told = f"the files were removed, exchanged or put back under a running process, which knew record {seen}"
+            self._go_on_behind(seen, told)
+        elif self._table is None and self._last.sequence > 0 and not self._begins():
+            self._go_on_behind(seen, f"{TABLE} is gone, though the chain has {self._last.sequence} records")
+
+    def _is_another(self, seen: Head) -> bool:
+        """Whether the chain ends in the very number that this process has seen, and in another record."""
+        return self._last.sequence == seen.sequence and self._last.hash != seen.hash and seen.sequence > 0
+
+    def _begins(self) -> bool:
+        """Whether the journal holds the first record of all: then there need not be a table yet."""
+        return sequence_of(os.pread(self._journal, 100, 65)) == 1  # a line is a hash, a blank and the record
+
+    def _go_on_behind(self, seen: Head, told: str) -> None:
+        """Have the chain say that it is not the one which this process knows, and refuse the next record."""
+        if self._last.sequence < seen.sequence:  # what is missing shows as a hole in the numbers
+            self._keep_head(seen, self._size, self._time)
+        self._alarm = told
+        self._tell((told,), alarm=True)
+        self._exchanged = False
 
     def _recover(self, kept: Head | None, raw: bytes) -> None:
         from byleave.audit.recovery import recover
@@ -190,7 +230,9 @@ class Journal:
                 keep_aside(self.path, content)
             if found.size < len(content):
                 os.ftruncate(self._journal, found.size)
-            self._keep_head(found.head, found.size)
+            if os.fstat(self._head).st_size > HEAD_WIDTH:
+                os.ftruncate(self._head, 0)
+            self._keep_head(found.head, found.size, max(found.time, self._time))
         except OSError as error:
             raise cannot_write(self.path, error) from None
         if found.problems:
@@ -204,10 +246,15 @@ class Journal:
         self._add(encode({"event": RECOVERY, "problems": problems, "alarm": alarm}))
 
     def _stamp(self) -> str:
-        second, rest = divmod(self._now(), 1_000_000_000)
+        """Return the time of the next record: never before the last one's, unless the clock was set back by far."""
+        now = self._now()
+        second, rest = divmod(now, 1_000_000_000)
         if second != self._second:
             self._second, self._date = second, time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
-        return f"{self._date}.{rest // 1000:06d}Z"
+        stamp = f"{self._date}.{rest // 1000:06d}Z"
+        if stamp >= self._time or _seconds(self._time) - second > _STEP_BACK:
+            return stamp
+        return self._time
 
     def _hold(self) -> None:
         """Wait for the lock; open the files anew if somebody removed them meanwhile."""
@@ -218,15 +265,25 @@ class Journal:
             if self._is_there():
                 return
             self._close()
+            self._exchanged = self._last.sequence > 0
 
     def _is_there(self) -> bool:
-        """Whether the files are still those in the directory. Looking takes as long as writing: once a second."""
-        second = int(time.monotonic())
-        if second == self._looked:
+        """Whether the files are still those in the directory.
+
+        Looking at each takes as long as writing. So it is done once a second, and whenever a name in the directory has
+        come, gone or changed.
+        """
+        second, changed = int(time.monotonic()), os.fstat(self._directory).st_ctime_ns
+        if second == self._looked and changed == self._changed:
             return True
         self._looked = second
+        self._changed = changed if abs(time.time_ns() - changed) > _TICK else -1
         held = zip((self._lock, self._head, self._journal), _FILES, strict=True)
-        return all(_is_same(one, os.path.join(self.directory, name)) for one, (name, _flags) in held)
+        if not all(_is_same(one, os.path.join(self.directory, name)) for one, (name, _flags) in held):
+            return False
+        table, known = _identity(os.path.join(self.directory, TABLE)), self._table
+        self._table = table
+        return known is None or table == known
 
     def _release(self) -> None:
         if self._lock >= 0:
@@ -238,29 +295,35 @@ class Journal:
         try:
             for name, flags in _FILES:
                 opened.append(_open_own(os.path.join(self.directory, name), flags))
+            opened.append(os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
         except BaseException:
             for descriptor in opened:
                 os.close(descriptor)
             raise
-        self._lock, self._head, self._journal = opened
+        self._lock, self._head, self._journal, self._directory = opened
         self._looked = -1
 
     def _close(self) -> None:
-        opened = (self._journal, self._head, self._lock)
-        self._journal = self._head = self._lock = -1
-        self._raw, self._size = b"", -1
+        opened = self._opened
+        self._journal = self._head = self._lock = self._directory = -1
+        self._raw, self._size, self._table = b"", -1, None
         for descriptor in opened:
             if descriptor >= 0:
                 os.close(descriptor)
 
+    @property
+    def _opened(self) -> tuple[int, ...]:
+        return self._journal, self._head, self._directory, self._lock
+
     def _forget(self) -> None:
         self.alone = _thread.allocate_lock()
-        self._lock = self._head = self._journal = -1
-        self._last, self._size, self._raw = Head(0, ""), -1, b""
+        self._lock = self._head = self._journal = self._directory = -1
+        self._last, self._size, self._raw, self._time = Head(0, ""), -1, b"", NO_TIME
+        self._table, self._exchanged, self._alarm = None, False, ""
 
     def leave_to_parent(self) -> None:
         """After a fork: a lock on shared descriptors is shared as well, so this process opens its own."""
-        for descriptor in (self._journal, self._head, self._lock):
+        for descriptor in self._opened:
             if descriptor >= 0:
                 os.close(descriptor)
         self._forget()
@@ -284,11 +347,26 @@ def wait_for_lock(descriptor: int, path: str) -> None:
 
 def _is_same(descriptor: int, path: str) -> bool:
     """Whether the file that is open still stands at its path: it may have been removed, moved away or exchanged."""
+    here = os.fstat(descriptor)
+    return _identity(path) == (here.st_dev, here.st_ino)
+
+
+def _identity(path: str) -> tuple[int, int] | None:
     try:
-        there, here = os.stat(path, follow_symlinks=False), os.fstat(descriptor)
+        there = os.stat(path, follow_symlinks=False)
     except OSError:
-        return False
-    return (there.st_dev, there.st_ino) == (here.st_dev, here.st_ino)
+        return None
+    return there.st_dev, there.st_ino
+
+
+def _seconds(stamp: str) -> int:
+    """Return the time of a record in seconds since 1970; 0 if it is none."""
+    from calendar import timegm
+
+    try:
+        return timegm(time.strptime(stamp[:19], "%Y-%m-%dT%H:%M:%S"))
+    except ValueError:
+        return 0
 
 
 def cannot_write(path: str, error: OSError) -> StateError:

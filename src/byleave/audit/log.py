@@ -8,8 +8,7 @@ import time
 
 from byleave.audit.chain import EMPTY, OWN_EVENTS, Head
 from byleave.audit.encode import record_text
-from byleave.audit.journal import HEAD, JOURNAL, Journal
-from byleave.audit.table import TABLE
+from byleave.audit.journal import HEAD, JOURNAL, TABLE, Journal
 from byleave.core.masking import Mask
 from byleave.errors import InputError
 
@@ -42,12 +41,14 @@ class AuditLog:
         mask: Mask | None = None,
         retention: "Retention | None" = None,
         now: "Callable[[], int]" = time.time_ns,
+        up: "Callable[[], tuple[str, float]] | None" = None,
     ) -> None:
         self.directory = directory
         self.warnings: list[str] = []
         self._mask = mask if mask is not None else Mask()
         self._retention = retention
         self._now = now
+        self._up = up
         self._journal = Journal(directory, warnings=self.warnings, now=now)
         self._made: Folder | None = None
         self._thread: FoldThread | None = None
@@ -86,7 +87,7 @@ class AuditLog:
 
     def verify(self, wanted: Head | None = None) -> "Verification":
         """Walk the whole chain, also against a head that was kept elsewhere."""
-        from byleave.audit.verify import Verification, head_problem, walk_table
+        from byleave.audit.verify import Verification, head_problem, remember, walk_table
         from byleave.errors import StateError
 
         told: list[str | None] = []
@@ -98,14 +99,33 @@ class AuditLog:
                 self._folder.fold()
         except StateError as error:
             told.append(error.problem)
-        walk = walk_table(self.directory, wanted)
+        walk = walk_table(self.directory, wanted, now=self._now() / 1e9)
         for problem in told:
             if problem is not None:
                 walk.tell(problem)
         if kept is not None and walk.read:  # what could not be looked at is neither whole nor missing
             walk.check_kept(kept, max(kept, self._quiet_head(), key=lambda head: head.sequence))
+        own = len(walk.problems)
+        walk.check_wanted()
+        if self._exists():
+            now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self._now() / 1e9))
+            remember(self.directory, walk, own, given=wanted is not None, now=now)
         last = walk.head.sequence if walk.records else None
         return Verification(walk.records, walk.first, last, walk.head, tuple(walk.problems), walk.removed)
+
+    def doubts(self) -> "list[str]":
+        """Say what the last verification found, and what a short look at both ends of the chain finds now."""
+        from byleave.audit.verify import quick_problems, recalled
+
+        known = recalled(self.directory)
+        found = [] if known is None else [str(each) for each in (*known["problems"], *known["contradicted"])]
+        when = "" if known is None else str(known["time"])
+        said = [f"`byleave audit verify` found at {when}: {each}" for each in found]
+        if not self._exists():
+            return said
+        kept = self.head()
+        self.fold()
+        return [*said, *quick_problems(self.directory, kept)]
 
     def fold(self) -> None:
         """Move all records into the table; a StateError says why not. They are safe in the journal either way."""
@@ -146,11 +166,17 @@ class AuditLog:
     def _folder(self) -> "Folder":
         if self._made is None:
             from byleave.audit.fold import Folder
-            from byleave.audit.retention import Pruner
+            from byleave.audit.retention import Pruner, since_start
 
             self._made = folder = Folder(self._journal, warnings=self.warnings)
             if self._retention is not None:
-                folder.after = Pruner(self._retention, append=self._journal.append, fold=folder.move, now=self._now)
+                folder.after = Pruner(
+                    self._retention,
+                    append=self._journal.append,
+                    fold=folder.move,
+                    now=self._now,
+                    up=self._up or since_start,
+                )
         return self._made
 
     def _exists(self) -> bool:

@@ -9,7 +9,7 @@
 | no head                                    | it was lost                            | take it from what there is    |
 """
 
-from byleave.audit.chain import EMPTY, Head, Line, follows, head_line, read_line
+from byleave.audit.chain import EMPTY, NO_TIME, Head, Line, follows, head_line, read_line, time_in_head, time_of
 from byleave.record import Record
 
 TYPE_CHECKING = False
@@ -25,6 +25,7 @@ class Recovery(Record):
     problems: tuple[str, ...] = ()
     damaged: bool = False
     alarm: bool = False  # no accident of a writer explains it
+    time: str = NO_TIME  # of the last record, if the journal holds it
 
 
 def recover(content: bytes, kept: Head | None, table: Head | None, *, raw: bytes = b"") -> Recovery:
@@ -44,7 +45,8 @@ def recover(content: bytes, kept: Head | None, table: Head | None, *, raw: bytes
     if kept is not None and _is_lost(kept, lines, table):
         problems.append(f"records up to {kept.sequence} were written and are no longer there")
     alarm = kept is None and bool(problems) and not _is_torn(raw, start, lines)
-    return Recovery(head, size, tuple(problems), damaged=size < whole, alarm=alarm)
+    time = next((time_of(line.payload) for line, _end in lines if line is not None and line.head == head), NO_TIME)
+    return Recovery(head, size, tuple(problems), damaged=size < whole, alarm=alarm, time=time)
 
 
 def journal_lines(content: bytes) -> "Iterator[tuple[Line | None, int]]":
@@ -79,8 +81,10 @@ def _adopt(head: Head, lines: "list[tuple[Line | None, int]]") -> tuple[Head, in
 
 def _is_torn(raw: bytes, start: Head, lines: "list[tuple[Line | None, int]]") -> bool:
     """Whether this is the head of the last record as far as its writer came, and the one before it from there on."""
-    states = [(start, 0), *((line.head, end) for line, end in lines if line is not None)]
-    if len(states) < 2:
+    # The time of a record that has left the journal is not known here; the checksum covers the one that stands there.
+    found = [(line.head, end, time_of(line.payload)) for line, end in lines if line is not None]
+    states = [(start, 0, time_in_head(raw)), *found]
+    if len(states) < 2 or not raw.isascii():
         return False
     old, new = (head_line(*state) for state in states[-2:])
     return len(raw) == len(new) and any(raw == new[:cut] + old[cut:] for cut in range(len(new)))

@@ -7,7 +7,8 @@ none of them can say anything else than the record.
 import os
 import stat
 
-from byleave.audit.chain import CHECKPOINT, Head
+from byleave.audit.chain import CHECKPOINT, RETENTION, Head
+from byleave.audit.journal import TABLE
 from byleave.errors import StateError
 from byleave.private import refuse_detours, refuse_shared
 from byleave.record import Record
@@ -18,9 +19,8 @@ if TYPE_CHECKING:
     import sqlite3
     from typing import Any
 
-TABLE = "audit.db"
 PATIENCE = 10.0  # seconds to wait for another process that writes
-_VERSION = 1
+_VERSION = 2
 _COLUMNS = {
     "time": ("$.time",),
     "event": ("$.event",),
@@ -73,7 +73,7 @@ def _found(*at: str) -> str:
 def index_texts() -> "list[str]":
     """Return the statements that make the indexes."""
     made = [f"CREATE INDEX records_{name} ON records ({name}) WHERE {name} IS NOT NULL" for name in INDEXED]
-    return [*made, f"CREATE INDEX records_checkpoint ON records (event) WHERE event = '{CHECKPOINT}'"]
+    return [*made, f"CREATE INDEX records_own ON records (event) WHERE event IN ('{CHECKPOINT}', '{RETENTION}')"]
 
 
 def open_table(directory: str) -> "sqlite3.Connection":
@@ -200,7 +200,9 @@ def _make(connection: "sqlite3.Connection") -> None:
     connection.execute("BEGIN IMMEDIATE")
     if not _has_table(connection):
         connection.execute(create_table_text())
-        for statement in index_texts():
+    made = {sql for (sql,) in connection.execute("SELECT sql FROM sqlite_master WHERE type = 'index'")}
+    for statement in index_texts():
+        if statement not in made:  # of a table that an older byleave has made, one is missing
             connection.execute(statement)
     connection.execute(f"PRAGMA user_version = {_VERSION}")
     connection.execute("COMMIT")

@@ -4,14 +4,16 @@ The head that is kept beside the table shows a tail that was cut off. A head tha
 that somebody computed anew.
 """
 
+import json
 import os
 import time
 
 from byleave.audit.chain import HEAD_WIDTH, Head, read_head_line
-from byleave.audit.journal import HEAD
-from byleave.audit.table import TABLE, index_texts, is_about_the_disk, read_table, table_errors
-from byleave.audit.walk import MOST_TOLD, ROWS, Problem, Walk
+from byleave.audit.journal import HEAD, TABLE
+from byleave.audit.table import index_texts, is_about_the_disk, read_table, table_errors
+from byleave.audit.walk import MOST_TOLD, OWN_ROWS, ROWS, Problem, Removal, Walk
 from byleave.errors import StateError
+from byleave.private import read_private, write_private
 from byleave.record import Record
 from byleave.text import shown
 
@@ -21,7 +23,10 @@ if TYPE_CHECKING:
     from typing import Any
 
 
+VERIFIED = "audit.verified"
 _TRIES, _NAP = 5, 0.002
+_ENDS = 200  # records at either end of the chain that a short look reads
+_MOST_KEPT = 3  # problems that are remembered
 
 
 class Verification(Record):
@@ -32,7 +37,7 @@ class Verification(Record):
     last: int | None
     head: Head
     problems: tuple[Problem, ...]
-    removed: tuple[int, ...] = ()  # through which records the retention has removed them, as checkpoints say
+    removed: tuple[Removal, ...] = ()  # what the retention has removed, as records say that are still kept
 
     @property
     def ok(self) -> bool:
@@ -52,13 +57,14 @@ class Verification(Record):
             "last": self.last,
             "head": str(self.head),
             "problems": told,
-            "removed": list(self.removed),
+            "removed": [each.last for each in self.removed],
+            "retention": [each.tree for each in self.removed],
         }
 
 
-def walk_table(directory: str, wanted: Head | None) -> Walk:
+def walk_table(directory: str, wanted: Head | None, *, now: float) -> Walk:
     """Walk over the table and look at the file itself; whatever SQLite cannot read is a problem."""
-    walk = Walk(wanted)
+    walk = Walk(wanted, now=now)
     try:
         connection = read_table(directory)
         if connection is not None:
@@ -74,8 +80,76 @@ def walk_table(directory: str, wanted: Head | None) -> Walk:
         walk.tell(error.problem)
         walk.read = False
     walk.check_start()
-    walk.check_wanted()
     return walk
+
+
+def quick_problems(directory: str, kept: Head) -> "list[str]":
+    """Say what a short look at both ends of the chain finds: what `verify` would say, but not all of it.
+
+    `kept` is where the chain ends. The records in between are counted, not read.
+    """
+    try:
+        connection = read_table(directory)
+        if connection is None:
+            return ["there is no table, though records were written"] if kept.sequence else []
+        try:
+            return _look_at_ends(connection, kept)
+        finally:
+            connection.close()
+    except table_errors() as error:
+        return [f"{TABLE} cannot be read: {shown(str(error))}"]
+
+
+def _look_at_ends(connection: "sqlite3.Connection", kept: Head) -> "list[str]":
+    connection.execute("BEGIN")  # one view of a table that others write to
+    count, first, last = connection.execute("SELECT COUNT(*), MIN(sequence), MAX(sequence) FROM records").fetchone()
+    start, end = Walk(None), Walk(None)
+    for sequence, record in connection.execute(OWN_ROWS):
+        start.note_own(sequence, record)
+    known = start.removals
+    start.over(connection.execute(f"{ROWS} WHERE sequence <= ? ORDER BY sequence", ((first or 0) + _ENDS,)))
+    start.removals = known
+    start.check_start()
+    end.over(connection.execute(f"{ROWS} WHERE sequence > ? ORDER BY sequence", ((last or 0) - _ENDS,)))
+    if count and count != last - first + 1:
+        end.tell(f"{last - first + 1 - count} records between {first} and {last} are missing")
+    if end.head.sequence < kept.sequence or (end.head.sequence == kept.sequence and end.head != kept and count):
+        end.tell(f"the table does not end in the record {kept.sequence} that the kept head names")
+    problems = [*start.problems, *end.problems]
+    return [f"record {one.sequence}: {one.problem}" if one.sequence else one.problem for one in problems]
+
+
+def remember(directory: str, walk: Walk, own: int, *, given: bool, now: str) -> None:
+    """Keep what a verification found, for `recalled`: the first `own` problems are of the chain itself.
+
+    What a head that was given has contradicted stays until one that is given has not.
+    """
+    before = recalled(directory)
+    contradicted = [one.problem for one in walk.problems[own:]] if walk.contradicted else []
+    if not given and before is not None:
+        contradicted = before["contradicted"]
+    problems = [one.problem for one in walk.problems[:own]][:_MOST_KEPT]
+    tree = {"time": now, "records": walk.records, "problems": problems, "contradicted": contradicted[:_MOST_KEPT]}
+    try:
+        write_private(os.path.join(directory, VERIFIED), json.dumps(tree).encode())
+    except (OSError, StateError):  # of a full disk: what was found is said all the same
+        return
+
+
+def recalled(directory: str) -> "dict[str, Any] | None":
+    """Return what the last verification found: its `time`, `problems`, and what a head has `contradicted`."""
+    raw: bytes | None = b""
+    try:
+        raw = read_private(os.path.join(directory, VERIFIED), limit=1 << 20)
+        tree = None if raw is None else json.loads(raw)
+    except (OSError, StateError, ValueError, RecursionError):
+        tree = {}
+    shape = {"time": str, "records": int, "problems": list, "contradicted": list}
+    if raw is None:
+        return None
+    if isinstance(tree, dict) and all(type(tree.get(name)) is kind for name, kind in shape.items()):
+        return tree
+    return {"time": "", "records": 0, "problems": ["what was found cannot be read any more"], "contradicted": []}
 
 
 def head_problem(directory: str) -> str | None:

@@ -109,14 +109,20 @@ def _audit(workspace: "Workspace") -> Finding:
 
     log = workspace.audit_log(None, Mask())
     try:
+        doubts = log.doubts()
         number = log.head().sequence
     except ByleaveError as error:
         return Finding(BAD, "audit log", f"{error.problem}; {error.hint}")
     finally:
         log.close()
+    if doubts:
+        told = f"{'; '.join(shown(each) for each in doubts[:3])}. Run `byleave audit verify`"
+        return Finding(BAD, "audit log", told)
     if log.warnings:
         return Finding(NOTE, "audit log", "; ".join(log.warnings))
-    told = f"{number} records; `byleave audit verify` checks them" if number else "nothing was recorded yet"
+    told = f"{number} records, both ends are whole; `byleave audit verify` checks them all"
+    if not number:
+        told = "nothing was recorded yet"
     return Finding(GOOD, "audit log", told)
 
 
