@@ -23,6 +23,7 @@ from byleave.mcp.local import LocalTools
 from byleave.mcp.metrics import Metrics
 from byleave.mcp.pins import Pins
 from byleave.mcp.rate import Buckets
+from byleave.mcp.refusal_log import RECORDED, RefusalLog
 from byleave.mcp.scrub import ResultScrub
 from byleave.mcp.session import Session
 from byleave.mcp.upstream import HANDSHAKE_TIME, Upstream
@@ -45,6 +46,7 @@ if TYPE_CHECKING:
 LOOK_AGAIN = 0.25  # seconds; with the time that a file takes to settle, a change holds within one
 RESTING = 900.0  # seconds that what was opened for a stateless client stays open when it does not call
 MOST_STARTING = 4  # processes of one server that start at once
+MOST_NAMES = 64  # agents that one caller without a handshake may claim to be at a time
 LISTING_TIME = 20.0  # seconds for one page of a list
 _MOST_NOTES = 200
 _MOST_STRUCTURED = 20_000  # names of tools of one server that are remembered
@@ -91,6 +93,8 @@ class Gateway:
         self._stamps: dict[str, object] = {}
         self._noted: dict[str, float] = {}
         self._starting: dict[str, asyncio.Semaphore] = {}
+        self._refusals = RefusalLog(guard.record_refusal)
+        self._closing: set[asyncio.Task[None]] = set()
         self._configure()
 
     @property
@@ -160,8 +164,24 @@ class Gateway:
         key = (caller.principal, caller.agent, caller.identity)
         lobby = self._stateless.get(key)
         if lobby is None:
+            self._make_room(caller.principal)
             lobby = self._stateless[key] = Lobby(lambda: self._add(Session(self, caller, shared=True)))
         return lobby
+
+    def _make_room(self, principal: str) -> None:
+        """End what one caller opened first, if nothing is going on in it: it may claim any number of names."""
+        held = [key for key in self._stateless if key[0] == principal]
+        idle = [key for key in held if not any(session.open for session in self._stateless[key].sessions)]
+        for key in idle[: max(0, len(held) - MOST_NAMES + 1)]:
+            closing = asyncio.ensure_future(self._stateless.pop(key).close())
+            self._closing.add(closing)
+            closing.add_done_callback(self._closing.discard)
+
+    def refused(self, why: str, peer: str = "", agent: str | None = None) -> None:
+        """Count a request that was refused before anything was judged, and have it in the audit log."""
+        self.metrics.refused(why)
+        if why in RECORDED:
+            self._refusals.note(why, peer, agent, monotonic())
 
     def _add(self, session: Session) -> Session:
         self._sessions.add(session)
@@ -199,6 +219,7 @@ class Gateway:
         wait = self._buckets.take(who.agent, monotonic())
         if wait <= 0:
             return None
+        self.refused("rate", agent=who.agent if self.metrics.knows(who.agent) else None)
         return f"this agent calls more often than {self.settings.rate} times a minute", {"retryAfter": round(wait, 1)}
 
     # ---- Servers -------------------------------------------------------------------------------------------------
@@ -265,6 +286,7 @@ class Gateway:
                 self.guard.policy.look_again()
                 self._keep_up()
                 await self._prove_anew()
+                self._refusals.tick(monotonic())
             except (ByleaveError, ConfigErrors) as error:
                 self.metrics.reloaded(worked=False)
                 self.note(f"{error}")
@@ -319,6 +341,10 @@ class Gateway:
             self._rate = compiled.gateway.rate
             self._buckets = Buckets(self._rate)
 
+    def metrics_text_for(self, agent: str | None) -> str:
+        """Return the figures that concern one agent alone."""
+        return self.metrics.text_for(agent)
+
     def metrics_text(self) -> str:
         """Return the figures for those who watch over the gateway."""
         self.metrics.sessions = len(self._sessions)
@@ -330,6 +356,7 @@ class Gateway:
         """End every session and every server."""
         if self._watching is not None:
             self._watching.cancel()
+        self._refusals.close(monotonic())
         await asyncio.gather(*(session.close() for session in list(self._sessions)))
         await self.local.close()
         await self._surroundings.close()

@@ -13,6 +13,7 @@ from functools import lru_cache
 from types import MappingProxyType
 
 from byleave.mcp.ends import Told
+from byleave.mcp.proxies import passed_on_by
 from byleave.mcp.revisions import HEADER_MISMATCH
 from byleave.record import Record
 from byleave.wire.codes import INVALID_REQUEST
@@ -64,6 +65,7 @@ class Head(Record):
     session: str
     told: Told
     told_unclaimed: Told  # without the name of an agent: for callers who have proved theirs
+    passed_on: str  # the name of a field that only a proxy writes
 
 
 def read_head(head: bytes) -> tuple[Head, Framing] | BadRequest:
@@ -137,6 +139,7 @@ def _head(request: "Request", fields: "dict[str, str]") -> Head:
         session=fields.get("mcp-session-id", ""),
         told=Told(MappingProxyType(told)),
         told_unclaimed=Told(MappingProxyType({name: value for name, value in told.items() if name != AGENT})),
+        passed_on=passed_on_by(fields),
     )
 
 
