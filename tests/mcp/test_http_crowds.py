@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from byleave.mcp import http_front, peers
 from byleave.mcp.admission import Admission
 from byleave.mcp.http_server import Limits
 from command import COMMAND
@@ -48,7 +49,8 @@ def admission(connections: int, per_peer: int = 100, per_caller: int = 100) -> A
 
 def entered(room: Admission, peer: str | None, count: int = 1) -> list[Held]:
     found = [Held(peer) for _ in range(count)]
-    assert all(room.enter(each) for each in found)
+    for each in found:
+        room.enter(each)
     return found
 
 
@@ -117,6 +119,14 @@ def test_the_caller_that_holds_most_gives_way_to_one_that_holds_fewer() -> None:
         each.is_idle = False
     own = entered(room, "p")[0]
     assert not room.prove(own, "a"), "it holds most itself"
+
+
+def test_when_fewer_may_come_than_are_there_a_new_one_still_gets_in() -> None:
+    room = admission(20)
+    callers, strangers = proven(room, "a", 10), entered(room, "p", 10)
+    room.limits = Limits(connections=4, per_peer=2, per_caller=2)
+    new = entered(room, "q")[0]
+    assert (len(room), len(ended(strangers)), len(ended(callers)), new.is_ended) == (4, 10, 7, False)
 
 
 def test_whoever_leaves_is_counted_once() -> None:
@@ -401,3 +411,69 @@ def test_when_no_more_files_can_be_opened_idle_strangers_go_and_other_troubles_a
         assert loop.get_exception_handler() is not None
 
     run(scenario)
+
+
+def test_a_head_of_many_fields_is_refused_unread() -> None:
+    async def scenario() -> None:
+        async with scene() as opened:
+            for fields, status in ((120, 200), (130, 431), (6000, 431)):
+                client = await opened.client()
+                extra = "".join(f"a{number}:\r\n" for number in range(fields))
+                start = f"GET /health HTTP/1.1\r\nHost: 127.0.0.1:{opened.port}\r\n"
+                with contextlib.suppress(OSError):
+                    await client.send(f"{start}{extra}\r\n".encode())
+                assert (await client.response()).status == status, fields
+
+    run(scenario)
+
+
+def test_a_client_that_reads_a_little_now_and_then_gets_no_more_time() -> None:
+    async def scenario() -> None:
+        async with scene(limits=Limits(tick=0.01, stalled=0.3)) as opened:
+            client = await opened.client()
+            session = await client.initialize()
+            end = socket.socket()
+            end.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            end.setblocking(False)
+            loop = asyncio.get_running_loop()
+            await loop.sock_connect(end, ("127.0.0.1", opened.port))
+            body = b'{"jsonrpc":"2.0","id":1,"method":"large","params":{"size":50000000}}'
+            await loop.sock_sendall(end, client.request("POST", "/mcp", body, mcp_session_id=session))
+            await until(lambda: opened.front.connection_count == 2)
+            began = loop.time()
+            while opened.front.connection_count == 2 and loop.time() < began + 8:
+                with contextlib.suppress(BlockingIOError, ConnectionResetError):
+                    end.recv(100)
+                await asyncio.sleep(0.01)
+            assert loop.time() < began + 8
+            end.close()
+
+    run(scenario)
+
+
+def test_messages_without_a_session_cannot_pile_up_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(http_front, "_MOST_OPEN", 3)
+
+    async def scenario() -> None:
+        async with scene(tokens=TOKENS) as opened:
+            client = await opened.client()
+            told = b'{"jsonrpc":"2.0","method":"wait"}'
+            found = [(await client.post(told, **of("a"))).status for _ in range(5)]
+            assert found == [202, 202, 202, 429, 429]
+            assert (await client.post(CALL, **of("b"))).status == 200
+            opened.gateway.go_on.set()
+            await until(lambda: not opened.front._open_of)  # noqa: SLF001
+            assert (await client.post(CALL, **of("a"))).status == 200
+
+    run(scenario)
+
+
+def test_all_addresses_of_this_machine_are_one_peer() -> None:
+    here = [peers.Address(host, 1) for host in ("127.0.0.1", "127.9.9.9", "::1")]
+    owner = peers.Owner(1000, 7)
+    assert {peers.group_of(each, owner) for each in here} == {"this machine (user 1000)"}
+    assert {peers.group_of(each, None) for each in here} == {"this machine"}
+    assert peers.group_of(here[0], peers.Owner(0, 0)) == "this machine", "nobody holds it: it is not root's"
+    assert peers.group_of(peers.Address("192.0.2.1", 1), None) == "192.0.2.1"
+    there = [peers.Address(f"2001:db8:1:2::{number}", 1) for number in range(3)]
+    assert {peers.group_of(each, None) for each in there} == {"2001:db8:1:2::/64"}

@@ -96,7 +96,7 @@ def test_a_refusal_names_the_client_that_a_trusted_proxy_names_and_no_other() ->
 
     run(lambda: scenario(("127.0.0.1/32", "10.0.0.0/8"), "203.0.113.9 (by 127.0.0.1)"))
     run(lambda: scenario(("127.0.0.1/32",), "10.1.1.1 (by 127.0.0.1)"))
-    run(lambda: scenario(("192.0.2.0/24",), "127.0.0.1"))
+    run(lambda: scenario(("192.0.2.0/24",), "this machine"))
 
 
 OWN = Proxies([ip_network("127.0.0.1"), ip_network("10.0.0.0/8"), ip_network("2001:db8::/32")])

@@ -121,7 +121,7 @@ def test_every_refusal_has_its_kind_and_tells_the_peer_and_nothing_that_was_sent
                 client = await opened.client()
             assert [kind for kind, _peer in opened.gateway.refusals] == [why, why]
             assert "secret" not in str(opened.gateway.refusals)
-            assert all(peer.startswith("127.0.0.1 (user ") for _why, peer in opened.gateway.refusals)
+            assert all(peer.startswith("this machine (user ") for _why, peer in opened.gateway.refusals)
 
     run(scenario)
 
@@ -249,4 +249,4 @@ def test_the_audit_log_and_the_figures_tell_of_it(place: Place, running: Running
     assert "guess" not in json.dumps(records)
     assert "evil" not in json.dumps(records)
     assert place.byleave("audit", "verify").code == 0
-    assert "wrong_token x49 127.0.0.1 (user" in place.byleave("audit", "list").out
+    assert "wrong_token x49 this machine (user" in place.byleave("audit", "list").out

@@ -53,18 +53,18 @@ class Admission:
         """Return how many connections are those of callers, and of strangers."""
         return {"caller": self._proven, "stranger": self._unproven}
 
-    def enter(self, held: "Held") -> bool:
-        """Take a new connection on; return whether there is room for it."""
+    def enter(self, held: "Held") -> None:
+        """Take a new connection on, and end another one if there is no room for both."""
         if held.peer is not None and len(self._strangers.get(held.peer, ())) >= self.limits.per_peer:
             self._end(next(iter(self._strangers[held.peer])))
-        if len(self) >= self.limits.connections and self._strangers:
+        while self._strangers and len(self) >= self.limits.connections:
             largest = max(self._strangers.values(), key=len)
             self._end(next(iter(largest)))
-        if len(self) >= self.limits.connections:
-            return False
+        while self._callers and len(self) >= self.limits.connections:  # there may be fewer than there were before
+            largest = max(self._callers.values(), key=len)
+            self._end(_spare(largest) or next(reversed(largest)))
         self._strangers.setdefault(held.peer, {})[held] = None
         self._unproven += 1
-        return True
 
     def prove(self, held: "Held", principal: str) -> bool:
         """Note whose connection it is now; return whether there is room for it among those of callers."""

@@ -86,7 +86,7 @@ def too_many_connections(exchange: "Exchange") -> None:
 
 
 def too_many(exchange: "Exchange") -> None:
-    exchange.refuse(429, INVALID_REQUEST, "too many messages of this session are open")
+    exchange.refuse(429, INVALID_REQUEST, "too many messages of this client are open")
 
 
 def unspoken(exchange: "Exchange", id_: bytes) -> None:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 _CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 
 _PIECE = 1 << 18  # of a large answer, between two looks at whether the client keeps up
+_READ_AT_LEAST = 1 << 15  # bytes that a client must read to be given more time: a byte now and then is not enough
 _MOST_AHEAD = 1 << 16  # bytes that may wait behind an open request; then nothing more is read
 _MOST_LEAVING = 64  # connections that may read why they are turned away
 _MOST_ASKED = 100  # requests on a connection of which none shows who is calling
@@ -226,9 +227,8 @@ class Connection(asyncio.Protocol):
 
     def _has_stalled(self, now: float) -> bool:
         unread = self._transport.get_write_buffer_size()
-        if unread < self._unread:
-            self._stalled_at = now
-        self._unread = unread
+        if unread <= self._unread - _READ_AT_LEAST:
+            self._stalled_at, self._unread = now, unread
         return now >= self._stalled_at + min(self._server.limits.stalled, self._longest_stall)
 
     @property

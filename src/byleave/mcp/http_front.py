@@ -13,6 +13,7 @@ Start at `serve_http`.
 
 import os
 from asyncio import CancelledError, get_running_loop
+from collections import Counter
 from functools import partial
 
 import msgspec
@@ -108,7 +109,7 @@ if TYPE_CHECKING:
 _TEXT = b"Content-Type: text/plain; version=0.0.4; charset=utf-8\r\nCache-Control: no-store\r\n"
 _HEALTH = "/health"
 _HEALTHY = b'{"status":"ok"}'
-_MOST_OPEN = 512  # messages of one session that are being heard at a time
+_MOST_OPEN = 512  # messages of one session, or of one caller without any, that are being heard at a time
 _MOST_UNKNOWN = 1 << 16  # bytes of a body that may wait until the key of its token is known
 _SOON = 0.05  # seconds after which a client need not wait for what its notification sets off
 _ACCEPTED = b"Accepted"
@@ -151,6 +152,7 @@ class HttpFront:
         self._server.screen = self._screen
         self._server.on_refused = self._turned_away
         self._sessions = Sessions(0)
+        self._open_of: Counter[str] = Counter()  # messages without a session that are being heard, by principal
         self._proofs: object = None
         self._proxies = Proxies()
         self._see_all: frozenset[str] = frozenset()  # agents that see the figures of all
@@ -339,13 +341,28 @@ class HttpFront:
         return None if session is None else self._in_session(exchange, session, message)
 
     def _stateless(self, exchange: "Exchange", caller: Caller, message: Outside) -> "Work | None":
+        if self._open_of[caller.principal] >= _MOST_OPEN:
+            too_many(exchange)
+            return None
         conversation, told = self._gateway.stateless(caller), _told(exchange.head, caller)
         if message.method is msgspec.UNSET:
             exchange.refuse(400, INVALID_REQUEST, "the message is no request and no notification", id_=id_of(message))
             return None
         if message.id is msgspec.UNSET:
-            return partial(_notify, exchange, conversation, told)
-        return partial(_ask, exchange, Reply(exchange), conversation, told, message)
+            work = partial(_notify, exchange, conversation, told)
+        else:
+            work = partial(_ask, exchange, Reply(exchange), conversation, told, message)
+        return partial(self._counted, caller.principal, work)
+
+    async def _counted(self, principal: str, work: "Work") -> None:
+        """Do what belongs to no session, counted: the answer to a notification may come before its work is done."""
+        self._open_of[principal] += 1
+        try:
+            await work()
+        finally:
+            self._open_of[principal] -= 1
+            if not self._open_of[principal]:
+                del self._open_of[principal]
 
     def _in_session(self, exchange: "Exchange", session: "Session", message: Outside) -> "Work | None":
         if len(session.open) >= _MOST_OPEN:

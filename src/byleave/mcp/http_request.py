@@ -36,6 +36,8 @@ _ONCE = frozenset(
 _JSON = frozenset({"application/json", "application/*", "*/*"})
 _EVENTS = frozenset({"text/event-stream", "text/*", "*/*"})
 _LENGTH = re.compile(rb"\r\nContent-Length: ([0-9]{1,%d})\r\n" % LONGEST_LENGTH, re.IGNORECASE)
+_MOST_FIELDS = 128  # each costs more to read than to send
+_MOST_KINDS = 64  # of content that a client accepts
 _REMEMBERED = 1024
 _LONGEST_REMEMBERED = 4096
 
@@ -82,6 +84,8 @@ def read_head(head: bytes) -> tuple[Head, Framing] | BadRequest:
 
 
 def _read(head: bytes) -> tuple[Head, Framing] | BadRequest:
+    if head.count(b"\r\n") > _MOST_FIELDS + 2:
+        return BadRequest("the head has too many fields", status=431)
     request = read_request(head)
     if isinstance(request, BadHead):
         return BadRequest(request.problem)
@@ -147,7 +151,7 @@ def _accepted(accept: str | None) -> tuple[bool, bool]:
     """Return whether the client takes JSON, and events. One that does not say takes the simpler form."""
     if accept is None:
         return True, False
-    kinds = {_media(kind) for kind in accept.split(",")}
+    kinds = {_media(kind) for kind in accept.split(",", _MOST_KINDS)[:_MOST_KINDS]}
     return not kinds.isdisjoint(_JSON), not kinds.isdisjoint(_EVENTS)
 
 

@@ -126,9 +126,8 @@ class HttpServer:
         if self.is_closing:
             return BadRequest("the gateway is closing", status=503)
         refused = self.admits(connection) if self.admits is not None else None
-        if refused is None and not self.admission.enter(connection):
-            refused = BadRequest("there are too many connections", status=503)
         if refused is None:
+            self.admission.enter(connection)
             self.connections.add(connection)
         return refused
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 ROOT = 0
+HERE = "this machine"
 _NETWORK_BITS = 64  # of an address of IPv6, those that name a network (RFC 4291)
 
 _NETLINK_SOCK_DIAG = 4
@@ -72,12 +73,12 @@ def is_our_user(owner: Owner | None) -> bool:
 
 
 def group_of(peer: Address, owner: Owner | None) -> str:
-    """Return by which name a peer is counted and recorded: its address, and on this machine its user.
+    """Return by which name a peer is counted and recorded: its address, or on this machine its user.
 
-    Who has an address of IPv6 has a whole network of them, so what counts is the network.
+    Every program here has all addresses of loopback, and who has an address of IPv6 has a whole network of them.
     """
     if peer.is_loopback:
-        return f"{peer.host} (user {owner.uid})" if owner is not None and owner.inode else peer.host
+        return f"{HERE} (user {owner.uid})" if owner is not None and owner.inode else HERE
     found = ip_address(peer.host)
     return peer.host if found.version == 4 else str(ip_network((found, _NETWORK_BITS), strict=False))
 
