@@ -123,6 +123,11 @@ WRONG = {
         "[gateway.jwt]\nissuer = 'i'\naudience = 'a'\njwks = 'http://e.com/k'\n",
         "keys are fetched by https only",
     ),
+    "a proxy by name": ("[gateway]\ntrusted_proxies = ['proxy.example']\n", "this is no address, and no network"),
+    "a network with a host in it": ("[gateway]\ntrusted_proxies = ['10.1.2.3/8']\n", "this is no address"),
+    "every proxy there is": ("[gateway]\ntrusted_proxies = ['10.0.0.1', '::/0']\n", "this is every address there is"),
+    "a header of another name": ("[gateway]\nproxy_header = 'x-real-ip'\n", 'unknown value "x-real-ip"'),
+    "no connections at all": ("[gateway]\nmax_connections = 0\n", "max_connections"),
     "tokens for anybody": ("[gateway.jwt]\nissuer = 'i'\naudience = []\njwks = 'k'\n", "cannot be empty"),
     "a shared secret": (
         "[gateway.jwt]\nissuer = 'i'\naudience = 'a'\njwks = 'k'\nalgorithms = ['HS256']\n",
@@ -351,6 +356,25 @@ def test_keys_are_not_fetched_because_a_project_says_so(scene: Scene) -> None:
     with pytest.raises(ConfigErrors) as caught:
         scene.load()
     assert "cannot say where keys are fetched from" in str(caught.value)
+
+
+def test_the_gateway_knows_its_proxies_and_how_many_may_come(scene: Scene) -> None:
+    scene.say(
+        "user",
+        "[gateway]\ntrusted_proxies = ['10.0.0.0/8', '::1']\nproxy_header = 'forwarded'\nmax_connections = 50\n"
+        "max_connections_per_caller = 20\nmax_connections_per_peer = 10\nmax_sessions_per_caller = 5\n"
+        "metrics_agents = ['watcher']\n",
+    )
+    scene.say("project", "[gateway]\ntrusted_proxies = ['192.0.2.1']\nmetrics_agents = ['evil']\n")  # not trusted
+    gateway = scene.load().compiled.gateway
+    assert [str(each) for each in gateway.trusted_proxies] == ["10.0.0.0/8", "::1/128"]
+    assert (gateway.proxy_header, gateway.metrics_agents) == ("forwarded", ("watcher",))
+    assert (gateway.max_connections, gateway.max_connections_per_caller, gateway.max_connections_per_peer) == (
+        50,
+        20,
+        10,
+    )
+    assert gateway.max_sessions_per_caller == 5
 
 
 def test_the_gateway_has_its_settings(scene: Scene) -> None:

@@ -11,8 +11,9 @@ from byleave.approvals.store import Approvals
 from byleave.config.compile import Compiled, Surroundings, compile_layers
 from byleave.config.elsewhere import places_elsewhere
 from byleave.config.homes import CONFIG_FILE, Homes, check_session_name, find_homes, find_root, real_path
-from byleave.config.layers import LARGEST_FILE, LOCAL, PROJECT, Files, Layer, file_stamp, inline_layer
+from byleave.config.layers import LARGEST_FILE, LOCAL, PROJECT, Files, Layer, inline_layer
 from byleave.config.own_code import find_own_code, program_directories
+from byleave.config.settling import file_stamp
 from byleave.core.fs import Refused
 from byleave.errors import ConfigError, ConfigErrors, InputError, StateError, UnsafePathError
 from byleave.guard.judge import Policy
@@ -185,7 +186,8 @@ class Workspace:
         """Return what adds rules to the user's own file, through a link too if it is one."""
         from byleave.guard.lasting import Lasting
 
-        path = real_path(os.path.join(self.homes.config, CONFIG_FILE))
+        named = os.path.join(self.homes.config, CONFIG_FILE)
+        path = real_path(named)
 
         def read() -> bytes:
             return read_private(path, limit=LARGEST_FILE) or b""
@@ -197,6 +199,7 @@ class Workspace:
                     if read() != before:
                         raise StateError(f"{quoted(path)} has changed meanwhile", hint="try again")
                     write_private(path, after)
+                    self.files.settling.take(named)
             except OSError as error:
                 hint = "check the permissions there, and the room on the disk"
                 raise StateError(f"{quoted(path)} cannot be written: {error.strerror}", hint=hint) from None

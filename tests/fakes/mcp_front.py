@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import json
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Mapping
+from ipaddress import IPv4Network, IPv6Network
 from typing import TYPE_CHECKING, Any
 
 import msgspec
@@ -11,6 +12,7 @@ import msgspec
 from byleave.mcp.ends import Caller, Told
 from byleave.mcp.http_front import HttpFront, serve_http
 from byleave.mcp.http_server import Limits
+from byleave.mcp.metrics import Metrics
 from byleave.record import Record
 
 if TYPE_CHECKING:
@@ -32,6 +34,13 @@ class Settings(Record):
     require_identity: bool = False
     max_body: int = 8 << 20
     max_sessions: int = 1000
+    max_sessions_per_caller: int = 1000
+    max_connections: int = 1024
+    max_connections_per_caller: int = 512
+    max_connections_per_peer: int = 512
+    trusted_proxies: tuple[IPv4Network | IPv6Network, ...] = ()
+    proxy_header: str = "x-forwarded-for"
+    metrics_agents: tuple[str, ...] = ()
     jwt: Jwt | None = None
 
 
@@ -114,6 +123,8 @@ class FakeGateway:
         self.waiting = asyncio.Event()
         self.go_on = asyncio.Event()
         self.cancelled = asyncio.Event()
+        self.metrics = Metrics()
+        self.refusals: list[tuple[str, str]] = []
 
     def converse(self, caller: Caller) -> Talk:
         self.talks.append(Talk(self, caller))
@@ -124,6 +135,12 @@ class FakeGateway:
 
     def metrics_text(self) -> str:
         return "byleave_calls_total 7\n"
+
+    def metrics_text_for(self, agent: str | None) -> str:
+        return f"byleave_calls_total_of_{agent} 3\n"
+
+    def refused(self, why: str, peer: str = "") -> None:
+        self.refusals.append((why, peer))
 
 
 def answer(id_: object, result: object) -> bytes:

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -88,6 +89,23 @@ def test_a_broken_file_is_told_to_the_user_and_no_rule_is_lost(place: Place) -> 
         assert talk.call("shop__close").structured_content["decision"] == "deny"
         assert "shop__close" not in talk.tools()
         place.write(PLAIN)
+        eventually(lambda: "shop__close" in talk.tools(), patience=SOON)
+
+
+def test_a_file_that_is_written_slowly_loses_no_rule_in_between(place: Place) -> None:
+    place.write(NARROW)
+    with over_http(place) as running, talking(at(running.url), LEGACY) as talk:
+        with place.policy.open("w") as writer:  # cut after each line, it is good TOML without the deny
+            for line in f'{PLAIN}deny.tools.shop = ["refund_*", "close"]\n# again\n'.splitlines(keepends=True):
+                writer.write(line)
+                writer.flush()
+                time.sleep(0.25)
+                assert talk.call("shop__close").structured_content["decision"] == "deny", line
+            time.sleep(SOON)  # it may be about to go on
+            assert talk.call("shop__close").structured_content["decision"] == "deny"
+        new = place.policy.with_suffix(".new")
+        new.write_text(PLAIN)
+        new.rename(place.policy)
         eventually(lambda: "shop__close" in talk.tools(), patience=SOON)
 
 

@@ -124,6 +124,9 @@ def _more(tree: "Tree") -> "list[str]":
         return [f"of {text(tree['of'])}", text(tree.get("outcome"))]
     if tree.get("through") is not None:
         return [f"through {text(tree['through'])}"]
+    if isinstance(tree.get("refused"), dict):
+        refused = tree["refused"]
+        return [f"{text(refused.get('why'))} x{text(refused.get('count'))}", text(refused.get("peer"))]
     return _words(tree.get("problems"))
 
 

@@ -8,10 +8,13 @@ from byleave.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
+    from ipaddress import IPv4Network, IPv6Network
     from typing import Any
 
     from byleave.config.layers import Layer, Problems
+
+    Network = IPv4Network | IPv6Network
 
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 CLIENT, PERSON = "client", "person"
@@ -47,6 +50,13 @@ class GatewaySettings(Record):
     rate: int | None = None
     max_result: int | None = None
     max_sessions: int = 1000
+    max_sessions_per_caller: int = 500
+    max_connections: int = 1024
+    max_connections_per_caller: int = 512
+    max_connections_per_peer: int = 512
+    trusted_proxies: "tuple[Network, ...]" = ()  # that are believed about the addresses of clients
+    proxy_header: str = "x-forwarded-for"  # in which they say it
+    metrics_agents: tuple[str, ...] = ()  # that see the figures of all
     approve: str | None = None  # who answers what the policy asks: CLIENT or PERSON; None: as the transport says
     jwt: Jwt | None = None
 
@@ -59,7 +69,28 @@ def read_gateway(layers: "Sequence[Layer]", root: str, home: str, problems: "Pro
         given |= {key: value for key, value in table.items() if not key.startswith("#")}
         if "jwt" in table:
             given["jwt"] = _jwt(table["jwt"], layer, problems, root, home)
+        if "trusted_proxies" in table:
+            given["trusted_proxies"] = tuple(_networks(table["trusted_proxies"], layer, problems))
+        if "metrics_agents" in table:
+            given["metrics_agents"] = tuple(table["metrics_agents"])
     return GatewaySettings(**given)
+
+
+def _networks(texts: "Sequence[str]", layer: "Layer", problems: "Problems") -> "Iterator[Network]":
+    from ipaddress import ip_network
+
+    for number, text in enumerate(texts):
+        at = ("gateway", "trusted_proxies", number)
+        try:
+            network = ip_network(text)
+        except ValueError:
+            hint = 'write an address, "192.0.2.7", or a network, "10.0.0.0/8"'
+            problems.add(layer, "this is no address, and no network", hint=hint, at=at)
+            continue
+        if network.prefixlen == 0:
+            hint = "name the addresses of your proxies: every other client could claim any address"
+            problems.add(layer, "this is every address there is", hint=hint, at=at)
+        yield network
 
 
 def _jwt(table: "Mapping[str, Any]", layer: "Layer", problems: "Problems", root: str, home: str) -> Jwt:

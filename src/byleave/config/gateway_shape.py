@@ -152,6 +152,45 @@ class Gateway(Table):
     max_sessions: Annotated[_Count, Meta(description="Open sessions at a time (default: 1000).", examples=[1000])] = (
         UNSET
     )
+    max_sessions_per_caller: Annotated[
+        _Count, Meta(description="Open sessions of one caller at a time (default: 500).", examples=[500])
+    ] = UNSET
+    max_connections: Annotated[
+        _Count, Meta(description="Connections over HTTP at a time (default: 1024).", examples=[1024])
+    ] = UNSET
+    max_connections_per_caller: Annotated[
+        _Count, Meta(description="Connections of one caller at a time (default: 512).", examples=[512])
+    ] = UNSET
+    max_connections_per_peer: Annotated[
+        _Count,
+        Meta(
+            description="Connections of one address (on this machine: of one user) that have not shown who is calling "
+            "(default: 512).",
+            examples=[512],
+        ),
+    ] = UNSET
+    trusted_proxies: Annotated[
+        list[str] | UnsetType,
+        Meta(
+            description="Addresses or networks of proxies that are believed about the addresses of clients, for limits "
+            "and records; never about who is calling.",
+            examples=[["10.0.0.0/8", "::1"]],
+        ),
+    ] = UNSET
+    proxy_header: Annotated[
+        Literal["x-forwarded-for", "forwarded"] | UnsetType,
+        Meta(
+            description="The header in which trusted_proxies name the client (default: x-forwarded-for).",
+            examples=["forwarded"],
+        ),
+    ] = UNSET
+    metrics_agents: Annotated[
+        list[str] | UnsetType,
+        Meta(
+            description="Agents whose token shows the figures of all agents at /metrics; others see their own.",
+            examples=[["prometheus"]],
+        ),
+    ] = UNSET
     rate: Annotated[
         _Count, Meta(description="Calls of one agent in a minute (default: any number).", examples=[600])
     ] = UNSET

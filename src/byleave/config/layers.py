@@ -11,6 +11,7 @@ import stat
 from byleave.config.enclosing import ENCLOSING_FILES, enclosing_directories, seen_from
 from byleave.config.homes import CONFIG_FILE, FOREIGN_FILES, LOCAL_FILE, PROJECT_FILES, real_path
 from byleave.config.normal import AT
+from byleave.config.settling import Settling
 from byleave.errors import ConfigError, ConfigErrors, StateError, UnsafePathError
 from byleave.private import Memory, read_all, read_private
 from byleave.record import Record
@@ -122,7 +123,9 @@ class Files:
         open_project_file: "Callable[[str], int]",
         trusts: "Callable[[str, bytes, Tree], bool]",
         open_enclosing: "Callable[[str, str], int] | None" = None,
+        settling: Settling | None = None,
     ) -> None:
+        self.settling = Settling() if settling is None else settling
         self._root = root
         self._open_enclosing = open_enclosing
         self._homes = homes
@@ -157,16 +160,25 @@ class Files:
         homes = self._homes
         found = (
             os.path.join(homes.config, CONFIG_FILE),
-            *(f"{self._root}/{name}" for name in (*FOREIGN_FILES, *PROJECT_FILES, LOCAL_FILE)),
-            *(path for directory in enclosing_directories(self._root, homes) for path in _files_of(directory)),
+            *(os.path.join(self._root, name) for name in (*FOREIGN_FILES, *PROJECT_FILES, LOCAL_FILE)),
+            *(path for directory in self._directories_around() for path in _files_of(directory)),
         )
         named = tuple(os.path.join(base, path) for path in given) or found
-        return tuple(
-            [
-                file_stamp(path)
-                for path in (*named, self.session_file(session), os.path.join(homes.managed, CONFIG_FILE))
-            ]
-        )
+        paths = (*named, self.session_file(session), os.path.join(homes.managed, CONFIG_FILE))
+        return tuple([self.settling.stamp(path) for path in paths])
+
+    def _directories_around(self) -> "list[str]":
+        """Return the directories above whose project files count, also those that have lost one only just now."""
+        found = list(enclosing_directories(self._root, self._homes))
+        if not self.settling.waits:
+            return found
+        unsettled = {path for path in self.settling.known() if self.settling.is_unsettled(path)}
+        above = os.path.dirname(self._root)
+        while above not in ("/", ""):
+            if above not in found and not unsettled.isdisjoint(_files_of(above)):
+                found.append(above)
+            above = os.path.dirname(above)
+        return sorted(found, key=len, reverse=True)  # the nearest first
 
     def given(self, paths: "list[str]", session: str, *, base: str = "") -> "Iterator[Layer]":
         """Yield the files named on the command line, relative to `base`, instead of what would be found.
@@ -192,16 +204,33 @@ class Files:
         yield from self._own(MANAGED, os.path.join(self._homes.managed, CONFIG_FILE))
 
     def _or_good(self, path: str, read: "Callable[[], Layer | None]") -> "Iterator[Layer]":
-        """Yield the layer that is read, if there is one; where it cannot be used, the last one that could."""
+        """Yield the layer that is read, if there is one; where it cannot be used, the last one that could.
+
+        A file that is just being changed says what it said before, also if the change began while it was read.
+        """
+        if self._is_unsettled(path):
+            yield from self._as_before(path)
+            return
+        layer: Layer | None = None
         try:
             layer = read()
         except ConfigErrors as error:
-            if self._good is None or path not in self._good:
-                raise
-            self.broken.append(f"{shown(path)} cannot be used any more; what it said before still holds:\n{error}")
-            layer = self._good[path]
-        if layer is not None:
+            if not self._is_unsettled(path):
+                if self._good is None or path not in self._good:
+                    raise
+                self.broken.append(f"{shown(path)} cannot be used any more; what it said before still holds:\n{error}")
+                layer = self._good[path]
+        if self._is_unsettled(path):
+            yield from self._as_before(path)
+        elif layer is not None:
             yield layer
+
+    def _is_unsettled(self, path: str) -> bool:
+        return self._good is not None and self.settling.is_unsettled(path)
+
+    def _as_before(self, path: str) -> "Iterator[Layer]":
+        if self._good is not None and path in self._good:
+            yield self._good[path]
 
     def _given(self, path: str, place: str) -> Layer:
         return self._layer(COMMAND_LINE, path, place, read_given_file(path, place))
@@ -221,13 +250,14 @@ class Files:
         open_file = self._open_enclosing
         if open_file is None:
             return
-        for directory in enclosing_directories(self._root, self._homes):
+        for directory in self._directories_around():
             around = Files(
                 directory,
                 self._homes,
                 self._memory,
                 open_project_file=_opener(open_file, directory),
                 trusts=lambda *_content: False,
+                settling=self.settling,
             )
             for layer in around.again(self._good).project_files():
                 tree = layer.tree if layer.name == ENCLOSING else seen_from(layer.tree, directory, self._root)
@@ -261,8 +291,11 @@ class Files:
 
         A directory is no file, and says nothing: while a sandbox runs, an empty one may hold the name free.
         """
+        path = os.path.join(self._root, name)
+        if self._is_unsettled(path):
+            return path in (self._good or {})
         try:
-            mode = os.lstat(os.path.join(self._root, name)).st_mode
+            mode = os.lstat(path).st_mode
         except (FileNotFoundError, NotADirectoryError):
             return False
         except OSError as error:
@@ -315,15 +348,6 @@ def _opener(open_file: "Callable[[str, str], int]", directory: str) -> "Callable
 
 def _files_of(directory: str) -> list[str]:
     return [os.path.join(directory, name) for name in ENCLOSING_FILES]
-
-
-def file_stamp(path: str) -> "tuple[int, ...]":
-    """Return what changes whenever a file does."""
-    try:
-        found = os.stat(path)
-    except (OSError, ValueError):
-        return ()
-    return found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino
 
 
 def _try_out(path: str, content: bytes) -> Layer:

@@ -81,6 +81,7 @@ if TYPE_CHECKING:
 PATIENCE = 60.0  # seconds a person has; then the answer is no
 _GRACE = 1.0  # seconds for the answer's own way
 OBSERVED = "observed"  # the event of a record about what an agent told afterwards
+REFUSED = "refused"  # the event of a record about requests that were not even judged
 LONGEST_SUBJECT = 4000  # characters that a person can be expected to read in a list
 
 
@@ -419,6 +420,24 @@ class Guard:
                 fields["sensitive"] = entry if inside else True  # where a mount leads is in no record
                 found += self._notices.once(entry, fields["action"])
         return found
+
+    def record_refusal(self, refused: "Mapping[str, Any]", agent: str | None = None) -> None:
+        """Record that requests were refused before anything was judged: why, to whom, how many."""
+        fields = {
+            "event": REFUSED,
+            "session": self.session,
+            "door": self._door,
+            "agent": agent,
+            "identity": UNKNOWN.identity,
+            "refused": dict(refused),
+            "outcome": "refused",
+        }
+        try:
+            self._log.append(fields)
+        except ByleaveError as error:
+            trouble = f"NOT RECORDED: {error}"
+            if trouble not in self.troubles:
+                self.troubles.append(trouble)
 
     def record_effect(self, answer: Answer, took: float, outcome: str) -> None:
         """Record what was done. It is done: where the record cannot be written, that is said instead of raised."""

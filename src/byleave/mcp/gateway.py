@@ -1,8 +1,8 @@
 """The gateway: one policy, many servers, many clients. What they share is here; what each client has is its `Session`.
 
-The policy is looked at again every half second, so that a file that was edited holds for everybody soon, whether or
+The policy is looked at again four times a second, so that a file that was edited holds for everybody soon, whether or
 not somebody calls: servers that are another one now are let go of, and every client is told that its lists may have
-changed. Sessions stay.
+changed. Sessions stay. A file that is still being written says what it said before (`config.settling`).
 """
 
 import asyncio
@@ -23,6 +23,7 @@ from byleave.mcp.local import LocalTools
 from byleave.mcp.metrics import Metrics
 from byleave.mcp.pins import Pins
 from byleave.mcp.rate import Buckets
+from byleave.mcp.refusal_log import RECORDED, RefusalLog
 from byleave.mcp.scrub import ResultScrub
 from byleave.mcp.session import Session
 from byleave.mcp.upstream import HANDSHAKE_TIME, Upstream
@@ -42,9 +43,10 @@ if TYPE_CHECKING:
 
     Note = Callable[[str], None]
 
-LOOK_AGAIN = 0.5  # seconds
+LOOK_AGAIN = 0.25  # seconds; with the time that a file takes to settle, a change holds within one
 RESTING = 900.0  # seconds that what was opened for a stateless client stays open when it does not call
 MOST_STARTING = 4  # processes of one server that start at once
+MOST_NAMES = 64  # agents that one caller without a handshake may claim to be at a time
 LISTING_TIME = 20.0  # seconds for one page of a list
 _MOST_NOTES = 200
 _MOST_STRUCTURED = 20_000  # names of tools of one server that are remembered
@@ -67,6 +69,7 @@ class Gateway:
         over_http: bool = False,
     ) -> None:
         self.guard = guard
+        self._settling = workspace.files.settling
         guard.only_persons = lambda: not self.asks_client
         self._over_http = over_http
         self._structured: dict[str, set[str]] = {}  # tools that say what their results look like, by server
@@ -90,6 +93,8 @@ class Gateway:
         self._stamps: dict[str, object] = {}
         self._noted: dict[str, float] = {}
         self._starting: dict[str, asyncio.Semaphore] = {}
+        self._refusals = RefusalLog(guard.record_refusal)
+        self._closing: set[asyncio.Task[None]] = set()
         self._configure()
 
     @property
@@ -159,8 +164,24 @@ class Gateway:
         key = (caller.principal, caller.agent, caller.identity)
         lobby = self._stateless.get(key)
         if lobby is None:
+            self._make_room(caller.principal)
             lobby = self._stateless[key] = Lobby(lambda: self._add(Session(self, caller, shared=True)))
         return lobby
+
+    def _make_room(self, principal: str) -> None:
+        """End what one caller opened first, if nothing is going on in it: it may claim any number of names."""
+        held = [key for key in self._stateless if key[0] == principal]
+        idle = [key for key in held if not any(session.open for session in self._stateless[key].sessions)]
+        for key in idle[: max(0, len(held) - MOST_NAMES + 1)]:
+            closing = asyncio.ensure_future(self._stateless.pop(key).close())
+            self._closing.add(closing)
+            closing.add_done_callback(self._closing.discard)
+
+    def refused(self, why: str, peer: str = "", agent: str | None = None) -> None:
+        """Count a request that was refused before anything was judged, and have it in the audit log."""
+        self.metrics.refused(why)
+        if why in RECORDED:
+            self._refusals.note(why, peer, agent, monotonic())
 
     def _add(self, session: Session) -> Session:
         self._sessions.add(session)
@@ -198,6 +219,7 @@ class Gateway:
         wait = self._buckets.take(who.agent, monotonic())
         if wait <= 0:
             return None
+        self.refused("rate", agent=who.agent if self.metrics.knows(who.agent) else None)
         return f"this agent calls more often than {self.settings.rate} times a minute", {"retryAfter": round(wait, 1)}
 
     # ---- Servers -------------------------------------------------------------------------------------------------
@@ -253,6 +275,7 @@ class Gateway:
 
     def start(self) -> None:
         """Begin to keep up with what changes."""
+        self._settling.waits = True
         self._look_at_pins()
         self._watching = asyncio.get_running_loop().create_task(self._watch())
 
@@ -263,6 +286,7 @@ class Gateway:
                 self.guard.policy.look_again()
                 self._keep_up()
                 await self._prove_anew()
+                self._refusals.tick(monotonic())
             except (ByleaveError, ConfigErrors) as error:
                 self.metrics.reloaded(worked=False)
                 self.note(f"{error}")
@@ -317,6 +341,10 @@ class Gateway:
             self._rate = compiled.gateway.rate
             self._buckets = Buckets(self._rate)
 
+    def metrics_text_for(self, agent: str | None) -> str:
+        """Return the figures that concern one agent alone."""
+        return self.metrics.text_for(agent)
+
     def metrics_text(self) -> str:
         """Return the figures for those who watch over the gateway."""
         self.metrics.sessions = len(self._sessions)
@@ -328,6 +356,7 @@ class Gateway:
         """End every session and every server."""
         if self._watching is not None:
             self._watching.cancel()
+        self._refusals.close(monotonic())
         await asyncio.gather(*(session.close() for session in list(self._sessions)))
         await self.local.close()
         await self._surroundings.close()

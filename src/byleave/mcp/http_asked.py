@@ -81,8 +81,12 @@ def no_room(exchange: "Exchange") -> None:
     exchange.refuse(503, INTERNAL_ERROR, "there are too many sessions, and all of them are in use")
 
 
+def too_many_connections(exchange: "Exchange") -> None:
+    exchange.refuse(503, INTERNAL_ERROR, "this caller has too many connections, and all of them are in use")
+
+
 def too_many(exchange: "Exchange") -> None:
-    exchange.refuse(429, INVALID_REQUEST, "too many messages of this session are open")
+    exchange.refuse(429, INVALID_REQUEST, "too many messages of this client are open")
 
 
 def unspoken(exchange: "Exchange", id_: bytes) -> None:

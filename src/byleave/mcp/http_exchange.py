@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from asyncio import Task
     from collections.abc import Callable, Sequence
 
+    from byleave.mcp.http_connection import Connection
     from byleave.mcp.http_request import Head
-    from byleave.mcp.http_server import Connection
 
 _PHRASES = {
     200: "OK",

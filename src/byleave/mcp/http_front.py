@@ -13,6 +13,7 @@ Start at `serve_http`.
 
 import os
 from asyncio import CancelledError, get_running_loop
+from collections import Counter
 from functools import partial
 
 import msgspec
@@ -30,14 +31,18 @@ from byleave.mcp.http_asked import (
     refuse,
     takes_events,
     too_many,
+    too_many_connections,
     unspoken,
 )
+from byleave.mcp.http_request import BadRequest
 from byleave.mcp.http_server import HttpServer, Limits
 from byleave.mcp.http_sessions import Sessions
 from byleave.mcp.http_streams import Opening, Receipt, Reply, Stream
-from byleave.mcp.identity import Identity, Refused, unknown_key
+from byleave.mcp.identity import ANOTHER_USER, FOREIGN_PAGE, OTHER_USER, Identity, Refused, unknown_key
 from byleave.mcp.jwt import JwtReader
 from byleave.mcp.origins import check_address, is_foreign
+from byleave.mcp.peers import Address, group_of
+from byleave.mcp.proxies import Proxies
 from byleave.mcp.revisions import HANDSHAKE, STATELESS
 from byleave.mcp.sse import endpoint_event
 from byleave.wire.codes import INVALID_REQUEST
@@ -48,20 +53,31 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     from byleave.mcp.ends import Conversation, Gateway, Told
+    from byleave.mcp.http_connection import Connection
     from byleave.mcp.http_exchange import Exchange
     from byleave.mcp.http_request import Head
-    from byleave.mcp.http_server import Connection, Work
+    from byleave.mcp.http_server import Work
     from byleave.mcp.http_sessions import Session
     from byleave.mcp.jwt import Settings as JwtSettings
-    from byleave.mcp.peers import Address
+    from byleave.mcp.metrics import Metrics
+    from byleave.mcp.proxies import Network
 
     Serve = Callable[["HttpFront", Exchange, Caller], "Work | None"]
 
     class Measured(Gateway, Protocol):
         """A gateway that counts what it does."""
 
+        @property
+        def metrics(self) -> Metrics: ...
+
         def metrics_text(self) -> str:
             """Return the counts in the format of Prometheus."""
+
+        def metrics_text_for(self, agent: str | None) -> str:
+            """Return those that concern one agent alone."""
+
+        def refused(self, why: str, peer: str = "") -> None:
+            """Count and record a request that was refused before anything was judged."""
 
     class Settings(Protocol):
         """`[gateway]`, compiled, as far as it concerns this front."""
@@ -73,16 +89,31 @@ if TYPE_CHECKING:
         @property
         def max_sessions(self) -> int: ...
         @property
+        def max_sessions_per_caller(self) -> int: ...
+        @property
+        def max_connections(self) -> int: ...
+        @property
+        def max_connections_per_caller(self) -> int: ...
+        @property
+        def max_connections_per_peer(self) -> int: ...
+        @property
+        def trusted_proxies(self) -> tuple[Network, ...]: ...
+        @property
+        def proxy_header(self) -> str: ...
+        @property
+        def metrics_agents(self) -> tuple[str, ...]: ...
+        @property
         def jwt(self) -> JwtSettings | None: ...
 
 
 _TEXT = b"Content-Type: text/plain; version=0.0.4; charset=utf-8\r\nCache-Control: no-store\r\n"
 _HEALTH = "/health"
 _HEALTHY = b'{"status":"ok"}'
-_MOST_OPEN = 512  # messages of one session that are being heard at a time
+_MOST_OPEN = 512  # messages of one session, or of one caller without any, that are being heard at a time
 _MOST_UNKNOWN = 1 << 16  # bytes of a body that may wait until the key of its token is known
 _SOON = 0.05  # seconds after which a client need not wait for what its notification sets off
 _ACCEPTED = b"Accepted"
+_WHY = {400: "malformed", 408: "late", 413: "too_large", 429: "too_many", 431: "too_large", 503: "connections"}
 _PLAIN = b"Content-Type: text/plain\r\nCache-Control: no-store\r\n"
 
 
@@ -119,8 +150,12 @@ class HttpFront:
         self._server.on_tick = self._tick
         self._server.admits = self._admits
         self._server.screen = self._screen
+        self._server.on_refused = self._turned_away
         self._sessions = Sessions(0)
+        self._open_of: Counter[str] = Counter()  # messages without a session that are being heard, by principal
         self._proofs: object = None
+        self._proxies = Proxies()
+        self._see_all: frozenset[str] = frozenset()  # agents that see the figures of all
         self.identity = Identity(tokens={}, require=True)
 
     @property
@@ -151,7 +186,10 @@ class HttpFront:
         new one opens it again.
         """
         subjects = subjects or {}
-        proofs = (settings.jwt, settings.require_identity, dict(tokens), frozenset(bound), dict(subjects))
+        rest = (settings.require_identity, frozenset(bound), settings.trusted_proxies, settings.proxy_header)
+        proofs = (settings.jwt, dict(tokens), dict(subjects), rest)
+        self._proxies = Proxies(settings.trusted_proxies, settings.proxy_header)
+        self._see_all = frozenset(settings.metrics_agents)
         if proofs != self._proofs:
             self._proofs = None  # until all of it holds
             before, self.identity = self.identity, Identity(tokens={}, require=True)
@@ -160,8 +198,16 @@ class HttpFront:
             if self.identity.jwt is not None and self.identity.jwt is not before.jwt:
                 await self.identity.jwt.open()
             self._proofs = proofs
-        self._server.limits = self._server.limits.replace(body_bytes=settings.max_body)
+        self._server.limit(
+            self._server.limits.replace(
+                body_bytes=settings.max_body,
+                connections=settings.max_connections,
+                per_caller=settings.max_connections_per_caller,
+                per_peer=settings.max_connections_per_peer,
+            )
+        )
         self._sessions.most = settings.max_sessions
+        self._sessions.most_per_caller = settings.max_sessions_per_caller
 
     def _identity_by(
         self,
@@ -175,7 +221,9 @@ class HttpFront:
         if settings.jwt is not None:
             kept = before.jwt is not None and before.jwt.is_for(settings.jwt, subjects)
             jwt = before.jwt if kept else JwtReader(settings.jwt, subjects=subjects)
-        identity = Identity(tokens=tokens, bound=bound, require=settings.require_identity, jwt=jwt)
+        identity = Identity(
+            tokens=tokens, bound=bound, require=settings.require_identity, jwt=jwt, proxies=self._proxies
+        )
         if not identity.is_configured:
             for address in self.addresses:
                 check_address(address.host, has_identity=False)
@@ -204,17 +252,48 @@ class HttpFront:
         if self.identity.jwt is not None:
             self.identity.jwt.keep_fresh()
 
-    def _admits(self, connection: "Connection") -> bool:
-        """Without any way to prove who one is, nobody but the user of this machine gets a word in."""
-        return self.identity.is_configured or connection.is_ours
+    def _admits(self, connection: "Connection") -> BadRequest | None:
+        """Note who is at the other end; where callers cannot prove who they are, turn away all but our own user."""
+        remote = connection.remote
+        connection.peer = None if self._proxies.has(remote.host) else group_of(remote, connection.owner)
+        if self.identity.is_configured or connection.is_ours:
+            return None
+        self._gateway.refused(OTHER_USER, connection.peer or remote.host)
+        return BadRequest(ANOTHER_USER, status=403)
+
+    def _turned_away(self, problem: BadRequest) -> None:
+        """Count what was refused for its form, or for lack of room."""
+        why = _WHY.get(problem.status)
+        if why is not None:
+            self._gateway.refused(why)
 
     def _screen(self, exchange: "Exchange", length: int | None) -> None:
         """Refuse a request before its body is read: what nobody is let in for takes up no room."""
         who = self.identity.who(exchange.head, exchange.connection)
         if isinstance(who, Refused):
-            refuse(exchange, who)
+            self._refuse(exchange, who)
         elif who is None and (length is None or length > _MOST_UNKNOWN):
-            refuse(exchange, unknown_key())
+            self._refuse(exchange, unknown_key())
+        elif who is not None:
+            self._has_room(exchange, who)
+
+    def _refuse(self, exchange: "Exchange", refused: Refused) -> None:
+        """Refuse a request, and note to whom: a proxy that is believed says for whom it asks."""
+        connection, peer = exchange.connection, exchange.connection.peer
+        if peer is None:
+            proxy = connection.remote.host
+            peer = group_of(Address(self._proxies.client_of(proxy, exchange.head.fields), 0), None)
+            peer = f"{peer} (by {proxy})"
+        self._gateway.refused(refused.kind, peer)
+        refuse(exchange, refused)
+
+    def _has_room(self, exchange: "Exchange", caller: Caller) -> bool:
+        """Have the connection be this caller's; return False, having refused, where it has too many."""
+        if exchange.connection.belongs_to(caller.principal):
+            return True
+        self._gateway.refused("connections")
+        too_many_connections(exchange)
+        return False
 
     def _receive(self, exchange: "Exchange") -> "Work | None":
         """Take a request: answer it at once, or return the work that it takes."""
@@ -228,15 +307,15 @@ class HttpFront:
             not_allowed(exchange, ", ".join(methods))
             return None
         if head.path == _HEALTH:
-            _healthy(exchange)
+            self._healthy(exchange)
             return None
         return self._identified(exchange, serve, self.identity.who(head, exchange.connection))
 
     def _identified(self, exchange: "Exchange", serve: "Serve", who: Caller | Refused | None) -> "Work | None":
         if type(who) is Caller:
-            return serve(self, exchange, who)
+            return serve(self, exchange, who) if self._has_room(exchange, who) else None
         if isinstance(who, Refused):
-            refuse(exchange, who)
+            self._refuse(exchange, who)
             return None
         return partial(self._with_new_keys, exchange, serve)
 
@@ -262,13 +341,28 @@ class HttpFront:
         return None if session is None else self._in_session(exchange, session, message)
 
     def _stateless(self, exchange: "Exchange", caller: Caller, message: Outside) -> "Work | None":
+        if self._open_of[caller.principal] >= _MOST_OPEN:
+            too_many(exchange)
+            return None
         conversation, told = self._gateway.stateless(caller), _told(exchange.head, caller)
         if message.method is msgspec.UNSET:
             exchange.refuse(400, INVALID_REQUEST, "the message is no request and no notification", id_=id_of(message))
             return None
         if message.id is msgspec.UNSET:
-            return partial(_notify, exchange, conversation, told)
-        return partial(_ask, exchange, Reply(exchange), conversation, told, message)
+            work = partial(_notify, exchange, conversation, told)
+        else:
+            work = partial(_ask, exchange, Reply(exchange), conversation, told, message)
+        return partial(self._counted, caller.principal, work)
+
+    async def _counted(self, principal: str, work: "Work") -> None:
+        """Do what belongs to no session, counted: the answer to a notification may come before its work is done."""
+        self._open_of[principal] += 1
+        try:
+            await work()
+        finally:
+            self._open_of[principal] -= 1
+            if not self._open_of[principal]:
+                del self._open_of[principal]
 
     def _in_session(self, exchange: "Exchange", session: "Session", message: Outside) -> "Work | None":
         if len(session.open) >= _MOST_OPEN:
@@ -284,7 +378,7 @@ class HttpFront:
     def _opening(self, exchange: "Exchange", caller: Caller) -> "Work | None":
         session = self._sessions.add(caller, self._gateway.converse, exchange.connection.now)
         if session is None:
-            no_room(exchange)
+            self._no_room(exchange)
             return None
         return partial(self._open, exchange, session, Opening(exchange, _session_field(session)))
 
@@ -346,7 +440,7 @@ class HttpFront:
             return
         session = self._sessions.add(caller, self._gateway.converse, exchange.connection.now, is_old=True)
         if session is None:
-            no_room(exchange)
+            self._no_room(exchange)
             return
         first = endpoint_event(f"/messages?session_id={session.id}")
         session.stream = Stream(exchange, lambda _stream: self._sessions.end(session), first=first)
@@ -369,15 +463,25 @@ class HttpFront:
         work = partial(session.conversation.handle, exchange.body, session.stream, told)
         return partial(_within, exchange, session, work)
 
-    def _metrics(self, exchange: "Exchange", _caller: Caller) -> None:
-        exchange.reply(200, self._gateway.metrics_text().encode(), fields=_TEXT)
+    def _no_room(self, exchange: "Exchange") -> None:
+        self._gateway.refused("sessions")
+        no_room(exchange)
 
+    def _metrics(self, exchange: "Exchange", caller: Caller) -> None:
+        """Show the figures: all of them to the user of this machine, and to agents that are named for it."""
+        if caller.identity == "verified" and caller.agent not in self._see_all:
+            text = self._gateway.metrics_text_for(caller.agent)
+        else:
+            self._gateway.metrics.connections = self._server.admission.counts()
+            self._gateway.metrics.gave_way = self._server.gave_way
+            text = self._gateway.metrics_text()
+        exchange.reply(200, text.encode(), fields=_TEXT)
 
-def _healthy(exchange: "Exchange") -> None:
-    if is_foreign(exchange.head.fields):
-        exchange.refuse(403, INVALID_REQUEST, "the request comes from a page of another origin")
-    else:
-        exchange.reply(200, _HEALTHY)
+    def _healthy(self, exchange: "Exchange") -> None:
+        if is_foreign(exchange.head.fields):
+            self._refuse(exchange, FOREIGN_PAGE)
+        else:
+            exchange.reply(200, _HEALTHY)
 
 
 async def _ask(

@@ -13,6 +13,7 @@ from functools import lru_cache
 from types import MappingProxyType
 
 from byleave.mcp.ends import Told
+from byleave.mcp.proxies import passed_on_by
 from byleave.mcp.revisions import HEADER_MISMATCH
 from byleave.record import Record
 from byleave.wire.codes import INVALID_REQUEST
@@ -35,6 +36,8 @@ _ONCE = frozenset(
 _JSON = frozenset({"application/json", "application/*", "*/*"})
 _EVENTS = frozenset({"text/event-stream", "text/*", "*/*"})
 _LENGTH = re.compile(rb"\r\nContent-Length: ([0-9]{1,%d})\r\n" % LONGEST_LENGTH, re.IGNORECASE)
+_MOST_FIELDS = 128  # each costs more to read than to send
+_MOST_KINDS = 64  # of content that a client accepts
 _REMEMBERED = 1024
 _LONGEST_REMEMBERED = 4096
 
@@ -64,6 +67,7 @@ class Head(Record):
     session: str
     told: Told
     told_unclaimed: Told  # without the name of an agent: for callers who have proved theirs
+    passed_on: str  # the name of a field that only a proxy writes
 
 
 def read_head(head: bytes) -> tuple[Head, Framing] | BadRequest:
@@ -80,6 +84,8 @@ def read_head(head: bytes) -> tuple[Head, Framing] | BadRequest:
 
 
 def _read(head: bytes) -> tuple[Head, Framing] | BadRequest:
+    if head.count(b"\r\n") > _MOST_FIELDS + 2:
+        return BadRequest("the head has too many fields", status=431)
     request = read_request(head)
     if isinstance(request, BadHead):
         return BadRequest(request.problem)
@@ -137,6 +143,7 @@ def _head(request: "Request", fields: "dict[str, str]") -> Head:
         session=fields.get("mcp-session-id", ""),
         told=Told(MappingProxyType(told)),
         told_unclaimed=Told(MappingProxyType({name: value for name, value in told.items() if name != AGENT})),
+        passed_on=passed_on_by(fields),
     )
 
 
@@ -144,7 +151,7 @@ def _accepted(accept: str | None) -> tuple[bool, bool]:
     """Return whether the client takes JSON, and events. One that does not say takes the simpler form."""
     if accept is None:
         return True, False
-    kinds = {_media(kind) for kind in accept.split(",")}
+    kinds = {_media(kind) for kind in accept.split(",", _MOST_KINDS)[:_MOST_KINDS]}
     return not kinds.isdisjoint(_JSON), not kinds.isdisjoint(_EVENTS)
 
 

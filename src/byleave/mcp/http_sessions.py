@@ -1,7 +1,8 @@
 """The sessions of clients that came over HTTP: found by an id that cannot be guessed, by their own principal only.
 
-There are so many and no more. Where there is no room, the session that rested longest makes some: one of the principal
-that holds most of them, so that nobody can push others out. One that nobody used for long ends by itself.
+There are so many and no more, of one principal and of all. Where there is no room, the session that rested longest
+makes some: one of the principal that holds most of them, so that nobody can push others out. One that nobody used for
+long ends by itself.
 """
 
 import asyncio
@@ -11,7 +12,7 @@ from collections import Counter, OrderedDict
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from byleave.mcp.ends import Caller, Conversation
     from byleave.mcp.http_exchange import Exchange
@@ -46,6 +47,7 @@ class Sessions:
 
     def __init__(self, most: int) -> None:
         self.most = most
+        self.most_per_caller = most
         self._by_id: OrderedDict[str, Session] = OrderedDict()
         self._held: Counter[str] = Counter()
         self._ending: set[asyncio.Task[None]] = set()
@@ -57,6 +59,11 @@ class Sessions:
         self, caller: "Caller", begin: "Callable[[Caller], Conversation]", now: float, *, is_old: bool = False
     ) -> Session | None:
         """Begin a session; None if there is no room for one."""
+        while self._held[caller.principal] >= self.most_per_caller:
+            going = next((each for each in self._of(caller.principal) if each.is_resting), None)
+            if going is None:
+                return None
+            self.end(going)
         while len(self._by_id) >= self.most:
             going = self._longest_resting() or self._one_of_many(caller)
             if going is None:
@@ -119,7 +126,10 @@ class Sessions:
         principal, held = self._held.most_common(1)[0]
         if held <= self._held[caller.principal] + 1 or principal == caller.principal:
             return None
-        return next(each for each in self._by_id.values() if each.caller.principal == principal)
+        return next(self._of(principal))
+
+    def _of(self, principal: str) -> "Iterator[Session]":
+        return (each for each in self._by_id.values() if each.caller.principal == principal)
 
 
 async def _closed(conversation: "Conversation") -> None:

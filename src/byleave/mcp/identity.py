@@ -1,8 +1,8 @@
 """Who is calling over HTTP, and may they?
 
 A bearer token proves it: one of ours, known by its hash, or a JWT. A caller without one is the user of this machine,
-and must come from here: through a connection of the user's own, to a name of this machine, from no foreign page. Such a
-caller may claim to be an agent, unless that agent has a way to prove it.
+and must come from here: through a connection of the user's own, to a name of this machine, from no foreign page, and
+through no proxy. Such a caller may claim to be an agent, unless that agent has a way to prove it.
 
 Start at `Identity.who`. Where the keys for JWTs come from: `jwt`.
 """
@@ -15,8 +15,9 @@ from byleave.mcp.ends import Caller
 from byleave.mcp.http_request import AGENT
 from byleave.mcp.jwt import JwtReader, Rejected, is_name
 from byleave.mcp.origins import is_foreign, names_us
+from byleave.mcp.proxies import Proxies
 from byleave.record import Record
-from byleave.text import quoted
+from byleave.text import quoted, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
         @property
         def local(self) -> Address: ...
         @property
+        def remote(self) -> Address: ...
+        @property
         def is_ours(self) -> bool: ...
 
 
@@ -41,11 +44,19 @@ _GLOB = frozenset("*?[")
 _ASK = b'WWW-Authenticate: Bearer realm="byleave"\r\n'
 
 
+# Kinds of refusals, as records and figures name them.
+WRONG_TOKEN, NO_TOKEN, ORIGIN, HOST, PROXY, OTHER_USER, AGENT_NAME = (
+    *("wrong_token", "no_token", "origin", "host", "proxy", "user", "agent"),
+)
+_USE_A_TOKEN = "give the agent a token (byleave agents token NAME) and have it sent"  # noqa: S105 -- advice
+
+
 class Refused(Record):
     """Why a request is not taken, with the status and, for 401, the header that says what would help."""
 
     status: int
     why: str
+    kind: str
     fields: bytes = b""
 
 
@@ -59,8 +70,10 @@ class Identity:
         bound: "Collection[str]" = (),
         require: bool = False,
         jwt: JwtReader | None = None,
+        proxies: Proxies | None = None,
     ) -> None:
         self.jwt = jwt
+        self._proxies = Proxies() if proxies is None else proxies
         self._require = require
         self._tokens = _by_digest(tokens)
         self._bound = frozenset([*bound, *[agent for agent, digests in tokens.items() if digests]])
@@ -75,15 +88,16 @@ class Identity:
         """Return who sent a request; None if the keys of a JWT's issuer have to be looked at first."""
         fields = head.fields
         if is_foreign(fields):
-            return Refused(403, "the request comes from a page of another origin")
+            return FOREIGN_PAGE
         authorization = fields.get("authorization")
         if authorization is not None:
             return self._proven(authorization)
         if self._require:
-            return _unproven("a token is required")
-        stranger = _stranger(fields, connection)
-        if stranger:
-            return _unproven(f"without a token, {stranger}") if self.is_configured else Refused(403, stranger)
+            return _unproven("a token is required", NO_TOKEN)
+        stranger = self._stranger(head, connection)
+        if stranger is not None:
+            kind, why = stranger
+            return _unproven(f"without a token, {why}", kind) if self.is_configured else Refused(403, why, kind)
         return self._claimed(fields.get(AGENT))
 
     def may_claim(self, agent: str) -> bool:
@@ -97,7 +111,7 @@ class Identity:
     def _proven(self, authorization: str) -> Caller | Refused | None:
         scheme, _blank, token = authorization.partition(" ")
         if scheme.lower() != "bearer" or not token or not token.isascii():
-            return _unproven("the Authorization header holds no bearer token")
+            return _unproven("the Authorization header holds no bearer token", WRONG_TOKEN)
         # What is compared is a hash: how long that takes tells nothing about any token.
         known = self._tokens.get(sha256(token.encode()).digest())
         if known is not None:
@@ -113,11 +127,29 @@ class Identity:
         if agent is None:
             return _NOBODY
         if not agent.isascii() or not is_name(agent):
-            return Refused(400, "the X-Byleave-Agent header names no agent")
+            return Refused(400, "the X-Byleave-Agent header names no agent", AGENT_NAME)
         if self.is_bound(agent):
-            return _unproven(f"the agent {quoted(agent)} has to prove itself by its token")
+            return _unproven(f"the agent {quoted(agent)} has to prove itself by its token", AGENT_NAME)
         return Caller(agent, "claimed", USER)
 
+    def _stranger(self, head: "Head", connection: "Connection") -> tuple[str, str] | None:
+        """Return why a caller without a token is not the user of this machine: the kind of it, and a sentence."""
+        if head.passed_on:
+            said = f"it must not come through a proxy, and its head has {shown(head.passed_on)}: {_USE_A_TOKEN}"
+            return PROXY, said
+        local, remote = connection.local, connection.remote
+        if self._proxies.has(remote.host):
+            return PROXY, f"{remote.host} is only believed as a proxy (trusted_proxies): {_USE_A_TOKEN}"
+        if not names_us(head.fields.get("host", ""), local.host, local.port):
+            said = f"the Host header must name this machine, and the port of the gateway; else {_USE_A_TOKEN}"
+            return HOST, said
+        if not connection.is_ours:
+            return OTHER_USER, ANOTHER_USER
+        return None
+
+
+FOREIGN_PAGE = Refused(403, "the request comes from a page of another origin", ORIGIN)
+ANOTHER_USER = f"the connection must be one of the user who runs the gateway; else {_USE_A_TOKEN}"
 
 UNKNOWN_KEY = "the token was signed with an unknown key"
 
@@ -125,14 +157,6 @@ UNKNOWN_KEY = "the token was signed with an unknown key"
 def unknown_key() -> Refused:
     """Return the answer to a token whose key is not among the newest ones either."""
     return _wrong(UNKNOWN_KEY)
-
-
-def _stranger(fields: "Mapping[str, str]", connection: "Connection") -> str:
-    """Return why a caller without a token is not the user of this machine; empty if it is."""
-    local = connection.local
-    if not names_us(fields.get("host", ""), local.host, local.port):
-        return "the Host header must name this machine, and the port of the gateway"
-    return "" if connection.is_ours else "the connection must be one of the user who runs the gateway"
 
 
 def _by_digest(tokens: "Mapping[str, tuple[str, ...]]") -> dict[bytes, Caller]:
@@ -148,10 +172,10 @@ def _by_digest(tokens: "Mapping[str, tuple[str, ...]]") -> dict[bytes, Caller]:
     return found
 
 
-def _unproven(why: str) -> Refused:
-    return Refused(401, why, _ASK)
+def _unproven(why: str, kind: str) -> Refused:
+    return Refused(401, why, kind, _ASK)
 
 
 def _wrong(why: str) -> Refused:
     said = why.replace("\\", "").replace('"', "").encode("ascii", "replace")
-    return Refused(401, why, _ASK[:-2] + b', error="invalid_token", error_description="%b"\r\n' % said)
+    return Refused(401, why, WRONG_TOKEN, _ASK[:-2] + b', error="invalid_token", error_description="%b"\r\n' % said)

@@ -9,7 +9,7 @@ from bisect import bisect_left
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Collection, Iterable, Iterator, Mapping
 
     Key = tuple[str, ...]
 
@@ -19,6 +19,11 @@ DECISIONS = frozenset({"allow", "ask", "deny"})
 # What came of a call: a result, a result with isError, an error, no answer in time, nobody there any more, a server
 # that is down, a verdict that kept it from going out, a limit of ours.
 OUTCOMES = frozenset({"ok", "error", "failed", "timeout", "cancelled", "down", "refused", "limited"})
+# Why a request or a connection was refused before anything was judged.
+REFUSALS = frozenset(
+    {"wrong_token", "no_token", "origin", "host", "proxy", "user", "agent", "rate", "sessions", "connections"}
+    | {"malformed", "late", "too_large", "too_many"}
+)
 # Seconds. The first tell what the gateway itself takes, the last what `call_timeout` is by default.
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 
@@ -35,6 +40,9 @@ class Metrics:
         self._restarts: dict[str, int] = {}
         self._up: dict[str, bool] = {}
         self._reloads: dict[str, int] = {"ok": 0, "failed": 0}
+        self._refused: dict[str, int] = {}
+        self.connections: Mapping[str, int] = {}
+        self.gave_way = 0
         self.sessions = 0
         self.open_calls = 0
         self.hidden_tools = 0
@@ -44,6 +52,10 @@ class Metrics:
         self._servers = frozenset(servers)
         self._agents = frozenset(agents)
         self._up = {server: up for server, up in self._up.items() if server in self._servers}
+
+    def knows(self, agent: str | None) -> bool:
+        """Whether this agent is one of the configuration."""
+        return agent in self._agents
 
     def called(self, server: str, agent: str | None, decision: str, outcome: str, seconds: float | None = None) -> None:
         """Count one call that is over; with `seconds`, what it took from its coming to its answer."""
@@ -78,14 +90,28 @@ class Metrics:
         """Count that the policy was read again, and whether it could be used."""
         self._reloads["ok" if worked else "failed"] += 1
 
+    def refused(self, why: str) -> None:
+        """Count a request, or a connection, that was refused before anything was judged."""
+        why = why if why in REFUSALS else OTHER
+        self._refused[why] = self._refused.get(why, 0) + 1
+
     def text(self) -> str:
         """Return everything as Prometheus reads it."""
         return "".join(f"{line}\n" for line in self._lines())
 
-    def _lines(self) -> "Iterator[str]":
+    def text_for(self, agent: str | None) -> str:
+        """Return what concerns one agent alone: its own calls. One that is not configured has no figures of its own."""
+        own = [] if agent is None or agent not in self._agents else [agent]
+        return "".join(f"{line}\n" for line in self._call_lines(own))
+
+    def _call_lines(self, agents: "Collection[str] | None" = None) -> "Iterator[str]":
         names = ("server", "agent", "decision", "outcome")
-        calls = {_labels(zip(names, key, strict=True)): count for key, count in sorted(self._calls.items())}
+        wanted = {key: count for key, count in self._calls.items() if agents is None or key[1] in agents}
+        calls = {_labels(zip(names, key, strict=True)): count for key, count in sorted(wanted.items())}
         yield from _family("byleave_mcp_calls_total", "counter", "Tool calls that are over.", calls)
+
+    def _lines(self) -> "Iterator[str]":
+        yield from self._call_lines()
         yield from self._histogram("byleave_mcp_call_seconds", "Seconds from a call's coming to its answer.")
         yield from _family("byleave_mcp_sessions", "gauge", "Sessions of clients that are open.", {"": self.sessions})
         yield from _family(
@@ -99,6 +125,13 @@ class Metrics:
         yield from _family("byleave_mcp_server_restarts_total", "counter", "Servers started again.", restarts)
         reloads = {_labels([("outcome", outcome)]): count for outcome, count in sorted(self._reloads.items())}
         yield from _family("byleave_mcp_policy_reloads_total", "counter", "Policies read again.", reloads)
+        refused = {_labels([("why", why)]): count for why, count in sorted(self._refused.items())}
+        yield from _family("byleave_mcp_refused_total", "counter", "Requests refused before judgement.", refused)
+        if self.connections:
+            counts = {_labels([("of", whose)]): count for whose, count in sorted(self.connections.items())}
+            yield from _family("byleave_mcp_connections", "gauge", "Connections that are open.", counts)
+            ended = {"": self.gave_way}
+            yield from _family("byleave_mcp_connections_ended_total", "counter", "Connections ended for others.", ended)
 
     def _histogram(self, name: str, help_: str) -> "Iterator[str]":
         yield from _family(name, "histogram", help_, {})

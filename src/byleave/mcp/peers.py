@@ -4,14 +4,14 @@ The kernel knows the owner of every socket. It is asked for the client's socket 
 in `/proc/net/tcp` where that cannot be had. A socket that nobody holds any more has no owner, though the kernel says
 "root" for it: whoever sends a request and closes at once must not pass for root. Nobody known is nobody of ours.
 
-Start at `is_ours`.
+Start at `is_ours`. Under which name a peer is counted: `group_of`.
 """
 
 import errno
 import os
 import socket
 import struct
-from ipaddress import ip_address
+from ipaddress import ip_address, ip_network
 
 from byleave.record import Record
 
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from typing import Any
 
 ROOT = 0
+HERE = "this machine"
+_NETWORK_BITS = 64  # of an address of IPv6, those that name a network (RFC 4291)
 
 _NETLINK_SOCK_DIAG = 4
 _SOCK_DIAG_BY_FAMILY = 20
@@ -62,10 +64,23 @@ def address_of(name: "Any") -> Address:
 
 def is_ours(peer: Address, local: Address) -> bool:
     """Whether a connection comes from a program of our own user, or of root, on this machine."""
-    if not peer.is_loopback:
-        return False
-    owner = owner_of(peer, local)
+    return peer.is_loopback and is_our_user(owner_of(peer, local))
+
+
+def is_our_user(owner: Owner | None) -> bool:
+    """Whether a socket is held, by our own user or by root."""
     return owner is not None and owner.inode != 0 and owner.uid in (os.geteuid(), ROOT)
+
+
+def group_of(peer: Address, owner: Owner | None) -> str:
+    """Return by which name a peer is counted and recorded: its address, or on this machine its user.
+
+    Every program here has all addresses of loopback, and who has an address of IPv6 has a whole network of them.
+    """
+    if peer.is_loopback:
+        return f"{HERE} (user {owner.uid})" if owner is not None and owner.inode else HERE
+    found = ip_address(peer.host)
+    return peer.host if found.version == 4 else str(ip_network((found, _NETWORK_BITS), strict=False))
 
 
 def owner_of(here: Address, there: Address) -> Owner | None:
