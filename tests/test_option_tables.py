@@ -124,7 +124,7 @@ def test_every_line_of_the_notation_is_read(program: str) -> None:
     for subcommand, text in (options_of(program) or {}).items():
         spec = read_spec(text)
         names = [name for group in spec.groups for name in group]
-        assert all(name.startswith("-") and len(name) > 1 for name in names), subcommand
+        assert all(name[0] in "-+" and len(name) > 1 for name in names), subcommand
 
 
 @pytest.mark.parametrize("group", ALLOWED_GROUPS)

@@ -35,6 +35,7 @@ _TAG_WRITES = (
 
 # Each of them makes `git branch` and `git tag` list what matches, so that a word behind it is a pattern.
 _LISTING = ("--list", "--merged", "--no-merged", "--contains", "--no-contains", "--points-at")
+_FILE_SYSTEMS = ("ext2", "ext3", "ext4", "xfs", "btrfs", "vfat", "fat", "msdos", "ntfs", "exfat", "f2fs", "minix")
 _PYTHONS = ["python", "python3", *[f"python3.{number}" for number in range(8, 16)]]
 _ACTIVATES = [f"{start}{name}/bin/activate" for start in ("", "./") for name in (".venv", "venv", "env")]
 
@@ -96,7 +97,7 @@ GROUPS: "dict[str, Table]" = {
             {"command": ["pytest", "jest", "vitest", "mocha", "tox", "nox", "rspec", "phpunit", "ctest", "bats"]},
             {"command": _PYTHONS, "args": ["-m", "pytest", "**"]},
             {"command": _PYTHONS, "args": ["-m", "unittest", "**"]},
-            *[{"command": ["source", "."], "args": [place]} for place in _ACTIVATES],
+            *[{"command": ["source", "."], "args": [place], "within": "."} for place in _ACTIVATES],
             {"command": "uv", "args": ["run", "pytest", "**"]},
             {"command": "make", "args": ["test"]},
             {"command": "make", "args": ["check"]},
@@ -154,7 +155,7 @@ GROUPS: "dict[str, Table]" = {
             {"command": "rm", "flags": ["-r"]},
             {"command": "rm", "flags": ["-f"]},
             {"command": ["shred", "dd", "truncate", "wipefs", "fdisk", "parted", "mkswap", "blkdiscard"]},
-            {"command": ["mkfs", "mkfs.ext4", "mkfs.xfs", "mkfs.btrfs", "mkfs.vfat"]},
+            {"command": ["mkfs", *[f"mkfs.{kind}" for kind in _FILE_SYSTEMS], "mke2fs", "mkdosfs", "mkntfs", "sgdisk"]},
             _git("push", flags=["--force"]),
             _git("push", flags=["--force-with-lease"]),
             _git("push", flags=["--delete"]),
@@ -162,11 +163,26 @@ GROUPS: "dict[str, Table]" = {
             _git("reset", flags=["--hard"]),
             _git("clean"),
             _git("branch", flags=["-D"]),
+            _git("push", flags=["--prune"]),
+            _git("checkout", flags=["--force"]),
+            _git("switch", flags=["--discard-changes"]),
+            _git("tag", flags=["--delete"]),
+            _git("update-ref", flags=["-d"]),
+            {"command": "git", "args": ["reflog", "expire", "**"]},
+            {"command": "git", "args": ["reflog", "delete", "**"]},
+            {"command": "git", "args": ["worktree", "remove", "**"]},
             {"command": "git", "args": ["stash", "drop", "**"]},
             {"command": "git", "args": ["stash", "clear", "**"]},
             {"command": "find", "flags": ["-delete"]},
             {"command": ["docker", "podman", "nerdctl"], "args": ["system", "prune", "**"]},
             {"command": ["docker", "podman", "nerdctl"], "subcommand": ["rm", "rmi"]},
+            *[
+                {"command": ["docker", "podman", "nerdctl"], "args": [kind, verb, "**"]}
+                for kind in ("container", "image", "volume", "network", "builder", "buildx", "pod")
+                for verb in ("rm", "remove", "prune")
+            ],
+            {"command": ["docker", "podman", "nerdctl"], "args": ["compose", "down", "**"], "flags": ["--volumes"]},
+            {"command": ["docker", "podman", "nerdctl"], "args": ["compose", "down", "**"], "flags": ["-v"]},
             {"command": "kubectl", "subcommand": "delete"},
             {"command": ["terraform", "tofu"], "subcommand": "destroy"},
         ]
@@ -177,6 +193,9 @@ GROUPS: "dict[str, Table]" = {
             {"command": ["sg", "newgrp", "gosu", "su-exec", "sudoedit", "sudo-rs", "su-rs", "run0", "capsh", "runas"]},
             {"command": ["please", "calife", "super", "dzdo", "ksu", "sux", "gksu", "kdesu", "machinectl"]},
             {"command": ["chmod", "chown", "chgrp", "setcap", "setfacl", "passwd", "usermod", "useradd", "visudo"]},
+            {"command": ["adduser", "addgroup", "groupadd", "groupdel", "groupmod", "userdel", "deluser", "gpasswd"]},
+            {"command": ["chage", "chsh", "chfn", "chpasswd", "newusers", "vipw", "vigr", "rmmod", "kexec"]},
+            {"command": ["iptables", "ip6tables", "nft", "ufw", "firewall-cmd", "loginctl", "systemd-run"]},
             {"command": ["mount", "umount", "insmod", "modprobe", "sysctl", "systemctl", "service", "launchctl"]},
         ]
     },

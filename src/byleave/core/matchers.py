@@ -113,9 +113,15 @@ class CommandMatcher(Record):
         part = subject.part
         if part is None or self.any_options:
             return True
-        if part.moved is not None and part.moved not in self.flags and self.args is None and self.within is None:
+        if part.moved is not None and not self._names_move(part.moved):
             return False
         return part.knowledge.uncovered(self.flags, self.args or ()) is None
+
+    def _names_move(self, moved: str) -> bool:
+        """Whether the rule speaks of what has the program work outside the workspace: an option, or an operand."""
+        if not moved.startswith("-"):
+            return moved in (self.args or ())
+        return moved in self.flags or self.args is not None or self.within is not None
 
     def concerns(self, subject: "Subject", *, granting: bool) -> bool:  # noqa: ARG002 -- the kind is certain
         return subject.part is not None and not subject.part.empty

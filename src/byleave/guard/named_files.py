@@ -34,6 +34,9 @@ MOST_WORDS = 8_000  # that all the words of one line may become; what comes behi
 MAKES_LINKS = frozenset(["ln", "link", "tar", "gtar", "bsdtar", "unzip", "cpio", "7z", "7za", "7zr", "mount"])
 
 
+_OWN_DIRECTORY = ("/proc/self/cwd/", "/proc/thread-self/cwd/")
+
+
 class FileFinder:
     """Finds the files that the commands of one line name, in one workspace."""
 
@@ -68,6 +71,8 @@ class FileFinder:
             for base in self.bases(command.base, start) or (None,):
                 if base is None and not value.startswith("/"):
                     return option
+                if base is not None and not os.path.isdir(base):  # not made yet: `mkdir build && cd build && cmake ..`
+                    value, base = os.path.normpath(os.path.join(base, value)), "/"  # noqa: PLW2901 -- the same place
                 place = self._root.resolve_place(value, base or "/")
                 if not isinstance(place, FsTarget) or place.relative is None:
                     return option
@@ -201,6 +206,9 @@ class FileFinder:
         text, op = named.text or "", named.op
         if text.startswith("~/") and self._home is not None and named.perhaps:  # a program may expand it by itself
             yield from self._at(named.replace(text=f"{self._home}{text[1:]}"), base)
+        for start in _OWN_DIRECTORY:
+            if text.startswith(start):  # the program works where the shell starts it, as far as the text says
+                yield from self._at(named.replace(text=f"./{text[len(start) :]}"), base)
         place = self._place(text, base, op)
         if isinstance(place, FsTarget) and place.directory and named.names:
             for name in named.names:

@@ -24,6 +24,7 @@ EXECUTING = {
     **dict.fromkeys(["find", "gfind"], frozenset({"-exec", "-execdir", "-ok", "-okdir"})),
     **dict.fromkeys(["fd", "fdfind"], frozenset({"-x", "-X", "--exec", "--exec-batch"})),
 }
+OF_OPTIONS = frozenset({"~ldflags", "~gcflags"})  # values that are options of another program
 READERS = {"sed": sed_danger, "awk": awk_danger, "sqlite": sqlite_danger}
 
 
@@ -50,6 +51,8 @@ def dangerous_options(command: "Command", programs: Programs = BUILT_IN) -> tupl
     rest = _behind_dashes(command) if table.passed is not None else 0
     dangers = [danger for given in found.given if given.index not in child and (danger := _option(given))]
     dangers.extend(_operands(command, found, table))
+    if table.shell:
+        dangers.extend(_substitutions(command))
     if rest and table.passed is not None:
         dangers.extend(_passed(command, rest, table.passed))
     if table.script is not None:
@@ -60,6 +63,15 @@ def dangerous_options(command: "Command", programs: Programs = BUILT_IN) -> tupl
         unknown = [index for index in found.unknown if index not in child]
         dangers.extend([Danger(UNKNOWN, command.words[index].prefix, index) for index in unknown])
     return tuple(dangers)
+
+
+def _substitutions(command: "Command") -> list[Danger]:
+    """Find words that a shell would expand once more: some versions put them into a command between double quotes."""
+    return [
+        Danger(UNLISTED, word.prefix, index)
+        for index, word in enumerate(command.words)
+        if word.text is not None and any(mark in word.text for mark in ("`", "$(", "${", "$["))
+    ]
 
 
 def _behind_dashes(command: "Command") -> int:
@@ -121,9 +133,9 @@ def _is_listed(given: "Given", table: "Program") -> bool:
         return True
     if given.name not in table.values | table.optional and given.name not in table.joined and given.name != NUMBER:
         return value in ("true", "false")
-    if not isinstance(given.value, str) and _is_option_again(value, table):
-        return False
     check, use = table.checks.get(given.name), table.files.get(given.name, "")
+    if not isinstance(given.value, str) and check not in OF_OPTIONS and _is_option_again(value, table):
+        return False
     if check is not None:
         return value is not None and is_harmless_value(check, value)
     # A file that is written is judged as a named file, too; what a bare allow covers stays in the workspace.

@@ -19,7 +19,7 @@ DATA_PROGRAMS = frozenset(
         *("ack", "sed", "gsed", "awk", "gawk", "mawk", "nawk", "jq", "yq", "gron", "xmllint", "column", "fold", "fmt"),
         *("expand", "unexpand", "iconv", "strings", "od", "xxd", "hexdump", "hd", "base64", "base32", "numfmt", "seq"),
         *("shuf", "split", "csplit", "tee", "sponge", "yes", "dos2unix", "unix2dos", "look", "bat", "batcat", "uniq"),
-        *("ts", "pv", "figlet", "cowsay", "bc", "expr", "factor", "cal", "date", "glow", "delta", "dasel", "htmlq"),
+        *("pv", "figlet", "cowsay", "bc", "expr", "factor", "cal", "date", "glow", "delta", "dasel", "htmlq"),
         *("csvcut", "csvgrep", "csvjson", "in2csv", "mlr", "xsv", "qsv", "tsort", "envsubst", "html2text", "pr", "fx"),
         # files
         *("ls", "dir", "vdir", "exa", "eza", "lsd", "tree", "stat", "file", "du", "df", "pwd", "basename", "dirname"),
@@ -31,7 +31,7 @@ DATA_PROGRAMS = frozenset(
         *("chattr", "lsattr", "getfacl", "setfacl", "fallocate", "xattr", "rename", "trash", "mknod", "md5"),
         # the system
         *("true", "false", "sleep", "test", "[", "which", "whereis", "whatis", "apropos", "man", "info", "type"),
-        *("uname", "hostname", "whoami", "id", "groups", "who", "w", "users", "uptime", "arch", "nproc", "tty"),
+        *("uname", "hostname", "whoami", "id", "groups", "who", "w", "users", "uptime", "nproc", "tty"),
         *("printenv", "getconf", "getent", "logger", "ps", "pgrep", "pkill", "kill", "killall", "top", "htop", "lsof"),
         *("free", "vmstat", "iostat", "netstat", "ss", "ifconfig", "ping", "dig", "nslookup", "host", "whois"),
         *("lsblk", "lscpu", "lsusb", "lspci", "dmesg", "mount", "umount", "systemctl", "journalctl", "service"),

@@ -66,7 +66,9 @@ _RG = _entry(
         ],
     },
 )
-_PACK = _entry("edit", read_only=["-c", "--stdout", "--to-stdout", "-t", "--test", "-l", "--list"], tree=["-r"])
+_PACK = _entry(
+    "edit", shape="unpacked", read_only=["-c", "--stdout", "--to-stdout", "-t", "--test", "-l", "--list"], tree=["-r"]
+)
 _SCRIPT = _entry("run other")
 _NO_OPTION_FILES = {"data": ["*"]}
 _CHANGE_MODE = _entry(
@@ -173,6 +175,7 @@ _GIT: "dict[str, Entry]" = {
     "commit": _entry(
         "read",
         tree=["*"],
+        whole=["-a", "--all"],
         options={
             "read": ["-F", "--file", "-t", "--template", "--pathspec-from-file"],
             "data": [
@@ -255,7 +258,8 @@ _GIT: "dict[str, Entry]" = {
     ),
     "bundle": _entry("data write"),
     "format-patch": _entry(
-        "data",
+        "read",
+        shape="revisions",
         options={
             "write": ["-o", "--output-directory", "--output"],
             "data": ["--subject-prefix", "--suffix", "--start-number", "-v", "--reroll-count"],
@@ -635,11 +639,12 @@ FILES: "dict[str, Entry]" = {
             options={
                 "script": ["-c", "--cmd"],
                 "code": ["--eval", "--execute"],
-                "run": ["-S", "-u", "-l", "--load", "--script"],
+                "run": ["-S", "-s", "-u", "-l", "--load", "--script"],
                 "write": ["-w", "-W"],
             },
         ),
     ),
+    **dict.fromkeys(["gdb", "lldb"], _entry("other", shape="inner")),
     "sqlite3": _entry("edit inline", options={"inline": ["-cmd"], "run": ["-init"]}),
     **dict.fromkeys(["source", "."], _SCRIPT),
     **dict.fromkeys(["bash", "sh", "dash", "ash", "ksh", "mksh", "zsh", "rbash", "fish", "csh", "tcsh"], _SCRIPT),
@@ -682,3 +687,8 @@ MOVES = {
     "mix": ("--prefix",),
 }
 """Options that move a program to another directory, or have it work there. A bare allow stays in the workspace."""
+
+MOVING_OPERANDS = frozenset(
+    ["cmake", "just", "pytest", "py.test", "unittest", "nose2", "rspec", "bats", "mocha", "phpunit"]
+)
+"""Programs whose operands are directories or files of tests, with the configuration beside them, which is run."""

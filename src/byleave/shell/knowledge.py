@@ -2,7 +2,7 @@
 
 from byleave.shell.aliases import is_alias, may_be_args, may_have_flag
 from byleave.shell.dangers import UNKNOWN, Danger, dangerous_options
-from byleave.shell.options import canonical_flags, has_flag, scan, subcommand, subcommand_is_unknown
+from byleave.shell.options import canonical_flags, has_flag, module_at, scan, subcommand, subcommand_is_unknown
 from byleave.shell.spelled import names_of, started_as, tokens
 
 TYPE_CHECKING = False
@@ -13,8 +13,6 @@ if TYPE_CHECKING:
     from byleave.shell.programs import Programs
 
 ANYTHING = "**"
-
-_MODULE = "-m"
 
 
 class Known:
@@ -151,20 +149,8 @@ class Known:
 
 def _dangers(command: "Command", programs: "Programs") -> "tuple[Danger, ...]":
     found = dangerous_options(command, programs)
-    module = _module_at(command)
+    module = module_at(command)
     if module == 0:
         return found
     inner = command.replace(words=command.words[module:])  # `python -m pytest` takes the options of pytest
     return (*found, *[danger.replace(index=danger.index + module) for danger in dangerous_options(inner, programs)])
-
-
-def _module_at(command: "Command") -> int:
-    """Return the place of the module that Python is told to run, 0 if there is none."""
-    if not (command.program or "").startswith("python"):
-        return 0
-    for index, word in enumerate(command.words[1:-1], start=1):
-        if word.text == _MODULE:
-            return index + 1
-        if word.text is None or not word.text.startswith("-"):
-            return 0
-    return 0

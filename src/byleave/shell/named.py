@@ -4,9 +4,9 @@ Pure: words in, names out. The knowledge is in `file_table`; here is how operand
 only at run time are kept as names without a text. It errs towards naming more: what no rule closes adds nothing.
 """
 
-from byleave.shell.file_table import FILES, MOVES
+from byleave.shell.file_table import FILES, MOVES, MOVING_OPERANDS
 from byleave.shell.model import Word
-from byleave.shell.options import scan, scan_words
+from byleave.shell.options import module_at, scan, scan_words
 from byleave.shell.perhaps import (
     DELETE,
     EXECUTE,
@@ -89,16 +89,30 @@ def _by_pathspec(named: Named) -> Named:
 
 
 def moving_values(command: "Command", programs: Programs = BUILT_IN) -> "tuple[tuple[str, str | None], ...]":
-    """Return the options that move a program to another directory, each with that directory, None if not known."""
-    options = MOVES.get(command.program or "")
-    if options is None:
-        return ()
+    """Return the options and operands that move a program to another directory, each with it, None if not known."""
+    options = MOVES.get(command.program or "", ())
+    operands = tuple(_moving_operands(command, programs))
+    if not options:
+        return operands
     found = scan(command, programs)
     given = [
         (item.name, text_of(item.value)) for item in found.given if item.name in options and item.value is not None
     ]
     seen = {name for name, _ in given}
-    return (*given, *[pair for pair in _spelled(command.words, options) if pair[0] not in seen])
+    return (*given, *[pair for pair in _spelled(command.words, options) if pair[0] not in seen], *operands)
+
+
+def _moving_operands(command: "Command", programs: Programs) -> "Iterator[tuple[str, str]]":
+    """Yield operands that choose where a program works. Those known only at run time may be options, and ask."""
+    place = module_at(command)
+    if place:  # `python -m pytest DIRECTORY`
+        command = command.replace(words=command.words[place:])
+    if command.program not in MOVING_OPERANDS:
+        return
+    for index in scan(command, programs).operands:
+        text = (command.words[index].text or "").partition(":")[0]
+        if text.startswith("/") or ("/" in text and text.strip("./")):  # `cmake ..` is said in a build directory
+            yield text, text
 
 
 def _spelled(words: "Sequence[Word]", options: "Sequence[str]") -> "Iterator[tuple[str, str | None]]":

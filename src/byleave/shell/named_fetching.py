@@ -82,7 +82,9 @@ def wget(names: Names) -> "Iterator[Named]":
 def clone(names: Names) -> "Iterator[Named]":
     words = names.words
     for word in words[:1]:
-        if word.text is None or not (is_url(word.text) or is_remote(word.text)):
+        if word.text is not None and is_local(word.text):
+            yield Named(local_path(word.text), READ, tree=True)
+        elif word.text is None or not (is_url(word.text) or is_remote(word.text)):
             yield Named(word.text, READ, tree=True)
     if len(words) > 1:
         yield Named(words[1].text, WRITE)

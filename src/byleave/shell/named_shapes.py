@@ -4,7 +4,7 @@ Each shape takes the words of one command and yields what they name. Which progr
 """
 
 from byleave.shell.named import Names, find_roots, is_given, is_process, loose
-from byleave.shell.named_fetching import clone, curl, is_remote, last_name, wget
+from byleave.shell.named_fetching import clone, curl, is_remote, is_url, last_name, wget
 from byleave.shell.named_packing import patch_file, seven, tar, unzip
 from byleave.shell.perhaps import DELETE, READ, STANDARD_STREAMS, WRITE, Named, in_code, in_script, perhaps
 from byleave.shell.programs import BUILT_IN
@@ -184,14 +184,31 @@ def _yq(names: Names) -> "Iterator[Named]":
 
 
 def _editor(names: Names) -> "Iterator[Named]":
-    """Editors take commands as words that start with a plus sign."""
+    """Editors take commands as words that start with a plus sign; which word is one, `-s` decides in its own way."""
+    for word in names.command.words[1:]:
+        if word.text is not None and (word.text[:1] == "+" or " " in word.text):
+            yield from in_script(word.text.removeprefix("+"))
     for word in names.words:
         if (word.text or "").startswith("+"):
-            yield from in_script((word.text or "")[1:])
-        elif ":" in (word.text or "") and names.command.program in ("code", "subl", "hx", "kak", "micro"):
+            continue
+        if ":" in (word.text or "") and names.command.program in ("code", "subl", "hx", "kak", "micro"):
             yield from perhaps(word.text or "")  # a file, then a line
         else:
             yield from names.role(word, "edit")
+
+
+def _unpacked(names: Names) -> "Iterator[Named]":
+    """`gzip FILE` makes FILE.gz, `gzip -d FILE.gz` makes FILE, and deletes the other."""
+    yield from names.operands()
+    if names.has("read_only"):
+        return
+    for word in names.words:
+        stem, dot, ending = (word.text or "").rpartition(".")
+        if dot and ending in _PACKED:
+            yield Named(stem + _PACKED[ending], WRITE)
+
+
+_PACKED = {**dict.fromkeys(["gz", "bz2", "xz", "lzma", "zst", "Z", "z"], ""), **dict.fromkeys(["tgz", "txz"], ".tar")}
 
 
 _FIND_READS = frozenset(["-newer", "-anewer", "-cnewer", "-samefile"])
@@ -311,7 +328,7 @@ def _index_files(names: Names) -> "Iterator[Named]":
 
 
 def _inner(names: Names) -> "Iterator[Named]":
-    """Yield what may be named in commands that git runs: `bisect run`, `submodule foreach`, `--exec`."""
+    """Yield what may be named in commands that a program runs: `git bisect run`, `git submodule foreach`, `gdb -ex`."""
     for word in names.words:
         yield from [*perhaps(word.text or ""), *in_script(word.text or "")]
 
@@ -373,6 +390,9 @@ def _volumes(names: Names) -> "Iterator[Named]":
             yield from [Named(source if known else None, op, tree=True) for op in (READ, WRITE)]
     if any(word.text == "cp" for word in words[1:3]):
         yield from _container_copy(names)
+    first = [word.text for word in words[1:6]]
+    if "build" in first and "compose" not in first and not is_url(words[-1].text):
+        yield from names.role(words[-1], "read", tree=True)  # the directory that is sent
     yield from loose(names.command, BUILT_IN)
 
 
@@ -385,6 +405,7 @@ SHAPES = {
     "pieces": _pieces,
     "yq": _yq,
     "editor": _editor,
+    "unpacked": _unpacked,
     "first": _first,
     "volumes": _volumes,
     "copy": _copy,

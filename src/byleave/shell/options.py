@@ -91,7 +91,7 @@ class _Scanner:
             elif text == "--":
                 self._rest(self.index + 1)
                 break
-            elif len(text) > 1 and text[0] == "-":
+            elif len(text) > 1 and (text[0] == "-" or self._is_signed(text)):
                 self._option(text)
             else:
                 self._operand_or_rest()
@@ -105,6 +105,10 @@ class _Scanner:
             table,
             self.doubtful,
         )
+
+    def _is_signed(self, text: str) -> bool:
+        """Whether a word with a plus sign is an option that the table lists: `cargo +nightly`."""
+        return text[0] == "+" and self.table is not None and text in self.table.canonical
 
     def _bundle(self, text: str) -> None:
         """Take `xzf` as letters of options; those with values take the words that follow, in order."""
@@ -181,7 +185,7 @@ class _Scanner:
         if table is not None and NUMBER in table.canonical and text[1:].isdecimal() and text.isascii():
             self._give(NUMBER, self.index, text[1:])
             self.index += 1
-        elif text.startswith("--") or (table is not None and table.style != "gnu"):
+        elif text.startswith(("--", "+")) or (table is not None and table.style != "gnu"):
             self._named(text)
         else:
             self._cluster(text)
@@ -255,6 +259,9 @@ class _Scanner:
                 continue
             if canonical in table.values:
                 rest = text[place + 1 :]
+                if table.letters and rest[:1].isalpha():
+                    self._give(canonical, at, rest)
+                    continue
                 self._give(canonical, at, rest or self._next_word())
                 if canonical in table.ends:
                     self._rest(self.index)
@@ -306,6 +313,18 @@ def _may_move(index: int, found: Scan, words: "tuple[Word, ...]") -> bool:
     if found.table is None or found.table.name.partition(" ")[0] != "git" or found.subcommand is None:
         return True
     return any(word.text == found.subcommand for word in words[index:])
+
+
+def module_at(command: "Command") -> int:
+    """Return the place of the module that Python is told to run, 0 if there is none."""
+    if not (command.program or "").startswith("python"):
+        return 0
+    for index, word in enumerate(command.words[1:-1], start=1):
+        if word.text == "-m":
+            return index + 1
+        if word.text is None or not word.text.startswith("-"):
+            return 0
+    return 0
 
 
 def subcommand(command: "Command", programs: Programs = BUILT_IN) -> str | None:

@@ -78,10 +78,11 @@ class Program(Record):
 
     `closed`: an option that is not known to be harmless goes beyond the program's plain use. The harmless ones are
     `covered` (None: all that are listed), with the values that `checks` accepts. `joined`: options whose value is the
-    rest of their word. `files`: options whose value names a file, and what happens to it. `safe`: no option at all
-    executes or writes. `at`, `slash`: operands may begin with `@`; one with a slash is an option. `inside`: operands
-    are names of files below the working directory. `passed`: the table for words behind `--`, where these go to
-    another program.
+    rest of their word. `letters`: letters behind one that has a value are options, too. `shell`: the program puts its
+    words into a command of a shell. `files`: options whose value names a file, and what happens to it. `safe`: no
+    option at all executes or writes. `at`, `slash`: operands may begin with `@`; one with a slash is an option.
+    `inside`: operands are names of files below the working directory. `passed`: the table for words behind `--`, where
+    these go to another program.
     """
 
     name: str
@@ -112,6 +113,8 @@ class Program(Record):
     at: bool
     slash: bool
     inside: bool
+    letters: bool
+    shell: bool
     passed: "Program | None"
     subcommands: bool
     known_subcommands: bool
@@ -282,6 +285,8 @@ def _compiled(name: str, raw: "Mapping[str, Any]") -> Program:
         at=raw.get("at", False),
         slash=raw.get("slash", False),
         inside=raw.get("inside", False),
+        letters=raw.get("letters", False),
+        shell=raw.get("shell", False),
         passed=None if spec.passed is None else _compiled(f"{name} --", {"options": spec.passed}),
         subcommands=raw.get("subcommands", "sub" in raw),
         known_subcommands="sub" in raw or raw.get("subcommands", False),
@@ -337,6 +342,8 @@ def _behind(outer: Program, own: Program) -> Program:
         at=own.at or outer.at,
         slash=own.slash or outer.slash,
         inside=own.inside or outer.inside,
+        letters=own.letters or outer.letters,
+        shell=own.shell or outer.shell,
         passed=own.passed or outer.passed,
         subcommands=own.subcommands,
         known_subcommands=True,

@@ -115,8 +115,11 @@ _TEXT_LETTERS = {
     **dict.fromkeys(["psql", "osascript", "mysql", "mariadb"], "ce"),
 }
 _TEXT_OPTIONS = ("--eval", "--print", "--execute", "--run", "--command", "--expression")
+# Their first operand is a file or a database, not the script.
+_WITH_FILE = frozenset(["ed", "ex", "sqlite3", "psql", "mysql", "mariadb", "mongosh", "gdb", "lldb"])
 # Modules of Python that run what they read.
 _CONSOLES = frozenset(["code", "pdb", "IPython", "asyncio", "idlelib", "ptpython", "bpython", "runpy"])
+_CONSOLE_WORDS = frozenset(["fsi", "repl", "console", "shell", "interactive"])  # `dotnet fsi`, `rails console`
 _RUNNERS = frozenset(["run", "repl", "eval", "exec"])
 # Words in a script by which it may run what it reads.
 _RUNNING = ("exec", "eval", "system", "popen", "subprocess", "spawn", "compile", "runpy", "Function", "qx", "`")
@@ -178,6 +181,8 @@ def takes_script(command: "Command", programs: "Programs") -> bool | None:
         return None
     if any(is_interpreter(word.text) or names_input(word) for word in words):
         return None  # `mywrap bash`
+    if any(word.text in _CONSOLE_WORDS for word in words[:1]):
+        return None
     return False if programs.table(program) is not None else None
 
 
@@ -226,6 +231,7 @@ def _interprets(program: str, words: tuple[Word, ...]) -> bool | None:
     if words and words[0].text in _QUIET:
         return False
     shell = program in SHELL_NAMES
+    taken = False
     index = 0
     while index < len(words):
         word = words[index]
@@ -240,6 +246,9 @@ def _interprets(program: str, words: tuple[Word, ...]) -> bool | None:
             if text[0] == "-" and text[1] != "-" and "s" in text:
                 return True
         elif text[:1] != "-" or len(text) == 1:
+            if program in _WITH_FILE and not taken:
+                taken = True  # what it edits or asks; the commands come from its input
+                continue
             return _with_operand(text, words[index:])
         elif not shell and (given := _carried(program, text, words[index:])) is not None:
             return given[0]

@@ -10,7 +10,8 @@
 Words that begin with a colon set the table itself: `:word`, `:stops`, `:exact` (no abbreviations), `:subs` (it has
 subcommands), `:safe` (no option of the program executes or writes), `:open` (what is not listed is an operand), `:at`
 (operands may begin with `@`), `:slash` (an operand that begins with `/` is an option), `:inside` (operands stay below
-the working directory), `:twodash` (`--name` is `-name`).
+the working directory), `:twodash` (`--name` is `-name`), `:letters` (in `-ab` every letter is an option, `a` as well if
+it has a value), `:shell` (words become text of a shell's command).
 """
 
 from byleave.record import Record
@@ -32,6 +33,8 @@ SETTINGS: "Mapping[str, tuple[str, Any]]" = {
     ":slash": ("slash", True),
     ":inside": ("inside", True),
     ":twodash": ("twodash", True),
+    ":letters": ("letters", True),
+    ":shell": ("shell", True),
 }
 
 

@@ -27,9 +27,10 @@ def tokens(command: Command, *, executes: bool) -> tuple[Word, ...]:
     if command.name is None or command.wraps is not None:
         return ()
     found = _own_names(command.name)
-    if takes_data(command) and not found and not executes:
+    if takes_data(command) and not found and not executes and command.piped_to_shell is False:
         return ()
-    for word in command.words[1:]:
+    given = [Word(item.body, item.body) for item in command.redirects if item.body]  # what it reads may be a script
+    for word in (*command.words[1:], *given):
         for form in _forms(word):
             for piece in form:
                 found += _split(piece) if piece else [_UNKNOWN]
@@ -46,7 +47,10 @@ def _forms(word: Word) -> "Iterator[list[str]]":
 
 
 def _split(text: str) -> "Iterator[Word]":
-    for part in text.translate(_BREAKS).split():
+    parts = text.translate(_BREAKS).split()
+    if len(parts) > 1 and text[:1] == "-" and text[1:2].isalpha() and len(parts[0]) > 2:
+        parts.insert(1, parts[0][2:])  # `-c'rm -rf src'`: the text is attached to the letter
+    for part in parts:
         if part != "--":
             yield Word(part, part)
 

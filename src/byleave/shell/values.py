@@ -190,6 +190,21 @@ def _warning_filter(value: str) -> bool:
     return _only("_")(parts[0]) and (len(parts) < 3 or _only("_")(parts[2]))
 
 
+# Keys of pytest's configuration that choose no file and load nothing.
+_INI = _words(
+    "log_cli log_cli_level log_level log_file_level asyncio_mode asyncio_default_fixture_loop_scope xfail_strict "
+    "console_output_style junit_family junit_logging junit_suite_name junit_duration_report timeout "
+    "truncation_limit_lines truncation_limit_chars verbosity_assertions verbosity_test_cases faulthandler_timeout "
+    "tmp_path_retention_count"
+)
+
+
+def _ini(value: str) -> bool:
+    """`-o NAME=VALUE` of pytest."""
+    name, _, text = value.partition("=")
+    return name in _INI and _only("_.-")(text)
+
+
 def _classpath(value: str) -> bool:
     return all(is_inside(place) for place in value.split(":"))
 
@@ -211,6 +226,7 @@ READERS: "Mapping[str, Callable[[str], bool]]" = {
     "define": _define,
     "filter": _warning_filter,
     "gcflags": lambda value: value in ("-N -l", "all=-N -l", "-m", "-m -m", "-m=2", "-l", "-N"),
+    "ini": _ini,
     "inside": is_inside,
     "ldflags": _go_ldflags,
     "lint": _only(",-"),

@@ -73,6 +73,7 @@ _DOTNET = """:word :exact :slash
 --no-incremental --no-dependencies --self-contained -a,--arch= --os= -h,--help,-? --tl --interactive --logger,-l=~logger
 --collect=~collector --blame-hang-timeout= -o,--output=>/ !--results-directory=>/ !--settings,-s=< !--test-adapter-path=</ !-d,--diag=>
 !--artifacts-path=>/ !-e,--environment=
+--
 """
 _SWIFT = """
 --filter= --skip= --parallel --no-parallel -c,--configuration= -v,--verbose -q,--quiet --list-tests,-l --skip-build --skip-update
@@ -94,7 +95,7 @@ OPTIONS: "dict[str, dict[str, str]]" = {
     },
     "cargo": {
         "": """:subs
--V,--version --list --explain= -v,-vv,--verbose -q,--quiet --color= --locked --offline --frozen -h,--help !--config= !-Z=
+-V,--version --list --explain= +stable +beta +nightly -v,-vv,--verbose -q,--quiet --color= --locked --offline --frozen -h,--help !--config= !-Z=
 """,
         "build": _CARGO,
         "check": _CARGO,

@@ -10,7 +10,7 @@ _HANDED_ON = """
 --reporter=default|verbose|dot|spec|list|line|json|basic|tap --exit --updateSnapshot --update-snapshot --no-watch --related --help --version --port= --testTimeout=
 -u --project= --headed --workers= --retries= --fix=false --if-present --json
 """
-_NPM = f""":word :exact :subs :at
+_NPM = f""":word :exact :subs :at :shell
 --json --if-present --ignore-scripts --no-audit --audit --no-fund --fund --legacy-peer-deps --production --dry-run --offline --prefer-offline
 --prefer-online -s,--silent -q,--quiet -d,--verbose -dd -ddd --loglevel= --depth= -a,--all -l,--long -p,--parseable --omit= --include=
 -w,--workspace= -ws,--workspaces --include-workspace-root --no-color --no-progress --progress --no-unicode -v,--version -h,--help,-? -y,--yes
@@ -24,13 +24,13 @@ _NPM = f""":word :exact :subs :at
 -- {_HANDED_ON}
 """
 _YARN_SCRIPT = f"{_HANDED_ON} -- {_HANDED_ON}"
-_YARN = """:word :exact :subs :at
+_YARN = """:word :exact :subs :at :shell
 --silent -s --json --offline --prefer-offline --non-interactive --no-progress --verbose --frozen-lockfile --immutable --ignore-scripts --ignore-engines --ignore-optional
 --flat --force --no-lockfile --pure-lockfile --check-files --network-timeout= -v,--version -h,--help --no-default-rc --cwd=~inside
 !--registry= !--modules-folder=>/ !--cache-folder=>/ !--mutex= !--use-yarnrc=! !--script-shell=! !--proxy= !--https-proxy= !--global-folder=>/ !--link-folder=>/
 !--preferred-cache-folder=>/
 """
-_PNPM = f""":word :exact :subs :at
+_PNPM = f""":word :exact :subs :at :shell
 -r,--recursive -F,--filter= --filter-prod= -w,--workspace-root --silent -s --reporter= -C,--dir= --parallel --stream --if-present --no-bail --bail
 --aggregate-output --workspace-concurrency= --loglevel= --no-color --json --depth= --long --parseable -g,--global -P,--prod -D,--dev --dev --prod --no-optional
 --frozen-lockfile --no-frozen-lockfile --offline --prefer-offline --ignore-scripts -v,--version -h,--help --sort --no-sort --resume-from= --no-reporter-hide-prefix
@@ -112,7 +112,7 @@ OPTIONS: "dict[str, dict[str, str]]" = {
 """
     },
     "jest": {
-        "": """:exact
+        "": """:exact :letters
 --ci[=] -i,--runInBand,--run-in-band --coverage[=] --no-coverage --collectCoverage[=] --collectCoverageFrom=
 --coverageProvider=babel|v8 --watch --watchAll[=]
 -t,--testNamePattern,--test-name-pattern= --testPathPattern,--test-path-pattern= --testPathPatterns= --testPathIgnorePatterns= --silent[=] --verbose[=]
@@ -129,7 +129,7 @@ OPTIONS: "dict[str, dict[str, str]]" = {
 """
     },
     "vitest": {
-        "": """:exact
+        "": """:exact :letters
 --run -t,--testNamePattern= --coverage[=] --no-coverage --coverage.enabled[=] --coverage.reporter=text|text-summary|lcov|json|html|json-summary|clover|cobertura --coverage.provider=v8|istanbul
 --reporter=default|verbose|dot|json|junit|tap|tap-flat|basic|hanging-process|github-actions|tree --outputFile=> --silent[=] -w,--watch[=] --no-watch
 -u,--update[=] --bail= --retry= --testTimeout= --hookTimeout= --teardownTimeout= --passWithNoTests --no-color --color --changed[=] --shard= --project= --exclude= --dir=~inside --mode= --globals --dom
@@ -140,7 +140,7 @@ OPTIONS: "dict[str, dict[str, str]]" = {
 """
     },
     "mocha": {
-        "": """:exact
+        "": """:exact :letters
 -A,--async-only -b,--bail -c,--color,--colors -C,--no-color,--no-colors --diff --no-diff --exit --forbid-only --forbid-pending --full-trace --inline-diffs -i,--invert
 -p,--parallel --recursive -S,--sort -w,--watch -j,--jobs= -f,--fgrep= -g,--grep= -s,--slow= -t,--timeout,--timeouts= --retries= --check-leaks --dry-run
 --delay --allow-uncaught --ignore,--exclude= --extension= -R,--reporter=spec|dot|min|list|json|tap|nyan|progress|landing|doc|markdown|json-stream|xunit
@@ -158,7 +158,7 @@ OPTIONS: "dict[str, dict[str, str]]" = {
 """
     },
     "prettier": {
-        "": """:exact
+        "": """:exact :letters
 -c,--check -l,--list-different --ignore-path=< --parser=babel|babel-flow|babel-ts|flow|typescript|espree|meriyah|acorn|css|less|scss|json|json5|jsonc|json-stringify|graphql|markdown|mdx|vue|yaml|glimmer|html|angular|lwc
 --arrow-parens= --bracket-same-line --no-bracket-spacing --embedded-language-formatting= --end-of-line= --html-whitespace-sensitivity= --jsx-single-quote --print-width= --prose-wrap=
 --quote-props= --no-semi --single-attribute-per-line --single-quote --tab-width= --trailing-comma= --use-tabs --vue-indent-script-and-style --no-config --no-editorconfig

@@ -33,7 +33,7 @@ _PYTEST = """
 --randomly-seed= --randomly-dont-reorganize --asyncio-mode= --benchmark-skip --benchmark-only --benchmark-disable --benchmark-enable --hypothesis-seed=
 --hypothesis-profile= --hypothesis-show-statistics --hypothesis-verbosity= --count= --snapshot-update --no-migrations --nomigrations --reuse-db --create-db --flake-finder
 --headed --browser= --slowmo= --instafail --picked --testmon --sugar --no-success-flaky-report --random-order --strict-paths --exitfirst --record-mode= --inline-snapshot=
-!-c,--config-file=! !-o,--override-ini= !--rootdir=! !--confcutdir=! !--pdb !--pdbcls= !--trace !--basetemp=>/ !--pastebin= !--debug[=>] !--log-file=>
+!-c,--config-file=! -o,--override-ini=~ini !--rootdir=! !--confcutdir=! !--pdb !--pdbcls= !--trace !--basetemp=>/ !--pastebin= !--debug[=>] !--log-file=>
 !--cov-config=! !--resultlog,--result-log=> !--ds= !--dc= !--plugins= !-d= !--tx= !--rsyncdir= !--px= !--report-log=> !--html=> !--json-report-file=> !--alluredir=>/
 """
 
