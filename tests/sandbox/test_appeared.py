@@ -2,6 +2,7 @@
 
 import os
 import subprocess
+import time
 from pathlib import Path
 
 import pytest
@@ -84,6 +85,9 @@ NAMED = [
     ("a hook of a repository", ["sub/.git/hooks/pre-commit"], ["sub/.git"]),
     ("a file that names a repository", ["sub/.git"], ["sub/.git"]),
     ("a repository with another name", ["bare/HEAD", "bare/config", "bare/objects/x", "bare/refs/x"], ["bare"]),
+    ("a repository without a configuration", ["bare/HEAD", "bare/hooks/x", "bare/objects/x", "bare/refs/x"], ["bare"]),
+    ("a repository that is elsewhere", ["bare/HEAD", "bare/commondir"], ["bare"]),
+    ("the root itself", ["HEAD", "config", "objects/x", "refs/x"], ["HEAD"]),
     ("an editor's tasks", ["a/.vscode/tasks.json", "b/.idea/workspace.xml"], ["a/.vscode", "b/.idea"]),
     ("what a shell reads", ["a/.envrc", "a/.bashrc", "a/.zshenv"], ["a/.bashrc", "a/.envrc", "a/.zshenv"]),
     ("a package manager's settings", ["a/.npmrc", "a/.yarnrc.yml"], ["a/.npmrc", "a/.yarnrc.yml"]),
@@ -114,6 +118,16 @@ def test_finds_what_other_programs_run(root: Path, names: list[str], expected: l
 def test_only_what_changed_since_then_counts(root: Path) -> None:
     make(root, "a/.envrc")
     assert found(root, since=os.lstat(root / "a/.envrc").st_ctime + 1) == Appeared(())
+
+
+def test_a_hook_of_a_bare_repository_that_was_changed_in_place_counts(root: Path) -> None:
+    make(root, "bare/HEAD", "bare/config", "bare/hooks/update", "bare/objects/x", "bare/refs/x")
+    time.sleep(0.05)
+    since = start_time()
+    time.sleep(0.05)
+    assert found(root, since) == Appeared(())
+    (root / "bare/hooks/update").write_text("changed")
+    assert found(root, since) == Appeared(("bare",))
 
 
 def test_what_was_changed_right_after_the_start_counts(root: Path) -> None:

@@ -14,7 +14,7 @@ STARTERS = """
     bash bash-static busybox chroot chrt dash env find flock gdb i386 ionice ld.so ld-linux-x86-64.so.2 linux32 linux64
     nice nohup nsenter perl perl5.36-x86_64-linux-gnu prlimit python3 python3.11 run-parts runuser script setarch
     setpriv setsid sg sh ssh-agent start-stop-daemon stdbuf strace su systemd-run taskset time timeout toybox unshare
-    watch x86_64 xargs zsh5
+    watch x86_64 xargs zsh5 pipesz setpgid lckdo ccache bear coreutils run0 direnv hyperfine socat
 """
 OTHERS = ("cat", "cargo", "gcc-12", "git", "ls", "make", "python3-config", "sleep", "tar", "uname")
 USUAL = {"PATH": "/usr/local/bin:/usr/bin:/bin"}

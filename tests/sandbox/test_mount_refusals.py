@@ -45,6 +45,13 @@ def test_what_steers_byleave_and_the_agents_is_not_mounted_for_a_run(spec: str, 
     assert "reaches" in done.err or "would change" in done.err
 
 
+@pytest.mark.parametrize("path", ["/proc", "/proc/self/fd", "/sys/kernel", "/dev", "/dev/shm"])
+def test_what_the_kernel_shows_of_the_machine_is_not_mounted(path: str, root: Path) -> None:
+    done = byleave("run", "--mount", f"fork={path}", "--", "/bin/true", cwd=root)
+    assert done.code == 2
+    assert "which is the kernel's" in done.err
+
+
 def test_another_directory_is_mounted_for_a_run(root: Path) -> None:
     done = byleave("run", "-q", "--mount", "fork=../other:ro", "--", "cat", "fork/f", cwd=root)
     assert (done.code, done.out) == (0, "found\n"), done

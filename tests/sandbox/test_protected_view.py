@@ -133,6 +133,71 @@ def test_a_root_without_a_repository_does_not_become_a_bare_one(tmp_path: Path) 
     assert not (root / "HEAD").exists()
 
 
+BARE = """\
+rm -f .git/HEAD
+mkdir -p refs objects hooks elsewhere/refs elsewhere/objects
+echo "ref: refs/heads/main" > HEAD
+printf '[core]\\n\\tbare = false\\n\\tworktree = .\\n\\tfsmonitor = "touch run-by-git; false"\\n' > config
+cp config elsewhere
+rmdir commondir
+echo elsewhere > commondir
+echo done
+"""
+
+
+@pytest.mark.parametrize("there", [(), ("refs",), ("refs", "objects")])
+def test_a_root_with_a_repository_does_not_become_a_bare_one_when_that_is_broken(
+    tmp_path: Path, there: tuple[str, ...]
+) -> None:
+    root = tmp_path.resolve() / "ws"
+    root.mkdir()
+    subprocess.run(["git", "init", "-q", "."], cwd=root, check=True)
+    for name in there:
+        (root / name).mkdir()
+        (root / name / "x").write_text("")
+    words = [*COMMAND, "run", "-q", "--", "/bin/sh", "-c", f"{BARE} read x"]
+    with subprocess.Popen(
+        words, cwd=root, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=environment({})
+    ) as process:
+        assert process.stdout is not None
+        assert process.stdout.readline() == b"done\n"
+        subprocess.run(["git", "status"], cwd=root, capture_output=True, check=False)  # while it runs
+        process.communicate(b"\n")
+    subprocess.run(["git", "status"], cwd=root, capture_output=True, check=False)
+    assert not (root / ".git/HEAD").exists()
+    assert not (root / "run-by-git").exists()
+    assert not (root / "commondir").exists()
+
+
+def test_the_parts_that_are_kept_free_do_not_get_in_the_way_of_git(tmp_path: Path) -> None:
+    root = tmp_path.resolve() / "ws"
+    root.mkdir()
+    subprocess.run(["git", "init", "-q", "."], cwd=root, check=True)
+    identity = "git -c user.name=n -c user.email=n@example.org"
+    script = f"echo a > f; git add -A; {identity} commit -qm 1; echo b > f; git diff --stat HEAD; git status --short"
+    done = byleave("run", "-q", "--", "/bin/sh", "-euc", script, cwd=root)
+    assert (done.code, done.out.splitlines()[0], done.out.splitlines()[-1]) == (0, " f | 2 +-", " M f"), done
+
+
+def test_what_an_included_configuration_of_git_starts_is_not_exchanged(root: Path) -> None:
+    (root / "extra.gitconfig").write_text('[filter "x"]\n\tclean = tools/clean.sh\n')
+    (root / "tools").mkdir()
+    (root / "tools/clean.sh").write_text("")
+    assert write(root, "tools/clean.sh", "tools/other.sh") == ["tools/other.sh"]
+
+
+def test_a_directory_of_programs_that_path_names_from_here_is_not_exchanged(tmp_path: Path) -> None:
+    root = tmp_path.resolve() / "ws"
+    (root / "tools").mkdir(parents=True)
+    done = byleave(
+        "run", "-q", "--", "/bin/sh", "-c", "echo x > tools/git", cwd=root, env={"PATH": "./tools:/usr/bin:/bin"}
+    )
+    assert done.code != 0
+    assert (
+        byleave("run", "-q", "--", "/bin/sh", "-c", "echo x > f", cwd=root, env={"PATH": ".::/usr/bin:/bin"}).code == 0
+    )
+
+
 def test_the_metadata_of_a_bare_repository_at_the_root_is_protected(tmp_path: Path) -> None:
     root = tmp_path.resolve() / "ws"
     for name in ("objects", "refs", "hooks"):
@@ -200,6 +265,11 @@ def test_byleaves_own_code_is_final_where_its_environment_lies_in_the_workspace(
     assert [(done.code, "no rule allows that" in done.out) for done in tried] == [(20, True)] * len(names), tried
     new = byleave("--root", str(prefix), "check", "create", str((packages / "evil.pth").relative_to(prefix)), env=env)
     assert new.code == 10
+    above = str(
+        prefix.parent
+    )  # of an environment in a workspace all is kept: links such as lib64 decide what is loaded
+    for name in ("lib64", "new", "lib/new"):
+        assert byleave("--root", above, "check", "create", f"{prefix.name}/{name}", env=env).code == 10, name
 
 
 def test_a_directory_with_very_many_names_is_not_read_to_its_end(root: Path) -> None:

@@ -37,6 +37,8 @@ def find_own_code(root: str) -> tuple[Protection, ...]:
     if sys.prefix != sys.base_prefix:
         final += [os.path.join(prefix, _CONFIGURATION), *_programs()]
         kept += [_place(directory, prefix, root) for directory in (*around, _program_directory()) if directory]
+        if is_under(prefix, root) and prefix != root:  # all of it: a link such as lib64 decides what is loaded, too
+            kept.append(_place(prefix, prefix, root))
         if is_under(prefix, root):
             final += [path for directory in packages for path in _single_files(directory)]
     kept.append(_place(os.path.dirname(os.__file__), "", root))
@@ -50,9 +52,8 @@ def program_directories(search: str, root: str) -> "Iterator[Protection]":
     A directory that holds the workspace at `root` is left out: all of the workspace would be protected.
     """
     for directory in dict.fromkeys(search.split(os.pathsep)[:_MOST_DIRECTORIES]):
-        if not os.path.isabs(directory):
-            continue
-        for path in dict.fromkeys((os.path.normpath(directory), real_path(directory))):
+        named = os.path.join(root, directory)  # one that is not absolute is looked for in the workspace, most often
+        for path in dict.fromkeys((os.path.normpath(named), real_path(named))):
             if not is_under(root, path):
                 above = os.path.dirname(path)
                 known = os.path.basename(above) == "node_modules" or os.path.exists(os.path.join(above, _CONFIGURATION))

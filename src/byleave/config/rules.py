@@ -97,7 +97,8 @@ class RuleCompiler:
             hint = "grant a path inside, or say `external = true` and have its target approved"
             self._problem(item, "path", f"the path {quoted(path)} leads outside the workspace", hint)
         else:
-            yield written, fs_rule(item.tree, path=place.relative, source=_source(item))
+            rule = fs_rule(item.tree, path=place.relative, source=_source(item))
+            yield written, rule if written == place.relative else rule.replace(written=(written,))
 
     def _external(
         self, item: "Item", written: str, place: FsTarget, noted_for: str | None

@@ -43,6 +43,7 @@ class FsRule(Record):
     execute: bool = False
     source: str = INLINE
     dropped: str | None = None
+    written: tuple[str, ...] = ()  # other paths that the configuration writes for it, through links
 
     def grants(self, capability: str) -> bool:
         """Whether this rule gives `capability`; a dropped rule gives nothing."""
@@ -52,7 +53,8 @@ class FsRule(Record):
         """Return this rule with only what the other gives as well, named after the one that says the least."""
         given = {name: self.grants(name) and other.grants(name) for name in CAPABILITIES}
         source = other.source if all(given[name] == other.grants(name) for name in CAPABILITIES) else self.source
-        narrower: FsRule = self.replace(**given, source=source, dropped=self.dropped or other.dropped)
+        dropped, written = self.dropped or other.dropped, (*self.written, *other.written)
+        narrower: FsRule = self.replace(**given, source=source, dropped=dropped, written=written)
         return narrower
 
     @property

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from byleave.config.compile import Compiled
     from byleave.workspace.resolve import Root
 
+_OF_THE_KERNEL = ("/proc", "/sys", "/dev")  # processes, settings and devices of the machine
 _FOREIGN_STORAGE = (".jp",)  # of the program that the rules come from
 
 
@@ -30,6 +31,10 @@ def refuse_target(workspace: "Workspace", compiled: "Compiled", path: str, targe
     if is_under(root.path, target):
         hint = "mount something that does not hold the workspace"
         raise MountError(f"{quoted(path)} contains the workspace", hint=hint, code="contains_workspace")
+    kernel = next((place for place in _OF_THE_KERNEL if is_under(target, place)), None)
+    if kernel is not None:
+        hint = "a sandbox has its own: mount ordinary files and directories"
+        raise MountError(f"{quoted(path)} lies in {kernel}, which is the kernel's", hint=hint, code="managed_storage")
     files = [real_path(layer.path) for layer in compiled.layers if layer.path]
     foreign = [place for place in _foreign_names(root) if place.startswith("/")]
     for place in (*workspace.homes.own_places(root.path), *files, *foreign):

@@ -23,9 +23,11 @@ if TYPE_CHECKING:
 MOST_ENTRIES = 100_000
 LONGEST = 1.0  # seconds
 _MOST_NAMED = 8
+_MOST_HOOKS = 100
 _TICK = 0.012  # seconds by which the clock of a file system may lie behind: three ticks of the slowest kernel
 _NOT_ENTERED = frozenset({"node_modules"})  # packages bring such files along, and no program runs them there
-_PARTS = ("config", "objects", "refs")  # beside HEAD they make any directory a repository
+_PARTS = (("objects", "refs"), ("commondir",))  # either of them, beside HEAD, makes any directory a repository
+_OBEYED = ("HEAD", "config", "config.worktree", "commondir", "hooks")
 _NAMES = frozenset(
     fold(name)
     for path in (*HELD, *GUARDED, *ELSEWHERE, *GUARDED_ELSEWHERE)
@@ -117,12 +119,14 @@ class _Walk:
 
     def _note_repository(self, directory: str, names: "set[str]") -> None:
         """Note a directory that git takes for a repository by what is in it, though it has another name than .git."""
-        if "HEAD" not in names or not names.issuperset(_PARTS) or os.path.basename(directory) == ".git":
+        if "HEAD" not in names or not any(names.issuperset(parts) for parts in _PARTS):
             return
-        if "/.git/" in directory:
+        if os.path.basename(directory) == ".git" or "/.git/" in directory:
             return
-        if any(_changed(f"{directory}/{name}", self._since) for name in ("HEAD", "config")):
-            self._found[directory[len(self._root.rstrip("/")) + 1 :] or "."] = None
+        obeyed = [f"{directory}/{name}" for name in _OBEYED]
+        obeyed += [entry.path for entry in _listed(f"{directory}/hooks", _MOST_HOOKS)]
+        if any(_changed(path, self._since) for path in obeyed):
+            self._found[directory[len(self._root.rstrip("/")) + 1 :] or "HEAD"] = None
 
 
 def _changed(path: str, since: float) -> bool:

@@ -183,7 +183,9 @@ def without_landlock(arrangement: Arrangement, plan: Plan, host: Host) -> Arrang
 def _by_bwrap(plan: Plan, machine: Machine) -> Setup:
     arrangement = landlock.hold_execution(plan, arrange(plan), look, names_in)
     arrangement = without_landlock(arrangement, plan, machine.host)
-    arrangement = arrangement.replace(approximate=(*arrangement.approximate, *bubblewrap.approximations()))
+    arrangement = arrangement.replace(
+        approximate=(*arrangement.approximate, *bubblewrap.approximations(plan, arrangement))
+    )
     tape = write_tape(bubblewrap.steps(plan, arrangement, machine.host, _filter(plan, machine.host)))
     bwrap = find_bwrap() or ""
     lends = machine.host.uid == 0 or not _is_setuid(bwrap)

@@ -4,6 +4,7 @@ Some systems let that one program make namespaces (it is setuid, or AppArmor has
 view; our launcher, as process 1 in there, does the rest: limits, Landlock, the filter, the program.
 """
 
+from byleave.core.fs import is_under
 from byleave.sandbox.linux import (
     COVER_DIRECTORY,
     EMPTY_DIRECTORY,
@@ -12,7 +13,7 @@ from byleave.sandbox.linux import (
     SHARED_DIRECTORIES,
     program_steps,
 )
-from byleave.sandbox.plan import DIRECTORY, PROXY, Approximation
+from byleave.sandbox.plan import DIRECTORY, LINK, PROXY, Approximation
 from byleave.sandbox.tape import step
 
 TYPE_CHECKING = False
@@ -79,7 +80,7 @@ def wrapping(
 
 def _shown(arrangement: "Arrangement") -> "Iterator[str]":
     """Yield mounts and private directories, those around others first."""
-    mounts = {mount.path: mount for mount in arrangement.mounts}
+    mounts = {mount.path: mount for mount in arrangement.mounts if mount.kind != LINK}
     for path in sorted({*mounts, *arrangement.private}, key=_names):
         mount = mounts.get(path)
         if mount is None:
@@ -120,8 +121,13 @@ def steps(plan: "Plan", arrangement: "Arrangement", host: "Host", filtering: byt
     yield from program_steps(plan, arrangement, host, filtering)
 
 
-def approximations() -> "Iterator[Approximation]":
-    """Yield what bwrap does not hold as our own steps do, whatever the policy is."""
+def approximations(plan: "Plan", arrangement: "Arrangement") -> "Iterator[Approximation]":
+    """Yield what bwrap does not hold as our own steps do."""
+    for mount in arrangement.mounts:
+        if mount.kind == LINK:
+            name = mount.path[len(plan.root) :].strip("/") if is_under(mount.path, plan.root) else mount.path
+            why = "it is a link, and bwrap mounts nothing on a link: what it leads to is held, its own name is not"
+            yield Approximation(name, "any", why, laxer=True)
     why = "bwrap follows a link that is put in the place of a directory at the moment of the start"
     yield Approximation(".", "start", why, laxer=True)
     why = "what somebody outside puts in the place of something that is held here is not held any more"

@@ -7,9 +7,8 @@ from byleave.core.fs import is_under
 from byleave.record import Record
 from byleave.sandbox.filters import known_architecture
 from byleave.sandbox.linux import Host
-from byleave.sandbox.plan import DIRECTORY, FILE, READING, Link, Place
+from byleave.sandbox.plan import DIRECTORY, FILE, LINK, READING, Link, Place
 from byleave.sandbox.private_files import kernel_secrets, system_secrets
-from byleave.sandbox.view import LINK
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -18,7 +18,8 @@ _OF_THE_KERNEL = (  # a priority, a namespace, a limit, a lock, another user: th
     "capsh cgexec choom chpst chroot chrt coresched doas dumb-init firejail flock gosu i386 ionice ld-linux ld-musl "
     "linux32 linux64 ld.so newgrp nice nsenter numactl pkexec prlimit proot runcon runuser setarch setpgrp "
     "setpriv setuidgid sg softlimit su su-exec sudo systemd-nspawn systemd-run taskset tini uclampset uname26 unshare "
-    "x86_64 bwrap switch_root pivot_root"
+    "x86_64 bwrap switch_root pivot_root pipesz setpgid enosys envuidgid fghack pgrphack supervise tcpserver tcpclient "
+    "runsv catatonit conmon cpulimit trickle schedtool hugectl sandbox-exec apptainer singularity"
 )
 _OF_TIME_AND_STREAMS = (
     "caffeinate chronic dbus-launch dbus-run-session dtach entr env envdir execlineb fakechroot fakeroot faketime "
@@ -26,12 +27,15 @@ _OF_TIME_AND_STREAMS = (
     "scriptlive sem setlock setsid ssh-agent sshpass start-stop-daemon stdbuf strace time timeout tmux torify "
     "torsocks tsocks unbuffer valgrind watch xargs xvfb-run proxychains gdb gdbtui lldb perf catchsegv fakeroot-sysv "
     "fakeroot-tcp heaptrack logsave luit memusage msgexec msgfilter pg_virtualenv sotruss systemd-cat systemd-inhibit "
-    "systemd-socket-activate"
+    "systemd-socket-activate systemd-notify run0 gpg-agent lckdo zrun nodemon watchexec hyperfine daemon daemonize nq "
+    "tsp reptyr xinit startx xterm flatpak-spawn direnv mise dotenv doppler foreman honcho socat ncat rr gprofng operf "
+    "ocount samply bpftrace"
 )
-_SEVERAL_IN_ONE = "busybox toybox"
+_OF_BUILDS = "bear intercept-build scan-build ccache sccache distcc icecc libtool eatmydata"
+_SEVERAL_IN_ONE = "busybox toybox coreutils"
 _NAMES = frozenset(
     name
-    for names in (_SHELLS, _LANGUAGES, _OF_THE_KERNEL, _OF_TIME_AND_STREAMS, _SEVERAL_IN_ONE)
+    for names in (_SHELLS, _LANGUAGES, _OF_THE_KERNEL, _OF_TIME_AND_STREAMS, _OF_BUILDS, _SEVERAL_IN_ONE)
     for name in names.split()
 )
 _BUILDS = ("-static", "-dbg", "-debug", "-minimal")

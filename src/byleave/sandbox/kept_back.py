@@ -9,9 +9,8 @@ import os
 from byleave.core.fs import WRITES, FsTarget, is_under
 from byleave.record import Record
 from byleave.sandbox import host
-from byleave.sandbox.plan import DIRECTORY, READING, Approximation, Place
+from byleave.sandbox.plan import DIRECTORY, LINK, READING, Approximation, Place
 from byleave.sandbox.protected_below import protected_below
-from byleave.sandbox.view import LINK
 from byleave.text import shown
 
 TYPE_CHECKING = False
@@ -26,31 +25,45 @@ _WHY = "a protected name in it that does not exist yet, or that lies deep, is no
 
 
 class KeptBack(Record):
-    """Read-only places in what every sandbox may write and in what this run brings, and what is not held of them."""
+    """Read-only places in what every sandbox may write and in what this run brings, and what is not held of them.
+
+    `links` are links among them, which stay.
+    """
 
     lent: tuple[Place, ...] = ()
     brought: tuple[Place, ...] = ()
     approximate: tuple[Approximation, ...] = ()
+    links: tuple[tuple[str, str], ...] = ()
 
 
 def keep_protected(protected: "Protected", wishes: "Wishes") -> KeptBack:
     """Return what stays read-only in the directories outside of the workspace that a sandbox may write."""
     named = [os.path.realpath(path) for path in wishes.write]
-    lent = [place for path in named for place in _below(protected, path, named)]
-    brought = []
+    lent: list[Place] = []
+    brought: list[Place] = []
+    links: list[tuple[str, str]] = []
+    for path in named:
+        for place in _below(protected, path, named):
+            if place.kind == LINK:
+                links.append((place.path, ""))
+            else:
+                lent.append(place)
     for each in wishes.brought:
         if each.capabilities & WRITES:
             linked = host.look(each.name) == LINK
             for place in _below(protected, each.target, [each.target]):
                 rest = place.path[len(each.target) :]
                 moved: Place = place if linked else place.replace(path=f"{each.name}{rest}", source=place.path)
-                brought.append(moved)
+                if moved.kind == LINK:
+                    links.append((moved.path, moved.source))
+                else:
+                    brought.append(moved)
     approximate = [
         Approximation(path, "create", _WHY, laxer=True)
         for path in wishes.write
         if host.look(os.path.realpath(path)) == DIRECTORY
     ]
-    return KeptBack(tuple(lent), tuple(brought), tuple(approximate))
+    return KeptBack(tuple(lent), tuple(brought), tuple(approximate), tuple(links))
 
 
 def _below(protected: "Protected", directory: str, named: "Sequence[str]") -> "Iterator[Place]":
@@ -60,7 +73,7 @@ def _below(protected: "Protected", directory: str, named: "Sequence[str]") -> "I
     found = protected_below(directory, most_entries=_MOST_ENTRIES, seconds=_LONGEST).names
     for path in dict.fromkeys([*known, *(f"{directory}/{name}" for name in found)]):
         kind = host.look(path)
-        if kind is None or kind == LINK or path == directory:
+        if kind is None or path == directory:
             continue
         protection = protected.of(FsTarget(path, None, directory=kind == DIRECTORY), subtree=False)
         if protection is None:

@@ -24,8 +24,10 @@ from byleave.sandbox.plan import (
     DIRECTORY,
     EVERYTHING,
     FILE,
+    LINK,
     NO_NETWORK,
     PRIVATE,
+    READING,
     Approximation,
     Place,
     Plan,
@@ -158,7 +160,10 @@ class _Granter:
         self._plan = plan
         self._look = look
         self._names = names
-        self._places = {place.path: place for place in plan.places}
+        # A link that must stay may be read, and no more: so nothing is removed from the directory that it is in.
+        links = [Place(path, READING, LINK, "a link that must stay") for path, _source in plan.kept_links]
+        self._all = in_order([*plan.places, *links])
+        self._places = {place.path: place for place in self._all}
         self._grants: dict[str, tuple[int, str]] = {}
         self._approximate = list(plan.approximate)
 
@@ -197,7 +202,7 @@ class _Granter:
         self._note_lost(path, rest, too_many=found is None)
 
     def _below(self, path: str) -> "list[Place]":
-        return [place for place in self._plan.places if place.path != path and is_under(place.path, path)]
+        return [place for place in self._all if place.path != path and is_under(place.path, path)]
 
     def _grant(self, path: str, capabilities: frozenset[str], kind: str) -> None:
         before = self._grants.get(path, (0, kind))[0]

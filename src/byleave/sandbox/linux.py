@@ -8,9 +8,9 @@ cannot say it, the place may do less than the policy allows, and the plan says s
 
 from byleave.core.fs import WRITES, is_under
 from byleave.record import Record
-from byleave.sandbox.plan import DIRECTORY, FILE, NOTHING, PRIVATE, PROXY, Approximation, op_of
+from byleave.sandbox.plan import DIRECTORY, FILE, LINK, NOTHING, PRIVATE, PROXY, Approximation, op_of
 from byleave.sandbox.tape import DIRECTORY as A_DIRECTORY
-from byleave.sandbox.tape import LINKED, OTHER, step
+from byleave.sandbox.tape import ITSELF, LINKED, OTHER, step
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -144,6 +144,7 @@ class _Arranger:
         self._mounts: dict[str, Mount] = {}
         self._grants: dict[str, tuple[int, str]] = {}
         self._private: list[str] = []
+        self._levels: dict[str, _Level] = {}
         self._approximate = list(plan.approximate)
         self._held = {held.path for held in plan.held}
 
@@ -156,6 +157,9 @@ class _Arranger:
             while not is_under(place.path, levels[-1].path):
                 levels.pop()
             levels.append(self._level(place, levels[-1]))
+            self._levels[place.path] = levels[-1]
+        for link, source in self._plan.kept_links:
+            self._keep_link(link, source)
         self._note_limits()
         return Arrangement(
             tuple(self._mounts[path] for path in sorted(self._mounts, key=_names)),
@@ -214,6 +218,13 @@ class _Arranger:
             held = place.path in self._held
             self._mounts[place.path] = Mount(place.path, place.kind, attributes, cover, held=held)
         return _Level(place.path, around.granted, attributes, bound=False)
+
+    def _keep_link(self, path: str, source: str) -> None:
+        """Mount a link upon itself, where it could be removed or replaced otherwise: it leads where it led."""
+        around = next((self._levels[above] for above in _upwards(path) if above in self._levels), _TOP)
+        if around.bound and not around.attributes & RDONLY:
+            self._pin(path, around)
+            self._mounts[path] = Mount(path, LINK, NOSUID | NODEV | NOEXEC | RDONLY, source=source)
 
     def _make_private(self, place: "Place", around: _Level) -> _Level:
         """Make an empty directory of the sandbox's own, unless the host's place is shown around it."""
@@ -277,6 +288,13 @@ def _between(outer: str, inner: str) -> "Iterator[str]":
     while at >= 0:
         yield inner[:at]
         at = inner.find("/", at + 1)
+
+
+def _upwards(path: str) -> "Iterator[str]":
+    """Yield what lies around a path, the innermost first, without the root of all."""
+    while path:
+        path = path.rpartition("/")[0]
+        yield path
 
 
 def _names(path: str) -> list[str]:
@@ -416,7 +434,7 @@ def _mounted(mount: Mount) -> "Step":
         return step("mount", "tmpfs", mount.path, _options("mode=0111", "size=64k"), NOSUID | NODEV | NOEXEC)
     if mount.cover is not None:
         return step("cover", mount.cover, mount.path, mount.attributes)
-    kind = OTHER if mount.kind == FILE else A_DIRECTORY
+    kind = {FILE: OTHER, LINK: ITSELF}.get(mount.kind, A_DIRECTORY)
     return step("bind", mount.source or mount.path, mount.path, mount.attributes, kind)
 
 

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 # Kinds of places. PRIVATE: an empty directory of the sandbox's own, gone with it.
 DIRECTORY, FILE, MISSING, PRIVATE = "directory", "file", "missing", "private"
+LINK = "link"  # of what is on the disk; a place is never one, but see `Plan.kept_links`
 NO_NETWORK, PROXY = "none", "proxy"
 BIN = "/.byleave/bin"  # where stand-ins for listed programs are
 NOTHING: frozenset[str] = frozenset()
@@ -105,6 +106,7 @@ class Plan(Record):
     home: str = ""
     approximate: tuple[Approximation, ...] = ()
     programs: Programs | None = None  # with `commands`
+    kept_links: tuple[tuple[str, str], ...] = ()  # links that stay: their paths, and of one from elsewhere its own
 
     def at(self, path: str) -> Place | None:
         """Return the place that holds for an absolute path; None if it is not in the view at all."""

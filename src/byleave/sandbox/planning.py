@@ -19,6 +19,7 @@ from byleave.sandbox.plan import (
     DIRECTORY,
     EVERYTHING,
     FILE,
+    LINK,
     NO_NETWORK,
     NOTHING,
     PRIVATE,
@@ -35,7 +36,7 @@ from byleave.sandbox.plan import (
 )
 from byleave.sandbox.private_files import prefix_secrets, started_among, without_chosen
 from byleave.sandbox.protected_below import Below, protected_below
-from byleave.sandbox.view import LINK, Eyes, TooMuchToCoverError, find_places
+from byleave.sandbox.view import Eyes, TooMuchToCoverError, find_places
 from byleave.text import quoted
 from byleave.workspace.covered import covered_below
 from byleave.workspace.resolve import Root
@@ -153,6 +154,7 @@ def make_plan(
         wishes.home,
         (*found.approximate, *kept.approximate, *_approximations(programs, commands, wishes.root)),
         programs,
+        (*((path, "") for path in found.links), *kept.links),
     )
     return plan, Seen(kinds, tuple(noted.found), wishes.root)
 

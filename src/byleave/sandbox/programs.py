@@ -12,8 +12,7 @@ from byleave.core.fs import is_under
 from byleave.record import Record
 from byleave.sandbox import host
 from byleave.sandbox.interpreters import interprets
-from byleave.sandbox.plan import DIRECTORY, Approximation, Link, Programs
-from byleave.sandbox.view import LINK
+from byleave.sandbox.plan import DIRECTORY, LINK, Approximation, Link, Programs
 from byleave.text import shown
 
 TYPE_CHECKING = False

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 NOT_SET_UP, NOT_EXECUTABLE, NOT_FOUND = 125, 126, 127
 LAST_OF_OURS = 5
-DIRECTORY, OTHER, LINKED, IF_THERE = 0, 1, 2, 4
+DIRECTORY, OTHER, LINKED, ITSELF, IF_THERE = 0, 1, 2, 3, 4
 _LONGEST_WHAT = 4096
 _MOST_WORDS = 1 << 20
 _EVERY = 0xFFFFFFFF
@@ -271,7 +271,7 @@ def _set_attributes(step: str, what: bytes, place: int, attributes: int, *, prop
 
 
 def _attach(tree: int, attributes: int, path: bytes, *, recursive: bool) -> None:
-    """Attach a detached mount at a place of the view, which exists and is no link."""
+    """Attach a detached mount at a place of the view, which exists. If it is a link, it is not followed."""
     flags = _EMPTY_PATH | (_RECURSIVE if recursive else 0)
     _set_attributes("attributes", path, tree, attributes, propagation=_MS_PRIVATE, flags=flags)
     where = _open_view(path, "place", path)
@@ -281,7 +281,9 @@ def _attach(tree: int, attributes: int, path: bytes, *, recursive: bool) -> None
 
 def _same_kind(place: int, kind: int) -> bool:
     mode = os.fstat(place).st_mode
-    return stat.S_ISDIR(mode) if kind == DIRECTORY else not stat.S_ISDIR(mode) and not stat.S_ISLNK(mode)
+    if stat.S_ISLNK(mode):
+        return kind == ITSELF
+    return stat.S_ISDIR(mode) if kind == DIRECTORY else kind != ITSELF and not stat.S_ISDIR(mode)
 
 
 def _bind(tape: Tape) -> None:

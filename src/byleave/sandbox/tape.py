@@ -48,7 +48,7 @@ STEPS = (
     "shade",
 )
 # Kinds of places: the launcher refuses to act on one that has become something else.
-DIRECTORY, OTHER, LINKED = 0, 1, 2
+DIRECTORY, OTHER, LINKED, ITSELF = 0, 1, 2, 3  # LINKED: followed if it is a link; ITSELF: the link
 IF_THERE = 4  # beside the kind of a place that is granted: it may have gone meanwhile
 
 _NUMBERS = {name: place for place, name in enumerate(STEPS)}

@@ -14,7 +14,19 @@ from byleave.core.matchers import All, AnyOf, Not, PathMatcher
 from byleave.core.protected import LED_TO, OWN_CODE
 from byleave.core.verdict import ALLOW
 from byleave.record import Record
-from byleave.sandbox.plan import DIRECTORY, FILE, MISSING, NOTHING, Approximation, Held, Place, in_order, nested, op_of
+from byleave.sandbox.plan import (
+    DIRECTORY,
+    FILE,
+    LINK,
+    MISSING,
+    NOTHING,
+    Approximation,
+    Held,
+    Place,
+    in_order,
+    nested,
+    op_of,
+)
 from byleave.sandbox.protected_below import Below
 from byleave.text import shown
 
@@ -31,7 +43,6 @@ if TYPE_CHECKING:
     Look = Callable[[str], str | None]
     Files = Callable[[str, int], list[str] | None]
 
-LINK = "link"
 MOST_PINNED = 256  # files that are made read-only one by one, where new ones may be created but none changed
 _KIND_OF = {name: name for name in CAPABILITIES} | {"execute": "exec"}
 _INSIDE = "byleave-any-name"  # stands for whatever lies in a directory
@@ -49,11 +60,12 @@ class TooMuchToCoverError(Exception):
 
 
 class Found(Record):
-    """The places of a workspace, the names that must be held, and what cannot be said exactly."""
+    """The places of a workspace, the names that must be held, what cannot be said exactly, and links that must stay."""
 
     places: tuple[Place, ...]
     held: tuple[Held, ...]
     approximate: tuple[Approximation, ...]
+    links: tuple[str, ...] = ()
 
 
 def _nothing_covered(_closed: ClosedPlaces, _start: str, _named: str) -> Covered:
@@ -97,15 +109,24 @@ class _View:
         self._own_code = {place.path for place in policy.protected.inside() if place.name == OWN_CODE}
         self._doors = {rule.path: rule for rule in _rules(policy, tool) if rule.approved_target and not rule.dropped}
         self._held: dict[str, Held] = {}
+        self._links: dict[str, None] = {}
+        self._ways: set[str] = set()  # names of links, perhaps, that decide where something is that is spoken of
         self._approximate: list[Approximation] = []
 
     def find(self) -> Found:
-        names = sorted({name for named in self._named() for name in _with_parents(named)} | {""})
+        named = set(self._named())
+        above = {above for name in named for above in _with_parents(name)}
+        written = {way for rule in _rules(self._policy, self._tool) for path in rule.written for way in _upwards(path)}
+        self._ways = written | (above - named)
+        for way in sorted(written - above):
+            if self._look(f"{self._root}/{way}") == LINK:
+                self._keep_link(f"{self._root}/{way}")
+        names = sorted({*above, ""})
         judged = in_order(place for name in names for place in self._judge(name))
         places = in_order(place for place, around in nested(judged) for place in self._kept(place, around))
         places = in_order([*places, *self._pinned(places)])
         held = [self._held[path] for path in sorted(self._held)]
-        return Found(places, tuple(held), tuple(dict.fromkeys(self._approximate)))
+        return Found(places, tuple(held), tuple(dict.fromkeys(self._approximate)), tuple(self._links))
 
     def _named(self) -> "Iterator[str]":
         """Yield every relative path at which the answer may change."""
@@ -171,8 +192,8 @@ class _View:
         path, door = self._locate(name)
         kind = self._look(path)
         if kind == LINK:
-            if door is None and name not in self._doors:
-                yield from self._linked(name, path)
+            if name not in self._doors:
+                yield from self._linked(name, path, door)
             return
         if kind is None and not self._may_come(path):
             return
@@ -280,17 +301,25 @@ class _View:
                     why = "it is kept from being changed by a mount, and what is mounted cannot be removed"
                     self._approximate.append(Approximation(self._name(path), "delete", why))
 
-    def _linked(self, name: str, path: str) -> "Iterator[Place]":
-        """Cover a link that leads out of the workspace, or nowhere: nobody may put something else in its place."""
-        if name in self._own_code:
-            why = "it is a link that byleave is started by: the kernel holds where it leads, not the link's own name"
-            if self._verdict(path.rpartition("/")[0], None, "create", DIRECTORY).decision is ALLOW:
-                self._approximate.append(Approximation(name, "any", why, laxer=True))
-        elif not self._leads_inside(path):
+    def _linked(self, name: str, path: str, door: str | None) -> "Iterator[Place]":
+        """Keep a link if its name may not be written, or if it is on the way to a name that something is said of.
+
+        Whoever replaces it decides what is protected or closed at the next start. One that leads out of the workspace,
+        or nowhere, is covered: what it leads to is not there.
+        """
+        if door is None and self._outside(path):
+            self._keep_link(path)
+        elif door is None and name not in self._own_code and not self._leads_inside(path):
             yield Place(path, NOTHING, FILE, "a link that leads out of the workspace, or nowhere")
-        else:
-            why = "it is a link: the kernel holds the place that it leads to, not the link's own name"
-            self._approximate.append(Approximation(name, "any", why, laxer=True))
+        elif name in self._ways or any(self._verdict(path, door, each, FILE).decision is not ALLOW for each in WRITES):
+            self._keep_link(path)
+
+    def _keep_link(self, path: str) -> None:
+        """Keep a link where it is: of one behind another link, at its own place, if that is in the workspace."""
+        above, _, name = path.rpartition("/")
+        real = self._follow(above) if is_under(above, self._root) and above != self._root else above
+        if real is not None and (real == above or is_under(real, self._root)):
+            self._links[f"{real}/{name}"] = None
 
     def _leads_inside(self, path: str) -> bool:
         target = self._follow(path)

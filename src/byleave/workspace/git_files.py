@@ -23,35 +23,55 @@ _STARTS = frozenset(
     {
         *("fsmonitor", "sshcommand", "editor", "pager", "askpass", "gitproxy", "external", "command", "textconv"),
         *("clean", "smudge", "process", "driver", "cmd", "helper", "program", "difffilter", "packobjectshook"),
+        *(
+            "alternaterefscommand",
+            "recentobjectshook",
+            "uploadpack",
+            "receivepack",
+            "uploadarchive",
+            "update",
+            "tunnel",
+        ),
+        *("tocmd", "cccmd", "headercmd", "sendmailcmd", "browser", "path", "httpd"),
     }
 )
-_BARE = ("HEAD", "objects", "refs")
+_DIRECTORIES = ("refs", "objects")
+_BARE = ("HEAD", *_DIRECTORIES)
 
 
 def git_places(root: str, home: str) -> "Iterator[Protection]":
-    """Yield the places that the git of this workspace obeys, beside those that have the usual names.
-
-    In a workspace without a repository, `HEAD` is one: with it, and some directories, the root would become one.
-    """
+    """Yield the places that the git of this workspace obeys, and those that would make its root a repository."""
     where = git_directory(root)
-    if where is None:
-        yield from _known((f"{root}/HEAD",), root)
-        if all(os.path.lexists(f"{root}/{name}") for name in _BARE):
-            yield from _known((f"{root}/{name}" for name in OBEYED), root)
-            where = root
-    directories = [] if where is None else list(dict.fromkeys((where, _common(where))))
+    is_whole = where is not None and os.path.lexists(f"{where}/HEAD")  # git passes over one that is not
+    yield from _known((f"{root}/{name}" for name in _missing_parts(root, has_repository=is_whole)), root)
+    is_bare = all(os.path.lexists(f"{root}/{name}") for name in _BARE)
+    found = [*((where,) if where is not None else ()), *((root,) if is_bare else ())]
+    directories = list(dict.fromkeys(each for directory in found for each in (directory, _common(directory))))
     for directory in directories:
         if directory != f"{root}/.git":  # which is known by its name
             yield from _known((f"{directory}/{name}" for name in OBEYED), root)
     files = [f"{directory}/{name}" for directory in directories for name in ("config", "config.worktree")]
     own = [f"{home}/.gitconfig", f"{home}/.config/git/config"] if home else []
     yield from _known(_named(files + own, root, home), root)
-    yield from _known(_started(files + own, root), root)
+    yield from _known(_started([*files, *own, *_included(files + own, root, home)], root), root)
+
+
+def _missing_parts(root: str, *, has_repository: bool) -> tuple[str, ...]:
+    """Return what must not come into being in the root of a workspace, or git would take the root for a repository.
+
+    It does as soon as there is no whole `.git`, and whoever may write there can take `.git/HEAD` away. With a
+    repository, a `HEAD` beside it would make `git diff HEAD` ambiguous, so that another part is kept free; a directory
+    `commondir` makes git refuse the root while it is there.
+    """
+    if not has_repository:
+        return ("HEAD",)
+    free = next((name for name in _DIRECTORIES if not os.path.lexists(f"{root}/{name}")), "HEAD")
+    return ("commondir", free)
 
 
 def git_stamp(root: str) -> "tuple[object, ...]":
     """Return what changes whenever the answer of `git_places` may."""
-    return tuple([_stamp(f"{root}/{name}") for name in (".git", ".git/config", ".git/commondir", *_BARE)])
+    return tuple([_stamp(f"{root}/{name}") for name in (".git", ".git/HEAD", ".git/config", ".git/commondir", *_BARE)])
 
 
 def git_directory(root: str) -> str | None:
@@ -88,6 +108,11 @@ def _named(files: "list[str]", root: str, home: str) -> "Iterator[str]":
             yield path
             if key == "include.path":
                 ahead.append(path)
+
+
+def _included(files: "list[str]", root: str, home: str) -> "list[str]":
+    """Return the files that configuration files name which are there to be read: those that are included, too."""
+    return [path for path in _named(files, root, home) if os.path.isfile(path)]
 
 
 def _started(files: "list[str]", root: str) -> "Iterator[str]":

@@ -170,7 +170,9 @@ static int same_kind(int place, uint64_t kind)
 
 	if (fstat(place, &found) < 0)
 		return 0;
-	return kind == DIRECTORY ? S_ISDIR(found.st_mode) : !S_ISDIR(found.st_mode) && !S_ISLNK(found.st_mode);
+	if (S_ISLNK(found.st_mode))
+		return kind == ITSELF;
+	return kind == DIRECTORY ? S_ISDIR(found.st_mode) : kind != ITSELF && !S_ISDIR(found.st_mode);
 }
 
 /* Give a mount its attributes; what is in it gets them too. */
@@ -285,7 +287,7 @@ static void do_file(struct tape *at)
 	close(parent);
 }
 
-/* Move a mount that is attached nowhere to a place of the view, which exists and is no link. */
+/* Move a mount that is attached nowhere to a place of the view, which exists. If it is a link, it is not followed. */
 static int try_to_move(int tree, const char *path)
 {
 	int where = open_view(path), done = -1;

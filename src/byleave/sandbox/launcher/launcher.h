@@ -43,8 +43,9 @@ enum { MOST_GUARDS = 8192, MOST_DIRECTORIES = 200, NEWS = SIGIO };
 #define COVER_DIRECTORY "/.byleave/void"
 #define COVER_FILE "/.byleave/blank"
 
-/* Kinds of places, as sandbox/tape.py writes them. LINKED: a system path that may be a link, such as /lib. */
-enum { DIRECTORY = 0, OTHER = 1, LINKED = 2 };
+/* Kinds of places, as sandbox/tape.py writes them. LINKED: a system path that may be a link, such as /lib. ITSELF: a link
+ * that is shown upon itself, and so stays. */
+enum { DIRECTORY = 0, OTHER = 1, LINKED = 2, ITSELF = 3 };
 
 /* Beside the kind of a place that is granted: it may have gone meanwhile, and then nothing is granted. */
 enum { IF_THERE = 4 };
