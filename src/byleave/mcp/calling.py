@@ -12,7 +12,7 @@ from time import monotonic
 
 from byleave.core.action import LOCAL, CallAction
 from byleave.core.input_schema import InputSchema
-from byleave.core.verdict import ALLOW, ASK, DENY, shared_tree
+from byleave.core.verdict import ALLOW, ASK, DENY
 from byleave.guard.asking import CANCELLED, ELSEWHERE, NO, SILENCE, YESES
 from byleave.guard.judge import Judged
 from byleave.guard.matters import Matter, Verdicts
@@ -21,7 +21,7 @@ from byleave.mcp.ends import DownError
 from byleave.mcp.errands import CALL, Errand, Errands, Work, passed
 from byleave.mcp.message import decoded, members_of
 from byleave.mcp.parking import Parked
-from byleave.mcp.refusals import CHANGED, changed, unfitting
+from byleave.mcp.refusals import CHANGED, agents_tree, changed, unfitting
 from byleave.mcp.revisions import SERVER_DOWN
 from byleave.wire.codes import ACCESS_DENIED, INVALID_PARAMS
 
@@ -250,7 +250,7 @@ class Calling:
         A client may check what is structured against the tool's output schema, and throw away what does not fit.
         """
         self._session.metrics.called(errand.server, exchange.who.agent, verdict.decision.word, "refused")
-        tree = shared_tree(verdict, self._session.guard.policy.root.path)
+        tree = agents_tree(verdict, self._session.guard.policy.root.path)
         if exchange.method == CALL and verdict.code != CHANGED:
             content = [{"type": "text", "text": verdict.reason}]
             result: dict[str, Any] = {"content": content, "isError": True, "_meta": {VERDICT_KEY: tree}}

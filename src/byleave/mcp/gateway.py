@@ -210,7 +210,7 @@ class Gateway:
             try:
                 filled = expanded(server, self._environment)
             except ConfigError as error:
-                raise DownError(error.problem, hint=error.hint) from None
+                raise DownError(error.problem, hint=error.hint, public=self._lacks(server)) from None
             scrubbing = _Scrubbing(hearer, ResultScrub(filled.secrets)) if filled.secrets else hearer
             return make_link(server, filled, scrubbing, self._surroundings, tool=access)
 
@@ -226,6 +226,11 @@ class Gateway:
             starting=starting,
             hint=hint,
         )
+
+    def _lacks(self, server: "Server") -> str:
+        """Return why a server cannot be used as it is configured, without where that is written."""
+        missing = [name for name in server.variables if not self._environment.get(name)]
+        return f"it needs the variable {missing[0]}, which is not set" if missing else "its configuration is wrong"
 
     def _visit(self, action: "dict[str, Any]") -> "Verdict":
         """Judge and record what a server wants of the network. Any thread may ask."""
@@ -244,6 +249,11 @@ class Gateway:
         """Take note that a server is gone."""
         self.metrics.is_up(name, up=False)
         self.note(f"the server {quoted(name)} is gone: {why}")
+
+    def note_down(self, error: DownError) -> None:
+        """Tell the operator of an error of a server what agents are not told."""
+        if error.is_private:
+            self.note(f"{error.problem} (hint: {error.hint})")
 
     def pins(self) -> Pins | None:
         """Return what remembers how tools were defined, if they are pinned."""
@@ -343,8 +353,8 @@ class _Scrubbing:
     def heard(self, message: bytes, about: str | None) -> bool | None:
         return self._hearer.heard(self._scrub.message(message), about)
 
-    def lost(self, id_: str | None, why: str) -> None:
-        self._hearer.lost(id_, self._scrub.text(why))
+    def lost(self, id_: str | None, why: str, public: str = "") -> None:
+        self._hearer.lost(id_, self._scrub.text(why), self._scrub.text(public))
 
 
 def _place_of(error: BaseException) -> str:

@@ -92,6 +92,7 @@ class Offers:
         note: "Callable[[str], None]",
         keeps: "Callable[[str], bool]",
         *,
+        down: "Callable[[DownError], None]" = lambda _error: None,
         listed: "Callable[[str, Iterable[dict[str, Any]]], None]" = lambda _server, _tools: None,
     ) -> None:
         self._reach = reach
@@ -100,6 +101,7 @@ class Offers:
         self._pins = pins
         self._note = note
         self._listed = listed  # told of every list of tools
+        self._down = down  # told why a server says nothing
         self._known: dict[tuple[str, str], tuple[int, dict[str, Offer]]] = {}  # by kind and server
         self._late: dict[str, float] = {}  # servers that took too long, and until when they are hardly waited for
         self._owners: dict[str, str] = {}  # who has listed a resource first, and has not listed it no longer
@@ -114,7 +116,8 @@ class Offers:
         silent: dict[str, str] = {}
         for server, said in zip(asked, found, strict=True):
             if isinstance(said, DownError):
-                silent[server] = said.problem
+                self._down(said)
+                silent[server] = said.told(server)
             else:
                 offers += [each for each in said.values() if _is_seen(sight, kind, each)]
         return Listing(tuple(offers if KINDS[kind].flat else self._without_disputed(kind, offers)), silent)
@@ -141,7 +144,8 @@ class Offers:
         except TimeoutError:
             self._late[server] = monotonic() + QUIET
             hint = "the list is made anew when it is there"
-            return DownError(f"the server {server} has said nothing for {PATIENCE:.0f} s", hint=hint)
+            why = f"the server {server} has said nothing for {PATIENCE:.0f} s"
+            return DownError(why, hint=hint, public=why)
         except DownError as error:
             self._known.pop((kind, server), None)
             return error
