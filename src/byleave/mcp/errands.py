@@ -167,8 +167,9 @@ class Errands:
         return await self._send(work, upstream, headers=headers)
 
     def _unknown(self, errand: Errand) -> str:
-        if self._session.offers.is_changed(errand.server, errand.tool):
-            return changed(CallAction(errand.server, errand.tool)).reason
+        why = self._session.offers.why_hidden(errand.server, errand.tool)
+        if why:
+            return changed(CallAction(errand.server, errand.tool), why).reason
         return f"there is no tool {named(errand.server, errand.tool)}"
 
     async def _send(

@@ -40,9 +40,9 @@ def unfitting(action: "CallAction", problem: str) -> Verdict:
     return Verdict(DENY, reason, UNFITTING, (ref,))
 
 
-def changed(action: "CallAction") -> Verdict:
-    """Return the refusal of a tool whose definition is not the one that was approved."""
+def changed(action: "CallAction", why: str = "has changed", what: str = "") -> Verdict:
+    """Return the refusal of a tool, or `what` else, whose definition is not approved; `why` goes on from its name."""
     ref = RuleRef("a tool whose definition has changed waits for approval", BUILT_IN, DENY)
-    name = named(action.server, action.tool)
-    reason = f"the definition of {name} has changed, and nobody has approved it: see `byleave approvals list`"
+    name = f"{what}{named(action.server, action.tool)}"
+    reason = f"the definition of {name} {why}, and nobody has approved it: see `byleave approvals list`"
     return Verdict(DENY, reason, CHANGED, (ref,))

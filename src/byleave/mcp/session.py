@@ -91,6 +91,7 @@ class Session:
             self.keeps,
             down=gateway.note_down,
             listed=gateway.listed,
+            catalogs=gateway.catalogs,
         )
         self.parking = Parking()
         self.calling = Calling(self)
