@@ -10,6 +10,8 @@ _UNSEEN = frozenset(
     "\ufe00\ufe01\ufe02\ufe03\ufe04\ufe05\ufe06\ufe07\ufe08\ufe09\ufe0a\ufe0b\ufe0c\ufe0d\ufe0e\ufe0f"
 )
 _TAGS = "\U000e0000"  # the plane of tags and further selectors; nothing in it is seen
+_LAYOUT = frozenset("\n\t\r")
+_BREAKS = frozenset("\v\f\x1c\x1d\x1e\x1f\x85\u2028\u2029")  # what Python counts among spaces, and few readers see
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
@@ -57,6 +59,19 @@ _BACKSLASH, _QUOTE = "\\", '"'
 def is_seen(char: str) -> bool:
     """Whether a reader sees the character, and sees it where it stands."""
     return char.isprintable() and char not in _UNSEEN and char < _TAGS
+
+
+def hidden_in(text: str) -> "list[str]":
+    """Return the characters of a text that carry something a reader does not see, each once.
+
+    Line ends, tabs and spaces of any width are none: a reader sees that they are there.
+    """
+    if text.isascii() and text.isprintable():
+        return []
+    found = {char for char in text if not is_seen(char) and char not in _LAYOUT}
+    if "\r" in text.replace("\r\n", ""):  # by itself it has a terminal write over the line
+        found.add("\r")
+    return sorted(char for char in found if char == "\r" or not char.isspace() or char in _BREAKS)
 
 
 def _escape(char: str) -> str:

@@ -40,7 +40,7 @@ class Ear:
         self.told.append((message, about))
         self._news.set()
 
-    def lost(self, id_: str | None, why: str) -> None:
+    def lost(self, id_: str | None, why: str, _public: str = "") -> None:
         self.losses.append((id_, why))
         self._news.set()
 

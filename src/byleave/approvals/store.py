@@ -58,6 +58,12 @@ class Approval(Record):
         return digest("\0".join([self.kind, *_identity(self.kind, self.detail)]).encode("utf-8", "surrogatepass"))[:12]
 
 
+def definition_detail(server: str, what: str, name: str, sha256: str) -> dict[str, str]:
+    """Return what an approval knows of a definition. `tool` is there for a tool alone, and part of its id."""
+    detail = {"server": server, "definition": what, "name": name, "sha256": sha256}
+    return {**detail, "tool": name} if what == "tool" else detail
+
+
 def now() -> str:
     """Return the time as approvals keep it."""
     from datetime import UTC, datetime
@@ -158,16 +164,18 @@ class Approvals:
         return Definitions(self._directory)
 
     def settle_definition(self, approval: Approval, *, status: str, now: str) -> bool:
-        """Approve or revoke exactly the tool definition that this approval is about, and say whether it is there."""
-        server, tool, sha256 = (approval.detail[field] for field in _IDENTITIES[TOOL_DEFINITION])
-        return self.definitions.settle(server, tool, sha256, status=status, now=now)
+        """Approve or revoke exactly the definition that this approval is about, and say whether it is there."""
+        server, name, sha256, what = (approval.detail[field] for field in ("server", "name", "sha256", "definition"))
+        return self.definitions.settle(server, name, sha256, status=status, now=now, what=what)
 
     def _all_definitions(self) -> "Iterator[Approval]":
-        for server, tool, known, before in self.definitions.all(self.warnings):
-            detail = {"server": server, "tool": tool, "sha256": known.sha256}
-            if before is not None:
-                detail |= {"old": before.text, "new": known.text}
-            yield Approval(TOOL_DEFINITION, known.status, f"{server}/{tool}", known.created, detail)
+        for one in self.definitions.all(self.warnings):
+            known, before = one.known, one.before
+            detail = definition_detail(one.server, one.what, one.name, known.sha256)
+            if before is not None or known.status == PENDING:
+                detail |= {"old": "" if before is None else before.text, "new": known.text}
+            subject = _DEFINITION_SUBJECTS[one.what].format(one.server, one.name)
+            yield Approval(TOOL_DEFINITION, known.status, subject, known.created, detail)
 
     def settle_action(self, key: str, *, status: str, now: str) -> bool:
         """Approve or revoke an action that is known by its key, and say whether there is one."""
@@ -358,6 +366,12 @@ def _identity(kind: str, detail: "Mapping[str, str]") -> "list[str]":
     return [detail.get(field, "") for field in _IDENTITIES.get(kind, ("key",))]
 
 
+_DEFINITION_SUBJECTS = {
+    "tool": "{}/{}",
+    "prompt": "prompt {}/{}",
+    "resource_template": "resource template {}/{}",
+    "instructions": "instructions of {}",
+}
 _WORDS = {"mount": _mount_words, "project_file": _file_words}
 _LISTS = {"mount": ("mounts", "rule_path"), "project_file": ("project_files", "path")}
 _IDENTITIES = {

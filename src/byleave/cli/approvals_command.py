@@ -83,10 +83,12 @@ def _subject(approval: Approval) -> str:
     """Return what an approval is about, in one line."""
     if "new" not in approval.detail:
         return shown(approval.subject)
-    from byleave.mcp.pins import changed_fields
+    from byleave.mcp.pins import changed_fields, hidden_characters
 
-    fields = changed_fields(approval.detail["old"], approval.detail["new"])
-    return f"{shown(approval.subject)} (changed: {', '.join(fields)})"
+    old, new = approval.detail["old"], approval.detail["new"]
+    what = f"changed: {', '.join(changed_fields(old, new))}" if old else "new"
+    unseen = "; it holds characters that are not seen" if hidden_characters(new) else ""
+    return f"{shown(approval.subject)} ({what}{unseen})"
 
 
 def _difference(approval: Approval, *, most: int = 400) -> "list[str]":
@@ -120,8 +122,9 @@ def _agrees(given: "Given", workspace: "Workspace", one: Waiting) -> bool:
         lines, asked = effect(one.binding), question(one.binding)
     elif approval.kind == TOOL_DEFINITION:
         whole = _difference(approval, most=_WHOLE)
-        lines = [f"the tool {_subject(approval)}", *(f"    {row}" for row in whole)]
-        asked = "Serve the tool with this definition, until it is revoked?"
+        what = "tool" if approval.detail["definition"] == "tool" else ""
+        lines = [f"the {what}{' ' if what else ''}{_subject(approval)}", *(f"    {row}" for row in whole)]
+        asked = f"Serve {f'the {what}' if what else 'it'} with this definition, until it is revoked?"
     else:
         lines, asked = [f"{approval.kind}: {shown(approval.subject)}"], "Approve exactly this, until it is revoked?"
     _show(given, lines)
@@ -209,7 +212,7 @@ def _tree(approval: Approval) -> "dict[str, Any]":
     if "new" in detail:  # of a tool definition, which is kept as the JSON that was hashed
         import json
 
-        detail |= {name: json.loads(detail[name]) for name in ("old", "new")}
+        detail |= {name: json.loads(detail[name] or "null") for name in ("old", "new")}
     return {**shared, "created": approval.created or None, **detail}
 
 

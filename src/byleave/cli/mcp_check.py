@@ -1,19 +1,22 @@
 """`byleave mcp --check`: start every server once, and say what it offers, who would see it, what would confine it."""
 
 import asyncio
+import json
 
+from byleave.approvals.definitions import INSTRUCTIONS
 from byleave.cli.output import paint, say, say_json
 from byleave.core.action import LOCAL
 from byleave.core.url import parse_url
+from byleave.mcp.catalog import KINDS
 from byleave.mcp.ends import Caller, DownError
-from byleave.mcp.offers import KINDS
+from byleave.mcp.pins import HAS_CHANGED, hidden_characters, named_characters, rows
 from byleave.mcp.sight import PolicySight
 from byleave.record import Record
 from byleave.text import shown, shown_lines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import AsyncIterator, Iterator, Mapping
     from typing import Any
 
     from byleave.cli.arguments import Given
@@ -22,7 +25,26 @@ if TYPE_CHECKING:
     from byleave.mcp.session import Session
 
 _NOBODY = "(nobody named)"
+_LABELS = {kind: each.what or kind for kind, each in KINDS.items()} | {INSTRUCTIONS: INSTRUCTIONS}
 _CHANGED = "its definition has changed since it was approved"
+
+
+class Hidden(Record):
+    """Something that is hidden because nobody has approved its definition."""
+
+    kind: str  # as in KINDS, or instructions
+    name: str
+    why: str
+    approval: str  # the id of what to approve
+
+
+class Unseen(Record):
+    """A definition that holds characters which no reader sees."""
+
+    kind: str
+    name: str
+    definition: str  # canonical JSON
+    characters: tuple[str, ...]
 
 
 class Found(Record):
@@ -31,7 +53,8 @@ class Found(Record):
     name: str
     problem: str = ""
     offers: "Mapping[str, tuple[str, ...]]" = {}
-    hidden: "Mapping[str, str]" = {}  # tools whose definition has changed, each with the id of what to approve
+    hidden: tuple[Hidden, ...] = ()
+    unseen: tuple[Unseen, ...] = ()
 
 
 async def check(given: "Given", gateway: "Gateway") -> int:
@@ -52,9 +75,24 @@ async def check(given: "Given", gateway: "Gateway") -> int:
 async def _found(session: "Session", name: str) -> Found:
     try:
         offers = {kind: tuple(await session.offers.all_of(kind, name)) for kind in KINDS}
+        await session.offers.instructions(name)
+        unseen = [each for kind in KINDS async for each in _unseen(session, kind, name)]
     except DownError as error:
         return Found(name, f"{error.problem} ({error.hint})")
-    return Found(name, "", offers, session.offers.changed_of(name))
+    hidden = [Hidden(kind, each.name, _why(each.why), each.id) for kind, each in session.offers.hidden_of(name)]
+    return Found(name, "", offers, tuple(hidden), tuple(unseen))
+
+
+def _why(why: str) -> str:
+    return _CHANGED if why == HAS_CHANGED else f"its definition {why}"
+
+
+async def _unseen(session: "Session", kind: str, name: str) -> "AsyncIterator[Unseen]":
+    """Yield what a server lists with characters that no reader sees, approved or not."""
+    for definition in (await session.offers.catalog(kind, name)).definitions:
+        found = hidden_characters(definition.text)
+        if found:
+            yield Unseen(kind, definition.tool, definition.text, tuple(named_characters(found)))
 
 
 def _agents(gateway: "Gateway") -> "list[str | None]":
@@ -86,7 +124,18 @@ def _tree(gateway: "Gateway", found: Found) -> "dict[str, Any]":
         tree["access"] = None if server.has_access else "\n".join(_access(gateway, server))
     tree |= {kind: list(names) for kind, names in found.offers.items()}
     if found.hidden:
-        tree["hidden"] = [{"tool": tool, "why": _CHANGED, "approval": id_} for tool, id_ in found.hidden.items()]
+        tree["hidden"] = [
+            {_LABELS[each.kind]: each.name, "why": each.why, "approval": each.approval} for each in found.hidden
+        ]
+    if found.unseen:
+        tree["unseen"] = [
+            {
+                _LABELS[each.kind]: each.name,
+                "characters": list(each.characters),
+                "definition": json.loads(each.definition),
+            }
+            for each in found.unseen
+        ]
     return tree
 
 
@@ -105,6 +154,10 @@ def _lines(gateway: "Gateway", found: "list[Found]") -> "Iterator[str]":
             yield "  sees no server"
 
 
+def _named(kind: str) -> str:
+    return "" if kind == "tools" else f"the {_LABELS[kind].replace('_', ' ')} "
+
+
 def _listed(tools: "list[str]") -> str:
     return f": {', '.join(shown(tool) for tool in tools)}"
 
@@ -116,8 +169,13 @@ def _server_lines(gateway: "Gateway", found: Found) -> "Iterator[str]":
         return
     counts = [f"{len(names)} {kind}" for kind, names in found.offers.items() if names]
     yield f"{heading}: {', '.join(counts) or 'offers nothing'}"
-    for tool, id_ in found.hidden.items():
-        yield f"  {shown(tool)} is {paint('hidden', 'red')}: {_CHANGED}; see `byleave approvals approve {id_}`"
+    for each in found.hidden:
+        named = f"{_named(each.kind)}{shown(each.name)} is {paint('hidden', 'red')}"
+        yield f"  {named}: {each.why}; see `byleave approvals approve {each.approval}`"
+    for unseen in found.unseen:
+        yield f"  {_named(unseen.kind)}{shown(unseen.name)} holds characters that are not seen:"
+        yield from (f"    {character}" for character in unseen.characters)
+        yield from (f"    | {row}" for row in rows(unseen.definition))
     server = gateway.servers.get(found.name)
     if server is not None and server.transport == "stdio" and not server.has_access:
         yield "  it has no access table; this one would confine it to what it has used now:"

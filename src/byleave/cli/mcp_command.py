@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from byleave.guard.guard import Guard
 
 _ENDED_BY_SIGNAL = 128
+_TURN = 0.001  # seconds that the loop waits for a thread that records definitions; five times as long by default
 
 
 def run(given: "Given") -> int:
@@ -76,6 +77,7 @@ def _run(given: "Given") -> int:
 
 
 async def _serve(given: "Given", workspace: "Workspace", guard: "Guard") -> int:
+    sys.setswitchinterval(_TURN)
     over_http = given.one("http") is not None
     gateway = Gateway(workspace, guard, note=lambda sentence: warn_if_read(given, [sentence]), over_http=over_http)
     try:

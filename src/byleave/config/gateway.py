@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 CLIENT, PERSON = "client", "person"
+SERVE_NEW, ASK_NEW = "serve", "ask"
 _OWN = frozenset({USER, MANAGED, COMMAND_LINE, INLINE})  # layers that may have us fetch keys from somewhere
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
@@ -41,6 +42,7 @@ class GatewaySettings(Record):
 
     expose: str = "flat"
     pin_tools: bool = True
+    new_tools: str = SERVE_NEW  # what becomes of a tool that a known server has not listed before
     require_identity: bool = False
     default_agent: str | None = None
     max_body: int = 8 << 20

@@ -117,7 +117,15 @@ class Gateway(Table):
     ] = UNSET
     pin_tools: Annotated[
         bool | UnsetType,
-        Meta(description="A tool whose description or schema changes waits until somebody has seen it (default)."),
+        Meta(description="A tool whose definition changes waits until a person has seen it (default: true)."),
+    ] = UNSET
+    new_tools: Annotated[
+        Literal["serve", "ask"] | UnsetType,
+        Meta(
+            description="What becomes of a tool, prompt or template that a known server has not listed before. serve: "
+            "it is recorded and served (default). ask: it is hidden until a person approves it.",
+            examples=["ask"],
+        ),
     ] = UNSET
     require_identity: Annotated[
         bool | UnsetType, Meta(description="Refuse callers that do not prove who they are.")

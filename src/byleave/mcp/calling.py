@@ -12,7 +12,7 @@ from time import monotonic
 
 from byleave.core.action import LOCAL, CallAction
 from byleave.core.input_schema import InputSchema
-from byleave.core.verdict import ALLOW, ASK, DENY, shared_tree
+from byleave.core.verdict import ALLOW, ASK, DENY
 from byleave.guard.asking import CANCELLED, ELSEWHERE, NO, SILENCE, YESES
 from byleave.guard.judge import Judged
 from byleave.guard.matters import Matter, Verdicts
@@ -21,7 +21,7 @@ from byleave.mcp.ends import DownError
 from byleave.mcp.errands import CALL, Errand, Errands, Work, passed
 from byleave.mcp.message import decoded, members_of
 from byleave.mcp.parking import Parked
-from byleave.mcp.refusals import CHANGED, changed, unfitting
+from byleave.mcp.refusals import CHANGED, agents_tree, changed, unfitting
 from byleave.mcp.revisions import SERVER_DOWN
 from byleave.wire.codes import ACCESS_DENIED, INVALID_PARAMS
 
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from byleave.mcp.session import Session
 
 LISTEN = "subscriptions/listen"
+PROMPTS = "prompts"
 _PENDING = "it waits in `byleave approvals list`; once it is approved there, the same call goes through"
 VERDICT_KEY = "byleave/verdict"
 _UNPLACED = "it is too long to be shown to anybody, so nobody can approve it"
@@ -70,7 +71,8 @@ class Calling:
         action = _use_action(exchange, server, kind, name)
 
         async def begin() -> "Verdicts | Matter":
-            return self._begin_use(exchange, action, kind, name)
+            refused = await self._hidden_prompt(exchange, action, name) if kind == PROMPTS else None
+            return self._begin_use(exchange, action, kind, name) if refused is None else refused
 
         return await self._judge(exchange, errand, begin)
 
@@ -80,6 +82,21 @@ class Calling:
         if isinstance(verdicts, Matter):
             verdicts = self._put_aside(verdicts)
         return verdicts.allowed
+
+    async def _hidden_prompt(self, exchange: "Exchange", action: CallAction, name: str) -> "Verdicts | None":
+        """Return the refusal of a prompt whose definition is not approved, recorded; None if it may be judged."""
+        guard, started = self._session.guard, monotonic()
+        if guard.policy.judge_use(exchange.who.agent, action.server, PROMPTS, name).decision is DENY:
+            return None
+        try:
+            hidden = await self._session.offers.hides(PROMPTS, action.server, name)
+        except DownError:  # which is said when it is asked
+            return None
+        if hidden is None:
+            return None
+        verdict = changed(action.replace(tool=name), hidden.why, "the prompt ")
+        answer = guard.answer(Judged(action, (), verdict), exchange.who, started)
+        return Verdicts(answer.verdict, (answer,))
 
     def _begin_use(self, exchange: "Exchange", action: CallAction, kind: str, name: str) -> "Verdicts | Matter":
         denied = self._denied_use(exchange, action, kind, name)
@@ -125,8 +142,8 @@ class Calling:
         if action.schema is not None:
             problem = InputSchema(action.schema).problem(action.arguments)
             verdict = None if problem is None else unfitting(action, problem)
-        elif self._session.offers.is_changed(action.server, action.tool or ""):
-            verdict = changed(action)
+        elif why := self._session.offers.why_hidden(action.server, action.tool or ""):
+            verdict = changed(action, why)
         if verdict is None or guard.policy.decide(action).decision is DENY:
             return None
         answer = guard.answer(Judged(action, (), verdict), exchange.who, started)
@@ -250,7 +267,7 @@ class Calling:
         A client may check what is structured against the tool's output schema, and throw away what does not fit.
         """
         self._session.metrics.called(errand.server, exchange.who.agent, verdict.decision.word, "refused")
-        tree = shared_tree(verdict, self._session.guard.policy.root.path)
+        tree = agents_tree(verdict, self._session.guard.policy.root.path)
         if exchange.method == CALL and verdict.code != CHANGED:
             content = [{"type": "text", "text": verdict.reason}]
             result: dict[str, Any] = {"content": content, "isError": True, "_meta": {VERDICT_KEY: tree}}

@@ -6,6 +6,7 @@ mean is the conversation's business.
 
 from byleave.errors import ByleaveError
 from byleave.record import Record
+from byleave.text import quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,8 +24,11 @@ if TYPE_CHECKING:
             Return False if it was no answer to anything.
             """
 
-        def lost(self, id_: str | None, why: str) -> None:
-            """Learn that a request gets no answer any more, or (None) that the whole connection is gone."""
+        def lost(self, id_: str | None, why: str, public: str = "") -> None:
+            """Learn that a request gets no answer any more, or (None) that the whole connection is gone.
+
+            `why` is for the operator; `public` is what of it agents may read, empty if that is nothing.
+            """
 
     class Link(Protocol):
         """A connection to one downstream server, on behalf of one caller."""
@@ -81,10 +85,30 @@ if TYPE_CHECKING:
 
 
 _NOTHING: "Mapping[str, str]" = {}
+HINT = {"hint": "try again later; `byleave mcp --check` shows the operator of this gateway more"}  # to agents
 
 
 class DownError(ByleaveError):
-    """A downstream server that cannot be reached now: an error for the client, never a verdict."""
+    """A downstream server that cannot be reached now: an error for the client, never a verdict.
+
+    `problem` and `hint` are for the operator: they may hold paths of this machine, and what a server wrote to its
+    standard error. `public` is the sentence that agents may read. Without one they get a sentence that names the
+    server and nothing else, so that an error whose author thought of nobody betrays nothing.
+    """
+
+    def __init__(self, problem: str, *, hint: str, public: str = "") -> None:
+        super().__init__(problem, hint=hint)
+        self.public = public
+
+    def told(self, server: str = "") -> str:
+        """Return what agents are told."""
+        name = f"the server {quoted(server)}" if server else "a server"
+        return self.public or f"{name} cannot be used; byleave tells its operator why"
+
+    @property
+    def is_private(self) -> bool:
+        """Whether the operator has to be told what agents are not."""
+        return self.problem != self.public
 
 
 class LateError(DownError):

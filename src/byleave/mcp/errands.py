@@ -16,7 +16,7 @@ from msgspec import Raw
 from byleave.core.action import LOCAL, CallAction
 from byleave.guard.asking import NO, NOBODY, SILENCE
 from byleave.mcp.asking import ASKER, KEY, can_be_asked, question_params, reply_in
-from byleave.mcp.ends import DownError, LateError
+from byleave.mcp.ends import HINT, DownError, LateError
 from byleave.mcp.local_form import answer_in, question_form, result_tree
 from byleave.mcp.message import decoded, encode, error_tree, members_of, notification, text_of
 from byleave.mcp.parking import Parked
@@ -113,7 +113,8 @@ class Errands:
             how = _HOW.get(outcome, "failed")
         except DownError as error:
             outcome, how = f"failed: {error.problem}", "timeout" if isinstance(error, LateError) else "down"
-            await work.exchange.error(SERVER_DOWN, error.problem, {"hint": error.hint})
+            self._session.gateway.note_down(error)
+            await work.exchange.error(SERVER_DOWN, error.told(work.errand.server), HINT)
         finally:
             if outcome:
                 took = monotonic() - started
@@ -166,8 +167,9 @@ class Errands:
         return await self._send(work, upstream, headers=headers)
 
     def _unknown(self, errand: Errand) -> str:
-        if self._session.offers.is_changed(errand.server, errand.tool):
-            return changed(CallAction(errand.server, errand.tool)).reason
+        why = self._session.offers.why_hidden(errand.server, errand.tool)
+        if why:
+            return changed(CallAction(errand.server, errand.tool), why).reason
         return f"there is no tool {named(errand.server, errand.tool)}"
 
     async def _send(

@@ -9,13 +9,14 @@ import asyncio
 import os
 from time import monotonic
 
-from byleave.config.gateway import CLIENT
+from byleave.config.gateway import ASK_NEW, CLIENT
 from byleave.config.servers import expanded
 from byleave.core.action import LOCAL
 from byleave.core.url import BadUrl, parse_url
 from byleave.errors import ByleaveError, ConfigError, ConfigErrors, InputError
 from byleave.guard.asking import Who
 from byleave.mcp.backoff import Backoff
+from byleave.mcp.catalog import Catalogs
 from byleave.mcp.ends import DownError
 from byleave.mcp.links import Surroundings, make_link
 from byleave.mcp.lobby import Lobby
@@ -81,7 +82,8 @@ class Gateway:
         self._enabled: tuple[object, Mapping[str, Server]] = (None, {})
         self.visited: dict[str, set[str]] = {}  # where servers wanted to go, by the name of their access
         self._surroundings = Surroundings(workspace, guard.policy, self._environment, decide=self._visit, told=told)
-        self._pins = Pins(guard.approvals)
+        self._pins = Pins(guard.approvals, asks_new=lambda: self.settings.new_tools == ASK_NEW)
+        self.catalogs = Catalogs()
         self.local = LocalTools(workspace, guard)
         self._compiled = guard.policy.compiled
         self._settled = self._compiled, self._compiled.gateway
@@ -113,11 +115,11 @@ class Gateway:
         said = self.settings.approve
         return not self._over_http if said is None else said == CLIENT
 
-    def listed(self, server: str, tools: "Iterable[Mapping[str, Any]]") -> None:
+    def listed(self, server: str, tools: "Iterable[str]") -> None:
         """Take note of which tools say what their results look like: clients remember that, too."""
         known = self._structured.setdefault(server, set())
         if len(known) < _MOST_STRUCTURED:
-            known.update(tool["name"] for tool in tools if tool.get("outputSchema") is not None)
+            known.update(tools)
 
     def has_output_schema(self, server: str, tool: str) -> bool:
         """Whether a tool has ever said what its results look like."""
@@ -232,7 +234,7 @@ class Gateway:
             try:
                 filled = expanded(server, self._environment)
             except ConfigError as error:
-                raise DownError(error.problem, hint=error.hint) from None
+                raise DownError(error.problem, hint=error.hint, public=self._lacks(server)) from None
             scrubbing = _Scrubbing(hearer, ResultScrub(filled.secrets)) if filled.secrets else hearer
             return make_link(server, filled, scrubbing, self._surroundings, tool=access)
 
@@ -248,6 +250,11 @@ class Gateway:
             starting=starting,
             hint=hint,
         )
+
+    def _lacks(self, server: "Server") -> str:
+        """Return why a server cannot be used as it is configured, without where that is written."""
+        missing = [name for name in server.variables if not self._environment.get(name)]
+        return f"it needs the variable {missing[0]}, which is not set" if missing else "its configuration is wrong"
 
     def _visit(self, action: "dict[str, Any]") -> "Verdict":
         """Judge and record what a server wants of the network. Any thread may ask."""
@@ -266,6 +273,11 @@ class Gateway:
         """Take note that a server is gone."""
         self.metrics.is_up(name, up=False)
         self.note(f"the server {quoted(name)} is gone: {why}")
+
+    def note_down(self, error: DownError) -> None:
+        """Tell the operator of an error of a server what agents are not told."""
+        if error.is_private:
+            self.note(f"{error.problem} (hint: {error.hint})")
 
     def pins(self) -> Pins | None:
         """Return what remembers how tools were defined, if they are pinned."""
@@ -316,6 +328,7 @@ class Gateway:
             if before.layers != compiled.layers:  # else only an approval is another one
                 names = {*before.servers, *compiled.servers}
                 changed = {name for name in names if before.servers.get(name) != compiled.servers.get(name)}
+                self.catalogs.forget(changed)
                 for session in list(self._sessions):
                     session.drop(changed | (compiled.servers.keys() - session.visible()))
                     session.changed_all()
@@ -329,9 +342,7 @@ class Gateway:
         before, self._stamps = self._stamps, stamps
         changed = [name for name in stamps if name in before and before[name] != stamps[name]]
         for session in list(self._sessions) if changed else ():
-            for name in changed:
-                session.offers.forget(name)
-            session.changed("notifications/tools/list_changed")
+            session.changed_all()
 
     def _configure(self) -> None:
         compiled = self._compiled
@@ -372,8 +383,8 @@ class _Scrubbing:
     def heard(self, message: bytes, about: str | None) -> bool | None:
         return self._hearer.heard(self._scrub.message(message), about)
 
-    def lost(self, id_: str | None, why: str) -> None:
-        self._hearer.lost(id_, self._scrub.text(why))
+    def lost(self, id_: str | None, why: str, public: str = "") -> None:
+        self._hearer.lost(id_, self._scrub.text(why), self._scrub.text(public))
 
 
 def _place_of(error: BaseException) -> str:

@@ -65,10 +65,8 @@ def make_link(
     """Return a link to a server, not opened yet. `tool`: of `server.tool_of`, where a link is for one call."""
     make = _MAKERS.get(server.transport)
     if make is None:
-        raise DownError(
-            f"the server {shown(server.name)} is reached by {quoted(server.transport)}, which is unknown",
-            hint="use stdio, http or sse",
-        )
+        problem = f"the server {shown(server.name)} is reached by {quoted(server.transport)}, which is unknown"
+        raise DownError(problem, hint="use stdio, http or sse", public=problem)
     return make(server, expanded, hearer, surroundings, tool)
 
 

@@ -7,11 +7,11 @@ relayed to it once the policy allows it.
 import asyncio
 import functools
 
+from byleave.mcp.catalog import KINDS
 from byleave.mcp.discovery import DISCOVERY, call_discovery
 from byleave.mcp.errands import passed
 from byleave.mcp.listening import Listener
 from byleave.mcp.message import decoded, encode, members_of, notification, text_of
-from byleave.mcp.offers import KINDS
 from byleave.mcp.revisions import HANDSHAKE, LATEST, SERVER_KEY, STATELESS, SUBSCRIPTION_KEY
 from byleave.mcp.upstream import INFO
 from byleave.record import Record
@@ -107,19 +107,17 @@ async def _list(kind: str, session: "Session", exchange: "Exchange") -> None:
         await exchange.error(INVALID_PARAMS, "there is no such page: lists come in one")
         return
     what = KINDS[kind]
-    listed: list[Any] = []
+    written: list[bytes] = []
     silent: Mapping[str, str] = {}
     expose = session.settings.expose
     if kind == "tools" and expose != "flat":
-        listed += DISCOVERY.values()
+        written += map(encode, DISCOVERY.values())
     if kind != "tools" or expose != "discovery":
         found = await session.offers.listing(kind, session.sight(exchange.who))
-        listed += [offer.shown(what) for offer in found.offers]
+        written += found.written
         silent = found.silent
-    result: dict[str, Any] = {what.field: listed}
-    if silent:
-        result["_meta"] = {SILENT_KEY: silent}
-    await exchange.result(result, listing=True)
+    meta = b',"_meta":%b' % encode({SILENT_KEY: silent}) if silent else b""
+    await exchange.result(b"{%b:[%b]%b}" % (encode(what.field), b",".join(written), meta), listing=True)
 
 
 async def _call(session: "Session", exchange: "Exchange") -> None:

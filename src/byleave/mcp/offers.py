@@ -5,28 +5,38 @@ tool's definition is the one that was approved, and to whom a resource belongs.
 """
 
 import asyncio
+import functools
 from time import monotonic
 
+from byleave.approvals.definitions import INSTRUCTIONS
 from byleave.core.action import LOCAL
 from byleave.core.uris import oddity
+from byleave.mcp.catalog import KINDS, Catalog, Catalogs, Offer, Page, view_of
 from byleave.mcp.ends import DownError
-from byleave.mcp.message import decoded, elements_of, text_of
+from byleave.mcp.message import text_of
 from byleave.mcp.names import flat_name, may_be_cut, split_name
-from byleave.mcp.pins import pinned_hash
-from byleave.mcp.shapes import shaped
+from byleave.mcp.pins import LeftOut, defined
 from byleave.record import Record
 from byleave.text import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
     from typing import Any, Protocol
 
-    from byleave.mcp.pins import Pins
+    from byleave.mcp.catalog import View
+    from byleave.mcp.pins import Changed, Pins
     from byleave.mcp.upstream import Upstream
 
     class Sight(Protocol):
         """What a caller may see, by the policy."""
+
+        @property
+        def agent(self) -> str | None: ...
+
+        @property
+        def version(self) -> object:
+            """What is another object whenever the policy is another one."""
 
         def servers(self) -> "list[str]": ...
 
@@ -39,46 +49,23 @@ PATIENCE = 15.0  # seconds that a list waits for one server
 QUIET, HARDLY = 60.0, 0.05  # seconds for which one that was silent is hardly waited for, and how long that is
 MOST_PAGES = 200
 MOST_OFFERS = 10_000  # of one kind, of one server
-
-
-class Kind(Record):
-    """One kind of thing that servers list."""
-
-    method: str
-    field: str  # of the result, and of the server's capabilities where `ability` is not given
-    key: str  # the member that names one
-    ability: str
-    flat: bool  # whether its name is made `server__name`
-
-
-KINDS = {
-    "tools": Kind("tools/list", "tools", "name", "tools", flat=True),
-    "prompts": Kind("prompts/list", "prompts", "name", "prompts", flat=True),
-    "resources": Kind("resources/list", "resources", "uri", "resources", flat=False),
-    "templates": Kind("resources/templates/list", "resourceTemplates", "uriTemplate", "resources", flat=False),
-}
-
-
-class Offer(Record):
-    """One thing that a server offers: its own name, and all that the server says of it, as we have read it.
-
-    Clients get what was read, written anew: nobody can be shown another definition than the one that is pinned.
-    """
-
-    server: str
-    name: str
-    tree: "dict[str, Any]"
-
-    def shown(self, kind: Kind) -> "dict[str, Any]":
-        """Return it as clients see it."""
-        return {**self.tree, kind.key: flat_name(self.server, self.name)} if kind.flat else self.tree
+_MOST_NOTED = 10  # hidden definitions of one listing that are named to the operator one by one
 
 
 class Listing(Record):
-    """What all servers offer of one kind, and why some say nothing."""
+    """What all servers offer of one kind, and why some say nothing. `written` is each server's share for clients."""
 
     offers: tuple[Offer, ...]
     silent: "Mapping[str, str]"
+    written: tuple[bytes, ...] = ()
+
+
+class Known(Record):
+    """What a server listed last: over which connection, all of it, and what of it is approved."""
+
+    opened: int
+    catalog: Catalog
+    kept: "Mapping[str, Offer]"
 
 
 class Offers:
@@ -92,32 +79,45 @@ class Offers:
         note: "Callable[[str], None]",
         keeps: "Callable[[str], bool]",
         *,
-        listed: "Callable[[str, Iterable[dict[str, Any]]], None]" = lambda _server, _tools: None,
+        down: "Callable[[DownError], None]" = lambda _error: None,
+        listed: "Callable[[str, frozenset[str]], None]" = lambda _server, _tools: None,
+        catalogs: Catalogs | None = None,
     ) -> None:
         self._reach = reach
         self._keeps = keeps  # whether the session with a server outlives one call
         self._local = local
         self._pins = pins
         self._note = note
-        self._listed = listed  # told of every list of tools
-        self._known: dict[tuple[str, str], tuple[int, dict[str, Offer]]] = {}  # by kind and server
+        self._listed = listed  # told of the tools that say what their results look like
+        self._catalogs = Catalogs() if catalogs is None else catalogs
+        self._down = down  # told why a server says nothing
+        self._known: dict[tuple[str, str], Known] = {}  # by kind and server
         self._late: dict[str, float] = {}  # servers that took too long, and until when they are hardly waited for
         self._owners: dict[str, str] = {}  # who has listed a resource first, and has not listed it no longer
-        self._changed: dict[tuple[str, str], str] = {}  # tools whose definition nobody has approved
-        self._hashes: dict[tuple[str, str], tuple[dict[str, Any], str]] = {}  # of the definitions of tools
+        self._hidden: dict[tuple[str, str], dict[str, Changed]] = {}  # by kind and server: what nobody has approved
 
     async def listing(self, kind: str, sight: "Sight", servers: "Iterable[str] | None" = None) -> Listing:
         """Return what the caller may see of one kind, of all servers or of some."""
         asked = sight.servers() if servers is None else list(servers)
         found = await asyncio.gather(*(self._of(kind, server) for server in asked))
-        offers: list[Offer] = []
+        views: list[View] = []
         silent: dict[str, str] = {}
         for server, said in zip(asked, found, strict=True):
             if isinstance(said, DownError):
-                silent[server] = said.problem
+                self._down(said)
+                silent[server] = said.told(server)
             else:
-                offers += [each for each in said.values() if _is_seen(sight, kind, each)]
-        return Listing(tuple(offers if KINDS[kind].flat else self._without_disputed(kind, offers)), silent)
+                views.append(
+                    await said.catalog.view(
+                        sight.agent, sight.version, said.kept, functools.partial(_is_seen, sight, kind)
+                    )
+                )
+        if not KINDS[kind].flat:
+            offers = [each for view in views for each in view.offers]
+            undisputed = self._without_disputed(kind, offers)
+            views = views if len(undisputed) == len(offers) else [view_of(undisputed)]
+        written = tuple(view.written for view in views if view.written)
+        return Listing(tuple(each for view in views for each in view.offers), silent, written)
 
     def _without_disputed(self, kind: str, offers: "list[Offer]") -> "list[Offer]":
         """Leave out what two servers call by one name that is not theirs alone: nobody could tell whose it is."""
@@ -130,78 +130,138 @@ class Offers:
                 self._note(f"{who} both list the {kind.rstrip('s')} {shown(name)}, so it is left out")
         return [each for each in offers if len(owners[each.name]) == 1]
 
-    async def all_of(self, kind: str, server: str) -> dict[str, Offer]:
+    async def all_of(self, kind: str, server: str) -> "Mapping[str, Offer]":
         """Return everything of one kind that a server offers, whoever may see it; a DownError if it says nothing."""
-        return await self._fresh(kind, server)
+        return (await self._fresh(kind, server)).kept
 
-    async def _of(self, kind: str, server: str) -> "dict[str, Offer] | DownError":
+    async def catalog(self, kind: str, server: str) -> Catalog:
+        """Return all that a server has listed, also what nobody has approved; a DownError if it says nothing."""
+        return (await self._last(kind, server)).catalog
+
+    async def _of(self, kind: str, server: str) -> "Known | DownError":
         try:
             async with self._patience(server):
                 return await self._fresh(kind, server)
         except TimeoutError:
             self._late[server] = monotonic() + QUIET
             hint = "the list is made anew when it is there"
-            return DownError(f"the server {server} has said nothing for {PATIENCE:.0f} s", hint=hint)
+            why = f"the server {server} has said nothing for {PATIENCE:.0f} s"
+            return DownError(why, hint=hint, public=why)
         except DownError as error:
             self._known.pop((kind, server), None)
             return error
 
-    async def _fresh(self, kind: str, server: str) -> dict[str, Offer]:
+    async def _fresh(self, kind: str, server: str) -> Known:
         if server == LOCAL:
-            offers = [Offer(LOCAL, tree["name"], tree) for tree in self._local()] if kind == "tools" else []
-            return self._learnt(kind, server, 0, {each.name: each for each in offers})
-        upstream = self._reach(server)
+            trees = self._local() if kind == "tools" else []
+            read = tuple(Offer(LOCAL, tree, KINDS[kind]) for tree in trees)
+            catalog = Catalog((Page(b"", read),), MOST_OFFERS, self._catalogs.working)
+            return self._learnt(kind, Known(0, catalog, catalog.offers), server)
+        upstream, pins = self._reach(server), self._pins()
         await upstream.ready()
-        offers, unread = await _all_pages(upstream, KINDS[kind])
-        if unread:
-            self._note(f"{server} lists {unread} {kind} that cannot be read, or have a wrong shape: they are left out")
+        catalog = await self._read(upstream, kind, pins=pins is not None)
+        if catalog.unread:
+            what = f"{server} lists {catalog.unread} {kind}"
+            self._note(f"{what} that cannot be read, or have a wrong shape: they are left out")
         if kind == "tools":
-            self._listed(server, [each.tree for each in offers])
-        kept = await self._pinned(server, offers) if kind == "tools" else offers
-        return self._learnt(kind, server, upstream.opened, {each.name: each for each in kept})
+            self._listed(server, catalog.structured)
+        kept = catalog.offers if pins is None else await self._approved(kind, server, catalog, pins)
+        return self._learnt(kind, Known(upstream.opened, catalog, kept), server)
 
-    def _learnt(self, kind: str, server: str, opened: int, found: dict[str, Offer]) -> dict[str, Offer]:
-        self._known[kind, server] = (opened, found)
+    async def _read(self, upstream: "Upstream", kind: str, *, pins: bool) -> Catalog:
+        """Return everything of one kind that a server lists."""
+        what, pages, count = KINDS[kind], [], 0
+        params: dict[str, Any] = {}
+        seen: set[bytes] = set()
+        for number in range(MOST_PAGES if upstream.abilities.get(what.ability) is not None else 0):
+            said = await upstream.answer(what.method, params)
+            page = await self._catalogs.page(upstream.name, kind, said.get(what.field), number, pins=pins)
+            pages.append(page)
+            count += len(page.read)
+            cursor = said.get("nextCursor")
+            if cursor is None or text_of(cursor) is None or count > MOST_OFFERS or bytes(cursor) in seen:
+                break
+            seen.add(bytes(cursor))
+            params = {"cursor": cursor}
+        return self._catalogs.made(upstream.name, kind, pages, MOST_OFFERS, pins=pins)
+
+    def _learnt(self, kind: str, known: Known, server: str) -> Known:
+        self._known[kind, server] = known
         if kind == "resources":
+            found = known.kept
             for uri in [uri for uri, owner in self._owners.items() if owner == server and uri not in found]:
                 del self._owners[uri]
             for uri in found:
                 self._owners.setdefault(uri, server)
-        return found
+        return known
 
-    async def _pinned(self, server: str, offers: "list[Offer]") -> "list[Offer]":
-        """Return the tools whose definition is approved; what has changed is hidden until somebody has looked at it."""
-        for key in [key for key in self._changed if key[0] == server]:
-            del self._changed[key]
-        pins = self._pins()
-        if pins is None:
-            return offers
-        by_name = {id(each.tree): each for each in offers}
-        found = await asyncio.to_thread(pins.sort, server, [each.tree for each in offers])  # it may wait for a file
-        for changed in found.hidden:
-            self._changed[server, changed.name] = changed.id
-            where = f"{server}/{shown(changed.name)}"
-            self._note(f"the definition of {where} has changed, so it is hidden: `byleave approvals list` shows it")
-        if found.left_out:
-            first, more = found.left_out[0], len(found.left_out) - 1
+    async def _approved(self, kind: str, server: str, catalog: Catalog, pins: "Pins") -> "Mapping[str, Offer]":
+        """Return what is approved of a catalog; what has changed is hidden until a person has looked at it."""
+        what, left_out = KINDS[kind].what, catalog.left_out
+        kept: Mapping[str, Offer] = catalog.offers
+        self._hidden.pop((kind, server), None)
+        if what:
+            seen = catalog.definitions
+            judged = pins.judged(server, seen, what)
+            if judged is None:
+                judged = await asyncio.to_thread(pins.judge, server, seen, what)  # it may wait for a file
+            kept, left_out = catalog.approved(judged), left_out + judged.left_out
+            if judged.hidden:
+                self._hidden[kind, server] = {each.name: each for each in judged.hidden}
+            for each in judged.hidden[:_MOST_NOTED]:
+                named = f"the definition of {_words(kind)}{server}/{shown(each.name)}"
+                self._note(f"{named} {each.why}, so it is hidden: `byleave approvals list` shows it")
+            if len(judged.hidden) > _MOST_NOTED:
+                more = len(judged.hidden) - _MOST_NOTED
+                self._note(f"{more} further definitions of {server} are hidden: `byleave approvals list` shows them")
+        if left_out:
+            first, more = left_out[0], len(left_out) - 1
             others = f", and {more} more" if more else ""
-            self._note(f"tools of {server} are left out: {shown(first.name)} ({first.why}){others}")
-        return [by_name[id(tree)] for tree in found.shown]
+            self._note(f"{kind} of {server} are left out: {shown(first.name)} ({first.why}){others}")
+        return kept
 
     async def tool(self, server: str, name: str) -> Offer | None:
         """Return a tool as it was listed last over this connection; listed now, if it never was."""
-        offer = (await self._last("tools", server)).get(name)
-        pins = self._pins()
-        if pins is None or server == LOCAL or (offer is not None and pins.approves(server, name, self._hash(offer))):
-            return offer
-        return (await self._fresh("tools", server)).get(name)  # somebody may have approved it, or revoked that
+        return await self._one("tools", server, name)
 
-    def _hash(self, offer: Offer) -> str:
-        """Return what a tool is pinned by; made once for what was listed last."""
-        known = self._hashes.get((offer.server, offer.name))
-        if known is None or known[0] is not offer.tree:
-            known = self._hashes[offer.server, offer.name] = offer.tree, pinned_hash(offer.tree)
-        return known[1]
+    async def _one(self, kind: str, server: str, name: str) -> Offer | None:
+        offer = (await self._last(kind, server)).kept.get(name)
+        pins = self._pins()
+        if pins is None or server == LOCAL:
+            return offer
+        if offer is not None and (pinned := offer.definition) is not None:
+            if pins.approves(server, name, pinned.sha256, KINDS[kind].what):
+                return offer
+        elif kind != "tools" and name not in self._hidden.get((kind, server), ()):
+            return offer  # it was never listed, so nothing can have changed
+        return (await self._fresh(kind, server)).kept.get(name)  # somebody may have approved it, or revoked that
+
+    async def instructions(self, server: str) -> str:
+        """Return what a server says about its use, if that is approved: models read it, so it is pinned like a tool."""
+        if server == LOCAL or server in self._late:
+            return ""
+        upstream, pins = self._reach(server), self._pins()
+        await upstream.ready()
+        said = upstream.instructions
+        if not said or pins is None:
+            return said
+        definition = defined({"name": server, "instructions": said}, INSTRUCTIONS)
+        if isinstance(definition, LeftOut):
+            self._note(f"the instructions of {server} are left out: {definition.why}")
+            return ""
+        judged = await asyncio.to_thread(pins.judge, server, (definition,), INSTRUCTIONS)
+        self._hidden.pop((INSTRUCTIONS, server), None)
+        for each in judged.hidden:
+            self._hidden[INSTRUCTIONS, server] = {each.name: each}
+            self._note(
+                f"the instructions of {server}: the text {each.why}, so it is hidden: see `byleave approvals list`"
+            )
+        return said if judged.approved else ""
+
+    async def hides(self, kind: str, server: str, name: str) -> "Changed | None":
+        """Return why a prompt or a template must not be used: its definition is not approved. None if it may."""
+        await self._one(kind, server, name)
+        return self._hidden.get((kind, server), {}).get(name)
 
     def is_late(self, server: str) -> bool:
         """Whether a list was made without this server, because it took too long; that is forgotten with this."""
@@ -213,28 +273,35 @@ class Offers:
         return asyncio.timeout(HARDLY if quiet else PATIENCE)
 
     @property
-    def hidden(self) -> "list[tuple[str, str]]":
-        """The tools, by server, whose definition nobody has approved."""
-        return list(self._changed)
+    def hidden(self) -> "list[tuple[str, str, str]]":
+        """What nobody has approved, by kind and server."""
+        return [(*key, name) for key, names in self._hidden.items() for name in names]
+
+    def hidden_of(self, server: str) -> "Iterator[tuple[str, Changed]]":
+        """Yield what a server lists and nobody has approved, with its kind."""
+        for kind in (*KINDS, INSTRUCTIONS):
+            for each in self._hidden.get((kind, server), {}).values():
+                yield kind, each
 
     def changed_of(self, server: str) -> "dict[str, str]":
         """Return the tools of a server whose definition nobody has approved, each with the id of what to approve."""
-        return {name: id_ for (owner, name), id_ in self._changed.items() if owner == server}
+        return {name: each.id for name, each in self._hidden.get(("tools", server), {}).items()}
 
-    def is_changed(self, server: str, name: str) -> bool:
-        """Whether a tool is hidden because its definition has changed."""
-        return (server, name) in self._changed
+    def why_hidden(self, server: str, name: str) -> str:
+        """Return why a tool is hidden; empty if it is not."""
+        found = self._hidden.get(("tools", server), {}).get(name)
+        return "" if found is None else found.why
 
-    async def _last(self, kind: str, server: str) -> dict[str, Offer]:
+    async def _last(self, kind: str, server: str) -> Known:
         if server == LOCAL:
             return await self._fresh(kind, server)
         known = self._known.get((kind, server))
         if known is not None and not self._keeps(server):
-            return known[1]
+            return known
         upstream = self._reach(server)
         await upstream.ready()
-        if known is not None and known[0] == upstream.opened:
-            return known[1]
+        if known is not None and known.opened == upstream.opened:
+            return known
         return await self._fresh(kind, server)
 
     def forget(self, server: str) -> None:
@@ -255,7 +322,7 @@ class Offers:
         for server in candidates:
             try:
                 async with self._patience(server):
-                    offers = await self._last(kind, server)
+                    offers = (await self._last(kind, server)).kept
             except (DownError, TimeoutError):
                 continue
             for name in offers:
@@ -287,17 +354,17 @@ class Offers:
             return _only(by_claim[FITS])
         return Owner(None) if by_claim.get(SILENT) else _only(by_claim.get(ABLE, []))
 
-    def _known_by(self, server: str) -> dict[str, Offer]:
+    def _known_by(self, server: str) -> "Mapping[str, Offer]":
         """Return the resources that a server has listed, as far as that was over the connection that there is."""
         known = self._known.get(("resources", server))
-        return known[1] if known is not None and known[0] == self._reach(server).opened else {}
+        return known.kept if known is not None and known.opened == self._reach(server).opened else {}
 
     async def _claims(self, server: str, uri: str) -> str:
         """Return what a server has to do with a URI."""
         try:
             async with self._patience(server):
-                listed = await self._last("resources", server)
-                templates = await self._last("templates", server)
+                listed = (await self._last("resources", server)).kept
+                templates = (await self._last("templates", server)).kept
         except TimeoutError:
             self._late[server] = monotonic() + QUIET
             return SILENT
@@ -332,34 +399,9 @@ def _is_seen(sight: "Sight", kind: str, offer: Offer) -> bool:
     return sight.shows(offer.server, "prompts" if kind == "prompts" else "resources", offer.name)
 
 
+def _words(kind: str) -> str:
+    return "" if kind == "tools" else f"the {KINDS[kind].what.replace('_', ' ')} "
+
+
 def _literal(template: str) -> str:
     return template.partition("{")[0]
-
-
-async def _all_pages(upstream: "Upstream", kind: Kind) -> "tuple[list[Offer], int]":
-    """Return everything of one kind that a server lists, and how much of it cannot be read."""
-    if upstream.abilities.get(kind.ability) is None:
-        return [], 0
-    offers: list[Offer] = []
-    unread = 0
-    params: dict[str, Any] = {}
-    seen: set[bytes] = set()
-    for _ in range(MOST_PAGES):
-        page = await upstream.answer(kind.method, params)
-        found, wrong = _offers_on(page.get(kind.field), upstream.name, kind)
-        offers += found
-        unread += wrong
-        cursor = page.get("nextCursor")
-        if cursor is None or text_of(cursor) is None or len(offers) > MOST_OFFERS or bytes(cursor) in seen:
-            break
-        seen.add(bytes(cursor))
-        params = {"cursor": cursor}
-    return offers[:MOST_OFFERS], unread
-
-
-def _offers_on(page: "Any", server: str, kind: Kind) -> "tuple[list[Offer], int]":
-    listed = elements_of(page)
-    trees = [None if each is None else decoded(each) for each in listed]
-    fitting = [shaped(kind.field, tree) for tree in trees if isinstance(tree, dict)]
-    offers = [Offer(server, tree[kind.key], tree) for tree in fitting if tree is not None and tree.get(kind.key)]
-    return offers, len(listed) - len(offers)

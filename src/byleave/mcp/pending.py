@@ -23,9 +23,10 @@ class Answered(Record):
 
 
 class Lost(Record):
-    """There will be no answer."""
+    """There will be no answer. `why` is for the operator, `public` what of it agents may read."""
 
     why: str
+    public: str = ""
 
 
 class Told(Record):

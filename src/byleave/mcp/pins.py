@@ -1,14 +1,19 @@
-"""Tool definitions are pinned: what a server says of a tool must stay what it was when it was first used.
+"""Definitions are pinned: what a server says of a tool must stay what it was when it was first used.
 
 What a tool is called, what it says of itself and what it takes is what a model acts on; a server that changes it later
-has got a yes for something else. The first definition of a tool counts as approved; a changed one hides the tool until
-a person has seen the difference and approved it. New tools of a known server are recorded and served.
+has got a yes for something else. The same holds for prompts, resource templates and a server's instructions. All that
+clients are shown of them is pinned. The first definition counts as approved; a changed one is hidden until a person
+has seen the difference and approved it. New tools of a known server are recorded and served, or wait, as `new_tools`
+says. A definition that holds characters which no reader sees, or a name that is not plain, waits for a person from the
+start.
+
+Single resources are not pinned: a list of files changes with every file.
 
 Two tools of one name in a listing are both left out: nobody could say which of them was meant. So are two whose names
 are one name written in two ways (Unicode normalisation). Definitions themselves are compared as they are written,
 whatever they look like.
 
-Start at `Pins.sort`, for listings; calls ask `Pins.holds`.
+Start at `Pins.judge`, for listings; calls ask `Pins.approves`.
 """
 
 import json
@@ -17,16 +22,16 @@ from threading import Lock
 from time import monotonic
 from unicodedata import is_normalized, normalize
 
-from byleave.approvals.definitions import Definition
-from byleave.approvals.store import APPROVED, TOOL_DEFINITION, Approval, now
+from byleave.approvals.definitions import INSTRUCTIONS, PROMPT, TEMPLATE, TOOL, Definition, Kept
+from byleave.approvals.store import APPROVED, PENDING, TOOL_DEFINITION, Approval, definition_detail, now
 from byleave.errors import StateError
 from byleave.private import digest
 from byleave.record import Record
-from byleave.text import quoted, shown
+from byleave.text import hidden_in, quoted, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     from byleave.approvals.definitions import Pin
@@ -34,26 +39,38 @@ if TYPE_CHECKING:
 
     Tool = dict[str, Any]
 
-PINNED = ("name", "title", "description", "inputSchema", "outputSchema", "annotations")
+_SHOWN = ("title", "description", "icons", "_meta", "annotations")
+PINNED: "Mapping[str, tuple[str, ...]]" = {
+    TOOL: ("name", *_SHOWN, "inputSchema", "outputSchema", "execution"),
+    PROMPT: ("name", *_SHOWN, "arguments"),
+    TEMPLATE: ("uriTemplate", "name", *_SHOWN, "mimeType"),
+    INSTRUCTIONS: ("name", "instructions"),
+}
+_FORM_1 = frozenset({"name", "title", "description", "inputSchema", "outputSchema", "annotations"})
+_KEYS = {TEMPLATE: "uriTemplate"}  # the member that names one, where that is not `name`
 LARGEST = 256 << 10  # characters of one definition: more than a person can be asked about
 _LOOK_AGAIN = 0.25  # seconds after which a person's answer is noticed, at most
 _PAUSE = 2.0  # seconds between two writes that only replace what waits: a server may change its mind all the time
+_MOST_JUDGED = 4  # listings of one kind and server that are remembered: one that tells agents different things has more
 _LONGEST_ROW = 160  # characters of a difference in one line
 _MOST_NAMED = 8
 _UNRECORDED = "it could not be recorded"
+UNREAD = "its definition cannot be read"
+HAS_CHANGED, IS_NEW, WAS_REVOKED = "has changed", "is new here", "was revoked"
 
 
 class Changed(Record):
-    """A tool that is hidden: its definition is not the approved one, or was revoked. `id` is what to approve."""
+    """What is hidden: its definition is not approved. `id` is what to approve; `why` goes on from "its definition"."""
 
     name: str
     old: str
     new: str
     id: str
+    why: str = HAS_CHANGED
 
 
 class LeftOut(Record):
-    """A tool of a listing that nobody can use, and why: a sentence for people."""
+    """Something of a listing that nobody can use, and why: a sentence for people."""
 
     name: str
     why: str
@@ -67,19 +84,75 @@ class Sorted(Record):
     left_out: list[LeftOut]
 
 
-def canonical(tool: "Mapping[str, Any]") -> str:
-    """Return all that is pinned of a tool as JSON in one form only; a field that is null is as good as absent.
+class Judged(Record):
+    """What became of the definitions of one listing: the names of those that hold, those that are hidden, the rest."""
+
+    approved: frozenset[str]
+    hidden: tuple[Changed, ...]
+    left_out: tuple[LeftOut, ...]
+
+
+def canonical(tree: "Mapping[str, Any]", what: str = TOOL) -> str:
+    """Return all that is pinned as JSON in one form only; a field that is null is as good as absent.
 
     A ValueError or RecursionError if it is no JSON that can be kept.
     """
-    pinned = {name: tool[name] for name in PINNED if tool.get(name) is not None}
-    return json.dumps(pinned, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return text_of_tree({name: tree[name] for name in PINNED[what] if tree.get(name) is not None})
 
 
-def define(tool: "Mapping[str, Any]") -> Definition:
-    """Return the definition of a tool, to be compared and recorded."""
-    text = canonical(tool)
-    return Definition(tool["name"], digest(text.encode()), text)
+def text_of_tree(tree: "Mapping[str, Any]") -> str:
+    """Return a tree as JSON in one form only."""
+    return json.dumps(tree, sort_keys=True, separators=(",", ":"), allow_nan=False)
+
+
+def define(tree: "Mapping[str, Any]", what: str = TOOL) -> Definition:
+    """Return a definition, to be compared and recorded. Errors as those of `canonical`."""
+    name, text = tree[_KEYS.get(what, "name")], canonical(tree, what)
+    earlier = ""
+    if what == TOOL:
+        sha256 = digest(text.encode())
+        newer = [key for key in PINNED[TOOL] if key not in _FORM_1 and tree.get(key) is not None]
+        earlier = sha256 if not newer else digest(canonical(_without(tree, newer)).encode())
+    else:  # no definition of one kind passes for one of another
+        sha256 = digest(f"{what} {text}".encode())
+    return Definition(name, sha256, text, earlier, _asks(name, text, what))
+
+
+def _without(tree: "Mapping[str, Any]", names: "Iterable[str]") -> "dict[str, Any]":
+    return {key: value for key, value in tree.items() if key not in names}
+
+
+def _asks(name: str, text: str, what: str) -> str:
+    """Return why a person has to see a definition before its first use; empty if none has to."""
+    if what in (TOOL, PROMPT) and not name.isascii():
+        return "has a name that is not plain ASCII"
+    return "holds characters that are not seen" if hidden_characters(text) else ""
+
+
+def hidden_characters(text: str) -> "list[str]":
+    """Return the characters in a canonical definition that no reader sees, each once."""
+    if not any(sign in text for sign in _SIGNS):
+        return []
+    found: dict[str, None] = {}
+    waiting = [json.loads(text)]
+    for tree in waiting:  # which grows meanwhile
+        if isinstance(tree, str):
+            found |= dict.fromkeys(hidden_in(tree))
+        elif isinstance(tree, dict):
+            waiting += [*tree.keys(), *tree.values()]
+        elif isinstance(tree, list):
+            waiting += tree
+    return sorted(found)
+
+
+_SIGNS = ("\\u", "\\b", "\\f", "\\r", "\x7f")  # of anything but plain ASCII in canonical JSON
+
+
+def named_characters(chars: "Iterable[str]") -> "list[str]":
+    """Return characters as people look them up."""
+    from unicodedata import name
+
+    return [f"U+{ord(char):04X} {name(char, 'without a name')}" for char in chars]
 
 
 def pinned_hash(tool: "Mapping[str, Any]") -> str:
@@ -91,55 +164,82 @@ def pinned_hash(tool: "Mapping[str, Any]") -> str:
 
 
 class Pins:
-    """The pinned tools of all servers of one gateway. Any thread may ask."""
+    """The pinned definitions of all servers of one gateway. Any thread may ask."""
 
     def __init__(
         self,
         approvals: "Approvals",
         *,
+        asks_new: "Callable[[], bool]" = lambda: False,
         now: "Callable[[], str]" = now,
         clock: "Callable[[], float]" = monotonic,
     ) -> None:
+        """`asks_new`: whether what a known server has never listed before waits for a person."""
         self._definitions = approvals.definitions
+        self._asks_new = asks_new
         self._now = now
         self._clock = clock
         self._lock = Lock()
         self._states: dict[str, _State] = {}
 
-    def sort(self, server: str, tools: "Sequence[Any]") -> Sorted:
-        """Sort the tools that a server lists, and record what is new of them, in one write for all.
+    def sort(self, server: str, tools: "Sequence[Any]", what: str = TOOL) -> Sorted:
+        """Sort what a server lists, and record what is new of it, as `judge` does."""
+        found, left_out = read_definitions(tools, what)
+        judged = self.judge(server, tuple(definition for _tool, definition in found), what)
+        shown_ = [tool for tool, definition in found if definition.tool in judged.approved]
+        return Sorted(shown_, list(judged.hidden), [*left_out, *judged.left_out])
+
+    def judge(self, server: str, seen: "tuple[Definition, ...]", what: str = TOOL) -> Judged:
+        """Judge the definitions of one listing, and record what is new of them, in one write for all.
 
         It may write a file, and wait for another writer. What cannot be recorded is not served.
         """
-        found, left_out = _read(tools)
         with self._lock:
-            pins, problem = self._recorded(server, [definition for _tool, definition in found])
-        shown_, hidden = [], []
-        for tool, definition in found:
+            pins, problem = self._recorded(server, seen, what)
+        approved, hidden, left_out, is_settled = set(), [], [], not problem
+        for definition in seen:
             pin = pins.get(definition.tool)
             if pin is None:
+                is_settled = False
                 left_out.append(LeftOut(definition.tool, problem or _UNRECORDED))
             elif _is_approved(pin, definition.sha256):
-                shown_.append(tool)
+                approved.add(definition.tool)
             else:
-                hidden.append(_changed(server, definition, pin))
-        return Sorted(shown_, hidden, left_out)
+                hidden.append(_changed(server, what, definition, pin))
+                is_settled = is_settled and _is_recorded(pin, definition)
+        judged = Judged(frozenset(approved), tuple(hidden), tuple(left_out))
+        with self._lock:
+            state = self._states.get(server)
+            if state is not None and is_settled:
+                state.judged[what] = [*state.judged.get(what, [])[-_MOST_JUDGED + 1 :], (seen, state.stamp, judged)]
+        return judged
+
+    def judged(self, server: str, seen: "tuple[Definition, ...]", what: str = TOOL) -> Judged | None:
+        """Return what was judged of these very definitions, if nothing is recorded since; None if `judge` must look."""
+        try:
+            state = self._state(server, look=True)
+        except StateError:
+            return None
+        for known, stamp, judged in state.judged.get(what, ()):
+            if known is seen and stamp == state.stamp:
+                return judged
+        return None
 
     def holds(self, server: str, tool: "Mapping[str, Any]") -> bool:
         """Whether the definition of a tool, as it was listed last, is approved now. Nothing is recorded by asking."""
         name = tool.get("name")
         return isinstance(name, str) and self.approves(server, name, pinned_hash(tool))
 
-    def approves(self, server: str, name: str, sha256: str) -> bool:
-        """Whether the definition of a tool that has this hash is approved now."""
+    def approves(self, server: str, name: str, sha256: str, what: str = TOOL) -> bool:
+        """Whether the definition that has this hash is approved now."""
         try:
-            pin = self._state(server).pins.get(name)
+            pin = self._state(server).kept.pins[what].get(name)
         except StateError:
             return False
         return pin is not None and _is_approved(pin, sha256)
 
     def stamp(self, server: str) -> int:
-        """Return what changes whenever a person's answer has changed which of a server's tools are served.
+        """Return what changes whenever a person's answer has changed what of a server is served.
 
         What servers do does not change it: they could have every client list everything again and again.
         """
@@ -148,19 +248,19 @@ class Pins:
         except StateError:
             return 0
 
-    def _recorded(self, server: str, seen: "list[Definition]") -> "tuple[Mapping[str, Pin], str]":
+    def _recorded(self, server: str, seen: "Sequence[Definition]", what: str) -> "tuple[Mapping[str, Pin], str]":
         """Return the pins with everything that is new among `seen`; and what went wrong, if something did."""
         pins: Mapping[str, Pin] = {}
         try:
             state = self._state(server, look=True)
-            pins = state.pins
+            pins, asks_new = state.kept.pins[what], self._asks_new()
             soon = self._clock() < state.replaced + _PAUSE
-            news = [each for each in seen if _is_news(pins.get(each.tool), each.sha256, soon=soon)]
+            news = [each for each in seen if _is_news(pins.get(each.tool), each, soon=soon)]
             if any(_waits(pins.get(each.tool)) for each in news):
                 state.replaced = self._clock()
-            if news:
-                self._definitions.record(server, news, now=self._now())
-                pins = self._state(server, look=True).pins
+            if news or (asks_new and what not in state.kept.listed):
+                self._definitions.record(server, news, now=self._now(), what=what, asks_new=asks_new)
+                pins = self._state(server, look=True).kept.pins[what]
         except StateError as error:
             return pins, str(error)
         return pins, ""
@@ -176,103 +276,153 @@ class Pins:
             state = self._states[server] = _State()
         if stamp != state.stamp:
             try:
-                state.pins = self._definitions.of(server)
+                state.kept = self._definitions.of(server)
             except StateError:  # what cannot be read approves nothing
-                state.pins = {}
+                state.kept = _NOTHING
+                state.judged.clear()
                 raise
-            state.answers = _answers(state.pins)
+            state.answers = _answers(state.kept)
+            state.judged.clear()
             state.stamp = stamp
         state.look_again = time + _LOOK_AGAIN
         return state
+
+
+_NOTHING = Kept({what: {} for what in PINNED}, frozenset())
 
 
 class _State:
     """What was read of one server's file, and when it is looked at again."""
 
     def __init__(self) -> None:
-        self.pins: Mapping[str, Pin] = {}
+        self.kept = _NOTHING
         self.stamp: tuple[int, ...] = ()
-        self.answers = _answers({})
+        self.answers = _answers(_NOTHING)
+        self.judged: dict[str, list[tuple[tuple[Definition, ...], tuple[int, ...], Judged]]] = {}
         self.look_again = 0.0
         self.replaced = float("-inf")  # when something that waits was last replaced by something else
 
 
-def _read(tools: "Sequence[Any]") -> "tuple[list[tuple[Tool, Definition]], list[LeftOut]]":
-    """Return the tools of a listing with their definitions, and those that cannot be told apart or read."""
-    named = [tool for tool in tools if isinstance(tool, dict) and isinstance(tool.get("name"), str) and tool["name"]]
+def read_definitions(tools: "Sequence[Any]", what: str = TOOL) -> "tuple[list[tuple[Tool, Definition]], list[LeftOut]]":
+    """Return what a listing holds with its definitions, and what cannot be told apart or read."""
+    key = _KEYS.get(what, "name")
+    named = [tool for tool in tools if isinstance(tool, dict) and isinstance(tool.get(key), str) and tool[key]]
     left_out = [LeftOut("", "it has no name")] * (len(tools) - len(named))
-    counted = Counter(_one_form(tool["name"]) for tool in named)
+    twice = repeated(tool[key] for tool in named)
     found = []
     for tool in named:
-        name = tool["name"]
-        if counted[_one_form(name)] > 1:
-            left_out.append(LeftOut(name, "the server lists it more than once"))
+        name = tool[key]
+        if one_form(name) in twice:
+            left_out.append(LeftOut(name, TWICE))
             continue
-        try:
-            definition = define(tool)
-        except (ValueError, TypeError, RecursionError):
-            left_out.append(LeftOut(name, "its definition cannot be read"))
-            continue
-        if len(definition.text) > LARGEST:
-            left_out.append(LeftOut(name, f"its definition is longer than {LARGEST >> 10} kB"))
-            continue
-        found.append((tool, definition))
+        definition = defined(tool, what)
+        if isinstance(definition, LeftOut):
+            left_out.append(definition)
+        else:
+            found.append((tool, definition))
     return found, left_out
 
 
-def _one_form(name: str) -> str:
-    return name if is_normalized("NFKC", name) else normalize("NFKC", name)
+def defined(tree: "Mapping[str, Any]", what: str = TOOL) -> Definition | LeftOut:
+    """Return a definition, or why there is none that anybody could approve."""
+    name = tree[_KEYS.get(what, "name")]
+    try:
+        definition = define(tree, what)
+    except (ValueError, TypeError, RecursionError):
+        return LeftOut(name, UNREAD)
+    if len(definition.text) > LARGEST:
+        return LeftOut(name, f"its definition is longer than {LARGEST >> 10} kB")
+    return definition
+
+
+TWICE = "the server lists it more than once"
+
+
+def repeated(names: "Iterable[str]") -> "set[str]":
+    """Return the names, in one form of Unicode, that occur more than once."""
+    return {name for name, count in Counter(map(one_form, names)).items() if count > 1}
+
+
+def one_form(name: str) -> str:
+    """Return a name in the form in which two spellings of it are one."""
+    return name if name.isascii() or is_normalized("NFKC", name) else normalize("NFKC", name)
 
 
 def _is_approved(pin: "Pin", sha256: str) -> bool:
     return pin.known.sha256 == sha256 and pin.known.status == APPROVED
 
 
-def _answers(pins: "Mapping[str, Pin]") -> int:
-    decided = ((name, pin.known) for name, pin in pins.items() if pin.known.decided_at)
-    return hash(frozenset((name, known.sha256, known.status, known.decided_at) for name, known in decided))
+def _answers(kept: "Kept") -> int:
+    decided = [(what, name, pin.known) for what, pins in kept.pins.items() for name, pin in pins.items()]
+    return hash(
+        frozenset(
+            (what, name, known.sha256, known.status, known.decided_at)
+            for what, name, known in decided
+            if known.decided_at
+        )
+    )
 
 
-def _is_news(pin: "Pin | None", sha256: str, *, soon: bool) -> bool:
+def _is_news(pin: "Pin | None", seen: Definition, *, soon: bool) -> bool:
     """Whether a definition is to be recorded; so soon after another one, not in the place of what waits already."""
     if pin is None:
         return True
-    known = sha256 in (pin.known.sha256, pin.changed.sha256 if pin.changed else "")
-    return not known and not (soon and _waits(pin))
+    for known in (pin.known, pin.changed):
+        if known is not None and known.is_of(seen):
+            return known.is_earlier_of(seen)
+    return not (soon and _waits(pin))
+
+
+def _is_recorded(pin: "Pin", seen: Definition) -> bool:
+    return any(known is not None and known.sha256 == seen.sha256 for known in (pin.known, pin.changed))
 
 
 def _waits(pin: "Pin | None") -> bool:
-    return pin is not None and pin.changed is not None
+    return pin is not None and (pin.changed is not None or pin.known.status == PENDING)
 
 
-def _changed(server: str, seen: Definition, pin: "Pin") -> Changed:
+def _changed(server: str, what: str, seen: Definition, pin: "Pin") -> Changed:
     """Return what is hidden; where too much changes at a time, the id is of what waits, and not of what was seen."""
-    waiting = pin.known if seen.sha256 == pin.known.sha256 or pin.changed is None else pin.changed
-    detail = {"server": server, "tool": seen.tool, "sha256": waiting.sha256}
-    id_ = Approval(TOOL_DEFINITION, waiting.status, "", "", detail).id
-    return Changed(seen.tool, pin.known.text, seen.text, id_)
+    is_known = seen.sha256 == pin.known.sha256
+    waiting = pin.known if is_known or pin.changed is None else pin.changed
+    id_ = Approval(
+        TOOL_DEFINITION, waiting.status, "", "", definition_detail(server, what, seen.tool, waiting.sha256)
+    ).id
+    if pin.known.status == PENDING:
+        return Changed(seen.tool, "", seen.text, id_, seen.asks or IS_NEW)
+    return Changed(seen.tool, pin.known.text, seen.text, id_, WAS_REVOKED if is_known else HAS_CHANGED)
 
 
 def changed_fields(old: str, new: str) -> "list[str]":
     """Return the fields in which two definitions differ."""
-    before, after = json.loads(old), json.loads(new)
-    return [name for name in PINNED if before.get(name) != after.get(name)]
+    before, after = json.loads(old or "{}"), json.loads(new)
+    members = dict.fromkeys(name for names in PINNED.values() for name in names)
+    return [name for name in members if _differ(before.get(name), after.get(name))]
+
+
+def _differ(before: "Any", after: "Any") -> bool:
+    """Whether two values are written otherwise: to Python 1, 1.0 and True are one."""
+    return json.dumps(before, sort_keys=True) != json.dumps(after, sort_keys=True)
 
 
 def difference(old: str, new: str, *, most: int = 400) -> "list[str]":
     """Return how two definitions differ, in lines for people; characters that they may not notice are named."""
     from difflib import unified_diff
 
-    before, after = list(_rows(old)), list(_rows(new))
-    lines = [line for line in unified_diff(before, after, lineterm="", n=2) if line[:3] not in ("---", "+++")]
+    before, after = list(rows(old)) if old else [], list(rows(new))
+    lines = list(unified_diff(before, after, lineterm="", n=2))[2:]  # by number: a row may begin with dashes, too
     cut = len(lines) - most
     lines = [line if line[:2] != "@@" else "  ..." for line in lines[:most]]
     if cut > 0:
         lines.append(f"... and {cut} lines more: `byleave approvals list --json` has all of it")
-    return [*lines, *_new_characters(before, after)]
+    unseen = set(hidden_characters(new)) - set(hidden_characters(old or "{}"))
+    notes = [
+        f"note: the new one holds a character that is not seen, {each}" for each in named_characters(sorted(unseen))
+    ]
+    return [*lines, *notes, *_new_characters(before, after)]
 
 
-def _rows(text: str) -> "Iterator[str]":
+def rows(text: str) -> "Iterator[str]":
     """Yield a definition in rows that can be read and compared: every text line by line, nothing cut."""
     for name, value in json.loads(text).items():
         written = value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
@@ -284,10 +434,8 @@ def _rows(text: str) -> "Iterator[str]":
 
 def _new_characters(before: "list[str]", after: "list[str]") -> "Iterator[str]":
     """Name the characters beyond ASCII that were not there before: some look like others."""
-    from unicodedata import name
-
     found = sorted({char for char in "".join(after) if not char.isascii()} - set("".join(before)))
-    for char in found[:_MOST_NAMED]:
-        yield f"note: the new one holds {quoted(char)}, U+{ord(char):04X} {name(char, 'without a name')}"
+    for char, named in zip(found[:_MOST_NAMED], named_characters(found[:_MOST_NAMED]), strict=True):
+        yield f"note: the new one holds {quoted(char)}, {named}"
     if len(found) > _MOST_NAMED:
         yield f"note: and {len(found) - _MOST_NAMED} other characters that the old one did not hold"

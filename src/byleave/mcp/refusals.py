@@ -1,10 +1,14 @@
 """Verdicts of the gateway's own on calls that the policy would let out, but that cannot go out as they are. Pure."""
 
-from byleave.core.verdict import BUILT_IN, DENY, RuleRef, Verdict
+import os
+
+from byleave.core.verdict import BUILT_IN, DENY, RuleRef, Verdict, shared_tree
 from byleave.text import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from byleave.core.action import CallAction
 
 CHANGED, UNFITTING = "changed_tool", "bad_arguments"
@@ -16,6 +20,19 @@ def named(server: str, tool: str | None) -> str:
     return f"{shown(server[:_WORTH_SAYING])}/{shown((tool or '')[:_WORTH_SAYING])}"
 
 
+def agents_tree(verdict: Verdict, root: str) -> "dict[str, Any]":
+    """Return a verdict as agents may see it: files of the workspace by their path in it, others by their name."""
+    because = tuple(ref.replace(source=_place(ref.source, root)) for ref in verdict.because)
+    return shared_tree(verdict.replace(because=because), root)
+
+
+def _place(source: str, root: str) -> str:
+    if not os.path.isabs(source):
+        return source
+    inside = source.removeprefix(root if root.endswith("/") else f"{root}/")
+    return inside if inside != source else os.path.basename(source)
+
+
 def unfitting(action: "CallAction", problem: str) -> Verdict:
     """Return the refusal of arguments that are not what the tool says that it takes."""
     ref = RuleRef("arguments fit the tool's input schema", BUILT_IN, DENY)
@@ -23,9 +40,9 @@ def unfitting(action: "CallAction", problem: str) -> Verdict:
     return Verdict(DENY, reason, UNFITTING, (ref,))
 
 
-def changed(action: "CallAction") -> Verdict:
-    """Return the refusal of a tool whose definition is not the one that was approved."""
+def changed(action: "CallAction", why: str = "has changed", what: str = "") -> Verdict:
+    """Return the refusal of a tool, or `what` else, whose definition is not approved; `why` goes on from its name."""
     ref = RuleRef("a tool whose definition has changed waits for approval", BUILT_IN, DENY)
-    name = named(action.server, action.tool)
-    reason = f"the definition of {name} has changed, and nobody has approved it: see `byleave approvals list`"
+    name = f"{what}{named(action.server, action.tool)}"
+    reason = f"the definition of {name} {why}, and nobody has approved it: see `byleave approvals list`"
     return Verdict(DENY, reason, CHANGED, (ref,))

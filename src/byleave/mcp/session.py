@@ -13,7 +13,7 @@ from byleave.errors import ByleaveError, ConfigErrors, InputError
 from byleave.guard.asking import Who
 from byleave.mcp.aside import Aside
 from byleave.mcp.calling import Calling
-from byleave.mcp.ends import DownError, LateError
+from byleave.mcp.ends import HINT, DownError, LateError
 from byleave.mcp.errands import logged, told_about
 from byleave.mcp.exchange import Exchange
 from byleave.mcp.listening import Listener, Standing
@@ -36,7 +36,7 @@ from byleave.mcp.pending import Answered, Asked, Lost, Told
 from byleave.mcp.questions import Questions, narrowed
 from byleave.mcp.revisions import HANDSHAKE, STATUS, Mismatch, is_stateless, read_envelope
 from byleave.mcp.sight import PolicySight
-from byleave.mcp.upstream import Upstream, down_sentence
+from byleave.mcp.upstream import Upstream
 from byleave.text import quoted
 from byleave.wire.codes import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND
 
@@ -84,7 +84,14 @@ class Session:
         self.listeners: set[Listener] = set()
         self.questions = Questions()
         self.offers = Offers(
-            self.reach, gateway.local.definitions, gateway.pins, gateway.note, self.keeps, listed=gateway.listed
+            self.reach,
+            gateway.local.definitions,
+            gateway.pins,
+            gateway.note,
+            self.keeps,
+            down=gateway.note_down,
+            listed=gateway.listed,
+            catalogs=gateway.catalogs,
         )
         self.parking = Parking()
         self.calling = Calling(self)
@@ -192,7 +199,8 @@ class Session:
                 raise
             exchange.task.uncancel()  # the client wants no answer to this, but goes on
         except DownError as error:
-            await exchange.error(-32000, error.problem, {"hint": error.hint})
+            self.gateway.note_down(error)
+            await exchange.error(-32000, error.told(), HINT)
         except InputError as error:
             await exchange.error(INVALID_PARAMS, error.problem)
         except (ByleaveError, ConfigErrors) as error:
@@ -252,7 +260,8 @@ class Session:
     def _new(self, name: str, tool: str | None = None) -> Upstream:
         server = self.servers.get(name)
         if server is None or self._closed:
-            raise DownError(f"there is no server named {quoted(name)}", hint="`byleave mcp --check` lists the servers")
+            problem = f"there is no server named {quoted(name)}"
+            raise DownError(problem, hint="`byleave mcp --check` lists the servers", public=problem)
         return self.gateway.connect(server, self, tool)
 
     @asynccontextmanager
@@ -288,7 +297,8 @@ class Session:
         A DownError if no answer comes. Whoever gets a wish follows on later; else nothing more is expected.
         """
         seconds = self.settings.call_timeout
-        late = Lost(f"it did not answer within {seconds:g} s")
+        why = f"it did not answer within {seconds:g} s"
+        late = Lost(why, why)
         loop = asyncio.get_running_loop()
         timer = loop.call_later(seconds, pending.put, late)
         try:
@@ -299,7 +309,7 @@ class Session:
                     return item
                 if isinstance(item, Lost):
                     self._give_up(upstream, pending, late=item is late)
-                    raise _lost(upstream.name, item.why, LateError if item is late else DownError)
+                    raise upstream.lost_error(item, LateError if item is late else DownError)
                 if isinstance(item, Told):
                     timer.cancel()  # it lives
                     timer = loop.call_later(seconds, pending.put, late)
@@ -530,7 +540,3 @@ async def _quietly(work: "Any") -> None:
         await work
     except DownError:
         return
-
-
-def _lost(server: str, why: str, kind: type[DownError]) -> DownError:
-    return kind(down_sentence(server, why), hint="try again later")

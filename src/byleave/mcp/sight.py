@@ -17,6 +17,15 @@ class PolicySight:
         self._policy = policy
         self._agent = agent
 
+    @property
+    def agent(self) -> str | None:
+        return self._agent
+
+    @property
+    def version(self) -> object:
+        """What is another object whenever the policy is another one: its files, or what was approved."""
+        return self._policy.compiled
+
     def servers(self) -> list[str]:
         """Return the servers that the caller may reach, in their own order; local tools are one of them."""
         known: Mapping[str, Server] = self._policy.compiled.servers

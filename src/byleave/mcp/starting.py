@@ -77,9 +77,8 @@ class Starter:
         except DownError:
             raise
         except ByleaveError as problem:
-            raise DownError(
-                f"the server {shown(server.name)} cannot be started: {problem.problem}", hint=problem.hint
-            ) from None
+            start = f"the server {shown(server.name)} cannot be started"
+            raise DownError(f"{start}: {problem.problem}", hint=problem.hint, public=start) from None
 
     def _start(self, server: "Server", expanded: "Expanded", tool: str) -> Began:
         refuse_elsewhere(sys.platform)
@@ -97,9 +96,11 @@ class Starter:
 
     def _confined(self, server: "Server", expanded: "Expanded", command: list[str], directory: str, tool: str) -> Began:
         if self._workspace.root.relative(os.path.realpath(directory)) is None:
+            start = f"the server {shown(server.name)} cannot be started"
             raise DownError(
-                f"the server {shown(server.name)} cannot be started: {quoted(directory)} is not in the workspace",
+                f"{start}: {quoted(directory)} is not in the workspace",
                 hint="correct `cwd` in its table; in the sandbox there is nothing else to stand in",
+                public=f"{start}: its directory is not in the workspace",
             )
         cache = None if server.has_access else self.cache_of(server.name)
         variables = {**dict(self._variables(tool)), **_cache_variables(cache), **expanded.env, **BEHIND}
@@ -178,9 +179,11 @@ class Starter:
         root = self._workspace.root.path
         path = os.path.join(root, server.cwd) if server.cwd else root
         if not os.path.isdir(path):
+            start = f"the server {shown(server.name)} cannot be started"
             raise DownError(
-                f"the server {shown(server.name)} cannot be started: there is no directory {quoted(path)}",
+                f"{start}: there is no directory {quoted(path)}",
                 hint="correct `cwd` in its table",
+                public=f"{start}: its directory is not there",
             )
         return path
 
@@ -207,14 +210,12 @@ class Starter:
 def _command(server: "Server", expanded: "Expanded") -> list[str]:
     command = list(expanded.command or ())
     if not command or not command[0] or any("\0" in word for word in command):
-        raise DownError(
-            f"the server {shown(server.name)} has no command that can be run", hint='write command = ["program", ...]'
-        )
+        problem = f"the server {shown(server.name)} has no command that can be run"
+        raise DownError(problem, hint='write command = ["program", ...]', public=problem)
     bad = [name for name, value in expanded.env.items() if not name or "=" in name or "\0" in name + value]
     if bad:
-        raise DownError(
-            f"the server {shown(server.name)} cannot be given the variable {quoted(bad[0])}", hint="correct its `env`"
-        )
+        problem = f"the server {shown(server.name)} cannot be given the variable {quoted(bad[0])}"
+        raise DownError(problem, hint="correct its `env`", public=problem)
     return command
 
 

@@ -86,6 +86,7 @@ class StdioLink:
         self._ending: asyncio.Task[None] | None = None
         self._reaping: asyncio.Task[None] | None = None
         self._over = ""  # why it is lost, once it is
+        self._public = ""  # what of that agents may read
         self._closed = False
 
     @property
@@ -133,7 +134,7 @@ class StdioLink:
             raise self._down("cannot be sent a message that is not JSON")
         room, size = self._room, len(message) + 1
         if self._over or self._closed or room is None or "in" not in self._pipes:
-            raise self._down(self._over or "is not running")
+            raise self._down(self._over or "is not running", self._public)
         if self._queued + size > self._most_queued:
             raise self._down(f"does not read what it is sent: {self._queued} bytes are waiting")
         self._queue += (memoryview(message), memoryview(b"\n"))
@@ -241,7 +242,8 @@ class StdioLink:
         known = dict(leading_members(line.beginning.decode(errors="ignore")))
         id_, why = known.get("id"), f"sent a message that is longer than {self._limit} bytes"
         if isinstance(id_, str) and "method" not in known:
-            self._hearer.lost(id_, f"the server {shown(self.name)} {why}")
+            sentence = f"the server {shown(self.name)} {why}"
+            self._hearer.lost(id_, sentence, sentence)
         else:
             self._lose(why)
             self._end_now()
@@ -324,21 +326,29 @@ class StdioLink:
             self._shut(name)
         os.close(self._pidfd)
         problem = process.problem
-        self._lose(_how(code) if problem is None else f"could not be run: {problem.problem}")
+        if problem is None:
+            self._lose(_how(code))
+        else:
+            self._lose("could not be run", problem.problem)
         gone.set()
 
-    def _lose(self, why: str) -> None:
-        """Say once that the connection is gone, and why."""
+    def _lose(self, why: str, detail: str = "") -> None:
+        """Say once that the connection is gone, and why; the detail, and what the server said, to the operator."""
         if self._over:
             return
         said = self.said[-SHOWN:]
-        self._over = f"{why}; it said last: {said}" if said else why
+        self._public = why
+        self._over = f"{why}: {detail}" if detail else why
+        if said:
+            self._over += f"; it said last: {said}"
         self._make_room()
         if not self._closed:
-            self._hearer.lost(None, f"the server {shown(self.name)} {self._over}")
+            start = f"the server {shown(self.name)}"
+            self._hearer.lost(None, f"{start} {self._over}", f"{start} {why}")
 
-    def _down(self, why: str) -> DownError:
-        return DownError(f"the server {shown(self.name)} {why}", hint=_HINT)
+    def _down(self, why: str, public: str = "") -> DownError:
+        start = f"the server {shown(self.name)}"
+        return DownError(f"{start} {why}", hint=_HINT, public=f"{start} {public or why}")
 
 
 def _taken(file: "IO[bytes] | None") -> int:

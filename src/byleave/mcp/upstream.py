@@ -190,7 +190,8 @@ class Upstream:
 
     async def _failed(self, link: "Link") -> None:
         self._backoff.failed(monotonic())
-        self._end_all("the server could not be reached")
+        why = "the server could not be reached"
+        self._end_all(why, why)
         await link.close()
 
     async def _shake_hands(self, link: "Link") -> None:
@@ -203,7 +204,9 @@ class Upstream:
         found = decoded(said.result or b"{}")
         revision = found.get("protocolVersion") if isinstance(found, dict) else None
         if revision not in HANDSHAKE:
-            raise self._down(f"it speaks a revision of the protocol that we do not ({shown(str(revision))})")
+            raise self._down(
+                "it speaks a revision of the protocol that we do not", shown(str(revision)[:_LONGEST_WORDS])
+            )
         self._learn(link, revision, found)
         await link.send(Outgoing(notification("notifications/initialized"), "notifications/initialized"))
 
@@ -212,14 +215,14 @@ class Upstream:
         told = decoded(refusal)
         number = told.get("code") if isinstance(told, dict) else None
         if number not in (UNSUPPORTED_VERSION, -32601, -32600, -32602):
-            raise self._down(f"it refused the handshake: {_words(told)}")
+            raise self._down("it refused the handshake", _words(told))
         link.revision = self.revision = MODERN
         said = await self._answer_to(link, "server/discover", {})
         found = decoded(said.result) if said.result is not None else None
         versions = found.get("supportedVersions") if isinstance(found, dict) else None
         if not isinstance(found, dict) or not isinstance(versions, list) or MODERN not in versions:
             link.revision = self.revision = ""
-            raise self._down(f"it refused the handshake: {_words(told)}")
+            raise self._down("it refused the handshake", _words(told))
         self._learn(link, MODERN, found)
 
     def _learn(self, link: "Link", revision: str, found: "Mapping[str, Any]") -> None:
@@ -237,7 +240,7 @@ class Upstream:
                 if isinstance(item, Answered):
                     return item
                 if isinstance(item, Lost):
-                    raise self._down(item.why)
+                    raise self.lost_error(item)
         finally:
             self._pending.pop(pending.id, None)
 
@@ -353,6 +356,9 @@ class Upstream:
             params = {**params, "_meta": {**params.get("_meta", {}), "progressToken": pending.id}}
         try:
             await link.send(self._outgoing(pending.id, method, params, headers, level))
+        except DownError as error:
+            self._pending.pop(pending.id, None)
+            raise self._named(error) from None
         except BaseException:
             self._pending.pop(pending.id, None)
             raise
@@ -366,7 +372,7 @@ class Upstream:
                 while True:
                     item = await pending.get()
                     if isinstance(item, Lost):
-                        raise self._down(item.why)
+                        raise self.lost_error(item)
                     if isinstance(item, Asked):
                         self._client.asked(self, item.id, item.method, item.params)
                     if isinstance(item, Answered):
@@ -378,7 +384,7 @@ class Upstream:
 
     def _members(self, method: str, said: Answered) -> "dict[str, Any]":
         if said.error is not None:
-            raise self._down(f"it answered {method} with an error: {_words(decoded(said.error))}")
+            raise self._down(f"it answered {method} with an error", _words(decoded(said.error)))
         return dict(members_of(said.result))
 
     def settle(self, pending: Pending) -> None:
@@ -411,7 +417,7 @@ class Upstream:
     def _chore(self, work: "Any") -> None:
         if len(self._chores) >= _MOST_CHORES:  # each waits for the server to read
             work.close()
-            self.lost(None, "it does not read what it is sent")
+            self._lost(None, "it does not read what it is sent")
             return
         self._keep(work)
 
@@ -426,7 +432,7 @@ class Upstream:
         if said is None:
             id_ = about if about is not None else first_id(message)
             if id_ is not None:
-                self.lost(id_, "its answer is no JSON that can be read")
+                self._lost(id_, "its answer is no JSON that can be read")
             return True
         if said.method is UNSET:
             self._answered(said, about)
@@ -444,12 +450,13 @@ class Upstream:
         pending = None if id_ is None else self._pending.get(id_)
         if pending is None:  # an answer that nobody waits for, or under an id that is not ours
             if about is not None:
-                self.lost(about, "it answered something else")
+                self._lost(about, "it answered something else")
             return
         result = None if said.result is UNSET else said.result
         error = None if said.error is UNSET else said.error
         if (result is None) == (error is None) or not _is_answer(result, error):
-            pending.put(Lost("its answer was neither a result nor an error"))
+            why = "its answer was neither a result nor an error"
+            pending.put(Lost(why, why))
         else:
             pending.put(Answered(result, error))
 
@@ -490,16 +497,20 @@ class Upstream:
         found = [each for each in self._pending.values() if each.exchange is not None]
         return found[-1] if found and (len(found) == 1 or not self._client.is_shared) else None
 
-    def lost(self, id_: str | None, why: str) -> None:
+    def _lost(self, id_: str | None, why: str) -> None:
+        """Take note of a loss of which agents may read why."""
+        self.lost(id_, why, why)
+
+    def lost(self, id_: str | None, why: str, public: str = "") -> None:
         """Learn that a request gets no answer, or that the connection is gone."""
         if id_ is not None:
             pending = self._pending.get(id_)
             if pending is not None:
-                pending.put(Lost(why))
+                pending.put(Lost(why, public))
             return
         warnings = self.warnings
         link, self._link = self._link, None
-        self._end_all(why)
+        self._end_all(why, public)
         if link is not None:
             self._client.warned(self, warnings)
             self._backoff.failed(monotonic())
@@ -507,9 +518,9 @@ class Upstream:
             self._keep(link.close())
             self._client.gone(self, why)
 
-    def _end_all(self, why: str) -> None:
+    def _end_all(self, why: str, public: str = "") -> None:
         for pending in list(self._pending.values()):
-            pending.put(Lost(why))
+            pending.put(Lost(why, public))
 
     async def close(self) -> None:
         """End the session. Requests that are not answered are lost."""
@@ -520,18 +531,25 @@ class Upstream:
             self._opening.cancel()
             await asyncio.wait([self._opening])
         link, self._link = self._link, None
-        self._end_all("the session was closed")
+        self._end_all("the session was closed", "the session was closed")
         if link is not None:
             await link.close()
         if self._chores:
             await asyncio.wait(self._chores, timeout=1.0)
 
     def _named(self, error: DownError) -> DownError:
-        """Return an error that says which server it is about."""
-        return type(error)(down_sentence(self.name, error.problem), hint=error.hint)
+        """Return an error that says which server it is about, to agents as well."""
+        public = error.public or error.told(self.name)
+        return _down(self.name, error.problem, public, type(error), hint=error.hint)
 
-    def _down(self, why: str) -> DownError:
-        return DownError(down_sentence(self.name, why), hint=self._hint)
+    def _down(self, why: str, detail: str = "") -> DownError:
+        """Return that the server cannot be used. The detail, such as the server's own words, is for the operator."""
+        return _down(self.name, f"{why}: {detail}" if detail else why, why, hint=self._hint)
+
+    def lost_error(self, lost: Lost, kind: type[DownError] = DownError) -> DownError:
+        """Return that a request gets no answer, as an error."""
+        public = lost.public or "the connection to it failed; byleave tells its operator why"
+        return _down(self.name, lost.why, public, kind, hint=self._hint)
 
 
 def _is_answer(result: Raw | None, error: Raw | None) -> bool:
@@ -542,8 +560,12 @@ def _is_answer(result: Raw | None, error: Raw | None) -> bool:
     return isinstance(tree, dict) and type(tree.get("code")) is int and isinstance(tree.get("message"), str)
 
 
+def _down(name: str, why: str, public: str, kind: type[DownError] = DownError, *, hint: str) -> DownError:
+    return kind(down_sentence(name, why), hint=hint, public=down_sentence(name, public))
+
+
 def down_sentence(name: str, why: str) -> str:
-    """Return why a server cannot be used, for people; what a link says of it is a whole sentence already."""
+    """Return why a server cannot be used, in a sentence; what a link says of it is a whole one already."""
     return why if why.startswith("the server ") else f"the server {quoted(name)} cannot be used: {why}"
 
 
@@ -559,12 +581,12 @@ class _Ear:
     def heard(self, message: bytes, about: str | None) -> bool:
         return self._upstream is None or self._upstream.heard(message, about)
 
-    def lost(self, id_: str | None, why: str) -> None:
+    def lost(self, id_: str | None, why: str, public: str = "") -> None:
         upstream = self._upstream
         if id_ is None:
             self._upstream = None
         if upstream is not None:
-            upstream.lost(id_, why)
+            upstream.lost(id_, why, public)
 
 
 async def _quietly(work: "Any") -> None:
