@@ -243,10 +243,8 @@ class Service:
         if answer.verdict.code in ("absolute", "input_escape"):
             return denied(answer.verdict)
         problem = f"{doing} {quoted(path)} is denied: {self._by_its_name(path)}"
-        data: dict[str, Any] = {"code": "denied"}
-        table = self._guard.policy.compiled.policy.tool(self._tool).access.fs
-        if not isinstance(table, Default):
-            data["grants"] = told_grants(table.grants(_NEEDS.get(doing, "read")))
+        access = self._guard.policy.compiled.policy.tool(self._tool).access
+        data: dict[str, Any] = {"code": "denied", "grants": told_grants(access.grants(_NEEDS.get(doing, "read")))}
         return RequestError(problem, hint="ask the user for a rule", number=ACCESS_DENIED, data=data)
 
     def _by_its_name(self, path: str) -> str:

@@ -60,7 +60,7 @@ def denied(verdict: "Verdict") -> RequestError:
     """Return how a tool is told that it may not."""
     number = NOT_FOUND if verdict.code == "not_a_directory" else ACCESS_DENIED
     data: dict[str, Any] = {"code": verdict.code}
-    if verdict.grants:
+    if verdict.grants is not None:
         data["grants"] = told_grants(verdict.grants)
     return RequestError(verdict.reason, hint="ask the user for a rule", number=number, data=data)
 
