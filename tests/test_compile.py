@@ -146,6 +146,18 @@ LINKED: dict[str, tuple[str, str, list[dict[str, Any]], str]] = {
         "secret",
         "secret/k",
         [{"path": "secret", "read": True}, {"path": "docs", "read": True, "write": True}],
+        "read create update delete",
+    ),
+    "a link to a place that may be read, the other way round": (
+        "secret",
+        "secret/k",
+        [{"path": "docs", "read": True, "write": True}, {"path": "secret", "read": True}],
+        "read",
+    ),
+    "a link that closes, before the rule of the place": (
+        "secret",
+        "secret/k",
+        [{"path": "docs"}, {"path": "secret", "read": True}],
         "read",
     ),
     "a link that closes": ("secret", "secret/k", [{"path": "secret", "read": True}, {"path": "docs"}], ""),
@@ -179,11 +191,17 @@ LINKED: dict[str, tuple[str, str, list[dict[str, Any]], str]] = {
         [{"path": "docs", "read": True, "update": True}, {"path": "other", "read": True}],
         "read",
     ),
+    "two links to the place, the other way round": (
+        "secret",
+        "secret/k",
+        [{"path": "other", "read": True}, {"path": "docs", "read": True, "update": True}],
+        "read update",
+    ),
 }
 
 
 @pytest.mark.parametrize(("link", "path", "rules", "expect"), LINKED.values(), ids=LINKED.keys())
-def test_a_link_narrows_what_holds_where_it_leads_and_never_widens_it(
+def test_of_a_rule_of_a_link_and_one_of_the_place_the_last_holds_but_a_link_opens_nothing_closed(
     link: str, path: str, rules: list[dict[str, Any]], expect: str, tmp_path: Path
 ) -> None:
     (tmp_path / "secret/sub").mkdir(parents=True)

@@ -7,7 +7,8 @@ import pytest
 
 from byleave.api import Workspace
 from byleave.core.action import CommandAction
-from byleave.guard.asking import NO, ONCE, Question
+from byleave.guard.asking import FOR_SESSION, NO, ONCE, Question
+from byleave.guard.matters import Matter
 from command import byleave
 
 
@@ -72,3 +73,26 @@ def test_nothing_to_learn_is_said(tmp_path: Path) -> None:
 def test_a_number_of_times_that_is_none_is_refused(tmp_path: Path, times: str) -> None:
     done = byleave("policy", "learn", "--root", str(tmp_path), f"--times={times}")
     assert (done.code, done.out) == (2, "")
+
+
+def test_one_answer_about_several_files_counts_once(tmp_path: Path) -> None:
+    def ask() -> None:
+        with Workspace(str(tmp_path)).guard("hook") as guard:
+            begun = guard.begin_all([CommandAction("make test", cwd=each) for each in (".", "a", "b", "c")])
+            assert isinstance(begun, Matter)
+            assert guard.finish_all(begun, "person", ONCE).allowed
+
+    for name in "abc":
+        (tmp_path / name).mkdir()
+    ask()
+    ask()
+    assert learn(tmp_path) == []
+    ask()
+    assert [lesson["times"] for lesson in learn(tmp_path)] == [3]
+
+
+def test_a_command_of_several_parts_and_an_approval_for_the_session_count_once(tmp_path: Path) -> None:
+    answer(tmp_path, "make a && make b && make c", times=2)
+    assert learn(tmp_path) == []
+    answer(tmp_path, "make d", FOR_SESSION, times=10)
+    assert (learn(tmp_path), [lesson["times"] for lesson in learn(tmp_path, "--times", "1")]) == ([], [2, 1])

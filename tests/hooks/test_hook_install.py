@@ -77,9 +77,7 @@ def test_everything_else_in_the_file_stays_as_it_is(agent: str, tmp_path: Path) 
         del tree[name]
     assert tree == before
     carry_out(plan_uninstall(agent, str(file)))
-    added = [f', "{name}": {json.dumps(value)}' for name, value in PLACES[agent].needs.items()]
-    left = file.read_text()
-    assert left == FOREIGN or (added and json.loads(left) == {**before, **PLACES[agent].needs})
+    assert (file.read_text(), os.listdir(file.parent)) == (FOREIGN, [file.name])
 
 
 @pytest.mark.parametrize("agent", AGENTS)
@@ -109,10 +107,7 @@ def test_uninstalling_takes_away_what_was_installed_and_no_more(agent: str, tmp_
     file = install(agent, tmp_path)
     done = command(tmp_path, "--uninstall", agent, "--yes")
     assert done.code == 0, done.err
-    if agent == "opencode":
-        assert not file.exists()
-    else:
-        assert json.loads(file.read_text()) == dict(PLACES[agent].needs)
+    assert os.listdir(file.parent) == []
     again = command(tmp_path, "--uninstall", agent, "--yes")
     assert (again.code, again.out.splitlines()[-1]) == (0, "nothing was changed")
 
@@ -330,3 +325,60 @@ def test_what_json_cannot_read_is_not_read(text: str) -> None:
     except ValueError:
         with pytest.raises(NotPlainError):
             read_node(text)
+
+
+OWNED = {
+    "nothing": "",
+    "blanks": " \n\n",
+    "an empty object": "{}",
+    "empty hooks": '{"hooks": {}}',
+    "empty lists": '{"hooks": {"PreToolUse": [], "BeforeTool": [ ], "beforeShellExecution": []}}\n',
+    "a version": '{"version": 1}\n',
+    "one line": '{"a":1,"hooks":{"Stop":[]}}',
+    "tabs and no end of line": '{\n\t"a": 1\n}',
+    "lines that end in two bytes": '{\r\n  "a": [1,\r\n  2]\r\n}\r\n',
+    "odd blanks": '{ "a" : 1 , "hooks" : { "PreToolUse" : [ {"matcher" : "x"} ] } }  \n\n',
+    "much": FOREIGN,
+}
+
+
+@pytest.mark.parametrize("how", ["once", "upgraded"])
+@pytest.mark.parametrize("case", OWNED)
+@pytest.mark.parametrize("agent", JSON_AGENTS)
+def test_uninstalling_leaves_what_the_user_had_byte_for_byte(agent: str, case: str, how: str, tmp_path: Path) -> None:
+    file = Path(settings_file(agent, str(tmp_path)))
+    file.parent.mkdir()
+    dotfile = tmp_path / "dotfile.json"
+    dotfile.write_bytes(OWNED[case].encode())
+    dotfile.chmod(0o644)
+    file.symlink_to(dotfile)
+    if how == "upgraded":
+        old = ["/old/python", "-I", "/old/lib/byleave/hooks/__main__.py", "hook", agent, "--home", "/old"]
+        carry_out(plan_install(agent, str(file), old))
+    install(agent, tmp_path)
+    assert dotfile.read_bytes() != OWNED[case].encode()
+    carry_out(plan_uninstall(agent, str(file)))
+    assert (dotfile.read_bytes(), os.listdir(file.parent)) == (OWNED[case].encode(), [file.name])
+    assert (file.is_symlink(), stat.S_IMODE(dotfile.stat().st_mode)) == (True, 0o644)
+
+
+@pytest.mark.parametrize("agent", JSON_AGENTS)
+def test_what_the_user_changed_after_the_install_stays_when_it_is_taken_out(agent: str, tmp_path: Path) -> None:
+    file = Path(settings_file(agent, str(tmp_path)))
+    file.parent.mkdir()
+    file.write_text(FOREIGN)
+    install(agent, tmp_path)
+    file.write_text(file.read_text().replace('"model": "x"', '"model": "y"'))
+    carry_out(plan_uninstall(agent, str(file)))
+    tree = json.loads(FOREIGN.replace('"model": "x"', '"model": "y"'))
+    assert json.loads(file.read_text()) in (tree, {**tree, **PLACES[agent].needs})
+
+
+def test_a_file_that_is_kept_beside_and_is_not_what_was_there_is_not_put_back(tmp_path: Path) -> None:
+    file = tmp_path / ".claude" / "settings.json"
+    file.parent.mkdir()
+    file.write_text('{"a": 1}')
+    install("claude-code", tmp_path)
+    Path(f"{file}.before-byleave").write_text('{"a": 2}')
+    carry_out(plan_uninstall("claude-code", str(file)))
+    assert json.loads(file.read_text()) == {"a": 1}

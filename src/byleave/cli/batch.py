@@ -13,6 +13,7 @@ import msgspec
 
 from byleave.cli.output import tell, warn
 from byleave.cli.workspace import load_policy, open_workspace, origins
+from byleave.core.action import CAPABILITY_OF
 from byleave.core.verdict import BUILT_IN, DENY, RuleRef, Verdict, verdict_tree
 from byleave.errors import ByleaveError, ConfigError, ConfigErrors, InputError
 from byleave.record import Record
@@ -106,7 +107,7 @@ class Answers:
             return self._error(question.id, error)
         except Exception as error:  # noqa: BLE001 -- outermost loop of a server: a defect of ours answers deny
             tell(self._given, _trace(error))
-            return self._line({"id": question.id, "verdict": verdict_tree(_defect(error))})
+            return self._line({"id": question.id, "verdict": verdict_tree(_defect(error, question.action))})
 
     def _policy(self, key: tuple[str | None, bytes]) -> "Policy":
         found = self._known.pop(key, None)
@@ -214,9 +215,13 @@ def _tree(policy: bytes) -> Any:
         raise InputError("the inline policy is not JSON", hint="give the tree of byleave.toml as JSON") from None
 
 
-def _defect(error: Exception) -> Verdict:
+def _defect(error: Exception, action: Any) -> Verdict:
     ref = RuleRef("internal error", BUILT_IN, DENY)
-    return Verdict(DENY, f"byleave failed to judge this ({type(error).__name__}), so it is denied", "denied", (ref,))
+    reason = f"byleave failed to judge this ({type(error).__name__}), so it is denied"
+    return Verdict(DENY, reason, "denied", (ref,), grants=() if action.get("kind") in _OF_FILES else None)
+
+
+_OF_FILES = (*CAPABILITY_OF, "move", "search")
 
 
 def _trace(error: Exception) -> "list[str]":

@@ -142,11 +142,12 @@ def _lines(plan: "Plan", verb: str) -> "Iterator[str]":
 def _done(given: "Given", verb: str, plan: "Plan", *, changed: bool) -> int:
     from byleave.cli.output import say, say_json
 
+    kept = plan.before is not None and not plan.original and os.path.exists(plan.backup)
     if given.flag("json"):
-        say_json({"file": plan.file, "changed": changed, "backup": plan.backup if changed and plan.before else None})
+        say_json({"file": plan.file, "changed": changed, "backup": plan.backup if changed and kept else None})
     elif not given.flag("quiet"):
-        kept = f" (what it was before: {plan.backup})" if plan.before else ""
-        say(f"{verb}ed: {plan.file}{kept}" if changed else "nothing was changed")
+        beside = f" (what it was before: {plan.backup})" if kept else ""
+        say(f"{verb}ed: {plan.file}{beside}" if changed else "nothing was changed")
     return 0
 
 

@@ -55,13 +55,24 @@ def learn(given: "Given") -> int:
 
 def lessons_from(records: "Iterable[Kept]", policy: "Policy") -> "list[Lesson]":
     """Return what a person's answers suggest, the most frequent first; what the policy allows by now is left out."""
-    counted: dict[str, list[str]] = {}
-    for tree in (kept.tree for kept in records):
+    counted: dict[str, dict[object, str]] = {}
+    for kept in records:
+        tree = kept.tree
         if _is_yes(tree):
             for rule in _rule_for(tree["action"], policy):
-                counted.setdefault(rule, []).append(_few_words(tree))
-    lessons = [Lesson(rule, len(examples), examples[0]) for rule, examples in counted.items()]
+                counted.setdefault(rule, {}).setdefault(_answer_of(kept.sequence, tree), _few_words(tree))
+    lessons = [Lesson(rule, len(answers), next(iter(answers.values()))) for rule, answers in counted.items()]
     return sorted(lessons, key=lambda lesson: -lesson.times)
+
+
+def _answer_of(sequence: int, tree: "dict[str, Any]") -> object:
+    """Return what tells one answer from another: a question about several actions has one, and a record for each.
+
+    Records of an older byleave do not say which belong together; of those, one session teaches such a rule once.
+    """
+    if isinstance(tree.get("answer_id"), str):
+        return tree["answer_id"]
+    return (tree.get("session"), tree.get("door")) if isinstance(tree.get("request"), dict) else sequence
 
 
 def _is_yes(tree: "dict[str, Any]") -> bool:

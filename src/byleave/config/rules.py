@@ -4,7 +4,7 @@ from byleave.config.layers import SESSION
 from byleave.config.normal import AT, LINE
 from byleave.core.commands import CommandRule, CommandTable, args_problem
 from byleave.core.env import EnvRule, EnvTable, name_problem
-from byleave.core.fs import FsRule, FsTable, FsTarget, Refused, fs_rule, is_under
+from byleave.core.fs import CAPABILITIES, FsRule, FsTable, FsTarget, Refused, fs_rule, is_under
 from byleave.core.net import NetRule, NetTable
 from byleave.core.paths import collapse, is_absolute
 from byleave.core.url import normal_host, prefix_segments
@@ -64,7 +64,7 @@ class RuleCompiler:
         With `noted_for`, the rules that leave the workspace are noted as those of that tool.
         """
         written = [pair for item in items for pair in self._fs_rules(item, noted_for)]
-        return FsTable([*floor, *narrowed(written)]) if items else None
+        return FsTable([*floor, *in_order(written)]) if items else None
 
     def net(self, items: "Sequence[Item]") -> NetTable | None:
         """Return the table of the network rules, None if there are none."""
@@ -208,24 +208,31 @@ class RuleCompiler:
         self._problems.add(item.layer, problem, hint=hint, at=at if older else (*at, key))
 
 
-def narrowed(written: "Sequence[tuple[str, FsRule]]") -> list[FsRule]:
-    """Return rules, each given with its path as written, so that a link narrows what holds where it leads, or nothing.
+def in_order(written: "Sequence[tuple[str, FsRule]]") -> list[FsRule]:
+    """Return rules, each given with its path as written, so that of those for one place the last holds.
 
-    Of rules written at one path the last holds. A rule that came to its place by a link gives there no more than the
-    rules that name the place itself, or lie above it and not above the link; and no more than other links do.
+    A rule that came to its place by a link opens nothing there that a rule of the place itself closes, and gives no
+    more than rules that lie above the place and not above the link: a directory may have become a link since. Outside
+    of the workspace it gives no more than any other rule for the place: each link there was approved by itself.
     """
     if all(path == rule.path for path, rule in written):  # the usual case, also with 100,000 of them
         return [rule for _path, rule in written]
     direct = {rule.path: rule for path, rule in written if path == rule.path}
-    linked = {(path, rule.path): rule for path, rule in written if path != rule.path}
-    joined: dict[str, FsRule] = {}
-    for (path, place), rule in linked.items():
-        held = rule
-        for other in (_in_the_way(direct, place, path), joined.get(place)):
-            held = held if other is None else held.narrowed_by(other)
-        joined[place] = held
-    # What is replaced at its path stays: it still names what it opened, so that its successor is asked about it.
-    return [*(rule for path, rule in written if path == rule.path), *joined.values()]
+    ordered: list[FsRule] = []
+    outside: dict[str, FsRule] = {}
+    for path, rule in written:
+        if path == rule.path:
+            ordered.append(rule)  # also one that is replaced: it still names what it opened
+            continue
+        other = _in_the_way(direct, rule.path, path)
+        closes = other is not None and not any(other.grants(name) for name in CAPABILITIES)
+        held = rule if other is None else rule.narrowed_by(other)
+        if rule.external:
+            known = outside.get(rule.path)
+            outside[rule.path] = held if known is None else held.narrowed_by(known)
+        else:
+            ordered.append(rule if other is not None and other.path == rule.path and not closes else held)
+    return [*ordered, *outside.values()]
 
 
 def _in_the_way(direct: "Mapping[str, FsRule]", place: str, written: str) -> FsRule | None:

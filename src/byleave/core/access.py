@@ -54,6 +54,12 @@ class Access(Record):
         withheld = table.withheld_below(place, below)
         return answer if withheld is None else FsAnswer(DENY, "denied", withheld)
 
+    def grants(self, capability: str) -> tuple[str, ...]:
+        """Return the paths at which a capability is granted, the workspace as `.`."""
+        if isinstance(self.fs, Default):
+            return (".",) if self.fs.decision is ALLOW else ()
+        return self.fs.grants(capability)
+
     def can_read(self, path: str) -> bool:
         """Whether the canonical, workspace-relative `path` may be read."""
         return self._can(path, "read")

@@ -4,7 +4,7 @@ Pure: paths arrive resolved. Called by `decide`.
 """
 
 from byleave.core.access import Default
-from byleave.core.action import CAPABILITY_OF
+from byleave.core.action import CAPABILITY_OF, FileAction, MoveAction, SearchAction
 from byleave.core.fs import WRITES, FsTable, FsTarget, Refused, is_under
 from byleave.core.policy import NO_RULE
 from byleave.core.suggest import suggest_fs, suggest_path_rule
@@ -15,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from byleave.core.action import FileAction, MoveAction, SearchAction
+    from byleave.core.action import Action
     from byleave.core.fs import FsAnswer, FsRule
     from byleave.core.matchers import Matcher
     from byleave.core.policy import Answer, Policy, ToolPolicy
@@ -49,7 +49,7 @@ def judge_search(policy: "Policy", action: "SearchAction", places: "tuple[Any, .
     from byleave.core.searching import judge_selected
 
     selected = judge_selected(looked[0], place, f"searching {_named(place, touch)}")
-    return verdict if selected is None else strictest([selected, verdict])
+    return verdict if selected is None else with_grants(policy, action, strictest([selected, verdict]))
 
 
 def judge_move(policy: "Policy", action: "MoveAction", places: "tuple[Place, ...]") -> Verdict:
@@ -104,7 +104,37 @@ class _Touch:
         return not rule.grants(self.capability) or (self.below is not None and not rule.grants(self.below))
 
 
+def with_grants(policy: "Policy", action: "Action", verdict: Verdict) -> Verdict:
+    """Return a denial about files with the paths that do grant what was denied; every other verdict as it is."""
+    if verdict.decision is not DENY or verdict.grants is not None:
+        return verdict
+    if not isinstance(action, FileAction | MoveAction | SearchAction):
+        return verdict
+    kind = action.kind if isinstance(action, FileAction) else "delete" if isinstance(action, MoveAction) else "read"
+    helped: Verdict = verdict.replace(grants=_grants(policy, kind, action.tool))
+    return helped
+
+
+def _grants(policy: "Policy", kind: str, tool: str | None) -> tuple[str, ...]:
+    """Return the paths at which this is granted: by the tool's own rules, without a tool by `rules`."""
+    if tool is None:
+        return tuple(dict.fromkeys(path for table in policy.rule_tables() for path in table.grants(kind)))
+    known = policy.voices[0].tools.get(tool)
+    if known is None or not known.enabled:
+        return ()
+    return known.access.grants(CAPABILITY_OF[kind])
+
+
 def _judge(policy: "Policy", place: "Place", touch: _Touch) -> Verdict:
+    """Judge one touch; a denial names the paths at which it would be granted."""
+    verdict = _judge_touch(policy, place, touch)
+    if verdict.decision is not DENY or verdict.grants is not None:
+        return verdict
+    helped: Verdict = verdict.replace(grants=_grants(policy, touch.kind, touch.tool))
+    return helped
+
+
+def _judge_touch(policy: "Policy", place: "Place", touch: _Touch) -> Verdict:
     tool = touch.tool
     if tool is not None:
         policy.tool(tool)
@@ -136,10 +166,12 @@ def _ruled(policy: "Policy", place: FsTarget, touch: _Touch, *, silent: bool) ->
 def _by_rules_alone(policy: "Policy", place: FsTarget, touch: _Touch, protection: "Protection | None") -> Verdict:
     """No tool was named, so only `rules` answer; a protected place asks unless a rule names it."""
     ruled = _ruled(policy, place, touch, silent=False)
-    if ruled is None or (
-        ruled.decision is ALLOW and protection is not None and not _named_by_rules(policy, place, touch, protection)
-    ):
+    if ruled is None:
         return _unclaimed(place, touch, protection)
+    if ruled.decision is ALLOW and protection is not None and not _named_by_rules(policy, place, touch, protection):
+        asked = _unclaimed(place, touch, protection)
+        explained: Verdict = asked.replace(because=(*asked.because, *ruled.because))
+        return explained
     if ruled.because[0] == NO_RULE:
         return _unclaimed(place, touch, protection)
     answered: Verdict = ruled.replace(canonical=place.canonical)
@@ -191,7 +223,7 @@ def _by_tool(
     if rule is not None and touch.takes_away and rule.external and place.canonical == rule.approved_target:
         return _mounted(table, place, touch, rule), True
     if protection is not None and not (rule is not None and protection.named_by(rule.path)):
-        return _protected(table, place, touch, protection), False
+        return _protected(table, place, touch, protection, rule), False
     ref = table.ref if isinstance(table, Default) else table.ref(rule, decision=ALLOW)
     reason = f"{touch.kind} on {_named(place, touch)} is granted by {ref.rule}"
     return Verdict(ALLOW, reason, "ok", (ref,), None, place.canonical), rule is not None
@@ -250,7 +282,7 @@ def _guarded(place: FsTarget, touch: _Touch, protection: "Protection") -> Verdic
     ref = RuleRef(f"guarded place {shown(protection.place)}", BUILT_IN, DENY)
     what = f"{touch.kind} on {_named(place, touch)}"
     reason = f"{what} would change what byleave or an agent's hooks obey; no rule allows that"
-    return Verdict(DENY, reason, "denied", (ref,), None, place.canonical, () if touch.tool else None)
+    return Verdict(DENY, reason, "denied", (ref,), None, place.canonical, ())
 
 
 def _mounted(table: "FsTable | Default", place: FsTarget, touch: _Touch, rule: "FsRule") -> Verdict:
@@ -261,13 +293,16 @@ def _mounted(table: "FsTable | Default", place: FsTarget, touch: _Touch, rule: "
     return Verdict(DENY, reason, "denied", (ref,), None, place.canonical, grants)
 
 
-def _protected(table: "FsTable | Default", place: FsTarget, touch: _Touch, protection: "Protection") -> Verdict:
+def _protected(
+    table: "FsTable | Default", place: FsTarget, touch: _Touch, protection: "Protection", rule: "FsRule | None"
+) -> Verdict:
+    allowing = table.ref if isinstance(table, Default) else table.ref(rule, decision=ALLOW)
     ref = RuleRef(f"protected place {shown(protection.place)}", BUILT_IN, DENY)
     reason = (
         f"{touch.kind} on {_named(place, touch)} is denied: {shown(protection.place)} is protected and no rule names it"
     )
     grants = table.grants(touch.capability) if isinstance(table, FsTable) else None
-    return Verdict(DENY, reason, "denied", (ref,), None, place.canonical, grants)
+    return Verdict(DENY, reason, "denied", (ref, allowing), None, place.canonical, grants)
 
 
 def _unclaimed(place: FsTarget, touch: _Touch, protection: "Protection | None") -> Verdict:

@@ -79,6 +79,8 @@ class _Answer(Record):
     otherwise: RuleRef | None = None
     runs: bool = False  # this is a command that some rule has to speak about, not a file or a wrapper
     part: int = 0
+    also: tuple[RuleRef, ...] = ()  # rules that had a say behind the deciding one
+    silent: bool = False  # it asks because no rule reaches this far, and one could
 
 
 def judge_line(
@@ -95,10 +97,10 @@ def judge_line(
         return Verdict(ALLOW, "it is a comment: nothing runs", "ok", (_NOTHING,), sandbox=(False, False))
     files: list[tuple[FileTouch, ...]] = []
     answers: list[_Answer] = []
-    for number, said in enumerate(_commands(line, table, agent)):
-        touched = judge_files(line.parts[number], table, protected, agent, allowing=said.allowing)
+    for number, judged in enumerate(_commands(line, table, agent)):
+        touched = judge_files(line.parts[number], table, protected, agent, allowing=judged.allowing)
         files.append(touched.files)
-        answers.append(said.answer.replace(part=number))
+        answers.append(judged.answer.replace(part=number))
         answers.extend([_of_file(line.parts[number], each).replace(part=number) for each in touched.objections])
     for number, (answer, touch) in enumerate(_redirections(line, table, protected, agent), start=len(files)):
         files.append(() if touch is None else (touch,))
@@ -111,9 +113,10 @@ def judge_line(
         answers = [_needs_confining(answer, confining) for answer in answers]
     heard = [answer for answer in answers if answer.decision is not None]
     if not heard:
-        heard = [_Answer(line.text, ASK, "no rule matches", NO_RULE, "no_match")]
+        heard = [_Answer(line.text, ASK, "no rule matches", NO_RULE, "no_match", silent=True)]
     first = max(heard, key=_strictness)
-    refs = dict.fromkeys([first.ref, *[answer.ref for answer in heard]])
+    said = [ref for answer in heard for ref in (answer.ref, *answer.also)]
+    refs = dict.fromkeys([first.ref, *first.also, *said])
     decision = first.decision if first.decision is not None else ASK
     said_of: list[list[_Answer]] = [[] for _ in files]
     for answer in answers:
@@ -153,7 +156,8 @@ def _needs_confining(answer: _Answer, confining: Confining) -> _Answer:
     why = "it is allowed only in a confined run, and here nothing confines it"
     if confining.mode is None:
         why = "it is allowed only in a confined run, and there is no [shell] table"
-    asked: _Answer = answer.replace(decision=ASK, why=why, code="no_match")
+    ref = RuleRef("a command that is allowed confined asks elsewhere", BUILT_IN, ASK)
+    asked: _Answer = answer.replace(decision=ASK, why=why, code="no_match", ref=ref, also=(answer.ref, *answer.also))
     return asked
 
 
@@ -163,7 +167,7 @@ def _held_by_kernel(answer: _Answer) -> _Answer:
         silent: _Answer = answer.replace(decision=None, why="the sandbox holds it")
         return silent
     allowed: _Answer = answer.replace(
-        decision=ALLOW, why=answer.otherwise.rule, ref=answer.otherwise, code="ok", sandbox=True
+        decision=ALLOW, why=answer.otherwise.rule, ref=answer.otherwise, also=(), code="ok", sandbox=True
     )
     return allowed
 
@@ -183,10 +187,11 @@ def _of_file(part: "Part", objection: "Objection") -> _Answer:
 def _suggestion(line: Line, answers: "Sequence[_Answer]") -> str | None:
     """Return the rules that would let the whole line run; None where a rule would not be enough."""
     blocks: list[str | None] = []
-    for number, answer in enumerate(answers):
+    for answer in answers:
         if answer.decision is not ASK:
             continue
-        plain = answer.ref == NO_RULE and number < len(line.parts) and line.parts[number].blocked is None
+        number = answer.part
+        plain = answer.silent and answer.runs and line.parts[number].blocked is None
         if plain and not _is_placed(line.parts[number]):
             return None  # its name means another file elsewhere, and a rule could not say which
         blocks.append(suggest_command_rule(line.argvs[number]) if plain else _suggest_write(line, answer))
@@ -203,7 +208,7 @@ def _is_placed(part: "Part") -> bool:
 def _suggest_write(line: Line, answer: _Answer) -> str | None:
     """Return the rule for a file that a redirection writes, if nothing but a rule is missing."""
     place = next((each.place for each in line.redirections if each.text == answer.text), None)
-    if answer.ref != NO_RULE or not isinstance(place, FsTarget):
+    if not answer.silent or not isinstance(place, FsTarget):
         return None
     return suggest_path_rule(place, "update" if place.exists else "create")
 
@@ -236,7 +241,8 @@ def _of_command(line: Line, number: int, ruling: Ruling, *, transparent: bool) -
     rule = ruling.rules[0] if ruling.rules else None
     sandbox = None if rule is None else rule.sandbox
     if part.blocked is not None and ruling.decision in (None, ALLOW):
-        said = _Answer(part.text, ASK, part.blocked, _ref(ruling), "no_match", sandbox=sandbox, runs=True)
+        ref = RuleRef(f"caution: {part.blocked}", BUILT_IN, ASK)
+        said = _Answer(part.text, ASK, part.blocked, ref, "no_match", sandbox=sandbox, runs=True, also=ruling.refs[:1])
         eased: _Answer = said.replace(soft=True, otherwise=rule.ref) if rule is not None and rule.unread else said
         return eased
     if ruling.decision is None and transparent:
@@ -280,7 +286,7 @@ def _redirections(
             continue
         answer = _redirection(redirection, place, table, protected, agent)
         kind = ("update" if place.exists else "create") if redirection.writes else "read"
-        decision = None if answer.ref == NO_RULE else answer.decision
+        decision = None if answer.silent else answer.decision
         yield answer, FileTouch(file_name(place), kind, decision)
 
 
@@ -299,7 +305,8 @@ def _redirection(
         if protection.final or (ruling.decision in (None, ALLOW) and not named):
             decision = DENY if protection.final else ASK
             ref = RuleRef(f"protected place {shown(protection.place)}", BUILT_IN, decision)
-            return _Answer(redirection.text, decision, f"{shown(protection.place)} is protected", ref, CODES[decision])
+            why = f"{shown(protection.place)} is protected"
+            return _Answer(redirection.text, decision, why, ref, CODES[decision], also=ruling.refs[:1])
     return _from_ruling(redirection.text, ruling)
 
 
@@ -307,17 +314,15 @@ def _from_ruling(text: str, ruling: Ruling) -> _Answer:
     if ruling.decision is None:
         if ruling.withheld is not None:
             why = f"a rule allows the program, but not {shown(ruling.withheld)}"
-            return _Answer(text, ASK, why, NO_RULE, "no_match")
-        return _Answer(text, ASK, "no rule matches", NO_RULE, "no_match")
+            ref = RuleRef(f"caution: no rule names {shown(ruling.withheld)}", BUILT_IN, ASK)
+            also = () if ruling.passed is None else (ruling.passed.ref,)
+            return _Answer(text, ASK, why, ref, "no_match", also=also, silent=True)
+        return _Answer(text, ASK, "no rule matches", NO_RULE, "no_match", silent=True)
     rule = ruling.rules[0]
     why = rule.why if rule.why and ruling.decision is not ALLOW else rule.text
     if ruling.decision is ASK and rule.outcome is not ASK:
         why = f"it may be what {rule.text} means"
-    return _Answer(text, ruling.decision, why, rule.ref, CODES[ruling.decision])
-
-
-def _ref(ruling: Ruling) -> RuleRef:
-    return ruling.rules[0].ref if ruling.rules else NO_RULE
+    return _Answer(text, ruling.decision, why, ruling.refs[0], CODES[ruling.decision], also=ruling.refs[1:])
 
 
 def names_guarded(words: "AbstractSet[str]") -> bool:

@@ -120,7 +120,7 @@ def _objections(
     ):
         rule = ruling.rules[0]
         why = f"it {VERBS[kind]} {quoted(file_name(place))}: {rule.why or rule.text}"
-        yield Objection(ruling.decision, why, rule.ref)
+        yield Objection(ruling.decision, why, ruling.refs[0])
     if kind in WRITES:
         yield from _guarded(file, place, protected, ruling.rules[:1], part=part, allowing=allowing)
     if file.covered:

@@ -14,7 +14,7 @@ from byleave.text import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Iterator
     from typing import Protocol
 
     from byleave.core.arguments import ArgumentTest
@@ -422,6 +422,28 @@ def touches_files(matcher: "Matcher", op: str) -> bool:
         each = [touches_files(inner, op) for inner in matcher.matchers]
         return all(each) if isinstance(matcher, All) else any(each)
     return isinstance(matcher, AgentMatcher)
+
+
+def paths_of(matcher: "Matcher", op: str) -> "Iterator[str]":
+    """Yield the patterns of the paths at which a matcher can match this being done to a file, the workspace as `.`."""
+    if not touches_files(matcher, op):
+        return
+    if isinstance(matcher, PathMatcher):
+        yield matcher.glob.text
+    elif isinstance(matcher, AnyOf):
+        for each in matcher.matchers:
+            yield from paths_of(each, op)
+    elif isinstance(matcher, All) and (named := [each for each in matcher.matchers if _names_paths(each)]):
+        for each in named:
+            yield from paths_of(each, op)
+    else:
+        yield "."
+
+
+def _names_paths(matcher: "Matcher") -> bool:
+    if isinstance(matcher, All | AnyOf):
+        return any(_names_paths(each) for each in matcher.matchers)
+    return isinstance(matcher, PathMatcher)
 
 
 def is_any_command(matcher: "Matcher") -> bool:

@@ -6,7 +6,7 @@ match, so that a thousand rules about others cost nothing.
 """
 
 from byleave.core.arguments import ANY_TOOL
-from byleave.core.matchers import describe, program_names, touches_files
+from byleave.core.matchers import describe, paths_of, program_names, touches_files
 from byleave.core.names import NameIndex
 from byleave.core.path_index import PathIndex
 from byleave.core.verdict import ALLOW, ASK, DENY, INLINE, Decision, RuleRef, Verdict
@@ -77,6 +77,15 @@ class Ruling(Record):
     rules: tuple[Rule, ...] = ()
     withheld: str | None = None  # an allow matched, but does not reach this option
     uncertain: bool = False
+    passed: "Rule | None" = None  # the allow that does not reach it
+
+    @property
+    def refs(self) -> tuple[RuleRef, ...]:
+        """The rules as a verdict names them: one that may be meant has asked, whatever it says where it is."""
+        first = [rule.ref for rule in self.rules[:1]]
+        if self.uncertain:
+            first = [ref.replace(decision=ASK) for ref in first]
+        return (*first, *(rule.ref for rule in self.rules[1:]))
 
 
 class _Server:
@@ -111,6 +120,7 @@ class RuleTable:
                     self._by_program.setdefault(program, []).append(entry)
         self._not_commands = PathIndex([rule for rule in self.rules if not rule.matcher.programs])
         self._restricts: dict[str, bool] = {}
+        self._grants: dict[str, tuple[str, ...]] = {}
         self._kept: dict[tuple[str, str | None], list[Rule]] = {}
         self._calls: tuple[NameIndex[_Server], list[tuple[int, Rule]]] | None = None  # made for the first call
 
@@ -122,10 +132,20 @@ class RuleTable:
             known = self._restricts[op] = found
         return known
 
+    def grants(self, op: str) -> tuple[str, ...]:
+        """Return the patterns of the paths at which a rule allows this, the workspace as `.`."""
+        known = self._grants.get(op)
+        if known is None:
+            allowing = [rule.matcher for rule in self.rules if rule.outcome is ALLOW]
+            paths = dict.fromkeys(path for matcher in allowing for path in paths_of(matcher, op))
+            known = self._grants[op] = tuple(paths)
+        return known
+
     def judge(self, subject: "Subject", *, restricting_only: bool = False) -> Ruling:
         """Return what the rules say; with `restricting_only`, allows are passed over."""
         floor: Rule | None = None
         withheld: str | None = None
+        passed: Rule | None = None
         for rule in self._candidates(subject):
             allows = rule.outcome is ALLOW
             if allows and restricting_only:
@@ -139,12 +159,12 @@ class RuleTable:
                 floor = floor or rule
                 continue
             if allows and not rule.matcher.covers(subject):
-                withheld = withheld or _uncovered(subject)
+                withheld, passed = withheld or _uncovered(subject), passed or rule
                 continue
             return _ruling(rule, floor)
         if floor is not None:
             return Ruling(ASK, (floor,), withheld, uncertain=True)
-        return Ruling(None, (), withheld)
+        return Ruling(None, (), withheld, passed=passed)
 
     def could_allow(self, subject: "Subject") -> bool:
         """Whether some arguments exist for which the rules do not deny a call whose arguments are UNKNOWN.
@@ -223,7 +243,7 @@ def ruling_verdict(ruling: Ruling, what: str) -> Verdict | None:
     if ruling.decision is ASK and rule.outcome is not ASK:
         said = f"it may be what {rule.text} means"
     reason = f"{what} {VERBS[ruling.decision]}: {said}"
-    return Verdict(ruling.decision, reason, CODES[ruling.decision], tuple(rule.ref for rule in ruling.rules))
+    return Verdict(ruling.decision, reason, CODES[ruling.decision], ruling.refs)
 
 
 VERBS = {ALLOW: "is allowed", ASK: "asks", DENY: "is denied"}

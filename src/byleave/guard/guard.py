@@ -13,6 +13,7 @@ from time import monotonic
 
 from byleave.approvals.store import APPROVED, PENDING
 from byleave.core.action import action_tree
+from byleave.core.files import with_grants
 from byleave.core.fs import FsTarget
 from byleave.core.permit import Permit
 from byleave.core.verdict import ALLOW, ASK, shared_tree
@@ -371,7 +372,7 @@ class Guard:
         also: "Mapping[str, Any] | None" = None,
     ) -> Answer:
         """Record the verdict, then make the answer; an unrecorded allow does not leave."""
-        verdict = judged.verdict
+        verdict = with_grants(self.policy.compiled.policy, judged.action, judged.verdict)
         fields: dict[str, Any] = {
             "event": "decision",
             "session": self.session,
@@ -396,7 +397,8 @@ class Guard:
         try:
             sequence: int | None = self._log.append(fields)
         except ByleaveError as error:
-            verdict, sequence = unrecorded(verdict, error), None
+            verdict = with_grants(self.policy.compiled.policy, judged.action, unrecorded(verdict, error))
+            sequence = None
             warnings += (f"NOT RECORDED: {error}",)
         permit = Permit(judged.action, judged.places, verdict) if verdict.decision is ALLOW else None
         return Answer(verdict, permit, sequence, who, warnings)

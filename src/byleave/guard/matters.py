@@ -4,6 +4,7 @@ Every action is judged and recorded as itself; the strictest verdict is the answ
 allowed unless all of it is.
 """
 
+import os
 from time import monotonic
 
 from byleave.core.action import LOCAL, CallAction, OtherAction
@@ -97,14 +98,16 @@ def _is_known_by_name(action: "Action") -> bool:
 
 def finish_all(guard: "Guard", matter: Matter, asker: str, reply: str) -> Verdicts:
     """Record what became of a matter; after a yes, everything is judged again."""
-    told = told_by(asker, reply)
+    told, also = told_by(asker, reply), matter.also
+    if len(matter.questions) > 1:  # one answer, though it has a record for each action
+        also = {**also, "answer_id": os.urandom(8).hex()}
     judged = [question.judged for question in matter.questions]
     warnings = matter.warnings
     if reply in YESES:
         judged, warnings = _still(guard, matter, asker)
     elif reply not in _LEFT_ALONE:
         judged = [_refused(each, reply, asker) for each in judged]
-    done = _record(guard, judged, matter.who, matter.started, matter.also, told=told, warnings=warnings)
+    done = _record(guard, judged, matter.who, matter.started, also, told=told, warnings=warnings)
     if not matter.unclear and (done.allowed or reply == NEVER):
         _remember(guard, matter, reply, asker)
     return done

@@ -1,7 +1,7 @@
 """Write our hook into an agent's settings, or take it out again; nothing else in the file changes.
 
 A plan is made first, and shown; what is written is what was shown, or nothing. The file is replaced whole, beside it
-stays what it was before.
+stays what it was before. Where nothing else has changed since, taking the hook out puts that back, byte for byte.
 
 Start at `plan_install` and `plan_uninstall`.
 """
@@ -34,13 +34,22 @@ _OURS = "byleave hook --install opencode"
 
 
 class Plan(Record):
-    """A change of one file. `before` is None if there is no file, `after` if none is to be left."""
+    """A change of one file. `before` is None if there is no file, `after` if none is to be left.
+
+    `original`: the file held our hook, and `after` is what it was without it, so nothing has to be kept beside it.
+    """
 
     agent: str
     file: str
     before: str | None
     after: str | None
     snippet: str = ""
+    original: bool = False
+
+    @property
+    def keeps(self) -> bool:
+        """Whether what the file was before is to be kept beside it."""
+        return self.before is not None and not self.original and not _is_kept(self)
 
     @property
     def place(self) -> Place:
@@ -102,7 +111,9 @@ def plan_install(agent: str, file: str, words: "Sequence[str]") -> Plan:
         text = before if before is not None and before.strip() else "{}\n"
         if _holds(agent, text, words):
             return Plan(agent, file, before, before, snippet)
-        after = _with_ours(agent, _without_ours(agent, text), words)
+        known = _original(agent, file, text)
+        bare = _without_ours(agent, text) if known is None else known if known.strip() else "{}\n"
+        after = _with_ours(agent, bare, item(agent, words))
     except NotPlainError as error:
         raise _refusal(file, str(error), snippet) from None
     return Plan(agent, file, before, after, snippet)
@@ -112,11 +123,18 @@ def plan_uninstall(agent: str, file: str) -> Plan:
     """Return the change that takes the hook out of the file."""
     before = _read(file)
     if agent == OPENCODE:
-        return Plan(agent, file, before, None if before is None or _is_our_plugin(before) else before)
+        ours = before is None or _is_our_plugin(before)
+        return Plan(agent, file, before, None if ours else before, original=ours)
     if before is None or not before.strip():
         return Plan(agent, file, before, before)
     try:
-        return Plan(agent, file, before, _without_ours(agent, before))
+        original = _original(agent, file, before)
+        if original is not None:
+            return Plan(agent, file, before, original, original=True)
+        after = _without_ours(agent, before)
+        if after != before and _is_only_ours(agent, after) and not os.path.lexists(f"{file}{BACKUP}"):
+            return Plan(agent, file, before, None, original=True)
+        return Plan(agent, file, before, after)
     except NotPlainError as error:
         hint = "take it out with an editor: it is what starts " + quoted(ENTRY)
         raise StateError(f"{quoted(file)} cannot be changed: {error}", hint=hint) from None
@@ -129,26 +147,69 @@ def carry_out(plan: Plan) -> None:
         if _read(plan.file) != plan.before:
             raise StateError(f"{quoted(plan.file)} has changed meanwhile", hint="try again")
         like = None if plan.before is None else os.stat(target)
-        if plan.before is not None:
+        if plan.keeps and plan.before is not None:
             _replace(plan.backup, plan.before, like)
         if plan.after is None:
             os.unlink(plan.file)
             return
         os.makedirs(os.path.dirname(target), mode=0o700, exist_ok=True)
         _replace(target, plan.after, like)
+        if plan.original:
+            os.unlink(plan.backup)
     except OSError as error:
         hint = "check the permissions there, and the room on the disk"
         raise StateError(f"{quoted(plan.file)} cannot be written: {error.strerror}", hint=hint) from None
 
 
-def _with_ours(agent: str, text: str, words: "Sequence[str]") -> str:
+def _original(agent: str, file: str, text: str) -> str | None:
+    """Return what the file was before our hook came into it; None if that is not known, or something else has changed.
+
+    It is what is kept beside the file, if our hook put into it makes exactly the text that is there.
+    """
+    ours = _ours(agent, text)
+    try:
+        kept = _read(f"{file}{BACKUP}") if ours is not None else None
+        if kept is None or _ours(agent, kept if kept.strip() else "{}\n") is not None:
+            return None
+        made = _with_ours(agent, kept if kept.strip() else "{}\n", ours)
+    except (StateError, NotPlainError, ValueError):
+        return None
+    return kept if made == text else None
+
+
+def _ours(agent: str, text: str) -> object:
+    """Return our item as it stands in the first of the lists, None if it is in none."""
+    read_node(text)
+    for path in PLACES[agent].lists:
+        number = _position(agent, text, path)
+        if number is not None:
+            tree = json.loads(text)
+            for name in path:
+                tree = tree[name]
+            return tree[number]
+    return None
+
+
+def _is_kept(plan: Plan) -> bool:
+    """Whether what the user had is kept already: a hook of ours that is replaced is not what they had."""
+    if plan.agent == OPENCODE or plan.before is None or not plan.before.strip():
+        return plan.agent == OPENCODE
+    return os.path.lexists(plan.backup) and plan.after is not None and _ours(plan.agent, plan.before) is not None
+
+
+def _is_only_ours(agent: str, text: str) -> bool:
+    """Whether a text that our hook was taken out of holds nothing but what we put in besides."""
+    return json.loads(text) in ({}, dict(PLACES[agent].needs))
+
+
+def _with_ours(agent: str, text: str, ours: object) -> str:
     place = PLACES[agent]
     for name, value in place.needs.items():
         root = _object(text, ())
         if root.part(name) is None:
             text = add_member(text, root, name, value)
     for path in place.lists:
-        text = _appended(text, path, item(agent, words))
+        text = _appended(text, path, ours)
     return text
 
 
@@ -226,7 +287,7 @@ def _holds(agent: str, text: str, words: "Sequence[str]") -> bool:
 
 def _snippet(agent: str, words: "Sequence[str]") -> str:
     """Return the settings of an agent that has no others."""
-    return _with_ours(agent, "{}\n", words)
+    return _with_ours(agent, "{}\n", item(agent, words))
 
 
 def _refusal(file: str, problem: str, snippet: str) -> StateError:

@@ -119,8 +119,7 @@ class Context:
         return self._protected.of(place, subtree=tree)
 
     def _denial(self, code: str, path: str, capability: str, problem: str) -> FsAccessError:
-        table = self.access.fs if self.access is not None else None
-        grants = table.grants(capability) if isinstance(table, FsTable) else ()
+        grants = (self.access if self.access is not None else COOPERATIVE).grants(capability)
         hint = f"{capability} is granted at {sentence_list(grants)}" if grants else f"no rule grants {capability}"
         return FsAccessError(problem, hint=hint, code=code, path=path, capability=capability, grants=grants)
 

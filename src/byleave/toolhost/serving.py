@@ -258,9 +258,8 @@ class Service:
         capability = " or ".join(needed)
         problem = f"{capability} on {quoted(path)} is denied: {self._by_its_name(path)}"
         data: dict[str, Any] = {"code": "denied", "capability": capability}
-        table = self._guard.policy.compiled.policy.tool(self._tool).access.fs
-        if not isinstance(table, Default):
-            data["grants"] = told_grants(tuple(dict.fromkeys(path for each in needed for path in table.grants(each))))
+        access = self._guard.policy.compiled.policy.tool(self._tool).access
+        data["grants"] = told_grants(tuple(dict.fromkeys(path for each in needed for path in access.grants(each))))
         return RequestError(problem, hint="ask the user for a rule", number=ACCESS_DENIED, data=data)
 
     def _by_its_name(self, path: str) -> str:
