@@ -534,3 +534,24 @@ def test_a_connection_of_another_user_is_turned_away_with_a_sentence(monkeypatch
             assert [why for why, _peer in opened.gateway.refusals] == ["user"]
 
     run(scenario)
+
+
+def test_requests_that_one_client_sends_ahead_leave_others_their_turn() -> None:
+    async def scenario() -> None:
+        async with scene() as opened:
+            eager, other = await opened.client(), await opened.client()
+            assert (await other.ask("GET", "/health")).status == 200
+            texts: list[str] = []
+
+            def counted() -> str:
+                texts.append("x")
+                return "x\n"
+
+            opened.gateway.metrics_text = counted  # type: ignore[method-assign]
+            await eager.send(eager.request("GET", "/metrics") * 2000)
+            assert (await other.ask("GET", "/health")).status == 200
+            assert len(texts) < 2000
+            for _ in range(2000):
+                assert (await eager.response()).body == b"x\n"
+
+    run(scenario)

@@ -30,6 +30,7 @@ _PIECE = 1 << 18  # of a large answer, between two looks at whether the client k
 _READ_AT_LEAST = 1 << 15  # bytes that a client must read to be given more time: a byte now and then is not enough
 _MOST_AHEAD = 1 << 16  # bytes that may wait behind an open request; then nothing more is read
 _MOST_LEAVING = 64  # connections that may read why they are turned away
+_IN_A_ROW = 16  # requests sent ahead that are answered before others have their turn
 _MOST_ASKED = 100  # requests on a connection of which none shows who is calling
 _BODIES = 8  # largest bodies of one caller that may be held at a time
 _SMALL = 1 << 16  # bytes of a body that is not counted
@@ -139,7 +140,7 @@ class Connection(asyncio.Protocol):
         self._held = self._held + data if self._held else data
         if self._open is None and self._stalled_at == inf:
             self._advance()
-        elif len(self._held) > _MOST_AHEAD and not self._resting:
+        if len(self._held) > _MOST_AHEAD and not self._resting:
             self._resting = True
             self._transport.pause_reading()
 
@@ -243,14 +244,18 @@ class Connection(asyncio.Protocol):
             self._open.end_events()
 
     def _advance(self) -> None:
-        """Take requests out of what has arrived, until one has to be waited for."""
+        """Take requests out of what has arrived, until one has to be waited for, or others have their turn."""
         if self._advancing:
             return
         self._advancing = True
         try:
-            while self._held and self._open is None and self._stalled_at == inf and not self._parting:
+            for _ in range(_IN_A_ROW):
+                if not self._held or self._open is not None or self._stalled_at != inf or self._parting:
+                    break
                 if not ((self._head is not None or self._read_head()) and self._read_body()):
                     break
+            else:
+                self._server.loop.call_soon(self._advance)
         finally:
             self._advancing = False
         if self._resting and len(self._held) <= _MOST_AHEAD and not self._transport.is_closing():
