@@ -278,10 +278,24 @@ def test_a_caller_that_opens_too_many_streams_loses_its_own_and_nobody_elses() -
             theirs = await opened_streams(opened, 10, "a")
             first = await theirs[0].ended()
             assert first.endswith(b"0\r\n\r\n"), "the stream ends as streams do"
+            held = [each.stream is not None for each in opened.front._sessions._by_id.values()]  # noqa: SLF001
+            assert (len(held), sum(held)) == (12, 8), "a session whose stream has ended rests"
             for agent in ("a", "b", "c"):
                 assert (await (await opened.client()).post(CALL, **of(agent))).status == 200
             assert await mine.chunk() == b": alive\n\n"
             assert opened.front.connection_count <= 16
+
+    run(scenario)
+
+
+def test_a_session_of_the_oldest_revision_ends_with_the_stream_that_gave_way() -> None:
+    async def scenario() -> None:
+        async with scene(tokens=TOKENS, settings=Settings(max_connections_per_caller=3)) as opened:
+            for _ in range(5):
+                client = await opened.client()
+                await client.send(client.request("GET", "/sse", authorization="Bearer t-a"))
+                assert (await client.head())[0] == 200
+            assert opened.front.session_count == 3
 
     run(scenario)
 

@@ -45,6 +45,7 @@ class Connection(asyncio.Protocol):
         self._server = server
         self._asked = 0
         self._charged = 0
+        self._charged_to = ""
         self._transport: asyncio.Transport = None  # type: ignore[assignment]  # there from the first call on
         self._held = b""
         self._searched = 0
@@ -180,9 +181,12 @@ class Connection(asyncio.Protocol):
         """End for another connection, which takes the place at once."""
         self._server.connections.discard(self)
         self._server.gave_way += 1
-        if self.is_standing and self._open is not None:
+        standing = self._open if self.is_standing else None
+        if standing is not None:
             self._is_last = True
-            self._open.end_events()
+            standing.end_events()
+            if standing.on_lost is not None:
+                standing.on_lost()
         if self.is_idle and not self._transport.get_write_buffer_size():
             self._transport.close()
         else:
@@ -199,7 +203,9 @@ class Connection(asyncio.Protocol):
         if size == self._charged or (size <= _SMALL and not self._charged):
             return True
         held = self._server.held_bytes
-        name = self.principal or ""
+        if not self._charged:
+            self._charged_to = self.principal or ""
+        name = self._charged_to
         held[name] += size - self._charged
         self._charged = size
         if not held[name]:
