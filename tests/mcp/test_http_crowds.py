@@ -3,21 +3,27 @@
 import asyncio
 import contextlib
 import errno
+import os
 import resource
 import socket
 import subprocess
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from hashlib import sha256
+from math import inf
 from pathlib import Path
 
 import pytest
 
 from byleave.mcp import http_front, peers
 from byleave.mcp.admission import Admission
-from byleave.mcp.http_server import Limits
+from byleave.mcp.ends import Caller
+from byleave.mcp.gateway import MOST_NAMES
+from byleave.mcp.http_connection import Connection
+from byleave.mcp.http_server import HttpServer, Limits
 from command import COMMAND
 from fakes.mcp_front import Client, Scene, Settings, run, scene, until
 from fakes.mcp_sdk import Place, Running
+from fakes.mcp_talk import Talk
 
 CALL = b'{"jsonrpc":"2.0","id":5,"method":"echo"}'
 MODERN = {"mcp_protocol_version": "2026-07-28"}
@@ -272,10 +278,24 @@ def test_a_caller_that_opens_too_many_streams_loses_its_own_and_nobody_elses() -
             theirs = await opened_streams(opened, 10, "a")
             first = await theirs[0].ended()
             assert first.endswith(b"0\r\n\r\n"), "the stream ends as streams do"
+            held = [each.stream is not None for each in opened.front._sessions._by_id.values()]  # noqa: SLF001
+            assert (len(held), sum(held)) == (12, 8), "a session whose stream has ended rests"
             for agent in ("a", "b", "c"):
                 assert (await (await opened.client()).post(CALL, **of(agent))).status == 200
             assert await mine.chunk() == b": alive\n\n"
             assert opened.front.connection_count <= 16
+
+    run(scenario)
+
+
+def test_a_session_of_the_oldest_revision_ends_with_the_stream_that_gave_way() -> None:
+    async def scenario() -> None:
+        async with scene(tokens=TOKENS, settings=Settings(max_connections_per_caller=3)) as opened:
+            for _ in range(5):
+                client = await opened.client()
+                await client.send(client.request("GET", "/sse", authorization="Bearer t-a"))
+                assert (await client.head())[0] == 200
+            assert opened.front.session_count == 3
 
     run(scenario)
 
@@ -427,28 +447,33 @@ def test_a_head_of_many_fields_is_refused_unread() -> None:
     run(scenario)
 
 
-def test_a_client_that_reads_a_little_now_and_then_gets_no_more_time() -> None:
-    async def scenario() -> None:
-        async with scene(limits=Limits(tick=0.01, stalled=0.3)) as opened:
-            client = await opened.client()
-            session = await client.initialize()
-            end = socket.socket()
-            end.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            end.setblocking(False)
-            loop = asyncio.get_running_loop()
-            await loop.sock_connect(end, ("127.0.0.1", opened.port))
-            body = b'{"jsonrpc":"2.0","id":1,"method":"large","params":{"size":50000000}}'
-            await loop.sock_sendall(end, client.request("POST", "/mcp", body, mcp_session_id=session))
-            await until(lambda: opened.front.connection_count == 2)
-            began = loop.time()
-            while opened.front.connection_count == 2 and loop.time() < began + 8:
-                with contextlib.suppress(BlockingIOError, ConnectionResetError):
-                    end.recv(100)
-                await asyncio.sleep(0.01)
-            assert loop.time() < began + 8
-            end.close()
+class Pipe(asyncio.Transport):
+    """The way to a client that has so much left to read."""
 
-    run(scenario)
+    def __init__(self) -> None:
+        super().__init__({"sockname": ("127.0.0.1", 1), "peername": ("127.0.0.1", 2)})
+        self.left, self.is_aborted = 1 << 20, False
+
+    def get_write_buffer_size(self) -> int:
+        return self.left
+
+    def abort(self) -> None:
+        self.is_aborted = True
+
+
+@pytest.mark.parametrize(("step", "is_aborted"), [(1, True), (500, True), (1000, False)])
+def test_a_client_that_reads_a_little_now_and_then_gets_no_more_time(step: int, *, is_aborted: bool) -> None:
+    server = HttpServer(lambda _exchange: None, Limits(), lambda _text: None)
+    server.now = 0.0
+    pipe, connection = Pipe(), Connection(server)
+    connection.connection_made(pipe)
+    connection.principal = "a"
+    connection._deadline = inf  # noqa: SLF001 -- a response is open
+    connection.pause_writing()
+    for second in range(1, 200):
+        pipe.left -= step
+        connection.tick(float(second))
+    assert pipe.is_aborted is is_aborted
 
 
 def test_messages_without_a_session_cannot_pile_up_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -477,3 +502,70 @@ def test_all_addresses_of_this_machine_are_one_peer() -> None:
     assert peers.group_of(peers.Address("192.0.2.1", 1), None) == "192.0.2.1"
     there = [peers.Address(f"2001:db8:1:2::{number}", 1) for number in range(3)]
     assert {peers.group_of(each, None) for each in there} == {"2001:db8:1:2::/64"}
+
+
+def test_a_caller_that_claims_name_after_name_keeps_only_so_many_open(play: Callable[..., None]) -> None:
+    async def scenario(talk: Talk) -> None:
+        gateway = talk.gateway
+        first = gateway.stateless(Caller("first", "claimed", "user"))
+        for number in range(MOST_NAMES * 3):
+            gateway.stateless(Caller(f"x{number}", "claimed", "user"))
+        other = gateway.stateless(Caller("a", "verified", "token:a"))
+        assert len(gateway._stateless) == MOST_NAMES + 1  # noqa: SLF001 -- what it is about
+        assert gateway.stateless(Caller("a", "verified", "token:a")) is other
+        assert gateway.stateless(Caller("first", "claimed", "user")) is not first
+
+    play(scenario)
+
+
+@pytest.mark.parametrize("host", ["::1", "127.0.0.9", "localhost"])
+def test_every_address_of_this_machine_is_served_alike(host: str) -> None:
+    async def scenario() -> None:
+        async with scene(host=host) as opened:
+            address = opened.front.addresses[0].host
+            client = await opened.client(address)
+            shown = f"[{address}]" if ":" in address else address
+            answered = await client.post(CALL, host=f"{shown}:{opened.port}", **MODERN)
+            assert answered.tree["result"]["who"] == [None, "default", "user"]
+            assert next(iter(opened.front._server.connections)).peer == f"this machine (user {os.geteuid()})"  # noqa: SLF001
+
+    run(scenario)
+
+
+def test_a_connection_of_another_user_is_turned_away_with_a_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peers, "is_our_user", lambda _owner: False)
+
+    async def scenario() -> None:
+        async with scene() as opened:
+            client = await opened.client()
+            refused = await client.response()
+            assert (refused.status, "byleave agents token" in refused.tree["error"]["message"]) == (403, True)
+            assert [why for why, _peer in opened.gateway.refusals] == ["user"]
+        async with scene(tokens=TOKENS) as opened:
+            client = await opened.client()
+            assert (await client.post(CALL, **MODERN)).status == 401
+            assert (await client.post(CALL, **of("a"))).status == 200
+            assert [why for why, _peer in opened.gateway.refusals] == ["user"]
+
+    run(scenario)
+
+
+def test_requests_that_one_client_sends_ahead_leave_others_their_turn() -> None:
+    async def scenario() -> None:
+        async with scene() as opened:
+            eager, other = await opened.client(), await opened.client()
+            assert (await other.ask("GET", "/health")).status == 200
+            texts: list[str] = []
+
+            def counted() -> str:
+                texts.append("x")
+                return "x\n"
+
+            opened.gateway.metrics_text = counted  # type: ignore[method-assign]
+            await eager.send(eager.request("GET", "/metrics") * 2000)
+            assert (await other.ask("GET", "/health")).status == 200
+            assert len(texts) < 2000
+            for _ in range(2000):
+                assert (await eager.response()).body == b"x\n"
+
+    run(scenario)

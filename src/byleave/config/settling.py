@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
     Stamp = tuple[int, ...]
 
-STILL = 0.5  # seconds without a change
+STILL = 0.7  # seconds without a change
 STILL_OPEN = 5.0  # the same, for a file that a program keeps open for writing: it may be about to go on
 
 

@@ -13,6 +13,10 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Protocol
 
+    from byleave.mcp.jwt import Settings as JwtSettings
+    from byleave.mcp.metrics import Metrics
+    from byleave.mcp.proxies import Network
+
     Headers = tuple[tuple[str, str], ...]
 
     class Hearer(Protocol):
@@ -82,6 +86,47 @@ if TYPE_CHECKING:
 
         def stateless(self, caller: "Caller") -> Conversation:
             """Return the lasting conversation of this principal, for revisions without sessions."""
+
+    class Measured(Gateway, Protocol):
+        """A gateway that counts what it does."""
+
+        @property
+        def metrics(self) -> Metrics: ...
+
+        def metrics_text(self) -> str:
+            """Return the counts in the format of Prometheus."""
+
+        def metrics_text_for(self, agent: str | None) -> str:
+            """Return those that concern one agent alone."""
+
+        def refused(self, why: str, peer: str = "") -> None:
+            """Count and record a request that was refused before anything was judged."""
+
+    class FrontSettings(Protocol):
+        """`[gateway]`, compiled, as far as it concerns the front for HTTP."""
+
+        @property
+        def require_identity(self) -> bool: ...
+        @property
+        def max_body(self) -> int: ...
+        @property
+        def max_sessions(self) -> int: ...
+        @property
+        def max_sessions_per_caller(self) -> int: ...
+        @property
+        def max_connections(self) -> int: ...
+        @property
+        def max_connections_per_caller(self) -> int: ...
+        @property
+        def max_connections_per_peer(self) -> int: ...
+        @property
+        def trusted_proxies(self) -> tuple[Network, ...]: ...
+        @property
+        def proxy_header(self) -> str: ...
+        @property
+        def metrics_agents(self) -> tuple[str, ...]: ...
+        @property
+        def jwt(self) -> JwtSettings | None: ...
 
 
 _NOTHING: "Mapping[str, str]" = {}

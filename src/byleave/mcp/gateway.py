@@ -1,6 +1,6 @@
 """The gateway: one policy, many servers, many clients. What they share is here; what each client has is its `Session`.
 
-The policy is looked at again four times a second, so that a file that was edited holds for everybody soon, whether or
+The policy is looked at again five times a second, so that a file that was edited holds for everybody soon, whether or
 not somebody calls: servers that are another one now are let go of, and every client is told that its lists may have
 changed. Sessions stay. A file that is still being written says what it said before (`config.settling`).
 """
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
 
     Note = Callable[[str], None]
 
-LOOK_AGAIN = 0.25  # seconds; with the time that a file takes to settle, a change holds within one
+LOOK_AGAIN = 0.2  # seconds; with the time that a file takes to settle, a change holds within one
 RESTING = 900.0  # seconds that what was opened for a stateless client stays open when it does not call
 MOST_STARTING = 4  # processes of one server that start at once
 MOST_NAMES = 64  # agents that one caller without a handshake may claim to be at a time
@@ -294,11 +294,11 @@ class Gateway:
     async def _watch(self) -> None:
         while True:
             await asyncio.sleep(LOOK_AGAIN)
+            self._refusals.tick(monotonic())
             try:
                 self.guard.policy.look_again()
                 self._keep_up()
                 await self._prove_anew()
-                self._refusals.tick(monotonic())
             except (ByleaveError, ConfigErrors) as error:
                 self.metrics.reloaded(worked=False)
                 self.note(f"{error}")

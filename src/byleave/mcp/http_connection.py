@@ -30,6 +30,7 @@ _PIECE = 1 << 18  # of a large answer, between two looks at whether the client k
 _READ_AT_LEAST = 1 << 15  # bytes that a client must read to be given more time: a byte now and then is not enough
 _MOST_AHEAD = 1 << 16  # bytes that may wait behind an open request; then nothing more is read
 _MOST_LEAVING = 64  # connections that may read why they are turned away
+_IN_A_ROW = 16  # requests sent ahead that are answered before others have their turn
 _MOST_ASKED = 100  # requests on a connection of which none shows who is calling
 _BODIES = 8  # largest bodies of one caller that may be held at a time
 _SMALL = 1 << 16  # bytes of a body that is not counted
@@ -44,6 +45,7 @@ class Connection(asyncio.Protocol):
         self._server = server
         self._asked = 0
         self._charged = 0
+        self._charged_to = ""
         self._transport: asyncio.Transport = None  # type: ignore[assignment]  # there from the first call on
         self._held = b""
         self._searched = 0
@@ -139,7 +141,7 @@ class Connection(asyncio.Protocol):
         self._held = self._held + data if self._held else data
         if self._open is None and self._stalled_at == inf:
             self._advance()
-        elif len(self._held) > _MOST_AHEAD and not self._resting:
+        if len(self._held) > _MOST_AHEAD and not self._resting:
             self._resting = True
             self._transport.pause_reading()
 
@@ -179,9 +181,12 @@ class Connection(asyncio.Protocol):
         """End for another connection, which takes the place at once."""
         self._server.connections.discard(self)
         self._server.gave_way += 1
-        if self.is_standing and self._open is not None:
+        standing = self._open if self.is_standing else None
+        if standing is not None:
             self._is_last = True
-            self._open.end_events()
+            standing.end_events()
+            if standing.on_lost is not None:
+                standing.on_lost()
         if self.is_idle and not self._transport.get_write_buffer_size():
             self._transport.close()
         else:
@@ -198,7 +203,9 @@ class Connection(asyncio.Protocol):
         if size == self._charged or (size <= _SMALL and not self._charged):
             return True
         held = self._server.held_bytes
-        name = self.principal or ""
+        if not self._charged:
+            self._charged_to = self.principal or ""
+        name = self._charged_to
         held[name] += size - self._charged
         self._charged = size
         if not held[name]:
@@ -243,14 +250,18 @@ class Connection(asyncio.Protocol):
             self._open.end_events()
 
     def _advance(self) -> None:
-        """Take requests out of what has arrived, until one has to be waited for."""
+        """Take requests out of what has arrived, until one has to be waited for, or others have their turn."""
         if self._advancing:
             return
         self._advancing = True
         try:
-            while self._held and self._open is None and self._stalled_at == inf and not self._parting:
+            for _ in range(_IN_A_ROW):
+                if not self._held or self._open is not None or self._stalled_at != inf or self._parting:
+                    break
                 if not ((self._head is not None or self._read_head()) and self._read_body()):
                     break
+            else:
+                self._server.loop.call_soon(self._advance)
         finally:
             self._advancing = False
         if self._resting and len(self._held) <= _MOST_AHEAD and not self._transport.is_closing():

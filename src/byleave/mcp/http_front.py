@@ -12,7 +12,6 @@ Start at `serve_http`.
 """
 
 import os
-from asyncio import CancelledError, get_running_loop
 from collections import Counter
 from functools import partial
 
@@ -37,7 +36,7 @@ from byleave.mcp.http_asked import (
 from byleave.mcp.http_request import BadRequest
 from byleave.mcp.http_server import HttpServer, Limits
 from byleave.mcp.http_sessions import Sessions
-from byleave.mcp.http_streams import Opening, Receipt, Reply, Stream
+from byleave.mcp.http_streams import Opening, Reply, Stream, answered, heard
 from byleave.mcp.identity import ANOTHER_USER, FOREIGN_PAGE, OTHER_USER, Identity, Refused, unknown_key
 from byleave.mcp.jwt import JwtReader
 from byleave.mcp.origins import check_address, is_foreign
@@ -50,60 +49,15 @@ from byleave.wire.codes import INVALID_REQUEST
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
-    from typing import Protocol
 
-    from byleave.mcp.ends import Conversation, Gateway, Told
+    from byleave.mcp.ends import FrontSettings, Measured, Told
     from byleave.mcp.http_connection import Connection
     from byleave.mcp.http_exchange import Exchange
     from byleave.mcp.http_request import Head
     from byleave.mcp.http_server import Work
     from byleave.mcp.http_sessions import Session
-    from byleave.mcp.jwt import Settings as JwtSettings
-    from byleave.mcp.metrics import Metrics
-    from byleave.mcp.proxies import Network
 
     Serve = Callable[["HttpFront", Exchange, Caller], "Work | None"]
-
-    class Measured(Gateway, Protocol):
-        """A gateway that counts what it does."""
-
-        @property
-        def metrics(self) -> Metrics: ...
-
-        def metrics_text(self) -> str:
-            """Return the counts in the format of Prometheus."""
-
-        def metrics_text_for(self, agent: str | None) -> str:
-            """Return those that concern one agent alone."""
-
-        def refused(self, why: str, peer: str = "") -> None:
-            """Count and record a request that was refused before anything was judged."""
-
-    class Settings(Protocol):
-        """`[gateway]`, compiled, as far as it concerns this front."""
-
-        @property
-        def require_identity(self) -> bool: ...
-        @property
-        def max_body(self) -> int: ...
-        @property
-        def max_sessions(self) -> int: ...
-        @property
-        def max_sessions_per_caller(self) -> int: ...
-        @property
-        def max_connections(self) -> int: ...
-        @property
-        def max_connections_per_caller(self) -> int: ...
-        @property
-        def max_connections_per_peer(self) -> int: ...
-        @property
-        def trusted_proxies(self) -> tuple[Network, ...]: ...
-        @property
-        def proxy_header(self) -> str: ...
-        @property
-        def metrics_agents(self) -> tuple[str, ...]: ...
-        @property
-        def jwt(self) -> JwtSettings | None: ...
 
 
 _TEXT = b"Content-Type: text/plain; version=0.0.4; charset=utf-8\r\nCache-Control: no-store\r\n"
@@ -111,7 +65,6 @@ _HEALTH = "/health"
 _HEALTHY = b'{"status":"ok"}'
 _MOST_OPEN = 512  # messages of one session, or of one caller without any, that are being heard at a time
 _MOST_UNKNOWN = 1 << 16  # bytes of a body that may wait until the key of its token is known
-_SOON = 0.05  # seconds after which a client need not wait for what its notification sets off
 _ACCEPTED = b"Accepted"
 _WHY = {400: "malformed", 408: "late", 413: "too_large", 429: "too_many", 431: "too_large", 503: "connections"}
 _PLAIN = b"Content-Type: text/plain\r\nCache-Control: no-store\r\n"
@@ -122,7 +75,7 @@ async def serve_http(
     host: str,
     port: int,
     *,
-    settings: "Settings",
+    settings: "FrontSettings",
     tokens: "Mapping[str, tuple[str, ...]]",
     bound: "Collection[str]" = (),
     subjects: "Mapping[str, str] | None" = None,
@@ -174,7 +127,7 @@ class HttpFront:
     async def renew(
         self,
         *,
-        settings: "Settings",
+        settings: "FrontSettings",
         tokens: "Mapping[str, tuple[str, ...]]",
         bound: "Collection[str]" = (),
         subjects: "Mapping[str, str] | None" = None,
@@ -211,7 +164,7 @@ class HttpFront:
 
     def _identity_by(
         self,
-        settings: "Settings",
+        settings: "FrontSettings",
         tokens: "Mapping[str, tuple[str, ...]]",
         bound: "Collection[str]",
         subjects: "Mapping[str, str]",
@@ -349,9 +302,9 @@ class HttpFront:
             exchange.refuse(400, INVALID_REQUEST, "the message is no request and no notification", id_=id_of(message))
             return None
         if message.id is msgspec.UNSET:
-            work = partial(_notify, exchange, conversation, told)
+            work = partial(heard, exchange, conversation, told)
         else:
-            work = partial(_ask, exchange, Reply(exchange), conversation, told, message)
+            work = partial(answered, exchange, Reply(exchange), conversation, told, id_of(message))
         return partial(self._counted, caller.principal, work)
 
     async def _counted(self, principal: str, work: "Work") -> None:
@@ -370,9 +323,9 @@ class HttpFront:
             return None
         told = _told(exchange.head, session.caller)
         if message.method is msgspec.UNSET or message.id is msgspec.UNSET:
-            work = partial(_notify, exchange, session.conversation, told)
+            work = partial(heard, exchange, session.conversation, told)
         else:
-            work = partial(_ask, exchange, Reply(exchange), session.conversation, told, message)
+            work = partial(answered, exchange, Reply(exchange), session.conversation, told, id_of(message))
         return partial(_within, exchange, session, work)
 
     def _opening(self, exchange: "Exchange", caller: Caller) -> "Work | None":
@@ -482,28 +435,6 @@ class HttpFront:
             self._refuse(exchange, FOREIGN_PAGE)
         else:
             exchange.reply(200, _HEALTHY)
-
-
-async def _ask(
-    exchange: "Exchange", reply: Reply, conversation: "Conversation", told: "Told", message: Outside
-) -> None:
-    """Let a request be answered."""
-    try:
-        await conversation.handle(exchange.body, reply, told)
-    except CancelledError:
-        reply.withdraw(id_of(message))
-        raise
-    reply.withdraw(id_of(message))
-
-
-async def _notify(exchange: "Exchange", conversation: "Conversation", told: "Told") -> None:
-    """Let a notification or an answer be heard. The client learns of it when that is done, or soon anyway."""
-    timer = get_running_loop().call_later(_SOON, exchange.reply, 202)
-    try:
-        await conversation.handle(exchange.body, Receipt(exchange), told)
-    finally:
-        timer.cancel()
-    exchange.reply(202)
 
 
 async def _within(exchange: "Exchange", session: "Session", work: "Work") -> None:

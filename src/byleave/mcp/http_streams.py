@@ -5,6 +5,8 @@ for long, the response becomes a stream of events and ends with the answer. A cl
 but the answer: `send` says that nothing else can go out.
 """
 
+from asyncio import CancelledError, get_running_loop
+
 import msgspec
 
 from byleave.mcp.http_exchange import JSON
@@ -15,9 +17,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
+    from byleave.mcp.ends import Conversation, Told
     from byleave.mcp.http_exchange import Exchange
 
 CANCELLED = -32800  # what the official SDK answers to a request that was withdrawn
+_SOON = 0.05  # seconds after which a client need not wait for what its notification sets off
 _LONGEST_PROOF = 3600.0  # seconds for which a stream stands before its client has to prove itself again
 
 
@@ -169,3 +173,23 @@ def _is_error(message: bytes) -> bool:
         return _OUTCOME.decode(message).error is not msgspec.UNSET
     except (ValueError, RecursionError):
         return True
+
+
+async def answered(exchange: "Exchange", reply: Reply, conversation: "Conversation", told: "Told", id_: bytes) -> None:
+    """Let a request be answered."""
+    try:
+        await conversation.handle(exchange.body, reply, told)
+    except CancelledError:
+        reply.withdraw(id_)
+        raise
+    reply.withdraw(id_)
+
+
+async def heard(exchange: "Exchange", conversation: "Conversation", told: "Told") -> None:
+    """Let a notification or an answer be heard. The client learns of it when that is done, or soon anyway."""
+    timer = get_running_loop().call_later(_SOON, exchange.reply, 202)
+    try:
+        await conversation.handle(exchange.body, Receipt(exchange), told)
+    finally:
+        timer.cancel()
+    exchange.reply(202)

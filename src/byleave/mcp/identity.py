@@ -135,7 +135,8 @@ class Identity:
     def _stranger(self, head: "Head", connection: "Connection") -> tuple[str, str] | None:
         """Return why a caller without a token is not the user of this machine: the kind of it, and a sentence."""
         if head.passed_on:
-            said = f"it must not come through a proxy, and its head has {shown(head.passed_on)}: {_USE_A_TOKEN}"
+            field = shown(head.passed_on)
+            said = f"a request must not come through a proxy, and this one has {field} in its head: {_USE_A_TOKEN}"
             return PROXY, said
         local, remote = connection.local, connection.remote
         if self._proxies.has(remote.host):
