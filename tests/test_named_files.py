@@ -88,6 +88,9 @@ def test_a_policy_in_python_answers_for_a_caller_that_cannot_confine(tmp_path: P
         "curl -O 'http://x/" + "{a,b}" * 30 + "'",
         "sed '" + "rw" * 5000 + "' README.md",
         "tar cf x.tar " + " ".join(f"-C src a{number}" for number in range(300)),
+        "a=aaaaaaaaaa;" + "a=$a$a;" * 60 + "cat $a",
+        "a=aaaaaaaaaa;" + "a+=$a;" * 60 + "cat $a",
+        'a="b ";' + 'a="$a$a";' * 60 + "cat $a",
     ],
 )
 def test_a_line_that_becomes_too_many_names_asks_at_once(command: str, scene: Scene) -> None:

@@ -10,13 +10,15 @@ from byleave.shell.syntax import Arithmetic, AssignmentNode, Function, Loop, Set
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     Form = tuple[Piece, ...]
     Forms = tuple[Form, ...]
     Values = Mapping[str, Forms]
 
 MOST_FORMS = 16  # of one word: more are not followed
+MOST_PIECES = 256  # of one form
+LONGEST = 1 << 16  # characters of one form: `a=$a$a` doubles each time
 NOTHING_KNOWN: "Values" = {}
 EVERYTHING = None  # every variable may have been set
 
@@ -51,8 +53,17 @@ def filled(pieces: "Form", values: "Values") -> "Forms":
             choices = _used(piece, values)
         if not choices or len(forms) * len(choices) > MOST_FORMS:
             return ()
+        if piece.kind == "variable" and any(_is_too_long(form, choice) for form in forms for choice in choices):
+            return ()
         forms = [[*form, *choice] for form in forms for choice in choices]
     return tuple([tuple(form) for form in forms]) if pieces else ()
+
+
+def _is_too_long(first: "Sequence[Piece]", second: "Sequence[Piece]") -> bool:
+    """Whether two values together are longer than what is followed."""
+    if len(first) + len(second) > MOST_PIECES:
+        return True
+    return sum([len(piece.text) for piece in (*first, *second)]) > LONGEST
 
 
 def _used(piece: Piece, values: "Values") -> "Forms":
@@ -113,6 +124,8 @@ def assigned_forms(node: AssignmentNode, values: "Values") -> "Forms":
         return ()
     if node.append:
         before = values.get(node.name, ())
+        if any(_is_too_long(old, new) for old in before for new in forms):
+            return ()
         joined = tuple([(*old, *new) for old in before for new in forms])
         return joined if 0 < len(joined) <= MOST_FORMS else ()
     return forms

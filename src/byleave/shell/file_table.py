@@ -6,6 +6,7 @@ with which options a directory among the operands is walked. Roles:
 - `read`, `write` (made or changed), `edit` (read and written), `delete`, `run` (read and executed)
 - `data`: not a file, or one whose name is only listed or tested
 - `other`: perhaps a file; it counts where it leads to a place that a rule or byleave closes
+- `sent`, `encoded`, `form`: text, or the file of `@FILE`, `NAME@FILE`, `NAME=@FILE`
 - `code`: a text in some language; a string in it counts as `other`. `script`: the same for words of a shell script
 
 `instead`: options that take the place of the first operand. `tree`: options with which directories are walked, `*` for
@@ -596,7 +597,20 @@ FILES: "dict[str, Entry]" = {
                 ),
                 *("--proxy-key", "--pubkey", "--crlfile", "--unix-socket", "--abstract-unix-socket"),
             ],
-            "data": ["--output-dir", "--url", "--proto-default"],
+            "data": ["--output-dir", "--url", "--proto-default", "--data-raw", "--form-string"],
+            "sent": [
+                "-d",
+                "--data",
+                "--data-ascii",
+                "--data-binary",
+                "--json",
+                "-H",
+                "--header",
+                "--proxy-header",
+                "-w",
+            ],
+            "encoded": ["--data-urlencode", "--url-query"],
+            "form": ["-F", "--form"],
         },
     ),
     "wget": _entry(

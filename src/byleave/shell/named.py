@@ -41,6 +41,9 @@ OPS = {
 }
 
 
+SENT = frozenset(["sent", "encoded", "form"])  # text, or a file behind a sign
+
+
 def named_files(command: "Command", programs: Programs = BUILT_IN) -> tuple[Named, ...]:
     """Return the files that a command names, in the order of their words as far as that matters."""
     if not command.words:
@@ -208,6 +211,31 @@ def by_option_table(item: "Given") -> "Iterator[Named]":
         yield Named(text_of(item.value), op, tree=tree)
 
 
+def _sent(word: Word, role: str) -> "Iterator[Named]":
+    """Yield the file of `@FILE` (`sent`), `NAME@FILE` (`encoded`), `NAME=@FILE` or `NAME=<FILE` (`form`).
+
+    What is known only at run time is a file unless it surely begins as something else.
+    """
+    text = word.text
+    if text is None:
+        text = word.prefix
+        if text.startswith("-"):  # the option stands in the same word
+            text = text.partition("=")[2] if text.startswith("--") else text[2:]
+    if role == "encoded":
+        plain, file = "=" in text.partition("@")[0], text.partition("@")[2]
+    else:
+        value = text if role == "sent" else text.partition("=")[2]
+        plain, file = value[:1] not in ("@", "<") if value else False, value[1:]
+    if plain:
+        return
+    if word.text is None:
+        yield Named(None, READ)
+    elif role == "form":
+        yield from perhaps(file)  # `;type=` and other files may follow
+    elif file and file not in STANDARD_STREAMS:
+        yield from [Named(file, READ), Named(file, READ, perhaps=True)]
+
+
 class Names:
     """The files of one command whose program has an entry."""
 
@@ -345,11 +373,14 @@ class Names:
                 roles = meant[:1] if len(start) > 1 else list(known.values())
             ops = dict.fromkeys([op for role in roles for op in OPS.get(role, ())])
             yield from [Named(None, op) for op in ops]
+            yield from [named for role in roles if role in SENT for named in _sent(word, role)]
 
     def option_value(self, word: "Word", role: str) -> "Iterator[Named]":
         if role == "line":  # of git log -L: a range, then a file
             text = word.text
             yield Named(text.rpartition(":")[2] if text is not None else None, READ)
+        elif role in SENT:
+            yield from _sent(word, role)
         elif word.text is None and word.prefix:  # `--name=$value`: only a part is known
             if role != "data":
                 yield from [Named(None, op) for op in OPS.get(role, ())]
