@@ -72,6 +72,23 @@ def test_escapes_that_json_does_not_have_hide_nothing(talk: Talk, spelled: str) 
     assert talk.heard["client"] == []
 
 
+@pytest.mark.parametrize(
+    "method", ["fs/Write_text_file", "FS/write_text_file", " fs/write_text_file", "fs/write_text_file\u200b", "/fs/x"]
+)
+def test_a_method_in_another_spelling_does_not_get_past(talk: Talk, method: str) -> None:
+    talk.agent(json.dumps({**talk.write("secret/a"), "method": method}).encode() + b"\n")
+    assert talk.to_client() == []
+    [reply] = talk.to_agent()
+    assert reply["error"]["code"] == (-32001 if method.startswith("fs/") else -32600)  # denied, or refused unread
+
+
+@pytest.mark.parametrize("method", ["_x/Fs", "terminal/Output", "Session/Other", "fsx/write"])
+def test_other_methods_pass_in_any_spelling(talk: Talk, method: str) -> None:
+    line = json.dumps({**talk.write("secret/a"), "method": method}).encode() + b"\n"
+    talk.agent(line)
+    assert talk.heard["client"] == [line]
+
+
 def test_a_wish_in_several_lines_does_not_get_past_whole(talk: Talk) -> None:
     for line in (b'{"jsonrpc":"2.0","id":1,\n', b'"method":"fs/write_text_file",\n', b'"params":{}}\n'):
         talk.agent(line)

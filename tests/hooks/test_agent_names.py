@@ -83,3 +83,43 @@ def test_an_allow_for_everybody_else_is_not_for_the_same_agent_under_another_nam
     scene = HookScene.build(tmp_path, rules)
     said = json.loads(scene.says("claude-code", claude("Bash", {"command": "touch x"}, scene.root)))
     assert said["hookSpecificOutput"]["permissionDecision"] == "ask"
+
+
+RESPELLED = """
+[agents.claude]
+allow.servers = ["*"]
+deny.servers = ["evil.example"]
+deny.tools.github = ["repo.delete", "admin/*", "a-b", "*.purge", "x.?.y", "löschen"]
+deny.tools."my.server" = ["kill"]
+[[rules]]
+deny = { call = { server = "other.srv", tool = "x.y" } }
+[[rules]]
+ask = { call = { server = "github", tool = "send/mail" } }
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "decision"),
+    [
+        ("mcp__github__repo_delete", "deny"),
+        ("mcp__github__repo.delete", "deny"),
+        ("mcp__github__admin_kick", "deny"),
+        ("mcp__github__a_b", "deny"),
+        ("mcp__github__all_purge", "deny"),
+        ("mcp__github__x_1_y", "deny"),
+        ("mcp__github__l_schen", "deny"),
+        ("mcp__my_server__kill", "deny"),
+        ("mcp__evil_example__anything", "deny"),
+        ("mcp__other_srv__x_y", "deny"),
+        ("mcp__github__send_mail", "ask"),
+        ("mcp__github__repo_delet", "allow"),
+        ("mcp__github__repo_delete_not", "allow"),
+        ("mcp__github__list_issues", "allow"),
+        ("mcp__my_server__look", "allow"),
+        ("mcp__github__abc", "allow"),
+    ],
+)
+def test_a_deny_holds_for_a_name_that_the_agent_writes_with_other_signs(
+    tmp_path: Path, name: str, decision: str
+) -> None:
+    assert decided(tmp_path, RESPELLED, name) == decision

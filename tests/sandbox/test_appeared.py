@@ -88,6 +88,7 @@ NAMED = [
     ("a repository without a configuration", ["bare/HEAD", "bare/hooks/x", "bare/objects/x", "bare/refs/x"], ["bare"]),
     ("a repository that is elsewhere", ["bare/HEAD", "bare/commondir"], ["bare"]),
     ("the root itself", ["HEAD", "config", "objects/x", "refs/x"], ["HEAD"]),
+    ("a rebase to be continued", ["a/.git/rebase-merge/git-rebase-todo"], ["a/.git/rebase-merge/git-rebase-todo"]),
     ("an editor's tasks", ["a/.vscode/tasks.json", "b/.idea/workspace.xml"], ["a/.vscode", "b/.idea"]),
     ("what a shell reads", ["a/.envrc", "a/.bashrc", "a/.zshenv"], ["a/.bashrc", "a/.envrc", "a/.zshenv"]),
     ("a package manager's settings", ["a/.npmrc", "a/.yarnrc.yml"], ["a/.npmrc", "a/.yarnrc.yml"]),

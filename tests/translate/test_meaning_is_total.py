@@ -62,7 +62,9 @@ def test_every_call_has_a_meaning_that_can_be_judged_and_written_down(call: Call
     assert bool(found.problem) is not found.understood
     for action in found.actions:
         tree = action_tree(action)
-        assert parse_action(tree) == action
+        # How the agent spells a name is no part of what is done.
+        done = action.replace(respelled=False) if isinstance(action, CallAction) else action
+        assert parse_action(tree) == done
         if not isinstance(action, CallAction):
             json.dumps(tree, ensure_ascii=False).encode()
     json.dumps(dict(found.sources), ensure_ascii=False).encode()

@@ -35,6 +35,7 @@ from byleave.acp.wishes import (
     MalformedError,
     intercepts,
     is_plain_update,
+    passes_for_judged,
     read_outcome,
     read_permission,
     read_wish,
@@ -200,6 +201,8 @@ class Relay:
         if method == "$/cancel_request":
             return self._withdraw(envelope)
         if not intercepts(method):
+            if passes_for_judged(method):
+                return self._refuse(envelope, "its method is written otherwise than the protocol writes it")
             if not self._questions.is_idle:
                 self._questions.reuse(envelope.id)
             return None

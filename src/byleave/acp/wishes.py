@@ -72,6 +72,12 @@ def intercepts(method: str) -> bool:
     return method in (PERMISSION, TERMINAL) or method.startswith(FILES)
 
 
+def passes_for_judged(method: str) -> bool:
+    """Whether a lenient reader may take a method for one that is judged: in another case, with blanks or marks."""
+    plain = "".join([letter for letter in method.casefold() if letter.isascii() and letter.isprintable()]).strip(" /")
+    return plain != method and intercepts(plain)
+
+
 def read_permission(line: bytes) -> Permission:
     """Return the request for permission that a line is."""
     params = _params(line, PERMISSION)

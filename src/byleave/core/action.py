@@ -77,13 +77,17 @@ class CommandAction(Record):
 
 
 class CallAction(Record):
-    """Calling a tool of a server. `schema` is the tool's input schema where it is known: no part of what is done."""
+    """Calling a tool of a server. `schema` is the tool's input schema where it is known: no part of what is done.
+
+    `respelled`: an agent says so in a name of its own making, where `_` may stand for another sign.
+    """
 
     server: str
     tool: str | None = None
     arguments: "Any" = None
     agent: str | None = None
     schema: "Any" = None
+    respelled: bool = False
 
 
 class OtherAction(Record):
@@ -123,7 +127,7 @@ _BYTES_FIELDS = (("path", "path_b64"), ("to", "to_b64"))
 _USUAL = ("shell", "bash")  # not worth a field
 _PATHS = frozenset(name for name, _ in _BYTES_FIELDS)
 _KIND_OF = {make: kind for kind, make in _MAKERS.items()}
-_UNSAID = frozenset({"schema"})  # fields that the JSON form does not have
+_UNSAID = frozenset({"schema", "respelled"})  # fields that the JSON form does not have
 _FIELDS = {
     make: (tuple(name for name in make.field_names() if name not in _UNSAID), make.required_names())
     for make in _MAKERS.values()

@@ -9,11 +9,11 @@ Start at `judge_call`.
 from byleave.core.agents import RESOURCES, TOOLS, judge_names
 from byleave.core.arguments import ANY_TOOL, UNKNOWN, Given
 from byleave.core.input_schema import InputSchema
-from byleave.core.names import UNSEEN, oddity
+from byleave.core.names import UNSEEN, oddity, spelled
 from byleave.core.policy import NO_RULE, Policy, with_help
 from byleave.core.subject import Subject
 from byleave.core.suggest import suggest_call_rule
-from byleave.core.verdict import BUILT_IN, DENY, RuleRef, Verdict, strictest
+from byleave.core.verdict import ALLOW, BUILT_IN, DENY, RuleRef, Verdict, strictest
 from byleave.text import shown
 
 TYPE_CHECKING = False
@@ -31,8 +31,41 @@ def judge_call(policy: Policy, action: "CallAction") -> Verdict:
         arguments = Given(arguments, InputSchema(action.schema))
     subject = Subject("other", _named(policy, action.agent), call=(action.server, action.tool, arguments))
     verdict = _by_all(policy, subject, TOOLS, action.tool)
+    if action.respelled:
+        verdict = strictest([verdict, *_in_other_spellings(policy, subject)])
     odd = judge_names(action.agent, action.server, action.tool)
     return verdict if odd is None else strictest([odd, verdict]).replace(suggestion=None)
+
+
+def _in_other_spellings(policy: Policy, subject: Subject) -> "Iterator[Verdict]":
+    """Yield what denies and asks say of the names that an agent may have written with `_` for other signs.
+
+    Claude Code calls `repo.delete` of `my.server` `mcp__my_server__repo_delete`. An allow is for the name as it came.
+    """
+    server, tool, arguments = subject.call or ("", None, None)
+    for voice in policy.voices:
+        for server_pattern, tool_pattern in dict.fromkeys(_refused_names(voice)):
+            meant = spelled(server_pattern, server)
+            called = tool if tool_pattern is None or tool is None else spelled(tool_pattern, tool)
+            if meant is None or (called is None and tool is not None) or (meant, called) == (server, tool):
+                continue
+            other: Subject = subject.replace(call=(meant, called, arguments))
+            denial = None if voice.agents is None else voice.agents.denial(subject.agent, meant, TOOLS, called)
+            ruled = (
+                None if voice.denies_only else _by_rules(voice, other, f"calling {shown(server)}.{shown(tool or '')}")
+            )
+            yield from (each for each in (denial, ruled) if each is not None and each.decision is not ALLOW)
+
+
+def _refused_names(voice: "Voice") -> "Iterator[tuple[str, str | None]]":
+    """Yield the servers, and tools on them, that a deny or an ask names; None for every tool."""
+    for agent in voice.agents.agents if voice.agents is not None else ():
+        yield from ((entry.pattern, None) for entry in agent.deny.servers)
+        for server, entries in agent.deny.tools.items():
+            yield from ((server, entry.pattern) for entry in entries)
+    for rule in voice.rules.rules if voice.rules is not None else ():
+        if rule.outcome is not ALLOW:
+            yield from rule.matcher.calls or ()
 
 
 def _named(policy: Policy, agent: str | None) -> str | None:

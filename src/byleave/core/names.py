@@ -138,3 +138,41 @@ def oddity(name: str) -> str | None:
 
     plain = "".join(_PASSING.get(char, char) for char in normalize("NFKC", name))
     return LOOK_ALIKE if plain.isascii() else NOT_ASCII
+
+
+def spelled(pattern: str, name: str) -> str | None:
+    """Return what matches `pattern` and is written by an agent as `name`, with `_` for signs; None if nothing does."""
+    if name_matches(pattern, name):
+        return name
+    if "_" not in name or "[" in pattern or all(_stays(letter) or letter in "_*?" for letter in pattern):
+        return None
+    return _aligned(pattern, name)
+
+
+def _stays(letter: str) -> bool:
+    return letter.isascii() and letter.isalnum()
+
+
+def _aligned(pattern: str, name: str) -> str | None:
+    """Put the signs of a pattern where `_` stands for them. What a `*` matches stays as it is."""
+    begin, *between = pattern.split("*")
+    found, at = "", 0
+    for number, part in enumerate([begin, *between]):
+        last = number == len(between)
+        places = range(at, len(name) - len(part) + 1) if number else range(1)
+        if last and number:
+            places = range(max(len(name) - len(part), at), len(name) - len(part) + 1)
+        start = next((place for place in places if _fits(part, name[place : place + len(part)])), None)
+        if start is None:
+            return None
+        put = zip(part, name[start : start + len(part)], strict=True)
+        found += name[at:start] + "".join(there if letter == "?" else letter for letter, there in put)
+        at = start + len(part)
+    return found + name[at:] if between or at == len(name) else None
+
+
+def _fits(part: str, text: str) -> bool:
+    if len(part) != len(text):
+        return False
+    pairs = zip(part, text, strict=True)
+    return all(letter in ("?", there) or (there == "_" and not _stays(letter)) for letter, there in pairs)

@@ -83,7 +83,7 @@ def _found_root(wish: "Wish", around: "Around", homes: "Homes") -> str:
 def _meaning(agent: str, wish: "Wish", root: str, shell: str | None) -> Meaning:
     """Return what the call amounts to; a tool that nobody knows is never understood."""
     if wish.server is not None:
-        meant = Meaning((CallAction(wish.server, wish.tool, dict(wish.raw)),), {"tool": "event"})
+        meant = Meaning((CallAction(wish.server, wish.tool, dict(wish.raw), respelled=True),), {"tool": "event"})
     else:
         kind = KINDS[agent].get(wish.tool)
         if kind == QUESTION:

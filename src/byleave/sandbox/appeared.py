@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 MOST_ENTRIES = 100_000
 LONGEST = 1.0  # seconds
+_LINES_TO_RUN = "/.git/rebase-merge/git-rebase-todo"  # `exec` lines, for the next `git rebase --continue`
 _MOST_NAMED = 8
 _MOST_HOOKS = 100
 _TICK = 0.012  # seconds by which the clock of a file system may lie behind: three ticks of the slowest kernel
@@ -108,6 +109,9 @@ class _Walk:
     def _note(self, path: str, *, is_directory: bool) -> None:
         """Note a protected place, if it was changed; a directory as soon as something in it was."""
         if not _changed(path, self._since):
+            return
+        if path.endswith(_LINES_TO_RUN):
+            self._found[path[len(self._root.rstrip("/")) + 1 :]] = None
             return
         relative = path[len(self._root.rstrip("/")) + 1 :]
         place = FsTarget(path, relative, exists=True, directory=is_directory)

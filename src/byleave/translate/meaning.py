@@ -159,7 +159,7 @@ def _call_server(work: Work, server: str, tool: str) -> None:
     if arguments is None:
         work.found.doubt("it does not tell the arguments of the call")
     work.found.note("tool", "tool")
-    work.found.add(CallAction(server, tool, arguments))
+    work.found.add(CallAction(server, tool, arguments, respelled=True))
 
 
 def _do_all(work: Work) -> None:
