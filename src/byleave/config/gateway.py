@@ -49,6 +49,7 @@ class GatewaySettings(Record):
     rate: int | None = None
     max_result: int | None = None
     max_sessions: int = 1000
+    max_processes: int = 200  # of servers that the gateway starts
     approve: str | None = None  # who answers what the policy asks: CLIENT or PERSON; None: as the transport says
     jwt: Jwt | None = None
 

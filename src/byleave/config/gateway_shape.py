@@ -160,6 +160,13 @@ class Gateway(Table):
     max_sessions: Annotated[_Count, Meta(description="Open sessions at a time (default: 1000).", examples=[1000])] = (
         UNSET
     )
+    max_processes: Annotated[
+        _Count,
+        Meta(
+            description="Servers that run at a time as processes of the gateway; further ones wait (default: 200).",
+            examples=[200],
+        ),
+    ] = UNSET
     rate: Annotated[
         _Count, Meta(description="Calls of one agent in a minute (default: any number).", examples=[600])
     ] = UNSET
