@@ -26,6 +26,8 @@ from gateway_parties import GREETING, LARGE, Client, connect
 CLIENTS = (1, 16, 64)
 RULES = (1, 100, 10_000)
 SESSIONS = 100
+LISTED = 10_000  # tools, of one server or of many
+SERVERS = (1, 40)
 PROCESSES = 10  # sessions that have a server's process each
 ROUNDS = 4
 SLICE = 0.3  # seconds of one round
@@ -57,7 +59,7 @@ def mcp_figures(*, quick: bool = False) -> Rows:
     """Yield what was measured, the figure, and how it compares. Quick: only that everything can be measured."""
     with tempfile.TemporaryDirectory() as scratch, Program([sys.executable, PARTIES, "serve"]) as server:
         place = Path(scratch).resolve()
-        for part in (calls, large_results, many_rules, over_pipes, memory):
+        for part in (calls, large_results, many_rules, long_lists, over_pipes, memory):
             yield from part(place, server.port, quick=quick)
 
 
@@ -306,6 +308,58 @@ def many_rules(place: Path, port: int, *, quick: bool) -> Rows:
         p50 = f"p50 {median(each.paced) / median(few.paced):.2f}x, p10 {tenth(each.paced) / tenth(few.paced):.2f}x"
         told = f"{p50}, {each.computed_each / few.computed_each:.2f}x computed"
         yield f"a call among {name} rules and agents", f"{median(each.paced) * 1e6:,.0f} µs", told
+
+
+def long_lists(place: Path, _port: int, *, quick: bool) -> Rows:
+    """Yield what a list of many tools takes, and how long the calls of another client wait meanwhile."""
+    for count in SERVERS:
+        each = (200 if quick else LISTED) // count
+        with Program([sys.executable, PARTIES, "serve", str(each)]) as server:
+            policy = policy_text(server.port)
+            policy += "".join(
+                f'[servers.far{n}]\nurl = "http://127.0.0.1:{server.port}/mcp"\n' for n in range(1, count)
+            )
+            with gateway(place, policy) as ours:
+                taken = asyncio.run(listed(ours, direct(server.port), count, rounds=3 if quick else 20))
+        first, ours_, floor, alone, meanwhile = taken
+        what = f"{each * count:,} tools of {count} server{'' if count == 1 else 's'}"
+        told = f"{ours_ / floor:.2f}x of asking the servers themselves; the first time {first * 1e3:.0f} ms"
+        yield f"a list of {what}", f"{ours_ * 1e3:.1f} ms", told
+        worst = statistics.quantiles(meanwhile, n=20)[-1]
+        ratios = f"p50 {median(meanwhile) / median(alone):.1f}x, p95 {worst / median(alone):.1f}x"
+        told = f"{ratios} of a call while nobody lists"
+        yield f"a call while {what} are listed", f"{median(meanwhile) * 1e3:.1f} ms", told
+
+
+async def listed(
+    ours: Way, floor: Way, count: int, *, rounds: int
+) -> tuple[float, float, float, list[float], list[float]]:
+    """Return what the first list took, a later one, and the servers' own; and calls without lists, and during some."""
+    began = time.perf_counter()
+    (lister,) = await ours.clients(1)
+    first = time.perf_counter() - began
+    (caller,), (far,) = await ours.clients(1), await floor.clients(1)
+    times: tuple[list[float], list[float]] = [], []
+    for _ in range(rounds):
+        began = time.perf_counter()
+        await lister.tools()
+        between = time.perf_counter()
+        for _server in range(count):
+            await far.tools()
+        times[0].append(between - began)
+        times[1].append(time.perf_counter() - between)
+    alone = await caller.pace(rounds / 10, 0.01, first=0.0)
+    meanwhile, _lists = await asyncio.gather(caller.pace(rounds / 10, 0.01, first=0.0), lists(lister, rounds / 10))
+    for client in (lister, caller, far):
+        client.transport.abort()
+    return first, median(times[0]), median(times[1]), alone, meanwhile
+
+
+async def lists(client: Client, seconds: float) -> None:
+    """List again and again for a while."""
+    until = time.perf_counter() + seconds
+    while time.perf_counter() < until:
+        await client.tools()
 
 
 def over_pipes(place: Path, port: int, *, quick: bool) -> Rows:

@@ -2,10 +2,11 @@
 
 Server and proxy run as programs of their own and say their port first:
 
-    python bench/gateway_parties.py serve | stdio | relay PORT
+    python bench/gateway_parties.py serve [TOOLS] | stdio | relay PORT
 """
 
 import asyncio
+import functools
 import json
 import os
 import sys
@@ -93,12 +94,23 @@ def answer(request: dict[str, Any]) -> bytes | None:
     """Return the answer to one message; None if there is none."""
     if "id" not in request or "method" not in request:
         return None
-    result = {"initialize": _WELCOME, "tools/list": {"tools": _TOOLS}}.get(request["method"], {})
+    if request["method"] == "tools/list":
+        return b'{"jsonrpc":"2.0","id":%b,"result":%b}' % (json.dumps(request["id"]).encode(), _listed())
+    result: dict[str, Any] = _WELCOME if request["method"] == "initialize" else {}
     if request["method"] == "tools/call":
         params = request["params"]
         text = _LONG if params["name"] == "large" else params["arguments"]["text"]
         result = {"content": [{"type": "text", "text": text}]}
     return json.dumps({"jsonrpc": "2.0", "id": request["id"], "result": result}).encode()
+
+
+@functools.cache
+def _listed() -> bytes:
+    """Return the list of tools; as many more as the command line says."""
+    more = int(sys.argv[2]) if sys.argv[1:2] == ["serve"] and len(sys.argv) > 2 else 0
+    words = "Say what an article costs, in euros, and how many of it there are. " * 2
+    tools = [{"name": f"tool_{number}", "description": words, **_TOOL} for number in range(more)]
+    return json.dumps({"tools": [*_TOOLS, *tools]}).encode()
 
 
 _LONG = "All of it is one line of text. " * (LARGE // 31)
@@ -196,6 +208,10 @@ class Client(Framed):
         """Return one call as it is sent."""
         params = {"name": tool, "arguments": {"text": ECHO}}
         return self.request(json.dumps({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params}).encode())
+
+    async def tools(self) -> bytes:
+        """Return the list of tools, as the response to a request for it."""
+        return await self.send(self.request(b'{"jsonrpc":"2.0","id":3,"method":"tools/list"}'))
 
     async def send(self, request: bytes) -> bytes:
         """Send a request, and return the whole response."""

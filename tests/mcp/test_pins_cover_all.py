@@ -362,7 +362,8 @@ def test_instructions_of_a_server_are_shown_once_approved_and_hidden_when_they_c
             await client.session.close()
         assert seen == ["Ask for the price first.", None, "Ask for the price first."]
 
-    play(scene, {**OPEN, "gateway": {"expose": "both"}})
+    own = {"servers": {"shop": {"command": ["shop"], "share": False}}}
+    play(scene, {**OPEN, **own, "gateway": {"expose": "both"}})
 
 
 def test_labels_of_resources_are_written_out_and_uris_with_unseen_characters_are_left_out(

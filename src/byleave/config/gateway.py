@@ -59,6 +59,7 @@ class GatewaySettings(Record):
     trusted_proxies: "tuple[Network, ...]" = ()  # that are believed about the addresses of clients
     proxy_header: str = "x-forwarded-for"  # in which they say it
     metrics_agents: tuple[str, ...] = ()  # that see the figures of all
+    max_processes: int = 200  # of servers that the gateway starts
     approve: str | None = None  # who answers what the policy asks: CLIENT or PERSON; None: as the transport says
     jwt: Jwt | None = None
 

@@ -199,6 +199,13 @@ class Gateway(Table):
             examples=[["prometheus"]],
         ),
     ] = UNSET
+    max_processes: Annotated[
+        _Count,
+        Meta(
+            description="Servers that run at a time as processes of the gateway; further ones wait (default: 200).",
+            examples=[200],
+        ),
+    ] = UNSET
     rate: Annotated[
         _Count, Meta(description="Calls of one agent in a minute (default: any number).", examples=[600])
     ] = UNSET

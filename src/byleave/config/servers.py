@@ -52,6 +52,7 @@ class Server(Record):
     description: str = ""
     may: tuple[str, ...] | None = None
     stateful: bool = True
+    share: bool | None = None  # whether sessions share its process; None: those of one caller, where nothing can leak
     enabled: bool = True
     has_access: bool = False
     tools: "Mapping[str, str]" = _NOTHING  # of one that is not stateful: the sandbox's name for each tool with access
@@ -215,6 +216,7 @@ def _server(name: str, merged: "Tree", layers: "tuple[Layer, ...]") -> Server:
         description=merged.get("description", ""),
         may=None if may is None else tuple(may),
         stateful=merged.get("stateful", True),
+        share={True: True, False: False}.get(merged.get("share", "auto")),
         enabled=merged.get("enable", True),
         has_access="access" in merged or bool(tools),
         tools=tools,
@@ -255,6 +257,8 @@ def _of_command(name: str, merged: "Tree") -> "Iterator[tuple[tuple[str, ...], s
     for variable, value in merged.get("env", {}).items():
         if "\0" in value:
             yield ("env", variable), "has a NUL in a variable", "remove it"
+    if merged.get("share") is True and not merged.get("stateful", True):
+        yield ("share",), "has a process for each call, which nobody can share", "remove share, or stateful"
     for tool, entry in merged.get("tools", {}).items():
         if merged.get("stateful", True):
             problem = f"is one process for all of its tools, so {quoted(tool)} cannot have access of its own"
@@ -266,7 +270,7 @@ def _of_command(name: str, merged: "Tree") -> "Iterator[tuple[tuple[str, ...], s
 def _of_url(name: str, merged: "Tree") -> "Iterator[tuple[tuple[str, ...], str, str]]":
     if merged.get("transport") == "stdio":
         yield ("transport",), "has a url, which is not reached by stdio", 'write "http" or "sse"'
-    for key in ("env", "access", "tools", "limits", "cwd"):
+    for key in ("env", "access", "tools", "limits", "cwd", "share"):
         if key in merged:
             problem = f"is reached by a url: there is no process that {key} could hold for"
             yield (key,), problem, f"remove {key}, or give [servers.{name}] a command"

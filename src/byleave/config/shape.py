@@ -399,6 +399,14 @@ class Server(Table):
         bool | UnsetType,
         Meta(description="false: a process for each call, whose access stands at the tool (default: true)."),
     ] = UNSET
+    share: Annotated[
+        bool | Literal["auto"] | UnsetType,
+        Meta(
+            description="Which clients share its process. true: all, for a server that keeps no state for a client. "
+            "false: none. auto: those of one caller that offer the server nothing to ask for (default).",
+            examples=[True],
+        ),
+    ] = UNSET
     access: Annotated[
         Access | UnsetType,
         Meta(

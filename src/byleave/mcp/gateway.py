@@ -18,7 +18,7 @@ from byleave.guard.asking import Who
 from byleave.mcp.backoff import Backoff
 from byleave.mcp.catalog import Catalogs
 from byleave.mcp.ends import DownError
-from byleave.mcp.links import Surroundings, make_link
+from byleave.mcp.links import Processes, Surroundings, make_link
 from byleave.mcp.lobby import Lobby
 from byleave.mcp.local import LocalTools
 from byleave.mcp.metrics import Metrics
@@ -27,12 +27,13 @@ from byleave.mcp.rate import Buckets
 from byleave.mcp.refusal_log import RECORDED, RefusalLog
 from byleave.mcp.scrub import ResultScrub
 from byleave.mcp.session import Session
+from byleave.mcp.sharing import Pool, SharedUpstream
 from byleave.mcp.upstream import HANDSHAKE_TIME, Upstream
 from byleave.text import quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Iterable, Mapping
+    from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
     from typing import Any
 
     from byleave.api import Workspace
@@ -81,7 +82,16 @@ class Gateway:
         self._stateless: dict[tuple[str, str | None, str], Lobby] = {}
         self._enabled: tuple[object, Mapping[str, Server]] = (None, {})
         self.visited: dict[str, set[str]] = {}  # where servers wanted to go, by the name of their access
-        self._surroundings = Surroundings(workspace, guard.policy, self._environment, decide=self._visit, told=told)
+        self.pool = Pool(self, lambda server, all_: SharedUpstream(server, all_, **self._how_to_reach(server)))
+        self._chores: set[asyncio.Task[None]] = set()
+        self._surroundings = Surroundings(
+            workspace,
+            guard.policy,
+            self._environment,
+            decide=self._visit,
+            told=told,
+            processes=Processes(lambda: self.settings.max_processes, self.pool.make_room),
+        )
         self._pins = Pins(guard.approvals, asks_new=lambda: self.settings.new_tools == ASK_NEW)
         self.catalogs = Catalogs()
         self.local = LocalTools(workspace, guard)
@@ -228,8 +238,13 @@ class Gateway:
 
     def connect(self, server: "Server", session: Session, tool: str | None = None) -> Upstream:
         """Return a session with a server for a client, not opened yet. `tool`: the one that it is for, if only one."""
+        shared = self.pool.join(server, session) if tool is None else None
+        if shared is not None:
+            return shared
         access = None if tool is None else server.tool_of(tool)
+        return Upstream(server.name, client=session, **self._how_to_reach(server, access))
 
+    def _how_to_reach(self, server: "Server", access: str | None = None) -> "dict[str, Any]":
         def make(hearer: "Hearer") -> "Link":
             try:
                 filled = expanded(server, self._environment)
@@ -240,16 +255,37 @@ class Gateway:
 
         starting = self._starting.setdefault(server.name, asyncio.Semaphore(MOST_STARTING))
         hint = _HINT.format(server.name) if server.transport == "stdio" else "try again later, or look at its url"
-        return Upstream(
-            server.name,
-            make,
-            session,
-            Backoff(),
-            patience=LISTING_TIME,
-            longest_start=min(HANDSHAKE_TIME, self.settings.call_timeout),
-            starting=starting,
-            hint=hint,
-        )
+        return {
+            "make_link": make,
+            "backoff": Backoff(),
+            "patience": LISTING_TIME,
+            "longest_start": min(HANDSHAKE_TIME, self.settings.call_timeout),
+            "starting": starting,
+            "hint": hint,
+        }
+
+    @staticmethod
+    def is_shared(upstream: Upstream) -> bool:
+        """Whether other sessions may use it, too."""
+        return isinstance(upstream, SharedUpstream)
+
+    async def release(self, upstream: Upstream, session: Session) -> None:
+        """End a session with a server, or a client's share in it."""
+        if isinstance(upstream, SharedUpstream):
+            await self.pool.leave(upstream, session)
+        else:
+            await upstream.close()
+
+    def chore(self, work: "Coroutine[Any, Any, None]") -> None:
+        """Do something that nobody waits for."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._chores.add(task)
+        task.add_done_callback(self._chores.discard)
+
+    def warned(self, upstream: Upstream, warnings: "Iterable[str]") -> None:
+        """Pass on what people should know about a connection."""
+        for warning in warnings:
+            self.note(f"the server {quoted(upstream.name)}: {warning}")
 
     def _lacks(self, server: "Server") -> str:
         """Return why a server cannot be used as it is configured, without where that is written."""
@@ -311,6 +347,7 @@ class Gateway:
         if self.on_change is not None and compiled is not self._proven_by:
             await self.on_change(**self.proofs)
             self._proven_by = compiled
+        await self.pool.rest(monotonic())
         for key, lobby in list(self._stateless.items()):
             await lobby.rest(monotonic() - RESTING)
             if not lobby.sessions:
@@ -369,6 +406,7 @@ class Gateway:
             self._watching.cancel()
         self._refusals.close(monotonic())
         await asyncio.gather(*(session.close() for session in list(self._sessions)))
+        await self.pool.close()
         await self.local.close()
         await self._surroundings.close()
 

@@ -5,6 +5,7 @@ for each call, with the name of the access that holds for that call (`server.too
 """
 
 import asyncio
+from collections import deque
 
 from byleave.mcp.ends import DownError
 from byleave.mcp.http_client import HttpClient
@@ -12,7 +13,7 @@ from byleave.text import quoted, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
 
     from byleave.api import Workspace
     from byleave.config.servers import Expanded, Server
@@ -22,6 +23,51 @@ if TYPE_CHECKING:
     from byleave.sandbox.network import Decide
 
     Make = Callable[[Server, Expanded, Hearer, "Surroundings", str | None], Link]
+
+
+WAITS = 10.0  # seconds that a server waits for a place among the processes
+
+
+class Processes:
+    """How many servers run that we have started: no more than `most` at a time, and further ones wait for a place."""
+
+    def __init__(self, most: "Callable[[], int]", make_room: "Callable[[], Awaitable[None]] | None" = None) -> None:
+        """`make_room` ends what nobody needs at the moment."""
+        self.running = 0
+        self._most = most
+        self._make_room = make_room
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    async def take(self, server: str) -> None:
+        """Take a place; a DownError if none becomes free in time."""
+        if self.running >= self._most() and self._make_room is not None:
+            await self._make_room()
+        if self.running >= self._most() or self._waiting:
+            await self._wait(server)
+        self.running += 1
+
+    async def _wait(self, server: str) -> None:
+        place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(place)
+        try:
+            async with asyncio.timeout(WAITS):
+                await place
+        except TimeoutError:
+            problem = f"the server {shown(server)} cannot be started: the gateway runs {self.running} servers already"
+            hint = "raise `[gateway] max_processes`, or let clients share servers that keep no state: `share = true`"
+            raise DownError(problem, hint=hint, public=problem) from None
+        finally:
+            if place in self._waiting:
+                self._waiting.remove(place)
+
+    def give(self) -> None:
+        """Give a place back; whoever waits longest gets it."""
+        self.running -= 1
+        while self._waiting and self.running < self._most():
+            place = self._waiting.popleft()
+            if not place.done():
+                place.set_result(None)
+                return
 
 
 class Surroundings:
@@ -36,8 +82,10 @@ class Surroundings:
         decide: "Decide | None" = None,
         told: "Callable[[str, bytes], None] | None" = None,
         client: HttpClient | None = None,
+        processes: Processes | None = None,
     ) -> None:
         """`decide` answers what servers want of the network (a guard's records it); `told` hears their stderr."""
+        self.processes = processes
         self.client = client if client is not None else HttpClient()
         self.told = told
         self._how = (workspace, policy, environment, decide)
@@ -75,7 +123,15 @@ def _stdio(
 ) -> "Link":
     from byleave.mcp.stdio_link import StdioLink
 
-    return StdioLink(server, expanded, hearer, surroundings.starter, tool=tool, told=surroundings.told)
+    return StdioLink(
+        server,
+        expanded,
+        hearer,
+        surroundings.starter,
+        tool=tool,
+        told=surroundings.told,
+        processes=surroundings.processes,
+    )
 
 
 def _http(

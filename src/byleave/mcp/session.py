@@ -460,6 +460,10 @@ class Session:
         if not self.keeps(upstream.name):
             asyncio.get_running_loop().call_later(_LISTING, self._let_go, upstream)
         self.gateway.came_up(upstream)
+        self.say_again(upstream)
+
+    def say_again(self, upstream: Upstream) -> None:
+        """Say to a server that was opened what holds for this session."""
         if self.offers.is_late(upstream.name):
             self.changed_all()
         if self.log_level is not None:
@@ -481,8 +485,7 @@ class Session:
 
     def warned(self, upstream: Upstream, warnings: "list[str]") -> None:
         """Pass on what people should know about a connection."""
-        for warning in warnings:
-            self.gateway.note(f"the server {quoted(upstream.name)}: {warning}")
+        self.gateway.warned(upstream, warnings)
 
     def gone(self, upstream: Upstream, why: str) -> None:
         """Take note that a connection is gone."""
@@ -500,13 +503,14 @@ class Session:
         for upstream in [self._upstreams.pop(name) for name in names if name in self._upstreams]:
             if forgets:
                 self.offers.forget(upstream.name)
-            upstream.mute()
+            if not self.gateway.is_shared(upstream):
+                upstream.mute()
             self._passing.add(upstream)
             self.chore(self._dropped(upstream))
 
     async def _dropped(self, upstream: Upstream) -> None:
         try:
-            await upstream.close()
+            await self.gateway.release(upstream, self)
         finally:
             self._passing.discard(upstream)
 
@@ -521,7 +525,7 @@ class Session:
         self._aside.close()
         upstreams = [*self._upstreams.values(), *self._passing]
         self._upstreams.clear()
-        await asyncio.gather(*(upstream.close() for upstream in upstreams))
+        await asyncio.gather(*(self.gateway.release(upstream, self) for upstream in upstreams))
         for task in self._chores:
             task.cancel()
 

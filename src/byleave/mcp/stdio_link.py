@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 
     from byleave.config.servers import Expanded, Server
     from byleave.mcp.ends import Hearer, Outgoing
+    from byleave.mcp.links import Processes
     from byleave.mcp.starting import Began, Starter
     from byleave.toolhost.started import Running
 
@@ -57,6 +58,7 @@ class StdioLink:
         *,
         tool: str | None = None,
         told: "Told | None" = None,
+        processes: "Processes | None" = None,
         limit: int = LARGEST,
         most_queued: int = MOST_QUEUED,
     ) -> None:
@@ -70,6 +72,8 @@ class StdioLink:
         self._starter = starter
         self._tool = tool
         self._told = told
+        self._processes = processes
+        self._has_place = False  # among the processes that may run
         self._limit = limit
         self._most_queued = most_queued
         self._lines = LineBuffer(limit=limit)
@@ -100,6 +104,16 @@ class StdioLink:
 
     async def open(self) -> None:
         """Start the server; a DownError if that cannot be done."""
+        if self._processes is not None:
+            await self._processes.take(self.name)
+            self._has_place = True
+        try:
+            await self._begin()
+        except BaseException:
+            self._give_place()
+            raise
+
+    async def _begin(self) -> None:
         starting = asyncio.ensure_future(
             asyncio.to_thread(self._starter.start, self._server, self._expanded, self._tool)
         )
@@ -113,6 +127,11 @@ class StdioLink:
             raise self._down("was closed while it was started")
         self.warnings.extend(began.warnings)
         self._attach(began.process)
+
+    def _give_place(self) -> None:
+        if self._has_place and self._processes is not None:
+            self._has_place = False
+            self._processes.give()
 
     def _attach(self, process: "Running") -> None:
         loop = asyncio.get_running_loop()
@@ -325,6 +344,7 @@ class StdioLink:
         for name in tuple(self._pipes):
             self._shut(name)
         os.close(self._pidfd)
+        self._give_place()
         problem = process.problem
         if problem is None:
             self._lose(_how(code))

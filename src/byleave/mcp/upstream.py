@@ -522,6 +522,16 @@ class Upstream:
         for pending in list(self._pending.values()):
             pending.put(Lost(why, public))
 
+    async def rest(self) -> None:
+        """Let go of the connection until it is needed again. Only for a server that nobody waits for."""
+        link, self._link = self._link, None
+        self.revision = ""
+        if self._listening is not None:
+            self._listening.cancel()
+            self._listening = None
+        if link is not None:
+            await link.close()
+
     async def close(self) -> None:
         """End the session. Requests that are not answered are lost."""
         self._closed = True

@@ -1,0 +1,242 @@
+"""One process of a server for several sessions, where that keeps nothing of one client from another.
+
+Who shares is said by `[servers.S] share`. With `true` all sessions do: the user says that the server keeps no state for
+a client. With `auto` those of one caller do (the same proof, the same agent) that have nothing to offer to the server:
+a server that may ask its client for a sample, a form or its roots is that client's own, because over a pipe it cannot
+say whom it asks. With `false` none do.
+
+Whatever a shared server says is brought to whom it belongs: answers, progress and cancellation by ids of our own,
+changes of a resource to those who subscribed to it, changed lists to all. Its log goes to the sessions of one caller;
+between several callers nobody can tell whose call a line is about, so nobody gets it. It is told that its client
+offers nothing, and what it asks for is refused.
+
+Start at `Pool.join`.
+"""
+
+from time import monotonic
+
+from byleave.mcp.message import members_of, text_of
+from byleave.mcp.questions import refusal
+from byleave.mcp.upstream import Upstream
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from msgspec import Raw
+
+    from byleave.config.servers import Server
+    from byleave.mcp.exchange import Exchange
+    from byleave.mcp.gateway import Gateway
+    from byleave.mcp.message import ServerMessage
+    from byleave.mcp.pending import Pending
+    from byleave.mcp.session import Session
+
+    Key = tuple[str, tuple[str, str | None, str] | None]
+
+LINGER = 30.0  # seconds that a process stays when the last session has left: the next one may come at once
+IDLE = 900.0  # seconds without a request after which a process that is shared by all is ended until it is needed
+_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+_USUAL = "info"  # what a session hears that has not said how much
+_FOR_ALL = frozenset(
+    {
+        "notifications/tools/list_changed",
+        "notifications/prompts/list_changed",
+        "notifications/resources/list_changed",
+        "notifications/resources/updated",  # every session looks whether it has subscribed
+    }
+)
+_LOG = "notifications/message"
+
+
+class Members:
+    """The sessions that share a server, as the one client that the server knows."""
+
+    is_shared = True
+
+    def __init__(self, gateway: "Gateway", *, one_caller: bool) -> None:
+        self.sessions: dict[Session, None] = {}
+        self.one_caller = one_caller
+        self._gateway = gateway
+
+    def client_capabilities(self, _server: str) -> "Mapping[str, Any]":
+        """Return what the clients can do for the server: nothing, since nobody knows which of them is meant."""
+        return {}
+
+    def unasked(self, upstream: Upstream, method: str, params: "Raw | None") -> None:
+        """Bring a notification to the sessions that it may belong to; one of no known kind to none."""
+        if method in _FOR_ALL:
+            for session in list(self.sessions):
+                session.unasked(upstream, method, params)
+        elif method == _LOG and self.one_caller:
+            level = text_of(members_of(params).get("level"))
+            for session in list(self.sessions):
+                if _rank(level) >= _rank(_wanted(session)):
+                    session.unasked(upstream, method, params)
+
+    def asked(self, upstream: Upstream, id_: "Raw", method: str, _params: "Raw | None") -> None:
+        """Refuse what the server wants of a client."""
+        upstream.reply(id_, error=refusal(method, {}, upstream.name))
+
+    def opened(self, upstream: Upstream) -> None:
+        """Say to the server again what holds for each session."""
+        self._gateway.came_up(upstream)
+        for session in list(self.sessions):
+            session.say_again(upstream)
+
+    def warned(self, upstream: Upstream, warnings: "list[str]") -> None:
+        """Pass on what people should know about the connection."""
+        self._gateway.warned(upstream, warnings)
+
+    def gone(self, upstream: Upstream, why: str) -> None:
+        """Take note that the connection is gone."""
+        self._gateway.went_down(upstream.name, why)
+
+    def subscribes(self, server: str, uri: str) -> bool:
+        """Whether a session wants to hear of changes to a resource."""
+        return any(session.subscribed.get(uri) == server for session in self.sessions)
+
+
+class SharedUpstream(Upstream):
+    """A session with a server for several clients."""
+
+    def __init__(self, server: "Server", members: Members, **how: "Any") -> None:
+        super().__init__(server.name, client=members, **how)
+        self.server = server
+        self.members = members
+        self.used = monotonic()
+
+    async def ask(
+        self,
+        method: str,
+        params: "Mapping[str, Any]",
+        exchange: "Exchange | None" = None,
+        headers: "tuple[tuple[str, str], ...]" = (),
+        *,
+        progress: bool = False,
+    ) -> "Pending":
+        """Send a request, as any session with a server does."""
+        self.used = monotonic()
+        return await super().ask(method, params, exchange, headers, progress=progress)
+
+    async def log(self, level: "Raw | str") -> None:
+        """Have the server log as much as the session wants that wants most; nothing where nobody would get it."""
+        if self.members.one_caller:
+            said = level if isinstance(level, str) else text_of(level)
+            wanted = [said, *(_wanted(session) for session in self.members.sessions)]
+            await super().log(min((each for each in wanted if each), key=_rank))
+
+    async def unsubscribe(self, uri: str) -> None:
+        """Have the server tell us no longer of a resource, unless another session wants to hear of it."""
+        if not self.members.subscribes(self.name, uri):
+            await super().unsubscribe(uri)
+
+    def notify(self, _method: str, _params: "Mapping[str, Any] | None" = None) -> None:
+        """Say nothing: what one client tells of itself is not the others'."""
+
+    def _told(self, method: str, params: "Raw | None", about: str | None) -> None:
+        if method == _LOG and about is None:  # over a pipe nobody says whose call it is about
+            self.members.unasked(self, method, params)
+        else:
+            super()._told(method, params, about)
+
+    def _asked(self, said: "ServerMessage", id_: "Raw", method: str, about: str | None) -> None:
+        if method == "ping":
+            super()._asked(said, id_, method, about)
+        else:
+            self.members.asked(self, id_, method, None)
+
+
+class Pool:
+    """The servers that sessions share."""
+
+    def __init__(self, gateway: "Gateway", make: "Callable[[Server, Members], SharedUpstream]") -> None:
+        self._gateway = gateway
+        self._make = make
+        self._shared: dict[Key, SharedUpstream] = {}
+        self._left: dict[SharedUpstream, float] = {}  # those without a session, and since when
+
+    def join(self, server: "Server", session: "Session") -> SharedUpstream | None:
+        """Return the session with a server that this client shares with others; None if it has one of its own."""
+        key = _key(server, session)
+        if key is None:
+            return None
+        shared = self._shared.get(key)
+        if shared is None or shared.server != server:
+            if shared is not None:
+                self._retire(key)
+            members = Members(self._gateway, one_caller=key[1] is not None)
+            shared = self._shared[key] = self._make(server, members)
+        shared.members.sessions[session] = None
+        self._left.pop(shared, None)
+        return shared
+
+    async def leave(self, shared: SharedUpstream, session: "Session") -> None:
+        """Take note that a session does not need a server any more; without any, it is ended after a while."""
+        members = shared.members
+        if members.sessions.pop(session, session) is session:
+            return
+        for uri in [uri for uri, name in session.subscribed.items() if name == shared.name]:
+            if shared.is_up and not members.subscribes(shared.name, uri):
+                await shared.unsubscribe(uri)
+        if members.sessions:
+            return
+        if shared in self._shared.values() and self._gateway.servers.get(shared.name) == shared.server:
+            self._left[shared] = monotonic()
+        else:
+            await self._end(shared)
+
+    def _retire(self, key: "Key") -> None:
+        """Have no further session join; those that are in it stay until they leave."""
+        shared = self._shared.pop(key)
+        if not shared.members.sessions:
+            self._gateway.chore(self._end(shared))
+
+    async def rest(self, now: float) -> None:
+        """End the processes that no session needs, and those that are shared by all and not asked for long."""
+        for shared, since in list(self._left.items()):
+            if now - since >= LINGER:
+                await self._end(shared)
+        for shared in list(self._shared.values()):
+            idle = not shared.waiting and now - shared.used >= IDLE and not shared.members.one_caller
+            if idle and shared.is_up and not self._is_listened_to(shared):
+                await shared.rest()
+
+    async def make_room(self) -> None:
+        """End at once what no session needs: another server waits for its place."""
+        for shared in list(self._left):
+            await self._end(shared)
+
+    def _is_listened_to(self, shared: SharedUpstream) -> bool:
+        return any(shared.name in session.subscribed.values() for session in shared.members.sessions)
+
+    async def _end(self, shared: SharedUpstream) -> None:
+        self._left.pop(shared, None)
+        for key in [key for key, each in self._shared.items() if each is shared]:
+            del self._shared[key]
+        await shared.close()
+
+    async def close(self) -> None:
+        """End all of them."""
+        for shared in [*self._shared.values(), *self._left]:
+            await self._end(shared)
+
+
+def _key(server: "Server", session: "Session") -> "Key | None":
+    """Return who shares a server; None if it is the session's own."""
+    if server.transport != "stdio" or not server.stateful or server.share is False:
+        return None
+    if server.share is True:
+        return server.name, None
+    caller = session.caller
+    offers = session.client_capabilities(server.name)
+    return None if offers else (server.name, (caller.principal, caller.agent, caller.identity))
+
+
+def _wanted(session: "Session") -> str:
+    return _USUAL if session.log_level is None else text_of(session.log_level) or _USUAL
+
+
+def _rank(level: str | None) -> int:
+    return _LEVELS.index(level) if level in _LEVELS else len(_LEVELS)

@@ -1,0 +1,200 @@
+"""Ten thousand tools are read once, filtered once for each policy, and nobody waits for that."""
+
+import asyncio
+import json
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from byleave.mcp import catalog
+from byleave.mcp.catalog import Catalogs, Turn
+from byleave.mcp.sight import PolicySight
+from fakes.mcp_talk import OPEN, FakeClient, FakeServer, Talk, Tree
+
+MANY = 10_000
+
+
+def tools(count: int, description: str = "Say what it costs.") -> list[Tree]:
+    schema = {"type": "object", "properties": {"article": {"type": "string"}}}
+    return [{"name": f"t{number}", "description": description, "inputSchema": schema} for number in range(count)]
+
+
+def server_with(listed: list[Tree]) -> FakeServer:
+    return FakeServer(raw_tools=json.dumps(listed).encode())
+
+
+@pytest.fixture
+def reads(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
+    """Every definition that was read and hashed."""
+    seen: list[bytes] = []
+    read = catalog._read  # noqa: SLF001 -- the one place where definitions are read
+
+    def counted(server: str, kind: Any, raw: bytes, **how: Any) -> Any:
+        seen.append(raw)
+        return read(server, kind, raw, **how)
+
+    monkeypatch.setattr(catalog, "_read", counted)
+    return seen
+
+
+async def begun(talk: Talk, agent: str = "ops") -> FakeClient:
+    client = talk.client(agent)
+    await client.begin()
+    return client
+
+
+def test_what_was_listed_before_is_not_read_again_by_anybody(play: Callable[..., None], reads: list[bytes]) -> None:
+    async def scene(talk: Talk) -> None:
+        first, second = await begun(talk), await begun(talk, "dev")
+        names = [await client.names() for client in (first, first, second)]
+        assert (len(names[0]), names[0] == names[1] == names[2]) == (50, True)
+        assert len(reads) == 50
+
+    both = {"agents": {name: {"allow": {"servers": ["*"]}} for name in ("ops", "dev")}}
+    play(scene, both, shop=server_with(tools(50)))
+
+
+def test_of_a_changed_list_only_what_is_new_is_read(play: Callable[..., None], reads: list[bytes]) -> None:
+    async def scene(talk: Talk) -> None:
+        client, listed = await begun(talk), tools(50)
+        await client.names()
+        reads.clear()
+        talk.servers["shop"].raw_tools = json.dumps([*listed[:20], *tools(1, "other"), *listed[21:]]).encode()
+        await client.names()
+        assert [json.loads(raw)["description"] for raw in reads] == ["other"]
+
+    play(scene, shop=server_with(tools(50)))
+
+
+def test_a_server_that_alternates_is_not_read_at_every_turn(play: Callable[..., None], reads: list[bytes]) -> None:
+    async def scene(talk: Talk) -> None:
+        client, shop = await begun(talk), talk.servers["shop"]
+        seen = []
+        for number in range(10):
+            shop.raw_tools = json.dumps(tools(20, f"{number % 2}")).encode()
+            seen.append(len(await client.names()))
+        assert seen == [20, 0] * 5
+        assert len(reads) == 40
+
+    play(scene, shop=server_with([]))
+
+
+def test_what_is_kept_of_a_server_is_bounded(play: Callable[..., None]) -> None:
+    async def scene(talk: Talk) -> None:
+        client, shop = await begun(talk), talk.servers["shop"]
+        for number in range(20):
+            shop.raw_tools = json.dumps(tools(5, f"{number}")).encode()
+            await client.names()
+        (kept,) = talk.gateway.catalogs._kept.values()  # noqa: SLF001 -- it is about what is kept
+        assert len(kept) == catalog.MOST_KEPT
+
+    play(scene, shop=server_with([]))
+
+
+def test_a_list_is_filtered_once_for_each_policy_and_agent(
+    play: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scene(talk: Talk) -> None:
+        client = await begun(talk)
+        asked: list[str] = []
+        shows = PolicySight.shows_tool
+
+        def counted(sight: PolicySight, server: str, tool: str) -> bool:
+            asked.append(tool)
+            return shows(sight, server, tool)
+
+        monkeypatch.setattr(PolicySight, "shows_tool", counted)
+        assert [len(await client.names()) for _ in range(3)] == [10, 10, 10]
+        assert len(asked) == 10
+        talk.policy.compiled = talk.workspace.compile_tree(
+            {"agents": {"ops": {"allow": {"servers": ["*"]}, "deny": {"tools": {"shop": ["t1"]}}}}, **SHOP}
+        ).compiled
+        assert len(await client.names()) == 9
+        assert len(asked) == 20
+
+    play(scene, shop=server_with(tools(10)))
+
+
+SHOP: Tree = {"servers": {"shop": {"command": ["shop"]}}}
+
+
+def test_a_revoked_tool_is_gone_from_the_next_list_although_nothing_was_listed_anew(play: Callable[..., None]) -> None:
+    async def scene(talk: Talk) -> None:
+        client = await begun(talk)
+        assert len(await client.names()) == 3
+        approvals = talk.workspace.approvals
+        (one,) = [each for each in approvals.all() if each.subject == "shop/t1"]
+        assert approvals.revoke(one, now="2025-01-01T00:00:00Z")
+        assert await client.names() == ["shop__t0", "shop__t2"]
+
+    play(scene, shop=server_with(tools(3)))
+
+
+def test_others_have_their_turn_while_ten_thousand_tools_are_read() -> None:
+    async def scene() -> int:
+        turns = 0
+        catalogs, is_over = Catalogs(), asyncio.Event()
+
+        async def others() -> None:
+            nonlocal turns
+            while not is_over.is_set():
+                turns += 1
+                await asyncio.sleep(0)
+
+        waiting = asyncio.create_task(others())
+        page: Any = json.dumps(tools(MANY)).encode()
+        await asyncio.gather(*(catalogs.page(f"s{n}", "tools", page, 0, pins=True) for n in range(2)))
+        is_over.set()
+        await waiting
+        return turns
+
+    assert asyncio.run(scene()) > 20
+
+
+def test_long_work_of_many_takes_one_turn_at_a_time() -> None:
+    """Forty servers that are read at once would else have forty turns before anybody else has one."""
+
+    async def scene() -> list[int]:
+        lock, working, most = asyncio.Lock(), 0, []
+
+        async def work() -> None:
+            nonlocal working
+            async with Turn(lock, 0.0) as turn:
+                for _ in range(5):
+                    working += 1
+                    most.append(working)
+                    working -= 1
+                    await turn.give()
+
+        await asyncio.gather(*(work() for _ in range(10)))
+        ended = asyncio.create_task(work())
+        await asyncio.sleep(0)
+        ended.cancel()
+        await asyncio.gather(ended, return_exceptions=True)
+        async with asyncio.timeout(1), Turn(lock):
+            return most
+
+    assert set(asyncio.run(scene())) == {1}
+
+
+def test_ten_thousand_tools_of_one_server_are_listed_with_one_search_in_the_policy(play: Callable[..., None]) -> None:
+    async def scene(talk: Talk) -> None:
+        client = await begun(talk)
+        sinks = [await client.exchange("tools/list") for _ in range(2)]
+        assert sinks[0].raw.count(b'"name":"shop__t') == MANY
+        assert sinks[0].raw.partition(b"result")[2] == sinks[1].raw.partition(b"result")[2]
+
+    play(scene, {**OPEN, "gateway": {"call_timeout": 60}}, shop=server_with(tools(MANY)))
+
+
+def test_a_definition_is_shown_as_it_is_pinned_under_the_name_that_clients_call(play: Callable[..., None]) -> None:
+    async def scene(talk: Talk) -> None:
+        client = await begun(talk)
+        (listed,) = (await client.ask("tools/list"))["result"]["tools"]
+        offer = await client.session.offers.tool("shop", "t0")
+        assert listed == {**tools(1)[0], "name": "shop__t0"}
+        assert offer.tree == tools(1)[0]
+        assert json.loads(offer.definition.text) == tools(1)[0]
+
+    play(scene, shop=server_with(tools(1)))
