@@ -40,6 +40,7 @@ class FakeServer:
         self.on_call: Callable[[FakeLink, Tree], Tree | None] = self._echo
         self.page = 2
         self.refuses_handshake = False
+        self.discovers = False  # whether it knows the stateless revision, besides the handshake
         self.raw_tools = b""  # the very bytes of its list, where they matter
         self.is_hung = False  # whether it answers nothing at all
         self.never_ends = False  # whether every page of its tools leads to the same one again
@@ -94,6 +95,8 @@ class FakeServer:
                 "serverInfo": {"name": "fake", "version": "1"},
             }
         if method == "server/discover":
+            if not (self.discovers or self.refuses_handshake):
+                return {"code": -32601, "message": "no such method"}
             return {"supportedVersions": ["2026-07-28"], "capabilities": self.abilities}
         lists = {"tools/list": ("tools", self.tools)} | {
             f"{name}/list".replace("resourceTemplates", "resources/templates"): (name, listed)

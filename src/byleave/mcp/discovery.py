@@ -5,6 +5,7 @@ Here alone `agent_id` says on whose behalf a call is, where nobody knows better.
 
 from byleave.core.action import LOCAL
 from byleave.mcp.message import decoded, encode, members_of, text_of
+from byleave.mcp.shapes import served
 from byleave.text import quoted
 from byleave.wire.codes import INVALID_PARAMS
 
@@ -78,7 +79,7 @@ async def _get_server_tools(session: "Session", exchange: "Exchange", arguments:
     if found.silent:
         await exchange.error(-32000, found.silent[server])
         return
-    await exchange.result(_result({"server": server, "tools": [offer.tree for offer in found.offers]}))
+    await exchange.result(_result({"server": server, "tools": [served(offer.tree) for offer in found.offers]}))
 
 
 async def _execute(session: "Session", exchange: "Exchange", arguments: "Members") -> None:

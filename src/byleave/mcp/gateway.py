@@ -21,6 +21,7 @@ from byleave.mcp.links import Surroundings, make_link
 from byleave.mcp.lobby import Lobby
 from byleave.mcp.local import LocalTools
 from byleave.mcp.metrics import Metrics
+from byleave.mcp.negotiation import BY_HANDSHAKE, Memory
 from byleave.mcp.pins import Pins
 from byleave.mcp.rate import Buckets
 from byleave.mcp.scrub import ResultScrub
@@ -90,6 +91,7 @@ class Gateway:
         self._stamps: dict[str, object] = {}
         self._noted: dict[str, float] = {}
         self._starting: dict[str, asyncio.Semaphore] = {}
+        self._spoken: dict[str, tuple[Server, Memory]] = {}  # what was learnt of servers, as they are configured
         self._configure()
 
     @property
@@ -223,9 +225,18 @@ class Gateway:
             Backoff(),
             patience=LISTING_TIME,
             longest_start=min(HANDSHAKE_TIME, self.settings.call_timeout),
+            memory=self._memory_of(server),
             starting=starting,
             hint=hint,
         )
+
+    def _memory_of(self, server: "Server") -> Memory:
+        """Return what was learnt of the revisions that a server speaks; nothing yet, if it is another one by now."""
+        known = self._spoken.get(server.name)
+        if known is None or known[0] != server:
+            only_handshake = server.transport == "sse"  # a transport that the stateless revision does not have
+            known = self._spoken[server.name] = server, Memory(BY_HANDSHAKE if only_handshake else "")
+        return known[1]
 
     def _visit(self, action: "dict[str, Any]") -> "Verdict":
         """Judge and record what a server wants of the network. Any thread may ask."""

@@ -12,7 +12,7 @@ from byleave.mcp.errands import passed
 from byleave.mcp.listening import Listener
 from byleave.mcp.message import decoded, encode, members_of, notification, text_of
 from byleave.mcp.offers import KINDS
-from byleave.mcp.revisions import HANDSHAKE, LATEST, SERVER_KEY, STATELESS, SUBSCRIPTION_KEY
+from byleave.mcp.revisions import HANDSHAKE, LATEST, NO_RESOURCE, SERVER_KEY, STATELESS, SUBSCRIPTION_KEY
 from byleave.mcp.upstream import INFO
 from byleave.record import Record
 from byleave.text import quoted, shown
@@ -34,7 +34,6 @@ CAPABILITIES = {
     "logging": {},
     "completions": {},
 }
-NOT_FOUND = -32002  # a resource that is not there, in this protocol
 SILENT_KEY = "byleave/unavailable"
 _LEVELS = frozenset({"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"})
 _WORTH_SAYING = 100  # letters of a name that somebody else chose
@@ -80,7 +79,7 @@ async def _discover(session: "Session", exchange: "Exchange") -> None:
         "instructions": _instructions(session, exchange),
         "_meta": {SERVER_KEY: INFO},
     }
-    await exchange.result(result, listing=True)
+    await exchange.result(result)
 
 
 def _instructions(session: "Session", exchange: "Exchange") -> str:
@@ -119,7 +118,7 @@ async def _list(kind: str, session: "Session", exchange: "Exchange") -> None:
     result: dict[str, Any] = {what.field: listed}
     if silent:
         result["_meta"] = {SILENT_KEY: silent}
-    await exchange.result(result, listing=True)
+    await exchange.result(result)
 
 
 async def _call(session: "Session", exchange: "Exchange") -> None:
@@ -160,7 +159,8 @@ async def _use_resource(session: "Session", exchange: "Exchange") -> str | None:
     server = owner.server
     if server is None:
         because = f": {owner.problem}" if owner.problem else ""
-        await exchange.error(NOT_FOUND, f"there is no resource {quoted(uri[:_WORTH_SAYING])} here{because}")
+        number = NO_RESOURCE if exchange.envelope is None else INVALID_PARAMS
+        await exchange.error(number, f"there is no resource {quoted(uri[:_WORTH_SAYING])} here{because}", {"uri": uri})
         return None
     used = await session.calling.use(exchange, server, "resources", uri, passed(exchange.method, exchange.params))
     return server if used else None
@@ -258,7 +258,7 @@ def _list_of(kind: str) -> "Callable[[Session, Exchange], Awaitable[None]]":
 
 METHODS = {
     "initialize": Method(_initialize, stateless=False),
-    "ping": Method(_ping),
+    "ping": Method(_ping, stateless=False),
     "server/discover": Method(_discover, handshake=False),
     "tools/list": Method(_list_of("tools")),
     "tools/call": Method(_call),

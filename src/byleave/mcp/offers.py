@@ -13,7 +13,7 @@ from byleave.mcp.ends import DownError
 from byleave.mcp.message import decoded, elements_of, text_of
 from byleave.mcp.names import flat_name, may_be_cut, split_name
 from byleave.mcp.pins import pinned_hash
-from byleave.mcp.shapes import shaped
+from byleave.mcp.shapes import served, shaped, unusable
 from byleave.record import Record
 from byleave.text import shown
 
@@ -71,7 +71,8 @@ class Offer(Record):
 
     def shown(self, kind: Kind) -> "dict[str, Any]":
         """Return it as clients see it."""
-        return {**self.tree, kind.key: flat_name(self.server, self.name)} if kind.flat else self.tree
+        tree = served(self.tree)
+        return {**tree, kind.key: flat_name(self.server, self.name)} if kind.flat else tree
 
 
 class Listing(Record):
@@ -156,9 +157,18 @@ class Offers:
         if unread:
             self._note(f"{server} lists {unread} {kind} that cannot be read, or have a wrong shape: they are left out")
         if kind == "tools":
+            offers = self._usable(upstream, offers)
             self._listed(server, [each.tree for each in offers])
         kept = await self._pinned(server, offers) if kind == "tools" else offers
         return self._learnt(kind, server, upstream.opened, {each.name: each for each in kept})
+
+    def _usable(self, upstream: "Upstream", offers: "list[Offer]") -> "list[Offer]":
+        """Return the tools that can be called through here at all."""
+        why = [unusable(each.tree, sends_headers=upstream.sends_headers) for each in offers]
+        for each, problem in zip(offers, why, strict=True):
+            if problem:
+                self._note(f"the tool {each.server}/{shown(each.name)} is left out: {problem}")
+        return [each for each, problem in zip(offers, why, strict=True) if not problem]
 
     def _learnt(self, kind: str, server: str, opened: int, found: dict[str, Offer]) -> dict[str, Offer]:
         self._known[kind, server] = (opened, found)
