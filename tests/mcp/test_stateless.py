@@ -102,25 +102,6 @@ def test_a_resource_that_is_not_there_has_the_number_of_the_clients_revision(pla
     play(scene, one=FakeServer(), other=FakeServer())
 
 
-def test_so_has_one_that_an_older_server_does_not_find(play: Callable[..., None]) -> None:
-    server = FakeServer()
-    made = server._made  # noqa: SLF001 -- what it says to a read is ours to choose
-    server._made = lambda method, params: (  # type: ignore[method-assign] # noqa: SLF001 -- as above
-        {"code": -32002, "message": "gone"} if method == "resources/read" else made(method, params)
-    )
-
-    async def scene(talk: Talk) -> None:
-        client = talk.client()
-        await client.begin()
-        assert (await client.ask("resources/read", {"uri": "c://d"}))["error"] == {"code": -32002, "message": "gone"}
-        sink = await talk.stateless().exchange("resources/read", {"uri": "c://d"})
-        assert sink.final is not None
-        wanted = {"code": -32602, "message": "gone", "data": {"uri": "c://d"}}
-        assert (sink.status, sink.final["error"]) == (400, wanted)
-
-    play(scene, shop=server)
-
-
 # ---- What is known beforehand, and what is asked in between --------------------------------------------------------
 
 

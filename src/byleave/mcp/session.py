@@ -34,9 +34,9 @@ from byleave.mcp.offers import Offers
 from byleave.mcp.parking import Parked, Parking
 from byleave.mcp.pending import Answered, Asked, Lost, Told
 from byleave.mcp.questions import Questions, narrowed
-from byleave.mcp.revisions import HANDSHAKE, NO_RESOURCE, STATUS, Mismatch, is_stateless, read_envelope
+from byleave.mcp.revisions import HANDSHAKE, STATUS, Mismatch, is_stateless, read_envelope
 from byleave.mcp.sight import PolicySight
-from byleave.mcp.upstream import Upstream, down_sentence, raw
+from byleave.mcp.upstream import Upstream, down_sentence
 from byleave.text import quoted
 from byleave.wire.codes import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND
 
@@ -326,11 +326,8 @@ class Session:
 
     @staticmethod
     async def give_error(exchange: Exchange, error: Raw) -> None:
-        """Answer with a server's error, under the number that the client's revision has for it."""
+        """Answer with a server's error."""
         number = decoded(members_of(error).get("code", b"0"))
-        if number == NO_RESOURCE and exchange.envelope is not None and exchange.method == "resources/read":
-            data = {"uri": exchange.params["uri"]}
-            number, error = INVALID_PARAMS, raw({"data": data, **members_of(error), "code": INVALID_PARAMS})
         await exchange.raw_error(error, number if type(number) is int else 0)
 
     async def need_input(self, exchange: Exchange, wishes: "Mapping[str, Any]", parked: Parked) -> None:
