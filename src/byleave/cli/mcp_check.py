@@ -31,6 +31,7 @@ class Found(Record):
     name: str
     problem: str = ""
     offers: "Mapping[str, tuple[str, ...]]" = {}
+    unlisted: "Mapping[str, str]" = {}  # kinds that it does not list though it has them, each with why
     hidden: "Mapping[str, str]" = {}  # tools whose definition has changed, each with the id of what to approve
 
 
@@ -50,11 +51,15 @@ async def check(given: "Given", gateway: "Gateway") -> int:
 
 
 async def _found(session: "Session", name: str) -> Found:
-    try:
-        offers = {kind: tuple(await session.offers.all_of(kind, name)) for kind in KINDS}
-    except DownError as error:
-        return Found(name, f"{error.problem} ({error.hint})")
-    return Found(name, "", offers, session.offers.changed_of(name))
+    offers, unlisted = {}, {}
+    for kind in KINDS:
+        try:
+            offers[kind] = tuple(await session.offers.all_of(kind, name))
+        except DownError as error:
+            if kind == "tools" or not session.is_up(name):
+                return Found(name, f"{error.problem} ({error.hint})")
+            unlisted[kind] = error.problem
+    return Found(name, "", offers, unlisted, session.offers.changed_of(name))
 
 
 def _agents(gateway: "Gateway") -> "list[str | None]":
@@ -85,6 +90,8 @@ def _tree(gateway: "Gateway", found: Found) -> "dict[str, Any]":
     if server is not None and server.transport == "stdio":
         tree["access"] = None if server.has_access else "\n".join(_access(gateway, server))
     tree |= {kind: list(names) for kind, names in found.offers.items()}
+    if found.unlisted:
+        tree["unlisted"] = dict(found.unlisted)
     if found.hidden:
         tree["hidden"] = [{"tool": tool, "why": _CHANGED, "approval": id_} for tool, id_ in found.hidden.items()]
     return tree
@@ -116,6 +123,8 @@ def _server_lines(gateway: "Gateway", found: Found) -> "Iterator[str]":
         return
     counts = [f"{len(names)} {kind}" for kind, names in found.offers.items() if names]
     yield f"{heading}: {', '.join(counts) or 'offers nothing'}"
+    for kind, why in found.unlisted.items():
+        yield f"  its {kind} cannot be listed: {shown_lines(why)}"
     for tool, id_ in found.hidden.items():
         yield f"  {shown(tool)} is {paint('hidden', 'red')}: {_CHANGED}; see `byleave approvals approve {id_}`"
     server = gateway.servers.get(found.name)

@@ -4,6 +4,7 @@ Here alone `agent_id` says on whose behalf a call is, where nobody knows better.
 """
 
 from byleave.core.action import LOCAL
+from byleave.mcp.introductions import own_words
 from byleave.mcp.message import decoded, encode, members_of, text_of
 from byleave.mcp.shapes import served
 from byleave.text import quoted
@@ -79,7 +80,10 @@ async def _get_server_tools(session: "Session", exchange: "Exchange", arguments:
     if found.silent:
         await exchange.error(-32000, found.silent[server])
         return
-    await exchange.result(_result({"server": server, "tools": [served(offer.tree) for offer in found.offers]}))
+    said = session.gateway.introduction_of(server)
+    more = {"instructions": own_words(said)} if said is not None and said.instructions else {}
+    tools = [served(offer.tree) for offer in found.offers]
+    await exchange.result(_result({"server": server, "tools": tools, **more}))
 
 
 async def _execute(session: "Session", exchange: "Exchange", arguments: "Members") -> None:

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from byleave.core.verdict import Verdict
     from byleave.guard.guard import Guard
     from byleave.mcp.ends import Caller, Hearer, Link
+    from byleave.mcp.negotiation import Introduction
 
     Note = Callable[[str], None]
 
@@ -66,10 +67,12 @@ class Gateway:
         environment: "Mapping[str, str] | None" = None,
         told: "Callable[[str, bytes], None] | None" = None,
         over_http: bool = False,
+        welcome_time: float = 0.0,
     ) -> None:
         self.guard = guard
         guard.only_persons = lambda: not self.asks_client
         self._over_http = over_http
+        self.welcome_time = welcome_time  # seconds that a client waits at its beginning for servers nobody knows yet
         self._structured: dict[str, set[str]] = {}  # tools that say what their results look like, by server
         self.metrics = Metrics()
         self._note = note
@@ -237,6 +240,11 @@ class Gateway:
             only_handshake = server.transport == "sse"  # a transport that the stateless revision does not have
             known = self._spoken[server.name] = server, Memory(BY_HANDSHAKE if only_handshake else "")
         return known[1]
+
+    def introduction_of(self, name: str) -> "Introduction | None":
+        """Return what a server said of itself when it was opened last; None if it never was."""
+        server = self.servers.get(name)
+        return None if server is None else self._memory_of(server).said
 
     def _visit(self, action: "dict[str, Any]") -> "Verdict":
         """Judge and record what a server wants of the network. Any thread may ask."""

@@ -9,13 +9,14 @@ import functools
 
 from byleave.mcp.discovery import DISCOVERY, call_discovery
 from byleave.mcp.errands import passed
+from byleave.mcp.introductions import introduce
 from byleave.mcp.listening import Listener
 from byleave.mcp.message import decoded, encode, members_of, notification, text_of
 from byleave.mcp.offers import KINDS
 from byleave.mcp.revisions import HANDSHAKE, LATEST, NO_RESOURCE, SERVER_KEY, STATELESS, SUBSCRIPTION_KEY
 from byleave.mcp.upstream import INFO
 from byleave.record import Record
-from byleave.text import quoted, shown
+from byleave.text import quoted
 from byleave.wire.codes import INVALID_PARAMS, INVALID_REQUEST
 
 TYPE_CHECKING = False
@@ -27,17 +28,9 @@ if TYPE_CHECKING:
     from byleave.mcp.message import Members
     from byleave.mcp.session import Session
 
-CAPABILITIES = {
-    "tools": {"listChanged": True},
-    "resources": {"subscribe": True, "listChanged": True},
-    "prompts": {"listChanged": True},
-    "logging": {},
-    "completions": {},
-}
 SILENT_KEY = "byleave/unavailable"
 _LEVELS = frozenset({"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"})
 _WORTH_SAYING = 100  # letters of a name that somebody else chose
-_LONGEST_INSTRUCTIONS = 4000  # characters
 
 
 class Method(Record):
@@ -53,7 +46,7 @@ class Method(Record):
 
 
 async def _initialize(session: "Session", exchange: "Exchange") -> None:
-    if session.revision:
+    if session.shakes:
         await exchange.error(INVALID_REQUEST, "the session has begun already")
         return
     wanted = text_of(exchange.params.get("protocolVersion"))
@@ -61,40 +54,17 @@ async def _initialize(session: "Session", exchange: "Exchange") -> None:
     if wanted is None or not isinstance(capabilities, dict):
         await exchange.error(INVALID_PARAMS, "initialize names a protocolVersion, and capabilities")
         return
+    session.shakes, session.capabilities = True, capabilities
+    told = await introduce(session, exchange)
     session.revision = wanted if wanted in HANDSHAKE else LATEST
-    session.capabilities = capabilities
-    result: dict[str, Any] = {
-        "protocolVersion": session.revision,
-        "capabilities": CAPABILITIES,
-        "serverInfo": INFO,
-        "instructions": _instructions(session, exchange),
-    }
-    await exchange.result(result)
+    await exchange.result({"protocolVersion": session.revision, "serverInfo": INFO, **told})
+    session.welcomed.set()
 
 
 async def _discover(session: "Session", exchange: "Exchange") -> None:
-    result = {
-        "supportedVersions": [*STATELESS, *HANDSHAKE],
-        "capabilities": CAPABILITIES,
-        "instructions": _instructions(session, exchange),
-        "_meta": {SERVER_KEY: INFO},
-    }
+    told = await introduce(session, exchange)
+    result = {"supportedVersions": [*STATELESS, *HANDSHAKE], **told, "_meta": {SERVER_KEY: INFO}}
     await exchange.result(result)
-
-
-def _instructions(session: "Session", exchange: "Exchange") -> str:
-    """Return what a model should know: which servers there are, and how their tools are called."""
-    rows = ["byleave stands before these MCP servers; a policy says which of their tools may be called."]
-    for name in session.sight(exchange.who).servers():
-        server = session.servers.get(name)
-        rows.append(
-            f"- {name}: {shown(server.description)}" if server is not None and server.description else f"- {name}"
-        )
-    if session.settings.expose != "discovery":
-        rows.append("A tool is named SERVER__TOOL.")
-    if session.settings.expose != "flat":
-        rows.append("list_servers, get_server_tools and execute_tool find tools and call them.")
-    return "\n".join(rows)[:_LONGEST_INSTRUCTIONS]
 
 
 async def _ping(_session: "Session", exchange: "Exchange") -> None:
@@ -289,7 +259,12 @@ def _progress(session: "Session", params: "Members") -> None:
     session.questions.report(params)
 
 
+def _initialized(session: "Session", _params: "Members") -> None:
+    session.begun.set()
+
+
 NOTICES: "Mapping[str, Callable[[Session, Members], None]]" = {
+    "notifications/initialized": _initialized,
     "notifications/cancelled": _cancelled,
     "notifications/roots/list_changed": _roots_changed,
     "notifications/progress": _progress,

@@ -50,17 +50,25 @@ class EndedError(GoneError):
     """A server that ended when it was asked for the stateless revision; it may still shake hands."""
 
 
+class Introduction(Record):
+    """What a server says of itself that concerns every client."""
+
+    instructions: str
+    extensions: "Any"
+
+
 class Memory:
     """What was learnt of one server, as long as the process lives: what worked, by whether the handshake came first.
 
-    `only`: the one way that there is.
+    `only`: the one way that there is. `said`: how it introduced itself last.
     """
 
-    __slots__ = ("only", "worked")
+    __slots__ = ("only", "said", "worked")
 
     def __init__(self, only: str = "") -> None:
         self.only = only
         self.worked: dict[bool, str] = {}
+        self.said: Introduction | None = None
 
 
 class Agreed(Record):

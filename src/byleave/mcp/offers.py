@@ -9,11 +9,11 @@ from time import monotonic
 
 from byleave.core.action import LOCAL
 from byleave.core.uris import oddity
-from byleave.mcp.ends import DownError
+from byleave.mcp.ends import DownError, NoMethodError
 from byleave.mcp.message import decoded, elements_of, text_of
 from byleave.mcp.names import flat_name, may_be_cut, split_name
 from byleave.mcp.pins import pinned_hash
-from byleave.mcp.shapes import served, shaped, unusable
+from byleave.mcp.shapes import app_of, served, shaped, unusable
 from byleave.record import Record
 from byleave.text import shown
 
@@ -313,11 +313,16 @@ class Offers:
             return SILENT
         except DownError:
             return SILENT
-        if uri in listed or uri in templates:
+        if uri in listed or uri in templates or self._shows_as_app(server, uri):
             return LISTS
         if any(start and uri.startswith(start) for start in map(_literal, templates)):
             return FITS
         return ABLE if self._reach(server).abilities.get("resources") is not None else NOTHING
+
+    def _shows_as_app(self, server: str, uri: str) -> bool:
+        """Whether a tool that a server has listed names a resource as what shows its results (MCP Apps)."""
+        known = self._known.get(("tools", server))
+        return known is not None and any(app_of(offer.tree) == uri for offer in known[1].values())
 
 
 LISTS, FITS, ABLE, SILENT, NOTHING = "lists", "fits", "able", "silent", "nothing"
@@ -355,7 +360,12 @@ async def _all_pages(upstream: "Upstream", kind: Kind) -> "tuple[list[Offer], in
     params: dict[str, Any] = {}
     seen: set[bytes] = set()
     for _ in range(MOST_PAGES):
-        page = await upstream.answer(kind.method, params)
+        try:
+            page = await upstream.answer(kind.method, params)
+        except NoMethodError:
+            if kind.field == "tools" or params:
+                raise
+            return [], 0  # many a server that has resources knows nothing of templates
         found, wrong = _offers_on(page.get(kind.field), upstream.name, kind)
         offers += found
         unread += wrong

@@ -99,3 +99,10 @@ def served(tool: "dict[str, Any]") -> "dict[str, Any]":
         return tool
     kept = {name: value for name, value in tool["execution"].items() if name != "taskSupport"}
     return {name: value for name, value in tool.items() if name != "execution"} | ({"execution": kept} if kept else {})
+
+
+def app_of(tool: "Mapping[str, Any]") -> "Any":
+    """Return the URI of the resource that shows a tool's results, if it names one; older servers name it flatly."""
+    meta = tool.get("_meta", {})
+    named = meta.get("ui")
+    return named.get("resourceUri") if isinstance(named, dict) else meta.get("ui/resourceUri")

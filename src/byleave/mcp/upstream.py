@@ -12,7 +12,7 @@ from time import monotonic
 from msgspec import UNSET, Raw
 
 from byleave import __version__
-from byleave.mcp.ends import DownError, Outgoing
+from byleave.mcp.ends import DownError, NoMethodError, Outgoing
 from byleave.mcp.message import (
     decoded,
     encode,
@@ -25,7 +25,7 @@ from byleave.mcp.message import (
     request,
     text_of,
 )
-from byleave.mcp.negotiation import BY_HANDSHAKE, EndedError, GoneError, Memory, negotiate, words_of
+from byleave.mcp.negotiation import BY_HANDSHAKE, EndedError, GoneError, Introduction, Memory, negotiate, words_of
 from byleave.mcp.pending import Answered, Asked, Lost, Pending, Told
 from byleave.mcp.revisions import (
     CAPABILITIES_KEY,
@@ -36,7 +36,7 @@ from byleave.mcp.revisions import (
     routing_headers,
 )
 from byleave.text import quoted
-from byleave.wire.codes import INVALID_REQUEST
+from byleave.wire.codes import INVALID_REQUEST, METHOD_NOT_FOUND
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -103,7 +103,6 @@ class Upstream:
         self.name = name
         self.revision = ""
         self.abilities: Mapping[str, Any] = {}
-        self.instructions = ""
         self.opened = 0  # how many times; what was learnt of an earlier connection does not count for this one
         self._make_link = make_link
         self._client = client
@@ -227,7 +226,8 @@ class Upstream:
         agreed = await negotiate(ask, memory, offer, handshake_first=handshake_first, hint=self._hint)
         abilities, instructions = agreed.found.get("capabilities"), agreed.found.get("instructions")
         self.abilities = abilities if isinstance(abilities, dict) else {}
-        self.instructions = instructions if isinstance(instructions, str) else ""
+        words = instructions if isinstance(instructions, str) else ""
+        self._memory.said = Introduction(words, self.abilities.get("extensions"))
         self.revision = link.revision = agreed.revision
         if agreed.revision not in STATELESS:
             await link.send(Outgoing(notification("notifications/initialized"), "notifications/initialized"))
@@ -390,7 +390,9 @@ class Upstream:
 
     def _members(self, method: str, said: Answered) -> "dict[str, Any]":
         if said.error is not None:
-            raise self._down(f"it answered {method} with an error: {words_of(decoded(said.error))}")
+            told = decoded(said.error)
+            down = self._down(f"it answered {method} with an error: {words_of(told)}")
+            raise NoMethodError(down.problem, hint=down.hint) if told["code"] == METHOD_NOT_FOUND else down
         return dict(members_of(said.result))
 
     def settle(self, pending: Pending) -> None:
@@ -403,8 +405,9 @@ class Upstream:
             self._chore(self._withdraw(self._link, pending.id, why))
 
     async def _withdraw(self, link: "Link", id_: str, why: str) -> None:
-        params = {"requestId": id_, "reason": why}
-        await link.send(Outgoing(notification("notifications/cancelled", params), "notifications/cancelled"))
+        if not self.sends_headers:  # over HTTP the stateless revision says it by closing the stream alone
+            params = {"requestId": id_, "reason": why}
+            await link.send(Outgoing(notification("notifications/cancelled", params), "notifications/cancelled"))
         await link.abandon(id_)
 
     def notify(self, method: str, params: "Mapping[str, Any] | None" = None) -> None:
