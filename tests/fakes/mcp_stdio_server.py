@@ -158,5 +158,27 @@ def closes_output() -> None:
     hangs()
 
 
+def negotiates() -> None:
+    """Do what the second argument says with `server/discover`, and what the third says with `initialize`."""
+    todo = {"server/discover": sys.argv[2], "initialize": sys.argv[3]}
+    yes = {
+        "server/discover": {"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}},
+        "initialize": {"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": {}},
+    }
+    for request in requests():
+        method = request["method"]
+        sys.stderr.write(f"{method}\n")
+        sys.stderr.flush()
+        what = todo.get(method, "silence")
+        if what == "exit":
+            os._exit(1)
+        elif what == "yes":
+            say(id=request["id"], result=yes[method])
+        elif what == "nonsense":
+            say(id=request["id"], result={"method": method})
+        elif what != "silence":
+            say(id=request["id"], error={"code": int(what), "message": "as I like it"})
+
+
 if __name__ == "__main__":
     globals()[sys.argv[1]]()

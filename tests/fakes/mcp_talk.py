@@ -40,6 +40,9 @@ class FakeServer:
         self.on_call: Callable[[FakeLink, Tree], Tree | None] = self._echo
         self.page = 2
         self.refuses_handshake = False
+        self.instructions = ""
+        self.unknown: set[str] = set()  # methods that it does not have
+        self.discovers = False  # whether it knows the stateless revision, besides the handshake
         self.raw_tools = b""  # the very bytes of its list, where they matter
         self.is_hung = False  # whether it answers nothing at all
         self.never_ends = False  # whether every page of its tools leads to the same one again
@@ -85,6 +88,8 @@ class FakeServer:
         link.say({"id": request["id"], key: made})
 
     def _made(self, method: str, params: Tree) -> Tree:
+        if method in self.unknown:
+            return {"code": -32601, "message": "no such method"}
         if method == "initialize":
             if self.refuses_handshake:
                 return {"code": -32022, "message": "no", "data": {"supported": ["2026-07-28"]}}
@@ -92,9 +97,13 @@ class FakeServer:
                 "protocolVersion": "2025-11-25",
                 "capabilities": self.abilities,
                 "serverInfo": {"name": "fake", "version": "1"},
+                **({"instructions": self.instructions} if self.instructions else {}),
             }
         if method == "server/discover":
-            return {"supportedVersions": ["2026-07-28"], "capabilities": self.abilities}
+            if not (self.discovers or self.refuses_handshake):
+                return {"code": -32601, "message": "no such method"}
+            more = {"instructions": self.instructions} if self.instructions else {}
+            return {"supportedVersions": ["2026-07-28"], "capabilities": self.abilities, **more}
         lists = {"tools/list": ("tools", self.tools)} | {
             f"{name}/list".replace("resourceTemplates", "resources/templates"): (name, listed)
             for name, listed in self.listed.items()

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from byleave.mcp import catalog
-from byleave.mcp.catalog import Catalogs, Turn
+from byleave.mcp.catalog import Catalogs, Reading, Turn
 from byleave.mcp.sight import PolicySight
 from fakes.mcp_talk import OPEN, FakeClient, FakeServer, Talk, Tree
 
@@ -30,9 +30,9 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     seen: list[bytes] = []
     read = catalog._read  # noqa: SLF001 -- the one place where definitions are read
 
-    def counted(server: str, kind: Any, raw: bytes, **how: Any) -> Any:
+    def counted(server: str, kind: Any, raw: bytes, reading: Reading) -> Any:
         seen.append(raw)
-        return read(server, kind, raw, **how)
+        return read(server, kind, raw, reading)
 
     monkeypatch.setattr(catalog, "_read", counted)
     return seen
@@ -144,7 +144,7 @@ def test_others_have_their_turn_while_ten_thousand_tools_are_read() -> None:
 
         waiting = asyncio.create_task(others())
         page: Any = json.dumps(tools(MANY)).encode()
-        await asyncio.gather(*(catalogs.page(f"s{n}", "tools", page, 0, pins=True) for n in range(2)))
+        await asyncio.gather(*(catalogs.page(f"s{n}", "tools", page, 0, Reading(pins=True)) for n in range(2)))
         is_over.set()
         await waiting
         return turns

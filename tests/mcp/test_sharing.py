@@ -97,9 +97,11 @@ def test_progress_answers_and_cancellation_go_to_the_session_that_they_belong_to
         clients = [await begun(talk, agent) for agent in ("ops", "dev")]
         message = {"id": 7, "method": "tools/call"}
         params = {"name": "shop__price", "arguments": {}, "_meta": {"progressToken": "same"}}
-        calls = [asyncio.create_task(each.tell({**message, "params": params})) for each in clients]
-        while len(requests) < 2:  # noqa: ASYNC110 -- what is heard comes in a plain list
-            await asyncio.sleep(0.001)
+        calls = []
+        for number, each in enumerate(clients):
+            calls.append(asyncio.create_task(each.tell({**message, "params": params})))
+            while len(requests) <= number:  # noqa: ASYNC110 -- what is heard comes in a plain list
+                await asyncio.sleep(0.001)
         (link,) = shop.links
         for number, request in enumerate(requests):
             token = request["params"]["_meta"]["progressToken"]
@@ -317,9 +319,11 @@ for line in sys.stdin:
         result = {"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {}}
     elif asked["method"] == "tools/list":
         result = {"tools": [{"name": "t", "inputSchema": {"type": "object"}}]}
-    else:
+    elif asked["method"] == "tools/call":
         calls += 1
         result = {"content": [{"type": "text", "text": str(calls)}]}
+    else:
+        result = {}
     print(json.dumps({"jsonrpc": "2.0", "id": asked["id"], "result": result}), flush=True)
 """
 TOKEN = "the-token-of-ops"

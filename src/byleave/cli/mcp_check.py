@@ -53,6 +53,7 @@ class Found(Record):
     name: str
     problem: str = ""
     offers: "Mapping[str, tuple[str, ...]]" = {}
+    unlisted: "Mapping[str, str]" = {}  # kinds that it does not list though it has them, each with why
     hidden: tuple[Hidden, ...] = ()
     unseen: tuple[Unseen, ...] = ()
 
@@ -73,14 +74,19 @@ async def check(given: "Given", gateway: "Gateway") -> int:
 
 
 async def _found(session: "Session", name: str) -> Found:
-    try:
-        offers = {kind: tuple(await session.offers.all_of(kind, name)) for kind in KINDS}
-        await session.offers.instructions(name)
-        unseen = [each for kind in KINDS async for each in _unseen(session, kind, name)]
-    except DownError as error:
-        return Found(name, f"{error.problem} ({error.hint})")
+    offers, unlisted = {}, {}
+    unseen: list[Unseen] = []
+    for kind in KINDS:
+        try:
+            offers[kind] = tuple(await session.offers.all_of(kind, name))
+            unseen += [each async for each in _unseen(session, kind, name)]
+        except DownError as error:
+            if kind == "tools" or not session.is_up(name):
+                return Found(name, f"{error.problem} ({error.hint})")
+            unlisted[kind] = error.problem
+    await session.offers.instructions(name, session.gateway.introduction_of(name))
     hidden = [Hidden(kind, each.name, _why(each.why), each.id) for kind, each in session.offers.hidden_of(name)]
-    return Found(name, "", offers, tuple(hidden), tuple(unseen))
+    return Found(name, "", offers, unlisted, tuple(hidden), tuple(unseen))
 
 
 def _why(why: str) -> str:
@@ -123,6 +129,8 @@ def _tree(gateway: "Gateway", found: Found) -> "dict[str, Any]":
     if server is not None and server.transport == "stdio":
         tree["access"] = None if server.has_access else "\n".join(_access(gateway, server))
     tree |= {kind: list(names) for kind, names in found.offers.items()}
+    if found.unlisted:
+        tree["unlisted"] = dict(found.unlisted)
     if found.hidden:
         tree["hidden"] = [
             {_LABELS[each.kind]: each.name, "why": each.why, "approval": each.approval} for each in found.hidden
@@ -169,6 +177,8 @@ def _server_lines(gateway: "Gateway", found: Found) -> "Iterator[str]":
         return
     counts = [f"{len(names)} {kind}" for kind, names in found.offers.items() if names]
     yield f"{heading}: {', '.join(counts) or 'offers nothing'}"
+    for kind, why in found.unlisted.items():
+        yield f"  its {kind} cannot be listed: {shown_lines(why)}"
     for each in found.hidden:
         named = f"{_named(each.kind)}{shown(each.name)} is {paint('hidden', 'red')}"
         yield f"  {named}: {each.why}; see `byleave approvals approve {each.approval}`"

@@ -12,6 +12,7 @@ from byleave.cli.workspace import load_policy, open_workspace, origins
 from byleave.errors import ByleaveError, ConfigErrors, InputError
 from byleave.mcp.ends import Caller
 from byleave.mcp.gateway import Gateway
+from byleave.mcp.introductions import WELCOME_TIME
 from byleave.mcp.local import CallerAsker
 from byleave.mcp.starting import BEHIND
 from byleave.text import quoted, shown_lines
@@ -79,7 +80,13 @@ def _run(given: "Given") -> int:
 async def _serve(given: "Given", workspace: "Workspace", guard: "Guard") -> int:
     sys.setswitchinterval(_TURN)
     over_http = given.one("http") is not None
-    gateway = Gateway(workspace, guard, note=lambda sentence: warn_if_read(given, [sentence]), over_http=over_http)
+    gateway = Gateway(
+        workspace,
+        guard,
+        note=lambda sentence: warn_if_read(given, [sentence]),
+        over_http=over_http,
+        welcome_time=WELCOME_TIME,
+    )
     try:
         if given.flag("check"):
             from byleave.cli.mcp_check import check

@@ -226,8 +226,10 @@ class _Walk:
         if step in value:
             schemas = None if self._schema is None else self._schema.member(nodes, step)
             self._ahead.append((value[step], taken + 1, schemas, opened, sure))
-        elif self._schema is not None and not self._granting:
-            for default in self._schema.defaults(nodes, step):  # what is not given is what the server takes instead
+        if value.get(step) is None and self._schema is not None and not self._granting:
+            for default in self._schema.defaults(
+                nodes, step
+            ):  # what is not given, or null, is what the server takes instead
                 self._ahead.append((default, taken + 1, None, _FINAL, sure))
 
     def _has_a_like(self, tree: "dict[str, Any]", nodes: "Nodes", step: str) -> bool:

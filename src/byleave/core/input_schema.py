@@ -2,7 +2,8 @@
 
 Checked is what decides the type of a value: `type`, `enum`, `const`, `properties`, `required`, `additionalProperties`,
 `items`, `prefixItems`, `anyOf`, `oneOf`, `allOf`, and `$ref` within the schema. Every other keyword is the server's own
-business. A value fits also where a usual server would make it fit: a number that is written as a text, JSON in a text.
+business. A value fits also where a usual server would make it fit: a number that is written as a text, JSON in a text,
+null for what need not be given and a header of HTTP repeats.
 
 A schema comes from a server and arguments come from an agent: both may be made to be slow, so the steps are counted.
 
@@ -185,12 +186,13 @@ class InputSchema:
         return None
 
     def _members(self, value: "dict[str, Any]", schema: "Mapping[str, Any]", at: str, depth: int) -> str | None:
-        for name in _list(schema.get("required")):
-            if isinstance(name, str) and name not in value:
+        required = [name for name in _list(schema.get("required")) if isinstance(name, str)]
+        for name in required:
+            if name not in value:
                 return f"{_named(_below(at, name))} is missing"
         for name, each in value.items():
             found = _property(schema, name)
-            if found is MISSING:
+            if found is MISSING or (each is None and _may_be_null(found) and name not in required):
                 continue
             problem = self._problem(each, found, _below(at, name), depth + 1, lax=True)
             if problem is not None:
@@ -238,6 +240,11 @@ def _property(schema: "Mapping[str, Any]", name: str) -> "Any":
     if schema.get("patternProperties"):  # patterns of a stranger are not run
         return MISSING
     return schema.get("additionalProperties", MISSING)
+
+
+def _may_be_null(schema: "Any") -> bool:
+    """Whether null means that a member is not given: MCP says so of one that a header repeats."""
+    return isinstance(schema, dict) and "x-mcp-header" in schema
 
 
 def _item(schema: "Mapping[str, Any]", place: int) -> "Any":

@@ -154,6 +154,10 @@ class Calling:
     ) -> bool:
         """Do what the policy, or a person, allows; return whether it was done."""
         parked = None
+        answers = exchange.params.get("inputResponses")
+        if exchange.envelope is not None and answers is not None and not isinstance(decoded(answers), dict):
+            await exchange.error(INVALID_PARAMS, "inputResponses are an object")
+            return False
         if exchange.envelope is not None and "requestState" in exchange.params:
             parked = self._session.parking.take(exchange, errand.print)
             if parked is None:
@@ -185,7 +189,7 @@ class Calling:
     def _work(self, exchange: "Exchange", errand: Errand, allowed: "Answer") -> Work:
         """Return allowed work; where the policy alone would not have allowed it, a person has."""
         permit = allowed.permit
-        asked = "_meta" in errand.params and (
+        asked = ("_meta" in errand.params or "inputResponses" in errand.params) and (
             permit is None or self._session.guard.policy.decide(permit.action).decision is not ALLOW
         )
         return Work(exchange, errand, allowed, asked)

@@ -15,7 +15,7 @@ from byleave.approvals.definitions import PROMPT, TEMPLATE, TOOL
 from byleave.mcp.message import decoded, elements_of, encode
 from byleave.mcp.names import flat_name
 from byleave.mcp.pins import TWICE, LeftOut, defined, hidden_characters, one_form, repeated, text_of_tree
-from byleave.mcp.shapes import shaped
+from byleave.mcp.shapes import served, shaped, unusable
 from byleave.record import Record
 from byleave.text import hidden_in, shown_lines
 
@@ -56,6 +56,13 @@ KINDS = {
 }
 
 
+class Reading(Record):
+    """How a listing is read: whether what is on it is pinned, and whether calls repeat arguments in headers of HTTP."""
+
+    pins: bool
+    headers: bool = False
+
+
 class Offer:
     """One thing that a server offers: its own name, and all that the server says of it, as we have read it.
 
@@ -72,11 +79,12 @@ class Offer:
         self.definition = definition  # None where nothing is pinned
         self.is_structured = tree.get("outputSchema") is not None
         self._key = kind.key
-        self.written = encode({**tree, kind.key: flat_name(server, self.name)} if kind.flat else tree)
+        kept = served(tree)
+        self.written = encode({**kept, kind.key: flat_name(server, self.name)} if kind.flat else kept)
 
     @property
     def tree(self) -> "dict[str, Any]":
-        """All that the server says of it, under its own name."""
+        """What clients are shown of it, under its own name."""
         return {**decoded(self.written), self._key: self.name}
 
 
@@ -182,7 +190,7 @@ class Catalogs:
 
     def __init__(self) -> None:
         self.working = asyncio.Lock()  # held by whoever has their turn at long work
-        self._kept: dict[tuple[str, str, bool], list[Catalog]] = {}
+        self._kept: dict[tuple[str, str, Reading], list[Catalog]] = {}
         self._reading: dict[tuple[str, str], asyncio.Lock] = {}
 
     def forget(self, servers: "Iterable[str]") -> None:
@@ -190,21 +198,21 @@ class Catalogs:
         for key in [key for key in self._kept if key[0] in set(servers)]:
             del self._kept[key]
 
-    async def page(self, server: str, kind: str, raw: "Raw | None", number: int, *, pins: bool) -> Page:
-        """Return one page of a listing, read. `pins`: whether what is on it has to be comparable."""
+    async def page(self, server: str, kind: str, raw: "Raw | None", number: int, reading: Reading) -> Page:
+        """Return one page of a listing, read."""
         whole = b"[]" if raw is None else bytes(raw)
-        known = self._kept.get((server, kind, pins), [])
+        known = self._kept.get((server, kind, reading), [])
         async with self._reading.setdefault((server, kind), asyncio.Lock()):  # the next one finds it read
             for catalog in reversed(known):
                 if number < len(catalog.pages) and catalog.pages[number].raw == whole:
                     return catalog.pages[number]
             before = known[-1].pages[number] if known and number < len(known[-1].pages) else None
             async with Turn(self.working) as turn:
-                return await _read_page(server, KINDS[kind], whole, before, turn, pins=pins)
+                return await _read_page(server, KINDS[kind], whole, before, turn=turn, reading=reading)
 
-    def made(self, server: str, kind: str, pages: "list[Page]", most: int, *, pins: bool) -> Catalog:
+    def made(self, server: str, kind: str, pages: "list[Page]", most: int, reading: Reading) -> Catalog:
         """Return the catalog of these pages; the very same, if it was made before."""
-        known = self._kept.setdefault((server, kind, pins), [])
+        known = self._kept.setdefault((server, kind, reading), [])
         for number, catalog in enumerate(known):
             if len(catalog.pages) == len(pages) and all(a is b for a, b in zip(catalog.pages, pages, strict=True)):
                 known.append(known.pop(number))
@@ -215,7 +223,9 @@ class Catalogs:
         return made
 
 
-async def _read_page(server: str, kind: Kind, whole: bytes, before: Page | None, turn: Turn, *, pins: bool) -> Page:
+async def _read_page(
+    server: str, kind: Kind, whole: bytes, before: Page | None, *, turn: Turn, reading: Reading
+) -> Page:
     listed = elements_of(whole)
     known: dict[bytes, Offer | LeftOut | None] = {}
     if before is not None:
@@ -227,11 +237,11 @@ async def _read_page(server: str, kind: Kind, whole: bytes, before: Page | None,
     for raw in listed:
         await turn.give()
         each = None if raw is None else bytes(raw)
-        found.append(known[each] if each in known else None if each is None else _read(server, kind, each, pins=pins))
+        found.append(known[each] if each in known else None if each is None else _read(server, kind, each, reading))
     return Page(whole, tuple(found))
 
 
-def _read(server: str, kind: Kind, raw: bytes, *, pins: bool) -> "Offer | LeftOut | None":
+def _read(server: str, kind: Kind, raw: bytes, reading: Reading) -> "Offer | LeftOut | None":
     """Return what a server offers; why it is left out, for people; None if it cannot be read."""
     tree = decoded(raw)
     fitting = shaped(kind.field, tree) if isinstance(tree, dict) else None
@@ -239,7 +249,9 @@ def _read(server: str, kind: Kind, raw: bytes, *, pins: bool) -> "Offer | LeftOu
         return None
     if not kind.what:
         return _read_unpinned(server, kind, fitting)
-    if not pins:
+    if kind.what == TOOL and (problem := unusable(fitting, sends_headers=reading.headers)):
+        return LeftOut(fitting[kind.key], problem)
+    if not reading.pins:
         return Offer(server, fitting, kind)
     definition = defined(fitting, kind.what)
     return definition if isinstance(definition, LeftOut) else Offer(server, fitting, kind, definition)

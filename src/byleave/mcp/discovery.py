@@ -4,6 +4,7 @@ Here alone `agent_id` says on whose behalf a call is, where nobody knows better.
 """
 
 from byleave.core.action import LOCAL
+from byleave.mcp.introductions import own_words
 from byleave.mcp.message import decoded, encode, members_of, text_of
 from byleave.text import quoted
 from byleave.wire.codes import INVALID_PARAMS
@@ -79,8 +80,8 @@ async def _get_server_tools(session: "Session", exchange: "Exchange", arguments:
         await exchange.error(-32000, found.silent[server])
         return
     tree: dict[str, Any] = {"server": server, "tools": [offer.tree for offer in found.offers]}
-    instructions = await session.offers.instructions(server)
-    await exchange.result(_result({**tree, "instructions": instructions} if instructions else tree))
+    said = await session.offers.instructions(server, session.gateway.introduction_of(server))
+    await exchange.result(_result({**tree, "instructions": own_words(said)} if said else tree))
 
 
 async def _execute(session: "Session", exchange: "Exchange", arguments: "Members") -> None:

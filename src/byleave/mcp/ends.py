@@ -160,6 +160,10 @@ class LateError(DownError):
     """A server that took longer than it may."""
 
 
+class NoMethodError(DownError):
+    """A server that does not have what it was asked for, and says so."""
+
+
 class Outgoing(Record):
     """One message to a server. `id` is ours, for a request; `headers` are for HTTP alone."""
 

@@ -86,6 +86,7 @@ class Work(Record):
     allowed: "Answer"
     was_asked: bool = False  # whether a person has allowed it, now or before
     rounds: int = 0  # how often the server has wanted to know more
+    schema: "Any" = None  # of the tool's arguments, where headers may have to repeat them
 
 
 class Errands:
@@ -163,8 +164,10 @@ class Errands:
             await upstream.subscribe(text_of(errand.params["uri"]) or "")
             await work.exchange.result(b"{}")
             return DONE
-        headers = tuple(param_headers(schema, errand.arguments)) if upstream.revision in STATELESS else ()
-        return await self._send(work, upstream, headers=headers)
+        if upstream.revision not in STATELESS:
+            return await self._send(work, upstream)
+        more = None if work.was_asked else known_answers(errand.params)
+        return await self._send(work.replace(schema=schema), upstream, more)
 
     def _unknown(self, errand: Errand) -> str:
         why = self._session.offers.why_hidden(errand.server, errand.tool)
@@ -172,20 +175,14 @@ class Errands:
             return changed(CallAction(errand.server, errand.tool), why).reason
         return f"there is no tool {named(errand.server, errand.tool)}"
 
-    async def _send(
-        self,
-        work: Work,
-        upstream: "Upstream",
-        *,
-        headers: "tuple[tuple[str, str], ...]" = (),
-        more: "Mapping[str, Any] | None" = None,
-    ) -> str:
+    async def _send(self, work: Work, upstream: "Upstream", more: "Mapping[str, Any] | None" = None) -> str:
         params = {**work.errand.sent, **(more or {})}
         meta, progress = passed_meta(work.errand.params)
         if work.was_asked:  # a yes is for what was shown
             meta = {key: value for key, value in meta.items() if key in _TRACES}
         if meta:
             params["_meta"] = meta
+        headers = tuple(param_headers(work.schema, work.errand.arguments)) if work.schema is not None else ()
         pending = await upstream.ask(work.errand.method, params, work.exchange, headers, progress=progress)
         return await self._follow(work, upstream, pending)
 
@@ -268,7 +265,7 @@ class Errands:
                 )
                 return "failed: a question was not answered"
             answers[key] = said.answer
-        return await self._send(work, upstream, more=_with_answers(answers, state))
+        return await self._send(work, upstream, _with_answers(answers, state))
 
     async def _resumed(self, work: Work, parked: Parked, answers: "Members") -> str:
         if parked.question is not None:
@@ -279,10 +276,13 @@ class Errands:
         if upstream is None:
             return ""
         if parked.pending is None:
-            if work.errand.method == CALL and await self._session.offers.tool(upstream.name, work.errand.tool) is None:
-                await work.exchange.error(INVALID_PARAMS, self._unknown(work.errand))
-                return "failed: no such tool"
-            return await self._send(work, upstream, more=_with_answers(answers, parked.state))
+            if work.errand.method == CALL:
+                offer = await self._session.offers.tool(upstream.name, work.errand.tool)
+                if offer is None:
+                    await work.exchange.error(INVALID_PARAMS, self._unknown(work.errand))
+                    return "failed: no such tool"
+                work = work.replace(schema=offer.tree.get("inputSchema"))
+            return await self._send(work, upstream, _with_answers(answers, parked.state))
         parked.pending.exchange = work.exchange
         for key, asked in parked.asked.items():
             if key in answers:
@@ -382,6 +382,11 @@ def _with_answers(answers: "Mapping[str, Raw]", state: Raw | None) -> "dict[str,
 def _wants_input(result: Raw) -> bool:
     """Whether a stateless server's result is that it needs to know more."""
     return bytes(members_of(result).get("resultType", b"")) == b'"input_required"'
+
+
+def known_answers(params: "Members") -> "dict[str, Any] | None":
+    """Return the answers that a client gives before it is asked, to questions that it knows from an earlier call."""
+    return {"inputResponses": params["inputResponses"]} if "inputResponses" in params else None
 
 
 def passed(method: str, params: "Members") -> "dict[str, Any]":

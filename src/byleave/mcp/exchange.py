@@ -2,7 +2,7 @@
 
 from msgspec import Raw
 
-from byleave.mcp.message import answer_parts, encode, error_parts, error_tree, members_of
+from byleave.mcp.message import answer_parts, decoded, encode, error_parts, error_tree, members_of
 from byleave.mcp.revisions import STATUS
 
 TYPE_CHECKING = False
@@ -18,7 +18,10 @@ if TYPE_CHECKING:
 
 _WISHES = ("inputRequests", "requestState")
 _COMPLETE = Raw(b'"complete"')
-_FRESH = {"ttlMs": Raw(b"0"), "cacheScope": Raw(b'"private"')}  # what one caller may see is nobody else's to keep
+_PRIVATE = Raw(b'"private"')  # what one caller may see is nobody else's to keep
+_STALE = Raw(b"0")
+_LISTS = frozenset({"server/discover", "tools/list", "prompts/list", "resources/list", "resources/templates/list"})
+_READ = "resources/read"
 
 
 class Exchange:
@@ -38,11 +41,11 @@ class Exchange:
         self._is_answered = False
         self.withdrawn = False  # the client has said that it wants no answer any more
 
-    async def result(self, result: "Mapping[str, Any] | Raw | bytes", *, listing: bool = False) -> None:
+    async def result(self, result: "Mapping[str, Any] | Raw | bytes") -> None:
         """Answer with a result; bytes go out as they came, but for what a stateless revision adds."""
         raw = result if isinstance(result, Raw | bytes) else encode(result)
         if self.envelope is not None:
-            raw = _completed(raw, listing=listing)
+            raw = _completed(raw, self.method)
         await self._answer(*answer_parts(self.id, raw))
 
     async def need_input(self, wishes: "Mapping[str, Any]", state: str) -> None:
@@ -66,11 +69,16 @@ class Exchange:
         await self._answer(*error_parts(self.id, error), status=status)
 
 
-def _completed(raw: "Raw | bytes", *, listing: bool) -> bytes:
-    """Return a result with what the stateless revision wants in every result.
+def _completed(raw: "Raw | bytes", method: str) -> bytes:
+    """Return a result with what the stateless revision wants in every result, and in those that may be kept.
 
-    Wishes are ours to bring (`need_input`): a server that puts some into its result has them taken out.
+    Wishes are ours to bring (`need_input`): a server that puts some into its result has them taken out. How long a
+    resource may be kept is its server's to say; lists hold what the policy of the moment shows.
     """
     found: dict[str, Any] = {key: value for key, value in members_of(raw).items() if key not in _WISHES}
     found["resultType"] = _COMPLETE
-    return encode({**found, **_FRESH} if listing else found)
+    if method in _LISTS or method == _READ:
+        kept = decoded(found.get("ttlMs", b"0")) if method == _READ else 0
+        found["ttlMs"] = kept if type(kept) is int and kept > 0 else _STALE
+        found["cacheScope"] = _PRIVATE
+    return encode(found)

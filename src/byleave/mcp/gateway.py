@@ -22,6 +22,7 @@ from byleave.mcp.links import Processes, Surroundings, make_link
 from byleave.mcp.lobby import Lobby
 from byleave.mcp.local import LocalTools
 from byleave.mcp.metrics import Metrics
+from byleave.mcp.negotiation import BY_HANDSHAKE, Memory
 from byleave.mcp.pins import Pins
 from byleave.mcp.rate import Buckets
 from byleave.mcp.refusal_log import RECORDED, RefusalLog
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from byleave.core.verdict import Verdict
     from byleave.guard.guard import Guard
     from byleave.mcp.ends import Caller, Hearer, Link
+    from byleave.mcp.negotiation import Introduction
 
     Note = Callable[[str], None]
 
@@ -69,11 +71,13 @@ class Gateway:
         environment: "Mapping[str, str] | None" = None,
         told: "Callable[[str, bytes], None] | None" = None,
         over_http: bool = False,
+        welcome_time: float = 0.0,
     ) -> None:
         self.guard = guard
         self._settling = workspace.files.settling
         guard.only_persons = lambda: not self.asks_client
         self._over_http = over_http
+        self.welcome_time = welcome_time  # seconds that a client waits at its beginning for servers nobody knows yet
         self._structured: dict[str, set[str]] = {}  # tools that say what their results look like, by server
         self.metrics = Metrics()
         self._note = note
@@ -107,6 +111,7 @@ class Gateway:
         self._starting: dict[str, asyncio.Semaphore] = {}
         self._refusals = RefusalLog(guard.record_refusal)
         self._closing: set[asyncio.Task[None]] = set()
+        self._spoken: dict[str, tuple[Server, Memory]] = {}  # what was learnt of servers, as they are configured
         self._configure()
 
     @property
@@ -260,6 +265,7 @@ class Gateway:
             "backoff": Backoff(),
             "patience": LISTING_TIME,
             "longest_start": min(HANDSHAKE_TIME, self.settings.call_timeout),
+            "memory": self._memory_of(server),
             "starting": starting,
             "hint": hint,
         }
@@ -291,6 +297,19 @@ class Gateway:
         """Return why a server cannot be used as it is configured, without where that is written."""
         missing = [name for name in server.variables if not self._environment.get(name)]
         return f"it needs the variable {missing[0]}, which is not set" if missing else "its configuration is wrong"
+
+    def _memory_of(self, server: "Server") -> Memory:
+        """Return what was learnt of the revisions that a server speaks; nothing yet, if it is another one by now."""
+        known = self._spoken.get(server.name)
+        if known is None or known[0] != server:
+            only_handshake = server.transport == "sse"  # a transport that the stateless revision does not have
+            known = self._spoken[server.name] = server, Memory(BY_HANDSHAKE if only_handshake else "")
+        return known[1]
+
+    def introduction_of(self, name: str) -> "Introduction | None":
+        """Return what a server said of itself when it was opened last; None if it never was."""
+        server = self.servers.get(name)
+        return None if server is None else self._memory_of(server).said
 
     def _visit(self, action: "dict[str, Any]") -> "Verdict":
         """Judge and record what a server wants of the network. Any thread may ask."""

@@ -55,6 +55,8 @@ def checked_headers(headers: "dict[str, str]") -> bytes:
 class HttpLink:
     """One session with one server. `warnings` are for people: what the server refused that nobody waits for."""
 
+    sends_headers = True  # which a stateless server reads beside the message
+
     def __init__(
         self,
         server: "Server",

@@ -5,7 +5,7 @@ say different things of themselves do not share a session; those that say the sa
 """
 
 from byleave.mcp.message import ClientMessage, decoded, encode, members_of
-from byleave.mcp.questions import WANTS
+from byleave.mcp.questions import narrowed
 from byleave.mcp.revisions import CAPABILITIES_KEY
 
 TYPE_CHECKING = False
@@ -39,8 +39,7 @@ class Lobby:
 
     async def _session_for(self, said: ClientMessage) -> "Session":
         told = decoded(members_of(said.params.get("_meta")).get(CAPABILITIES_KEY, b"null"))
-        able = {name: told[name] for name in sorted(WANTS.values()) if name in told} if isinstance(told, dict) else {}
-        key = encode(able)
+        key = encode(narrowed(told if isinstance(told, dict) else {}, None))
         session = self._sessions.pop(key, None)
         if session is None:
             idle = [known for known, each in self._sessions.items() if not each.open]

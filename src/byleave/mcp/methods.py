@@ -10,12 +10,13 @@ import functools
 from byleave.mcp.catalog import KINDS
 from byleave.mcp.discovery import DISCOVERY, call_discovery
 from byleave.mcp.errands import passed
+from byleave.mcp.introductions import introduce
 from byleave.mcp.listening import Listener
 from byleave.mcp.message import decoded, encode, members_of, notification, text_of
-from byleave.mcp.revisions import HANDSHAKE, LATEST, SERVER_KEY, STATELESS, SUBSCRIPTION_KEY
+from byleave.mcp.revisions import HANDSHAKE, LATEST, NO_RESOURCE, SERVER_KEY, STATELESS, SUBSCRIPTION_KEY
 from byleave.mcp.upstream import INFO
 from byleave.record import Record
-from byleave.text import quoted, shown
+from byleave.text import quoted
 from byleave.wire.codes import INVALID_PARAMS, INVALID_REQUEST
 
 TYPE_CHECKING = False
@@ -27,18 +28,9 @@ if TYPE_CHECKING:
     from byleave.mcp.message import Members
     from byleave.mcp.session import Session
 
-CAPABILITIES = {
-    "tools": {"listChanged": True},
-    "resources": {"subscribe": True, "listChanged": True},
-    "prompts": {"listChanged": True},
-    "logging": {},
-    "completions": {},
-}
-NOT_FOUND = -32002  # a resource that is not there, in this protocol
 SILENT_KEY = "byleave/unavailable"
 _LEVELS = frozenset({"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"})
 _WORTH_SAYING = 100  # letters of a name that somebody else chose
-_LONGEST_INSTRUCTIONS = 4000  # characters
 
 
 class Method(Record):
@@ -54,7 +46,7 @@ class Method(Record):
 
 
 async def _initialize(session: "Session", exchange: "Exchange") -> None:
-    if session.revision:
+    if session.shakes:
         await exchange.error(INVALID_REQUEST, "the session has begun already")
         return
     wanted = text_of(exchange.params.get("protocolVersion"))
@@ -62,40 +54,17 @@ async def _initialize(session: "Session", exchange: "Exchange") -> None:
     if wanted is None or not isinstance(capabilities, dict):
         await exchange.error(INVALID_PARAMS, "initialize names a protocolVersion, and capabilities")
         return
+    session.shakes, session.capabilities = True, capabilities
+    told = await introduce(session, exchange)
     session.revision = wanted if wanted in HANDSHAKE else LATEST
-    session.capabilities = capabilities
-    result: dict[str, Any] = {
-        "protocolVersion": session.revision,
-        "capabilities": CAPABILITIES,
-        "serverInfo": INFO,
-        "instructions": _instructions(session, exchange),
-    }
-    await exchange.result(result)
+    await exchange.result({"protocolVersion": session.revision, "serverInfo": INFO, **told})
+    session.welcomed.set()
 
 
 async def _discover(session: "Session", exchange: "Exchange") -> None:
-    result = {
-        "supportedVersions": [*STATELESS, *HANDSHAKE],
-        "capabilities": CAPABILITIES,
-        "instructions": _instructions(session, exchange),
-        "_meta": {SERVER_KEY: INFO},
-    }
-    await exchange.result(result, listing=True)
-
-
-def _instructions(session: "Session", exchange: "Exchange") -> str:
-    """Return what a model should know: which servers there are, and how their tools are called."""
-    rows = ["byleave stands before these MCP servers; a policy says which of their tools may be called."]
-    for name in session.sight(exchange.who).servers():
-        server = session.servers.get(name)
-        rows.append(
-            f"- {name}: {shown(server.description)}" if server is not None and server.description else f"- {name}"
-        )
-    if session.settings.expose != "discovery":
-        rows.append("A tool is named SERVER__TOOL.")
-    if session.settings.expose != "flat":
-        rows.append("list_servers, get_server_tools and execute_tool find tools and call them.")
-    return "\n".join(rows)[:_LONGEST_INSTRUCTIONS]
+    told = await introduce(session, exchange)
+    result = {"supportedVersions": [*STATELESS, *HANDSHAKE], **told, "_meta": {SERVER_KEY: INFO}}
+    await exchange.result(result)
 
 
 async def _ping(_session: "Session", exchange: "Exchange") -> None:
@@ -117,7 +86,7 @@ async def _list(kind: str, session: "Session", exchange: "Exchange") -> None:
         written += found.written
         silent = found.silent
     meta = b',"_meta":%b' % encode({SILENT_KEY: silent}) if silent else b""
-    await exchange.result(b"{%b:[%b]%b}" % (encode(what.field), b",".join(written), meta), listing=True)
+    await exchange.result(b"{%b:[%b]%b}" % (encode(what.field), b",".join(written), meta))
 
 
 async def _call(session: "Session", exchange: "Exchange") -> None:
@@ -158,7 +127,8 @@ async def _use_resource(session: "Session", exchange: "Exchange") -> str | None:
     server = owner.server
     if server is None:
         because = f": {owner.problem}" if owner.problem else ""
-        await exchange.error(NOT_FOUND, f"there is no resource {quoted(uri[:_WORTH_SAYING])} here{because}")
+        number = NO_RESOURCE if exchange.envelope is None else INVALID_PARAMS
+        await exchange.error(number, f"there is no resource {quoted(uri[:_WORTH_SAYING])} here{because}", {"uri": uri})
         return None
     used = await session.calling.use(exchange, server, "resources", uri, passed(exchange.method, exchange.params))
     return server if used else None
@@ -256,7 +226,7 @@ def _list_of(kind: str) -> "Callable[[Session, Exchange], Awaitable[None]]":
 
 METHODS = {
     "initialize": Method(_initialize, stateless=False),
-    "ping": Method(_ping),
+    "ping": Method(_ping, stateless=False),
     "server/discover": Method(_discover, handshake=False),
     "tools/list": Method(_list_of("tools")),
     "tools/call": Method(_call),
@@ -287,7 +257,12 @@ def _progress(session: "Session", params: "Members") -> None:
     session.questions.report(params)
 
 
+def _initialized(session: "Session", _params: "Members") -> None:
+    session.begun.set()
+
+
 NOTICES: "Mapping[str, Callable[[Session, Members], None]]" = {
+    "notifications/initialized": _initialized,
     "notifications/cancelled": _cancelled,
     "notifications/roots/list_changed": _roots_changed,
     "notifications/progress": _progress,

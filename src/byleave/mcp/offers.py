@@ -11,11 +11,12 @@ from time import monotonic
 from byleave.approvals.definitions import INSTRUCTIONS
 from byleave.core.action import LOCAL
 from byleave.core.uris import oddity
-from byleave.mcp.catalog import KINDS, Catalog, Catalogs, Offer, Page, view_of
-from byleave.mcp.ends import DownError
+from byleave.mcp.catalog import KINDS, Catalog, Catalogs, Offer, Page, Reading, view_of
+from byleave.mcp.ends import DownError, NoMethodError
 from byleave.mcp.message import text_of
 from byleave.mcp.names import flat_name, may_be_cut, split_name
 from byleave.mcp.pins import LeftOut, defined
+from byleave.mcp.shapes import app_of
 from byleave.record import Record
 from byleave.text import shown
 
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from typing import Any, Protocol
 
     from byleave.mcp.catalog import View
+    from byleave.mcp.negotiation import Introduction
     from byleave.mcp.pins import Changed, Pins
     from byleave.mcp.upstream import Upstream
 
@@ -159,23 +161,31 @@ class Offers:
             return self._learnt(kind, Known(0, catalog, catalog.offers), server)
         upstream, pins = self._reach(server), self._pins()
         await upstream.ready()
-        catalog = await self._read(upstream, kind, pins=pins is not None)
+        reading = Reading(pins=pins is not None, headers=upstream.sends_headers)
+        catalog = await self._read(upstream, kind, reading)
         if catalog.unread:
             what = f"{server} lists {catalog.unread} {kind}"
             self._note(f"{what} that cannot be read, or have a wrong shape: they are left out")
         if kind == "tools":
             self._listed(server, catalog.structured)
+        if pins is None:
+            self._note_left_out(kind, server, catalog.left_out)
         kept = catalog.offers if pins is None else await self._approved(kind, server, catalog, pins)
         return self._learnt(kind, Known(upstream.opened, catalog, kept), server)
 
-    async def _read(self, upstream: "Upstream", kind: str, *, pins: bool) -> Catalog:
+    async def _read(self, upstream: "Upstream", kind: str, reading: Reading) -> Catalog:
         """Return everything of one kind that a server lists."""
         what, pages, count = KINDS[kind], [], 0
         params: dict[str, Any] = {}
         seen: set[bytes] = set()
         for number in range(MOST_PAGES if upstream.abilities.get(what.ability) is not None else 0):
-            said = await upstream.answer(what.method, params)
-            page = await self._catalogs.page(upstream.name, kind, said.get(what.field), number, pins=pins)
+            try:
+                said = await upstream.answer(what.method, params)
+            except NoMethodError:
+                if kind == "tools" or params:
+                    raise
+                break  # many a server that has resources knows nothing of templates
+            page = await self._catalogs.page(upstream.name, kind, said.get(what.field), number, reading)
             pages.append(page)
             count += len(page.read)
             cursor = said.get("nextCursor")
@@ -183,7 +193,7 @@ class Offers:
                 break
             seen.add(bytes(cursor))
             params = {"cursor": cursor}
-        return self._catalogs.made(upstream.name, kind, pages, MOST_OFFERS, pins=pins)
+        return self._catalogs.made(upstream.name, kind, pages, MOST_OFFERS, reading)
 
     def _learnt(self, kind: str, known: Known, server: str) -> Known:
         self._known[kind, server] = known
@@ -214,11 +224,14 @@ class Offers:
             if len(judged.hidden) > _MOST_NOTED:
                 more = len(judged.hidden) - _MOST_NOTED
                 self._note(f"{more} further definitions of {server} are hidden: `byleave approvals list` shows them")
+        self._note_left_out(kind, server, left_out)
+        return kept
+
+    def _note_left_out(self, kind: str, server: str, left_out: "tuple[LeftOut, ...]") -> None:
         if left_out:
             first, more = left_out[0], len(left_out) - 1
             others = f", and {more} more" if more else ""
             self._note(f"{kind} of {server} are left out: {shown(first.name)} ({first.why}){others}")
-        return kept
 
     async def tool(self, server: str, name: str) -> Offer | None:
         """Return a tool as it was listed last over this connection; listed now, if it never was."""
@@ -236,20 +249,18 @@ class Offers:
             return offer  # it was never listed, so nothing can have changed
         return (await self._fresh(kind, server)).kept.get(name)  # somebody may have approved it, or revoked that
 
-    async def instructions(self, server: str) -> str:
+    async def instructions(self, server: str, introduction: "Introduction | None") -> str:
         """Return what a server says about its use, if that is approved: models read it, so it is pinned like a tool."""
-        if server == LOCAL or server in self._late:
-            return ""
-        upstream, pins = self._reach(server), self._pins()
-        await upstream.ready()
-        said = upstream.instructions
+        said, pins = "" if introduction is None else introduction.instructions, self._pins()
         if not said or pins is None:
             return said
         definition = defined({"name": server, "instructions": said}, INSTRUCTIONS)
         if isinstance(definition, LeftOut):
             self._note(f"the instructions of {server} are left out: {definition.why}")
             return ""
-        judged = await asyncio.to_thread(pins.judge, server, (definition,), INSTRUCTIONS)
+        judged = pins.judged(server, (definition,), INSTRUCTIONS)
+        if judged is None:
+            judged = await asyncio.to_thread(pins.judge, server, (definition,), INSTRUCTIONS)  # it may wait for a file
         self._hidden.pop((INSTRUCTIONS, server), None)
         for each in judged.hidden:
             self._hidden[INSTRUCTIONS, server] = {each.name: each}
@@ -370,11 +381,16 @@ class Offers:
             return SILENT
         except DownError:
             return SILENT
-        if uri in listed or uri in templates:
+        if uri in listed or uri in templates or self._shows_as_app(server, uri):
             return LISTS
         if any(start and uri.startswith(start) for start in map(_literal, templates)):
             return FITS
         return ABLE if self._reach(server).abilities.get("resources") is not None else NOTHING
+
+    def _shows_as_app(self, server: str, uri: str) -> bool:
+        """Whether a tool that a server has listed names a resource as what shows its results (MCP Apps)."""
+        known = self._known.get(("tools", server))
+        return known is not None and any(app_of(offer.tree) == uri for offer in known.kept.values())
 
 
 LISTS, FITS, ABLE, SILENT, NOTHING = "lists", "fits", "able", "silent", "nothing"

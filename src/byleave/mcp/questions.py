@@ -8,6 +8,7 @@ import asyncio
 
 from msgspec import Raw
 
+from byleave.mcp.introductions import passed_extensions
 from byleave.mcp.message import decoded, encode, error_tree, members_of, notification, request, text_of
 from byleave.mcp.scrub import without_escapes
 from byleave.text import quoted, shown
@@ -31,9 +32,11 @@ _MOST_OPEN = 8  # questions of one server that a client has not answered
 
 
 def narrowed(capabilities: "Mapping[str, Any]", may: "tuple[str, ...] | None") -> "dict[str, Any]":
-    """Return the client's capabilities as a server may use them."""
+    """Return the client's capabilities as a server may use them: what it may want, and what both may understand."""
     usable = WANTS.values() if may is None else [each for each in WANTS.values() if each in may]
-    return {name: capabilities[name] for name in usable if isinstance(capabilities.get(name), dict)}
+    wanted = {name: capabilities[name] for name in usable if isinstance(capabilities.get(name), dict)}
+    extensions = passed_extensions(capabilities.get("extensions"))
+    return {**wanted, "extensions": extensions} if extensions else wanted
 
 
 def refusal(method: str, capabilities: "Mapping[str, Any]", server: str) -> bytes | None:

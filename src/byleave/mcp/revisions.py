@@ -10,6 +10,7 @@ import binascii
 
 from byleave.mcp.message import decoded, members_of, text_of
 from byleave.record import Record
+from byleave.text import shown
 from byleave.wire.codes import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR
 from byleave.wire.http_head import is_field
 
@@ -36,6 +37,7 @@ SERVER_KEY = f"{_OURS}serverInfo"
 HEADER_MISMATCH = -32020
 UNSUPPORTED_VERSION = -32022
 SERVER_DOWN = -32000
+NO_RESOURCE = -32002  # a resource that is not there; a stateless revision says that the parameters are invalid
 STATUS = {
     PARSE_ERROR: 400,
     INVALID_REQUEST: 400,
@@ -52,6 +54,11 @@ _NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri
 _PARAM = "mcp-param-"
 _ANNOTATION = "x-mcp-header"
 _SCALARS = ("string", "integer", "boolean")
+_NAMED_SCHEMAS = frozenset({"properties", "patternProperties", "dependentSchemas", "$defs", "definitions"})
+_SCHEMAS = frozenset(
+    {"items", "contains", "unevaluatedItems", "additionalProperties", "propertyNames", "unevaluatedProperties", "not"}
+    | {"if", "then", "else", "contentSchema", "allOf", "anyOf", "oneOf", "prefixItems"}
+)
 _LONGEST_NUMBER = 400  # digits
 _BEGIN, _END = "=?base64?", "?="
 
@@ -152,22 +159,50 @@ def header_text(value: str | None) -> str | None:
         return None
 
 
+def wrong_annotation(schema: "Any") -> str:
+    """Return what is wrong with how a schema has headers repeat arguments; empty if nothing is.
+
+    Over HTTP a tool that does it wrongly is none at all: who routes by headers could be made to see another call.
+    """
+    known: set[str] = set()
+    for path, node in _positions(schema):
+        if _ANNOTATION not in node:
+            continue
+        name = node[_ANNOTATION]
+        if not path:
+            return f"{_ANNOTATION} stands where no argument is"
+        if not isinstance(name, str) or not is_field(name, ""):
+            return f"{_ANNOTATION} of {shown(path[-1])} is no name of a header"
+        if node.get("type") not in _SCALARS:
+            return f"{_ANNOTATION} of {shown(path[-1])} is on something else than a text, a whole number, or yes and no"
+        if name.lower() in known:
+            return f"two arguments have one {_ANNOTATION}, {shown(name)}"
+        known.add(name.lower())
+    return ""
+
+
 def _annotated(schema: "Any") -> "list[tuple[str, tuple[str, ...], str]]":
     """Return header name, place and type of each argument that a header repeats; none if a schema does it wrongly."""
-    found: list[tuple[str, tuple[str, ...], str]] = []
-    waiting: list[tuple[tuple[str, ...], Any]] = [((), schema)]
+    found = [(path, node) for path, node in _positions(schema) if _ANNOTATION in node]
+    if not found or wrong_annotation(schema):
+        return []
+    return [(node[_ANNOTATION], path, node["type"]) for path, node in found if path]
+
+
+def _positions(schema: "Any") -> "Iterator[tuple[tuple[str, ...] | None, dict[str, Any]]]":
+    """Yield every schema inside of a schema, with the names that lead to it; None where it is no argument's own."""
+    waiting: list[tuple[tuple[str, ...] | None, Any]] = [((), schema)]
     while waiting:
         path, node = waiting.pop()
-        inner = node.get("properties") if isinstance(node, dict) else None
-        for key, each in inner.items() if isinstance(inner, dict) else ():
-            waiting.append(((*path, key), each))
-        if path and isinstance(node, dict) and _ANNOTATION in node:
-            name, kind = node[_ANNOTATION], node.get("type")
-            if not isinstance(name, str) or not is_field(name, "") or kind not in _SCALARS:
-                return []
-            found.append((name, path, kind))
-    names = [name.lower() for name, _path, _kind in found]
-    return found if len(set(names)) == len(names) else []
+        if not isinstance(node, dict):
+            continue
+        yield path, node
+        for word, inner in node.items():
+            if word in _NAMED_SCHEMAS and isinstance(inner, dict):
+                leads = path if word == "properties" else None
+                waiting += ((None if leads is None else (*leads, key), each) for key, each in inner.items())
+            elif word in _SCHEMAS:
+                waiting += ((None, each) for each in (inner if isinstance(inner, list) else [inner]))
 
 
 def _at(arguments: "Any", path: tuple[str, ...]) -> "Any":

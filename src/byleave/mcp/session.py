@@ -33,7 +33,7 @@ from byleave.mcp.methods import METHODS, NOTICES
 from byleave.mcp.offers import Offers
 from byleave.mcp.parking import Parked, Parking
 from byleave.mcp.pending import Answered, Asked, Lost, Told
-from byleave.mcp.questions import Questions, narrowed
+from byleave.mcp.questions import WANTS, Questions, narrowed
 from byleave.mcp.revisions import HANDSHAKE, STATUS, Mismatch, is_stateless, read_envelope
 from byleave.mcp.sight import PolicySight
 from byleave.mcp.upstream import Upstream
@@ -64,6 +64,7 @@ _CHANGED = {
 _CLIENTS_SHARING = 16  # how many clients of one principal may call as much as one
 _MOST_AGENTS = 64  # that are remembered; whoever claims more of them has their servers opened again after a reload
 _LISTING = 5.0  # seconds after which a server without state is let go of, if it is not being asked
+_LOOKS, _LOOK_AGAIN = 100, 0.05  # how often, after how many seconds, we look for the standing stream of a new client
 _BEFORE_HANDSHAKE = frozenset({"initialize", "ping"})
 
 
@@ -77,7 +78,10 @@ class Session:
         self.agents: set[str | None] = set()  # on whose behalf it was used
         self._shared = shared  # by clients that do not know of each other, and may use the same ids
         self._count = 0
-        self.revision = ""  # empty until the handshake; a stateless client has none
+        self.revision = ""  # empty until the handshake is answered; a stateless client has none
+        self.shakes = False  # whether it has begun with a handshake
+        self.welcomed = asyncio.Event()  # that was answered
+        self.begun = asyncio.Event()  # the client goes on after that
         self.capabilities: Mapping[str, Any] = {}
         self.log_level: Raw | None = None
         self.subscribed: dict[str, str] = {}  # resources, and whose they are
@@ -216,7 +220,7 @@ class Session:
                 del self.open[key]
 
     async def _answer(self, exchange: Exchange, told: "Headers") -> None:
-        if self.revision and is_stateless(exchange.params):
+        if self.shakes and is_stateless(exchange.params):
             await exchange.error(INVALID_REQUEST, "this session began with a handshake, and goes on as it began")
             return
         if is_stateless(exchange.params) or told.headers.get("mcp-protocol-version", "") > HANDSHAKE[-1]:
@@ -228,9 +232,12 @@ class Session:
             exchange.envelope, exchange.headers = envelope, told.headers
             if not self.revision:
                 self.capabilities = envelope.capabilities
-        elif not self.revision and exchange.method not in _BEFORE_HANDSHAKE:
-            await exchange.error(INVALID_REQUEST, "the session has not begun: send initialize first")
-            return
+        elif exchange.method not in _BEFORE_HANDSHAKE:
+            if not self.shakes:
+                await exchange.error(INVALID_REQUEST, "the session has not begun: send initialize first")
+                return
+            await self.welcomed.wait()  # a client may send everything at once
+            self.begun.set()
         method = METHODS.get(exchange.method)
         if method is None or not method.spoken(stateless=exchange.envelope is not None):
             await exchange.error(METHOD_NOT_FOUND, f"there is no method {quoted(exchange.method[:100])} here")
@@ -388,6 +395,10 @@ class Session:
         """Return what the client can do for a server, as it is told in the handshake."""
         return narrowed(self.capabilities, self._may(server))
 
+    def shakes_hands(self, server: str) -> bool:
+        """Whether the client has shaken hands itself, and this server may ask it something."""
+        return self.shakes and not self.client_capabilities(server).keys().isdisjoint(WANTS.values())
+
     def unasked(self, upstream: Upstream, method: str, params: Raw | None) -> None:
         """Take a notification that belongs to no request."""
         if method in _CHANGED:
@@ -444,7 +455,10 @@ class Session:
         return {name for agent in self.agents for name in self.sight(Who(agent)).servers()}
 
     def asked(self, upstream: Upstream, id_: Raw, method: str, params: Raw | None) -> None:
-        """Put a wish that belongs to no request to the client, if it can be reached."""
+        """Put a wish that belongs to no request to the client, if it can be reached; not before it has begun."""
+        if self.shakes and not (self.welcomed.is_set() and self.begun.is_set()):
+            self.chore(self._ask_later(upstream, id_, method, params))
+            return
         sink = next((each.sink for each in reversed(self.open.values()) if each.envelope is None), None)
         if sink is None and not self._aside.is_open:
             upstream.reply(id_, error=error_tree(INVALID_REQUEST, "the client cannot be asked now"))
@@ -454,6 +468,15 @@ class Session:
             target, upstream, Asked(id_, method, params), self.client_capabilities(upstream.name)
         )
         self.chore(passing)
+
+    async def _ask_later(self, upstream: Upstream, id_: Raw, method: str, params: Raw | None) -> None:
+        """Put a wish to a client that has not begun yet, or has only just: its standing stream may not be there yet."""
+        await self.welcomed.wait()
+        await self.begun.wait()
+        for _ in range(_LOOKS):
+            if not self.open and not self._aside.is_open:
+                await asyncio.sleep(_LOOK_AGAIN)
+        self.asked(upstream, id_, method, params)
 
     def opened(self, upstream: Upstream) -> None:
         """Say to a server again what holds for the session; one that keeps no state is let go of soon."""

@@ -4,6 +4,8 @@ A list goes to the client as a whole, and a client that finds one thing of a wro
 a wrong shape is left out. Members that the protocol does not know are left out as well: nobody has pinned them.
 """
 
+from byleave.mcp.revisions import wrong_annotation
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -82,3 +84,25 @@ def shaped(field: str, tree: "Mapping[str, Any]") -> "dict[str, Any] | None":
         name in kept for name in _NEEDED.get(field, ())
     )
     return kept if fits else None
+
+
+def unusable(tool: "Mapping[str, Any]", *, sends_headers: bool) -> str:
+    """Return why a tool cannot be called through the gateway, whoever may; empty if it can."""
+    if tool.get("execution", {}).get("taskSupport") == "required":
+        return "it runs as a task only, and tasks are not passed on"
+    return wrong_annotation(tool["inputSchema"]) if sends_headers else ""
+
+
+def served(tool: "Mapping[str, Any]") -> "Mapping[str, Any]":
+    """Return a tool as clients see it: without the promise that it can run as a task."""
+    if "execution" not in tool:
+        return tool
+    kept = {name: value for name, value in tool["execution"].items() if name != "taskSupport"}
+    return {name: value for name, value in tool.items() if name != "execution"} | ({"execution": kept} if kept else {})
+
+
+def app_of(tool: "Mapping[str, Any]") -> "Any":
+    """Return the URI of the resource that shows a tool's results, if it names one; older servers name it flatly."""
+    meta = tool.get("_meta", {})
+    named = meta.get("ui")
+    return named.get("resourceUri") if isinstance(named, dict) else meta.get("ui/resourceUri")

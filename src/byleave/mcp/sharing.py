@@ -64,6 +64,10 @@ class Members:
         """Return what the clients can do for the server: nothing, since nobody knows which of them is meant."""
         return {}
 
+    def shakes_hands(self, _server: str) -> bool:
+        """Return whether the handshake comes first: no, since the server has nothing to ask."""
+        return False
+
     def unasked(self, upstream: Upstream, method: str, params: "Raw | None") -> None:
         """Bring a notification to the sessions that it may belong to; one of no known kind to none."""
         if method in _FOR_ALL:

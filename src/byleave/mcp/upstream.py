@@ -12,7 +12,7 @@ from time import monotonic
 from msgspec import UNSET, Raw
 
 from byleave import __version__
-from byleave.mcp.ends import DownError, Outgoing
+from byleave.mcp.ends import DownError, NoMethodError, Outgoing
 from byleave.mcp.message import (
     decoded,
     encode,
@@ -25,21 +25,18 @@ from byleave.mcp.message import (
     request,
     text_of,
 )
+from byleave.mcp.negotiation import BY_HANDSHAKE, EndedError, GoneError, Introduction, Memory, negotiate, words_of
 from byleave.mcp.pending import Answered, Asked, Lost, Pending, Told
 from byleave.mcp.revisions import (
     CAPABILITIES_KEY,
     CLIENT_KEY,
-    HANDSHAKE,
-    LATEST,
     LOG_KEY,
-    MODERN,
     STATELESS,
-    UNSUPPORTED_VERSION,
     VERSION_KEY,
     routing_headers,
 )
-from byleave.text import quoted, shown
-from byleave.wire.codes import INVALID_REQUEST
+from byleave.text import quoted
+from byleave.wire.codes import INVALID_REQUEST, METHOD_NOT_FOUND
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -60,6 +57,9 @@ if TYPE_CHECKING:
 
         def client_capabilities(self, server: str) -> "Mapping[str, Any]":
             """Return what the client can do for this server."""
+
+        def shakes_hands(self, server: str) -> bool:
+            """Return whether the client has shaken hands itself, and this server may ask it something."""
 
         def unasked(self, upstream: "Upstream", method: str, params: Raw | None) -> None:
             """Take a notification that belongs to no request."""
@@ -82,7 +82,6 @@ HANDSHAKE_TIME = 60.0  # seconds for a server to start and shake hands: npx may 
 _MOST_CHORES = 1024  # messages on their way to the server that nobody waits for
 _LISTEN_AGAIN = 5.0  # seconds, after a server has ended what we listened to
 _CHANGES = {"tools": "toolsListChanged", "prompts": "promptsListChanged", "resources": "resourcesListChanged"}
-_LONGEST_WORDS = 300  # characters of a server's own words worth repeating
 
 
 class Upstream:
@@ -97,13 +96,13 @@ class Upstream:
         *,
         patience: float,
         longest_start: float = HANDSHAKE_TIME,
+        memory: Memory | None = None,
         starting: asyncio.Semaphore,
         hint: str = "try again later",
     ) -> None:
         self.name = name
         self.revision = ""
         self.abilities: Mapping[str, Any] = {}
-        self.instructions = ""
         self.opened = 0  # how many times; what was learnt of an earlier connection does not count for this one
         self._make_link = make_link
         self._client = client
@@ -111,6 +110,7 @@ class Upstream:
         self._patience = patience
         self._longest_start = longest_start
         self._hint = hint
+        self._memory = Memory() if memory is None else memory  # of what the server speaks
         self._starting = starting  # so that many clients do not start everything at once
         self._link: Link | None = None
         self._opening: asyncio.Task[None] | None = None
@@ -130,6 +130,11 @@ class Upstream:
     @property
     def is_up(self) -> bool:
         return self._link is not None
+
+    @property
+    def sends_headers(self) -> bool:
+        """Whether headers of HTTP repeat what requests say."""
+        return self.revision in STATELESS and getattr(self._link, "sends_headers", False)
 
     @property
     def warnings(self) -> "list[str]":
@@ -161,23 +166,12 @@ class Upstream:
         wait = self._backoff.left(monotonic())
         if wait > 0:
             raise self._down(f"it failed a moment ago; the next try is in {wait:.1f} s")
+        deadline = asyncio.get_running_loop().time() + self._longest_start
         try:
-            link = self._make_link(_Ear(self))
-        except DownError as error:
-            raise self._named(error) from None
-        try:
-            async with asyncio.timeout(self._longest_start), self._starting:
-                await link.open()
-                await self._shake_hands(link)
-        except TimeoutError:
-            await self._failed(link)
-            raise self._down(f"it did not finish the handshake within {self._longest_start:g} s") from None
-        except DownError as error:
-            await self._failed(link)
-            raise self._named(error) from None
-        except BaseException:
-            await self._failed(link)
-            raise
+            link = await self._connect(self._memory, deadline)
+        except EndedError:  # an older server may end at whatever comes before the handshake
+            link = await self._connect(Memory(BY_HANDSHAKE), deadline)
+            self._memory.worked[self._client.shakes_hands(self.name)] = BY_HANDSHAKE
         self._link = link
         self._backoff.started(monotonic())
         self.opened += 1
@@ -188,59 +182,72 @@ class Upstream:
         self._client.warned(self, self.warnings)
         self._client.opened(self)
 
+    async def _connect(self, memory: Memory, deadline: float) -> "Link":
+        """Return a new connection on which a revision is agreed on."""
+        ear = _Ear(self)
+        try:
+            link = self._make_link(ear)
+        except DownError as error:
+            raise self._named(error) from None
+        try:
+            async with asyncio.timeout_at(deadline), self._starting:
+                await link.open()
+                await self._agree(link, ear, memory)
+        except EndedError:
+            await link.close()
+            raise
+        except TimeoutError:
+            await self._failed(link)
+            raise self._down(f"it did not finish the handshake within {self._longest_start:g} s") from None
+        except DownError as error:
+            await self._failed(link)
+            raise self._named(error) from None
+        except BaseException:
+            await self._failed(link)
+            raise
+        return link
+
     async def _failed(self, link: "Link") -> None:
         self._backoff.failed(monotonic())
         why = "the server could not be reached"
         self._end_all(why, why)
         await link.close()
 
-    async def _shake_hands(self, link: "Link") -> None:
-        capabilities = self._client.client_capabilities(self.name)
-        offer = {"protocolVersion": LATEST, "capabilities": capabilities, "clientInfo": INFO}
-        said = await self._answer_to(link, "initialize", offer)
-        if said.error is not None:
-            await self._discover(link, said.error)
-            return
-        found = decoded(said.result or b"{}")
-        revision = found.get("protocolVersion") if isinstance(found, dict) else None
-        if revision not in HANDSHAKE:
-            raise self._down(
-                "it speaks a revision of the protocol that we do not", shown(str(revision)[:_LONGEST_WORDS])
-            )
-        self._learn(link, revision, found)
-        await link.send(Outgoing(notification("notifications/initialized"), "notifications/initialized"))
+    async def _agree(self, link: "Link", ear: "_Ear", memory: Memory) -> None:
+        """Find out what the server speaks, and learn what it says of itself."""
 
-    async def _discover(self, link: "Link", refusal: Raw) -> None:
-        """Try the stateless revision with a server that does not shake hands."""
-        told = decoded(refusal)
-        number = told.get("code") if isinstance(told, dict) else None
-        if number not in (UNSUPPORTED_VERSION, -32601, -32600, -32602):
-            raise self._down("it refused the handshake", _words(told))
-        link.revision = self.revision = MODERN
-        said = await self._answer_to(link, "server/discover", {})
-        found = decoded(said.result) if said.result is not None else None
-        versions = found.get("supportedVersions") if isinstance(found, dict) else None
-        if not isinstance(found, dict) or not isinstance(versions, list) or MODERN not in versions:
-            link.revision = self.revision = ""
-            raise self._down("it refused the handshake", _words(told))
-        self._learn(link, MODERN, found)
+        async def ask(method: str, params: "Mapping[str, Any]", revision: str) -> Answered | Lost:
+            said = await self._question(link, method, params, revision)
+            if isinstance(said, Lost) and ear.is_deaf:
+                raise GoneError(said.why, hint=self._hint, public=said.public)
+            return said
 
-    def _learn(self, link: "Link", revision: str, found: "Mapping[str, Any]") -> None:
-        abilities, instructions = found.get("capabilities"), found.get("instructions")
+        offer = {"capabilities": self._client.client_capabilities(self.name), "clientInfo": INFO}
+        handshake_first = self._client.shakes_hands(self.name)
+        agreed = await negotiate(ask, memory, offer, handshake_first=handshake_first, hint=self._hint)
+        abilities, instructions = agreed.found.get("capabilities"), agreed.found.get("instructions")
         self.abilities = abilities if isinstance(abilities, dict) else {}
-        self.instructions = instructions if isinstance(instructions, str) else ""
-        self.revision = link.revision = revision
+        words = instructions if isinstance(instructions, str) else ""
+        self._memory.said = Introduction(words, self.abilities.get("extensions"))
+        self.revision = link.revision = agreed.revision
+        if agreed.revision not in STATELESS:
+            await link.send(Outgoing(notification("notifications/initialized"), "notifications/initialized"))
 
-    async def _answer_to(self, link: "Link", method: str, params: "Mapping[str, Any]") -> Answered:
+    async def _question(
+        self, link: "Link", method: str, params: "Mapping[str, Any]", revision: str
+    ) -> "Answered | Lost":
+        """Return what the server says to a question that is put before a revision is agreed on."""
         pending = self._begin(None)
+        headers = (("MCP-Protocol-Version", revision),) if revision else ()
         try:
-            await link.send(self._outgoing(pending.id, method, params))
+            await link.send(self._outgoing(pending.id, method, params, headers, revision=revision))
             while True:
                 item = await pending.get()
-                if isinstance(item, Answered):
+                if isinstance(item, Answered | Lost):
                     return item
-                if isinstance(item, Lost):
-                    raise self.lost_error(item)
+        except asyncio.CancelledError:
+            self._keep(link.abandon(pending.id))
+            raise
         finally:
             self._pending.pop(pending.id, None)
 
@@ -256,16 +263,19 @@ class Upstream:
         params: "Mapping[str, Any]",
         headers: "tuple[tuple[str, str], ...]" = (),
         level: "Raw | str | None" = None,
+        *,
+        revision: str | None = None,
     ) -> Outgoing:
-        if self.revision in STATELESS:
-            params = {**params, "_meta": self._enveloped(params.get("_meta"), level)}
+        spoken = self.revision if revision is None else revision
+        if spoken in STATELESS:
+            params = {**params, "_meta": self._enveloped(params.get("_meta"), level, spoken)}
             headers = (*routing_headers(method, params), *headers)
         return Outgoing(request(b'"%b"' % id_.encode(), method, params), method, id_, headers)
 
-    def _enveloped(self, meta: "Any", level: "Raw | str | None") -> "dict[str, Any]":
+    def _enveloped(self, meta: "Any", level: "Raw | str | None", revision: str) -> "dict[str, Any]":
         known = members_of(meta) if isinstance(meta, Raw) else dict(meta or {})
         ours = {
-            VERSION_KEY: self.revision,
+            VERSION_KEY: revision,
             CLIENT_KEY: INFO,
             CAPABILITIES_KEY: self._client.client_capabilities(self.name),
         }
@@ -384,7 +394,10 @@ class Upstream:
 
     def _members(self, method: str, said: Answered) -> "dict[str, Any]":
         if said.error is not None:
-            raise self._down(f"it answered {method} with an error", _words(decoded(said.error)))
+            told = decoded(said.error)
+            down = self._down(f"it answered {method} with an error", words_of(told))
+            missing = told["code"] == METHOD_NOT_FOUND
+            raise NoMethodError(down.problem, hint=down.hint, public=down.public) if missing else down
         return dict(members_of(said.result))
 
     def settle(self, pending: Pending) -> None:
@@ -397,8 +410,9 @@ class Upstream:
             self._chore(self._withdraw(self._link, pending.id, why))
 
     async def _withdraw(self, link: "Link", id_: str, why: str) -> None:
-        params = {"requestId": id_, "reason": why}
-        await link.send(Outgoing(notification("notifications/cancelled", params), "notifications/cancelled"))
+        if not self.sends_headers:  # over HTTP the stateless revision says it by closing the stream alone
+            params = {"requestId": id_, "reason": why}
+            await link.send(Outgoing(notification("notifications/cancelled", params), "notifications/cancelled"))
         await link.abandon(id_)
 
     def notify(self, method: str, params: "Mapping[str, Any] | None" = None) -> None:
@@ -588,6 +602,11 @@ class _Ear:
     def __init__(self, upstream: Upstream) -> None:
         self._upstream: Upstream | None = upstream
 
+    @property
+    def is_deaf(self) -> bool:
+        """Whether the connection is gone."""
+        return self._upstream is None
+
     def heard(self, message: bytes, about: str | None) -> bool:
         return self._upstream is None or self._upstream.heard(message, about)
 
@@ -605,12 +624,6 @@ async def _quietly(work: "Any") -> None:
         await work
     except DownError:
         return
-
-
-def _words(told: "Any") -> str:
-    """Return what an error says, for people."""
-    words = told.get("message") if isinstance(told, dict) else None
-    return shown(words[:_LONGEST_WORDS]) if isinstance(words, str) and words else "without a word"
 
 
 def raw(tree: "Any") -> Raw:

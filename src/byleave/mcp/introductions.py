@@ -1,0 +1,104 @@
+"""What a client is told of the servers at its beginning: their instructions, and the extensions that they know.
+
+Only of servers that the caller may see. What a server says of itself is known once it was opened, and remembered. Those
+that were never opened are opened now, where the gateway gives them time for it; what is not known by then is left out.
+
+Start at `introduce`.
+"""
+
+import asyncio
+
+from byleave.core.action import LOCAL
+from byleave.mcp.ends import DownError
+from byleave.mcp.scrub import without_escapes
+from byleave.text import shown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from byleave.mcp.exchange import Exchange
+    from byleave.mcp.session import Session
+
+WELCOME_TIME = 3.0  # seconds that a client can be kept waiting while servers start
+CAPABILITIES: "Mapping[str, Any]" = {
+    "tools": {"listChanged": True},
+    "resources": {"subscribe": True, "listChanged": True},
+    "prompts": {"listChanged": True},
+    "logging": {},
+    "completions": {},
+}
+_LONGEST = 4000  # characters about the gateway, and as many of each server's own
+_LONGEST_OF_ALL = 20_000
+_OPENING, _CLOSING = "<server", "</server"
+# Extensions that are more than a way to read what passes anyhow: they have methods of their own, which are not passed.
+_NOT_PASSED = frozenset({"io.modelcontextprotocol/tasks"})
+
+
+async def introduce(session: "Session", exchange: "Exchange") -> "dict[str, Any]":
+    """Return what a client is told of us and of the servers: `capabilities` and `instructions`."""
+    names = session.sight(exchange.who).servers()
+    if session.gateway.welcome_time and session.settings.expose != "discovery":
+        await _open_unknown(session, names)
+    said = {name: known for name in names if (known := session.gateway.introduction_of(name)) is not None}
+    words = {name: own_words(await session.offers.instructions(name, known)) for name, known in said.items()}
+    extensions: dict[str, Any] = {}
+    for each in said.values():
+        for key, value in passed_extensions(each.extensions).items():
+            extensions[key] = {**value, **extensions.get(key, {})}
+    more = {"extensions": extensions} if extensions else {}
+    return {"capabilities": {**CAPABILITIES, **more}, "instructions": _instructions(session, names, words)}
+
+
+async def _open_unknown(session: "Session", names: "list[str]") -> None:
+    """Open the servers of which nothing is known yet, for as long as the client can be kept waiting."""
+    unknown = [name for name in names if name != LOCAL and session.gateway.introduction_of(name) is None]
+    if unknown:
+        loop = asyncio.get_running_loop()
+        tasks = [loop.create_task(_opened(session, name)) for name in unknown]
+        try:
+            await asyncio.wait(tasks, timeout=session.gateway.welcome_time)
+        finally:
+            for task in tasks:
+                task.cancel()  # those who start go on to start
+
+
+async def _opened(session: "Session", name: str) -> None:
+    try:
+        await session.reach(name).ready()
+    except DownError:
+        return
+
+
+def passed_extensions(extensions: "Any") -> "dict[str, dict[str, Any]]":
+    """Return the extensions that work through the gateway, of those that one side declares."""
+    if not isinstance(extensions, dict):
+        return {}
+    return {key: value for key, value in extensions.items() if key not in _NOT_PASSED and isinstance(value, dict)}
+
+
+def _instructions(session: "Session", names: "list[str]", said: "Mapping[str, str]") -> str:
+    """Return what a model should know: which servers there are, how their tools are called, what each says itself."""
+    rows = ["byleave stands before these MCP servers; a policy says which of their tools may be called."]
+    for name in names:
+        server = session.servers.get(name)
+        rows.append(
+            f"- {name}: {shown(server.description)}" if server is not None and server.description else f"- {name}"
+        )
+    if session.settings.expose != "discovery":
+        rows.append("A tool is named SERVER__TOOL.")
+    if session.settings.expose != "flat":
+        rows.append("list_servers, get_server_tools and execute_tool find tools and call them.")
+    parts = ["\n".join(rows)[:_LONGEST]]
+    if session.settings.expose != "discovery":
+        parts += [f'<server name="{name}">\n{words}\n</server>' for name, words in said.items() if words]
+    return "\n".join(parts)[:_LONGEST_OF_ALL]
+
+
+def own_words(instructions: str) -> str:
+    """Return instructions as models read them: without what steers a terminal, and what could pass for another's."""
+    words = without_escapes(instructions[:_LONGEST]).strip()
+    for mark in (_CLOSING, _OPENING):
+        words = words.replace(mark, f"{mark[0]} {mark[1:]}")
+    return words
