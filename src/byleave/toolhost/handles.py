@@ -46,6 +46,7 @@ class Handle:
         self.conversation = conversation
         self._changed = Condition()
         self._update = Update(RUNNING)
+        self.is_over = False  # its process is gone; a tool says that it has stopped before that
 
     @property
     def update(self) -> Update:
@@ -58,10 +59,17 @@ class Handle:
                 self._update = update
                 self._changed.notify_all()
 
-    def wait_for_end(self, seconds: float) -> None:
-        """Wait until it has stopped, but no longer than this."""
+    def end(self, update: Update) -> None:
+        """Take note that nothing of it is left; `update` is how it stands, unless it has said so itself."""
+        self.change(update)
         with self._changed:
-            self._changed.wait_for(lambda: self._update.type == STOPPED, seconds)
+            self.is_over = True
+            self._changed.notify_all()
+
+    def wait_for_end(self, seconds: float) -> None:
+        """Wait until nothing of it is left, but no longer than this."""
+        with self._changed:
+            self._changed.wait_for(lambda: self.is_over, seconds)
 
 
 class Handles:
@@ -153,8 +161,8 @@ class Handles:
         return State(handle.update)
 
     def close(self) -> None:
-        """Stop everything that still runs."""
-        running = [handle for handle in list(self._handles.values()) if handle.update.type != STOPPED]
+        """Stop everything that still runs, and wait for what has only said that it stopped."""
+        running = [handle for handle in list(self._handles.values()) if not handle.is_over]
         for handle in running:
             handle.conversation.end()
         for handle in running:
@@ -175,7 +183,7 @@ def _run(handle: Handle, first: bytes) -> None:
     try:
         update = _stopped(outcome_of(handle.conversation.run(first)))
     finally:
-        handle.change(update)
+        handle.end(update)
 
 
 def _stopped(outcome: "Outcome") -> Update:
