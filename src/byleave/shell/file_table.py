@@ -411,7 +411,45 @@ FILES: "dict[str, Entry]" = {
     "csplit": _entry("read data", shape="pieces", options={"data": ["-f", "--prefix", "-b", "-n"]}),
     "xxd": _entry("read write"),
     "iconv": _entry("read", options={"write": ["-o", "--output"], "data": ["-f", "-t", "--from-code", "--to-code"]}),
-    **dict.fromkeys(["gpg", "gpg2"], _entry("other", options={"write": ["-o", "--output"]})),
+    **dict.fromkeys(
+        ["gpg", "gpg2"],
+        _entry(
+            "read",
+            options={
+                "write": ["-o", "--output"],
+                "data": ["-r", "--recipient", "-u", "--local-user", "--keyserver", "--recv-keys", "--passphrase"],
+            },
+        ),
+    ),
+    "openssl": _entry(
+        "other",
+        options={
+            "read": ["-in", "-inkey", "-key", "-CAfile", "-certfile", "-config", "-cert", "-sign", "-verify", "-kfile"],
+            "write": ["-out", "-keyout", "-writerand"],
+            "data": ["-connect", "-subj", "-days", "-passin", "-passout", "-pass", "-servername", "-K", "-iv", "-k"],
+        },
+    ),
+    "ssh": _entry(
+        "data", options={"read": ["-i", "-F"], "write": ["-E"], "data": ["-p", "-l", "-L", "-R", "-D", "-J", "-W"]}
+    ),
+    "ssh-keygen": _entry("other", options={"edit": ["-f"], "data": ["-t", "-b", "-C", "-N", "-P", "-m"]}),
+    "ssh-add": _entry("read", options={"data": ["-t", "-E"]}),
+    "psql": _entry(
+        "other",
+        options={
+            "run": ["-f", "--file"],
+            "write": ["-o", "--output", "-L", "--log-file"],
+            "inline": ["-c", "--command"],
+            "data": ["-h", "--host", "-p", "--port", "-U", "--username", "-d", "--dbname", "-v", "--set", "-P", "-F"],
+        },
+    ),
+    "kubectl": _entry(
+        "other",
+        options={"read": ["-f", "--filename", "--from-env-file", "--kubeconfig", "--patch-file"], "run": ["-k"]},
+    ),
+    "pandoc": _entry("read", options={"write": ["-o", "--output"], "data": ["-f", "-t", "--from", "--to", "-V", "-M"]}),
+    **dict.fromkeys(["age", "rage"], _entry("read", options={"write": ["-o", "--output"], "data": ["-r"]})),
+    **dict.fromkeys(["convert", "magick", "mogrify"], _entry("edit")),
     "flock": _entry("write data", shape="first"),
     "tr": _DATA,
     "seq": _DATA,

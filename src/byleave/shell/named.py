@@ -140,6 +140,7 @@ def loose(command: "Command", programs: Programs) -> "Iterator[Named]":
     code = takes_code(command)
     known = code or programs.table(command.program or "") is not None
     reading = code and any((word.text or "")[:2] in _LOOPS for word in words)
+    yield from _unknown_operands(command, programs, code=code)
     for word in words:
         if word.text is None and reading and not is_process(word):  # `perl -pe CODE FILES`
             yield Named(None, READ)
@@ -149,6 +150,18 @@ def loose(command: "Command", programs: Programs) -> "Iterator[Named]":
                     yield named
             if code:
                 yield from _inline(word.text)
+
+
+def _unknown_operands(command: "Command", programs: Programs, *, code: bool) -> "Iterator[Named]":
+    """Yield operands known only at run time: the script of an interpreter, what a formatter changes."""
+    found = scan(command, programs)
+    if command.wraps is not None or found.table is None:
+        return
+    unknown = [word.text is None and not is_process(word) for word in map(command.words.__getitem__, found.operands)]
+    if code and unknown[:1] == [True] and not module_at(command):
+        yield Named(None, READ)
+    if found.table.writer and any(unknown) and found.table.dry.isdisjoint([item.name for item in found.given]):
+        yield Named(None, WRITE)
 
 
 # With these an interpreter reads its operands line by line, and perhaps writes them.
@@ -204,7 +217,8 @@ _TABLE_ROLES = {
 
 def by_option_table(item: "Given") -> "Iterator[Named]":
     """Yield the file that the value of an option names, as far as the option tables know it."""
-    use = item.table.files.get(item.name) if item.table is not None else None
+    table = item.table
+    use = None if table is None else table.files.get(item.name, "write" if item.name in table.writes else None)
     if use is None or item.value is None or text_of(item.value) in ("", *STANDARD_STREAMS):
         return
     for op, tree in _TABLE_ROLES[use]:
@@ -343,7 +357,7 @@ class Names:
         if item.known:
             return
         name, attached = item.name, None
-        if not name.startswith("--") and len(name) > 2:
+        if not name.startswith("--") and len(name) > 2 and name not in known:
             name, attached = name[:2], name[2:]
         role = known.get(name)
         if role in (None, "data"):

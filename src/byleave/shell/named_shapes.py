@@ -3,6 +3,7 @@
 Each shape takes the words of one command and yields what they name. Which program has which: `file_table`.
 """
 
+from byleave.shell.model import Word
 from byleave.shell.named import Names, find_roots, is_given, is_process, loose
 from byleave.shell.named_fetching import clone, curl, is_remote, is_url, last_name, wget
 from byleave.shell.named_packing import patch_file, seven, tar, unzip
@@ -13,8 +14,6 @@ from byleave.shell.scripts import WRITES, sed_danger
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from byleave.shell.model import Word
 
 
 def _copy(names: Names, *, source: str = "read") -> "Iterator[Named]":
@@ -390,6 +389,9 @@ def _volumes(names: Names) -> "Iterator[Named]":
             yield from [Named(source if known else None, op, tree=True) for op in (READ, WRITE)]
     if any(word.text == "cp" for word in words[1:3]):
         yield from _container_copy(names)
+    for item in names.given:
+        if item.name in ("--env-file", "--label-file") and isinstance(item.value, Word) and item.value.text is None:
+            yield Named(None, READ)
     first = [word.text for word in words[1:6]]
     if "build" in first and "compose" not in first and not is_url(words[-1].text):
         yield from names.role(words[-1], "read", tree=True)  # the directory that is sent

@@ -5,6 +5,7 @@ Only good for a rule that denies or asks: a program that is not known to take it
 
 from byleave.shell.data_programs import takes_data
 from byleave.shell.model import Command, Piece, Word
+from byleave.shell.receivers import is_interpreter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,13 +25,16 @@ def tokens(command: Command, *, executes: bool) -> tuple[Word, ...]:
     Of a word known only at run time its literal pieces count, and what the line itself puts into its variables.
     `executes`: an option of the command runs something, so that not all of its words are data.
     """
-    if command.name is None or command.wraps is not None:
+    if command.name is None:
         return ()
+    given = [item.body for item in command.redirects if item.body]  # what it reads may be a script
+    if command.wraps is not None:  # its children are listed by themselves; they read what is given to it
+        reads = any(is_interpreter(word.text) for word in command.words[1:])
+        return tuple([word for text in given for word in _split(text)]) if reads else ()
     found = _own_names(command.name)
     if takes_data(command) and not found and not executes and command.piped_to_shell is False:
         return ()
-    given = [Word(item.body, item.body) for item in command.redirects if item.body]  # what it reads may be a script
-    for word in (*command.words[1:], *given):
+    for word in (*command.words[1:], *[Word(text, text) for text in given]):
         for form in _forms(word):
             for piece in form:
                 found += _split(piece) if piece else [_UNKNOWN]
