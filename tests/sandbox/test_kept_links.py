@@ -130,6 +130,16 @@ def test_a_link_on_the_way_to_what_a_rule_closes_stays(root: Path) -> None:
 
 
 @needs_sandbox
+def test_a_link_in_front_of_a_pattern_that_closes_something_stays(root: Path) -> None:
+    (root / "vault/deep").mkdir(parents=True)
+    (root / "vault/deep/a.key").write_text("secret")
+    (root / "way").symlink_to("vault")
+    (root / "conf/policy.toml").write_text('[[rules]]\ndeny = { path = "way/**/*.key" }\n')
+    assert replaced(inside(root, "/bin/sh", "-c", REPLACE, "sh", "way")) == []
+    assert inside(root, "cat", "vault/deep/a.key").code != 0
+
+
+@needs_sandbox
 def test_a_link_behind_a_link_stays_at_its_own_place(root: Path) -> None:
     (root / "vault/deep").mkdir(parents=True)
     (root / "vault/deep/key").write_text("secret")

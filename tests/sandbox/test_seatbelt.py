@@ -181,6 +181,13 @@ def test_no_path_stands_in_the_text() -> None:
         assert "Users" not in make_profile(plan).text
 
 
+def test_a_link_that_must_stay_is_not_written() -> None:
+    plan = Plan(ROOT, (place("", EVERYTHING),), kept_links=((f"{ROOT}/.git", ""),))
+    profile = make_profile(plan)
+    names = {path: name for name, path in profile.parameters}
+    assert profile.text.endswith(f'(deny file-write* (literal (param "{names[f"{ROOT}/.git"]}")))\n')
+
+
 def test_only_the_proxy_is_in_reach() -> None:
     texts = {name: make_profile(plan, proxy_port=51234).text for name, plan in PLANS.items()}
     assert [name for name, text in texts.items() if "network" in text] == ["proxy"]

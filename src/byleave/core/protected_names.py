@@ -95,6 +95,7 @@ _GIT = (
     *("lefthook.toml", ".lefthook.toml", "lefthook.json", ".lefthook.json", ".lefthook", ".lefthook-local"),
     *(".pre-commit-config.yaml", ".pre-commit-config.yml", ".overcommit.yml", ".git-hooks", ".captainhook.json"),
     *(".hg/hgrc", ".hgrc", ".config/hg", ".subversion/config", ".jj/repo/config.toml", ".jjconfig.toml", ".config/jj"),
+    *(".sl/config", ".slrc", ".config/sapling", "_darcs/prefs", ".darcs", ".pijul/config", ".config/pijul"),
 )
 
 # Agents: settings, hooks, servers that they start, programs that they run by themselves.
@@ -109,6 +110,17 @@ _AGENTS = (
     *(".openhands", ".amazonq", ".aws/amazonq", ".rovodev", ".tabnine", ".warp", ".forge", "forge.yaml", ".pi"),
     *(".acpx", ".jetbrains", ".config/acpx", ".toad", ".config/toad", ".openclaw", ".hermes", ".antigravity"),
     *(".config/mcphub", ".config/mcp", ".lmstudio/mcp.json", ".autohand", ".blackbox", ".codex-plugin"),
+    *(
+        ".grok",
+        ".zencoder",
+        ".gptme",
+        "gptme.toml",
+        ".config/gptme",
+        ".codebuff",
+        ".conductor",
+        ".kimi-code",
+        ".nanocoder",
+    ),
 )
 
 # Editors: what they run when a directory or a file is opened.

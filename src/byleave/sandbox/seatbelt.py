@@ -115,6 +115,7 @@ class _Writer:
         for place, around in nested(places):
             lines += self._rules(place, around)
         lines += self._pins(places)
+        lines += [f"(deny file-write* (literal {self._parameter(path)}))" for path, _source in self._plan.kept_links]
         if self._plan.network == PROXY and proxy_port is not None:
             lines.append(f'(allow network-outbound (remote ip "localhost:{int(proxy_port)}"))')
         text = _BASE + "".join(f"{line}\n" for line in lines)

@@ -5,12 +5,15 @@ Each is judged by the same `decide` that answers `byleave check`, once for every
 people are told. Start at `find_places`.
 """
 
+from itertools import takewhile
+
 from byleave.core.action import FileAction
 from byleave.core.closed import ClosedPlaces, Covered
 from byleave.core.decide import decide
 from byleave.core.fs import CAPABILITIES, WRITES, FsTable, FsTarget, is_under
 from byleave.core.globs import ANY_DEPTH
 from byleave.core.matchers import All, AnyOf, Not, PathMatcher
+from byleave.core.names import is_literal
 from byleave.core.protected import LED_TO, OWN_CODE
 from byleave.core.verdict import ALLOW
 from byleave.record import Record
@@ -116,7 +119,8 @@ class _View:
     def find(self) -> Found:
         named = set(self._named())
         above = {above for name in named for above in _with_parents(name)}
-        written = {way for rule in _rules(self._policy, self._tool) for path in rule.written for way in _upwards(path)}
+        spoken = [path for rule in _rules(self._policy, self._tool) for path in rule.written]
+        written = {way for path in (*spoken, *_directories(self._policy)) for way in _upwards(path)}
         self._ways = written | (above - named)
         for way in sorted(written - above):
             if self._look(f"{self._root}/{way}") == LINK:
@@ -349,6 +353,15 @@ def _patterns(policy: "Policy") -> "Iterator[tuple[Decision, str, str | None]]":
                 named = not pattern.absolute and pattern.glob.literal == "/".join(names)
                 if named or rule.outcome is not ALLOW or number < max(closing, default=0):
                     yield rule.outcome, shown(pattern.glob.text), pattern.glob.literal if named else None
+
+
+def _directories(policy: "Policy") -> "Iterator[str]":
+    """Yield the directories of the workspace in front of patterns that close something: `vault` of `vault/**/*.key`."""
+    for table in policy.rule_tables():
+        for rule in table.rules:
+            for pattern in _path_matchers(rule.matcher) if rule.outcome is not ALLOW else ():
+                if not pattern.absolute:
+                    yield "/".join(takewhile(is_literal, pattern.glob.text.split("/")))
 
 
 def _path_matchers(matcher: "Matcher") -> "Iterator[PathMatcher]":
