@@ -8,6 +8,7 @@ reader may see; a line that is not one plain object is only searched for names t
 
 import msgspec
 
+from byleave.wire.lines import has_too_many_values
 from byleave.wire.members import members
 
 TYPE_CHECKING = False
@@ -92,6 +93,8 @@ def _around(names: tuple[str, ...]) -> tuple[int, ...]:
 
 def read_answer_somehow(line: bytes) -> Envelope | None:
     """Return a line as an answer, if a lenient reader would take it for one; only to listen, never to judge by it."""
+    if has_too_many_values(line):
+        return None
     try:
         pairs = dict(members(line.decode("utf-8", "replace").strip()))
     except (ValueError, RecursionError):
@@ -125,7 +128,10 @@ def may_hold(line: bytes, names: "Iterable[str]") -> bool:
 def ids_in(line: bytes) -> "Iterator[msgspec.Raw]":
     """Yield the ids in a line, as far as it can be read: of the message that it is, or of those in a batch."""
     try:
-        tree = msgspec.json.decode(line)
+        if has_too_many_values(line):
+            tree: Any = {"id": _ANY.decode(_WHOLE.decode(line).get("id", msgspec.Raw(b"null")))}
+        else:
+            tree = msgspec.json.decode(line)
     except (ValueError, RecursionError):
         return
     for each in tree if isinstance(tree, list) else (tree,):
@@ -160,6 +166,8 @@ def decoded_somehow(raw: msgspec.Raw) -> "Any":
         return value
     import json
 
+    if has_too_many_values(bytes(raw)):
+        return None
     try:
         return json.loads(bytes(raw).decode("utf-8", "replace"), strict=False)
     except (ValueError, RecursionError):
@@ -169,7 +177,7 @@ def decoded_somehow(raw: msgspec.Raw) -> "Any":
 def decoded(raw: msgspec.Raw) -> "Any":
     """Return the value of a member; None if it cannot be read after all."""
     try:
-        return _ANY.decode(raw)
+        return None if has_too_many_values(bytes(raw)) else _ANY.decode(raw)
     except (ValueError, RecursionError):
         return None
 
@@ -185,6 +193,8 @@ def id_key(value: "Any") -> "tuple[str, Any] | None":
 
 def _looked_into(line: bytes, found: "dict[str, msgspec.Raw]") -> Envelope | None:
     """Read a line that is written in an unusual way, member by member."""
+    if has_too_many_values(line):
+        return None
     try:
         pairs = members(line.decode())
     except (ValueError, RecursionError):

@@ -7,6 +7,7 @@ import msgspec
 
 from byleave.record import Record
 from byleave.text import quoted
+from byleave.wire.lines import has_too_many_values
 from byleave.wire.members import repeats_a_name
 
 TYPE_CHECKING = False
@@ -133,6 +134,8 @@ def _params(line: bytes, method: str) -> "Mapping[str, Any]":
 
 
 def _decoded(line: bytes) -> "dict[str, Any]":
+    if has_too_many_values(line):
+        raise MalformedError("it holds too many values")
     try:
         if repeats_a_name(line.strip()):
             raise MalformedError("it gives a name twice")

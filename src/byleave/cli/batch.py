@@ -18,7 +18,7 @@ from byleave.core.verdict import BUILT_IN, DENY, RuleRef, Verdict, verdict_tree
 from byleave.errors import ByleaveError, ConfigError, ConfigErrors, InputError
 from byleave.record import Record
 from byleave.text import shown, shown_lines, speakable
-from byleave.wire.lines import LineBuffer, TooLong
+from byleave.wire.lines import MOST_VALUES, LineBuffer, TooLong, has_too_many_values
 from byleave.wire.members import members, repeats_a_name
 
 TYPE_CHECKING = False
@@ -84,6 +84,9 @@ class Answers:
         """Return the answer to one line, itself a line."""
         if isinstance(line, TooLong):
             problem = f"the line is longer than {line.limit >> 20} MB"
+            return self._error(_NO_ID, InputError(problem, hint="send less at once"))
+        if has_too_many_values(line):
+            problem = f"the line holds more than {MOST_VALUES:,} values"
             return self._error(_NO_ID, InputError(problem, hint="send less at once"))
         try:
             question = self._decode(line)

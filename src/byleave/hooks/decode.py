@@ -3,6 +3,8 @@
 Uses the scanner in C directly: the `json` package would load `re`, and a hook runs before every tool call.
 """
 
+from byleave.wire.lines import has_too_many_values
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -20,6 +22,8 @@ def read_object(data: bytes) -> "dict[str, Any]":
     """Return the object that these bytes are; names given twice, NaN and anything around the object are refused."""
     if len(data) > LARGEST:
         raise UnreadableError(f"the event is larger than {LARGEST >> 20} MB")
+    if has_too_many_values(data):
+        raise UnreadableError("the event holds too many values")
     try:
         text = data.decode().strip(_BLANKS)
     except UnicodeDecodeError:

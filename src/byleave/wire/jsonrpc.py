@@ -9,7 +9,7 @@ tool; the host passes a faster one in.
 
 from byleave.record import Record
 from byleave.wire.codes import INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR
-from byleave.wire.lines import TooLong
+from byleave.wire.lines import TooLong, has_too_many_values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -68,6 +68,8 @@ def read_message(line: "bytes | TooLong", codec: Codec) -> Message:
         known = _first_id(line.beginning)
         number = INVALID_REQUEST if known is None else INVALID_PARAMS
         return Malformed(f"a line is longer than {line.limit} bytes", known, number, line.limit)
+    if has_too_many_values(line):
+        return Malformed("the line holds too many values")
     try:
         tree = codec.decode(line)
     except RecursionError:

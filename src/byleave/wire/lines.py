@@ -1,6 +1,8 @@
 """Cut a stream of bytes into lines, without ever holding more than one line of bounded length.
 
 Sans-IO: feed it what arrived, take what is complete. A line that is too long is reported once and skipped to its end.
+
+A line of `[],[],[],...` becomes thirty times its size once it is decoded. `has_too_many_values` says so before.
 """
 
 from byleave.record import Record
@@ -9,6 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+MOST_VALUES = 2_000_000  # in one line of JSON: decoded, they take a few hundred megabytes
 _BEGINNING = 512  # bytes of a line that is too long: enough to see whose it is
 
 
@@ -73,3 +76,18 @@ class LineBuffer:
         if self._held:
             self._held = bytearray()
         self._skipping = False
+
+
+def has_too_many_values(line: bytes) -> bool:
+    """Whether a line of JSON holds more values than are decoded; counted outside of its texts, in linear time."""
+    if len(line) < 2 * MOST_VALUES or _marks(line) <= MOST_VALUES:  # a value takes two bytes at least
+        return False
+    import re  # heavy for a process that is started for one line, and nearly no line comes here
+
+    plain = line.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in line else line
+    return plain.count(b'"') > 2 * MOST_VALUES or _marks(re.sub(rb'"[^"]*"', b"", plain)) > MOST_VALUES
+
+
+def _marks(line: bytes) -> int:
+    """Return how many marks there are of which each value but the first needs one."""
+    return line.count(b",") + line.count(b"[") + line.count(b"{")
