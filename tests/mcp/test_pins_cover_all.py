@@ -228,10 +228,10 @@ def test_what_a_reader_sees_is_served_at_once(shelf: Shelf, text: str) -> None:
     assert shelf.names([{**TOOL_TREE, "description": text}]) == (["price"], [])
 
 
-def test_a_name_that_is_not_plain_needs_a_person(shelf: Shelf) -> None:
-    """Among Latin letters a Cyrillic one is not noticed; two such tools stand beside each other."""
-    twin = {**TOOL_TREE, "name": "pri\u0441e"}
-    assert shelf.names([TOOL_TREE, twin]) == (["price"], ["pri\u0441e"])
+@pytest.mark.parametrize("name", ["pri\u0441e", "price ", "pri ce", "price\n", "price\t", "\uff50rice2"])
+def test_a_name_that_is_not_plain_needs_a_person(shelf: Shelf, name: str) -> None:
+    """Among Latin letters a Cyrillic one is not noticed, nor is a blank at the end: two stand beside each other."""
+    assert shelf.names([TOOL_TREE, {**TOOL_TREE, "name": name}]) == (["price"], [name])
 
 
 def test_what_waits_from_the_start_is_not_approved_by_another_definition(shelf: Shelf) -> None:

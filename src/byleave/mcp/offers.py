@@ -49,6 +49,7 @@ PATIENCE = 15.0  # seconds that a list waits for one server
 QUIET, HARDLY = 60.0, 0.05  # seconds for which one that was silent is hardly waited for, and how long that is
 MOST_PAGES = 200
 MOST_OFFERS = 10_000  # of one kind, of one server
+MOST_BYTES = 16 << 20  # of one listing: five times what ten thousand tools take
 _MOST_NOTED = 10  # hidden definitions of one listing that are named to the operator one by one
 
 
@@ -170,7 +171,7 @@ class Offers:
 
     async def _read(self, upstream: "Upstream", kind: str, *, pins: bool) -> Catalog:
         """Return everything of one kind that a server lists."""
-        what, pages, count = KINDS[kind], [], 0
+        what, pages, count, size = KINDS[kind], [], 0, 0
         params: dict[str, Any] = {}
         seen: set[bytes] = set()
         for number in range(MOST_PAGES if upstream.abilities.get(what.ability) is not None else 0):
@@ -178,6 +179,10 @@ class Offers:
             page = await self._catalogs.page(upstream.name, kind, said.get(what.field), number, pins=pins)
             pages.append(page)
             count += len(page.read)
+            size += len(page.raw)
+            if size > MOST_BYTES:
+                self._note(f"{upstream.name} lists more than {MOST_BYTES >> 20} MB of {kind}: the rest is left out")
+                break
             cursor = said.get("nextCursor")
             if cursor is None or text_of(cursor) is None or count > MOST_OFFERS or bytes(cursor) in seen:
                 break

@@ -124,7 +124,7 @@ def _without(tree: "Mapping[str, Any]", names: "Iterable[str]") -> "dict[str, An
 
 def _asks(name: str, text: str, what: str) -> str:
     """Return why a person has to see a definition before its first use; empty if none has to."""
-    if what in (TOOL, PROMPT) and not name.isascii():
+    if what in (TOOL, PROMPT) and not (name.isascii() and name.isprintable() and " " not in name):
         return "has a name that is not plain ASCII"
     return "holds characters that are not seen" if hidden_characters(text) else ""
 
