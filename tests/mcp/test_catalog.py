@@ -279,3 +279,55 @@ def test_two_servers_that_list_one_resource_or_one_tool_name_are_told_apart(play
         assert (talk.servers["one"].calls(), len(talk.servers["two"].calls())) == ([], 1)
 
     play(scene, one=FakeServer("price"), two=FakeServer("price"))
+
+
+async def paged(client: FakeClient, size: Any) -> list[list[str]]:
+    pages: list[list[str]] = []
+    params: Tree = {"_meta": {"byleave/pageSize": size}}
+    while True:
+        result = (await client.ask("tools/list", params))["result"]
+        pages.append([tool["name"] for tool in result["tools"]])
+        if "nextCursor" not in result:
+            return pages
+        params = {"cursor": result["nextCursor"]}
+
+
+def test_a_client_that_wants_pages_gets_them(play: Callable[..., None]) -> None:
+    async def scene(talk: Talk) -> None:
+        client = await begun(talk)
+        whole = [tool["name"] for tool in (await client.ask("tools/list"))["result"]["tools"]]
+        for size, lengths in ((3, [3, 3, 3, 1]), (5, [5, 5]), (10, [10]), (99, [10])):
+            pages = await paged(client, size)
+            assert ([len(page) for page in pages], [name for page in pages for name in page]) == (lengths, whole)
+
+    play(scene, shop=server_with(tools(10)))
+
+
+ODD_PAGES: list[Tree] = [
+    {"cursor": "x"},
+    {"cursor": 3},
+    {"cursor": "3.3.00000000"},
+    {"_meta": {"byleave/pageSize": 0}},
+    {"_meta": {"byleave/pageSize": "3"}},
+    {"_meta": {"byleave/pageSize": True}},
+    {"_meta": {"byleave/pageSize": 10**9}},
+]
+
+
+@pytest.mark.parametrize("params", ODD_PAGES)
+def test_a_page_that_is_none_is_an_error(play: Callable[..., None], params: Tree) -> None:
+    async def scene(talk: Talk) -> None:
+        client = await begun(talk)
+        assert (await client.ask("tools/list", params))["error"]["code"] == -32602
+
+    play(scene, shop=server_with(tools(10)))
+
+
+def test_a_page_of_a_list_that_has_changed_is_an_error(play: Callable[..., None]) -> None:
+    async def scene(talk: Talk) -> None:
+        client = await begun(talk)
+        first = (await client.ask("tools/list", {"_meta": {"byleave/pageSize": 3}}))["result"]
+        talk.servers["shop"].raw_tools = json.dumps(tools(11)).encode()
+        assert "error" in await client.ask("tools/list", {"cursor": first["nextCursor"]})
+
+    play(scene, shop=server_with(tools(10)))
