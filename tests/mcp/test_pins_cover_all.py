@@ -474,3 +474,31 @@ def test_a_server_that_tells_one_agent_something_else_has_changed_its_tool(play:
         assert names == [True, False, True]
 
     play(scene, {"agents": {"ops": {"allow": {"servers": ["*"]}}, "dev": {"allow": {"servers": ["*"]}}}})
+
+
+class Meddling(tuple[Any, ...]):  # noqa: SLOT001 -- it has a member of its own
+    """Definitions in the middle of whose judgement something happens."""
+
+    meanwhile: Callable[[], None]
+    turns = 0
+
+    def __iter__(self) -> Any:
+        type(self).turns += 1
+        if type(self).turns == 2:  # the first is for what is new, the second for what is approved
+            self.meanwhile()
+        return super().__iter__()
+
+
+def test_what_is_revoked_while_a_list_is_judged_is_not_remembered_as_approved(shelf: Shelf) -> None:
+    pins = shelf.gateway()
+    pins.sort("shop", [TOOL_TREE])
+    seen = Meddling([define(TOOL_TREE)])
+
+    def revoke() -> None:
+        shelf.answer(shelf.listed(APPROVED)[0], REVOKED)
+        assert not pins.approves("shop", "price", seen[0].sha256)
+
+    seen.meanwhile = revoke
+    pins.judge("shop", seen)
+    assert pins.judged("shop", seen) is None
+    assert pins.judge("shop", seen).approved == frozenset()

@@ -308,6 +308,26 @@ def test_a_crash_ends_the_calls_of_all_and_the_next_call_starts_it_again(play: C
     play(scene, with_share(True))
 
 
+def test_a_session_that_may_not_reach_a_shared_server_any_more_loses_its_calls_and_others_keep_theirs(
+    play: Callable[..., None],
+) -> None:
+    async def scene(talk: Talk) -> None:
+        shop = talk.servers["shop"]
+        shop.on_call = lambda _link, _request: None
+        clients = [await begun(talk, agent) for agent in ("ops", "dev")]
+        calls = [asyncio.create_task(client.call("shop__price", {"n": n})) for n, client in enumerate(clients)]
+        while len(shop.calls()) < 2:  # noqa: ASYNC110 -- what is heard comes in a plain list
+            await asyncio.sleep(0.001)
+        clients[0].session.drop({"shop"})
+        assert "was closed" in (await calls[0])["error"]["message"]
+        (kept,) = [each for each in shop.heard if each.get("params", {}).get("arguments") == {"n": 1}]
+        shop.links[0].say({"id": kept["id"], "result": {"content": []}})
+        assert "result" in await calls[1]
+        assert "notifications/cancelled" in shop.methods()
+
+    play(scene, with_share(True))
+
+
 def test_an_agent_sees_and_calls_no_more_of_a_shared_server_than_its_own_policy_grants(
     play: Callable[..., None],
 ) -> None:

@@ -19,6 +19,7 @@ from time import monotonic
 
 from byleave.mcp.ends import DownError
 from byleave.mcp.message import members_of, text_of
+from byleave.mcp.pending import Lost
 from byleave.mcp.questions import refusal
 from byleave.mcp.upstream import Upstream
 
@@ -147,6 +148,14 @@ class SharedUpstream(Upstream):
         if not self.members.subscribes(self.name, uri):
             await super().unsubscribe(uri)
 
+    def end_for(self, session: "Session") -> None:
+        """Let go of the requests of a session that leaves; those of others go on."""
+        why = "the session with it was closed"
+        its = list(session.open.values())
+        for pending in [each for each in self._pending.values() if any(each.exchange is one for one in its)]:
+            pending.put(Lost(why, why))
+            self.abandon(pending, why)
+
     def notify(self, _method: str, _params: "Mapping[str, Any] | None" = None) -> None:
         """Say nothing: what one client tells of itself is not the others'."""
 
@@ -192,6 +201,7 @@ class Pool:
         members = shared.members
         if members.sessions.pop(session, session) is session:
             return
+        shared.end_for(session)
         for uri in [uri for uri, name in session.subscribed.items() if name == shared.name]:
             if shared.is_up and not members.subscribes(shared.name, uri):
                 self._gateway.chore(_quietly(shared.unsubscribe(uri)))
