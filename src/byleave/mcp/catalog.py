@@ -63,7 +63,7 @@ class Offer:
     Clients get what was read, written anew: nobody can be shown another definition than the one that is pinned.
     """
 
-    __slots__ = ("_key", "definition", "flat", "is_structured", "name", "server", "written")
+    __slots__ = ("_key", "_tree", "definition", "flat", "is_structured", "name", "server", "written")
 
     def __init__(
         self, server: str, tree: "Mapping[str, Any]", kind: Kind, definition: "Definition | None" = None
@@ -73,12 +73,19 @@ class Offer:
         self.definition = definition  # None where nothing is pinned
         self.is_structured = tree.get("outputSchema") is not None
         self._key = kind.key
+        self._tree: dict[str, Any] | None = None
         self.flat = flat_name(server, self.name) if kind.flat else self.name if kind.what else ""  # no two have one
         self.written = encode({**tree, kind.key: self.flat} if kind.flat else tree)
 
     @property
     def tree(self) -> "dict[str, Any]":
-        """All that the server says of it, under its own name."""
+        """All that the server says of it, under its own name; kept once it was needed, as for a tool that is called."""
+        if self._tree is None:
+            self._tree = self.read()
+        return self._tree
+
+    def read(self) -> "dict[str, Any]":
+        """Return all that the server says of it, under its own name, and keep nothing."""
         return {**decoded(self.written), self._key: self.name}
 
 

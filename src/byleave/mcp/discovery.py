@@ -78,7 +78,7 @@ async def _get_server_tools(session: "Session", exchange: "Exchange", arguments:
     if found.silent:
         await exchange.error(-32000, found.silent[server])
         return
-    tree: dict[str, Any] = {"server": server, "tools": [offer.tree for offer in found.offers]}
+    tree: dict[str, Any] = {"server": server, "tools": [offer.read() for offer in found.offers]}
     instructions = await session.offers.instructions(server)
     await exchange.result(_result({**tree, "instructions": instructions} if instructions else tree))
 
