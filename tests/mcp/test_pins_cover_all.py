@@ -194,6 +194,8 @@ UNSEEN = {
     "line separator": "\u2028",
     "vertical tab": "\v",
     "invisible times": "\u2062",
+    "hair space, one of many that carry a number": "\u200a",
+    "null notehead": "\U0001d159",
     "hangul filler": "\u3164",
     "combining grapheme joiner": "\u034f",
 }
