@@ -291,6 +291,10 @@ def approve_all(talk: Talk) -> None:
             assert talk.workspace.approvals.settle_definition(one, status=APPROVED, now=NOW)
 
 
+def pins_file(talk: Talk) -> Path:
+    return Path(talk.workspace.homes.workspace(talk.workspace.root.path)) / "tool_definitions" / "shop.json"
+
+
 async def hidden_prompt(client: FakeClient) -> bool:
     got = await client.ask("prompts/get", {"name": "shop__explain"})
     return "error" in got and "nobody has approved it" in got["error"]["message"]
@@ -324,6 +328,27 @@ def test_a_prompt_is_looked_at_before_it_is_given_although_nobody_has_listed_it(
         second = talk.client()
         await second.begin()
         assert await hidden_prompt(second)
+
+    play(scene)
+
+
+def test_a_prompt_that_cannot_be_compared_is_not_given(play: Callable[..., None]) -> None:
+    """A damaged file of pins, or a name that is listed twice: nobody knows what was approved."""
+
+    async def scene(talk: Talk) -> None:
+        shop, client = talk.servers["shop"], talk.client()
+        await client.begin()
+        shop.listed["prompts"] = [TREES[PROMPT]]
+        assert not await hidden_prompt(client)
+        file = pins_file(talk)
+        content = file.read_bytes()
+        file.write_bytes(b"{")
+        assert (await client.ask("prompts/list"))["result"]["prompts"] == []
+        assert await hidden_prompt(client)
+        file.write_bytes(content)
+        shop.listed["prompts"] = [TREES[PROMPT], {**TREES[PROMPT], "title": "twin"}]
+        assert (await client.ask("prompts/list"))["result"]["prompts"] == []
+        assert await hidden_prompt(client)
 
     play(scene)
 

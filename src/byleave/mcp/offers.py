@@ -15,7 +15,7 @@ from byleave.mcp.catalog import KINDS, Catalog, Catalogs, Offer, Page, view_of
 from byleave.mcp.ends import DownError
 from byleave.mcp.message import text_of
 from byleave.mcp.names import flat_name, may_be_cut, split_name
-from byleave.mcp.pins import LeftOut, defined
+from byleave.mcp.pins import Changed, LeftOut, defined
 from byleave.record import Record
 from byleave.text import shown
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from typing import Any, Protocol
 
     from byleave.mcp.catalog import View
-    from byleave.mcp.pins import Changed, Pins
+    from byleave.mcp.pins import Pins
     from byleave.mcp.upstream import Upstream
 
     class Sight(Protocol):
@@ -266,7 +266,12 @@ class Offers:
     async def hides(self, kind: str, server: str, name: str) -> "Changed | None":
         """Return why a prompt or a template must not be used: its definition is not approved. None if it may."""
         await self._one(kind, server, name)
-        return self._hidden.get((kind, server), {}).get(name)
+        hidden = self._hidden.get((kind, server), {}).get(name)
+        known = self._known.get((kind, server))
+        if hidden is not None or known is None or name in known.kept:
+            return hidden
+        listed = name in known.catalog.offers or any(each.name == name for each in known.catalog.left_out)
+        return Changed(name, "", "", "", "cannot be relied on") if listed else None
 
     def is_late(self, server: str) -> bool:
         """Whether a list was made without this server, because it took too long; that is forgotten with this."""
