@@ -7,11 +7,11 @@ if TYPE_CHECKING:
 # Marks that take no room, or look like a space, though Unicode counts them as printable: fillers, joiners, selectors.
 _UNSEEN = frozenset(
     "\u034f\u115f\u1160\u17b4\u17b5\u180b\u180c\u180d\u180f\u2800\u3164\uffa0"
+    "\U00016fe4\U0001d159"
     "\ufe00\ufe01\ufe02\ufe03\ufe04\ufe05\ufe06\ufe07\ufe08\ufe09\ufe0a\ufe0b\ufe0c\ufe0d\ufe0e\ufe0f"
 )
 _TAGS = "\U000e0000"  # the plane of tags and further selectors; nothing in it is seen
-_LAYOUT = frozenset("\n\t\r")
-_BREAKS = frozenset("\v\f\x1c\x1d\x1e\x1f\x85\u2028\u2029")  # what Python counts among spaces, and few readers see
+_LAYOUT = frozenset("\n\t\r\u00a0\u202f\u3000")  # what texts are laid out with; of other spaces nobody sees which
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 
@@ -64,14 +64,14 @@ def is_seen(char: str) -> bool:
 def hidden_in(text: str) -> "list[str]":
     """Return the characters of a text that carry something a reader does not see, each once.
 
-    Line ends, tabs and spaces of any width are none: a reader sees that they are there.
+    Line ends, tabs, and the spaces that texts are usually laid out with are none.
     """
     if text.isascii() and text.isprintable():
         return []
     found = {char for char in text if not is_seen(char) and char not in _LAYOUT}
     if "\r" in text.replace("\r\n", ""):  # by itself it has a terminal write over the line
         found.add("\r")
-    return sorted(char for char in found if char == "\r" or not char.isspace() or char in _BREAKS)
+    return sorted(found)
 
 
 def _escape(char: str) -> str:

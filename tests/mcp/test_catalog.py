@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from byleave.mcp import catalog
+from byleave.mcp import catalog, offers
 from byleave.mcp.catalog import Catalogs, Reading, Turn
+from byleave.mcp.names import flat_name
 from byleave.mcp.sight import PolicySight
 from fakes.mcp_talk import OPEN, FakeClient, FakeServer, Talk, Tree
 
@@ -198,3 +199,135 @@ def test_a_definition_is_shown_as_it_is_pinned_under_the_name_that_clients_call(
         assert json.loads(offer.definition.text) == tools(1)[0]
 
     play(scene, shop=server_with(tools(1)))
+
+
+def test_two_tools_that_clients_would_call_by_one_name_are_both_left_out(play: Callable[..., None]) -> None:
+    """A long name is cut, with a hash at its end; a server can give another tool that very name."""
+
+    async def scene(talk: Talk) -> None:
+        client = await begun(talk)
+        assert await client.names() == ["shop__t0"]
+        assert any("lists it more than once" in note for note in talk.notes)
+
+    long = {**tools(1)[0], "name": "x" * 100}
+    twin = {**tools(1)[0], "name": flat_name("shop", "x" * 100).removeprefix("shop__")}
+    play(scene, shop=server_with([*tools(1), long, twin]))
+
+
+def test_a_listing_without_end_is_cut_and_said_so(play: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(offers, "MOST_BYTES", 1000)
+
+    async def scene(talk: Talk) -> None:
+        client = await begun(talk)
+        assert 0 < len(await client.names()) < 50
+        assert any("the rest is left out" in note for note in talk.notes)
+
+    shop = FakeServer()
+    shop.tools = tools(50)
+    play(scene, shop=shop)
+
+
+def test_of_large_listings_only_the_last_is_kept(play: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(catalog, "_LARGE", 100)
+
+    async def scene(talk: Talk) -> None:
+        client, shop = await begun(talk), talk.servers["shop"]
+        for number in range(3):
+            shop.raw_tools = json.dumps(tools(5, f"{number}")).encode()
+            await client.names()
+        (kept,) = talk.gateway.catalogs._kept.values()  # noqa: SLF001 -- it is about what is kept
+        assert len(kept) == 1
+
+    play(scene, shop=server_with([]))
+
+
+SPELLINGS = {
+    "the order of keys": ('{"a": 1, "b": 2}', '{"b": 2, "a": 1}', True),
+    "escapes": ('{"a": "x"}', r'{"\u0061": "\u0078"}', True),
+    "a key given twice": ('{"a": 2}', '{"a": 1, "a": 2}', True),
+    "an exponent": ('{"a": 1.0}', '{"a": 1e0}', True),
+    "a whole number and a float": ('{"a": 1}', '{"a": 1.0}', False),
+    "a sign": ('{"a": 0.0}', '{"a": -0.0}', False),
+    "null": ('{"a": null}', "{}", False),
+    "the order of a list": ('{"a": [1, 2]}', '{"a": [2, 1]}', False),
+}
+
+
+@pytest.mark.parametrize(("one", "other", "same"), SPELLINGS.values(), ids=SPELLINGS)
+def test_definitions_that_are_spelled_otherwise(play: Callable[..., None], one: str, other: str, same: bool) -> None:  # noqa: FBT001 -- of a table
+    async def scene(talk: Talk) -> None:
+        client, shop, shown = await begun(talk), talk.servers["shop"], []
+        for schema in (one, other):
+            shop.raw_tools = b'[{"name": "t", "inputSchema": %b}]' % schema.encode()
+            shown.append((await client.exchange("tools/list")).raw.partition(b"result")[2])
+        assert (b"shop__t" in shown[1]) == same
+        assert not same or json.loads(b'{"x' + shown[0]) == json.loads(b'{"x' + shown[1])
+
+    play(scene, shop=server_with([]))
+
+
+def test_two_servers_that_list_one_resource_or_one_tool_name_are_told_apart(play: Callable[..., None]) -> None:
+    async def scene(talk: Talk) -> None:
+        client = await begun(talk)
+        for server in talk.servers.values():
+            server.listed["resources"] = [{"uri": "x://same", "name": "same"}]
+            server.listed["resourceTemplates"] = [{"uriTemplate": "x://{same}", "name": "same"}]
+        assert await client.names() == ["one__price", "two__price"]
+        assert (await client.ask("resources/list"))["result"]["resources"] == []
+        assert (await client.ask("resources/templates/list"))["result"]["resourceTemplates"] == []
+        await client.call("two__price")
+        assert (talk.servers["one"].calls(), len(talk.servers["two"].calls())) == ([], 1)
+
+    play(scene, one=FakeServer("price"), two=FakeServer("price"))
+
+
+async def paged(client: FakeClient, size: Any) -> list[list[str]]:
+    pages: list[list[str]] = []
+    params: Tree = {"_meta": {"byleave/pageSize": size}}
+    while True:
+        result = (await client.ask("tools/list", params))["result"]
+        pages.append([tool["name"] for tool in result["tools"]])
+        if "nextCursor" not in result:
+            return pages
+        params = {"cursor": result["nextCursor"]}
+
+
+def test_a_client_that_wants_pages_gets_them(play: Callable[..., None]) -> None:
+    async def scene(talk: Talk) -> None:
+        client = await begun(talk)
+        whole = [tool["name"] for tool in (await client.ask("tools/list"))["result"]["tools"]]
+        for size, lengths in ((3, [3, 3, 3, 1]), (5, [5, 5]), (10, [10]), (99, [10])):
+            pages = await paged(client, size)
+            assert ([len(page) for page in pages], [name for page in pages for name in page]) == (lengths, whole)
+
+    play(scene, shop=server_with(tools(10)))
+
+
+ODD_PAGES: list[Tree] = [
+    {"cursor": "x"},
+    {"cursor": 3},
+    {"cursor": "3.3.00000000"},
+    {"_meta": {"byleave/pageSize": 0}},
+    {"_meta": {"byleave/pageSize": "3"}},
+    {"_meta": {"byleave/pageSize": True}},
+    {"_meta": {"byleave/pageSize": 10**9}},
+]
+
+
+@pytest.mark.parametrize("params", ODD_PAGES)
+def test_a_page_that_is_none_is_an_error(play: Callable[..., None], params: Tree) -> None:
+    async def scene(talk: Talk) -> None:
+        client = await begun(talk)
+        assert (await client.ask("tools/list", params))["error"]["code"] == -32602
+
+    play(scene, shop=server_with(tools(10)))
+
+
+def test_a_page_of_a_list_that_has_changed_is_an_error(play: Callable[..., None]) -> None:
+    async def scene(talk: Talk) -> None:
+        client = await begun(talk)
+        first = (await client.ask("tools/list", {"_meta": {"byleave/pageSize": 3}}))["result"]
+        talk.servers["shop"].raw_tools = json.dumps(tools(11)).encode()
+        assert "error" in await client.ask("tools/list", {"cursor": first["nextCursor"]})
+
+    play(scene, shop=server_with(tools(10)))

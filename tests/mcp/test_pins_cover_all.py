@@ -194,6 +194,8 @@ UNSEEN = {
     "line separator": "\u2028",
     "vertical tab": "\v",
     "invisible times": "\u2062",
+    "hair space, one of many that carry a number": "\u200a",
+    "null notehead": "\U0001d159",
     "hangul filler": "\u3164",
     "combining grapheme joiner": "\u034f",
 }
@@ -228,10 +230,10 @@ def test_what_a_reader_sees_is_served_at_once(shelf: Shelf, text: str) -> None:
     assert shelf.names([{**TOOL_TREE, "description": text}]) == (["price"], [])
 
 
-def test_a_name_that_is_not_plain_needs_a_person(shelf: Shelf) -> None:
-    """Among Latin letters a Cyrillic one is not noticed; two such tools stand beside each other."""
-    twin = {**TOOL_TREE, "name": "pri\u0441e"}
-    assert shelf.names([TOOL_TREE, twin]) == (["price"], ["pri\u0441e"])
+@pytest.mark.parametrize("name", ["pri\u0441e", "price ", "pri ce", "price\n", "price\t", "\uff50rice2"])
+def test_a_name_that_is_not_plain_needs_a_person(shelf: Shelf, name: str) -> None:
+    """Among Latin letters a Cyrillic one is not noticed, nor is a blank at the end: two stand beside each other."""
+    assert shelf.names([TOOL_TREE, {**TOOL_TREE, "name": name}]) == (["price"], [name])
 
 
 def test_what_waits_from_the_start_is_not_approved_by_another_definition(shelf: Shelf) -> None:
@@ -289,6 +291,10 @@ def approve_all(talk: Talk) -> None:
             assert talk.workspace.approvals.settle_definition(one, status=APPROVED, now=NOW)
 
 
+def pins_file(talk: Talk) -> Path:
+    return Path(talk.workspace.homes.workspace(talk.workspace.root.path)) / "tool_definitions" / "shop.json"
+
+
 async def hidden_prompt(client: FakeClient) -> bool:
     got = await client.ask("prompts/get", {"name": "shop__explain"})
     return "error" in got and "nobody has approved it" in got["error"]["message"]
@@ -322,6 +328,27 @@ def test_a_prompt_is_looked_at_before_it_is_given_although_nobody_has_listed_it(
         second = talk.client()
         await second.begin()
         assert await hidden_prompt(second)
+
+    play(scene)
+
+
+def test_a_prompt_that_cannot_be_compared_is_not_given(play: Callable[..., None]) -> None:
+    """A damaged file of pins, or a name that is listed twice: nobody knows what was approved."""
+
+    async def scene(talk: Talk) -> None:
+        shop, client = talk.servers["shop"], talk.client()
+        await client.begin()
+        shop.listed["prompts"] = [TREES[PROMPT]]
+        assert not await hidden_prompt(client)
+        file = pins_file(talk)
+        content = file.read_bytes()
+        file.write_bytes(b"{")
+        assert (await client.ask("prompts/list"))["result"]["prompts"] == []
+        assert await hidden_prompt(client)
+        file.write_bytes(content)
+        shop.listed["prompts"] = [TREES[PROMPT], {**TREES[PROMPT], "title": "twin"}]
+        assert (await client.ask("prompts/list"))["result"]["prompts"] == []
+        assert await hidden_prompt(client)
 
     play(scene)
 
@@ -474,3 +501,31 @@ def test_a_server_that_tells_one_agent_something_else_has_changed_its_tool(play:
         assert names == [True, False, True]
 
     play(scene, {"agents": {"ops": {"allow": {"servers": ["*"]}}, "dev": {"allow": {"servers": ["*"]}}}})
+
+
+class Meddling(tuple[Any, ...]):  # noqa: SLOT001 -- it has a member of its own
+    """Definitions in the middle of whose judgement something happens."""
+
+    meanwhile: Callable[[], None]
+    turns = 0
+
+    def __iter__(self) -> Any:
+        type(self).turns += 1
+        if type(self).turns == 2:  # the first is for what is new, the second for what is approved
+            self.meanwhile()
+        return super().__iter__()
+
+
+def test_what_is_revoked_while_a_list_is_judged_is_not_remembered_as_approved(shelf: Shelf) -> None:
+    pins = shelf.gateway()
+    pins.sort("shop", [TOOL_TREE])
+    seen = Meddling([define(TOOL_TREE)])
+
+    def revoke() -> None:
+        shelf.answer(shelf.listed(APPROVED)[0], REVOKED)
+        assert not pins.approves("shop", "price", seen[0].sha256)
+
+    seen.meanwhile = revoke
+    pins.judge("shop", seen)
+    assert pins.judged("shop", seen) is None
+    assert pins.judge("shop", seen).approved == frozenset()

@@ -15,6 +15,7 @@ import pytest
 from byleave.mcp import links, sharing
 from byleave.mcp.ends import Caller, DownError
 from byleave.mcp.links import Processes
+from byleave.mcp.session import Session
 from fakes.mcp_sdk import Place, over_http
 from fakes.mcp_talk import FakeClient, FakeLink, FakeServer, Talk, Tree
 from sandbox.machine import needs_sandbox
@@ -95,13 +96,14 @@ def test_progress_answers_and_cancellation_go_to_the_session_that_they_belong_to
         requests: list[Tree] = []
         shop.on_call = lambda _link, request: requests.append(request)
         clients = [await begun(talk, agent) for agent in ("ops", "dev")]
-        message = {"id": 7, "method": "tools/call"}
-        params = {"name": "shop__price", "arguments": {}, "_meta": {"progressToken": "same"}}
-        calls = []
-        for number, each in enumerate(clients):
-            calls.append(asyncio.create_task(each.tell({**message, "params": params})))
-            while len(requests) <= number:  # noqa: ASYNC110 -- what is heard comes in a plain list
-                await asyncio.sleep(0.001)
+        sent = [{"name": "shop__price", "arguments": {"who": who}, "_meta": {"progressToken": "same"}} for who in "ab"]
+        calls = [
+            asyncio.create_task(each.tell({"id": 7, "method": "tools/call", "params": params}))
+            for each, params in zip(clients, sent, strict=True)
+        ]
+        while len(requests) < 2:  # noqa: ASYNC110 -- what is heard comes in a plain list
+            await asyncio.sleep(0.001)
+        requests.sort(key=lambda request: request["params"]["arguments"]["who"])
         (link,) = shop.links
         for number, request in enumerate(requests):
             token = request["params"]["_meta"]["progressToken"]
@@ -203,6 +205,35 @@ def test_a_changed_list_is_told_to_every_session(play: Callable[..., None]) -> N
     play(scene, with_share(True))
 
 
+def test_a_flood_of_changed_lists_is_told_to_every_session_a_few_times(
+    play: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scene(talk: Talk) -> None:
+        clients = [await begun(talk) for _ in range(20)]
+        for client in clients:
+            await client.ask("tools/list")
+        told: list[str] = []
+        monkeypatch.setattr(Session, "unasked", lambda _session, _upstream, method, _params: told.append(method))
+        for _ in range(2000):
+            talk.servers["shop"].links[0].say({"method": "notifications/tools/list_changed"})
+        await asyncio.sleep(0.15)
+        assert len(told) == 2 * len(clients), "at once, and once more after the last"
+
+    play(scene, with_share("auto"))
+
+
+def test_a_session_ends_at_once_although_a_shared_server_hangs(play: Callable[..., None]) -> None:
+    async def scene(talk: Talk) -> None:
+        shop, client = talk.servers["shop"], await begun(talk)
+        shop.listed["resources"] = [{"uri": "shop://a", "name": "a"}]
+        await client.ask("resources/subscribe", {"uri": "shop://a"})
+        shop.is_hung = True
+        async with asyncio.timeout(1):
+            await client.session.close()
+
+    play(scene, with_share(True))
+
+
 def test_a_session_that_ends_leaves_the_others_their_server_and_the_last_ends_it_after_a_while(
     play: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -243,6 +274,24 @@ def test_a_server_that_is_shared_by_all_rests_when_nobody_asks_and_comes_back(
     play(scene, with_share(True))
 
 
+def test_a_server_that_waits_for_a_place_gets_that_of_one_which_nobody_needs_now(play: Callable[..., None]) -> None:
+    async def scene(talk: Talk) -> None:
+        shop, client = talk.servers["shop"], await begun(talk)
+        await client.call("shop__price")
+        await talk.gateway.pool.make_room()
+        assert [link.is_closed for link in shop.links] == [True]
+        assert "result" in await client.call("shop__price")
+        shop.on_call = lambda _link, _request: None
+        waiting = asyncio.create_task(client.call("shop__price"))
+        while len(shop.calls()) < 3:  # noqa: ASYNC110 -- what is heard comes in a plain list
+            await asyncio.sleep(0.001)
+        await talk.gateway.pool.make_room()
+        assert [link.is_closed for link in shop.links] == [True, False]
+        waiting.cancel()
+
+    play(scene, with_share(True))
+
+
 def test_a_crash_ends_the_calls_of_all_and_the_next_call_starts_it_again(play: Callable[..., None]) -> None:
     async def scene(talk: Talk) -> None:
         shop = talk.servers["shop"]
@@ -255,6 +304,26 @@ def test_a_crash_ends_the_calls_of_all_and_the_next_call_starts_it_again(play: C
         assert ["it fell over" in (await call)["error"]["message"] for call in calls] == [True, True]
         shop.on_call = echo
         assert "result" in await clients[1].call("shop__price")
+
+    play(scene, with_share(True))
+
+
+def test_a_session_that_may_not_reach_a_shared_server_any_more_loses_its_calls_and_others_keep_theirs(
+    play: Callable[..., None],
+) -> None:
+    async def scene(talk: Talk) -> None:
+        shop = talk.servers["shop"]
+        shop.on_call = lambda _link, _request: None
+        clients = [await begun(talk, agent) for agent in ("ops", "dev")]
+        calls = [asyncio.create_task(client.call("shop__price", {"n": n})) for n, client in enumerate(clients)]
+        while len(shop.calls()) < 2:  # noqa: ASYNC110 -- what is heard comes in a plain list
+            await asyncio.sleep(0.001)
+        clients[0].session.drop({"shop"})
+        assert "was closed" in (await calls[0])["error"]["message"]
+        (kept,) = [each for each in shop.heard if each.get("params", {}).get("arguments") == {"n": 1}]
+        shop.links[0].say({"id": kept["id"], "result": {"content": []}})
+        assert "result" in await calls[1]
+        assert "notifications/cancelled" in shop.methods()
 
     play(scene, with_share(True))
 
@@ -295,6 +364,12 @@ def test_places_are_taken_in_turn_and_the_last_is_told_clearly(monkeypatch: pyte
         await asyncio.sleep(0)
         places.give()
         await waiting
+        assert places.running == 2
+        first, second = (asyncio.create_task(places.take(name)) for name in "xy")
+        await asyncio.sleep(0)
+        places.give()
+        first.cancel()  # it was given the place, and does not use it
+        await second
         assert places.running == 2
         given_up = asyncio.create_task(places.take("e"))
         await asyncio.sleep(0)

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
 
 TURN = 0.002  # seconds of work after which others have theirs
 MOST_KEPT = 4  # catalogs of one server and kind: one that tells agents different things has more than one
+_LARGE = 4 << 20  # bytes of a listing of which only the last is kept
 MOST_VIEWS = 8  # agents whose view of one catalog is kept
 _LABELS = ("name", "title", "description")  # of a resource: what is shown of it; its URI is what it is
 
@@ -69,7 +70,7 @@ class Offer:
     Clients get what was read, written anew: nobody can be shown another definition than the one that is pinned.
     """
 
-    __slots__ = ("_key", "definition", "is_structured", "name", "server", "written")
+    __slots__ = ("_key", "_tree", "definition", "flat", "is_structured", "name", "server", "written")
 
     def __init__(
         self, server: str, tree: "Mapping[str, Any]", kind: Kind, definition: "Definition | None" = None
@@ -79,12 +80,20 @@ class Offer:
         self.definition = definition  # None where nothing is pinned
         self.is_structured = tree.get("outputSchema") is not None
         self._key = kind.key
+        self._tree: dict[str, Any] | None = None
+        self.flat = flat_name(server, self.name) if kind.flat else self.name if kind.what else ""  # no two have one
         kept = served(tree)
-        self.written = encode({**kept, kind.key: flat_name(server, self.name)} if kind.flat else kept)
+        self.written = encode({**kept, kind.key: self.flat} if kind.flat else kept)
 
     @property
     def tree(self) -> "dict[str, Any]":
-        """What clients are shown of it, under its own name."""
+        """What clients are shown of it, under its own name; kept once it was needed, as for a tool that is called."""
+        if self._tree is None:
+            self._tree = self.read()
+        return self._tree
+
+    def read(self) -> "dict[str, Any]":
+        """Return what clients are shown of it, under its own name, and keep nothing."""
         return {**decoded(self.written), self._key: self.name}
 
 
@@ -141,8 +150,8 @@ class Catalog:
         self._working = working
         found = [each for page in pages for each in page.read][:most]
         offers = [each for each in found if isinstance(each, Offer)]
-        twice = repeated(each.name for each in offers) if any(each.definition for each in offers) else set()
-        self.offers = {each.name: each for each in offers if not twice or one_form(each.name) not in twice}
+        twice = repeated(each.flat for each in offers) if any(each.flat for each in offers) else set()
+        self.offers = {each.name: each for each in offers if not twice or one_form(each.flat) not in twice}
         self.left_out = tuple(each for each in found if isinstance(each, LeftOut)) + tuple(
             LeftOut(each.name, TWICE) for each in offers if each.name not in self.offers
         )
@@ -219,7 +228,7 @@ class Catalogs:
                 return catalog
         made = Catalog(tuple(pages), most, self.working)
         known.append(made)
-        del known[:-MOST_KEPT]
+        del known[: -MOST_KEPT if sum(len(page.raw) for page in pages) < _LARGE else -1]
         return made
 
 

@@ -79,7 +79,7 @@ async def _get_server_tools(session: "Session", exchange: "Exchange", arguments:
     if found.silent:
         await exchange.error(-32000, found.silent[server])
         return
-    tree: dict[str, Any] = {"server": server, "tools": [offer.tree for offer in found.offers]}
+    tree: dict[str, Any] = {"server": server, "tools": [offer.read() for offer in found.offers]}
     said = await session.offers.instructions(server, session.gateway.introduction_of(server))
     await exchange.result(_result({**tree, "instructions": own_words(said)} if said else tree))
 

@@ -42,9 +42,10 @@ class Processes:
         """Take a place; a DownError if none becomes free in time."""
         if self.running >= self._most() and self._make_room is not None:
             await self._make_room()
-        if self.running >= self._most() or self._waiting:
+        if self.running < self._most() and not self._waiting:
+            self.running += 1
+        else:
             await self._wait(server)
-        self.running += 1
 
     async def _wait(self, server: str) -> None:
         place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -53,21 +54,27 @@ class Processes:
             async with asyncio.timeout(WAITS):
                 await place
         except TimeoutError:
+            if place.done() and not place.cancelled():
+                return
             problem = f"the server {shown(server)} cannot be started: the gateway runs {self.running} servers already"
             hint = "raise `[gateway] max_processes`, or let clients share servers that keep no state: `share = true`"
             raise DownError(problem, hint=hint, public=problem) from None
+        except asyncio.CancelledError:
+            if place.done() and not place.cancelled():  # it was given to us, and nobody uses it
+                self.give()
+            raise
         finally:
             if place in self._waiting:
                 self._waiting.remove(place)
 
     def give(self) -> None:
         """Give a place back; whoever waits longest gets it."""
-        self.running -= 1
-        while self._waiting and self.running < self._most():
+        while self._waiting and self.running <= self._most():
             place = self._waiting.popleft()
             if not place.done():
-                place.set_result(None)
+                place.set_result(None)  # the place goes from hand to hand, so nobody comes in between
                 return
+        self.running -= 1
 
 
 class Surroundings:

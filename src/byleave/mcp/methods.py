@@ -6,6 +6,8 @@ relayed to it once the policy allows it.
 
 import asyncio
 import functools
+import re
+from zlib import crc32
 
 from byleave.mcp.catalog import KINDS
 from byleave.mcp.discovery import DISCOVERY, call_discovery
@@ -29,6 +31,9 @@ if TYPE_CHECKING:
     from byleave.mcp.session import Session
 
 SILENT_KEY = "byleave/unavailable"
+PAGE_KEY = "byleave/pageSize"  # in the `_meta` of a request for a list: how many a page has
+_LONGEST_PAGE = 10_000
+_CURSOR = re.compile(r"([0-9]{1,9})\.([0-9]{1,5})\.([0-9a-f]{8})")
 _LEVELS = frozenset({"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"})
 _WORTH_SAYING = 100  # letters of a name that somebody else chose
 
@@ -72,21 +77,55 @@ async def _ping(_session: "Session", exchange: "Exchange") -> None:
 
 
 async def _list(kind: str, session: "Session", exchange: "Exchange") -> None:
-    if "cursor" in exchange.params and decoded(exchange.params["cursor"]) is not None:
-        await exchange.error(INVALID_PARAMS, "there is no such page: lists come in one")
-        return
     what = KINDS[kind]
     written: list[bytes] = []
+    single: list[bytes] = []  # the same, one by one
     silent: Mapping[str, str] = {}
     expose = session.settings.expose
     if kind == "tools" and expose != "flat":
         written += map(encode, DISCOVERY.values())
+        single += written
     if kind != "tools" or expose != "discovery":
         found = await session.offers.listing(kind, session.sight(exchange.who))
         written += found.written
+        single += [offer.written for offer in found.offers]
         silent = found.silent
+    page = page_of(exchange.params, single, written)
+    if page is None:
+        await exchange.error(INVALID_PARAMS, "there is no such page, or the list has changed: begin at its beginning")
+        return
+    more = b"" if page.following is None else b',"nextCursor":%b' % encode(page.following)
     meta = b',"_meta":%b' % encode({SILENT_KEY: silent}) if silent else b""
-    await exchange.result(b"{%b:[%b]%b}" % (encode(what.field), b",".join(written), meta))
+    await exchange.result(b"{%b:[%b]%b%b}" % (encode(what.field), page.written, more, meta))
+
+
+class ListPage(Record):
+    """A part of a list as clients get it, and how the client asks for the one that follows."""
+
+    written: bytes
+    following: str | None = None
+
+
+def page_of(params: "Members", single: "list[bytes]", written: "list[bytes]") -> ListPage | None:
+    """Return the page that a client asks for; all of the list if it wants no pages, None if there is no such page.
+
+    A client that wants pages says how long. The cursor holds where the next one begins, and of which list.
+    """
+    given = decoded(params.get("cursor", b"null"))
+    size = decoded(members_of(params.get("_meta")).get(PAGE_KEY, b"null"))
+    if given is None and size is None:
+        return ListPage(b",".join(written))
+    mark = f"{crc32(b','.join(written)):08x}"
+    start = 0
+    if given is not None:
+        found = _CURSOR.fullmatch(given) if isinstance(given, str) else None
+        if found is None or found[3] != mark:
+            return None
+        start, size = int(found[1]), int(found[2])
+    if type(size) is not int or not 1 <= size <= _LONGEST_PAGE or start > len(single):
+        return None
+    end = start + size
+    return ListPage(b",".join(single[start:end]), f"{end}.{size}.{mark}" if end < len(single) else None)
 
 
 async def _call(session: "Session", exchange: "Exchange") -> None:

@@ -15,7 +15,7 @@ from byleave.mcp.catalog import KINDS, Catalog, Catalogs, Offer, Page, Reading, 
 from byleave.mcp.ends import DownError, NoMethodError
 from byleave.mcp.message import text_of
 from byleave.mcp.names import flat_name, may_be_cut, split_name
-from byleave.mcp.pins import LeftOut, defined
+from byleave.mcp.pins import Changed, LeftOut, defined
 from byleave.mcp.shapes import app_of
 from byleave.record import Record
 from byleave.text import shown
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     from byleave.mcp.catalog import View
     from byleave.mcp.negotiation import Introduction
-    from byleave.mcp.pins import Changed, Pins
+    from byleave.mcp.pins import Pins
     from byleave.mcp.upstream import Upstream
 
     class Sight(Protocol):
@@ -51,6 +51,7 @@ PATIENCE = 15.0  # seconds that a list waits for one server
 QUIET, HARDLY = 60.0, 0.05  # seconds for which one that was silent is hardly waited for, and how long that is
 MOST_PAGES = 200
 MOST_OFFERS = 10_000  # of one kind, of one server
+MOST_BYTES = 16 << 20  # of one listing: five times what ten thousand tools take
 _MOST_NOTED = 10  # hidden definitions of one listing that are named to the operator one by one
 
 
@@ -175,7 +176,7 @@ class Offers:
 
     async def _read(self, upstream: "Upstream", kind: str, reading: Reading) -> Catalog:
         """Return everything of one kind that a server lists."""
-        what, pages, count = KINDS[kind], [], 0
+        what, pages, count, size = KINDS[kind], [], 0, 0
         params: dict[str, Any] = {}
         seen: set[bytes] = set()
         for number in range(MOST_PAGES if upstream.abilities.get(what.ability) is not None else 0):
@@ -188,6 +189,10 @@ class Offers:
             page = await self._catalogs.page(upstream.name, kind, said.get(what.field), number, reading)
             pages.append(page)
             count += len(page.read)
+            size += len(page.raw)
+            if size > MOST_BYTES:
+                self._note(f"{upstream.name} lists more than {MOST_BYTES >> 20} MB of {kind}: the rest is left out")
+                break
             cursor = said.get("nextCursor")
             if cursor is None or text_of(cursor) is None or count > MOST_OFFERS or bytes(cursor) in seen:
                 break
@@ -272,7 +277,12 @@ class Offers:
     async def hides(self, kind: str, server: str, name: str) -> "Changed | None":
         """Return why a prompt or a template must not be used: its definition is not approved. None if it may."""
         await self._one(kind, server, name)
-        return self._hidden.get((kind, server), {}).get(name)
+        hidden = self._hidden.get((kind, server), {}).get(name)
+        known = self._known.get((kind, server))
+        if hidden is not None or known is None or name in known.kept:
+            return hidden
+        listed = name in known.catalog.offers or any(each.name == name for each in known.catalog.left_out)
+        return Changed(name, "", "", "", "cannot be relied on") if listed else None
 
     def is_late(self, server: str) -> bool:
         """Whether a list was made without this server, because it took too long; that is forgotten with this."""

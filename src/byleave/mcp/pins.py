@@ -124,7 +124,7 @@ def _without(tree: "Mapping[str, Any]", names: "Iterable[str]") -> "dict[str, An
 
 def _asks(name: str, text: str, what: str) -> str:
     """Return why a person has to see a definition before its first use; empty if none has to."""
-    if what in (TOOL, PROMPT) and not name.isascii():
+    if what in (TOOL, PROMPT) and not (name.isascii() and name.isprintable() and " " not in name):
         return "has a name that is not plain ASCII"
     return "holds characters that are not seen" if hidden_characters(text) else ""
 
@@ -195,7 +195,7 @@ class Pins:
         It may write a file, and wait for another writer. What cannot be recorded is not served.
         """
         with self._lock:
-            pins, problem = self._recorded(server, seen, what)
+            pins, stamp, problem = self._recorded(server, seen, what)
         approved, hidden, left_out, is_settled = set(), [], [], not problem
         for definition in seen:
             pin = pins.get(definition.tool)
@@ -210,8 +210,8 @@ class Pins:
         judged = Judged(frozenset(approved), tuple(hidden), tuple(left_out))
         with self._lock:
             state = self._states.get(server)
-            if state is not None and is_settled:
-                state.judged[what] = [*state.judged.get(what, [])[-_MOST_JUDGED + 1 :], (seen, state.stamp, judged)]
+            if state is not None and is_settled:  # by the stamp of what was looked at: it may be another one by now
+                state.judged[what] = [*state.judged.get(what, [])[-_MOST_JUDGED + 1 :], (seen, stamp, judged)]
         return judged
 
     def judged(self, server: str, seen: "tuple[Definition, ...]", what: str = TOOL) -> Judged | None:
@@ -248,22 +248,31 @@ class Pins:
         except StateError:
             return 0
 
-    def _recorded(self, server: str, seen: "Sequence[Definition]", what: str) -> "tuple[Mapping[str, Pin], str]":
-        """Return the pins with everything that is new among `seen`; and what went wrong, if something did."""
+    def _recorded(
+        self, server: str, seen: "Sequence[Definition]", what: str
+    ) -> "tuple[Mapping[str, Pin], tuple[int, ...], str]":
+        """Return the pins with everything that is new among `seen`, their stamp, and what went wrong, if something did.
+
+        The stamp is taken first: another thread may read the file in between, and older pins never pass for newer.
+        """
         pins: Mapping[str, Pin] = {}
+        stamp: tuple[int, ...] = ()
         try:
             state = self._state(server, look=True)
-            pins, asks_new = state.kept.pins[what], self._asks_new()
+            stamp, asks_new = state.stamp, self._asks_new()
+            pins = state.kept.pins[what]
             soon = self._clock() < state.replaced + _PAUSE
             news = [each for each in seen if _is_news(pins.get(each.tool), each, soon=soon)]
             if any(_waits(pins.get(each.tool)) for each in news):
                 state.replaced = self._clock()
             if news or (asks_new and what not in state.kept.listed):
                 self._definitions.record(server, news, now=self._now(), what=what, asks_new=asks_new)
-                pins = self._state(server, look=True).kept.pins[what]
+                state = self._state(server, look=True)
+                stamp = state.stamp
+                pins = state.kept.pins[what]
         except StateError as error:
-            return pins, str(error)
-        return pins, ""
+            return pins, stamp, str(error)
+        return pins, stamp, ""
 
     def _state(self, server: str, *, look: bool = False) -> "_State":
         """Return what is recorded of a server, read again if the file has changed."""

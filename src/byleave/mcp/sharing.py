@@ -13,15 +13,19 @@ offers nothing, and what it asks for is refused.
 Start at `Pool.join`.
 """
 
+import asyncio
+from contextlib import suppress
 from time import monotonic
 
+from byleave.mcp.ends import DownError
 from byleave.mcp.message import members_of, text_of
+from byleave.mcp.pending import Lost
 from byleave.mcp.questions import refusal
 from byleave.mcp.upstream import Upstream
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Awaitable, Callable, Mapping
     from typing import Any
 
     from msgspec import Raw
@@ -39,14 +43,9 @@ LINGER = 30.0  # seconds that a process stays when the last session has left: th
 IDLE = 900.0  # seconds without a request after which a process that is shared by all is ended until it is needed
 _LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 _USUAL = "info"  # what a session hears that has not said how much
-_FOR_ALL = frozenset(
-    {
-        "notifications/tools/list_changed",
-        "notifications/prompts/list_changed",
-        "notifications/resources/list_changed",
-        "notifications/resources/updated",  # every session looks whether it has subscribed
-    }
-)
+_PAUSE = 0.05  # seconds in which a list that changes again and again is told of once
+_LISTS = frozenset({f"notifications/{kind}/list_changed" for kind in ("tools", "prompts", "resources")})
+_UPDATED = "notifications/resources/updated"
 _LOG = "notifications/message"
 
 
@@ -59,6 +58,7 @@ class Members:
         self.sessions: dict[Session, None] = {}
         self.one_caller = one_caller
         self._gateway = gateway
+        self._changed: dict[str, bool] = {}  # lists of which was told just now, and whether they have changed since
 
     def client_capabilities(self, _server: str) -> "Mapping[str, Any]":
         """Return what the clients can do for the server: nothing, since nobody knows which of them is meant."""
@@ -70,14 +70,30 @@ class Members:
 
     def unasked(self, upstream: Upstream, method: str, params: "Raw | None") -> None:
         """Bring a notification to the sessions that it may belong to; one of no known kind to none."""
-        if method in _FOR_ALL:
-            for session in list(self.sessions):
+        if method in _LISTS:
+            if method in self._changed:  # a flood of them is told once in a while: each is told to every session
+                self._changed[method] = True
+            else:
+                self._tell_changed(upstream, method)
+        elif method == _UPDATED:
+            uri = text_of(members_of(params).get("uri"))
+            for session in [each for each in self.sessions if each.subscribed.get(uri or "") == upstream.name]:
                 session.unasked(upstream, method, params)
         elif method == _LOG and self.one_caller:
             level = text_of(members_of(params).get("level"))
             for session in list(self.sessions):
                 if _rank(level) >= _rank(_wanted(session)):
                     session.unasked(upstream, method, params)
+
+    def _tell_changed(self, upstream: Upstream, method: str) -> None:
+        self._changed[method] = False
+        asyncio.get_running_loop().call_later(_PAUSE, self._tell_again, upstream, method)
+        for session in list(self.sessions):
+            session.unasked(upstream, method, None)
+
+    def _tell_again(self, upstream: Upstream, method: str) -> None:
+        if self._changed.pop(method, False):
+            self._tell_changed(upstream, method)
 
     def asked(self, upstream: Upstream, id_: "Raw", method: str, _params: "Raw | None") -> None:
         """Refuse what the server wants of a client."""
@@ -136,6 +152,14 @@ class SharedUpstream(Upstream):
         if not self.members.subscribes(self.name, uri):
             await super().unsubscribe(uri)
 
+    def end_for(self, session: "Session") -> None:
+        """Let go of the requests of a session that leaves; those of others go on."""
+        why = "the session with it was closed"
+        its = list(session.open.values())
+        for pending in [each for each in self._pending.values() if any(each.exchange is one for one in its)]:
+            pending.put(Lost(why, why))
+            self.abandon(pending, why)
+
     def notify(self, _method: str, _params: "Mapping[str, Any] | None" = None) -> None:
         """Say nothing: what one client tells of itself is not the others'."""
 
@@ -181,9 +205,10 @@ class Pool:
         members = shared.members
         if members.sessions.pop(session, session) is session:
             return
+        shared.end_for(session)
         for uri in [uri for uri, name in session.subscribed.items() if name == shared.name]:
             if shared.is_up and not members.subscribes(shared.name, uri):
-                await shared.unsubscribe(uri)
+                self._gateway.chore(_quietly(shared.unsubscribe(uri)))
         if members.sessions:
             return
         if shared in self._shared.values() and self._gateway.servers.get(shared.name) == shared.server:
@@ -203,14 +228,23 @@ class Pool:
             if now - since >= LINGER:
                 await self._end(shared)
         for shared in list(self._shared.values()):
-            idle = not shared.waiting and now - shared.used >= IDLE and not shared.members.one_caller
-            if idle and shared.is_up and not self._is_listened_to(shared):
+            if now - shared.used >= IDLE and self._may_rest(shared):
                 await shared.rest()
 
     async def make_room(self) -> None:
-        """End at once what no session needs: another server waits for its place."""
+        """End a process that no session needs, or needs now: another server waits for its place."""
         for shared in list(self._left):
             await self._end(shared)
+            return
+        resting = [each for each in self._shared.values() if self._may_rest(each)]
+        if resting:
+            await min(resting, key=lambda shared: shared.used).rest()
+
+    def _may_rest(self, shared: SharedUpstream) -> bool:
+        """Whether a process can be ended for now: it is shared by all, so it keeps nothing, and nobody waits for it."""
+        return (
+            shared.is_up and not shared.members.one_caller and not shared.waiting and not self._is_listened_to(shared)
+        )
 
     def _is_listened_to(self, shared: SharedUpstream) -> bool:
         return any(shared.name in session.subscribed.values() for session in shared.members.sessions)
@@ -236,6 +270,11 @@ def _key(server: "Server", session: "Session") -> "Key | None":
     caller = session.caller
     offers = session.client_capabilities(server.name)
     return None if offers else (server.name, (caller.principal, caller.agent, caller.identity))
+
+
+async def _quietly(work: "Awaitable[None]") -> None:
+    with suppress(DownError):
+        await work
 
 
 def _wanted(session: "Session") -> str:
