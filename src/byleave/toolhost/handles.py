@@ -5,7 +5,7 @@
 Each runs in a thread of its own. What a handle was in the end can be looked at until its name is used again.
 """
 
-from threading import Condition, Lock, Thread
+from threading import Event, Lock, Thread
 
 from byleave.errors import ByleaveError, ConfigErrors
 from byleave.text import quoted, shown
@@ -44,7 +44,8 @@ class Handle:
     def __init__(self, tool: str, conversation: "Conversation") -> None:
         self.tool = tool
         self.conversation = conversation
-        self._changed = Condition()
+        self.gone = Event()  # nothing of it runs any more: it may have stopped, and its process not yet have ended
+        self._changed = Lock()
         self._update = Update(RUNNING)
 
     @property
@@ -56,12 +57,6 @@ class Handle:
         with self._changed:
             if self._update.type != STOPPED:
                 self._update = update
-                self._changed.notify_all()
-
-    def wait_for_end(self, seconds: float) -> None:
-        """Wait until it has stopped, but no longer than this."""
-        with self._changed:
-            self._changed.wait_for(lambda: self._update.type == STOPPED, seconds)
 
 
 class Handles:
@@ -149,16 +144,16 @@ class Handles:
     def _abort(self, handle: Handle, _arguments: "Mapping[str, Any]") -> "Outcome":
         if handle.update.type != STOPPED:
             handle.conversation.cancel()
-            handle.wait_for_end(2 * timing_of(self._host.tool(handle.tool)).cancel + _MARGIN)
+        handle.gone.wait(2 * timing_of(self._host.tool(handle.tool)).cancel + _MARGIN)
         return State(handle.update)
 
     def close(self) -> None:
         """Stop everything that still runs."""
-        running = [handle for handle in list(self._handles.values()) if handle.update.type != STOPPED]
+        running = [handle for handle in list(self._handles.values()) if not handle.gone.is_set()]
         for handle in running:
             handle.conversation.end()
         for handle in running:
-            handle.wait_for_end(_MARGIN)
+            handle.gone.wait(_MARGIN)
         self._handles.clear()
 
 
@@ -176,6 +171,7 @@ def _run(handle: Handle, first: bytes) -> None:
         update = _stopped(outcome_of(handle.conversation.run(first)))
     finally:
         handle.change(update)
+        handle.gone.set()
 
 
 def _stopped(outcome: "Outcome") -> Update:
