@@ -19,6 +19,7 @@ from byleave.toolhost.serving import Service
 from byleave.toolhost.turn import Turn
 from byleave.tools.direct import DirectHost
 from byleave.workspace.on_disk import ProjectOnDisk
+from command import byleave
 from sandbox.machine import needs_sandbox
 from toolhost.workshop import ASKS, Workshop, asker, told, toml
 
@@ -305,3 +306,29 @@ def test_the_tool_that_moves_files_leaves_a_dangling_link_alone(tmp_path: Path, 
     outcome = shop.outcome("t", json.dumps({"source": "a", "target": "dangling"}))
     assert outcome["message"] == "dangling exists already"
     assert (os.readlink(shop.root / "dangling"), (shop.root / "a").exists()) == ("nowhere", True)
+
+
+@needs_sandbox
+def test_a_mount_is_neither_deleted_nor_moved_nor_replaced_and_links_in_it_are_links(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "file").write_text("outside")
+    (outside / "inner").symlink_to("file")
+    (outside / "away").symlink_to("/etc/passwd")
+    access = {"fs": [{"path": ".", **WRITE}]}
+    shop = Workshop.build(tmp_path, {"t": asker(access)}, {"ask.py": ASKS, "a": "a"})
+    (shop.root / "byleave.toml").write_text((tmp_path / "policy.toml").read_text())
+    assert byleave("trust", "--yes", cwd=shop.root).code == 0
+    assert byleave("mount", f"t:fork={outside}:rw", "--yes", cwd=shop.root).code == 0, "mounted"
+    do = [
+        ("fs.delete", {"path": "fork"}),
+        ("fs.rename", {"from": "fork", "to": "other"}),
+        ("fs.rename", {"from": "a", "to": "fork"}),
+        ("fs.delete", {"path": "fork/away"}),
+        ("fs.delete", {"path": "fork/inner"}),
+    ]
+    done = byleave("call", "t", json.dumps({"do": do}), "--json", "--no-input", cwd=shop.root)
+    answers = json.loads(json.loads(done.out)["content"][0]["text"])
+    assert [answer.get("code", 0) for answer in answers] == [-32001, -32001, -32001, -32001, 0], answers
+    assert sorted(os.listdir(outside)) == ["away", "file"]
+    assert os.readlink(shop.root / "fork") == str(outside)

@@ -11,7 +11,7 @@ Start at `ask_tool`. What becomes of it: `schema`.
 import os
 from time import monotonic
 
-from byleave.errors import ByleaveError, RequestError
+from byleave.errors import ByleaveError, ConfigErrors, RequestError
 from byleave.record import Record
 from byleave.text import shown, shown_lines
 from byleave.toolhost.boxes import OWN_TOOLS
@@ -71,7 +71,7 @@ def ask_tool(boxes: "Boxes", cancel: Turn) -> SelfDescription:
     nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
     try:
         process = boxes.start_asking(nothing)
-    except (ByleaveError, OSError):  # a call will say why
+    except (ByleaveError, ConfigErrors, OSError):  # a call will say why
         return NOTHING
     finally:
         os.close(nothing)
