@@ -4,12 +4,14 @@ import asyncio
 import json
 import os
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from byleave.api import Workspace
+from byleave.mcp import local
 from byleave.toolhost import self_description
 from byleave.toolhost.host import ToolHost
 from byleave.toolhost.self_description import NOTHING, SelfDescription, read_description, schema_problem
@@ -171,6 +173,27 @@ def test_what_a_tool_says_reaches_the_clients_of_the_gateway(tmp_path: Path) -> 
             (house.root / "t.py").write_text(SAYS.replace("Count", "Recount"))
             (again,) = [each for each in gateway.tools.definitions() if each["name"] == "says"]
             assert again["description"] == "Recount the lines of a file."
+
+    asyncio.run(list_them())
+
+
+@needs_sandbox
+def test_a_tool_that_hangs_keeps_no_list_waiting_for_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in (self_description, local):
+        monkeypatch.setattr(module, "PATIENCE", 0.5)
+    house = House.build(tmp_path, {"hangs": {"source": "local", "runtime": "vfs", "command": ["python3", "t.py"]}})
+    (house.root / "t.py").write_text(ODD["nothing, for ever"][0])
+
+    async def list_them() -> None:
+        async with serving(house) as gateway:
+            took = []
+            for _ in range(3):
+                began = time.monotonic()
+                listed = {each["name"]: each for each in gateway.tools.definitions()}
+                took.append(time.monotonic() - began)
+                assert listed["hangs"] == {"name": "hangs", "inputSchema": ANYTHING}
+            assert max(took) < 5.0, took
+            assert max(took[1:]) < 1.0, took
 
     asyncio.run(list_them())
 

@@ -137,6 +137,8 @@ class Handles:
             return broken("it has stopped: nothing can be given to it any more")
         if "input" not in arguments:
             return broken("apply needs an input")
+        if not handle.conversation.takes_input:
+            return broken("it has not read what it was given before", transient=True)
         handle.change(Update(RUNNING))
         handle.conversation.apply(arguments["input"])
         return State(Update(RUNNING))
