@@ -287,6 +287,30 @@ def test_a_verdict_names_the_link_itself(tmp_path: Path) -> None:
     scene.guard.close()
 
 
+@pytest.mark.parametrize(
+    ("path", "decision"),
+    [
+        ("kept/link", "deny"),  # it leads to what may be deleted, and stands where nothing may be
+        ("work/to-kept", "deny"),
+        ("work/to-file", "allow"),
+        ("work/file", "allow"),
+        ("./work/../kept/link", "deny"),
+        ("work/to-dir/deep", "allow"),
+    ],
+)
+def test_an_agent_s_own_tool_may_mean_the_link_or_what_it_leads_to(tmp_path: Path, path: str, decision: str) -> None:
+    rules = [{"deny": {"path": "kept/**"}}, {"allow": {"path": "work/**"}}]
+    scene = Scene(tmp_path.resolve(), USUAL, "vfs", rules=rules)
+    actions: list[FileAction | MoveAction] = [
+        FileAction("delete", path),
+        FileAction("delete", f"{scene.root}/{path}"),
+        MoveAction(path, "work/new"),
+    ]
+    decisions = [scene.guard.policy.decide(action).decision.word for action in actions]
+    assert decisions == [decision] * 3
+    scene.guard.close()
+
+
 @needs_sandbox
 def test_an_exclusive_rename_leaves_alone_whatever_is_there(tmp_path: Path) -> None:
     access = {"fs": [{"path": ".", **WRITE}]}
