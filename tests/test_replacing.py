@@ -17,12 +17,17 @@ from pathlib import Path
 
 import pytest
 
+from byleave.api import Workspace
 from byleave.core.action import FileAction, MoveAction
 from byleave.core.permit import Permit
 from byleave.core.verdict import ALLOW, Verdict
 from byleave.effects.files import move_file, write_file
-from byleave.errors import UnsafePathError
+from byleave.errors import RequestError, UnsafePathError
+from byleave.toolhost.scrubbing import Scrub
+from byleave.toolhost.serving import Service
+from byleave.toolhost.turn import Turn
 from byleave.workspace import replacing
+from byleave.workspace.on_disk import ProjectOnDisk
 from byleave.workspace.opening import Anchor
 from byleave.workspace.resolve import Root
 
@@ -455,3 +460,18 @@ def test_a_move_to_a_full_disk_leaves_both_as_they_were(ground: Path, small_disk
     (ground / "file").write_bytes(b"fits")
     move_file(allowed(ground, MoveAction("file", "disk/target")), replace=True)
     assert ((small_disk / "target").read_bytes(), names(ground)) == (b"fits", ["disk"])
+
+
+@needs_root
+def test_a_tool_that_writes_to_a_full_disk_is_told_so_and_the_file_stays(small_disk: Path) -> None:
+    (small_disk / "file").write_bytes(OLD)
+    policy = small_disk.parent / "policy.toml"
+    policy.write_text('tools.t = {source = "local", access = {fs = [{path = ".", read = true, write = true}]}}\n')
+    workspace = Workspace(str(small_disk))
+    with workspace.guard("call", files=[str(policy)]) as guard:
+        service = Service(guard, "t", ProjectOnDisk(workspace.root), Scrub())
+        for params in ({"path": "file"}, {"path": "new", "exclusive": True}, {"path": "deep/new"}):
+            with pytest.raises(RequestError, match="No space left") as raised:
+                service.serve("fs.write", {**params, "content": NEW.decode()}, Turn())
+            assert raised.value.number == -32603
+    assert ((small_disk / "file").read_bytes(), names(small_disk)) == (OLD, ["deep", "file"])

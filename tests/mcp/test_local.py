@@ -441,7 +441,7 @@ def test_what_holds_no_answer_is_none(content: Any) -> None:
     assert answer_in(content) is None
 
 
-def test_nothing_is_started_before_somebody_calls(tmp_path: Path) -> None:
+def test_nothing_is_kept_open_before_somebody_calls(tmp_path: Path) -> None:
     async def use(gateway: Gateway, _house: House) -> None:
         assert isinstance(gateway.tools, LocalTools)
         before = descriptors()

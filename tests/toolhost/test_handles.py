@@ -119,6 +119,17 @@ def test_a_flood_of_states_is_bounded_and_the_last_one_counts(tmp_path: Path) ->
         kept.until({"type": "running", "content": 'heard "flood"'}, id="h")
 
 
+def test_input_that_a_tool_does_not_read_is_not_piled_up(tmp_path: Path) -> None:
+    with keeping(tmp_path) as kept:
+        spawn(kept)
+        give(kept, "deaf")
+        answers = [kept.ask(action="apply", id="h", input="x" * 300_000) for _ in range(20)]
+        refused = {**failed("it has not read what it was given before"), "transient": True}
+        assert answers[-1] == refused
+        assert answers.count(refused) > 10
+        assert kept.ask(action="fetch", id="h")["state"]["type"] == "running"
+
+
 def test_an_id_that_is_taken_is_refused_and_others_are_not_touched(tmp_path: Path) -> None:
     with keeping(tmp_path) as kept:
         spawn(kept, "a")

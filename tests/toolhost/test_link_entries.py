@@ -19,6 +19,7 @@ from byleave.toolhost.serving import Service
 from byleave.toolhost.turn import Turn
 from byleave.tools.direct import DirectHost
 from byleave.workspace.on_disk import ProjectOnDisk
+from command import byleave
 from sandbox.machine import needs_sandbox
 from toolhost.workshop import ASKS, Workshop, asker, told, toml
 
@@ -286,6 +287,30 @@ def test_a_verdict_names_the_link_itself(tmp_path: Path) -> None:
     scene.guard.close()
 
 
+@pytest.mark.parametrize(
+    ("path", "decision"),
+    [
+        ("kept/link", "deny"),  # it leads to what may be deleted, and stands where nothing may be
+        ("work/to-kept", "deny"),
+        ("work/to-file", "allow"),
+        ("work/file", "allow"),
+        ("./work/../kept/link", "deny"),
+        ("work/to-dir/deep", "allow"),
+    ],
+)
+def test_an_agent_s_own_tool_may_mean_the_link_or_what_it_leads_to(tmp_path: Path, path: str, decision: str) -> None:
+    rules = [{"deny": {"path": "kept/**"}}, {"allow": {"path": "work/**"}}]
+    scene = Scene(tmp_path.resolve(), USUAL, "vfs", rules=rules)
+    actions: list[FileAction | MoveAction] = [
+        FileAction("delete", path),
+        FileAction("delete", f"{scene.root}/{path}"),
+        MoveAction(path, "work/new"),
+    ]
+    decisions = [scene.guard.policy.decide(action).decision.word for action in actions]
+    assert decisions == [decision] * 3
+    scene.guard.close()
+
+
 @needs_sandbox
 def test_an_exclusive_rename_leaves_alone_whatever_is_there(tmp_path: Path) -> None:
     access = {"fs": [{"path": ".", **WRITE}]}
@@ -305,3 +330,29 @@ def test_the_tool_that_moves_files_leaves_a_dangling_link_alone(tmp_path: Path, 
     outcome = shop.outcome("t", json.dumps({"source": "a", "target": "dangling"}))
     assert outcome["message"] == "dangling exists already"
     assert (os.readlink(shop.root / "dangling"), (shop.root / "a").exists()) == ("nowhere", True)
+
+
+@needs_sandbox
+def test_a_mount_is_neither_deleted_nor_moved_nor_replaced_and_links_in_it_are_links(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "file").write_text("outside")
+    (outside / "inner").symlink_to("file")
+    (outside / "away").symlink_to("/etc/passwd")
+    access = {"fs": [{"path": ".", **WRITE}]}
+    shop = Workshop.build(tmp_path, {"t": asker(access)}, {"ask.py": ASKS, "a": "a"})
+    (shop.root / "byleave.toml").write_text((tmp_path / "policy.toml").read_text())
+    assert byleave("trust", "--yes", cwd=shop.root).code == 0
+    assert byleave("mount", f"t:fork={outside}:rw", "--yes", cwd=shop.root).code == 0, "mounted"
+    do = [
+        ("fs.delete", {"path": "fork"}),
+        ("fs.rename", {"from": "fork", "to": "other"}),
+        ("fs.rename", {"from": "a", "to": "fork"}),
+        ("fs.delete", {"path": "fork/away"}),
+        ("fs.delete", {"path": "fork/inner"}),
+    ]
+    done = byleave("call", "t", json.dumps({"do": do}), "--json", "--no-input", cwd=shop.root)
+    answers = json.loads(json.loads(done.out)["content"][0]["text"])
+    assert [answer.get("code", 0) for answer in answers] == [-32001, -32001, -32001, -32001, 0], answers
+    assert sorted(os.listdir(outside)) == ["away", "file"]
+    assert os.readlink(shop.root / "fork") == str(outside)

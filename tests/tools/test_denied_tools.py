@@ -20,7 +20,7 @@ FILES: dict[str, str | bytes] = {"src/a": "one\n", "docs/a": "one\n", "new/a": "
 NO_RULE = "no access.fs rule covers it"
 
 # A tool, its arguments, and what it says.
-DENIED = {
+DENIED: dict[str, tuple[str, dict[str, Any], str]] = {
     "reading where no rule reaches": (
         "fs_read_file",
         {"path": "shut/a"},

@@ -21,7 +21,7 @@ from byleave.toolhost.handles import Handles
 from byleave.toolhost.host import Call, ToolHost
 from byleave.toolhost.modes import EDIT, SKIP
 from byleave.toolhost.outcome import EXIT_CODES, Cancelled, Completed, NeedsInput, State, broken
-from byleave.toolhost.schema import input_schema
+from byleave.toolhost.schema import description_of, input_schema
 from byleave.toolhost.turn import Turn
 from byleave.wire.blocks import text_block
 from byleave.wire.lines import LineBuffer, TooLong
@@ -79,8 +79,13 @@ class Calls:
         self._guard.close()
 
     def schema(self) -> "dict[str, Any]":
-        """Return the JSON Schema of the tool's arguments."""
-        return input_schema(self._host.tool(self._name))
+        """Return the JSON Schema of the tool's arguments, with what the tool is for as its description."""
+        tool = self._host.tool(self._name)
+        said = self._host.self_description(self._name, self._cancel)
+        if said.problem is not None:
+            warn(self._given, [f"what {shown(self._name)} says of itself is not used: {said.problem}"])
+        schema, description = input_schema(tool, said), description_of(tool, said)
+        return {**schema, "description": description} if description and "description" not in schema else schema
 
     def run(self, arguments: "dict[str, Any]") -> "Outcome":
         """Run one call, and return what came of it; whatever the tool asks is answered where somebody is there to."""

@@ -10,7 +10,7 @@ from time import monotonic
 from byleave.core.action import CommandAction, FileAction, MoveAction, SearchAction, parse_action
 from byleave.core.decide import decide
 from byleave.core.fs import FsTarget
-from byleave.core.verdict import DENY
+from byleave.core.verdict import DENY, strictest
 from byleave.record import Record
 
 TYPE_CHECKING = False
@@ -113,7 +113,20 @@ class Policy:
             from byleave.guard.link_entries import judge_entries
 
             verdict = judge_entries(self.compiled, self.root, asked, places, verdict)
+        elif isinstance(asked, (FileAction, MoveAction)) and asked.tool is None and entry:
+            verdict = self._with_named_links(asked, places, verdict)
         return Judged(asked, places, verdict)
+
+    def _with_named_links(
+        self, action: "FileAction | MoveAction", places: "tuple[FsTarget | Refused, ...]", verdict: "Verdict"
+    ) -> "Verdict":
+        """Judge a delete or a move of an agent's own tool by the links that it names, too: it may mean either."""
+        paths = (action.path, action.to) if isinstance(action, MoveAction) else (action.path,)
+        links = [self.root.link_named(path, home=self._home) for path in paths]
+        if not any(links):
+            return verdict
+        named = tuple(link or place for link, place in zip(links, places, strict=True))
+        return strictest([verdict, decide(self.compiled.policy, action, named)])
 
     def _look_below(self, action: SearchAction, place: "FsTarget | Refused") -> "Looked | None":
         """Look for the closed files that a search can select; None where no rule closes any place."""
@@ -177,7 +190,7 @@ class Policy:
         """Resolve a path: a tool's own, or one that an agent names, where `~` is the user's home.
 
         `entry`: the name itself is removed or replaced, so a link that a tool names is meant itself. What an agent's
-        own tool does to a link is not known; it is judged by where the link leads.
+        own tool does to a link is not known; it is judged by where the link leads, and then by its name.
         """
         if tool is not None:
             return self.root.resolve_entry(path) if entry else self.root.resolve_input(path)

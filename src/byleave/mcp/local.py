@@ -12,7 +12,8 @@ Start at `LocalTools.call`. What it returns is ready for the client, but for a t
 """
 
 import asyncio
-from concurrent.futures import CancelledError, ThreadPoolExecutor
+import sys
+from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
 from contextlib import suppress
 from threading import Lock
 from time import monotonic
@@ -28,6 +29,7 @@ from byleave.toolhost.handles import Handles
 from byleave.toolhost.host import Call, ToolHost, timing_of
 from byleave.toolhost.modes import SKIP
 from byleave.toolhost.outcome import NeedsInput, broken
+from byleave.toolhost.self_description import NOTHING, PATIENCE, SelfDescription, file_stamps, is_asked
 from byleave.toolhost.turn import Turn
 
 TYPE_CHECKING = False
@@ -144,15 +146,28 @@ class LocalTools:
         self._running: set[Turn] = set()
         self._futures: set[asyncio.Future[Any]] = set()
         self._spawning = Lock()
-        self._listed: tuple[object, list[Tree]] = (None, [])
+        self._listed: tuple[object, list[SelfDescription], list[Tree]] = (None, [], [])
+        self._asked: dict[str, tuple[object, Future[SelfDescription]]] = {}  # by the tool's name
+        self._stop_asking = Turn()
+        self._ask_until = 0.0  # a time of the monotonic clock: no list waits longer
         self._closed = False
 
     def definitions(self) -> "list[Tree]":
-        """Return the tools as MCP lists them; made anew when the policy was. Those that never run are left out."""
+        """Return the tools as MCP lists them; made anew when something has changed. Those that never run are left out.
+
+        What a tool says of itself is waited for, a few seconds at most, once for each content of its files; a tool that
+        takes longer is listed without it.
+        """
+        tools = list(self._tools())
+        asked = [self._ask(tool) for tool in tools]
+        waiting = [future for future in asked if future is not None and not future.done()]
+        if waiting:
+            wait(waiting, timeout=max(0.0, self._ask_until - monotonic()))
+        said = [NOTHING if future is None or not future.done() else _outcome_of(future) for future in asked]
         compiled = self._guard.policy.compiled
-        if self._listed[0] is not compiled:
-            self._listed = compiled, [definition(tool) for tool in self._tools()]
-        return self._listed[1]
+        if self._listed[0] is not compiled or self._listed[1] != said:
+            self._listed = compiled, said, [definition(*each) for each in zip(tools, said, strict=True)]
+        return self._listed[2]
 
     def _tools(self) -> "Iterator[Tool]":
         host = ToolHost(self._workspace, self._guard)  # which knows what can be run; nothing of it is started
@@ -160,6 +175,28 @@ class LocalTools:
             with suppress(InputError):
                 if tool.settings.get("run") != SKIP:
                     yield host.tool(name)
+
+    def _ask(self, tool: "Tool") -> "Future[SelfDescription] | None":
+        """Have a tool asked what it is, unless that was done for the files that it has now; None if it is not asked."""
+        if self._closed or not is_asked(tool):
+            return None
+        stamp = tool.settings, file_stamps(self._workspace.root.path, tool.settings["command"])
+        known = self._asked.get(tool.name)
+        if known is None or known[0] != stamp:
+            self._ask_until = monotonic() + PATIENCE + _GRACE
+            known = stamp, self._threads.submit(self._hear_of, tool.name)
+            self._asked[tool.name] = known
+        return known[1]
+
+    def _hear_of(self, name: str) -> "SelfDescription":
+        host = ToolHost(self._workspace, self._guard, environment=self._environment)
+        try:
+            said = host.self_description(name, self._stop_asking)
+        finally:
+            host.close()
+        if said.problem is not None:
+            sys.stderr.write(f"byleave: what the tool {shown(name)} says of itself is not used: {said.problem}\n")
+        return said
 
     async def pin(self, name: str, who: Who, *, principal: str) -> str:
         """Return what a yes to a call of this tool rests on; an InputError if there is no such tool."""
@@ -297,6 +334,7 @@ class LocalTools:
     async def close(self) -> None:
         """Stop everything that still runs, and let go of all sandboxes. Nothing is run any more."""
         self._closed = True
+        self._stop_asking.cancel()
         for turn in list(self._running):
             turn.cancel()
         if self._futures:
@@ -304,7 +342,13 @@ class LocalTools:
             await asyncio.wait(list(self._futures), timeout=longest)
         houses, self._houses = list(self._houses.values()), {}
         await asyncio.gather(*(asyncio.to_thread(house.close) for house in houses))
+        await asyncio.to_thread(wait, [future for _stamp, future in self._asked.values()], timeout=_MARGIN)
         self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+def _outcome_of(future: "Future[SelfDescription]") -> SelfDescription:
+    """Return what a tool said of itself; nothing, if asking it failed."""
+    return NOTHING if future.cancelled() or future.exception() is not None else future.result()
 
 
 def _ended() -> InputError:

@@ -9,7 +9,8 @@ from byleave.mcp.scrub import without_escapes
 from byleave.text import quoted, speakable
 from byleave.toolhost.boxes import OWN_TOOLS
 from byleave.toolhost.outcome import Broken, Completed, NeedsInput, State, outcome_tree
-from byleave.toolhost.schema import input_schema
+from byleave.toolhost.schema import description_of, input_schema
+from byleave.toolhost.self_description import NOTHING, SelfDescription
 from byleave.wire.blocks import text_block
 
 TYPE_CHECKING = False
@@ -38,25 +39,19 @@ _HINTS: "Mapping[str, Mapping[str, bool]]" = {  # of the tools that come with by
 }
 
 
-def definition(tool: "Tool") -> "Tree":
-    """Return a local tool as MCP describes one."""
+def definition(tool: "Tool", said: SelfDescription = NOTHING) -> "Tree":
+    """Return a local tool as MCP describes one; `said` is what the tool says of itself."""
     command = tool.settings.get("command") or [""]
     own = command[1] if command[0] == OWN_TOOLS and len(command) > 1 else ""
     tree = {
         "name": tool.name,
-        "description": tool.settings.get("description") or _own_description(own),
-        "inputSchema": {"type": "object", **input_schema(tool)},
+        "description": description_of(tool, said),
+        "inputSchema": {"type": "object", **input_schema(tool, said)},
     }
     if own in _HINTS and not tool.settings.get("stateful"):
         tree["annotations"] = dict(_HINTS[own])
     cleaned: Tree = speakable({key: value for key, value in tree.items() if value != ""})
     return cleaned
-
-
-def _own_description(name: str) -> str:
-    from byleave.tools import NAMES, load
-
-    return load(name).description if name in NAMES else ""
 
 
 def result_tree(outcome: "Outcome") -> "Tree":

@@ -60,6 +60,13 @@ class Boxes:
         """Start the process of a mediated tool: it sees nothing of the workspace but the files its command names."""
         return self._start(self._own, self.command(), stdin=PIPE)
 
+    def start_asking(self, stdin: int) -> "Running":
+        """Start the tool's program to say what it takes: as a mediated tool, without the variables that it may read."""
+        from byleave.sandbox.linux import minimal
+
+        usual = dict(minimal(self._environment, MINIMAL_ENVIRONMENT))
+        return self._start(self._own, [*self.command(), "--schema"], stdin=stdin, variables=usual)
+
     def start_plain(
         self, command: "Sequence[str]", stdin: int, decide: "Decide", *, reads_only: bool = False
     ) -> "Running":
@@ -69,8 +76,17 @@ class Boxes:
         """
         return self._start(self._reading_tool if reads_only else self.access, command, stdin=stdin, decide=decide)
 
-    def _start(self, make: "Any", command: "Sequence[str]", *, stdin: int, decide: "Decide | None" = None) -> "Running":
-        root, variables = self._workspace.root.path, dict(self._variables())
+    def _start(
+        self,
+        make: "Any",
+        command: "Sequence[str]",
+        *,
+        stdin: int,
+        decide: "Decide | None" = None,
+        variables: "dict[str, str] | None" = None,
+    ) -> "Running":
+        root = self._workspace.root.path
+        variables = dict(self._variables()) if variables is None else variables
         if self.unconfined is not None:
             return NoBox(root).spawn(command, cwd=root, env=variables, stdin=stdin, own=True)
         with self._one_at_a_time:

@@ -138,8 +138,13 @@ class Conversation:
         """End the tool at once, without a word."""
         self._summons.post(self._leave)
 
+    @property
+    def takes_input(self) -> bool:
+        """Whether the tool has read enough of what it was sent to be sent more."""
+        return self._unsent.bytes <= _MOST_UNSENT
+
     def apply(self, given: "Any") -> None:
-        """Hand input to a stateful tool."""
+        """Hand input to a stateful tool; whoever may give it much looks at `takes_input` first."""
         self._summons.post(lambda: self._apply(given))
 
     # What happens: everything below runs in the one thread.

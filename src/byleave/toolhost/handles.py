@@ -5,7 +5,7 @@
 Each runs in a thread of its own. What a handle was in the end can be looked at until its name is used again.
 """
 
-from threading import Condition, Lock, Thread
+from threading import Event, Lock, Thread
 
 from byleave.errors import ByleaveError, ConfigErrors
 from byleave.text import quoted, shown
@@ -44,9 +44,9 @@ class Handle:
     def __init__(self, tool: str, conversation: "Conversation") -> None:
         self.tool = tool
         self.conversation = conversation
-        self._changed = Condition()
+        self.gone = Event()  # nothing of it runs any more: it may have stopped, and its process not yet have ended
+        self._changed = Lock()
         self._update = Update(RUNNING)
-        self.is_over = False  # its process is gone; a tool says that it has stopped before that
 
     @property
     def update(self) -> Update:
@@ -57,19 +57,6 @@ class Handle:
         with self._changed:
             if self._update.type != STOPPED:
                 self._update = update
-                self._changed.notify_all()
-
-    def end(self, update: Update) -> None:
-        """Take note that nothing of it is left; `update` is how it stands, unless it has said so itself."""
-        self.change(update)
-        with self._changed:
-            self.is_over = True
-            self._changed.notify_all()
-
-    def wait_for_end(self, seconds: float) -> None:
-        """Wait until nothing of it is left, but no longer than this."""
-        with self._changed:
-            self._changed.wait_for(lambda: self.is_over, seconds)
 
 
 class Handles:
@@ -150,6 +137,8 @@ class Handles:
             return broken("it has stopped: nothing can be given to it any more")
         if "input" not in arguments:
             return broken("apply needs an input")
+        if not handle.conversation.takes_input:
+            return broken("it has not read what it was given before", transient=True)
         handle.change(Update(RUNNING))
         handle.conversation.apply(arguments["input"])
         return State(Update(RUNNING))
@@ -157,16 +146,16 @@ class Handles:
     def _abort(self, handle: Handle, _arguments: "Mapping[str, Any]") -> "Outcome":
         if handle.update.type != STOPPED:
             handle.conversation.cancel()
-            handle.wait_for_end(2 * timing_of(self._host.tool(handle.tool)).cancel + _MARGIN)
+        handle.gone.wait(2 * timing_of(self._host.tool(handle.tool)).cancel + _MARGIN)
         return State(handle.update)
 
     def close(self) -> None:
-        """Stop everything that still runs, and wait for what has only said that it stopped."""
-        running = [handle for handle in list(self._handles.values()) if not handle.is_over]
+        """Stop everything that still runs."""
+        running = [handle for handle in list(self._handles.values()) if not handle.gone.is_set()]
         for handle in running:
             handle.conversation.end()
         for handle in running:
-            handle.wait_for_end(_MARGIN)
+            handle.gone.wait(_MARGIN)
         self._handles.clear()
 
 
@@ -183,7 +172,8 @@ def _run(handle: Handle, first: bytes) -> None:
     try:
         update = _stopped(outcome_of(handle.conversation.run(first)))
     finally:
-        handle.end(update)
+        handle.change(update)
+        handle.gone.set()
 
 
 def _stopped(outcome: "Outcome") -> Update:

@@ -23,6 +23,7 @@ from byleave.toolhost.conversation import Conversation, Timing
 from byleave.toolhost.outcome import Broken, Cancelled, NeedsInput, broken, completed
 from byleave.toolhost.plain import run_plain
 from byleave.toolhost.scrubbing import Scrub
+from byleave.toolhost.self_description import NOTHING, SelfDescription, ask_tool, is_asked
 from byleave.toolhost.serving import READING, Service
 from byleave.toolhost.started import Started
 from byleave.toolhost.turn import Turn
@@ -82,6 +83,7 @@ class ToolHost:
         self._retired: list[Boxes] = []  # of settings that have changed; something may still run in them
         self._end: Callable[[], object] = _nothing
         self._scrubs: dict[str, Scrub] = {}
+        self._described: dict[str, tuple[str, SelfDescription]] = {}  # by name, with the pin that the tool had
         self.running: Conversation | None = None  # the one that was begun last
 
     @property
@@ -132,6 +134,20 @@ class ToolHost:
         outcome = self.execute(asked, cancel)
         content = getattr(outcome, "content", None) or []
         return "\n".join(block["text"] for block in content if block["type"] == "text") or None
+
+    def self_description(self, name: str, cancel: Turn) -> SelfDescription:
+        """Return what a tool says of itself; asked once for each content of its files, and only in a sandbox."""
+        tool = self.tool(name)
+        if not is_asked(tool) or self._boxes_of(tool).unconfined is not None:
+            return NOTHING
+        pin = self.pin(name)
+        known = self._described.get(name)
+        if known is None or known[0] != pin:
+            known = pin, ask_tool(self._boxes_of(tool), cancel)
+            if cancel.cancelled or pin != self.pin(name):  # whose words these are cannot be told
+                return NOTHING
+            self._described[name] = known
+        return known[1]
 
     def _can_describe(self, tool: "Tool") -> bool:
         """Whether something keeps a tool from changing, or seeing, more than it may before anybody has agreed."""

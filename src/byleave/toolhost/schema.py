@@ -2,20 +2,23 @@
 
 from byleave.toolhost.boxes import OWN_TOOLS
 from byleave.toolhost.handles import ACTIONS
+from byleave.toolhost.self_description import NOTHING, SelfDescription
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Any
 
     from byleave.config.compile import Tool
+    from byleave.sdk.tool import Tool as SdkTool
 
 _ID = {"type": "string", "description": "A readable name for this run, chosen by the caller."}
 _INPUT = {"description": "Input for the running tool, or the answer to its question."}
 
 
-def input_schema(tool: "Tool") -> "dict[str, Any]":
-    """Return what the arguments of a call must look like."""
-    parameters = _parameters(tool)
+def input_schema(tool: "Tool", said: SelfDescription = NOTHING) -> "dict[str, Any]":
+    """Return what the arguments of a call must look like: as configured, else as the tool itself has said."""
+    parameters = _parameters(tool, said)
     if not tool.settings.get("stateful"):
         return parameters
     return {
@@ -24,17 +27,42 @@ def input_schema(tool: "Tool") -> "dict[str, Any]":
     }
 
 
-def _parameters(tool: "Tool") -> "dict[str, Any]":
+def description_of(tool: "Tool", said: SelfDescription = NOTHING) -> str:
+    """Return what a tool is for: as configured, else as the tool itself has said; nothing where neither does."""
+    own = _own_tool(tool)
+    return tool.settings.get("description") or (said.description if own is None else own.description)
+
+
+def _own_tool(tool: "Tool") -> "SdkTool | None":
+    """Return the tool that comes with byleave, if this is one."""
+    command = tool.settings.get("command") or [""]
+    if command[0] != OWN_TOOLS or len(command) == 1:
+        return None
+    from byleave.tools import NAMES, load
+
+    return load(command[1]) if command[1] in NAMES else None
+
+
+def _parameters(tool: "Tool", said: SelfDescription) -> "dict[str, Any]":
     configured: dict[str, Any] | None = tool.settings.get("parameters")
     if configured is not None:
         return configured
-    command = tool.settings.get("command") or [""]
-    if command[0] == OWN_TOOLS and len(command) > 1:
-        from byleave.tools import NAMES, load
+    own = _own_tool(tool)
+    if own is not None:
+        return dict(own.parameters)
+    if said.parameters is None:
+        return {"type": "object"}
+    return {"type": "object", **(_of_spawn(said.parameters) if tool.settings.get("stateful") else said.parameters)}
 
-        if command[1] in NAMES:
-            return dict(load(command[1]).parameters)
-    return {"type": "object"}
+
+def _of_spawn(parameters: "Mapping[str, Any]") -> "Mapping[str, Any]":
+    """Return what a tool that stays is spawned with: it describes its actions, and which of them there are is ours."""
+    for variant in parameters.get("oneOf", ()):
+        properties = variant.get("properties", {}) if isinstance(variant, dict) else {}
+        args = properties.get("args")
+        if properties.get("action") == {"const": "spawn"} and isinstance(args, dict):
+            return args
+    return parameters
 
 
 def _variant(action: str, parameters: "dict[str, Any]") -> "dict[str, Any]":

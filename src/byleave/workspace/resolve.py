@@ -75,6 +75,17 @@ class Root:
         door = None if parent.door is None else f"{parent.door}/{name}"
         return FsTarget(place, self.relative(place), door, link=True)
 
+    def link_named(self, text: str, *, home: str | None = None) -> FsTarget | None:
+        """Return the link that a path of an agent's own tool names at its end; None if it names something else."""
+        above, _, name = text.rpartition("/")
+        if name in ("", ".", "..", "~"):
+            return None
+        parent = self.resolve_any(above or ("/" if text.startswith("/") else "."), home=home)
+        if not isinstance(parent, FsTarget):
+            return None
+        place = f"{parent.canonical.rstrip('/')}/{name}"
+        return FsTarget(place, self.relative(place), link=True) if self._is_link(place) else None
+
     def links_on(self, text: str) -> list[str]:
         """Return the links that the resolution of a path goes through, by their own canonical paths."""
         walk = _Walk(self)
