@@ -5,14 +5,16 @@ import json
 import os
 import subprocess
 import sys
+import tomllib
 import venv
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import mcp_types as types
 import pytest
 from mcp.client.client import Client
+from mcp.client.stdio import StdioServerParameters, stdio_client
 
 from agents.real_agents import PLACE, NotInstalledError, model, program_of, script
 from command import COMMAND
@@ -66,6 +68,10 @@ command = {json.dumps([from_pypi("time"), "--local-timezone", "Europe/Berlin"])}
 command = {json.dumps([from_npm("filesystem"), str(made.root)])}
 [servers.everything]
 command = {json.dumps([from_npm("everything")])}
+[servers.thinking]
+command = {json.dumps([from_npm("sequential-thinking")])}
+[servers.git]
+command = {json.dumps([from_pypi("git")])}
 [agents.ops]
 allow.servers = ["*"]
 deny.tools.files = ["move_file"]
@@ -74,6 +80,8 @@ deny = {{ call = {{ server = "files", tool = "*", arg = "/path", glob = "*.pem" 
 """
     )
     (made.root / "a.txt").write_text("hello\n")
+    for said in (["init", "-q", "-b", "main"], ["add", "a.txt"]):
+        subprocess.run(["git", "-C", str(made.root), *said], check=True, stdin=subprocess.DEVNULL)
     (made.root / "key.pem").write_text("secret\n")
     made.env["SECRET_OF_THE_USER"] = "do not tell"
     return made
@@ -149,6 +157,68 @@ def test_it_asks_the_person_and_the_model_of_the_client(talk: Talk) -> None:
     assert any("[everything]" in getattr(each, "message", "") for each in talk.person.asked)
     sampling = next(name for name in listed if "sampling" in name)
     assert "a fish" in words(talk.call(sampling, {"prompt": "What is it?", "maxTokens": 10}))
+
+
+UNLIKE = {"meta", "result_type"}  # what each revision has of its own
+THOUGHT = {"thought": "so", "nextThoughtNeeded": False, "thoughtNumber": 1, "totalThoughts": 1}
+CALLS: dict[str, list[tuple[str, dict[str, Any]]]] = {
+    "time": [
+        ("convert_time", {"source_timezone": "UTC", "time": "12:00", "target_timezone": "Asia/Tokyo"}),
+        ("get_current_time", {"timezone": "Nowhere/Land"}),
+    ],
+    "files": [("list_directory", {"path": "ROOT"}), ("read_text_file", {"path": "ROOT/a.txt"})],
+    "everything": [("echo", {"message": "ü"}), ("get-sum", {"a": 2, "b": 3}), ("get-tiny-image", {})],
+    "thinking": [("sequentialthinking", THOUGHT)],
+    "git": [("git_status", {"repo_path": "ROOT"}), ("git_branch", {"repo_path": "ROOT", "branch_type": "local"})],
+}
+
+
+def directly(place: Place, server: str) -> "Callable[[], Any]":
+    """Return how a server is reached without the gateway."""
+    configured = tomllib.loads(place.policy.read_text())["servers"][server]["command"]
+    command, *args = configured
+
+    def target() -> Any:
+        env = {"PATH": os.environ["PATH"], "HOME": str(place.home)}
+        return stdio_client(StdioServerParameters(command=command, args=args, env=env, cwd=str(place.root)))
+
+    return target
+
+
+def offered(talk: Talk, prefix: str) -> dict[str, Any]:
+    """Return everything that is listed under a prefix, as plain data, by its name without the prefix."""
+
+    async def look(client: Client) -> dict[str, Any]:
+        able = client.server_capabilities
+        lists: list[tuple[str, list[Any]]] = [("tools", (await client.list_tools()).tools)]
+        if able.prompts is not None:
+            lists.append(("prompts", (await client.list_prompts()).prompts))
+        found = {}
+        for kind, listed in lists:
+            for each in listed:
+                tree = each.model_dump(by_alias=True, exclude_none=True)
+                support = tree.pop("execution", {}).get("taskSupport")  # tasks are not passed on
+                if each.name.startswith(prefix) and support != "required":
+                    name = tree.pop("name").removeprefix(prefix)
+                    found[f"{kind} {name}"] = tree
+        return found
+
+    return talk.do(look)
+
+
+@pytest.mark.parametrize("server", CALLS)
+def test_a_server_offers_and_answers_the_same_as_without_the_gateway(place: Place, server: str) -> None:
+    with over_http(place) as running:
+        for mode in (LEGACY, "auto"):
+            with talking(at(running.url), mode) as through, talking(directly(place, server), "auto") as alone:
+                wanted = {
+                    name: each for name, each in offered(alone, "").items() if name != "tools move_file"
+                }  # denied
+                assert offered(through, f"{server}__") == wanted
+                for tool, given in CALLS[server]:
+                    filled = json.loads(json.dumps(given).replace("ROOT", str(place.root)))
+                    got, alike = through.call(f"{server}__{tool}", filled), alone.call(tool, filled)
+                    assert got.model_dump(exclude=UNLIKE) == alike.model_dump(exclude=UNLIKE)
 
 
 def test_claude_code_calls_tools_through_the_gateway(place: Place, tmp_path: Path) -> None:
