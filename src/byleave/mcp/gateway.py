@@ -94,6 +94,7 @@ class Gateway:
         self._stamps: dict[str, object] = {}
         self._noted: dict[str, float] = {}
         self._starting: dict[str, asyncio.Semaphore] = {}
+        self.silent_until: dict[str, float] = {}  # servers that no client's beginning waits for, and until when
         self._spoken: dict[str, tuple[Server, Memory]] = {}  # what was learnt of servers, as they are configured
         self._configure()
 
