@@ -172,6 +172,8 @@ def negotiates() -> None:
         what = todo.get(method, "silence")
         if what == "exit":
             os._exit(1)
+        elif what == "stuck":
+            hangs()
         elif what == "yes":
             say(id=request["id"], result=yes[method])
         elif what == "nonsense":

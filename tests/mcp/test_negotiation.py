@@ -23,6 +23,7 @@ from sandbox.machine import PYTHON, needs_sandbox
 
 DISCOVER, INITIALIZE = "server/discover", "initialize"
 MODERN = "2026-07-28"
+LONGEST = {"start": 15.0}
 SHORT = 0.4  # seconds for which one that says nothing is waited for
 FOUND = '{"supportedVersions": ["2026-07-28"], "capabilities": {"tools": {}}}'
 SHAKEN = '{"protocolVersion": "2025-06-18", "capabilities": {"tools": {}}, "serverInfo": {}}'
@@ -60,7 +61,7 @@ def upstream_of(server: Any, how: Any, shared: Any, memory: Memory, *, shakes: b
         Client(shakes=shakes),
         Backoff(),
         patience=5.0,
-        longest_start=15.0,
+        longest_start=LONGEST["start"],
         memory=memory,
         starting=asyncio.Semaphore(4),
     )
@@ -276,6 +277,27 @@ def test_a_newer_program_may_make_anything_of_a_handshake_but_once(tmp_path: Pat
     assert meet_over_a_pipe(tmp_path, "yes", odd, memory, shakes=True) == (MODERN, [INITIALIZE, DISCOVER])
     assert memory.worked == {True: WITHOUT}
     assert meet_over_a_pipe(tmp_path, "yes", odd, memory, shakes=True) == (MODERN, [DISCOVER])
+
+
+@needs_sandbox
+def test_a_program_that_is_stuck_after_discovery_works_the_next_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    memory = Memory()
+    with monkeypatch.context() as patch:
+        patch.setitem(LONGEST, "start", 2.0)
+        with pytest.raises(DownError, match="did not finish"):
+            meet_over_a_pipe(tmp_path, "stuck", "yes", memory)
+    assert meet_over_a_pipe(tmp_path, "stuck", "yes", memory) == ("2025-06-18", [INITIALIZE])
+
+
+def test_one_that_is_late_again_is_asked_in_both_ways_again() -> None:
+    memory = Memory()
+    known = []
+    for _ in range(4):
+        memory.was_late(handshake_first=False)
+        known.append(memory.worked.get(False))
+    assert known == [BY_HANDSHAKE, None, BY_HANDSHAKE, None]
 
 
 @needs_sandbox

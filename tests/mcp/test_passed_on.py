@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from time import monotonic
 from typing import Any
 
 import pytest
@@ -105,6 +106,19 @@ def test_a_server_that_is_slow_is_waited_for_a_little_and_told_of_the_next_time(
         assert len(talk.servers["shop"].links) == 1  # what is known is not asked again
 
     play(scene, shop=FakeServer("a", instructions="Ask first."))
+
+
+def test_only_the_first_client_waits_for_a_server_that_says_nothing(play: Callable[..., None]) -> None:
+    async def scene(talk: Talk) -> None:
+        welcoming(talk, 0.2)
+        took = []
+        for _ in (1, 2, 3):
+            started = monotonic()
+            await talk.client().begin()
+            took.append(monotonic() - started)
+        assert took[0] >= 0.2 > max(took[1:])
+
+    play(scene, shop=FakeServer(is_hung=True))
 
 
 def test_a_server_that_cannot_be_used_keeps_nobody_from_beginning(play: Callable[..., None]) -> None:

@@ -111,6 +111,7 @@ class Gateway:
         self._starting: dict[str, asyncio.Semaphore] = {}
         self._refusals = RefusalLog(guard.record_refusal)
         self._closing: set[asyncio.Task[None]] = set()
+        self.silent_until: dict[str, float] = {}  # servers that no client's beginning waits for, and until when
         self._spoken: dict[str, tuple[Server, Memory]] = {}  # what was learnt of servers, as they are configured
         self._configure()
 

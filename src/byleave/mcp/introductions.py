@@ -7,6 +7,7 @@ Start at `introduce`.
 """
 
 import asyncio
+from time import monotonic
 
 from byleave.core.action import LOCAL
 from byleave.mcp.ends import DownError
@@ -21,7 +22,8 @@ if TYPE_CHECKING:
     from byleave.mcp.exchange import Exchange
     from byleave.mcp.session import Session
 
-WELCOME_TIME = 3.0  # seconds that a client can be kept waiting while servers start
+WELCOME_TIME = 10.0  # seconds that a client can be kept waiting while servers start
+QUIET = 60.0  # seconds for which nobody waits for a server that has said nothing in that time
 CAPABILITIES: "Mapping[str, Any]" = {
     "tools": {"listChanged": True},
     "resources": {"subscribe": True, "listChanged": True},
@@ -53,15 +55,18 @@ async def introduce(session: "Session", exchange: "Exchange") -> "dict[str, Any]
 
 async def _open_unknown(session: "Session", names: "list[str]") -> None:
     """Open the servers of which nothing is known yet, for as long as the client can be kept waiting."""
-    unknown = [name for name in names if name != LOCAL and session.gateway.introduction_of(name) is None]
-    if unknown:
+    gateway, now = session.gateway, monotonic()
+    unknown = [name for name in names if name != LOCAL and gateway.introduction_of(name) is None]
+    waited_for = [name for name in unknown if gateway.silent_until.get(name, 0.0) < now]
+    if waited_for:
         loop = asyncio.get_running_loop()
-        tasks = [loop.create_task(_opened(session, name)) for name in unknown]
+        tasks = {loop.create_task(_opened(session, name)): name for name in waited_for}
         try:
-            await asyncio.wait(tasks, timeout=session.gateway.welcome_time)
+            _done, late = await asyncio.wait(tasks, timeout=gateway.welcome_time)
         finally:
             for task in tasks:
                 task.cancel()  # those who start go on to start
+        gateway.silent_until |= {tasks[task]: now + QUIET for task in late}
 
 
 async def _opened(session: "Session", name: str) -> None:

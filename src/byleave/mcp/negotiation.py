@@ -70,6 +70,14 @@ class Memory:
         self.worked: dict[bool, str] = {}
         self.said: Introduction | None = None
 
+    def was_late(self, *, handshake_first: bool) -> None:
+        """Take note that a server did not get ready: it may be one that says nothing at all after `server/discover`.
+
+        So the next time it is asked to shake hands, and nothing else; the time after that, in both ways again.
+        """
+        if self.worked.pop(handshake_first, None) is None:
+            self.worked[handshake_first] = BY_HANDSHAKE
+
 
 class Agreed(Record):
     """The revision that is spoken from now on, and what the server said of itself."""

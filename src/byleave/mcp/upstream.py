@@ -197,6 +197,7 @@ class Upstream:
             await link.close()
             raise
         except TimeoutError:
+            memory.was_late(handshake_first=self._client.shakes_hands(self.name))
             await self._failed(link)
             raise self._down(f"it did not finish the handshake within {self._longest_start:g} s") from None
         except DownError as error:
