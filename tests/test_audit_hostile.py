@@ -5,6 +5,7 @@ import json
 import os
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -14,7 +15,7 @@ import pytest
 from audit_room import Room, fields
 from byleave import open_guard
 from byleave.audit import journal
-from byleave.audit.chain import Head, head_line
+from byleave.audit.chain import Head, head_line, linked
 from byleave.audit.encode import LONGEST, record_text
 from byleave.audit.log import AuditLog
 from byleave.audit.query import Filter
@@ -129,7 +130,7 @@ def test_a_cut_tail_is_told_for_ever_though_the_head_went_with_it(room: Room) ->
     assert "the kept head was missing or damaged" in room.problems()[0]
 
 
-@pytest.mark.parametrize("event", ["checkpoint", "recovery"])
+@pytest.mark.parametrize("event", ["checkpoint", "recovery", "retention"])
 def test_the_logs_own_events_are_nobody_elses(event: str, room: Room) -> None:
     with pytest.raises(InputError):
         room.log().append({"event": event, "through": 6})
@@ -292,3 +293,50 @@ def test_a_path_is_found_however_the_request_spelled_it(room: Room) -> None:
     log.append(fields(action={"kind": "read", "path": "./src//main.py"}, places=["src/main.py"]))
     log.append(fields(action={"kind": "read", "path": "src/other.py"}))
     assert [kept.sequence for kept in log.query(Filter(path="src/**"))] == [1, 2]
+
+
+def test_a_chain_that_is_made_anew_and_goes_on_under_a_process_is_told_after_the_fold(room: Room) -> None:
+    log = room.log()
+    for number in range(3):
+        log.append(fields(number))
+    log.fold()
+    log.append(fields(3))
+    before = "0" * 64
+    connection = sqlite3.connect(room.file("db"))
+    for sequence in range(1, 8):  # all of it in place: the files are the same ones
+        text = json.dumps({"sequence": sequence, "time": "2026-01-01T00:00:00.000000Z"}, separators=(",", ":"))
+        before = linked(before, text.encode())
+        connection.execute(
+            "INSERT OR REPLACE INTO records (sequence, hash, record) VALUES (?, ?, ?)", (sequence, before, text)
+        )
+    connection.commit()
+    connection.close()
+    with room.file("journal").open("r+b") as file:
+        file.truncate(0)
+    with room.file("head").open("r+b") as file:
+        file.write(head_line(Head(7, before), 0))
+    log.fold()
+    with pytest.raises(StateError, match="the table has another record than 4:"):
+        log.append(fields())
+    assert any("which this process wrote" in problem for problem in room.problems())
+
+
+@pytest.mark.parametrize("name", ["journal", "head", "lock", "db"])
+def test_a_file_of_another_user_is_refused(name: str, room: Room) -> None:
+    if os.getuid() != 0:
+        pytest.skip("only root can give a file away")
+    log = room.filled(2)
+    os.chown(room.file(name), 12345, 12345)
+    assert room.problems() != []
+    with pytest.raises(StateError, match="belongs to another user"):
+        (room.log().append if name != "db" else lambda _fields: log.fold())(fields())
+    log.close()
+
+
+def test_a_memory_of_what_was_found_is_not_written_through_a_link(room: Room, tmp_path: Path) -> None:
+    room.filled(2)
+    other = tmp_path / "other"
+    other.write_text("mine")
+    room.file("verified").symlink_to(other)
+    assert room.problems() == []
+    assert other.read_text() == "mine"

@@ -452,6 +452,16 @@ def test_several_processes_in_the_retention_at_once_leave_a_whole_chain(room: Ro
     assert found.records < 1200
 
 
+def test_processes_in_the_retention_whose_lock_is_taken_away_leave_a_whole_chain(room: Room) -> None:
+    processes = [appender(room, 0, before=BUSY) for _ in range(3)]
+    while any(process.poll() is None for process in processes):
+        room.file("fold.lock").unlink(missing_ok=True)
+    for process in processes:
+        _out, said = process.communicate()
+        assert (process.returncode, said) == (0, b"")
+    assert [one.problem for one in room.log().verify().problems] == []
+
+
 def test_twenty_writers_and_a_retention_lose_nothing_that_is_to_stay(room: Room) -> None:
     processes = [appender(room, 60) for _ in range(20)]
     log = room.log(retention=Retention(days=None, megabytes=1))

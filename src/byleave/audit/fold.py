@@ -68,6 +68,7 @@ class Folder:
                 self._journal.catch_up(last_head(connection))
                 if size:
                     self.move(connection)
+                self._compare(connection)
                 if self.after is not None:
                     self.after(connection)
             finally:
@@ -76,6 +77,18 @@ class Folder:
             raise damaged_table(self._journal.directory, error) from None
         except OSError as error:
             raise cannot_write(self._journal.path, error) from None
+
+    def _compare(self, connection: "sqlite3.Connection") -> None:
+        """Have the journal see that the table is the one which its records went to: it may have been overwritten."""
+        first, last = connection.execute("SELECT MIN(sequence), MAX(sequence) FROM records").fetchone()
+        query = "SELECT hash FROM records WHERE sequence = ?"
+
+        def hash_of(sequence: int) -> str | None:
+            row = connection.execute(query, (sequence,)).fetchone()
+            return None if row is None else str(row[0])
+
+        if first is not None:
+            self._journal.compare(first, last, hash_of)
 
     def move(self, connection: "sqlite3.Connection") -> None:
         """Insert what the journal holds, then empty it. Only the one folder at work may do this."""

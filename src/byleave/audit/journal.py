@@ -56,6 +56,7 @@ class Journal:
         self._looked, self._changed = -1, -1
         self._table: tuple[int, int] | None = None
         self._alarm = ""
+        self._own: Head | None = None  # the last record that this process wrote, until a fold has seen it
         self._forget()
         _forget_after_fork(self)
 
@@ -73,7 +74,9 @@ class Journal:
                 told, self._alarm = self._alarm, ""
                 hint = "run `byleave audit verify`, and find out who changed the files"
                 raise StateError(f"{quoted(self._path)}: {told}; the record was not kept", hint=hint)
-            return self._add(text)
+            number = self._add(text)
+            self._own = self._last
+            return number
 
     def settled(self) -> tuple[Head, int]:
         """Return where the chain ends, and the size of the journal, after setting right what a killed writer left."""
@@ -110,7 +113,15 @@ class Journal:
             told = f"{known}, older than record {table.sequence} of the table{aside}"
             self._keep_head(table, 0, self._time)
             os.ftruncate(self._journal, 0)
+            self._own = None
             self._tell((told,), alarm=True)
+
+    def compare(self, first: int, last: int, hash_of: "Callable[[int], str | None]") -> None:
+        """See whether a table with the records `first` to `last` has the last one that this process wrote."""
+        with self.alone, self:
+            own, self._own = self._own, None
+            if own is not None and first <= own.sequence <= last and hash_of(own.sequence) != own.hash:
+                self._go_on_behind(self._last, f"the table has another record than {own}, which this process wrote")
 
     @property
     def size(self) -> int:
@@ -320,6 +331,7 @@ class Journal:
         self._lock = self._head = self._journal = self._directory = -1
         self._last, self._size, self._raw, self._time = Head(0, ""), -1, b"", NO_TIME
         self._table, self._exchanged, self._alarm = None, False, ""
+        self._own = None
 
     def leave_to_parent(self) -> None:
         """After a fork: a lock on shared descriptors is shared as well, so this process opens its own."""

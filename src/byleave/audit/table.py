@@ -84,6 +84,7 @@ def open_table(directory: str) -> "sqlite3.Connection":
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o600)
     found = os.fstat(descriptor)
     os.close(descriptor)
+    refuse_shared(path, found)
     _refuse_odd(path, found)
     connection = sqlite3.connect(path, timeout=PATIENCE, isolation_level=None)
     try:
