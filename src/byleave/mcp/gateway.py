@@ -87,7 +87,7 @@ class Gateway:
             self._environment,
             decide=self._visit,
             told=told,
-            processes=Processes(lambda: self.settings.max_processes, self.pool.make_room),
+            processes=Processes(lambda: self.settings.max_processes, self.make_room),
         )
         self._pins = Pins(guard.approvals, asks_new=lambda: self.settings.new_tools == ASK_NEW)
         self.catalogs = Catalogs()
@@ -253,6 +253,15 @@ class Gateway:
             await self.pool.leave(upstream, session)
         else:
             await upstream.close()
+
+    async def make_room(self) -> None:
+        """End a process that no client needs now, for one that waits: a client that is gone may hold many places."""
+        if await self.pool.make_room():
+            return
+        before = monotonic() - RESTING
+        for session in sorted(self._sessions, key=lambda session: session.used):
+            if session.used < before and not session.open and await session.rest():
+                return
 
     def chore(self, work: "Coroutine[Any, Any, None]") -> None:
         """Do something that nobody waits for."""

@@ -227,14 +227,15 @@ class Pool:
             if now - shared.used >= IDLE and self._may_rest(shared):
                 await shared.rest()
 
-    async def make_room(self) -> None:
-        """End a process that no session needs, or needs now: another server waits for its place."""
+    async def make_room(self) -> bool:
+        """End a process that no session needs, or needs now; return whether there was one."""
         for shared in list(self._left):
             await self._end(shared)
-            return
+            return True
         resting = [each for each in self._shared.values() if self._may_rest(each)]
         if resting:
             await min(resting, key=lambda shared: shared.used).rest()
+        return bool(resting)
 
     def _may_rest(self, shared: SharedUpstream) -> bool:
         """Whether a process can be ended for now: it is shared by all, so it keeps nothing, and nobody waits for it."""
