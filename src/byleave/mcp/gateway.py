@@ -264,7 +264,7 @@ class Gateway:
                 return
 
     def chore(self, work: "Coroutine[Any, Any, None]") -> None:
-        """Do something that nobody waits for."""
+        """Do something in the background."""
         task = asyncio.get_running_loop().create_task(work)
         self._chores.add(task)
         task.add_done_callback(self._chores.discard)
@@ -298,7 +298,7 @@ class Gateway:
         self.note(f"the server {quoted(name)} is gone: {why}")
 
     def note_down(self, error: DownError) -> None:
-        """Tell the operator of an error of a server what agents are not told."""
+        """Give the operator what an error of a server keeps from agents."""
         if error.is_private:
             self.note(f"{error.problem} (hint: {error.hint})")
 

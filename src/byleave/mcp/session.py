@@ -200,7 +200,7 @@ class Session:
             exchange.task.uncancel()  # the client wants no answer to this, but goes on
         except DownError as error:
             self.gateway.note_down(error)
-            await exchange.error(-32000, error.told(), HINT)
+            await exchange.error(-32000, error.for_agents(), HINT)
         except InputError as error:
             await exchange.error(INVALID_PARAMS, error.problem)
         except (ByleaveError, ConfigErrors) as error:
