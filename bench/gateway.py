@@ -327,7 +327,7 @@ def long_lists(place: Path, _port: int, *, quick: bool) -> Rows:
         yield f"a list of {what}", f"{ours_ * 1e3:.1f} ms", told
         worst = statistics.quantiles(meanwhile, n=20)[-1]
         ratios = f"p50 {median(meanwhile) / median(alone):.1f}x, p95 {worst / median(alone):.1f}x"
-        told = f"{ratios} of a call while nobody lists"
+        told = f"{ratios} of a call without lists"
         yield f"a call while {what} are listed", f"{median(meanwhile) * 1e3:.1f} ms", told
 
 

@@ -11,7 +11,7 @@ _UNSEEN = frozenset(
     "\ufe00\ufe01\ufe02\ufe03\ufe04\ufe05\ufe06\ufe07\ufe08\ufe09\ufe0a\ufe0b\ufe0c\ufe0d\ufe0e\ufe0f"
 )
 _TAGS = "\U000e0000"  # the plane of tags and further selectors; nothing in it is seen
-_LAYOUT = frozenset("\n\t\r\u00a0\u202f\u3000")  # what texts are laid out with; of other spaces nobody sees which
+_LAYOUT = frozenset("\n\t\r\u00a0\u202f\u3000")  # what texts are laid out with; other spaces look alike
 _SHORT = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
 
 

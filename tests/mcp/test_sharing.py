@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from byleave.mcp import links, sharing
+from byleave.mcp import gateway, links, sharing
 from byleave.mcp.ends import Caller, DownError
 from byleave.mcp.links import Processes
 from byleave.mcp.session import Session
@@ -290,6 +290,25 @@ def test_a_server_that_waits_for_a_place_gets_that_of_one_which_nobody_needs_now
         waiting.cancel()
 
     play(scene, with_share(True))
+
+
+def test_a_client_that_is_gone_gives_its_places_up_and_gets_them_back(
+    play: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scene(talk: Talk) -> None:
+        shop = talk.servers["shop"]
+        older, newer = await begun(talk), await begun(talk)
+        for client in (older, newer):
+            await client.call("shop__price")
+        await talk.gateway.make_room()
+        assert [link.is_closed for link in shop.links] == [False, False]
+        monkeypatch.setattr(gateway, "RESTING", 0.0)
+        await talk.gateway.make_room()
+        assert [link.is_closed for link in shop.links] == [True, False]
+        assert "result" in await older.call("shop__price")
+        assert len(shop.links) == 3
+
+    play(scene, with_share(False))
 
 
 def test_a_crash_ends_the_calls_of_all_and_the_next_call_starts_it_again(play: Callable[..., None]) -> None:

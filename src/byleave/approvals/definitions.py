@@ -224,7 +224,7 @@ def _noted(entries: "Tree", seen: Definition, now: str, *, waits: bool) -> bool:
     known = [each for each in (entry, entry.get("changed")) if each is not None and _known(each).is_of(seen)]
     if known:
         return sum([_upgraded(each, seen) for each in known]) > 0
-    if entry["status"] == PENDING:  # nobody has ever approved it: there is nothing to go back to
+    if entry["status"] == PENDING:  # it was never approved: there is nothing to go back to
         entry.update(fresh)
     else:
         entry["changed"] = {**fresh, "status": PENDING}

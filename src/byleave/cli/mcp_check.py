@@ -30,7 +30,7 @@ _CHANGED = "its definition has changed since it was approved"
 
 
 class Hidden(Record):
-    """Something that is hidden because nobody has approved its definition."""
+    """Something that is hidden because its definition is not approved."""
 
     kind: str  # as in KINDS, or instructions
     name: str

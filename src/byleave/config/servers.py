@@ -258,7 +258,7 @@ def _of_command(name: str, merged: "Tree") -> "Iterator[tuple[tuple[str, ...], s
         if "\0" in value:
             yield ("env", variable), "has a NUL in a variable", "remove it"
     if merged.get("share") is True and not merged.get("stateful", True):
-        yield ("share",), "has a process for each call, which nobody can share", "remove share, or stateful"
+        yield ("share",), "has a process for each call, which clients cannot share", "remove share, or stateful"
     for tool, entry in merged.get("tools", {}).items():
         if merged.get("stateful", True):
             problem = f"is one process for all of its tools, so {quoted(tool)} cannot have access of its own"

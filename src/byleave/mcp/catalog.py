@@ -1,4 +1,4 @@
-"""What one server lists of one kind, read once however often it is listed, and by whomever.
+"""What one server lists of one kind, read once however often clients list it.
 
 Ten thousand tools take half a second to be read, shaped, hashed and written for clients. So a page that says what it
 said before is not read again, of one that says something else only what is new in it, and what each agent may see of a
@@ -67,7 +67,7 @@ class Reading(Record):
 class Offer:
     """One thing that a server offers: its own name, and all that the server says of it, as we have read it.
 
-    Clients get what was read, written anew: nobody can be shown another definition than the one that is pinned.
+    Clients get what was read, written anew: no client is shown another definition than the one that is pinned.
     """
 
     __slots__ = ("_key", "_tree", "definition", "flat", "is_structured", "name", "server", "written")
@@ -143,7 +143,7 @@ class View(Record):
 
 
 class Catalog:
-    """What a server lists of one kind. `offers` can all be told apart; what became of them is kept beside."""
+    """What a server lists of one kind. No two of its `offers` have one name; what became of them is kept beside."""
 
     def __init__(self, pages: "tuple[Page, ...]", most: int, working: asyncio.Lock) -> None:
         self.pages = pages
@@ -198,7 +198,7 @@ class Catalogs:
     """The catalogs of all servers of a gateway, shared by all sessions."""
 
     def __init__(self) -> None:
-        self.working = asyncio.Lock()  # held by whoever has their turn at long work
+        self.working = asyncio.Lock()  # held by the task that has its turn at long work
         self._kept: dict[tuple[str, str, Reading], list[Catalog]] = {}
         self._reading: dict[tuple[str, str], asyncio.Lock] = {}
 

@@ -138,21 +138,21 @@ class DownError(ByleaveError):
 
     `problem` and `hint` are for the operator: they may hold paths of this machine, and what a server wrote to its
     standard error. `public` is the sentence that agents may read. Without one they get a sentence that names the
-    server and nothing else, so that an error whose author thought of nobody betrays nothing.
+    server and nothing else, so that an error whose author did not think of agents betrays nothing.
     """
 
     def __init__(self, problem: str, *, hint: str, public: str = "") -> None:
         super().__init__(problem, hint=hint)
         self.public = public
 
-    def told(self, server: str = "") -> str:
-        """Return what agents are told."""
+    def for_agents(self, server: str = "") -> str:
+        """Return the sentence that agents get."""
         name = f"the server {quoted(server)}" if server else "a server"
         return self.public or f"{name} cannot be used; byleave tells its operator why"
 
     @property
     def is_private(self) -> bool:
-        """Whether the operator has to be told what agents are not."""
+        """Whether it says more to the operator than to agents."""
         return self.problem != self.public
 
 

@@ -115,7 +115,7 @@ class Errands:
         except DownError as error:
             outcome, how = f"failed: {error.problem}", "timeout" if isinstance(error, LateError) else "down"
             self._session.gateway.note_down(error)
-            await work.exchange.error(SERVER_DOWN, error.told(work.errand.server), HINT)
+            await work.exchange.error(SERVER_DOWN, error.for_agents(work.errand.server), HINT)
         finally:
             if outcome:
                 took = monotonic() - started

@@ -94,7 +94,7 @@ class Gateway:
             self._environment,
             decide=self._visit,
             told=told,
-            processes=Processes(lambda: self.settings.max_processes, self.pool.make_room),
+            processes=Processes(lambda: self.settings.max_processes, self.make_room),
         )
         self._pins = Pins(guard.approvals, asks_new=lambda: self.settings.new_tools == ASK_NEW)
         self.catalogs = Catalogs()
@@ -283,8 +283,17 @@ class Gateway:
         else:
             await upstream.close()
 
+    async def make_room(self) -> None:
+        """End a process that no client needs now, for one that waits: a client that is gone may hold many places."""
+        if await self.pool.make_room():
+            return
+        before = monotonic() - RESTING
+        for session in sorted(self._sessions, key=lambda session: session.used):
+            if session.used < before and not session.open and await session.rest():
+                return
+
     def chore(self, work: "Coroutine[Any, Any, None]") -> None:
-        """Do something that nobody waits for."""
+        """Do something in the background."""
         task = asyncio.get_running_loop().create_task(work)
         self._chores.add(task)
         task.add_done_callback(self._chores.discard)
@@ -331,7 +340,7 @@ class Gateway:
         self.note(f"the server {quoted(name)} is gone: {why}")
 
     def note_down(self, error: DownError) -> None:
-        """Tell the operator of an error of a server what agents are not told."""
+        """Give the operator what an error of a server keeps from agents."""
         if error.is_private:
             self.note(f"{error.problem} (hint: {error.hint})")
 

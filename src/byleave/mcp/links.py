@@ -32,7 +32,7 @@ class Processes:
     """How many servers run that we have started: no more than `most` at a time, and further ones wait for a place."""
 
     def __init__(self, most: "Callable[[], int]", make_room: "Callable[[], Awaitable[None]] | None" = None) -> None:
-        """`make_room` ends what nobody needs at the moment."""
+        """`make_room` ends a process that no client needs at the moment."""
         self.running = 0
         self._most = most
         self._make_room = make_room
@@ -60,7 +60,7 @@ class Processes:
             hint = "raise `[gateway] max_processes`, or let clients share servers that keep no state: `share = true`"
             raise DownError(problem, hint=hint, public=problem) from None
         except asyncio.CancelledError:
-            if place.done() and not place.cancelled():  # it was given to us, and nobody uses it
+            if place.done() and not place.cancelled():  # it was given to us, and is not used
                 self.give()
             raise
         finally:
@@ -68,11 +68,11 @@ class Processes:
                 self._waiting.remove(place)
 
     def give(self) -> None:
-        """Give a place back; whoever waits longest gets it."""
+        """Give a place back; the server that waits longest gets it."""
         while self._waiting and self.running <= self._most():
             place = self._waiting.popleft()
             if not place.done():
-                place.set_result(None)  # the place goes from hand to hand, so nobody comes in between
+                place.set_result(None)  # the place goes from hand to hand, so no other start comes in between
                 return
         self.running -= 1
 

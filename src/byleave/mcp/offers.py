@@ -91,13 +91,13 @@ class Offers:
         self._local = local
         self._pins = pins
         self._note = note
-        self._listed = listed  # told of the tools that say what their results look like
+        self._listed = listed  # takes the tools that say what their results look like
         self._catalogs = Catalogs() if catalogs is None else catalogs
-        self._down = down  # told why a server says nothing
+        self._down = down  # takes why a server says nothing
         self._known: dict[tuple[str, str], Known] = {}  # by kind and server
         self._late: dict[str, float] = {}  # servers that took too long, and until when they are hardly waited for
         self._owners: dict[str, str] = {}  # who has listed a resource first, and has not listed it no longer
-        self._hidden: dict[tuple[str, str], dict[str, Changed]] = {}  # by kind and server: what nobody has approved
+        self._hidden: dict[tuple[str, str], dict[str, Changed]] = {}  # by kind and server: what is not approved
 
     async def listing(self, kind: str, sight: "Sight", servers: "Iterable[str] | None" = None) -> Listing:
         """Return what the caller may see of one kind, of all servers or of some."""
@@ -108,7 +108,7 @@ class Offers:
         for server, said in zip(asked, found, strict=True):
             if isinstance(said, DownError):
                 self._down(said)
-                silent[server] = said.told(server)
+                silent[server] = said.for_agents(server)
             else:
                 views.append(
                     await said.catalog.view(
@@ -138,7 +138,7 @@ class Offers:
         return (await self._fresh(kind, server)).kept
 
     async def catalog(self, kind: str, server: str) -> Catalog:
-        """Return all that a server has listed, also what nobody has approved; a DownError if it says nothing."""
+        """Return all that a server has listed, also what is not approved; a DownError if it says nothing."""
         return (await self._last(kind, server)).catalog
 
     async def _of(self, kind: str, server: str) -> "Known | DownError":
@@ -252,7 +252,7 @@ class Offers:
                 return offer
         elif kind != "tools" and name not in self._hidden.get((kind, server), ()):
             return offer  # it was never listed, so nothing can have changed
-        return (await self._fresh(kind, server)).kept.get(name)  # somebody may have approved it, or revoked that
+        return (await self._fresh(kind, server)).kept.get(name)  # a person may have approved it, or revoked that
 
     async def instructions(self, server: str, introduction: "Introduction | None") -> str:
         """Return what a server says about its use, if that is approved: models read it, so it is pinned like a tool."""
@@ -295,11 +295,11 @@ class Offers:
 
     @property
     def hidden(self) -> "list[tuple[str, str, str]]":
-        """What nobody has approved, by kind and server."""
+        """What is not approved, by kind and server."""
         return [(*key, name) for key, names in self._hidden.items() for name in names]
 
     def hidden_of(self, server: str) -> "Iterator[tuple[str, Changed]]":
-        """Yield what a server lists and nobody has approved, with its kind."""
+        """Yield what a server lists and is not approved, with its kind."""
         for kind in (*KINDS, INSTRUCTIONS):
             for each in self._hidden.get((kind, server), {}).values():
                 yield kind, each

@@ -70,7 +70,7 @@ class Changed(Record):
 
 
 class LeftOut(Record):
-    """Something of a listing that nobody can use, and why: a sentence for people."""
+    """Something of a listing that cannot be used, and why: a sentence for people."""
 
     name: str
     why: str
@@ -313,7 +313,7 @@ class _State:
 
 
 def read_definitions(tools: "Sequence[Any]", what: str = TOOL) -> "tuple[list[tuple[Tool, Definition]], list[LeftOut]]":
-    """Return what a listing holds with its definitions, and what cannot be told apart or read."""
+    """Return what a listing holds with its definitions, and what cannot be read, or has the name of another."""
     key = _KEYS.get(what, "name")
     named = [tool for tool in tools if isinstance(tool, dict) and isinstance(tool.get(key), str) and tool[key]]
     left_out = [LeftOut("", "it has no name")] * (len(tools) - len(named))
@@ -333,7 +333,7 @@ def read_definitions(tools: "Sequence[Any]", what: str = TOOL) -> "tuple[list[tu
 
 
 def defined(tree: "Mapping[str, Any]", what: str = TOOL) -> Definition | LeftOut:
-    """Return a definition, or why there is none that anybody could approve."""
+    """Return a definition, or why there is none that a person could approve."""
     name = tree[_KEYS.get(what, "name")]
     try:
         definition = define(tree, what)

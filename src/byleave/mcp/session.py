@@ -204,7 +204,7 @@ class Session:
             exchange.task.uncancel()  # the client wants no answer to this, but goes on
         except DownError as error:
             self.gateway.note_down(error)
-            await exchange.error(-32000, error.told(), HINT)
+            await exchange.error(-32000, error.for_agents(), HINT)
         except InputError as error:
             await exchange.error(INVALID_PARAMS, error.problem)
         except (ByleaveError, ConfigErrors) as error:
@@ -530,6 +530,24 @@ class Session:
                 upstream.mute()
             self._passing.add(upstream)
             self.chore(self._dropped(upstream))
+
+    async def rest(self) -> bool:
+        """End the processes that run for this client alone until it asks for them again; return whether there were any.
+
+        One that tells it of changes to a resource stays.
+        """
+        resting = [
+            upstream
+            for name, upstream in self._upstreams.items()
+            if upstream.is_up
+            and not upstream.waiting
+            and not self.gateway.is_shared(upstream)
+            and name in self.servers
+            and self.servers[name].transport == "stdio"
+            and name not in self.subscribed.values()
+        ]
+        await asyncio.gather(*(upstream.rest() for upstream in resting))
+        return bool(resting)
 
     async def _dropped(self, upstream: Upstream) -> None:
         try:

@@ -7,7 +7,7 @@ say whom it asks. With `false` none do.
 
 Whatever a shared server says is brought to whom it belongs: answers, progress and cancellation by ids of our own,
 changes of a resource to those who subscribed to it, changed lists to all. Its log goes to the sessions of one caller;
-between several callers nobody can tell whose call a line is about, so nobody gets it. It is told that its client
+between several callers it is not known whose call a line is about, so no client gets it. It learns that its client
 offers nothing, and what it asks for is refused.
 
 Start at `Pool.join`.
@@ -43,7 +43,7 @@ LINGER = 30.0  # seconds that a process stays when the last session has left: th
 IDLE = 900.0  # seconds without a request after which a process that is shared by all is ended until it is needed
 _LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 _USUAL = "info"  # what a session hears that has not said how much
-_PAUSE = 0.05  # seconds in which a list that changes again and again is told of once
+_PAUSE = 0.05  # seconds in which a list that changes again and again is announced once
 _LISTS = frozenset({f"notifications/{kind}/list_changed" for kind in ("tools", "prompts", "resources")})
 _UPDATED = "notifications/resources/updated"
 _LOG = "notifications/message"
@@ -58,10 +58,10 @@ class Members:
         self.sessions: dict[Session, None] = {}
         self.one_caller = one_caller
         self._gateway = gateway
-        self._changed: dict[str, bool] = {}  # lists of which was told just now, and whether they have changed since
+        self._changed: dict[str, bool] = {}  # lists that were announced just now, and whether they have changed since
 
     def client_capabilities(self, _server: str) -> "Mapping[str, Any]":
-        """Return what the clients can do for the server: nothing, since nobody knows which of them is meant."""
+        """Return what the clients can do for the server: nothing, since it is not known which of them is meant."""
         return {}
 
     def shakes_hands(self, _server: str) -> bool:
@@ -71,7 +71,7 @@ class Members:
     def unasked(self, upstream: Upstream, method: str, params: "Raw | None") -> None:
         """Bring a notification to the sessions that it may belong to; one of no known kind to none."""
         if method in _LISTS:
-            if method in self._changed:  # a flood of them is told once in a while: each is told to every session
+            if method in self._changed:  # a flood of them is announced once in a while: each goes to every session
                 self._changed[method] = True
             else:
                 self._tell_changed(upstream, method)
@@ -141,7 +141,7 @@ class SharedUpstream(Upstream):
         return await super().ask(method, params, exchange, headers, progress=progress)
 
     async def log(self, level: "Raw | str") -> None:
-        """Have the server log as much as the session wants that wants most; nothing where nobody would get it."""
+        """Have the server log as much as the session wants that wants most; nothing where no session would get it."""
         if self.members.one_caller:
             said = level if isinstance(level, str) else text_of(level)
             wanted = [said, *(_wanted(session) for session in self.members.sessions)]
@@ -164,7 +164,7 @@ class SharedUpstream(Upstream):
         """Say nothing: what one client tells of itself is not the others'."""
 
     def _told(self, method: str, params: "Raw | None", about: str | None) -> None:
-        if method == _LOG and about is None:  # over a pipe nobody says whose call it is about
+        if method == _LOG and about is None:  # over a pipe it does not say whose call it is about
             self.members.unasked(self, method, params)
         else:
             super()._told(method, params, about)
@@ -231,17 +231,18 @@ class Pool:
             if now - shared.used >= IDLE and self._may_rest(shared):
                 await shared.rest()
 
-    async def make_room(self) -> None:
-        """End a process that no session needs, or needs now: another server waits for its place."""
+    async def make_room(self) -> bool:
+        """End a process that no session needs, or needs now; return whether there was one."""
         for shared in list(self._left):
             await self._end(shared)
-            return
+            return True
         resting = [each for each in self._shared.values() if self._may_rest(each)]
         if resting:
             await min(resting, key=lambda shared: shared.used).rest()
+        return bool(resting)
 
     def _may_rest(self, shared: SharedUpstream) -> bool:
-        """Whether a process can be ended for now: it is shared by all, so it keeps nothing, and nobody waits for it."""
+        """Whether a process can be ended for now: it is shared by all, so it keeps nothing, and owes no answer."""
         return (
             shared.is_up and not shared.members.one_caller and not shared.waiting and not self._is_listened_to(shared)
         )

@@ -538,7 +538,7 @@ class Upstream:
             pending.put(Lost(why, public))
 
     async def rest(self) -> None:
-        """Let go of the connection until it is needed again. Only for a server that nobody waits for."""
+        """Let go of the connection until it is needed again. Only for a server that owes no answer."""
         link, self._link = self._link, None
         self.revision = ""
         if self._listening is not None:
@@ -564,7 +564,7 @@ class Upstream:
 
     def _named(self, error: DownError) -> DownError:
         """Return an error that says which server it is about, to agents as well."""
-        public = error.public or error.told(self.name)
+        public = error.public or error.for_agents(self.name)
         return _down(self.name, error.problem, public, type(error), hint=error.hint)
 
     def _down(self, why: str, detail: str = "") -> DownError:
