@@ -115,8 +115,7 @@ class Terminal:
         return self.process.wait(timeout=PATIENCE)
 
     def _read(self) -> bool:
-        ready, _, _ = select.select([self.master], [], [], max(0.0, self.deadline - time.monotonic()))
-        assert ready, f"nothing happened for too long: {self.seen!r}"
+        assert readable(self.master, self.deadline - time.monotonic()), f"nothing happened for too long: {self.seen!r}"
         try:
             data = os.read(self.master, 65536)
         except OSError:  # Linux says so when the last process has closed the terminal
@@ -153,6 +152,13 @@ def at_terminal(
             process.send_signal(signal.SIGKILL)
             process.wait(timeout=PATIENCE)
         os.close(master)
+
+
+def readable(descriptor: int, seconds: float) -> bool:
+    """Wait until something can be read, and return whether it can; whatever the descriptor's number."""
+    watched = select.poll()
+    watched.register(descriptor, select.POLLIN)
+    return bool(watched.poll(max(0.0, seconds) * 1000))
 
 
 def _text(data: bytes) -> str:

@@ -3,7 +3,6 @@
 import base64
 import json
 import os
-import select
 import signal
 import socket
 import subprocess
@@ -19,7 +18,7 @@ import pytest
 from byleave.cli.arguments import read_arguments
 from byleave.cli.batch import LONGEST_LINE, MOST_POLICIES, Answers, Known
 from byleave.cli.commands import COMMON, ROOT
-from command import COMMAND, PATIENCE, byleave, environment
+from command import COMMAND, PATIENCE, byleave, environment, readable
 
 THINK = {"kind": "other", "name": "think"}
 TOOL = {"tools": {"t": {"source": "local", "access": {"fs": [{"path": "src", "read": True}]}}}}
@@ -72,8 +71,7 @@ def receive(process: subprocess.Popen[bytes]) -> dict[str, Any]:
     assert process.stdout is not None
     held, deadline = b"", time.monotonic() + PATIENCE
     while not held.endswith(b"\n"):
-        ready, _, _ = select.select([process.stdout], [], [], max(0.0, deadline - time.monotonic()))
-        assert ready, "no answer came"
+        assert readable(process.stdout.fileno(), deadline - time.monotonic()), "no answer came"
         data = os.read(process.stdout.fileno(), 65536)
         assert data, f"the program ended instead of answering: {held!r}"
         held += data

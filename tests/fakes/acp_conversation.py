@@ -1,7 +1,6 @@
 """A conversation with an agent through the proxy, and whether anything of it is left."""
 
 import os
-import select
 import subprocess
 import sys
 import threading
@@ -12,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from command import COMMAND, PATIENCE, environment
+from command import COMMAND, PATIENCE, environment, readable
 from sandbox.machine import alive
 
 AGENTS = Path(__file__).parents[1] / "acp" / "fake_agents.py"
@@ -77,8 +76,7 @@ class Conversation:
         return bytes(heard)
 
     def _read(self, most: int) -> bytes:
-        ready = select.select([self.hearing], [], [], max(0.0, self.deadline - time.monotonic()))[0]
-        assert ready, "nothing was heard for too long"
+        assert readable(self.hearing, self.deadline - time.monotonic()), "nothing was heard for too long"
         return os.read(self.hearing, most)
 
     def close_input(self) -> None:

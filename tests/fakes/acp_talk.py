@@ -2,7 +2,7 @@
 
 import json
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from byleave.acp.making import make_relay
 from byleave.acp.traffic import TO_AGENT, TO_CLIENT
@@ -32,6 +32,8 @@ deny = { path = "secret/**" }
 class Talk:
     """One editor, one agent, the relay between them, and a clock that stands still until it is moved."""
 
+    begun: ClassVar[list["Talk"]] = []
+
     def __init__(self, base: Path, policy: str = POLICY, *, agent: str | None = None, **named: Any) -> None:
         self.scene = Scene.build(base)
         self.scene.say("user", policy)
@@ -40,6 +42,7 @@ class Talk:
         self.logged: list[dict[str, Any]] = []
         who = Who(agent, "default" if agent is None else "verified")
         self.relay = make_relay(self.scene.workspace, who=who, log=self.logged.append, now=lambda: self.time, **named)
+        self.begun.append(self)
         self.heard: dict[str, list[bytes]] = {TO_AGENT: [], TO_CLIENT: []}
         self.client(
             {"jsonrpc": "2.0", "id": 0, "method": "session/new", "params": {"cwd": self.root, "mcpServers": []}}

@@ -16,6 +16,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager, context
 from pathlib import Path
 from typing import Any, TypeVar
 
+import anyio
 import httpx2
 import mcp_types as types
 from mcp.client.client import Client
@@ -122,6 +123,9 @@ class Talk:
         self._loop.call_soon_threadsafe(self._end.set)
         try:
             self._living.result(PATIENCE)
+        except BaseExceptionGroup as group:  # the SDK may get an answer while it closes, which it takes for a failure
+            if group.split(anyio.BrokenResourceError)[1] is not None:
+                raise
         finally:
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join(PATIENCE)

@@ -85,10 +85,12 @@ def ask_person(text: str, *, timeout: float | None = None, stop: int | None = No
 
 def _typed(terminal: int, timeout: float | None, stop: int | None) -> bytes:
     if timeout is not None or stop is not None:
-        from select import select
+        from select import POLLIN, poll  # `select` itself knows no descriptor above 1023, and a gateway has thousands
 
-        watched = [terminal] if stop is None else [terminal, stop]
-        ready = select(watched, [], [], timeout)[0]
+        watched = poll()
+        for descriptor in [terminal] if stop is None else [terminal, stop]:
+            watched.register(descriptor, POLLIN)
+        ready = {descriptor for descriptor, _event in watched.poll(None if timeout is None else timeout * 1000)}
         if terminal not in ready or stop in ready:
             return b""
     return os.read(terminal, 1024)

@@ -3,14 +3,13 @@
 Uses the scanner in C directly: the `json` package would load `re`, and a hook runs before every tool call.
 """
 
-from byleave.wire.lines import has_too_many_values
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
 LARGEST = 32 << 20  # bytes of one event; a file that is written goes along whole
+_FEW = 1 << 20  # bytes that cannot hold too many values
 _BLANKS = " \t\n\r"
 
 
@@ -22,8 +21,11 @@ def read_object(data: bytes) -> "dict[str, Any]":
     """Return the object that these bytes are; names given twice, NaN and anything around the object are refused."""
     if len(data) > LARGEST:
         raise UnreadableError(f"the event is larger than {LARGEST >> 20} MB")
-    if has_too_many_values(data):
-        raise UnreadableError("the event holds too many values")
+    if len(data) > _FEW:
+        from byleave.wire.lines import has_too_many_values
+
+        if has_too_many_values(data):
+            raise UnreadableError("the event holds too many values")
     try:
         text = data.decode().strip(_BLANKS)
     except UnicodeDecodeError:
