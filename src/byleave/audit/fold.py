@@ -1,13 +1,14 @@
 """Folding: records move from the journal into the table, and the journal begins anew.
 
 The journal is on the disk before the table takes its records, and the table is on the disk before the journal lets go
-of them. One folder works at a time (`audit.fold.lock`). What fails leaves the journal as it is.
+of them. One folder works at a time (`audit.fold.lock`, and the directory itself). What fails leaves the journal as it
+is.
 """
 
 import os
 
 from byleave.audit.journal import Journal, cannot_write, keep_aside, read_from
-from byleave.audit.locks import hold_file, let_go
+from byleave.audit.locks import hold_directory, hold_file, let_go
 from byleave.audit.recovery import journal_lines
 from byleave.audit.table import damaged_table, last_head, open_table, table_errors
 from byleave.errors import StateError
@@ -54,11 +55,16 @@ class Folder:
         lock = hold_file(os.path.join(self._journal.directory, FOLD_LOCK), patient=patient)
         if lock is None:
             return False
+        whole = None
         try:
-            self._fold_alone()
+            whole = hold_directory(self._journal.directory, patient=patient)  # someone may remove the file
+            if whole is not None:
+                self._fold_alone()
         finally:
+            if whole is not None:
+                let_go(whole)
             let_go(lock)
-        return True
+        return whole is not None
 
     def _fold_alone(self) -> None:
         try:

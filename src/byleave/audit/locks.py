@@ -13,8 +13,17 @@ def hold_file(path: str, *, patient: bool, inherited: bool = False) -> int | Non
 
     A StateError if it is held for too long. Unless it is to be `inherited`, a child that is forked lets go of it.
     """
+    return _hold(path, os.O_RDWR | os.O_CREAT, patient=patient, inherited=inherited)
+
+
+def hold_directory(path: str, *, patient: bool) -> int | None:
+    """Do the same with a directory: unlike a file of its own, it cannot be taken away from under those who wait."""
+    return _hold(path, os.O_RDONLY | os.O_DIRECTORY, patient=patient)
+
+
+def _hold(path: str, flags: int, *, patient: bool, inherited: bool = False) -> int | None:
     try:
-        descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        descriptor = os.open(path, flags | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
     except OSError as error:
         raise cannot_write(path, error) from None
     try:
