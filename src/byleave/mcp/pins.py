@@ -220,6 +220,8 @@ class Pins:
             state = self._state(server, look=True)
         except StateError:
             return None
+        if self._asks_new() and what not in state.kept.listed:  # that it was listed is to be recorded, were it empty
+            return None
         for known, stamp, judged in state.judged.get(what, ()):
             if known is seen and stamp == state.stamp:
                 return judged
