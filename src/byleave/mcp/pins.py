@@ -364,12 +364,12 @@ def _is_approved(pin: "Pin", sha256: str) -> bool:
 
 
 def _answers(kept: "Kept") -> int:
-    decided = [(what, name, pin.known) for what, pins in kept.pins.items() for name, pin in pins.items()]
     return hash(
         frozenset(
-            (what, name, known.sha256, known.status, known.decided_at)
-            for what, name, known in decided
-            if known.decided_at
+            (what, name, pin.known.sha256, pin.known.status, pin.known.decided_at)
+            for what, pins in kept.pins.items()
+            for name, pin in pins.items()
+            if pin.known.decided_at
         )
     )
 
