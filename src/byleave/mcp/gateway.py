@@ -311,7 +311,7 @@ class Gateway:
     def _lacks(self, server: "Server") -> str:
         """Return why a server cannot be used as it is configured, without where that is written."""
         missing = [name for name in server.variables if not self._environment.get(name)]
-        return f"it needs the variable {missing[0]}, which is not set" if missing else "its configuration is wrong"
+        return "a variable that it needs is not set" if missing else "its configuration is wrong"
 
     def _memory_of(self, server: "Server") -> Memory:
         """Return what was learnt of the revisions that a server speaks; nothing yet, if it is another one by now."""

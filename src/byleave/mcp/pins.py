@@ -220,8 +220,6 @@ class Pins:
             state = self._state(server, look=True)
         except StateError:
             return None
-        if self._asks_new() and what not in state.kept.listed:  # that it was listed is to be recorded, were it empty
-            return None
         for known, stamp, judged in state.judged.get(what, ()):
             if known is seen and stamp == state.stamp:
                 return judged
@@ -267,7 +265,7 @@ class Pins:
             news = [each for each in seen if _is_news(pins.get(each.tool), each, soon=soon)]
             if any(_waits(pins.get(each.tool)) for each in news):
                 state.replaced = self._clock()
-            if news or (asks_new and what not in state.kept.listed):
+            if news or what not in state.kept.listed:  # that it was listed, were it empty: what is added later is new
                 self._definitions.record(server, news, now=self._now(), what=what, asks_new=asks_new)
                 state = self._state(server, look=True)
                 stamp = state.stamp
