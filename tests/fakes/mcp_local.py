@@ -44,6 +44,7 @@ class Gateway:
     tools: LocalTools
     guard: Guard
     workspace: Workspace
+    notes: list[str]
 
     async def call(
         self, name: str, arguments: dict[str, Any] | None = None, *, who: Who = ME, principal: str = "p", **more: Any
@@ -62,8 +63,9 @@ async def serving(house: House) -> AsyncIterator[Gateway]:
     workspace = Workspace(str(house.root))
     policy: Any = WithRunModes(workspace.load(files=[house.policy]), by_hand=False)
     with workspace.guard("mcp", files=[house.policy], asker=CallerAsker(), policy=policy) as guard:
-        tools = LocalTools(workspace, guard)
+        notes: list[str] = []
+        tools = LocalTools(workspace, guard, note=notes.append)
         try:
-            yield Gateway(tools, guard, workspace)
+            yield Gateway(tools, guard, workspace, notes)
         finally:
             await tools.close()

@@ -331,3 +331,49 @@ def test_a_page_of_a_list_that_has_changed_is_an_error(play: Callable[..., None]
         assert "error" in await client.ask("tools/list", {"cursor": first["nextCursor"]})
 
     play(scene, shop=server_with(tools(10)))
+
+
+def test_of_many_tasks_with_long_work_one_has_its_turn_in_each_round_of_the_loop() -> None:
+    async def scene() -> None:
+        lock, rounds, worked = asyncio.Lock(), [0], []
+
+        async def count() -> None:
+            while True:
+                await asyncio.sleep(0)
+                rounds[0] += 1
+
+        async def work() -> None:
+            async with Turn(lock, seconds=0.0) as turn:
+                for _ in range(3):
+                    worked.append(rounds[0])
+                    await turn.give()
+
+        counting = asyncio.create_task(count())
+        await asyncio.gather(*(work() for _ in range(40)))
+        counting.cancel()
+        assert len(worked) == 120
+        assert len(set(worked)) == 120
+
+    asyncio.run(scene())
+
+
+def test_a_task_that_is_cancelled_in_its_turn_gives_it_to_the_next() -> None:
+    async def scene() -> None:
+        lock, done = asyncio.Lock(), []
+
+        async def work(number: int) -> None:
+            async with Turn(lock, seconds=0.0) as turn:
+                for _ in range(100):
+                    await turn.give()
+            done.append(number)
+
+        tasks = [asyncio.create_task(work(number)) for number in range(4)]
+        for steps, task in enumerate(tasks[:3]):
+            for _ in range(steps):
+                await asyncio.sleep(0)
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        assert done == [3]
+        assert not lock.locked()
+
+    asyncio.run(scene())

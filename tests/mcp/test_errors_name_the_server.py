@@ -23,7 +23,8 @@ def test_a_server_that_cannot_be_begun_is_named(tmp_path: Path, monkeypatch: pyt
             await client.begin()
             error = (await client.call("shelf__x"))["error"]
             assert error["message"].startswith('the server "shelf" cannot be used: ')
-            assert "BYLEAVE_NOT_THERE" in error["message"]
+            assert "BYLEAVE_NOT_THERE" not in error["message"]
+            assert any("BYLEAVE_NOT_THERE" in note for note in talk.notes)
         finally:
             await talk.close()
 

@@ -81,7 +81,7 @@ def test_tools_are_listed_as_mcp_lists_them(tmp_path: Path) -> None:
     }
 
     async def use(gateway: Gateway, _house: House) -> None:
-        listed = {each["name"]: each for each in gateway.tools.definitions()}
+        listed = {each["name"]: each for each in await gateway.tools.definitions()}
         assert set(listed) == {"good", "reader", "remover", "stage", "typed", "sometimes"}
         assert all(each["inputSchema"]["type"] == "object" for each in listed.values())
         assert listed["reader"]["description"].startswith("Read a text file, or some of its lines.")
@@ -95,17 +95,17 @@ def test_tools_are_listed_as_mcp_lists_them(tmp_path: Path) -> None:
             {"const": "abort"},
         ]
         assert listed["typed"]["inputSchema"]["properties"] == {"a": {"type": "string"}}
-        assert gateway.tools.definitions() is gateway.tools.definitions()
+        assert await gateway.tools.definitions() is await gateway.tools.definitions()
 
     with_house(tmp_path, tools, use)
 
 
 def test_a_reloaded_policy_lists_anew(tmp_path: Path) -> None:
     async def use(gateway: Gateway, house: House) -> None:
-        assert [each["name"] for each in gateway.tools.definitions()] == ["good"]
+        assert [each["name"] for each in await gateway.tools.definitions()] == ["good"]
         rename(house, "good", "better")
         gateway.guard.policy.look_again()
-        assert [each["name"] for each in gateway.tools.definitions()] == ["better"]
+        assert [each["name"] for each in await gateway.tools.definitions()] == ["better"]
         assert await gateway.call("better") == said("hello")
         assert "good" in (await gateway.call("good"))["content"][0]["text"]
 
@@ -445,7 +445,7 @@ def test_nothing_is_kept_open_before_somebody_calls(tmp_path: Path) -> None:
     async def use(gateway: Gateway, _house: House) -> None:
         assert isinstance(gateway.tools, LocalTools)
         before = descriptors()
-        gateway.tools.definitions()
+        await gateway.tools.definitions()
         assert descriptors() == before
 
     with_house(tmp_path, {}, use)

@@ -1,9 +1,10 @@
 """Who is turned away leaves a trace, which no flood makes long, and which holds no secret."""
 
+import asyncio
 import json
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from byleave.mcp.metrics import REFUSALS, Metrics
 from byleave.mcp.refusal_log import MINUTE, OTHERS, RECORDED, RefusalLog
 from fakes.mcp_front import Settings, run, scene
 from fakes.mcp_sdk import Place, Running, over_http
+from fakes.mcp_talk import OPEN, Talk
 
 CALL = b'{"jsonrpc":"2.0","id":5,"method":"tools/list"}'
 MODERN = "2026-07-28"
@@ -173,6 +175,30 @@ def test_the_figures_of_one_agent_tell_nothing_of_another() -> None:
     assert metrics.text_for("a") == head + own
     for nobody in ("unknown", "other", None):
         assert metrics.text_for(nobody) == head
+
+
+def test_calls_beyond_max_calls_leave_a_record_and_no_flood_of_them(play: Callable[..., None]) -> None:
+    async def crowd(talk: Talk) -> None:
+        client, shop = talk.client(), talk.servers["shop"]
+        await client.begin()
+        await client.names()
+        shop.on_call = lambda _link, _request: None  # it never answers
+        open_ = [asyncio.create_task(client.call("shop__price")) for _ in range(2)]
+        await shop.called()
+        refused = [await client.call("shop__price") for _ in range(30)]
+        assert all("requests of this client are open" in each["error"]["message"] for each in refused)
+        assert 'byleave_mcp_refused_total{why="calls"} 30' in talk.gateway.metrics_text()
+        for task in open_:
+            task.cancel()
+        await asyncio.gather(*open_, return_exceptions=True)
+        await talk.gateway.close()
+        told = [each for each in talk.records() if each["event"] == "refused"]
+        assert [(each["agent"], each["refused"]["why"], each["refused"]["count"]) for each in told] == [
+            ("ops", "calls", 1),
+            ("ops", "calls", 29),
+        ]
+
+    play(crowd, {**OPEN, "gateway": {"max_calls": 2}})
 
 
 POLICY = f"""

@@ -166,12 +166,14 @@ def test_what_a_tool_says_reaches_the_clients_of_the_gateway(tmp_path: Path) -> 
 
     async def list_them() -> None:
         async with serving(house) as gateway:
-            listed = {each["name"]: each for each in gateway.tools.definitions()}
+            listed = {each["name"]: each for each in await gateway.tools.definitions()}
             assert listed["says"] == {"name": "says", "description": WORDS["description"], "inputSchema": PARAMETERS}
             assert listed["odd"] == {"name": "odd", "inputSchema": ANYTHING}
-            assert gateway.tools.definitions() is gateway.tools.definitions()
+            (note,) = gateway.notes
+            assert note.startswith("what the tool odd says of itself is not used: the schema of its parameters")
+            assert await gateway.tools.definitions() is await gateway.tools.definitions()
             (house.root / "t.py").write_text(SAYS.replace("Count", "Recount"))
-            (again,) = [each for each in gateway.tools.definitions() if each["name"] == "says"]
+            (again,) = [each for each in await gateway.tools.definitions() if each["name"] == "says"]
             assert again["description"] == "Recount the lines of a file."
 
     asyncio.run(list_them())
@@ -189,11 +191,33 @@ def test_a_tool_that_hangs_keeps_no_list_waiting_for_long(tmp_path: Path, monkey
             took = []
             for _ in range(3):
                 began = time.monotonic()
-                listed = {each["name"]: each for each in gateway.tools.definitions()}
+                listed = {each["name"]: each for each in await gateway.tools.definitions()}
                 took.append(time.monotonic() - began)
                 assert listed["hangs"] == {"name": "hangs", "inputSchema": ANYTHING}
             assert max(took) < 5.0, took
             assert max(took[1:]) < 1.0, took
+
+    asyncio.run(list_them())
+
+
+@needs_sandbox
+def test_other_requests_have_their_turn_while_a_tool_is_asked_what_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in (self_description, local):
+        monkeypatch.setattr(module, "PATIENCE", 0.5)
+    house = House.build(tmp_path, {"hangs": {"source": "local", "runtime": "vfs", "command": ["python3", "t.py"]}})
+    (house.root / "t.py").write_text(ODD["nothing, for ever"][0])
+
+    async def list_them() -> None:
+        async with serving(house) as gateway:
+            listing = asyncio.create_task(gateway.tools.definitions())
+            turns = 0
+            while not listing.done():
+                await asyncio.sleep(0.01)
+                turns += 1
+            assert turns > 20
+            assert "hangs" in [each["name"] for each in listing.result()]
 
     asyncio.run(list_them())
 

@@ -43,6 +43,7 @@ SECTIONS = {TOOL: "tools", PROMPT: "prompts", TEMPLATE: "templates", INSTRUCTION
 FORM = 2
 _ENDING = ".json"
 _LONGEST_NAME = 100  # characters of a server's name that become a file's
+_encode = msgspec.json.Encoder().encode
 _FIELDS = ("sha256", "definition", "status", "created")
 
 
@@ -198,12 +199,19 @@ def _written(tree: "Tree") -> bytes:
     """
     lines = [f'{{"server": {json.dumps(tree["server"])}, "listed": {json.dumps(tree["listed"])}']
     for section in SECTIONS.values():
-        entries = [f" {json.dumps(name)}: {json.dumps(entry)}" for name, entry in tree.get(section, {}).items()]
+        entries = [_line(name, entry) for name, entry in tree.get(section, {}).items()]
         if entries or section == SECTIONS[TOOL]:
             lines.append(f'"{section}": {{\n' + ",\n".join(entries) + "}")
     known = {"server", "listed", *SECTIONS.values()}
     lines += [f"{json.dumps(key)}: {json.dumps(value)}" for key, value in tree.items() if key not in known]
     return (",\n".join(lines) + "}\n").encode()
+
+
+def _line(name: str, entry: "Tree") -> str:
+    try:
+        return f" {_encode(name).decode()}: {_encode(entry).decode()}"
+    except ValueError:  # half of a character
+        return f" {json.dumps(name)}: {json.dumps(entry)}"
 
 
 def _listed(tree: "Tree") -> "set[str]":

@@ -93,6 +93,8 @@ async def _serve(given: "Given", workspace: "Workspace", guard: "Guard") -> int:
 
             return await check(given, gateway)
         gateway.start()
+        gc.collect()
+        gc.freeze()  # what is there by now stays: no collection has to look at it while clients wait
         address = given.one("http")
         work = _over_stdio(given, gateway) if address is None else _over_http(gateway, address)
         return await _until_stopped(work)

@@ -240,16 +240,15 @@ class _View:
         allowed = _first(lists, name)
         if allowed is not None:
             return _answer(compiled.ref(*allowed, allows=True), what, server)
-        suggestion = self._suggestion(kind, name)
         if lists:
             keys = ", ".join(shown(listed.key) for listed in lists)
             ref = compiled.missing(f"{keys} does not list it", allows=False, source=lists[0].entries[0].source)
-            return _answer(ref, what, server, suggestion=suggestion)
+            return _answer(ref, what, server, suggestion=self._suggestion(kind, name))
         narrowed = self._allows[TOOLS] if kind != TOOLS else ()
         if narrowed:
             text = f"{shown(narrowed[0].key)} narrows the server, and allow.{kind} does not name it"
             ref = compiled.missing(text, allows=False, source=narrowed[0].entries[0].source)
-            return _answer(ref, what, server, suggestion=suggestion)
+            return _answer(ref, what, server, suggestion=self._suggestion(kind, name))
         empty = compiled.allow.tables[kind].exact(self._server) is not None
         text = f"allow.{kind}.{shown(self._server)} is empty" if empty else f"no allow.{kind} for {shown(self._server)}"
         text = f"{text}, so all of its {kind}"

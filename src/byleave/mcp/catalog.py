@@ -98,7 +98,11 @@ class Offer:
 
 
 class Turn:
-    """Long work on the event loop, a few milliseconds at a time. However much of it there is, one works at a time."""
+    """Long work on the event loop, a few milliseconds at a time. However much of it there is, one works at a time.
+
+    Whose turn is over passes it on only when the loop has gone round: else forty tasks that are ready would have theirs
+    one after the other, and all other requests would wait for all of them.
+    """
 
     def __init__(self, lock: asyncio.Lock, seconds: float = TURN) -> None:
         self._lock = lock
@@ -112,15 +116,20 @@ class Turn:
 
     async def __aexit__(self, *_problem: object) -> None:
         if self._is_ours:
-            self._lock.release()
+            await self._pass_on()
 
     async def give(self) -> None:
         """Let others have their turn, if ours is over."""
         if perf_counter() >= self._until:
+            await self._pass_on()
+            await self._take()
+
+    async def _pass_on(self) -> None:
+        try:
+            await asyncio.sleep(0)
+        finally:
             self._is_ours = False
             self._lock.release()
-            await asyncio.sleep(0)
-            await self._take()
 
     async def _take(self) -> None:
         await self._lock.acquire()

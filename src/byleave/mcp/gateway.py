@@ -98,7 +98,7 @@ class Gateway:
         )
         self._pins = Pins(guard.approvals, asks_new=lambda: self.settings.new_tools == ASK_NEW)
         self.catalogs = Catalogs()
-        self.local = LocalTools(workspace, guard)
+        self.local = LocalTools(workspace, guard, note=self.note)
         self._compiled = guard.policy.compiled
         self._settled = self._compiled, self._compiled.gateway
         self._rate = self.settings.rate
@@ -106,6 +106,7 @@ class Gateway:
         self._proven_by: object = self._compiled  # whose proofs `on_change` has taken on
         self.on_change: Callable[..., Awaitable[None]] | None = None  # told of every change, with `proofs`
         self._watching: asyncio.Task[None] | None = None
+        self._resting: asyncio.Task[None] | None = None
         self._stamps: dict[str, object] = {}
         self._noted: dict[str, float] = {}
         self._starting: dict[str, asyncio.Semaphore] = {}
@@ -201,6 +202,10 @@ class Gateway:
         if why in RECORDED:
             self._refusals.note(why, peer, agent, monotonic())
 
+    def refused_call(self, why: str, who: Who) -> None:
+        """Do as `refused`, with a call of an agent; a name that is not of the configuration is not recorded."""
+        self.refused(why, agent=who.agent if self.metrics.knows(who.agent) else None)
+
     def _add(self, session: Session) -> Session:
         self._sessions.add(session)
         self.metrics.sessions = len(self._sessions)
@@ -237,7 +242,7 @@ class Gateway:
         wait = self._buckets.take(who.agent, monotonic())
         if wait <= 0:
             return None
-        self.refused("rate", agent=who.agent if self.metrics.knows(who.agent) else None)
+        self.refused_call("rate", who)
         return f"this agent calls more often than {self.settings.rate} times a minute", {"retryAfter": round(wait, 1)}
 
     # ---- Servers -------------------------------------------------------------------------------------------------
@@ -306,7 +311,7 @@ class Gateway:
     def _lacks(self, server: "Server") -> str:
         """Return why a server cannot be used as it is configured, without where that is written."""
         missing = [name for name in server.variables if not self._environment.get(name)]
-        return f"it needs the variable {missing[0]}, which is not set" if missing else "its configuration is wrong"
+        return "a variable that it needs is not set" if missing else "its configuration is wrong"
 
     def _memory_of(self, server: "Server") -> Memory:
         """Return what was learnt of the revisions that a server speaks; nothing yet, if it is another one by now."""
@@ -360,6 +365,8 @@ class Gateway:
         while True:
             await asyncio.sleep(LOOK_AGAIN)
             self._refusals.tick(monotonic())
+            if self._resting is None or self._resting.done():  # apart: a server may take seconds to end
+                self._resting = asyncio.get_running_loop().create_task(self._rest())
             try:
                 self.guard.policy.look_again()
                 self._keep_up()
@@ -376,11 +383,17 @@ class Gateway:
         if self.on_change is not None and compiled is not self._proven_by:
             await self.on_change(**self.proofs)
             self._proven_by = compiled
-        await self.pool.rest(monotonic())
-        for key, lobby in list(self._stateless.items()):
-            await lobby.rest(monotonic() - RESTING)
-            if not lobby.sessions:
-                del self._stateless[key]
+
+    async def _rest(self) -> None:
+        """End what is not used any more."""
+        try:
+            await self.pool.rest(monotonic())
+            for key, lobby in list(self._stateless.items()):
+                await lobby.rest(monotonic() - RESTING)
+                if not lobby.sessions and self._stateless.get(key) is lobby:
+                    del self._stateless[key]
+        except Exception as error:  # noqa: BLE001 -- it is tried again
+            self.note("a defect of byleave while it ended what is not used", error)
 
     def _keep_up(self) -> None:
         compiled = self.guard.policy.compiled
@@ -431,8 +444,9 @@ class Gateway:
 
     async def close(self) -> None:
         """End every session and every server."""
-        if self._watching is not None:
-            self._watching.cancel()
+        for task in (self._watching, self._resting):
+            if task is not None:
+                task.cancel()
         self._refusals.close(monotonic())
         await asyncio.gather(*(session.close() for session in list(self._sessions)))
         await self.pool.close()

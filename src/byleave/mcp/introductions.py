@@ -7,10 +7,12 @@ Start at `introduce`.
 """
 
 import asyncio
+import re
 from time import monotonic
 
 from byleave.core.action import LOCAL
 from byleave.mcp.ends import DownError
+from byleave.mcp.pins import hidden_characters, text_of_tree
 from byleave.mcp.scrub import without_escapes
 from byleave.text import shown
 
@@ -31,9 +33,9 @@ CAPABILITIES: "Mapping[str, Any]" = {
     "logging": {},
     "completions": {},
 }
-_LONGEST = 4000  # characters about the gateway, and as many of each server's own
+_LONGEST = 4000  # characters about the gateway, and as many of each server's own, or of an extension
 _LONGEST_OF_ALL = 20_000
-_OPENING, _CLOSING = "<server", "</server"
+_MARK = re.compile(r"<(\s*/?\s*server)", re.IGNORECASE)  # what stands before and behind the words of each server
 # Extensions that are more than a way to read what passes anyhow: they have methods of their own, which are not passed.
 _NOT_PASSED = frozenset({"io.modelcontextprotocol/tasks"})
 
@@ -46,9 +48,12 @@ async def introduce(session: "Session", exchange: "Exchange") -> "dict[str, Any]
     said = {name: known for name in names if (known := session.gateway.introduction_of(name)) is not None}
     words = {name: own_words(await session.offers.instructions(name, known)) for name, known in said.items()}
     extensions: dict[str, Any] = {}
-    for each in said.values():
+    for name, each in said.items():
         for key, value in passed_extensions(each.extensions).items():
-            extensions[key] = {**value, **extensions.get(key, {})}
+            if _is_plain(key, value):
+                extensions[key] = {**value, **extensions.get(key, {})}
+            else:
+                session.gateway.note(f"{name} declares an extension that is long, or not plain text: it is left out")
     more = {"extensions": extensions} if extensions else {}
     return {"capabilities": {**CAPABILITIES, **more}, "instructions": _instructions(session, names, words)}
 
@@ -83,6 +88,15 @@ def passed_extensions(extensions: "Any") -> "dict[str, dict[str, Any]]":
     return {key: value for key, value in extensions.items() if key not in _NOT_PASSED and isinstance(value, dict)}
 
 
+def _is_plain(key: str, value: "Mapping[str, Any]") -> bool:
+    """Whether an extension that a server declares may go to every client, though no person has approved it."""
+    try:
+        text = text_of_tree({key: value})
+    except (ValueError, TypeError, RecursionError):
+        return False
+    return len(text) <= _LONGEST and not hidden_characters(text)
+
+
 def _instructions(session: "Session", names: "list[str]", said: "Mapping[str, str]") -> str:
     """Return what a model should know: which servers there are, how their tools are called, what each says itself."""
     rows = ["byleave stands before these MCP servers; a policy says which of their tools may be called."]
@@ -103,7 +117,4 @@ def _instructions(session: "Session", names: "list[str]", said: "Mapping[str, st
 
 def own_words(instructions: str) -> str:
     """Return instructions as models read them: without what steers a terminal, and what could pass for another's."""
-    words = without_escapes(instructions[:_LONGEST]).strip()
-    for mark in (_CLOSING, _OPENING):
-        words = words.replace(mark, f"{mark[0]} {mark[1:]}")
-    return words
+    return _MARK.sub(r"< \1", without_escapes(instructions[:_LONGEST]).strip())

@@ -12,7 +12,6 @@ Start at `LocalTools.call`. What it returns is ready for the client, but for a t
 """
 
 import asyncio
-import sys
 from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
 from contextlib import suppress
 from threading import Lock
@@ -136,10 +135,17 @@ class LocalTools:
     """The local tools, for all callers of one gateway. Close it in the end: nothing of any tool is left then."""
 
     def __init__(
-        self, workspace: "Workspace", guard: "Guard", *, environment: "Mapping[str, str] | None" = None
+        self,
+        workspace: "Workspace",
+        guard: "Guard",
+        *,
+        note: "Callable[[str], None]",
+        environment: "Mapping[str, str] | None" = None,
     ) -> None:
+        """`note` takes what the user should know; it is called on the event loop."""
         self._workspace = workspace
         self._guard = guard
+        self._note = note
         self._environment = environment
         self._houses: dict[Owner, _House] = {}  # the one that was used last is the last
         self._threads = ThreadPoolExecutor(_MOST_CALLS, thread_name_prefix="byleave-local")
@@ -152,21 +158,25 @@ class LocalTools:
         self._ask_until = 0.0  # a time of the monotonic clock: no list waits longer
         self._closed = False
 
-    def definitions(self) -> "list[Tree]":
+    async def definitions(self) -> "list[Tree]":
         """Return the tools as MCP lists them; made anew when something has changed. Those that never run are left out.
 
         What a tool says of itself is waited for, a few seconds at most, once for each content of its files; a tool that
-        takes longer is listed without it.
+        takes longer is listed without it. Other requests have their turn meanwhile.
         """
         tools = list(self._tools())
         asked = [self._ask(tool) for tool in tools]
         waiting = [future for future in asked if future is not None and not future.done()]
         if waiting:
-            wait(waiting, timeout=max(0.0, self._ask_until - monotonic()))
+            patience = max(0.0, self._ask_until - monotonic())
+            await asyncio.wait([_heard(future) for future in waiting], timeout=patience)
         said = [NOTHING if future is None or not future.done() else _outcome_of(future) for future in asked]
         compiled = self._guard.policy.compiled
         if self._listed[0] is not compiled or self._listed[1] != said:
             self._listed = compiled, said, [definition(*each) for each in zip(tools, said, strict=True)]
+            for tool, each in zip(tools, said, strict=True):
+                if each.problem is not None:
+                    self._note(f"what the tool {shown(tool.name)} says of itself is not used: {each.problem}")
         return self._listed[2]
 
     def _tools(self) -> "Iterator[Tool]":
@@ -191,12 +201,9 @@ class LocalTools:
     def _hear_of(self, name: str) -> "SelfDescription":
         host = ToolHost(self._workspace, self._guard, environment=self._environment)
         try:
-            said = host.self_description(name, self._stop_asking)
+            return host.self_description(name, self._stop_asking)
         finally:
             host.close()
-        if said.problem is not None:
-            sys.stderr.write(f"byleave: what the tool {shown(name)} says of itself is not used: {said.problem}\n")
-        return said
 
     async def pin(self, name: str, who: Who, *, principal: str) -> str:
         """Return what a yes to a call of this tool rests on; an InputError if there is no such tool."""
@@ -344,6 +351,13 @@ class LocalTools:
         await asyncio.gather(*(asyncio.to_thread(house.close) for house in houses))
         await asyncio.to_thread(wait, [future for _stamp, future in self._asked.values()], timeout=_MARGIN)
         self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+def _heard(future: "Future[SelfDescription]") -> "asyncio.Future[SelfDescription]":
+    """Return a future that the event loop can wait for; whether it went well is looked at elsewhere."""
+    heard = asyncio.wrap_future(future)
+    heard.add_done_callback(lambda done: done.cancelled() or done.exception())
+    return heard
 
 
 def _outcome_of(future: "Future[SelfDescription]") -> SelfDescription:

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 PROBE_TIME = 5.0  # seconds for an answer to `server/discover`, before the handshake is tried as well
 SHAKE_TIME = 20.0  # seconds for an answer to `initialize`, the other way round: it may take long to start
 BY_HANDSHAKE, WITHOUT = "handshake", "stateless"
+_FOREIGN = "it speaks another revision of the protocol"
 _LONGEST_WORDS = 300  # characters of a server's own words worth repeating
 
 
@@ -87,11 +88,15 @@ class Agreed(Record):
 
 
 class Refused(Record):
-    """Why one way does not work. `answered`: the server said so itself. `speaks`: the revisions that it named."""
+    """Why one way does not work. `answered`: the server said so itself. `speaks`: the revisions that it named.
+
+    `why` is for the operator, `public` what of it agents may read.
+    """
 
     why: str
     answered: bool = False
     speaks: tuple[str, ...] = ()
+    public: str = ""
 
 
 async def negotiate(
@@ -108,7 +113,7 @@ async def negotiate(
     if found is None or (isinstance(found, Refused) and found.answered and not memory.only):
         found = await _either(ask, offer, handshake_first=handshake_first)
     if isinstance(found, Refused):
-        raise DownError(found.why, hint=hint)
+        raise DownError(found.why, hint=hint, public=found.public)
     memory.worked[handshake_first] = WITHOUT if found.revision == MODERN else BY_HANDSHAKE
     return found
 
@@ -163,7 +168,8 @@ def _both(probed: Refused, shaken: Refused) -> Refused:
     known = probed.speaks or shaken.speaks
     if known and not any(each in HANDSHAKE or each == MODERN for each in known):
         return Refused(
-            f"it speaks revisions of the protocol that we do not: {shown(', '.join(known)[:_LONGEST_WORDS])}"
+            f"it speaks revisions of the protocol that we do not: {shown(', '.join(known)[:_LONGEST_WORDS])}",
+            public=_FOREIGN,
         )
     return shaken
 
@@ -176,9 +182,9 @@ async def _discover(ask: "Ask") -> Agreed | Refused:
         except GoneError:
             raise
         except DownError as error:
-            return Refused(error.problem)
+            return Refused(error.problem, public=error.public)
         if isinstance(said, Lost):
-            return Refused(said.why)
+            return Refused(said.why, public=said.public)
         if said.error is None:
             found = decoded(said.result or b"{}")
             speaks = _texts(found.get("supportedVersions")) if isinstance(found, dict) else ()
@@ -194,14 +200,16 @@ async def _discover(ask: "Ask") -> Agreed | Refused:
 async def _shake_hands(ask: "Ask", offer: "Mapping[str, Any]") -> Agreed | Refused:
     said = await ask("initialize", {"protocolVersion": LATEST, **offer}, "")
     if isinstance(said, Lost):
-        return Refused(said.why)
+        return Refused(said.why, public=said.public)
     if said.error is not None:
         return _refused(said)
     found = decoded(said.result or b"{}")
     revision = found.get("protocolVersion") if isinstance(found, dict) else None
     if revision not in HANDSHAKE:
         return Refused(
-            f"it speaks a revision of the protocol that we do not ({shown(str(revision)[:100])})", answered=True
+            f"it speaks a revision of the protocol that we do not ({shown(str(revision)[:100])})",
+            answered=True,
+            public=_FOREIGN,
         )
     return Agreed(revision, found)
 
@@ -211,7 +219,8 @@ def _refused(said: "Answered") -> Refused:
     tree = told if isinstance(told, dict) else {}
     data = tree.get("data")
     known = data.get("supported") if tree.get("code") == UNSUPPORTED_VERSION and isinstance(data, dict) else None
-    return Refused(f"it refused the handshake: {words_of(told)}", answered=True, speaks=_texts(known))
+    why = f"it refused the handshake: {words_of(told)}"
+    return Refused(why, answered=True, speaks=_texts(known), public="it refused the handshake")
 
 
 def _texts(listed: "Any") -> tuple[str, ...]:

@@ -22,7 +22,7 @@ from byleave.text import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
     from typing import Any, Protocol
 
     from byleave.mcp.catalog import View
@@ -77,7 +77,7 @@ class Offers:
     def __init__(
         self,
         reach: "Callable[[str], Upstream]",
-        local: "Callable[[], list[dict[str, Any]]]",
+        local: "Callable[[], Awaitable[list[dict[str, Any]]]]",
         pins: "Callable[[], Pins | None]",
         note: "Callable[[str], None]",
         keeps: "Callable[[str], bool]",
@@ -156,7 +156,7 @@ class Offers:
 
     async def _fresh(self, kind: str, server: str) -> Known:
         if server == LOCAL:
-            trees = self._local() if kind == "tools" else []
+            trees = await self._local() if kind == "tools" else []
             read = tuple(Offer(LOCAL, tree, KINDS[kind]) for tree in trees)
             catalog = Catalog((Page(b"", read),), MOST_OFFERS, self._catalogs.working)
             return self._learnt(kind, Known(0, catalog, catalog.offers), server)
@@ -257,15 +257,16 @@ class Offers:
     async def instructions(self, server: str, introduction: "Introduction | None") -> str:
         """Return what a server says about its use, if that is approved: models read it, so it is pinned like a tool."""
         said, pins = "" if introduction is None else introduction.instructions, self._pins()
-        if not said or pins is None:
+        if introduction is None or pins is None:
             return said
         definition = defined({"name": server, "instructions": said}, INSTRUCTIONS)
         if isinstance(definition, LeftOut):
             self._note(f"the instructions of {server} are left out: {definition.why}")
             return ""
-        judged = pins.judged(server, (definition,), INSTRUCTIONS)
+        seen = (definition,) if said else ()  # that it has none is known from now on, too
+        judged = pins.judged(server, seen, INSTRUCTIONS)
         if judged is None:
-            judged = await asyncio.to_thread(pins.judge, server, (definition,), INSTRUCTIONS)  # it may wait for a file
+            judged = await asyncio.to_thread(pins.judge, server, seen, INSTRUCTIONS)  # it may wait for a file
         self._hidden.pop((INSTRUCTIONS, server), None)
         for each in judged.hidden:
             self._hidden[INSTRUCTIONS, server] = {each.name: each}

@@ -265,7 +265,7 @@ class Pins:
             news = [each for each in seen if _is_news(pins.get(each.tool), each, soon=soon)]
             if any(_waits(pins.get(each.tool)) for each in news):
                 state.replaced = self._clock()
-            if news or (asks_new and what not in state.kept.listed):
+            if news or what not in state.kept.listed:  # that it was listed, were it empty: what is added later is new
                 self._definitions.record(server, news, now=self._now(), what=what, asks_new=asks_new)
                 state = self._state(server, look=True)
                 stamp = state.stamp
@@ -362,12 +362,12 @@ def _is_approved(pin: "Pin", sha256: str) -> bool:
 
 
 def _answers(kept: "Kept") -> int:
-    decided = [(what, name, pin.known) for what, pins in kept.pins.items() for name, pin in pins.items()]
     return hash(
         frozenset(
-            (what, name, known.sha256, known.status, known.decided_at)
-            for what, name, known in decided
-            if known.decided_at
+            (what, name, pin.known.sha256, pin.known.status, pin.known.decided_at)
+            for what, pins in kept.pins.items()
+            for name, pin in pins.items()
+            if pin.known.decided_at
         )
     )
 

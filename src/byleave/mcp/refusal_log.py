@@ -17,7 +17,7 @@ MINUTE = 60.0  # seconds between two records of the same kind
 _MOST = 64  # peers (by kind of refusal) that are told apart
 OTHERS = "others"
 # What the user should look at. Mere mistakes, and what was too much at a time, are only among the figures.
-RECORDED = frozenset({"wrong_token", "no_token", "origin", "host", "proxy", "user", "agent", "rate"})
+RECORDED = frozenset({"wrong_token", "no_token", "origin", "host", "proxy", "user", "agent", "rate", "calls"})
 
 
 class RefusalLog:

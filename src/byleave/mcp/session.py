@@ -161,6 +161,7 @@ class Session:
         """Return why no further call is taken now; None if there is room."""
         most = self.settings.max_calls * (_CLIENTS_SHARING if self._shared else 1)
         if len(self.open) > most:
+            self.gateway.refused_call("calls", who)
             return f"more than {most} requests of this client are open", None
         return self.gateway.too_fast(who)
 

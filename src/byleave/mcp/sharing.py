@@ -20,8 +20,9 @@ from time import monotonic
 from byleave.mcp.ends import DownError
 from byleave.mcp.message import members_of, text_of
 from byleave.mcp.pending import Lost
-from byleave.mcp.questions import refusal
-from byleave.mcp.upstream import Upstream
+from byleave.mcp.pins import text_of_tree
+from byleave.mcp.questions import WANTS, refusal
+from byleave.mcp.upstream import LISTEN, Upstream
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ if TYPE_CHECKING:
     from byleave.mcp.pending import Pending
     from byleave.mcp.session import Session
 
-    Key = tuple[str, tuple[str, str | None, str] | None]
+    Key = tuple[str, tuple[str, str | None, str, str] | None]
 
 LINGER = 30.0  # seconds that a process stays when the last session has left: the next one may come at once
 IDLE = 900.0  # seconds without a request after which a process that is shared by all is ended until it is needed
@@ -47,6 +48,7 @@ _PAUSE = 0.05  # seconds in which a list that changes again and again is announc
 _LISTS = frozenset({f"notifications/{kind}/list_changed" for kind in ("tools", "prompts", "resources")})
 _UPDATED = "notifications/resources/updated"
 _LOG = "notifications/message"
+_NOTHING: "Mapping[str, Any]" = {}
 
 
 class Members:
@@ -54,15 +56,17 @@ class Members:
 
     is_shared = True
 
-    def __init__(self, gateway: "Gateway", *, one_caller: bool) -> None:
+    def __init__(self, gateway: "Gateway", *, one_caller: bool, offers: "Mapping[str, Any]" = _NOTHING) -> None:
+        """`offers`: what the clients understand, all of them alike."""
         self.sessions: dict[Session, None] = {}
+        self._offers = offers
         self.one_caller = one_caller
         self._gateway = gateway
         self._changed: dict[str, bool] = {}  # lists that were announced just now, and whether they have changed since
 
     def client_capabilities(self, _server: str) -> "Mapping[str, Any]":
-        """Return what the clients can do for the server: nothing, since it is not known which of them is meant."""
-        return {}
+        """Return what the clients understand. They can do nothing for it: it is not known which of them is meant."""
+        return self._offers
 
     def shakes_hands(self, _server: str) -> bool:
         """Return whether the handshake comes first: no, since the server has nothing to ask."""
@@ -136,8 +140,9 @@ class SharedUpstream(Upstream):
         *,
         progress: bool = False,
     ) -> "Pending":
-        """Send a request, as any session with a server does."""
-        self.used = monotonic()
+        """Send a request, as any session with a server does; to listen to it is not to use it."""
+        if method != LISTEN:
+            self.used = monotonic()
         return await super().ask(method, params, exchange, headers, progress=progress)
 
     async def log(self, level: "Raw | str") -> None:
@@ -194,7 +199,8 @@ class Pool:
         if shared is None or shared.server != server:
             if shared is not None:
                 self._retire(key)
-            members = Members(self._gateway, one_caller=key[1] is not None)
+            offers = _NOTHING if key[1] is None else session.client_capabilities(server.name)
+            members = Members(self._gateway, one_caller=key[1] is not None, offers=offers)
             shared = self._shared[key] = self._make(server, members)
         shared.members.sessions[session] = None
         self._left.pop(shared, None)
@@ -270,7 +276,9 @@ def _key(server: "Server", session: "Session") -> "Key | None":
         return server.name, None
     caller = session.caller
     offers = session.client_capabilities(server.name)
-    return None if offers else (server.name, (caller.principal, caller.agent, caller.identity))
+    if not offers.keys().isdisjoint(WANTS.values()):
+        return None
+    return server.name, (caller.principal, caller.agent, caller.identity, text_of_tree(offers))
 
 
 async def _quietly(work: "Awaitable[None]") -> None:

@@ -81,6 +81,7 @@ INFO = {"name": "byleave", "version": __version__}
 HANDSHAKE_TIME = 60.0  # seconds for a server to start and shake hands: npx may have to fetch it first
 _MOST_CHORES = 1024  # messages on their way to the server that nobody waits for
 _LISTEN_AGAIN = 5.0  # seconds, after a server has ended what we listened to
+LISTEN = "subscriptions/listen"
 _CHANGES = {"tools": "toolsListChanged", "prompts": "promptsListChanged", "resources": "resourcesListChanged"}
 
 
@@ -118,6 +119,7 @@ class Upstream:
         self._count = 0
         self._uris: set[str] = set()  # resources of whose changes a stateless server tells us
         self._listening: asyncio.Task[None] | None = None
+        self._listens = ""  # the id of the request by which we listen
         self._level: Raw | None = None
         self._chores: set[asyncio.Task[None]] = set()
         self._closed = False
@@ -143,8 +145,8 @@ class Upstream:
 
     @property
     def waiting(self) -> int:
-        """How many requests are not answered."""
-        return len(self._pending)
+        """How many requests are not answered, but for the one by which we listen to what changes: it never is."""
+        return len(self._pending) - (self._listens in self._pending)
 
     async def ready(self) -> None:
         """Have a connection; a DownError if there is none to be had now."""
@@ -329,7 +331,8 @@ class Upstream:
 
     async def _hear_changes(self, wanted: "Mapping[str, Any]") -> None:
         while self._link is not None:
-            pending = await self.ask("subscriptions/listen", {"notifications": wanted})
+            pending = await self.ask(LISTEN, {"notifications": wanted})
+            self._listens = pending.id
             try:
                 while not isinstance(await pending.get(), Answered | Lost):
                     pass
