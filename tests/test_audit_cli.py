@@ -116,6 +116,23 @@ def test_verify_and_head_work_together(root: Path, room: Room) -> None:
     done = run(root, "verify", "--json")
     assert (done.code, json.loads(done.out)["ok"]) == (1, False)
     assert "broken: the chain of 3 records is not whole\n  record 2: its text" in run(root, "verify").out
+    assert "hint" not in run(root, "verify", "--head", head).out  # a new log has no older head
+
+
+def test_what_verify_says_about_a_broken_chain_leads_out_of_it(root: Path, room: Room, tmp_path: Path) -> None:
+    room.filled(3)
+    room.sql("DELETE FROM records WHERE sequence = 1")
+    last = run(root, "verify").out.splitlines()[-1]
+    assert last.startswith("  hint: ")
+    assert last.endswith(f"move all files audit.* away from {room.directory}")
+    assert len(run(root, "export").out.splitlines()) == 2
+    aside = tmp_path / "aside"
+    aside.mkdir()
+    for file in room.directory.glob("audit.*"):
+        file.rename(aside / file.name)
+    room.filled(1)
+    assert run(root, "verify").out == "ok: 1 records, 1 to 1, are whole\n"
+    assert room.log().doubts() == []
 
 
 def test_export_writes_one_object_a_line(root: Path, room: Room) -> None:

@@ -112,7 +112,15 @@ def test_old_records_go_after_two_looks_and_the_chain_says_what_went(room: Room)
     found = opened(room, clock).verify().tree
     assert found["removed"] == [20]
     assert found["retention"] == [
-        {"first": 1, "last": 20, "records": 20, "why": "age", "announced": 22, "confirmed": confirmed["sequence"]}
+        {
+            "first": 1,
+            "last": 20,
+            "records": 20,
+            "why": "age",
+            "limit": 2,
+            "announced": 22,
+            "confirmed": confirmed["sequence"],
+        }
     ]
 
 
@@ -294,6 +302,14 @@ FORGERIES: dict[str, list[dict[str, Any]]] = {
         {**ANNOUNCED, "why": "size", "limit": 1},
         {**CONFIRMED, "why": "size", "time": at(2.6)},
     ],
+    "a size that cannot be set": [
+        {**ANNOUNCED, "why": "size", "limit": 0.000001},
+        {**CONFIRMED, "why": "size", "time": at(2.6)},
+    ],
+    "an age that cannot be set": [{**ANNOUNCED, "newest": at(2.4), "limit": 0.01}, CONFIRMED],
+    "a limit without end": [{**ANNOUNCED, "limit": 10**400}, CONFIRMED],
+    "a machine that has been up for ever": [{**ANNOUNCED, "up": 10**400}, CONFIRMED],
+    "a hash that is no text": [{**ANNOUNCED, "hash": "\ud800"}, {**CONFIRMED, "hash": "\ud800"}],
     "no limit": [{**ANNOUNCED, "limit": None}, CONFIRMED],
     "numbers as text": [{**ANNOUNCED, "last": "5"}, {**CONFIRMED, "through": "5"}],
 }
@@ -313,6 +329,21 @@ def test_a_forged_removal_is_found(records: list[dict[str, Any]], head: str, roo
     forge(room, *records, through=5)
     clock.goes_on(5 * DAY)
     assert problems(room, clock, heads[head]) != []
+
+
+def test_a_log_that_an_older_version_pruned_is_broken_and_says_why(room: Room) -> None:
+    clock = Clock()
+    log = opened(room, clock)
+    for number in range(10):
+        log.append(fields(number))
+    log.fold()
+    log.close()
+    forge(room, CHECKPOINT, through=5)
+    missing, why = problems(room, clock)
+    assert missing == "the records 1 to 5 are missing"
+    assert why.startswith("an older byleave says here that its retention removed the records up to 5: that may be so")
+    room.sql("DELETE FROM records WHERE sequence = 6")
+    assert problems(room, clock) == ["the records 1 to 6 are missing"]  # it does not speak of these
 
 
 def test_a_removal_forged_within_a_day_of_a_kept_head_is_always_found(room: Room) -> None:

@@ -117,6 +117,8 @@ DENIED: list[tuple[dict[str, Any], list[str]]] = [
     ({"kind": "update", "path": "byleave.toml", "tool": "all"}, []),
     ({"kind": "update", "path": ".git/config", "tool": "all"}, ["."]),
     ({"kind": "move", "path": "src/f", "to": "src/g", "tool": "t"}, []),
+    ({"kind": "delete", "path": "way", "tool": "led"}, ["."]),
+    ({"kind": "move", "path": "src/f", "to": "way", "tool": "led"}, ["."]),
     ({"kind": "search", "path": "other", "tool": "t"}, ["src"]),
     ({"kind": "read", "path": "src/f", "tool": "off"}, []),
     ({"kind": "read", "path": "secret/f"}, ["src/**", "docs/*.md"]),
@@ -129,6 +131,10 @@ POLICY: dict[str, Any] = {
     "tools": {
         "t": {"source": "local", "access": {"fs": [{"path": "src", "read": True}]}},
         "all": {"source": "local", "access": {"fs": [{"path": ".", "read": True, "write": True}]}},
+        "led": {
+            "source": "local",
+            "access": {"fs": [{"path": ".", "read": True, "write": True}, {"path": "way/in", "read": True}]},
+        },
         "off": {"source": "local", "enable": False, "access": {"fs": [{"path": "src", "read": True}]}},
     },
     "rules": [
@@ -146,6 +152,7 @@ def ground(tmp_path: Path) -> Path:
     (tmp_path / "src/f").touch()
     (tmp_path / "secret/f").touch()
     (tmp_path / "src/out").symlink_to("/usr")
+    (tmp_path / "way").symlink_to("other")
     for name in ("loop", "src/loop"):
         (tmp_path / name).symlink_to("loop")
     return tmp_path

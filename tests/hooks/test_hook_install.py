@@ -157,6 +157,9 @@ def test_a_file_of_another_kind_is_refused(tmp_path: Path) -> None:
     (place / "settings.json").unlink()
     (place / "settings.json").write_bytes(b'{"a": "\xff"}')
     assert "not UTF-8" in command(tmp_path, "--install", "claude-code", "--yes").err
+    (place / "settings.json").unlink()
+    (place / "settings.json").mkdir()
+    assert 'settings.json" is no plain file' in command(tmp_path, "--uninstall", "claude-code", "--yes").err
 
 
 def test_what_was_there_before_is_kept_beside_with_its_mode(tmp_path: Path) -> None:
@@ -371,7 +374,19 @@ def test_what_the_user_changed_after_the_install_stays_when_it_is_taken_out(agen
     file.write_text(file.read_text().replace('"model": "x"', '"model": "y"'))
     carry_out(plan_uninstall(agent, str(file)))
     tree = json.loads(FOREIGN.replace('"model": "x"', '"model": "y"'))
-    assert json.loads(file.read_text()) in (tree, {**tree, **PLACES[agent].needs})
+    assert json.loads(file.read_text()) == tree
+
+
+@pytest.mark.parametrize("case", [case for case, text in OWNED.items() if text.strip()])
+@pytest.mark.parametrize("agent", JSON_AGENTS)
+def test_a_file_that_was_written_anew_since_loses_our_hook_and_no_more(agent: str, case: str, tmp_path: Path) -> None:
+    file = Path(settings_file(agent, str(tmp_path)))
+    file.parent.mkdir()
+    file.write_text(OWNED[case])
+    tree = json.loads(install(agent, tmp_path).read_text())
+    file.write_text(json.dumps({**tree, "added": [1]}, indent=4))
+    carry_out(plan_uninstall(agent, str(file)))
+    assert json.loads(file.read_text()) == {**json.loads(OWNED[case]), "added": [1]}
 
 
 def test_a_file_that_is_kept_beside_and_is_not_what_was_there_is_not_put_back(tmp_path: Path) -> None:

@@ -217,9 +217,11 @@ def test_what_may_not_be_read_does_not_become_readable_by_moving_it(tmp_path: Pa
 
 
 def test_a_tool_learns_nothing_about_what_it_may_not_read(tmp_path: Path) -> None:
-    access = {"fs": [WRITES, {"path": "priv"}]}
-    shop = Workshop.build(tmp_path, {"t": asker(access)}, {"ask.py": ASKS, "priv/key": "SECRET"})
-    (shop.root / "all").symlink_to("/")
+    access = {"fs": [WRITES, {"path": "priv"}, {"path": "key"}, {"path": "nay"}]}
+    shop = Workshop.build(tmp_path, {"t": asker(access)}, {"ask.py": ASKS, "priv/key": "SECRET", "key": "SECRET"})
+    links = {"all": "/", "to-key": "priv/key", "to-nay": "priv/nay", "out-key": "/etc/passwd", "out-nay": "/etc/nay"}
+    for name, leads in links.items():
+        (shop.root / name).symlink_to(leads)
     questions = [
         [(method, {**params, name: path}) for path in pair]
         for method, name, params in (
@@ -237,12 +239,29 @@ def test_a_tool_learns_nothing_about_what_it_may_not_read(tmp_path: Path) -> Non
             ("priv/key/x", "priv/nay/x"),
             ("all/etc/passwd/x", "all/etc/nay/x"),
             ("all/etc/passwd", "all/etc/nay"),
+            *((f"{start}key/{end}", f"{start}nay/{end}") for start in ("", "to-", "out-") for end in ("", "x")),
         )
     ]
     answers = told(shop, *(question for pair in questions for question in pair))
     for (there, nay), pair in zip(zip(answers[::2], answers[1::2], strict=True), questions, strict=True):
         names = [json.dumps(params) for _method, params in pair]
         assert _without(there, names) == _without(nay, names), pair
+
+
+def test_a_name_that_is_refused_by_its_text_is_refused_for_that(tmp_path: Path) -> None:
+    shop = Workshop.build(tmp_path, {"t": asker({"fs": [WRITES]})}, {"ask.py": ASKS})
+    names = {
+        "a:b": "contains a colon",
+        "con": "names a device",
+        "a\tb": "control character",
+        "n" * 256: "is longer than",
+    }
+    for method, more in (("fs.write", {"content": ""}), ("fs.read", {}), ("fs.delete", {})):
+        answers = told(shop, *((method, {"path": name, **more}) for name in names))
+        assert codes(answers) == [DENIED] * len(names)
+        for answer, why in zip(answers, names.values(), strict=True):
+            assert why in answer["message"], answer
+            assert answer["data"]["grants"] == ["."]
 
 
 def _without(answer: Any, names: list[str]) -> str:

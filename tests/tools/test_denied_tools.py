@@ -93,3 +93,15 @@ def test_byleave_call_says_so_in_both_runtimes(tmp_path: Path, runtime: str, cas
     files = {path: str(content) for path, content in FILES.items()}
     shop = Workshop.build(tmp_path, {"t": tool}, files)
     assert shop.outcome("t", json.dumps(arguments), "--no-input")["message"] == said
+
+
+@needs_sandbox
+@pytest.mark.parametrize("runtime", ["vfs", "stdio"])
+@pytest.mark.parametrize("path", ["docs", "docs/"])
+def test_a_directory_that_a_rule_opens_is_not_deleted_for_the_same_reason(
+    tmp_path: Path, runtime: str, path: str
+) -> None:
+    tool = {"runtime": runtime, "command": ["byleave-tool", "fs_delete_file"], "access": {"fs": RULES}}
+    shop = Workshop.build(tmp_path, {"t": tool}, {"docs/a": "one"})
+    said = shop.outcome("t", json.dumps({"path": path}), "--no-input")["message"]
+    assert said == f"{path} is a directory, and only files are deleted"

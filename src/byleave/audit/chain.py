@@ -72,7 +72,7 @@ def read_line(raw: bytes) -> Line | None:
     """Return a line of the journal, without its newline; None if it cannot be one of ours."""
     hash_, space, payload = raw[:64], raw[64:65], raw[65:]
     sequence = sequence_of(payload)
-    if space != b" " or not _is_hash(hash_) or sequence is None or not payload.endswith(b"}"):
+    if space != b" " or not is_hash(hash_) or sequence is None or not payload.endswith(b"}"):
         return None
     if not payload.isascii() or b"\0" in payload:
         return None
@@ -119,7 +119,7 @@ def read_head_line(raw: bytes) -> tuple[Head, int, str] | None:
     if checksum != b" %08x\n" % crc32(line) or len(words) != 4 or not words[3].isascii():
         return None
     sequence, hash_, size, time = words
-    if not sequence.isdigit() or not size.isdigit() or not _is_hash(hash_):
+    if not sequence.isdigit() or not size.isdigit() or not is_hash(hash_):
         return None
     return Head(int(sequence), hash_.decode()), int(size), time.decode()
 
@@ -128,7 +128,7 @@ def read_head(text: str) -> Head | None:
     """Return the head that somebody kept, as `SEQUENCE:HASH`; a hash alone has -1 for its number."""
     sequence, colon, hash_ = text.strip().rpartition(":")
     hash_ = hash_.lower()
-    if not _is_hash(hash_.encode("utf-8", "replace")):
+    if not is_hash(hash_.encode("utf-8", "replace")):
         return None
     if not colon:
         return Head(-1, hash_)
@@ -136,5 +136,6 @@ def read_head(text: str) -> Head | None:
     return Head(int(sequence), hash_) if known else None
 
 
-def _is_hash(raw: bytes) -> bool:
+def is_hash(raw: bytes) -> bool:
+    """Whether this is a SHA-256 as it is written here: 64 lower-case hex digits."""
     return len(raw) == 64 and not raw.translate(None, _HEX)

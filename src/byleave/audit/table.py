@@ -91,11 +91,28 @@ def open_table(directory: str) -> "sqlite3.Connection":
         if connection.execute("PRAGMA user_version").fetchone()[0] != _VERSION:
             _make(connection)
         _has_table(connection)
+        _refuse_strangers(connection, path)
         connection.execute("PRAGMA synchronous = FULL")
     except BaseException:
         connection.close()
         raise
     return connection
+
+
+def strangers(connection: "sqlite3.Connection") -> "list[str]":
+    """Return the names of triggers and views: none is ours, and each could change what is read or written."""
+    query = "SELECT name FROM sqlite_master WHERE type IN ('trigger', 'view')"
+    return [shown(str(name)) for (name,) in connection.execute(query)]
+
+
+def _refuse_strangers(connection: "sqlite3.Connection", path: str) -> None:
+    """Leave the records in the journal rather than hand them to a trigger that may remove them."""
+    found = strangers(connection)
+    if found:
+        hint = (
+            f"see who made it, then remove it from {TABLE} (DROP TRIGGER, DROP VIEW); new records wait in the journal"
+        )
+        raise StateError(f"{quoted(path)} is not written to: {quoted(found[0])} in it is none of ours", hint=hint)
 
 
 def read_table(directory: str) -> "sqlite3.Connection | None":

@@ -10,7 +10,7 @@ import time
 
 from byleave.audit.chain import HEAD_WIDTH, Head, read_head_line
 from byleave.audit.journal import HEAD, TABLE
-from byleave.audit.table import index_texts, is_about_the_disk, read_table, table_errors
+from byleave.audit.table import index_texts, is_about_the_disk, read_table, strangers, table_errors
 from byleave.audit.walk import MOST_TOLD, OWN_ROWS, ROWS, Problem, Removal, Walk
 from byleave.errors import StateError
 from byleave.private import read_private, write_private
@@ -115,6 +115,7 @@ def _look_at_ends(connection: "sqlite3.Connection", kept: Head) -> "list[str]":
         end.tell(f"{last - first + 1 - count} records between {first} and {last} are missing")
     if end.head.sequence < kept.sequence or (end.head.sequence == kept.sequence and end.head != kept and count):
         end.tell(f"the table does not end in the record {kept.sequence} that the kept head names")
+    _look_for_strangers(connection, end)
     problems = [*start.problems, *end.problems]
     return [f"record {one.sequence}: {one.problem}" if one.sequence else one.problem for one in problems]
 
@@ -181,8 +182,12 @@ def _look_at_file(connection: "sqlite3.Connection", walk: Walk) -> None:
     for (found,) in connection.execute(f"PRAGMA integrity_check({MOST_TOLD})"):
         if found != "ok":
             walk.tell(f"{TABLE}: {shown(str(found))}")
-    for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type IN ('trigger', 'view')"):
-        walk.tell(f"{TABLE}: {shown(str(name))} is none of ours: it could change what is read or written")
+    _look_for_strangers(connection, walk)
     found = {sql for (sql,) in connection.execute("SELECT sql FROM sqlite_master WHERE type = 'index'")}
     if not found.issuperset(index_texts()):
         walk.tell(f"{TABLE}: an index is missing or changed: searches could miss records")
+
+
+def _look_for_strangers(connection: "sqlite3.Connection", walk: Walk) -> None:
+    for name in strangers(connection):
+        walk.tell(f"{TABLE}: {name} is none of ours: it could change what is read or written")

@@ -1,6 +1,17 @@
 """A walk along the chain, record by record, that remembers everything which does not fit. Pure."""
 
-from byleave.audit.chain import CHECKPOINT, EMPTY, NOTHING, RECOVERY, RETENTION, Head, linked, sequence_of, time_of
+from byleave.audit.chain import (
+    CHECKPOINT,
+    EMPTY,
+    NOTHING,
+    RECOVERY,
+    RETENTION,
+    Head,
+    is_hash,
+    linked,
+    sequence_of,
+    time_of,
+)
 from byleave.record import Record
 
 TYPE_CHECKING = False
@@ -11,6 +22,8 @@ if TYPE_CHECKING:
 MOST_TOLD = 20
 GRACE = 86_400  # seconds between the announcement that old records go and its confirmation
 _AHEAD = 300  # seconds that another clock may be ahead of ours
+_LEAST_LIMIT = 1  # day or megabyte: no configuration asks for less
+_MOST = 1 << 63  # what no number of ours reaches
 _LEAST_SHARE = 8  # of the size that the retention leaves, at least an eighth is the text of the records
 # A value that is missing where it cannot be is read as an empty one, and its type tells.
 ROWS = """
@@ -65,13 +78,15 @@ class Removal(Record):
             return "it was never confirmed"
         if not 0 < self.first <= self.last < self.by < self.of or self.records != self.last - self.first + 1:
             return "its numbers contradict each other"
+        if self.limit < _LEAST_LIMIT:
+            return "it names a limit that cannot be set"
         if now is not None and max(self.time, self.confirmed) > now + _AHEAD:
             return "it is from a time that is still to come"
         if self.why == "age":
             if self.confirmed - self.time < GRACE:
                 return "it was confirmed too early"
             return "what it removed was not that old" if self.time - self.newest < self.limit * 86_400 else None
-        if self.why != "size" or self.limit <= 0:
+        if self.why != "size":
             return "it gives no reason"
         too_little = self.kept is not None and self.kept < self.limit * (1 << 20) / _LEAST_SHARE
         return "what it left is far below the size it names" if too_little else None
@@ -84,6 +99,7 @@ class Removal(Record):
             "last": self.last,
             "records": self.records,
             "why": self.why,
+            "limit": self.limit,
             "announced": self.by,
             "confirmed": self.of,
         }
@@ -96,6 +112,9 @@ class Walk:
         self._wanted = wanted
         self._now = now
         self.removals: list[Removal] = []
+        self._older: list[
+            tuple[int, object, str]
+        ] = []  # checkpoints of an older byleave: number, last removed, its hash
         self._start: tuple[bytes, str] | None = None
         self.read = True
         self.problems: list[Problem] = []
@@ -152,8 +171,17 @@ class Walk:
             before = None if explained is None else explained.hash
         if before is None:
             self._tell_missing(1, self.first - 1)
+            self._tell_older(self.first - 1, record, hash_)
         elif linked(before, record) != hash_:
             self.tell("its text or its hash was altered, or what came before it", self.first)
+
+    def _tell_older(self, last: int, record: bytes, hash_: str) -> None:
+        """Say so where a checkpoint of an older byleave fits what is missing: anybody could have written it."""
+        for by, through, before in self._older:
+            if through == last and linked(before, record) == hash_:
+                told = f"an older byleave says here that its retention removed the records up to {last}"
+                self.tell(f"{told}: that may be so, but one record alone proves nothing", by)
+                return
 
     def _explained(self, last: int) -> Removal | None:
         """Return what explains that the records up to `last` are gone; say why not, where something claims to."""
@@ -249,6 +277,8 @@ class Walk:
             if found is not None:
                 self.removals.append(found)
         elif tree.get("event") == CHECKPOINT:
+            if "of" not in tree and _names_hash(tree.get("hash")):
+                self._older.append((sequence, tree.get("through"), str(tree["hash"])))
             for number, each in enumerate(self.removals):
                 same = (each.by, each.last, each.hash, each.records, each.why)
                 if same == tuple(tree.get(name) for name in ("of", "through", "hash", "records", "why")):
@@ -258,12 +288,18 @@ class Walk:
 def _announced(tree: "dict[str, Any]", by: int, time: str, kept: int | None) -> Removal | None:
     wanted = {"first": int, "last": int, "records": int, "hash": str, "why": str, "newest": str, "boot": str, "up": int}
     given: Any = [tree.get(name) for name in wanted]
-    limit = tree.get("limit")
+    limit: Any = tree.get("limit")
     if [type(each) for each in given] != list(wanted.values()) or type(limit) not in (int, float):
         return None
     first, last, records, hash_, why, newest, boot, up = given
+    if not _names_hash(hash_) or not all(0 <= each < _MOST for each in (first, last, records, up, limit)):
+        return None
     written, at = seconds_of(newest), seconds_of(time)
-    return Removal(first, last, records, hash_, why, float(limit or 0), written, by, at, boot, up, kept)
+    return Removal(first, last, records, hash_, why, float(limit), written, by, at, boot, up, kept)
+
+
+def _names_hash(value: object) -> bool:
+    return isinstance(value, str) and is_hash(value.encode("utf-8", "replace"))
 
 
 def seconds_of(stamp: str) -> float:

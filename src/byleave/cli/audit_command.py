@@ -26,6 +26,10 @@ _NEWEST = 50  # records that `list` shows unless it is told otherwise
 _NEWEST_OF_TAIL = 10
 _PERIOD = 0.3  # seconds between two looks of `tail`
 _NARROWEST, _USUAL = 60, 120  # columns
+_BEGIN_ANEW = (
+    "a broken chain stays broken, and new records are added to it. To begin a new one: `byleave audit export` what "
+    "you need, end every process of byleave, and move all files audit.* away from {}"
+)
 _FIELDS = ("decision", "agent", "door", "kind", "tool", "path", "text", "session")
 
 
@@ -120,8 +124,11 @@ def _verify(given: "Given", log: AuditLog, _root: str) -> int:
     if given.flag("json"):
         say_json(found.tree)
     else:
-        for line in _verification_lines(found, checked=given.one("head") is not None):
+        checked = given.one("head") is not None
+        for line in _verification_lines(found, checked=checked):
             say(line)
+        if not found.ok and not checked:  # what a head contradicts is not mended by a new log
+            say(f"  hint: {_BEGIN_ANEW.format(shown(log.directory))}")
     return 0 if found.ok else BROKEN
 
 

@@ -13,6 +13,7 @@ import os
 
 from byleave.core.action import MoveAction
 from byleave.core.decide import decide
+from byleave.core.files import with_grants
 from byleave.core.fs import FsTarget, Refused, is_under
 from byleave.core.paths import collapse
 from byleave.core.verdict import BUILT_IN, DENY, RuleRef, Verdict, strictest
@@ -50,7 +51,7 @@ def judge_entries(
     source, target = places[0], places[-1]
     if isinstance(action, MoveAction) and _lays_a_link(compiled, root, source, target):
         verdicts.append(_refused(action.to, target, "a rule names this place, and would lead through the link"))
-    return strictest(verdicts)
+    return with_grants(compiled.policy, action, strictest(verdicts))
 
 
 def _outside(root: "Root", path: str, place: "Place") -> "Place | None":

@@ -131,7 +131,7 @@ def plan_uninstall(agent: str, file: str) -> Plan:
         original = _original(agent, file, before)
         if original is not None:
             return Plan(agent, file, before, original, original=True)
-        after = _without_ours(agent, before)
+        after = _without_ours(agent, before, _kept(file))
         if after != before and _is_only_ours(agent, after) and not os.path.lexists(f"{file}{BACKUP}"):
             return Plan(agent, file, before, None, original=True)
         return Plan(agent, file, before, after)
@@ -234,10 +234,29 @@ def _nested(names: tuple[str, ...], value: object) -> object:
     return value
 
 
-def _without_ours(agent: str, text: str) -> str:
+def _kept(file: str) -> "dict[str, Any] | None":
+    """Return the settings that are kept beside the file; None if there are none, or none that can be read."""
+    try:
+        text = _read(f"{file}{BACKUP}")
+        read_node(text or "")
+    except (StateError, NotPlainError):
+        return None
+    tree = json.loads(text or "null")
+    return tree if isinstance(tree, dict) else None
+
+
+def _without_ours(agent: str, text: str, kept: "dict[str, Any] | None" = None) -> str:
+    """Take our hook out, and what held only that, or came with it; not what was there before, as `kept` says."""
+    found = False
     for path in PLACES[agent].lists:
         while (number := _position(agent, text, path)) is not None:
-            text = _cut(text, path, number)
+            text, found = _cut(text, path, number, kept or {}), True
+    if not found or kept is None:
+        return text
+    for name, value in PLACES[agent].needs.items():
+        root = read_node(text)
+        if name not in kept and root.names is not None and json.loads(text).get(name) == value:
+            text = cut_part(text, root, root.names.index(name))
     return text
 
 
@@ -251,12 +270,20 @@ def _position(agent: str, text: str, path: tuple[str, ...]) -> int | None:
     return next((number for number, value in enumerate(tree) if is_ours(agent, value)), None)
 
 
-def _cut(text: str, path: tuple[str, ...], number: int) -> str:
-    """Cut one item out of the list at `path`, and with the last of them the list, and what held only that."""
+def _was_there(kept: "Any", path: tuple[str, ...]) -> bool:
+    for name in path:
+        if not isinstance(kept, dict) or name not in kept:
+            return False
+        kept = kept[name]
+    return True
+
+
+def _cut(text: str, path: tuple[str, ...], number: int, kept: "dict[str, Any]") -> str:
+    """Cut one item out of the list at `path`, and with the last of them what held only that and was not `kept`."""
     way = [read_node(text)]
     for name in path:
         way.append(way[-1].part(name) or way[-1])
-    while len(way) > 1 and len(way[-1].parts) == 1:
+    while len(way) > 1 and len(way[-1].parts) == 1 and not _was_there(kept, path[: len(way) - 1]):
         way.pop()
         number = (way[-1].names or ()).index(path[len(way) - 1])
     return cut_part(text, way[-1], number)
@@ -326,9 +353,10 @@ def _read(file: str) -> str | None:
         return None
     except OSError as error:
         raise StateError(f"{quoted(file)} cannot be read: {error.strerror}", hint="check its permissions") from None
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise StateError(f"{quoted(file)} is no plain file", hint="move it away")
     with os.fdopen(descriptor, "rb") as opened:
-        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
-            raise StateError(f"{quoted(file)} is no plain file", hint="move it away")
         content = opened.read(LARGEST + 1)
     if len(content) > LARGEST:
         raise StateError(f"{quoted(file)} is larger than {LARGEST >> 20} MB", hint="are these the settings?")

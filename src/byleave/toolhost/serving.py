@@ -12,7 +12,7 @@ from byleave.core.access import Default
 from byleave.core.action import FileAction, MoveAction, SearchAction
 from byleave.core.files import judge_reading_all
 from byleave.core.fs import FsTarget
-from byleave.core.paths import collapse
+from byleave.core.paths import collapse, refuse_name
 from byleave.core.verdict import ALLOW, named_path
 from byleave.effects import files
 from byleave.errors import RequestError
@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
 _ATTEMPTS = 3  # somebody may make or remove the file between the judgement and the act, but not for ever
 _HINT = "see docs/protocol.md"
+_IN_THE_WAY = ("not_a_directory", "io")  # codes: something on the way to a path is no directory, or a loop
 
 
 class NeedsPersonError(Exception):
@@ -230,12 +231,17 @@ class Service:
         return self._guard.policy.decide(FileAction("read", path, self._tool)).decision is ALLOW
 
     def _may_know(self, path: str) -> bool:
-        """Whether the tool may read what stands in the way of a path, and so may know that it does."""
+        """Whether the tool may read what stands in the way of a path, and so may know that it does.
+
+        Of `x/` that is `x` itself. Behind a link that leads out, nothing may be known.
+        """
         while path:
-            path = path.rstrip("/").rpartition("/")[0]
+            path = path.rstrip("/") if path.endswith("/") else path.rpartition("/")[0]
             place = self._project.find(path or ".")
             if isinstance(place, FsTarget) and place.exists:
                 return self._may_read(path or ".")
+            if not isinstance(place, FsTarget) and place.code not in _IN_THE_WAY:
+                return False
         return False
 
     def _denied_move(self, action: MoveAction, answer: Answer) -> RequestError:
@@ -249,7 +255,7 @@ class Service:
 
     def _denied(self, answer: Answer, path: str, kind: str, *more: str) -> RequestError:
         """Return how a tool is told no. About what it may not read it learns nothing else, not even that it exists."""
-        unknown = answer.verdict.code in ("not_a_directory", "io")
+        unknown = answer.verdict.code in _IN_THE_WAY
         if all(self._may_read(each) or (unknown and self._may_know(each)) for each in (path, *more)):
             return denied(answer.verdict, kind)
         if answer.verdict.code in ("absolute", "input_escape"):
@@ -264,6 +270,9 @@ class Service:
 
     def _by_its_name(self, path: str) -> str:
         """Say why a path is closed, by nothing but its text: the same, whatever stands there."""
+        refused = refuse_name(path)
+        if refused is not None:
+            return refused.problem
         table = self._guard.policy.compiled.policy.tool(self._tool).access.fs
         if isinstance(table, Default):
             return table.rule

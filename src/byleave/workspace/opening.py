@@ -256,7 +256,14 @@ class Anchor:
     def unlink(self, relative: str) -> None:
         """Remove a name that is no directory. A link that took its place is removed, never followed."""
         with self._place(relative) as place, _Telling(place.path):
-            os.unlink(place.name, dir_fd=place.directory)
+            try:
+                os.unlink(place.name, dir_fd=place.directory)
+            except (
+                OSError
+            ) as error:  # of a directory that is a mount, the kernel says first that it is busy or read-only
+                if error.errno in (errno.EROFS, errno.EBUSY, errno.EPERM) and _is_directory(place):
+                    raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), place.path) from None
+                raise
 
     def remove_directory(self, relative: str) -> None:
         """Remove an empty directory."""
@@ -337,6 +344,13 @@ def _checked(relative: str) -> str:
     if not usable:
         raise UnsafePathError(f"{quoted(relative)} cannot be the name of a file", hint="leave out such characters")
     return relative
+
+
+def _is_directory(place: Place) -> bool:
+    try:
+        return stat.S_ISDIR(os.stat(place.name, dir_fd=place.directory, follow_symlinks=False).st_mode)
+    except OSError:
+        return False
 
 
 def _require_regular(descriptor: int, path: str) -> None:
