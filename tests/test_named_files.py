@@ -19,7 +19,7 @@ SCENE = json.loads((CASES / "named_scene.json").read_text())
 
 
 def given_cases() -> Iterator[Any]:
-    for name in ("named_files.jsonl", "named_files_more.jsonl", "named_files_attack.jsonl"):
+    for name in sorted(path.name for path in CASES.glob("named_files*.jsonl")):
         for line in (CASES / name).read_text().splitlines():
             case = json.loads(line)
             yield pytest.param(case, id=case["id"])
@@ -98,5 +98,23 @@ def test_a_line_that_becomes_too_many_names_asks_at_once(command: str, scene: Sc
 
 
 def test_a_tree_that_holds_a_protected_place_is_named_in_the_reason(scene: Scene) -> None:
-    reason = scene.decide("programs", "rm -rf .")["reason"]
-    assert reason.startswith('"rm -rf ." asks: it deletes everything in ".": ')
+    reason = scene.decide("programs", "git clean -fdx")["reason"]
+    assert reason.startswith('"git clean -fdx" asks: it deletes everything in ".": ')
+
+
+def test_a_directory_that_goes_away_is_denied_for_what_it_takes_with_it(scene: Scene) -> None:
+    reason = scene.decide("programs", "rm -rf .claude")["reason"]
+    assert reason.startswith('"rm -rf .claude" is denied: it takes ".claude" away with ')
+    assert ".claude/settings.json" in reason
+    assert scene.decide("programs", "rm -rf .vscode")["decision"] == "ask"
+
+
+def test_a_place_that_is_only_followed_allows_nothing(tmp_path: Path) -> None:
+    rules = [{"allow": {"command": "make", "within": "src"}}, {"allow": {"command": "cd"}}]
+    (tmp_path / "src").mkdir()
+    policy = byleave.compile_policy({"rules": rules}, root=str(tmp_path))
+    answers = [
+        str(policy.decide({"kind": "command", "command": command}).decision)
+        for command in ("cd src && make", "D=src; cd $D && make", 'cd "$PWD/src" && make')
+    ]
+    assert answers == ["allow", "ask", "ask"]

@@ -144,6 +144,11 @@ def _guarded(
 ) -> "Iterator[Objection]":
     """What byleave obeys is denied by name. Another protected place, or a directory that holds one, asks."""
     kept = protected.of(place, subtree=False)
+    if file.guarded is not None and (kept is None or not kept.final):
+        ref = RuleRef(f"protected place {shown(file.guarded)}", BUILT_IN, DENY)
+        why = f"it takes {quoted(file_name(place))} away with {quoted(file.guarded)}, which is protected"
+        yield Objection(DENY, why, ref, soft=kept is None)
+        return
     if kept is not None:
         if kept.final:
             yield _keeping(kept, DENY)

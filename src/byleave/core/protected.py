@@ -102,6 +102,25 @@ class Protected:
                 found = _strictest(found, index.below(path))
         return found
 
+    def final_below(self, target: FsTarget) -> "Iterator[str]":
+        """Yield the absolute paths below a directory that no rule opens, whether there is something or not.
+
+        Of places that are known by their names, only those whose names go on from the directory's own.
+        """
+        canonical = target.canonical.rstrip("/")
+        root = canonical if target.relative is None else canonical[: len(canonical) - len(target.relative)].rstrip("/")
+        steps: Steps = ()
+        for name in canonical.split("/")[1:]:
+            steps = next_steps(steps, name)
+        yield from [f"{canonical}/{rest}" for rest, final in patterns_after(steps) if final]
+        for place in self._outside.places():
+            if place.final and is_under(place.path, canonical or "/"):
+                yield place.path
+        if target.relative is not None:
+            for place in self._inside.places():
+                if place.final and is_under(f"{root}/{place.path}", canonical):
+                    yield f"{root}/{place.path}"
+
 
 class _Index:
     """Places by folded path, and by every directory above them. The workspace, and the root of all, is ""."""

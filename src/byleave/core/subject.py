@@ -48,7 +48,8 @@ class NamedFile(Record):
     `op` is `read`, `write`, `delete` or `exec`. `tree`: everything below it is touched as well, if it is a directory.
     `perhaps`: it may be no file; it counts where it exists and something closes it, or where it does not and its
     directory does (`likely`), so that a program may make it. `covered` are closed places below
-    it, by name; `complete` says that these are all.
+    it, by name; `complete` says that these are all. `gone`: it goes away with everything that is in it; `guarded` is
+    something in it, then, that no rule opens.
     """
 
     text: str
@@ -59,6 +60,8 @@ class NamedFile(Record):
     covered: tuple[str, ...] = ()
     complete: bool = True
     likely: bool = False
+    gone: bool = False
+    guarded: str | None = None
 
     @property
     def kind(self) -> str:

@@ -6,7 +6,7 @@ Reading is pure and remembered; what looks at the disk is done anew each time.
 from byleave.core.fs import FsTarget
 from byleave.core.line import Line, Redirection
 from byleave.core.subject import Part
-from byleave.guard.named_files import FileFinder, makes_links
+from byleave.guard.named_files import FileFinder, makes_links, own_place
 from byleave.shell.knowledge import Known
 from byleave.shell.loose import loose_words
 from byleave.shell.named import moving_values, named_files
@@ -54,7 +54,7 @@ class LineReader:
         shopt = any(command.program == "shopt" for command in commands)
         if start is not None and not any(_may_move(command) for command in commands):
             commands = tuple(_placed(command) for command in commands)
-        finder = FileFinder(self._root, self._programs, self._home)
+        finder = FileFinder(self._root, self._programs, self._home, start)
         makers = [number for number, command in enumerate(commands) if makes_links(command)]
         files = [
             finder.find(command, start, links=makers not in ([], [number]), shopt=shopt)
@@ -139,7 +139,7 @@ class LineReader:
         for redirect in command.redirects:
             if redirect.kind != "file":
                 continue
-            bases = finder.bases(command.base, start)
+            bases = finder.bases(command.starts_in, start)
             if redirect.target is not None:
                 targets: list[str] | None = [redirect.target]
             elif bases is not None:
@@ -157,7 +157,8 @@ class LineReader:
     def _opened(self, target: str, bases: "tuple[str, ...] | None") -> "list[FsTarget | Refused | None]":
         if bases is None:
             return [self._absolute(target)]
-        return [self._root.resolve_place(target, base) for base in bases]
+        names = [target] if own_place(target) is None else [target, own_place(target) or ""]
+        return [self._root.resolve_place(name, base) for base in bases for name in names]
 
     def _absolute(self, target: str | None) -> "FsTarget | Refused | None":
         return self._root.resolve_place(target, "/") if target is not None and target.startswith("/") else None
@@ -175,7 +176,7 @@ def _may_move(command: "Command") -> bool:
 
 def _placed(command: "Command") -> "Command":
     """Return a command of a line that never leaves its directory: a function's body runs where the line starts."""
-    if command.base is not None or command.via or command.elsewhere or moving_values(command):
+    if command.starts_in is not None or command.via or command.elsewhere or moving_values(command):
         return command
     placed: Command = command.replace(places=(".",), base=(".",))
     return placed

@@ -5,10 +5,11 @@ Looks at the disk. What cannot be expanded exactly stays unknown; it is never dr
 
 import os
 
-from byleave.core.fs import FsTarget, Refused
+from byleave.core.fs import FsTarget, Refused, is_under
 from byleave.core.subject import NamedFile
+from byleave.shell.directory import located
 from byleave.shell.expansion import expanded
-from byleave.shell.model import Word
+from byleave.shell.model import Piece, Word
 from byleave.shell.named import moving_values, named_files
 from byleave.shell.perhaps import DELETE, READ, WRITE
 from byleave.shell.targets import is_descriptor_file
@@ -18,7 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from byleave.shell.model import Command, Piece
+    from byleave.shell.model import Command
     from byleave.shell.perhaps import Named
     from byleave.shell.programs import Programs
     from byleave.workspace.resolve import Root
@@ -33,15 +34,42 @@ MOST_WORDS = 8_000  # that all the words of one line may become; what comes behi
 # A later name in the same line may lead through a link that these make.
 MAKES_LINKS = frozenset(["ln", "link", "tar", "gtar", "bsdtar", "unzip", "cpio", "7z", "7za", "7zr", "mount"])
 
+_OWN_DIRECTORIES: "dict[tuple[str, ...], str]" = {
+    ("proc", "self", "cwd"): ".",
+    ("proc", "self", "root"): "",
+    ("proc", "thread-self", "cwd"): ".",
+    ("proc", "thread-self", "root"): "",
+}
 
-_OWN_DIRECTORY = ("/proc/self/cwd/", "/proc/thread-self/cwd/")
+
+def own_place(text: str) -> str | None:
+    """Return what a name means that goes through a program's own working directory or root; None for any other.
+
+    The program works where the shell starts it, as far as the text says. `/dev/fd` is a link to `/proc/self/fd`.
+    """
+    if not text.startswith("/"):
+        return None
+    names: list[str] = []
+    rest = text.split("/")
+    for number, name in enumerate(rest):
+        if name == ".." and names:
+            names.pop()
+        elif name not in ("", ".", ".."):
+            names.append(name)
+        if names == ["dev", "fd"]:
+            names = ["proc", "self", "fd"]
+        end = _OWN_DIRECTORIES.get(tuple(names)) if len(names) == 3 else None
+        if end is not None:
+            return f"{end}/{'/'.join(rest[number + 1 :])}"
+    return None
 
 
 class FileFinder:
     """Finds the files that the commands of one line name, in one workspace."""
 
-    def __init__(self, root: "Root", programs: "Programs", home: str | None) -> None:
+    def __init__(self, root: "Root", programs: "Programs", home: str | None, start: str | None = None) -> None:
         self._root = root
+        self._start = start
         self._programs = programs
         self._home = home
         self._words_left = MOST_WORDS
@@ -68,7 +96,7 @@ class FileFinder:
         for option, value in moving_values(command, self._programs):
             if value is None:
                 return option
-            for base in self.bases(command.base, start) or (None,):
+            for base in self.bases(command.starts_in, start) or (None,):
                 if base is None and not value.startswith("/"):
                     return option
                 if base is not None and not os.path.isdir(base):  # not made yet: `mkdir build && cd build && cmake ..`
@@ -91,6 +119,8 @@ class FileFinder:
             return [[piece.text for piece in form]]
         if self._words_left <= 0:
             return None
+        if any(piece.kind == "here" and piece.text for piece in form):
+            form = tuple([self._where(piece) for piece in form])
         made = expanded(form, self._home, base)
         if made is None:
             return None
@@ -108,6 +138,13 @@ class FileFinder:
         self._words_left -= len(words)
         return [words] if exact else [words, [each.text for each in made]]
 
+    def _where(self, piece: "Piece") -> "Piece":
+        """Return the working directory that a variable holds as text; unknown where it cannot be said."""
+        if piece.kind != "here" or not piece.text:
+            return piece
+        bases = self.bases((piece.text,), self._start)
+        return Piece("unknown") if bases is None else Piece("literal", bases[0])
+
     def _matches(self, pattern: tuple[str, ...], base: str) -> tuple[list[str], bool] | None:
         """Look for what a pattern matches, once in each line."""
         if (pattern, base) not in self._globs:
@@ -119,7 +156,11 @@ class FileFinder:
         if places is None or start is None:
             return None
         found: list[str] = []
-        for place in places:
+        for each in places:
+            place = located(each, self._home)
+            if place is None:
+                return None
+            place = own_place(place) or place
             target = self._root.resolve_place(place, start) if place != "." else None
             if isinstance(target, Refused):
                 return None
@@ -130,7 +171,7 @@ class FileFinder:
         """Return the command with its words expanded; several where a variable may have several values."""
         if all(word.text is not None or not word.forms for word in command.words):
             return [command]
-        bases = self.bases(command.base, start)
+        bases = self.bases(command.starts_in, start)
         variants: list[list[Word]] = [[]]
         for word in command.words:
             choices = [[word]]
@@ -176,9 +217,11 @@ class FileFinder:
             return
         if not text or is_descriptor_file(text):
             return
-        bases = self.bases(command.base if named.started else command.places, start)
-        if named.perhaps and command.places != command.base:  # where an option moves the program, or where it starts
-            bases = (*(bases or ()), *(self.bases(command.base, start) or ())) or None
+        bases = self.bases(command.starts_in if named.started else command.works_in, start)
+        if (
+            named.perhaps and command.works_in != command.starts_in
+        ):  # where an option moves the program, or where it starts
+            bases = (*(bases or ()), *(self.bases(command.starts_in, start) or ())) or None
         if named.top:
             bases = (self._root.path, *(bases or ()))
         if command.elsewhere:
@@ -206,9 +249,9 @@ class FileFinder:
         text, op = named.text or "", named.op
         if text.startswith("~/") and self._home is not None and named.perhaps:  # a program may expand it by itself
             yield from self._at(named.replace(text=f"{self._home}{text[1:]}"), base)
-        for start in _OWN_DIRECTORY:
-            if text.startswith(start):  # the program works where the shell starts it, as far as the text says
-                yield from self._at(named.replace(text=f"./{text[len(start) :]}"), base)
+        own = own_place(text)
+        if own is not None:
+            yield from self._at(named.replace(text=own), base)
         place = self._place(text, base, op)
         if isinstance(place, FsTarget) and place.directory and named.names:
             for name in named.names:
@@ -219,7 +262,12 @@ class FileFinder:
         if named.perhaps and isinstance(place, Refused):
             return
         likely = named.perhaps and op == WRITE and "/" in text and _could_be_made(place)
-        yield NamedFile(text, op, place, tree=named.tree, perhaps=named.perhaps, likely=likely)
+        gone = named.gone and not named.perhaps and isinstance(place, FsTarget) and not self._holds_all(place.canonical)
+        yield NamedFile(text, op, place, tree=named.tree, perhaps=named.perhaps, likely=likely, gone=gone)
+
+    def _holds_all(self, path: str) -> bool:
+        """Whether a directory is above the workspace or the home: what is lost with it is more than one place."""
+        return any(is_under(own, path) and own != path for own in (self._root.path, self._home or self._root.path))
 
     def _place(self, text: str, base: str, op: str) -> "FsTarget | Refused":
         """Resolve a name; what is deleted is the name itself, not what a link of that name leads to."""

@@ -1,5 +1,6 @@
 """Which closed places lie below the directories that a command walks? One look at the disk for each."""
 
+import os
 from time import monotonic
 
 from byleave.core.closed import ClosedPlaces
@@ -41,7 +42,8 @@ def with_covered(line: "Line", policy: "Policy", root: "Root", agent: str | None
         found = [look(place, kind) for kind in kinds]
         names = tuple(dict.fromkeys(name for each in found for name in each.names))
         complete = all(each.complete for each in found) or bool(names)
-        seen: NamedFile = file.replace(covered=names, complete=complete)
+        kept = next(filter(os.path.lexists, policy.protected.final_below(place)), None) if file.gone else None
+        seen: NamedFile = file.replace(covered=names, complete=complete, guarded=kept)
         return seen
 
     def walked(part: "Part") -> "Part":

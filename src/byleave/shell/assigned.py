@@ -12,6 +12,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
+    from byleave.shell.directory import Places
+
     Form = tuple[Piece, ...]
     Forms = tuple[Form, ...]
     Values = Mapping[str, Forms]
@@ -87,6 +89,18 @@ def looped(form: "Form") -> "Form":
     if first is not None and first.kind == "raw" and first.text.startswith("~"):
         return (Piece("tilde"),)  # of someone else, or of another directory: not followed
     return (Piece("each"), *form)
+
+
+def pinned(forms: "Forms", places: "Places") -> "Forms":
+    """Return values with the working directory that they were made in; nothing where that is not known."""
+    if not any(piece.kind == "here" and not piece.text for form in forms for piece in form):
+        return forms
+    made = [
+        tuple([piece.replace(text=place) if piece.kind == "here" and not piece.text else piece for piece in form])
+        for form in forms
+        for place in places or ()
+    ]
+    return tuple(made) if len(made) <= MOST_FORMS else ()
 
 
 def unsplit(forms: "Forms") -> "Forms":

@@ -6,8 +6,9 @@ nothing to the shell that matters to a reader.
 
 import itertools
 
+from byleave.shell.assigned import forms_of
 from byleave.shell.cursor import is_decimal, is_identifier
-from byleave.shell.directory import moved
+from byleave.shell.directory import AT_HOME, entered, followed, moved, united
 from byleave.shell.model import Assignment, NotUnderstoodError
 from byleave.shell.vocabulary import BINARY_TESTS, SET_NAMES, SET_OPTIONS, SHOPT_NAMES, UNARY_TESTS
 
@@ -16,7 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import NoReturn
 
-    from byleave.shell.model import Word
+    from byleave.shell.directory import Places
+    from byleave.shell.model import Piece, Word
     from byleave.shell.state import Flow, State
     from byleave.shell.walk import Walker
 
@@ -39,22 +41,67 @@ def _texts(words: "Words", what: str) -> list[str]:
 
 
 def change_directory(walker: "Walker", words: "Words", state: "State") -> "Flow":
-    """`cd` and `pushd`: followed when the operand is one known word."""
+    """`cd` and `pushd`: followed when the operand is one word that is known, or that the line makes known."""
     arguments = list(words[1:])
-    physical = False
+    physical = stays = False
     while arguments and arguments[0].text in ("-L", "-P", "-e", "-n", "--"):
         option = arguments.pop(0).text
-        physical = physical or option in ("-P", "-n")
+        physical, stays = physical or option == "-P", stays or option == "-n"
         if option == "--":
             break
     target = arguments[0].text if len(arguments) == 1 else None
-    if target is None or not target or target[0] == "+" or physical:
+    if target is None and not stays:
+        if not arguments and words[0].text == "cd" and "HOME" not in state.values:
+            return state.at((AT_HOME,), state.places), state
+        if len(arguments) == 1:
+            return state.at(reached(arguments[0], state, "" if physical else walker.start), state.places), state
+    if target is None or not target or target[0] == "+" or stays:
         return state.at(None, None), state.at(None, None) if len(arguments) > 1 else state
+    if physical and target[0] != "-":
+        return state.at(entered(state.places, target), state.places), state
     if target == "-":
         return state.at(state.previous, state.places), state
     if target[0] == "-":
         return state.at(None, None), state
     return state.at(moved(state.places, target, walker.start), state.places), state
+
+
+def reached(word: "Word", state: "State", start: str) -> "Places":
+    """Return where a directory is that a word names which is not literal; None where that is not known."""
+    found: Places = ()
+    for form in forms_of(word, state.values):
+        pieces = [piece for piece in form if piece.kind != "each" and (piece.text or piece.kind in ("home", "here"))]
+        first = pieces[0] if pieces else None
+        if first is None:
+            return None
+        begin, texts, here = first.kind, [piece.text for piece in pieces], state.places
+        if begin == "here" and first.text:
+            here, texts[0] = (first.text,), ""
+        if begin == "raw" and first.text.startswith("~"):
+            begin = {"~": "home", "~+": "here"}.get(first.text.partition("/")[0], "unknown")
+            texts[0] = first.text[first.text.find("/") :] if "/" in first.text else ""
+        if begin == "unknown" or (begin == "home" and "HOME" in state.values):
+            return None
+        if any(_is_open(piece) for piece in pieces[begin in ("home", "here") :]):
+            return None
+        text = "".join(texts)
+        if begin == "home":
+            places: Places = (f"{AT_HOME}{text}",)
+        elif begin == "here" and text[:1] not in ("", "/"):
+            return None
+        else:
+            places = followed(moved(here, f".{text}" if begin == "here" else text, start))
+        found = united(found, places) if found else places
+        if found is None:
+            return None
+    return found or None
+
+
+def _is_open(piece: "Piece") -> bool:
+    """Whether the shell may still make something else of a piece: a pattern, braces, several words."""
+    if piece.kind == "literal":
+        return False
+    return piece.kind not in ("raw", "value") or any(char in "*?[{\\ \t\n" for char in piece.text)
 
 
 def _lose_directory(_walker: "Walker", _words: "Words", state: "State") -> "Flow":

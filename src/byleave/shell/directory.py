@@ -10,6 +10,31 @@ if TYPE_CHECKING:
     Places = tuple[str, ...] | None
 
 MOST_PLACES = 8
+# Before a place that is reached by a word which is not literal: it is used to find files, never to allow anything. The
+# sign behind the NUL, which no word can hold, says where it starts: at home, or like any other place.
+AT_HOME, FOLLOWED = "\0~", "\0."
+
+
+def is_followed(place: str) -> bool:
+    """Whether a place is known only by following words that are not literal."""
+    return place.startswith("\0")
+
+
+def followed(places: "Places") -> "Places":
+    """Return places as they are noted where a word that is not literal leads there."""
+    return None if places is None else tuple([each if is_followed(each) else f"{FOLLOWED}{each}" for each in places])
+
+
+def plain(places: "Places") -> "Places":
+    """Return places that literal words lead to; nothing is known where others lead there."""
+    return None if places is None or any(is_followed(place) for place in places) else places
+
+
+def located(place: str, home: str | None) -> str | None:
+    """Return a place as a path; None for one at home where that is not known."""
+    if place.startswith(AT_HOME):
+        return None if home is None else f"{home}{place[len(AT_HOME) :]}"
+    return place.removeprefix(FOLLOWED)
 
 
 def moved(places: "Places", operand: str, start: str) -> "Places":
@@ -44,6 +69,10 @@ def united(first: "Places", second: "Places") -> "Places":
 
 
 def _reached(place: str, operand: str, start: str) -> list[str]:
+    if is_followed(place) and not operand.startswith("/"):
+        if place.startswith(AT_HOME):
+            return [_join(place, operand)]
+        return [f"{FOLLOWED}{each}" for each in _reached(place.removeprefix(FOLLOWED), operand, start)]
     raw = _join(place, operand)
     if ".." not in operand.split("/"):
         return [_textual(raw)]

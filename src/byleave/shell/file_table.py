@@ -10,11 +10,12 @@ with which options a directory among the operands is walked. Roles:
 - `code`: a text in some language; a string in it counts as `other`. `script`: the same for words of a shell script
 
 `instead`: options that take the place of the first operand. `tree`: options with which directories are walked, `*` for
-always, `-d=rec` for a value that starts so. `here`: without operands the working directory is walked. `only`: operands
-are `data` unless such an option is given; `quiet`: or if one is, unless one of `loud` is given too. `whole`: options
-with which everything in the repository is touched. `shape`: a way of naming files that roles do not say; `named_shapes`
-knows it. `sub`: the same by subcommand; a subcommand without an entry has operands of the role `other`. The values of
-options that no entry names are what the option tables say, else `other`.
+always, `-d=rec` for a value that starts so. `gone`: options with which a deleted directory goes away as a whole;
+without the key it always does. `here`: without operands the working directory is walked. `only`: operands are `data`
+unless such an option is given; `quiet`: or if one is, unless one of `loud` is given too. `whole`: options with which
+everything in the repository is touched. `shape`: a way of naming files that roles do not say; `named_shapes` knows it.
+`sub`: the same by subcommand; a subcommand without an entry has operands of the role `other`. The values of options
+that no entry names are what the option tables say, else `other`.
 """
 
 TYPE_CHECKING = False
@@ -217,10 +218,16 @@ _GIT: "dict[str, Entry]" = {
     ),
     "reset": _entry("data", options={"read": ["--pathspec-from-file"]}),
     "rm": _entry(
-        "delete", tree=["*"], options={"read": ["--pathspec-from-file"]}, quiet=["--cached", "-n", "--dry-run"]
+        "delete",
+        tree=["*"],
+        gone=[],  # of a directory, only what git knows
+        options={"read": ["--pathspec-from-file"]},
+        quiet=["--cached", "-n", "--dry-run"],
     ),
     "mv": _entry("", shape="move"),
-    "clean": _entry("delete", tree=["*"], here=True, quiet=["-n", "--dry-run"], options={"data": ["-e", "--exclude"]}),
+    "clean": _entry(
+        "delete", tree=["*"], gone=[], here=True, quiet=["-n", "--dry-run"], options={"data": ["-e", "--exclude"]}
+    ),
     "clone": _entry(
         "",
         shape="clone",
@@ -525,9 +532,15 @@ FILES: "dict[str, Entry]" = {
     "mknod": _entry("write data", options={"data": ["-m", "--mode"]}),
     "mktemp": _entry("write", shape="template"),
     **dict.fromkeys(
-        ["rm", "rmdir", "unlink", "trash", "trash-put", "srm"],
-        _entry("delete", tree=["*"], options={"data": ["--interactive", "--preserve-root"]}),
+        ["rm", "rmdir", "unlink", "srm"],
+        _entry(
+            "delete",
+            tree=["*"],
+            gone=["-r", "-R", "--recursive"],
+            options={"data": ["--interactive", "--preserve-root"]},
+        ),
     ),
+    **dict.fromkeys(["trash", "trash-put", "gio-trash", "rimraf", "del-cli"], _entry("delete", tree=["*"])),
     "shred": _entry("write", options={"data": ["-n", "-s", "--iterations", "--size"]}),
     **dict.fromkeys(["chmod", "chown", "chgrp", "chattr", "setfattr", "chcon"], _CHANGE_MODE),
     "setfacl": _entry("write", options={"data": ["-m", "-x", "--modify", "--remove"]}, tree=["-R", "--recursive"]),

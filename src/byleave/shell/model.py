@@ -14,8 +14,8 @@ class Piece(Record):
     """A piece of a word that is more than literal text.
 
     `kind` is `literal` (quoted: nothing in it is special), `raw` (unquoted: braces, a leading tilde and patterns work),
-    `value` (an unquoted variable's value: it is split, and patterns work), `home`, `here` (the working directory),
-    `variable` (`text` is its name) or `unknown`.
+    `value` (an unquoted variable's value: it is split, and patterns work), `home`, `here` (the working directory;
+    the place that `text` says, if a variable holds it since then), `variable` (`text` is its name) or `unknown`.
     """
 
     kind: str
@@ -101,7 +101,8 @@ class Command(Record):
     A command without words carries bare assignments or redirections. Redirections of a group stand at its first
     command; those of a wrapper stand at the wrapper only; assignments reach the children too. `piped_to_shell` is None
     where its output may reach an interpreter. `fed`: its input comes from a pipe. `runs_anything`: it is a shell whose
-    script is not in the text.
+    script is not in the text. `followed` are `places` and `base` where only words that are not literal lead there
+    (`cd ~/x`, `cd "$D"`): they tell which files are named, and allow nothing.
     """
 
     words: tuple[Word, ...]
@@ -118,6 +119,17 @@ class Command(Record):
     elsewhere: bool = False  # on another machine, or in another tree of files
     fed: bool = False
     runs_anything: bool = False
+    followed: "tuple[tuple[str, ...] | None, tuple[str, ...] | None] | None" = None
+
+    @property
+    def works_in(self) -> tuple[str, ...] | None:
+        """The directories that the files it names are looked for in."""
+        return self.places if self.followed is None else self.followed[0]
+
+    @property
+    def starts_in(self) -> tuple[str, ...] | None:
+        """The directories that the shell opens files in for it."""
+        return self.base if self.followed is None else self.followed[1]
 
     @property
     def argv(self) -> list[str | None]:

@@ -334,8 +334,9 @@ class Names:
             return
         if is_process(word) or word.text in STANDARD_STREAMS:
             return
+        gone = role == "delete" and ("gone" not in self._entry or self.has("gone"))
         for op in OPS[role]:
-            yield Named(word.text, op, tree=tree or is_below(word))
+            yield Named(word.text, op, tree=tree or is_below(word), gone=gone)
 
     def _values(self) -> "Iterator[Named]":
         roles: Mapping[str, Sequence[str]] = self._entry.get("options", {})

@@ -211,6 +211,9 @@ _PACKED = {**dict.fromkeys(["gz", "bz2", "xz", "lzma", "zst", "Z", "z"], ""), **
 
 
 _FIND_READS = frozenset(["-newer", "-anewer", "-cnewer", "-samefile"])
+_FIND_ALL = frozenset(
+    ["-delete", "-depth", "-d", "-print", "-mount", "-xdev", "-ignore_readdir_race"]
+)  # nothing is left out
 _FIND_WRITES = frozenset(["-fprint", "-fprint0", "-fls", "-fprintf"])
 
 
@@ -224,7 +227,10 @@ def _find(names: Names) -> "Iterator[Named]":
         elif word.text == "-files0-from":
             yield from [Named(each.text, READ) for each in following]
         elif word.text == "-delete":
-            yield from [Named(root.text, DELETE, tree=True) for root in roots] or [Named(".", DELETE, tree=True)]
+            everything = all(each.text in _FIND_ALL for each in words[len(roots) :])
+            yield from [
+                Named(text, DELETE, tree=True, gone=everything) for text in [root.text for root in roots] or ["."]
+            ]
 
 
 def _checkout(names: Names) -> "Iterator[Named]":

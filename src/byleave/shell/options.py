@@ -6,14 +6,15 @@ time: True, False, or None for "it depends".
 
 from byleave.record import Record
 from byleave.shell.directory import entered
+from byleave.shell.model import Word
 from byleave.shell.programs import BUILT_IN, Program, Programs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from byleave.shell.directory import Places
-    from byleave.shell.model import Command, Word
+    from byleave.shell.model import Command
 
 
 SWITCHES = frozenset({"true", "false", "null"})
@@ -288,8 +289,13 @@ def file_options(program: str, subcommand: str | None = None, programs: Programs
     return {} if table is None else table.files
 
 
-def worked_in(words: "tuple[Word, ...]", programs: Programs, places: "Places") -> "Places":
-    """Return where a program works that the shell starts in `places`, after `-C` and the like."""
+def worked_in(
+    words: "tuple[Word, ...]", programs: Programs, places: "Places", follow: "Callable[[Word, Places], Places]"
+) -> "Places":
+    """Return where a program works that the shell starts in `places`, after `-C` and the like.
+
+    `follow` says where a word leads that is not literal.
+    """
     name = words[0].text or ""
     table = programs.table(name[name.rfind("/") + 1 :])
     if table is None or not (table.directory or table.sub):
@@ -304,7 +310,12 @@ def worked_in(words: "tuple[Word, ...]", programs: Programs, places: "Places") -
     for given in found.given:
         if given.table is not None and given.name in given.table.directory:
             value = given.value if isinstance(given.value, str) or given.value is None else given.value.text
-            places = None if value is None else entered(places, value)
+            if value is not None:
+                places = entered(places, value)
+            elif isinstance(given.value, Word) and not given.value.prefix.startswith("-"):
+                places = follow(given.value, places)
+            else:
+                places = None
     return places
 
 

@@ -21,7 +21,7 @@ class Named(Record):
     below it is touched as well, if it is a directory. `names`: what would be put there, should it be a directory.
     `beside`: the name is read from the directory of that other name, as the text of a link is. `top`: it is read from
     the root of the repository. `started`: from where the shell starts the program, whatever option moves it.
-    `at_home`: from the home directory.
+    `at_home`: from the home directory. `gone`: it is taken away with all that is in it.
     """
 
     text: str | None
@@ -33,6 +33,7 @@ class Named(Record):
     top: bool = False
     started: bool = False
     at_home: bool = False
+    gone: bool = False
 
 
 _MARKS = dict.fromkeys(map(ord, "=@:,;<>\"'"), "\n")

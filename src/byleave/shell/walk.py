@@ -11,14 +11,16 @@ from byleave.shell.assigned import (
     assigned_in,
     forms_of,
     looped,
+    pinned,
     splits_oddly,
     unsplit,
     without,
 )
-from byleave.shell.builtins import CHECKERS, DECLARING, declared
+from byleave.shell.builtins import CHECKERS, DECLARING, declared, reached
 from byleave.shell.calls import TOP, Call, Frame
 from byleave.shell.characters import keeps_characters, refused_at
 from byleave.shell.cursor import ZSH
+from byleave.shell.directory import is_followed, plain
 from byleave.shell.grammar import parse
 from byleave.shell.model import Assignment, Command, NotUnderstoodError, Piece, Redirect, Via
 from byleave.shell.numbers import yields_number
@@ -326,7 +328,7 @@ class Walker:
         made: dict[str, tuple[tuple[Piece, ...], ...]] = {}
         if not node.words:
             for item in node.assignments:  # in order: a later one may use an earlier one
-                forms = assigned_forms(item, {**before.values, **made})
+                forms = pinned(assigned_forms(item, {**before.values, **made}), before.places)
                 if forms:
                     made[item.name] = forms
                 else:
@@ -420,7 +422,11 @@ class Walker:
             assignments = frame.assignments + assignments
         places = base = state.places if frame.here else None
         if words and not self.programs.is_plain(_base_name(words[0])):
-            places = worked_in(words, self.programs, base)
+            places = worked_in(words, self.programs, base, lambda word, at: reached(word, state.at(at, None), ""))
+        followed = None
+        if any(is_followed(place) for place in (*(places or ()), *(base or ()))):
+            followed = (places, base)
+            places, base = plain(places), plain(base)
         cwd = places[0] if places is not None and len(places) == 1 else None
         if cwd == "." and self.start == ".":
             cwd = None
@@ -439,6 +445,7 @@ class Walker:
                 start=call.start,
                 end=call.end,
                 elsewhere=not frame.here,
+                followed=followed,
             )
         )
 
@@ -588,7 +595,7 @@ def _redirect(node: "RedirectNode", state: State) -> Redirect:
 def _each_value(node: Loop, state: State, known: "Values") -> "Values":
     """Return the values inside a `for`: its variable holds each of its words, one at a time (`each`)."""
     forms = [forms_of(word, state.values) for word in node.words]
-    held = tuple(dict.fromkeys([looped(each) for word in forms for each in word]))
+    held = tuple(dict.fromkeys([looped(each) for word in forms for each in pinned(word, state.places)]))
     changed = assigned_in((node.condition, node.body, node.effects))
     if not node.words or () in forms or len(held) > MOST_FORMS or changed is None or node.name in changed:
         return known

@@ -1,5 +1,6 @@
 """One command that runs another: list it, list its children, find them as the program's table says."""
 
+from byleave.shell.builtins import reached
 from byleave.shell.calls import Call, Frame
 from byleave.shell.cursor import POSIX
 from byleave.shell.directory import entered
@@ -170,7 +171,10 @@ def _moved(wrapped: Wrapped, found: "Scan", wrap: "Mapping[str, Any]") -> "State
     for option in found.given:
         if option.name in wrap.get("chdir", ()):
             value = option.value.text if isinstance(option.value, Word) else option.value
-            state = state.at(None if value is None else entered(state.places, value), None)
+            places = None if value is None else entered(state.places, value)
+            if isinstance(option.value, Word) and value is None and not option.value.prefix.startswith("-"):
+                places = reached(option.value, state, "")
+            state = state.at(places, None)
     return state
 
 
