@@ -35,6 +35,7 @@ async def begun(talk: Talk, agent: str | None = "ops", **capabilities: Any) -> F
 
 CLIENTS: dict[str, tuple[Any, list[tuple[str, Tree]], int]] = {
     "auto, one caller": ("auto", [("ops", {}), ("ops", {}), ("ops", {})], 1),
+    "auto, one client": ("auto", [("ops", {})], 1),
     "auto, two agents": ("auto", [("ops", {}), ("dev", {}), ("ops", {})], 2),
     "auto, clients that can be asked": ("auto", [("ops", {"roots": {}}), ("ops", {"roots": {}}), ("ops", {})], 3),
     "true, two agents": (True, [("ops", {}), ("dev", {}), ("ops", {"sampling": {}})], 1),
@@ -49,10 +50,47 @@ def test_who_shares_a_process(
     async def scene(talk: Talk) -> None:
         for agent, capabilities in clients:
             client = await begun(talk, agent, **capabilities)
-            assert (await client.call("shop__price", {"who": agent}))["result"]["structuredContent"] == {"who": agent}
+            assert "shop__price" in await client.names()
         assert len(talk.servers["shop"].links) == processes
 
     play(scene, with_share(share))
+
+
+def test_a_session_that_calls_has_a_process_of_its_own_from_then_on(play: Callable[..., None]) -> None:
+    async def scene(talk: Talk) -> None:
+        shop = talk.servers["shop"]
+        clients = [await begun(talk) for _ in range(3)]
+        for client in clients:
+            await client.names()
+        assert len(shop.links) == 1
+        for client, processes in zip(clients, (2, 3, 3), strict=True):  # the last one is alone with the shared one
+            for _ in range(2):
+                assert "result" in await client.call("shop__price")
+            await asyncio.sleep(0.2)  # until it has left
+            assert len(shop.links) == processes
+        called = [[each.method for each in link.sent].count("tools/call") for link in shop.links]
+        assert called == [2, 2, 2], "no process has had the calls of two sessions"
+
+    play(scene, with_share("auto"))
+
+
+def test_what_a_session_asked_before_its_call_is_still_answered(play: Callable[..., None]) -> None:
+    async def scene(talk: Talk) -> None:
+        shop = talk.servers["shop"]
+        shop.listed["resources"] = [{"uri": "shop://a", "name": "a"}]
+        clients = [await begun(talk) for _ in range(2)]
+        for client in clients:
+            await client.ask("resources/list")
+        shop.is_hung = True
+        reading = asyncio.create_task(clients[0].ask("resources/read", {"uri": "shop://a"}))
+        while shop.methods()[-1] != "resources/read":  # noqa: ASYNC110 -- what is heard comes in a plain list
+            await asyncio.sleep(0.001)
+        request, shop.is_hung = shop.heard[-1], False
+        assert "result" in await clients[0].call("shop__price")
+        shop.links[0].say({"id": request["id"], "result": {"contents": [{"uri": "shop://a", "text": "late"}]}})
+        assert (await reading)["result"]["contents"][0]["text"] == "late"
+
+    play(scene, with_share("auto"))
 
 
 def test_two_principals_of_one_agent_name_do_not_share_by_themselves(play: Callable[..., None]) -> None:
@@ -60,7 +98,7 @@ def test_two_principals_of_one_agent_name_do_not_share_by_themselves(play: Calla
         for principal in ("token:a", "token:b"):
             client = FakeClient(talk.gateway.converse(Caller("ops", "verified", principal)))
             await client.begin()
-            await client.call("shop__price")
+            await client.names()
         assert len(talk.servers["shop"].links) == 2
 
     play(scene, with_share("auto"))
@@ -241,13 +279,13 @@ def test_a_session_that_ends_leaves_the_others_their_server_and_the_last_ends_it
         (shop,) = talk.servers.values()
         clients = [await begun(talk) for _ in range(2)]
         for client in clients:
-            await client.call("shop__price")
+            await client.names()
         await clients[0].session.close()
-        assert "result" in await clients[1].call("shop__price")
+        assert "result" in await clients[1].ask("tools/list")
         await clients[1].session.close()
         assert [link.is_closed for link in shop.links] == [False]
         third = await begun(talk)
-        await third.call("shop__price")
+        await third.names()
         assert len(shop.links) == 1
         await third.session.close()
         monkeypatch.setattr(sharing, "LINGER", 0.0)
@@ -470,7 +508,7 @@ def test_many_clients_of_many_servers_start_each_server_once(tmp_path: Path) -> 
     script = tmp_path / "counting_server.py"
     script.write_text(SERVER)
     table = f"command = {json.dumps([sys.executable, str(script)])}\n"
-    servers = "".join(f"[servers.s{number}]\n{table}" for number in range(4))
+    servers = "".join(f"[servers.s{number}]\n{table}share = true\n" for number in range(4))
     hashed = hashlib.sha256(TOKEN.encode()).hexdigest()
     policy = f'{servers}[agents.ops]\nallow.servers = ["*"]\ntoken = "sha256:{hashed}"\n'
     place = Place(tmp_path / "place", policy)

@@ -133,6 +133,7 @@ class Errands:
             return "failed: no such server"
         schema, waited = None, not self._session.is_up(errand.server)
         if errand.method == CALL:
+            await self._session.stand_apart(errand.server)
             offer = await self._session.offers.tool(errand.server, errand.tool)
             if offer is None:
                 await exchange.error(INVALID_PARAMS, self._unknown(errand))

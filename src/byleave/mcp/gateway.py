@@ -281,6 +281,15 @@ class Gateway:
         """Whether other sessions may use it, too."""
         return isinstance(upstream, SharedUpstream)
 
+    @staticmethod
+    def waits_for(upstream: Upstream, session: Session) -> bool:
+        """Whether a session has asked a server that it shares for something, and has no answer yet."""
+        return isinstance(upstream, SharedUpstream) and upstream.waits_for(session)
+
+    def takes(self, upstream: Upstream, session: Session) -> bool:
+        """Give the process of a shared server to a session that is alone with it; return whether it is."""
+        return isinstance(upstream, SharedUpstream) and self.pool.take(upstream, session)
+
     async def release(self, upstream: Upstream, session: Session) -> None:
         """End a session with a server, or a client's share in it."""
         if isinstance(upstream, SharedUpstream):

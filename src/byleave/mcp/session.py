@@ -34,7 +34,7 @@ from byleave.mcp.offers import Offers
 from byleave.mcp.parking import Parked, Parking
 from byleave.mcp.pending import Answered, Asked, Lost, Told
 from byleave.mcp.questions import WANTS, Questions, narrowed
-from byleave.mcp.revisions import HANDSHAKE, STATUS, Mismatch, is_stateless, read_envelope
+from byleave.mcp.revisions import HANDSHAKE, STATELESS, STATUS, Mismatch, is_stateless, read_envelope
 from byleave.mcp.sight import PolicySight
 from byleave.mcp.upstream import Upstream
 from byleave.text import quoted
@@ -63,6 +63,7 @@ _CHANGED = {
 }
 _CLIENTS_SHARING = 16  # how many clients of one principal may call as much as one
 _MOST_AGENTS = 64  # that are remembered; whoever claims more of them has their servers opened again after a reload
+_LOOK_AGAIN = 0.05  # seconds
 _LISTING = 5.0  # seconds after which a server without state is let go of, if it is not being asked
 _LOOKS, _LOOK_AGAIN = 100, 0.05  # how often, after how many seconds, we look for the standing stream of a new client
 _BEFORE_HANDSHAKE = frozenset({"initialize", "ping"})
@@ -102,6 +103,7 @@ class Session:
         self.open: dict[bytes, Exchange] = {}
         self._aside = Aside()
         self._upstreams: dict[str, Upstream] = {}
+        self.apart: set[str] = set()  # servers that this session has made a call of, and has a process of its own of
         self._passing: set[Upstream] = set()
         self._chores: set[asyncio.Task[None]] = set()
         self._closed = False
@@ -264,6 +266,31 @@ class Session:
         if upstream is None:
             upstream = self._upstreams[name] = self._new(name)
         return upstream
+
+    async def stand_apart(self, name: str) -> None:
+        """Share the process of a server no longer, before a call that may leave state in it.
+
+        What `share = true` says of a server, and its revision, is believed: it keeps no state.
+        """
+        upstream = self.reach(name)
+        if name in self.apart or not self.gateway.is_shared(upstream) or self.servers[name].share is True:
+            return
+        await upstream.ready()
+        if upstream.revision in STATELESS or self._upstreams.get(name) is not upstream:
+            return
+        self.apart.add(name)
+        if not self.gateway.takes(upstream, self):
+            del self._upstreams[name]
+            self.offers.forget(name)
+            self._passing.add(upstream)
+            self.chore(self._leave(upstream))
+
+    async def _leave(self, upstream: Upstream) -> None:
+        """Leave a shared server once it has answered what this session asked of it before."""
+        until = monotonic() + self.settings.call_timeout
+        while self.gateway.waits_for(upstream, self) and monotonic() < until:
+            await asyncio.sleep(_LOOK_AGAIN)
+        await self._dropped(upstream)
 
     def _new(self, name: str, tool: str | None = None) -> Upstream:
         server = self.servers.get(name)

@@ -3,7 +3,9 @@
 Who shares is said by `[servers.S] share`. With `true` all sessions do: the user says that the server keeps no state for
 a client. With `auto` those of one caller do (the same proof, the same agent) that have nothing to offer to the server:
 a server that may ask its client for a sample, a form or its roots is that client's own, because over a pipe it cannot
-say whom it asks. With `false` none do.
+say whom it asks. They share what lists and reads. A session that calls has a process of its own from then on, the shared one
+if no other session uses it: a call may leave state behind, unless the server speaks the stateless revision. With
+`false` none do.
 
 Whatever a shared server says is brought to whom it belongs: answers, progress and cancellation by ids of our own,
 changes of a resource to those who subscribed to it, changed lists to all. Its log goes to the sessions of one caller;
@@ -160,10 +162,17 @@ class SharedUpstream(Upstream):
     def end_for(self, session: "Session") -> None:
         """Let go of the requests of a session that leaves; those of others go on."""
         why = "the session with it was closed"
-        its = list(session.open.values())
-        for pending in [each for each in self._pending.values() if any(each.exchange is one for one in its)]:
+        for pending in self._of(session):
             pending.put(Lost(why, why))
             self.abandon(pending, why)
+
+    def waits_for(self, session: "Session") -> bool:
+        """Whether a request of this session is not answered yet."""
+        return bool(self._of(session))
+
+    def _of(self, session: "Session") -> "list[Pending]":
+        its = list(session.open.values())
+        return [each for each in self._pending.values() if any(each.exchange is one for one in its)]
 
     def notify(self, _method: str, _params: "Mapping[str, Any] | None" = None) -> None:
         """Say nothing: what one client tells of itself is not the others'."""
@@ -205,6 +214,14 @@ class Pool:
         shared.members.sessions[session] = None
         self._left.pop(shared, None)
         return shared
+
+    def take(self, shared: SharedUpstream, session: "Session") -> bool:
+        """Give a process to the one session that uses it, so that no further one joins; return whether it is alone."""
+        if list(shared.members.sessions) != [session]:
+            return False
+        for key in [key for key, each in self._shared.items() if each is shared]:
+            del self._shared[key]
+        return True
 
     async def leave(self, shared: SharedUpstream, session: "Session") -> None:
         """Take note that a session does not need a server any more; without any, it is ended after a while."""
@@ -270,7 +287,7 @@ class Pool:
 
 def _key(server: "Server", session: "Session") -> "Key | None":
     """Return who shares a server; None if it is the session's own."""
-    if server.transport != "stdio" or not server.stateful or server.share is False:
+    if server.transport != "stdio" or not server.stateful or server.share is False or server.name in session.apart:
         return None
     if server.share is True:
         return server.name, None
