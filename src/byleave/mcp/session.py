@@ -288,7 +288,7 @@ class Session:
     async def _leave(self, upstream: Upstream) -> None:
         """Leave a shared server once it has answered what this session asked of it before."""
         until = monotonic() + self.settings.call_timeout
-        while self.gateway.waits_for(upstream, self) and monotonic() < until:
+        while self.gateway.waits_for(upstream, self) and monotonic() < until:  # noqa: ASYNC110 -- it happens once
             await asyncio.sleep(_LOOK_AGAIN)
         await self._dropped(upstream)
 

@@ -3,9 +3,9 @@
 Who shares is said by `[servers.S] share`. With `true` all sessions do: the user says that the server keeps no state for
 a client. With `auto` those of one caller do (the same proof, the same agent) that have nothing to offer to the server:
 a server that may ask its client for a sample, a form or its roots is that client's own, because over a pipe it cannot
-say whom it asks. They share what lists and reads. A session that calls has a process of its own from then on, the shared one
-if no other session uses it: a call may leave state behind, unless the server speaks the stateless revision. With
-`false` none do.
+say whom it asks. They share what lists and reads. A session that calls has a process of its own from then on, the
+shared one if no other session uses it: a call may leave state behind, unless the server speaks the stateless revision.
+With `false` none do.
 
 Whatever a shared server says is brought to whom it belongs: answers, progress and cancellation by ids of our own,
 changes of a resource to those who subscribed to it, changed lists to all. Its log goes to the sessions of one caller;
