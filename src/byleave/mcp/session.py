@@ -4,6 +4,7 @@ Start at `Session.handle`. What each method does is in `methods`, how a tool is 
 """
 
 import asyncio
+from collections import Counter
 from contextlib import asynccontextmanager
 from time import monotonic
 
@@ -86,6 +87,7 @@ class Session:
         self.log_level: Raw | None = None
         self.subscribed: dict[str, str] = {}  # resources, and whose they are
         self.listeners: set[Listener] = set()
+        self.listened_for: Counter[str] = Counter()  # resources, and how many stateless clients want to hear of them
         self.questions = Questions()
         self.offers = Offers(
             self.reach,
