@@ -327,3 +327,47 @@ def test_what_a_person_has_approved_is_read_beside_the_event_loop_and_clients_ar
         assert threading.main_thread() not in threads
 
     play(scene)
+
+
+@pytest.mark.parametrize("stateless", [True, False])
+def test_a_server_that_all_share_cannot_ask_a_client_by_the_result_of_a_call_either(
+    play: Callable[..., None], *, stateless: bool
+) -> None:
+    async def scene(talk: Talk) -> None:
+        able: Tree = {"elicitation": {}, "sampling": {}}
+        client = talk.stateless(**able) if stateless else talk.client(**able)
+        asked: list[Tree] = []
+        client.on_request = asked.append
+        if not stateless:
+            await client.begin()
+        wish = {"method": "elicitation/create", "params": {"message": "your password?", "requestedSchema": {}}}
+        talk.servers["shop"].on_call = lambda _link, _request: {
+            "resultType": "input_required",
+            "inputRequests": {"q": wish},
+        }
+        answer = await asyncio.wait_for(client.call("shop__price"), 2)
+        assert asked == []
+        assert 'the server "shop" may not ask for it' in answer["error"]["message"]
+
+    play(scene, with_share(True), shop=FakeServer("price", discovers=True))
+
+
+@pytest.mark.parametrize("stateless", [True, False])
+def test_a_line_of_the_log_comes_with_the_call_that_a_client_waits_for(
+    play: Callable[..., None], *, stateless: bool
+) -> None:
+    async def scene(talk: Talk) -> None:
+        def logs(link: FakeLink, _request: Tree) -> Tree:
+            link.say({"method": "notifications/message", "params": {"level": "info", "data": "a line"}})
+            return {"content": []}
+
+        talk.servers["shop"].on_call = logs
+        client = talk.stateless() if stateless else talk.client()
+        if not stateless:
+            await client.begin()
+        meta: Tree = {"io.modelcontextprotocol/logLevel": "debug"} if stateless else {}
+        called = await client.exchange("tools/call", {"name": "shop__price", "arguments": {}, "_meta": meta})
+        assert [each["params"]["data"] for each in called.messages] == ["a line"]
+        assert client.aside.messages == []
+
+    play(scene, with_share("auto"))

@@ -152,8 +152,10 @@ class Session:
         return self.capabilities if exchange.envelope is None else exchange.envelope.capabilities
 
     def capabilities_for(self, exchange: Exchange, server: str) -> "Mapping[str, Any]":
-        """Return what a server may want of the client of a request."""
-        return narrowed(self.capabilities_of(exchange), self._may(server))
+        """Return what a server may want of the client of a request; one that clients share wants nothing of any."""
+        upstream = self._upstreams.get(server)
+        is_shared = upstream is not None and self.gateway.is_shared(upstream)
+        return narrowed(self.capabilities_of(exchange), () if is_shared else self._may(server))
 
     def _may(self, server: str) -> tuple[str, ...] | None:
         known = self.servers.get(server)
