@@ -149,7 +149,7 @@ def test_what_a_server_declares_as_extensions_is_bounded_and_has_no_unseen_chara
 ) -> None:
     async def scene(talk: Talk) -> None:
         said = (await talk_all(talk))["result"]["capabilities"]["extensions"]
-        assert said == {"com.example/fine": {"mimeTypes": ["text/html"]}}
+        assert said == {"com.example/fine": {"mimeTypes": ["text/html"]}, **{f"com.example/{n}": {} for n in range(16)}}
 
     async def talk_all(talk: Talk) -> Tree:
         first = talk.client()
@@ -161,6 +161,7 @@ def test_what_a_server_declares_as_extensions_is_bounded_and_has_no_unseen_chara
     play(
         scene,
         shop=FakeServer("a", abilities={"tools": {}, "extensions": fine}),
+        many=FakeServer("a", abilities={"extensions": {f"com.example/{n}": {} for n in range(1000)}, "tools": {}}),
         huge=FakeServer("a", abilities={"tools": {}, "extensions": {"com.example/huge": {"x": "y" * 100_000}}}),
         odd=FakeServer("a", abilities={"tools": {}, "extensions": {"com.example/odd": {"x": "a\u200bb"}}}),
         poor=FakeServer("a", abilities={"tools": {}, "extensions": {"com.example/o\u202edd": {}}}),
