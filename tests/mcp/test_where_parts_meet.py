@@ -1,6 +1,7 @@
 """Where parts of the gateway meet: shared processes, revisions, pins, reloads, sessions that end."""
 
 import asyncio
+import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from byleave.mcp import gateway, sharing, upstream
 from byleave.mcp.introductions import own_words
 from byleave.mcp.pins import Pins, define
 from byleave.private import Memory
-from fakes.mcp_talk import OPEN, FakeLink, FakeServer, Talk, Tree
+from fakes.mcp_talk import OPEN, FakeClient, FakeLink, FakeServer, Talk, Tree
 
 AGENTS = {"agents": {"ops": {"allow": {"servers": ["*"]}}, "dev": {"allow": {"servers": ["*"]}}}}
 
@@ -148,7 +149,7 @@ def test_what_a_server_declares_as_extensions_is_bounded_and_has_no_unseen_chara
 ) -> None:
     async def scene(talk: Talk) -> None:
         said = (await talk_all(talk))["result"]["capabilities"]["extensions"]
-        assert said == {"com.example/fine": {"mimeTypes": ["text/html"]}}
+        assert said == {"com.example/fine": {"mimeTypes": ["text/html"]}, **{f"com.example/{n}": {} for n in range(16)}}
 
     async def talk_all(talk: Talk) -> Tree:
         first = talk.client()
@@ -160,6 +161,7 @@ def test_what_a_server_declares_as_extensions_is_bounded_and_has_no_unseen_chara
     play(
         scene,
         shop=FakeServer("a", abilities={"tools": {}, "extensions": fine}),
+        many=FakeServer("a", abilities={"extensions": {f"com.example/{n}": {} for n in range(1000)}, "tools": {}}),
         huge=FakeServer("a", abilities={"tools": {}, "extensions": {"com.example/huge": {"x": "y" * 100_000}}}),
         odd=FakeServer("a", abilities={"tools": {}, "extensions": {"com.example/odd": {"x": "a\u200bb"}}}),
         poor=FakeServer("a", abilities={"tools": {}, "extensions": {"com.example/o\u202edd": {}}}),
@@ -234,3 +236,139 @@ def test_no_server_speaks_in_the_name_of_another(mark: str) -> None:
     said = own_words(f"Use it well. {mark} Now to you.")
     assert mark not in said
     assert said.endswith("Now to you.")
+
+
+async def listens(client: FakeClient, *uris: str) -> "asyncio.Task[Any]":
+    """Begin to listen; done when the gateway has acknowledged it, or has not in a moment."""
+    wanted = {"notifications": {"resourceSubscriptions": list(uris)}}
+    task = asyncio.ensure_future(client.exchange("subscriptions/listen", wanted))
+    await asyncio.sleep(0.05)
+    return task
+
+
+def test_a_server_tells_of_a_resource_no_longer_when_the_last_stateless_client_has_gone(
+    play: Callable[..., None],
+) -> None:
+    async def scene(talk: Talk) -> None:
+        shop, client = talk.servers["shop"], talk.stateless()
+        shop.listed["resources"] = [{"uri": "shop://books", "name": "books"}]
+        first, second = [await listens(client, "shop://books") for _ in range(2)]
+        first.cancel()
+        await asyncio.sleep(0.02)
+        assert "resources/unsubscribe" not in shop.methods()
+        second.cancel()
+        await asyncio.sleep(0.02)
+        assert shop.methods().count("resources/unsubscribe") == 1
+        (session,) = client.session.sessions
+        assert (session.subscribed, session.listened_for) == ({}, {})
+
+    play(scene, with_share("auto"))
+
+
+def test_listening_for_many_resources_is_held_to_the_rate(play: Callable[..., None]) -> None:
+    async def scene(talk: Talk) -> None:
+        shop, client = talk.servers["shop"], talk.stateless()
+        shop.page = 100
+        shop.listed["resources"] = [{"uri": f"shop://{number}", "name": "x"} for number in range(50)]
+        task = await listens(client, *(f"shop://{number}" for number in range(50)))
+        assert shop.methods().count("resources/subscribe") == 5
+        task.cancel()
+
+    play(scene, {**OPEN, "gateway": {"rate": 5}})
+
+
+def test_a_server_that_spoke_the_stateless_revision_and_ends_at_it_now_shakes_hands(
+    play: Callable[..., None],
+) -> None:
+    class Older(FakeServer):
+        is_older = False
+
+        def answer(self, link: FakeLink, request: Tree) -> None:
+            if self.is_older and request["method"] == "server/discover":
+                link.hearer.lost(None, "it has ended", "it has ended")
+            else:
+                super().answer(link, request)
+
+    older = Older("price", discovers=True)
+
+    async def scene(talk: Talk) -> None:
+        client = talk.client()
+        await client.begin()
+        assert "result" in await client.call("shop__price")
+        assert "initialize" not in older.methods()
+        older.is_older = True
+        older.links[-1].hearer.lost(None, "it has ended", "it has ended")
+        assert "result" in await client.call("shop__price")
+        assert "initialize" in older.methods()
+
+    play(scene, shop=older)
+
+
+def test_what_a_person_has_approved_is_read_beside_the_event_loop_and_clients_are_told(
+    play: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def scene(talk: Talk) -> None:
+        monkeypatch.setattr(gateway, "LOOK_AGAIN", 0.01)
+        stamps, threads = [1], set()
+
+        def stamp(_pins: Pins, _server: str) -> int:
+            threads.add(threading.current_thread())
+            return stamps[0]
+
+        client = talk.client()
+        await client.begin()
+        talk.gateway.start()
+        monkeypatch.setattr(Pins, "stamp", stamp)
+        await asyncio.sleep(0.1)
+        client.aside.messages.clear()
+        stamps[0] = 2
+        await asyncio.sleep(0.2)
+        assert "notifications/tools/list_changed" in [each["method"] for each in client.aside.messages]
+        assert threads
+        assert threading.main_thread() not in threads
+
+    play(scene)
+
+
+@pytest.mark.parametrize("stateless", [True, False])
+def test_a_server_that_all_share_cannot_ask_a_client_by_the_result_of_a_call_either(
+    play: Callable[..., None], *, stateless: bool
+) -> None:
+    async def scene(talk: Talk) -> None:
+        able: Tree = {"elicitation": {}, "sampling": {}}
+        client = talk.stateless(**able) if stateless else talk.client(**able)
+        asked: list[Tree] = []
+        client.on_request = asked.append
+        if not stateless:
+            await client.begin()
+        wish = {"method": "elicitation/create", "params": {"message": "your password?", "requestedSchema": {}}}
+        talk.servers["shop"].on_call = lambda _link, _request: {
+            "resultType": "input_required",
+            "inputRequests": {"q": wish},
+        }
+        answer = await asyncio.wait_for(client.call("shop__price"), 2)
+        assert asked == []
+        assert 'the server "shop" may not ask for it' in answer["error"]["message"]
+
+    play(scene, with_share(True), shop=FakeServer("price", discovers=True))
+
+
+@pytest.mark.parametrize("stateless", [True, False])
+def test_a_line_of_the_log_comes_with_the_call_that_a_client_waits_for(
+    play: Callable[..., None], *, stateless: bool
+) -> None:
+    async def scene(talk: Talk) -> None:
+        def logs(link: FakeLink, _request: Tree) -> Tree:
+            link.say({"method": "notifications/message", "params": {"level": "info", "data": "a line"}})
+            return {"content": []}
+
+        talk.servers["shop"].on_call = logs
+        client = talk.stateless() if stateless else talk.client()
+        if not stateless:
+            await client.begin()
+        meta: Tree = {"io.modelcontextprotocol/logLevel": "debug"} if stateless else {}
+        called = await client.exchange("tools/call", {"name": "shop__price", "arguments": {}, "_meta": meta})
+        assert [each["params"]["data"] for each in called.messages] == ["a line"]
+        assert client.aside.messages == []
+
+    play(scene, with_share("auto"))

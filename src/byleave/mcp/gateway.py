@@ -106,7 +106,7 @@ class Gateway:
         self._proven_by: object = self._compiled  # whose proofs `on_change` has taken on
         self.on_change: Callable[..., Awaitable[None]] | None = None  # told of every change, with `proofs`
         self._watching: asyncio.Task[None] | None = None
-        self._resting: asyncio.Task[None] | None = None
+        self._beside: dict[str, asyncio.Task[None]] = {}  # what takes its time, and must not hold up the rest
         self._stamps: dict[str, object] = {}
         self._noted: dict[str, float] = {}
         self._starting: dict[str, asyncio.Semaphore] = {}
@@ -367,15 +367,17 @@ class Gateway:
     def start(self) -> None:
         """Begin to keep up with what changes."""
         self._settling.waits = True
-        self._look_at_pins()
+        self._stamps = self._pin_stamps(list(self.servers))
         self._watching = asyncio.get_running_loop().create_task(self._watch())
 
     async def _watch(self) -> None:
         while True:
             await asyncio.sleep(LOOK_AGAIN)
             self._refusals.tick(monotonic())
-            if self._resting is None or self._resting.done():  # apart: a server may take seconds to end
-                self._resting = asyncio.get_running_loop().create_task(self._rest())
+            self._do_beside("ended what is not used", self._rest)  # a server may take seconds to end
+            self._do_beside(
+                "looked at what was approved", self._look_at_pins
+            )  # ten thousand tools take a while to read
             try:
                 self.guard.policy.look_again()
                 self._keep_up()
@@ -393,16 +395,25 @@ class Gateway:
             await self.on_change(**self.proofs)
             self._proven_by = compiled
 
+    def _do_beside(self, what: str, work: "Callable[[], Awaitable[None]]") -> None:
+        """Begin some work, unless the same is still going on."""
+
+        async def whole() -> None:
+            try:
+                await work()
+            except Exception as error:  # noqa: BLE001 -- it is tried again
+                self.note(f"a defect of byleave while it {what}", error)
+
+        if what not in self._beside or self._beside[what].done():
+            self._beside[what] = asyncio.get_running_loop().create_task(whole())
+
     async def _rest(self) -> None:
         """End what is not used any more."""
-        try:
-            await self.pool.rest(monotonic())
-            for key, lobby in list(self._stateless.items()):
-                await lobby.rest(monotonic() - RESTING)
-                if not lobby.sessions and self._stateless.get(key) is lobby:
-                    del self._stateless[key]
-        except Exception as error:  # noqa: BLE001 -- it is tried again
-            self.note("a defect of byleave while it ended what is not used", error)
+        await self.pool.rest(monotonic())
+        for key, lobby in list(self._stateless.items()):
+            await lobby.rest(monotonic() - RESTING)
+            if not lobby.sessions and self._stateless.get(key) is lobby:
+                del self._stateless[key]
 
     def _keep_up(self) -> None:
         compiled = self.guard.policy.compiled
@@ -420,17 +431,17 @@ class Gateway:
                 for session in list(self._sessions):
                     session.drop(changed | (compiled.servers.keys() - session.visible()))
                     session.changed_all()
-        self._look_at_pins()
 
-    def _look_at_pins(self) -> None:
+    async def _look_at_pins(self) -> None:
         """Tell everybody where somebody has approved or revoked the definition of a tool."""
-        if not self.settings.pin_tools:
-            return
-        stamps: dict[str, object] = {name: self._pins.stamp(name) for name in self.servers}
+        stamps = await asyncio.to_thread(self._pin_stamps, list(self.servers))
         before, self._stamps = self._stamps, stamps
         changed = [name for name in stamps if name in before and before[name] != stamps[name]]
         for session in list(self._sessions) if changed else ():
             session.changed_all()
+
+    def _pin_stamps(self, servers: "list[str]") -> "dict[str, object]":
+        return {name: self._pins.stamp(name) for name in servers} if self.settings.pin_tools else {}
 
     def _configure(self) -> None:
         compiled = self._compiled
@@ -453,9 +464,10 @@ class Gateway:
 
     async def close(self) -> None:
         """End every session and every server."""
-        for task in (self._watching, self._resting):
-            if task is not None:
-                task.cancel()
+        for task in self._beside.values():
+            task.cancel()
+        if self._watching is not None:
+            self._watching.cancel()
         self._refusals.close(monotonic())
         await asyncio.gather(*(session.close() for session in list(self._sessions)))
         await self.pool.close()

@@ -35,6 +35,7 @@ CAPABILITIES: "Mapping[str, Any]" = {
 }
 _LONGEST = 4000  # characters about the gateway, and as many of each server's own, or of an extension
 _LONGEST_OF_ALL = 20_000
+_MOST_EXTENSIONS = 16  # of one server
 _MARK = re.compile(r"<(\s*/?\s*server)", re.IGNORECASE)  # what stands before and behind the words of each server
 # Extensions that are more than a way to read what passes anyhow: they have methods of their own, which are not passed.
 _NOT_PASSED = frozenset({"io.modelcontextprotocol/tasks"})
@@ -49,11 +50,12 @@ async def introduce(session: "Session", exchange: "Exchange") -> "dict[str, Any]
     words = {name: own_words(await session.offers.instructions(name, known)) for name, known in said.items()}
     extensions: dict[str, Any] = {}
     for name, each in said.items():
-        for key, value in passed_extensions(each.extensions).items():
-            if _is_plain(key, value):
+        for number, (key, value) in enumerate(passed_extensions(each.extensions).items()):
+            if number < _MOST_EXTENSIONS and _is_plain(key, value):
                 extensions[key] = {**value, **extensions.get(key, {})}
             else:
-                session.gateway.note(f"{name} declares an extension that is long, or not plain text: it is left out")
+                session.gateway.note(f"{name} declares extensions that are long, many, or not plain: they are left out")
+                break
     more = {"extensions": extensions} if extensions else {}
     return {"capabilities": {**CAPABILITIES, **more}, "instructions": _instructions(session, names, words)}
 

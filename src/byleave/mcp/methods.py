@@ -232,7 +232,16 @@ async def _listen(session: "Session", exchange: "Exchange") -> None:
         await exchange.error(INVALID_PARAMS, "subscriptions/listen says which notifications are wanted")
         return
     kept: dict[str, Any] = {key: True for key, value in wanted.items() if key.endswith("ListChanged") and value is True}
-    kept["resourceSubscriptions"] = await _subscribe_all(session, exchange, wanted.get("resourceSubscriptions"))
+    uris: list[str] = kept.setdefault("resourceSubscriptions", [])
+    try:
+        await _subscribe_all(session, exchange, wanted.get("resourceSubscriptions"), uris)
+        await _tell_changes(session, exchange, kept)
+    finally:
+        _unsubscribe_all(session, uris)
+
+
+async def _tell_changes(session: "Session", exchange: "Exchange", kept: "Mapping[str, Any]") -> None:
+    """Tell a stateless client of what it listens for, until it goes away."""
     meta = {SUBSCRIPTION_KEY: decoded(exchange.id)}
     told = {"notifications": kept, "_meta": meta}
     if not await exchange.sink.send(notification("notifications/subscriptions/acknowledged", told)):
@@ -241,22 +250,35 @@ async def _listen(session: "Session", exchange: "Exchange") -> None:
     listener = Listener(kept, meta, exchange.sink)
     session.listeners.add(listener)
     try:
-        await asyncio.get_running_loop().create_future()  # until the client goes away
+        await asyncio.get_running_loop().create_future()
     finally:
         session.listeners.discard(listener)
         listener.aside.close()
 
 
-async def _subscribe_all(session: "Session", exchange: "Exchange", uris: "Any") -> "list[str]":
-    """Have servers tell us of changes to resources; return those that the caller may see, and that are told of."""
-    sight, kept = session.sight(exchange.who), []
+async def _subscribe_all(session: "Session", exchange: "Exchange", uris: "Any", kept: "list[str]") -> None:
+    """Have servers tell us of changes to resources; add to `kept` those that the caller may see, and hears of."""
+    sight = session.sight(exchange.who)
     for uri in uris if isinstance(uris, list) else ():
+        if session.too_busy(exchange.who) is not None:  # each is as good as a request
+            break
         server = (await session.offers.owner(uri, sight)).server if isinstance(uri, str) else None
         if server is not None and session.calling.allows(exchange, server, "resources", uri):
-            await session.reach(server).subscribe(uri)
-            session.subscribed[uri] = server
             kept.append(uri)
-    return kept
+            session.listened_for[uri] += 1
+            session.subscribed[uri] = server
+            await session.reach(server).subscribe(uri)
+
+
+def _unsubscribe_all(session: "Session", uris: "list[str]") -> None:
+    """Hear no longer of changes to resources, but for those that another client of the session listens for."""
+    for uri in uris:
+        session.listened_for[uri] -= 1
+        if session.listened_for[uri] <= 0:
+            del session.listened_for[uri]
+            server = session.subscribed.pop(uri, None)
+            if server is not None and session.is_up(server):
+                session.chore(session.reach(server).unsubscribe(uri))
 
 
 def _list_of(kind: str) -> "Callable[[Session, Exchange], Awaitable[None]]":

@@ -109,7 +109,14 @@ async def negotiate(
     way = memory.only or memory.worked.get(handshake_first, "")
     found: Agreed | Refused | None = None
     if way:
-        found = await (_shake_hands(ask, offer) if way == BY_HANDSHAKE else _discover(ask))
+        try:
+            found = await (_shake_hands(ask, offer) if way == BY_HANDSHAKE else _discover(ask))
+        except GoneError as error:
+            if way == BY_HANDSHAKE:
+                raise
+            raise EndedError(
+                error.problem, hint=error.hint, public=error.public
+            ) from None  # it may be an older one now
     if found is None or (isinstance(found, Refused) and found.answered and not memory.only):
         found = await _either(ask, offer, handshake_first=handshake_first)
     if isinstance(found, Refused):

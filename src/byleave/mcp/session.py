@@ -4,6 +4,7 @@ Start at `Session.handle`. What each method does is in `methods`, how a tool is 
 """
 
 import asyncio
+from collections import Counter
 from contextlib import asynccontextmanager
 from time import monotonic
 
@@ -87,6 +88,7 @@ class Session:
         self.log_level: Raw | None = None
         self.subscribed: dict[str, str] = {}  # resources, and whose they are
         self.listeners: set[Listener] = set()
+        self.listened_for: Counter[str] = Counter()  # resources, and how many stateless clients want to hear of them
         self.questions = Questions()
         self.offers = Offers(
             self.reach,
@@ -152,8 +154,10 @@ class Session:
         return self.capabilities if exchange.envelope is None else exchange.envelope.capabilities
 
     def capabilities_for(self, exchange: Exchange, server: str) -> "Mapping[str, Any]":
-        """Return what a server may want of the client of a request."""
-        return narrowed(self.capabilities_of(exchange), self._may(server))
+        """Return what a server may want of the client of a request; one that clients share wants nothing of any."""
+        upstream = self._upstreams.get(server)
+        is_shared = upstream is not None and self.gateway.is_shared(upstream)
+        return narrowed(self.capabilities_of(exchange), () if is_shared else self._may(server))
 
     def _may(self, server: str) -> tuple[str, ...] | None:
         known = self.servers.get(server)

@@ -21,7 +21,7 @@ from time import monotonic
 
 from byleave.mcp.ends import DownError
 from byleave.mcp.message import members_of, text_of
-from byleave.mcp.pending import Lost
+from byleave.mcp.pending import Lost, Told
 from byleave.mcp.pins import text_of_tree
 from byleave.mcp.questions import WANTS, refusal
 from byleave.mcp.upstream import LISTEN, Upstream
@@ -85,11 +85,6 @@ class Members:
             uri = text_of(members_of(params).get("uri"))
             for session in [each for each in self.sessions if each.subscribed.get(uri or "") == upstream.name]:
                 session.unasked(upstream, method, params)
-        elif method == _LOG and self.one_caller:
-            level = text_of(members_of(params).get("level"))
-            for session in list(self.sessions):
-                if _rank(level) >= _rank(_wanted(session)):
-                    session.unasked(upstream, method, params)
 
     def _tell_changed(self, upstream: Upstream, method: str) -> None:
         self._changed[method] = False
@@ -162,26 +157,43 @@ class SharedUpstream(Upstream):
     def end_for(self, session: "Session") -> None:
         """Let go of the requests of a session that leaves; those of others go on."""
         why = "the session with it was closed"
-        for pending in self._of(session):
+        for pending in self._pending_of(session):
             pending.put(Lost(why, why))
             self.abandon(pending, why)
 
     def waits_for(self, session: "Session") -> bool:
         """Whether a request of this session is not answered yet."""
-        return bool(self._of(session))
+        return bool(self._pending_of(session))
 
-    def _of(self, session: "Session") -> "list[Pending]":
+    def _pending_of(self, session: "Session") -> "list[Pending]":
         its = list(session.open.values())
-        return [each for each in self._pending.values() if any(each.exchange is one for one in its)]
+        return [] if not its else [each for each in self._pending.values() if any(each.exchange is one for one in its)]
 
     def notify(self, _method: str, _params: "Mapping[str, Any] | None" = None) -> None:
         """Say nothing: what one client tells of itself is not the others'."""
 
     def _told(self, method: str, params: "Raw | None", about: str | None) -> None:
-        if method == _LOG and about is None:  # over a pipe it does not say whose call it is about
-            self.members.unasked(self, method, params)
-        else:
+        if method != _LOG or about is not None:
             super()._told(method, params, about)
+        elif self.members.one_caller:  # over a pipe it does not say whose call it is about
+            level = text_of(members_of(params).get("level"))
+            for session in list(self.members.sessions):
+                self._log_to(session, level, params)
+
+    def _log_to(self, session: "Session", level: str | None, params: "Raw | None") -> None:
+        """Bring a line of the log to a session: with the call that it waits for, or on its standing stream.
+
+        A stateless client says with its call how much it wants to hear.
+        """
+        waiting = self._pending_of(session)
+        if session.is_shared:
+            if len(waiting) == 1:
+                waiting[0].put(Told(_LOG, params))
+        elif _rank(level) >= _rank(_wanted(session)):
+            if waiting:
+                waiting[-1].put(Told(_LOG, params))
+            else:
+                session.unasked(self, _LOG, params)
 
     def _asked(self, said: "ServerMessage", id_: "Raw", method: str, about: str | None) -> None:
         if method == "ping":
