@@ -69,7 +69,7 @@ def test_nothing_to_learn_is_said(tmp_path: Path) -> None:
     assert "nothing to learn yet" in byleave("policy", "learn", "--root", str(tmp_path)).out
 
 
-@pytest.mark.parametrize("times", ["0", "-1", "three", ""])
+@pytest.mark.parametrize("times", ["0", "-1", "three", "", "9" * 7, "9" * 5000], ids=lambda times: times[:8])
 def test_a_number_of_times_that_is_none_is_refused(tmp_path: Path, times: str) -> None:
     done = byleave("policy", "learn", "--root", str(tmp_path), f"--times={times}")
     assert (done.code, done.out) == (2, "")

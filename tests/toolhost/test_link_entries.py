@@ -94,12 +94,17 @@ class Scene:
     def move(self, path: str, to: str) -> int:
         return self._do("fs.rename", **{"from": path, "to": to})
 
+    def write(self, path: str) -> int:
+        return self._do("fs.write", path=path, content="new")
+
     def _do(self, method: str, **params: Any) -> int:
         try:
             if self.host is None:
                 self._service.serve(method, params, Turn())
             elif method == "fs.delete":
                 self.host.delete(params["path"])
+            elif method == "fs.write":
+                self.host.write(params["path"], params["content"])
             else:
                 self.host.rename(params["from"], params["to"])
         except RequestError as error:
@@ -356,3 +361,8 @@ def test_a_mount_is_neither_deleted_nor_moved_nor_replaced_and_links_in_it_are_l
     assert [answer.get("code", 0) for answer in answers] == [-32001, -32001, -32001, -32001, 0], answers
     assert sorted(os.listdir(outside)) == ["away", "file"]
     assert os.readlink(shop.root / "fork") == str(outside)
+
+
+def test_no_file_is_made_under_the_name_of_a_directory(scene: Scene) -> None:
+    assert (scene.write("work/new/"), scene.write("work/to-dir/"), scene.changes()) == (-32602, -32602, {})
+    assert (scene.write("work/new"), scene.changes()) == (0, {"work/new": "new"})

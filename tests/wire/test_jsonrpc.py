@@ -88,6 +88,14 @@ def test_bytes_that_are_no_text_are_no_json(codec: Codec) -> None:
     assert read.number == PARSE_ERROR
 
 
+@pytest.mark.parametrize("length", [256, 257])
+def test_an_id_that_is_too_long_is_refused_for_that(length: int) -> None:
+    line = b'{"jsonrpc": "2.0", "id": "%b", "method": "m"}' % (b"x" * length)
+    read = read_message(line, PLAIN)
+    said = read.problem if isinstance(read, Malformed) else ""
+    assert ("at most 256 characters" in said) == (length > 256)
+
+
 def test_a_mistake_does_not_repeat_what_the_line_holds() -> None:
     read = read_message(b"hunter2-4711", PLAIN)
     assert "hunter2" not in str(read)

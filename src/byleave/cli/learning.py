@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from byleave.guard.judge import Policy
 
 TIMES = 3  # as often as one answers without having to think any more
+_LONGEST = 6  # digits of a number of times
 
 
 class Lesson(Record):
@@ -103,7 +104,7 @@ def _times(given: "Given") -> int:
     word = given.one("times")
     if word is None:
         return TIMES
-    if not (word.isascii() and word.isdigit() and 0 < int(word) < 1_000_000):
+    if not (word.isascii() and word.isdigit() and len(word) <= _LONGEST and int(word) > 0):
         raise InputError(f"--times {quoted(word)} is no number of times", hint="write a number such as 3")
     return int(word)
 

@@ -11,7 +11,7 @@ from byleave.core.action import FileAction, MoveAction, SearchAction
 from byleave.core.fs import FsTarget, is_under
 from byleave.errors import TooLargeError, UnsafePathError
 from byleave.text import quoted
-from byleave.workspace.on_disk import ProjectOnDisk
+from byleave.workspace.on_disk import ProjectOnDisk, refuse_directory_name
 from byleave.workspace.resolve import Root
 
 TYPE_CHECKING = False
@@ -37,6 +37,8 @@ def write_file(permit: "Permit", data: bytes, project: "ProjectFiles | None" = N
     place = _place(permit, "create", "update")
     creates = isinstance(permit.action, FileAction) and permit.action.kind == "create"
     with _Naming(permit):
+        if isinstance(permit.action, FileAction):
+            refuse_directory_name(permit.action.path, place)
         (project or _ON_DISK).write(place, data, create=creates, update=not creates)
 
 

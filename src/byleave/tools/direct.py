@@ -15,7 +15,7 @@ from byleave.sdk.context import Context
 from byleave.sdk.vfs_results import Completed, Entry, Line, Listing, Match, Metadata, speakable
 from byleave.text import quoted
 from byleave.wire.vfs import ALIASES
-from byleave.workspace.on_disk import ProjectOnDisk
+from byleave.workspace.on_disk import ProjectOnDisk, refuse_directory_name
 from byleave.workspace.project import Query
 from byleave.workspace.resolve import Root
 
@@ -66,6 +66,7 @@ class DirectHost:
         with _Troubles(path):
             known = not exclusive and self._is_there(path)
             place = self._place(path, "update" if known else "create")
+            refuse_directory_name(path, place)
             self._project.write(place, data, create=not known, update=known)
 
     def exists(self, path: str) -> bool:

@@ -101,7 +101,7 @@ def _message(tree: "Any") -> Message:
     id_ = tree.get("id", _ABSENT)
     known = id_ if _is_id(id_) else None
     if id_ is not _ABSENT and id_ is not None and known is None:
-        return Malformed("an id is a number or a text")
+        return Malformed(f"an id is a number, or a text of at most {_LONGEST_ID} characters")
     if tree.get("jsonrpc") != VERSION:
         return Malformed('a message says "jsonrpc": "2.0"', known)
     method = tree.get("method", _ABSENT)

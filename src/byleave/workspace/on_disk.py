@@ -133,6 +133,12 @@ def inside(found: FsTarget | Refused, path: str) -> FsTarget:
     return found
 
 
+def refuse_directory_name(path: str, place: FsTarget) -> None:
+    """Refuse to make a file under a name that says it is a directory: `new/`."""
+    if path.endswith("/") and not place.exists:
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
+
+
 _anchors: list[Anchor] = []
 
 
