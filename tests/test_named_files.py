@@ -118,3 +118,60 @@ def test_a_place_that_is_only_followed_allows_nothing(tmp_path: Path) -> None:
         for command in ("cd src && make", "D=src; cd $D && make", 'cd "$PWD/src" && make')
     ]
     assert answers == ["allow", "ask", "ask"]
+
+
+EVERYDAY = (
+    *(
+        "black .",
+        "ruff format .",
+        "ruff check --fix .",
+        "ruff check",
+        "isort .",
+        "prettier --write .",
+        "eslint --fix .",
+    ),
+    *(
+        "npx prettier --write .",
+        "npx eslint --fix src",
+        "python3 -m black .",
+        "gofmt -w .",
+        "shfmt -w .",
+        "terraform fmt",
+    ),
+    *("biome check --write .", "stylelint --fix '**/*.css'", "rubocop -a", "mypy .", "flake8"),
+)
+
+
+@pytest.mark.parametrize("command", EVERYDAY)
+def test_a_formatter_touches_only_files_of_its_languages(tmp_path: Path, command: str) -> None:
+    for name in (".env", "byleave.toml", "src/app.py", "src/app.ts", "package.json", ".git/config", ".github/ci.yml"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text("x")
+    rules = [{"deny": {"path": "**/.env"}}, {"allow": {"any_command": True, "options": "any"}}]
+    policy = byleave.compile_policy({"rules": rules}, root=str(tmp_path))
+    assert str(policy.decide({"kind": "command", "command": command}).decision) == "allow"
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        ("black .", "secret/key.py"),
+        ("ruff format .", "secret/key.py"),
+        ("ruff check --fix", "secret/key.py"),
+        ("python3 -m black .", "secret/key.py"),
+        ("prettier --write .", "secret/key.json"),
+        ("eslint .", "secret/key.js"),
+        ("black .", ".claude/hooks/x.py"),
+        ("prettier --write .", ".vscode/settings.json"),
+        ("prettier --write '**/*.json'", ".vscode/settings.json"),
+    ],
+)
+def test_a_formatter_above_a_closed_file_of_its_language_asks(tmp_path: Path, command: str, name: str) -> None:
+    (tmp_path / name).parent.mkdir(parents=True)
+    (tmp_path / name).write_text("x")
+    rules = [{"deny": {"path": "secret/**"}}, {"allow": {"any_command": True, "options": "any"}}]
+    verdict = byleave.compile_policy({"rules": rules}, root=str(tmp_path)).decide(
+        {"kind": "command", "command": command}
+    )
+    assert str(verdict.decision) == "ask"
+    assert name in verdict.reason
