@@ -6,7 +6,7 @@ nothing to the shell that matters to a reader.
 
 import itertools
 
-from byleave.shell.assigned import forms_of
+from byleave.shell.assigned import forms_of, relative_value
 from byleave.shell.cursor import is_decimal, is_identifier
 from byleave.shell.directory import AT_HOME, entered, followed, moved, united
 from byleave.shell.model import Assignment, NotUnderstoodError
@@ -330,7 +330,8 @@ def declared(words: "Words") -> tuple[Assignment, ...]:
         name, equals, value = word.prefix.partition("=")
         if equals:
             plain = name.removesuffix("+")
-            made.append(Assignment(plain, value if word.text is not None else None, name.endswith("+")))
+            known = value if word.text is not None else None
+            made.append(Assignment(plain, known, name.endswith("+"), relative_value(plain, word)))
     return tuple(made)
 
 
