@@ -602,6 +602,7 @@ FILES: "dict[str, Entry]" = {
     ),
     "zip": _entry(
         "write read",
+        shape="zip",
         tree=["-r", "-R", "--recurse-paths"],
         options={"data": ["-x", "--exclude", "-i", "--include", "-P"]},
     ),

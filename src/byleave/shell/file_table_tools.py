@@ -149,9 +149,9 @@ _SERVERS = (
     *("darkhttpd", "thttpd", "webfsd", "simple-http-server", "servor", "static-server", "superstatic"),
 )
 # Programs that put whole directories into one text or somewhere else.
-_PACKERS = (
-    *("repomix", "files-to-prompt", "code2prompt", "gitingest", "yek", "croc", "wormhole", "ffsend", "magic-wormhole"),
-    *("detect-secrets", "trufflehog", "gitleaks", "tar-split", "hashdeep", "md5deep", "sha256deep", "cpdup", "restic"),
+_PACKERS = (*("repomix", "files-to-prompt", "code2prompt", "gitingest", "yek", "hashdeep", "md5deep", "sha256deep"),)
+_SENDERS = (  # the same behind a verb
+    *("gitleaks", "trufflehog", "detect-secrets", "restic", "croc", "wormhole", "ffsend", "magic-wormhole"),
 )
 _DEPLOYERS = ("vercel", "netlify", "wrangler", "surge", "firebase", "flyctl", "fly", "eb", "gh-pages", "now", "railway")
 _CLOUD: "Entry" = _entry(
@@ -171,6 +171,7 @@ TOOLS: "dict[str, Entry]" = {
     **_FORMATTERS,
     **dict.fromkeys(_SERVERS, _SERVER),
     **dict.fromkeys(_PACKERS, _TREE_OF_ALL),
+    **dict.fromkeys(_SENDERS, _entry("data read", tree=["*"], here=True)),
     **dict.fromkeys(_DEPLOYERS, _entry("read", verbs=("deploy", "pages", "up", "publish"), tree=["*"], here=True)),
     "http.server": _entry(
         "data", tree=["*"], shape="served", options={"data": ["-b", "--bind", "-d", "--directory", "-p", "--protocol"]}

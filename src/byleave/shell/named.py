@@ -374,7 +374,7 @@ class Names:
             return
         if is_process(word) or word.text in STANDARD_STREAMS:
             return
-        gone = role == "delete" and ("gone" not in self._entry or self.has("gone"))
+        gone = role == "delete" and not is_below(word) and ("gone" not in self._entry or self.has("gone"))
         for op in OPS[role]:
             yield Named(word.text, op, tree=tree or is_below(word), gone=gone)
 

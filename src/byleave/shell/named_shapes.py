@@ -31,6 +31,8 @@ def _copy(names: Names, *, source: str = "read") -> "Iterator[Named]":
         if is_process(word) or (remote and word.text is not None and is_remote(word.text)):
             continue
         yield from names.role(word, source, tree=tree or source == "delete")
+        if program == "rsync" and names_given(names, "--remove-source-files", "--remove-sent-files"):
+            yield from names.role(word, "delete", tree=True)
     whole = _keeps_path(names)
     put = tuple([_put_name(names, word.text, whole=whole) for word in sources if word.text is not None])
     if program in _WITH_T and names_given(names, "-T", "--no-target-directory"):
@@ -454,7 +456,18 @@ def _addresses(names: Names) -> "Iterator[Named]":
 _FILE_ADDRESSES = frozenset(["FILE", "OPEN", "GOPEN", "CREATE", "CREAT", "PIPE", "FIFO", "EXEC", "SYSTEM", "SHELL"])
 
 
+def _zip(names: Names) -> "Iterator[Named]":
+    """`zip -m` deletes what it has packed."""
+    yield from names.operands()
+    if names_given(names, "-m", "--move") or any(
+        (word.text or "")[:1] == "-" and (word.text or "")[:2] != "--" and "m" in (word.text or "")
+        for word in names.command.words[1:]
+    ):
+        yield from [named for word in names.words[1:] for named in names.role(word, "delete", tree=True)]
+
+
 SHAPES = {
+    "zip": _zip,
     "cloud_copy": _cloud_copy,
     "served": _served,
     "addresses": _addresses,
