@@ -106,7 +106,7 @@ class LineReader:
             piped_to_shell=command.piped_to_shell,
             runs_anything=command.runs_anything,
             wraps=command.wraps,
-            parent=_parent(command, reading.commands[:number]),
+            parent=_parent(command, reading.commands, number),
             blocked=_blocked(command),
             at_root=self._is_at_root(command, start),
             files=files,
@@ -210,12 +210,12 @@ def _opened_again(commands: "Iterable[Command]", programs: "Programs") -> "froze
     return frozenset(ways)
 
 
-def _parent(command: "Command", before: "tuple[Command, ...]") -> int | None:
+def _parent(command: "Command", commands: "tuple[Command, ...]", at: int) -> int | None:
     """Return the number of the opaque wrapper that starts this command, the nearest before it."""
     if not command.via or command.via[-1].transparent:
         return None
-    for number in range(len(before) - 1, -1, -1):
-        wrapper = before[number]
+    for number in range(at - 1, -1, -1):
+        wrapper = commands[number]
         if wrapper.wraps == "opaque" and wrapper.via == command.via[:-1] and wrapper.program == command.via[-1].name:
             return number
     return None

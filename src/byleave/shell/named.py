@@ -293,7 +293,7 @@ class Names:
                 subcommand = self._words.pop(0).text  # no option table says that there are subcommands
             entry = self._for_subcommand(entry, subcommand)
         self._entry = entry
-        self._given = {item.name for item in found.given}
+        self._gone: bool | None = None  # whether a directory that is deleted goes away as a whole
 
     def _for_subcommand(self, entry: "Mapping[str, Any]", subcommand: str | None) -> "Mapping[str, Any]":
         own = entry["sub"].get(subcommand)
@@ -374,7 +374,9 @@ class Names:
             return
         if is_process(word) or word.text in STANDARD_STREAMS:
             return
-        gone = role == "delete" and not is_below(word) and ("gone" not in self._entry or self.has("gone"))
+        if role == "delete" and self._gone is None:
+            self._gone = "gone" not in self._entry or self.has("gone")
+        gone = role == "delete" and bool(self._gone) and not is_below(word)
         for op in OPS[role]:
             yield Named(word.text, op, tree=tree or is_below(word), gone=gone)
 

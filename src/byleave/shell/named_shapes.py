@@ -27,11 +27,12 @@ def _copy(names: Names, *, source: str = "read") -> "Iterator[Named]":
         return
     sources, targets = (words, into) if into else (words[:-1], [word.text for word in words[-1:]])
     remote = bool(names.entry.get("remote"))
+    removes = program == "rsync" and names_given(names, "--remove-source-files", "--remove-sent-files")
     for word in sources:
         if is_process(word) or (remote and word.text is not None and is_remote(word.text)):
             continue
         yield from names.role(word, source, tree=tree or source == "delete")
-        if program == "rsync" and names_given(names, "--remove-source-files", "--remove-sent-files"):
+        if removes:
             yield from names.role(word, "delete", tree=True)
     whole = _keeps_path(names)
     put = tuple([_put_name(names, word.text, whole=whole) for word in sources if word.text is not None])
