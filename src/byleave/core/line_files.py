@@ -144,6 +144,13 @@ def _guarded(
 ) -> "Iterator[Objection]":
     """What byleave obeys is denied by name. Another protected place, or a directory that holds one, asks."""
     kept = protected.of(place, subtree=False)
+    if file.kinds and kept is None:
+        if file.guarded is not None:
+            ref = RuleRef(f"protected place {shown(file.guarded)}", BUILT_IN, ASK)
+            named = quoted(file.guarded)
+            why = f"it {VERBS[file.kind]} files in {quoted(file_name(place))}, {named} too, which is protected"
+            yield Objection(ASK, why, ref, soft=True)
+        return
     if file.guarded is not None and (kept is None or not kept.final):
         ref = RuleRef(f"protected place {shown(file.guarded)}", BUILT_IN, DENY)
         why = f"it takes {quoted(file_name(place))} away with {quoted(file.guarded)}, which is protected"

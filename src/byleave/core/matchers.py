@@ -120,7 +120,7 @@ class CommandMatcher(Record):
     def _names_move(self, moved: str) -> bool:
         """Whether the rule speaks of what has the program work outside the workspace: an option, or an operand."""
         if not moved.startswith("-"):
-            return moved in (self.args or ())
+            return moved in (self.args or ()) or (moved == "cd" and self.within is not None)
         return moved in self.flags or self.args is not None or self.within is not None
 
     def concerns(self, subject: "Subject", *, granting: bool) -> bool:  # noqa: ARG002 -- the kind is certain

@@ -49,7 +49,8 @@ class NamedFile(Record):
     `perhaps`: it may be no file; it counts where it exists and something closes it, or where it does not and its
     directory does (`likely`), so that a program may make it. `covered` are closed places below
     it, by name; `complete` says that these are all. `gone`: it goes away with everything that is in it; `guarded` is
-    something in it, then, that no rule opens.
+    something in it, then, that no rule opens. `kinds`: of a tree, only files with these endings are touched, none below
+    directories named in `skips`; `guarded` is one of them that is protected.
     """
 
     text: str
@@ -62,6 +63,8 @@ class NamedFile(Record):
     likely: bool = False
     gone: bool = False
     guarded: str | None = None
+    kinds: tuple[str, ...] = ()
+    skips: tuple[str, ...] = ()
 
     @property
     def kind(self) -> str:

@@ -12,7 +12,7 @@ from byleave.shell.loose import loose_words
 from byleave.shell.named import moving_values, named_files
 from byleave.shell.reader import DIALECTS, read_command
 from byleave.shell.targets import WRITING, is_descriptor_file
-from byleave.shell.variables import harmless_assignment, harmless_in_shell
+from byleave.shell.variables import DIRECTORIES, harmless_assignment, harmless_in_shell
 from byleave.text import shown
 
 TYPE_CHECKING = False
@@ -55,6 +55,7 @@ class LineReader:
         if start is not None and not any(_may_move(command) for command in commands):
             commands = tuple(_placed(command) for command in commands)
         finder = FileFinder(self._root, self._programs, self._home, start)
+        finder.look_at_moves(commands, start)
         makers = [number for number, command in enumerate(commands) if makes_links(command)]
         files = [
             finder.find(command, start, links=makers not in ([], [number]), shopt=shopt)
@@ -105,11 +106,11 @@ class LineReader:
             piped_to_shell=command.piped_to_shell,
             runs_anything=command.runs_anything,
             wraps=command.wraps,
-            parent=_parent(command, reading.commands[:number]),
+            parent=_parent(command, reading.commands, number),
             blocked=_blocked(command),
             at_root=self._is_at_root(command, start),
             files=files,
-            moved=finder.moved_out(command, start),
+            moved=finder.moved_out(command, start) or finder.left(command, start),
             empty=not command.words,
         )
 
@@ -209,12 +210,12 @@ def _opened_again(commands: "Iterable[Command]", programs: "Programs") -> "froze
     return frozenset(ways)
 
 
-def _parent(command: "Command", before: "tuple[Command, ...]") -> int | None:
+def _parent(command: "Command", commands: "tuple[Command, ...]", at: int) -> int | None:
     """Return the number of the opaque wrapper that starts this command, the nearest before it."""
     if not command.via or command.via[-1].transparent:
         return None
-    for number in range(len(before) - 1, -1, -1):
-        wrapper = before[number]
+    for number in range(at - 1, -1, -1):
+        wrapper = commands[number]
         if wrapper.wraps == "opaque" and wrapper.via == command.via[:-1] and wrapper.program == command.via[-1].name:
             return number
     return None
@@ -239,7 +240,9 @@ def _blocked(command: "Command") -> str | None:
     """Say why no rule may allow this command: something beside its words changes what it does."""
     for assignment in command.assignments:
         if _exports(command):
-            harmless = harmless_assignment(assignment.name, assignment.value, command.program)
+            value = assignment.relative if assignment.name in DIRECTORIES else None
+            value = assignment.value if assignment.value is not None else value
+            harmless = harmless_assignment(assignment.name, value, command.program)
         else:  # stays in the shell, unless it was exported before
             harmless = harmless_in_shell(assignment.name)
         if not harmless:

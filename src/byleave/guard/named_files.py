@@ -10,7 +10,7 @@ from byleave.core.subject import NamedFile
 from byleave.shell.directory import located
 from byleave.shell.expansion import expanded
 from byleave.shell.model import Piece, Word
-from byleave.shell.named import moving_values, named_files
+from byleave.shell.named import can_be_moved, moving_values, named_files
 from byleave.shell.perhaps import DELETE, READ, WRITE
 from byleave.shell.targets import is_descriptor_file
 from byleave.workspace.globbing import glob_paths
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 MOST_VARIANTS = 16  # of one command, for variables that may have several values
 MOST_EACH = 256  # of one command, for the words of a loop
-MOST_FILES = 4_000  # named by one command; more are not looked at one by one
+MOST_FILES = 2_000  # named by one command; more are not looked at one by one
 MOST_WORDS = 8_000  # that all the words of one line may become; what comes behind is unknown
 # A later name in the same line may lead through a link that these make.
 MAKES_LINKS = frozenset(["ln", "link", "tar", "gtar", "bsdtar", "unzip", "cpio", "7z", "7za", "7zr", "mount"])
@@ -73,6 +73,8 @@ class FileFinder:
         self._programs = programs
         self._home = home
         self._words_left = MOST_WORDS
+        self._succeeds = True
+        self._lost = False
         self._globs: dict[tuple[tuple[str, ...], str], tuple[list[str], bool] | None] = {}
 
     def find(self, command: "Command", start: str | None, *, links: bool, shopt: bool) -> tuple[NamedFile, ...]:
@@ -105,6 +107,28 @@ class FileFinder:
                 if not isinstance(place, FsTarget) or place.relative is None:
                     return option
         return None
+
+    def look_at_moves(self, commands: "Sequence[Command]", start: str | None) -> None:
+        """Note whether every `cd` of the line surely succeeds, and whether one leads where only the run will tell."""
+        for command in commands:
+            if command.program not in ("cd", "pushd") or len(command.words) != 2:
+                continue
+            target = command.words[1].text
+            self._lost = self._lost or target is None
+            bases = self.bases(command.starts_in, start)
+            if target is None or not bases or not os.path.isdir(os.path.join(bases[0], target)):
+                self._succeeds = False
+
+    def left(self, command: "Command", start: str | None) -> str | None:
+        """Return `cd` where that has a program work outside the workspace which an option could move as well."""
+        if command.starts_in == (".",) or not can_be_moved(command):
+            return None
+        bases = self.bases(command.starts_in, start)
+        if not bases:
+            return "cd" if self._lost or not self._succeeds else None
+        if self._succeeds:  # the first place is the one that all these lead to
+            bases = bases[:1]
+        return "cd" if any(self._root.relative(base) is None for base in bases) else None
 
     def targets(self, forms: "Forms", base: str, *, shopt: bool) -> list[str] | None:
         """Return the words that a word may become in the directory `base`; None where that is not known."""
@@ -263,7 +287,9 @@ class FileFinder:
             return
         likely = named.perhaps and op == WRITE and "/" in text and _could_be_made(place)
         gone = named.gone and not named.perhaps and isinstance(place, FsTarget) and not self._holds_all(place.canonical)
-        yield NamedFile(text, op, place, tree=named.tree, perhaps=named.perhaps, likely=likely, gone=gone)
+        yield NamedFile(text, op, place, tree=named.tree, perhaps=named.perhaps, likely=likely, gone=gone).replace(
+            kinds=named.kinds, skips=named.skips
+        )
 
     def _holds_all(self, path: str) -> bool:
         """Whether a directory is above the workspace or the home: what is lost with it is more than one place."""

@@ -103,6 +103,31 @@ def pinned(forms: "Forms", places: "Places") -> "Forms":
     return tuple(made) if len(made) <= MOST_FORMS else ()
 
 
+def relative_value(name: str, word: Word) -> str | None:
+    """Return a list of directories with `.` for `$PWD` and for what the variable held before; None for another value.
+
+    `word` is the value, or the whole assignment.
+    """
+    if word.text is not None or not word.pieces or word.effects:
+        return None
+    texts: list[str] = []
+    for piece in word.pieces:
+        if piece.kind == "variable" and piece.text in ("PWD", name):
+            texts.append(_HERE)
+        elif piece.kind in ("literal", "raw") and _HERE not in piece.text and not _SPECIAL.intersection(piece.text):
+            texts.append(piece.text)
+        else:
+            return None
+    value = "".join(texts).removeprefix(f"{name}=")
+    if any(_HERE in part and (part[0] != _HERE or part[1:2] not in ("", "/")) for part in value.split(":")):
+        return None
+    return value.replace(_HERE, ".")
+
+
+_HERE = "\0"
+_SPECIAL = frozenset("~*?[]{}\\")
+
+
 def unsplit(forms: "Forms") -> "Forms":
     """Return values of which it is not known how the shell splits them where they are not quoted."""
     return tuple(

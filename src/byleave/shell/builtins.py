@@ -6,10 +6,10 @@ nothing to the shell that matters to a reader.
 
 import itertools
 
-from byleave.shell.assigned import forms_of
+from byleave.shell.assigned import forms_of, relative_value
 from byleave.shell.cursor import is_decimal, is_identifier
 from byleave.shell.directory import AT_HOME, entered, followed, moved, united
-from byleave.shell.model import Assignment, NotUnderstoodError
+from byleave.shell.model import Assignment, NotUnderstoodError, Piece
 from byleave.shell.vocabulary import BINARY_TESTS, SET_NAMES, SET_OPTIONS, SHOPT_NAMES, UNARY_TESTS
 
 TYPE_CHECKING = False
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
     from byleave.shell.directory import Places
-    from byleave.shell.model import Piece, Word
+    from byleave.shell.model import Word
     from byleave.shell.state import Flow, State
     from byleave.shell.walk import Walker
 
@@ -79,10 +79,13 @@ def reached(word: "Word", state: "State", start: str) -> "Places":
             here, texts[0] = (first.text,), ""
         if begin == "raw" and first.text.startswith("~"):
             begin = {"~": "home", "~+": "here"}.get(first.text.partition("/")[0], "unknown")
+            if "/" not in first.text and len(pieces) > 1:  # `~"/x"` is no home
+                return None
             texts[0] = first.text[first.text.find("/") :] if "/" in first.text else ""
         if begin == "unknown" or (begin == "home" and "HOME" in state.values):
             return None
-        if any(_is_open(piece) for piece in pieces[begin in ("home", "here") :]):
+        rest = [Piece("raw", texts[0]), *pieces[1:]] if begin in ("home", "here") else pieces
+        if any(_is_open(piece) for piece in rest):
             return None
         text = "".join(texts)
         if begin == "home":
@@ -330,7 +333,8 @@ def declared(words: "Words") -> tuple[Assignment, ...]:
         name, equals, value = word.prefix.partition("=")
         if equals:
             plain = name.removesuffix("+")
-            made.append(Assignment(plain, value if word.text is not None else None, name.endswith("+")))
+            known = value if word.text is not None else None
+            made.append(Assignment(plain, known, name.endswith("+"), relative_value(plain, word)))
     return tuple(made)
 
 

@@ -1,6 +1,6 @@
 """`[[ .. ]]`: a grammar of its own, where `-eq` evaluates arithmetic and `-v` a subscript."""
 
-from byleave.shell.cursor import is_decimal, is_identifier
+from byleave.shell.cursor import ZSH, is_decimal, is_identifier
 from byleave.shell.heredoc import HeredocReader
 from byleave.shell.syntax import Arithmetic
 from byleave.shell.words import WORD_ENDS
@@ -54,6 +54,8 @@ class ConditionalReader(HeredocReader):
                 self.refuse("-v evaluates a subscript", name.start)
         elif not self._at_end_of_term():
             self._comparison(first, effects)
+        elif self.dialect == ZSH:
+            self.refuse("a single word in [[ .. ]]", first.start)
 
     def _comparison(self, left: "Word", effects: "list[Effect]") -> None:
         self._blanks()
@@ -115,14 +117,22 @@ class ConditionalReader(HeredocReader):
     def _operator_word(self) -> str:
         text, at = self.text, self.at
         if text[at] in "<>":
+            if self.dialect == ZSH:
+                self.refuse("< or > in [[ .. ]]", at)
             self.not_in_sh("< or > in [[ .. ]]", at)
             if text[at + 1] not in " \t":
                 self.refuse("[[ .. ]] of an unknown form")
             self.at += 1
             return text[at]
         if self._ends_word("=~"):
+            if self.dialect == ZSH:
+                self.refuse("=~ means something else in zsh", at)
             self.at += 2
             return "=~"
+        for equal in ("==", "="):  # no word of its own in zsh
+            if self._ends_word(equal):
+                self.at += len(equal)
+                return equal
         word = self.word()
         if word.quoted or word.text is None:
             self.refuse("[[ .. ]] of an unknown form", at)

@@ -9,7 +9,7 @@ from byleave.record import Record
 from byleave.shell.options import NUMBER, scan, scan_words
 from byleave.shell.programs import BUILT_IN, Programs
 from byleave.shell.scripts import EXECUTES, WRITES, awk_danger, sed_danger, sqlite_danger
-from byleave.shell.values import is_harmless_value, is_inside
+from byleave.shell.values import is_harmless_value, is_inside, is_scratch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -79,6 +79,10 @@ def _behind_dashes(command: "Command") -> int:
     return next((index + 1 for index, word in enumerate(command.words) if index and word.text == "--"), 0)
 
 
+# The words behind `--` may be a whole command there (`commands = {posargs}`): the first has to be an option or a path.
+_POSITIONAL = frozenset(["tox", "nox"])
+
+
 def _passed(command: "Command", rest: int, table: "Program") -> list[Danger]:
     """Judge words that a program hands on to another one."""
     words = (command.words[0], *command.words[rest:])
@@ -87,6 +91,9 @@ def _passed(command: "Command", rest: int, table: "Program") -> list[Danger]:
     found = scan_words(words, table)
     dangers = [danger for given in found.given if (danger := _option(given))]
     dangers += [Danger(UNKNOWN, words[index].prefix, index) for index in found.unknown]
+    first = words[1].text if len(words) > 1 else None
+    if command.program in _POSITIONAL and first is not None and not any(mark in first for mark in "-/."):
+        dangers.append(Danger(UNLISTED, first, 1))
     for index in found.operands:
         text = words[index].text
         if text is not None and (text.startswith("@") or ("=" in text and not is_harmless_value("~assignment", text))):
@@ -138,7 +145,10 @@ def _is_listed(given: "Given", table: "Program") -> bool:
         return False
     if check is not None:
         return value is not None and is_harmless_value(check, value)
-    # A file that is written is judged as a named file, too; what a bare allow covers stays in the workspace.
+    # A file that is written is judged as a named file, too; what a bare allow covers stays in the workspace, or is a
+    # scratch file.
+    if use == "write" and value is not None and is_scratch(value):
+        return True
     return not use.startswith("write") or (value is not None and is_inside(value))
 
 

@@ -18,6 +18,8 @@ everything in the repository is touched. `shape`: a way of naming files that rol
 that no entry names are what the option tables say, else `other`.
 """
 
+from byleave.shell.file_table_tools import TOOLS
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
@@ -310,6 +312,7 @@ _GIT: "dict[str, Entry]" = {
 }
 
 FILES: "dict[str, Entry]" = {
+    **TOOLS,
     **dict.fromkeys(
         [
             *(
@@ -599,11 +602,34 @@ FILES: "dict[str, Entry]" = {
     ),
     "zip": _entry(
         "write read",
+        shape="zip",
         tree=["-r", "-R", "--recurse-paths"],
         options={"data": ["-x", "--exclude", "-i", "--include", "-P"]},
     ),
     "unzip": _entry("", shape="unzip"),
-    **dict.fromkeys(["gzip", "gunzip", "bzip2", "bunzip2", "xz", "unxz", "lzma", "zstd", "unzstd", "compress"], _PACK),
+    **dict.fromkeys(
+        [
+            "gzip",
+            "gunzip",
+            "bzip2",
+            "bunzip2",
+            "xz",
+            "unxz",
+            "lzma",
+            "zstd",
+            "unzstd",
+            "compress",
+            "pigz",
+            "unpigz",
+            "pbzip2",
+            "pixz",
+            "lz4",
+            "lzop",
+            "brotli",
+            "zopfli",
+        ],
+        _PACK,
+    ),
     **dict.fromkeys(["7z", "7za", "7zr"], _entry("", shape="seven")),
     "cpio": _entry("other", shape="whole"),
     "ar": _entry("data edit"),
@@ -646,7 +672,17 @@ FILES: "dict[str, Entry]" = {
                     "--cacert",
                     "--proxy-cacert",
                 ),
-                *("--proxy-key", "--pubkey", "--crlfile", "--unix-socket", "--abstract-unix-socket"),
+                *(
+                    "-E",
+                    "--cert",
+                    "--proxy-cert",
+                    "--capath",
+                    "--proxy-key",
+                    "--pubkey",
+                    "--crlfile",
+                    "--unix-socket",
+                    "--abstract-unix-socket",
+                ),
             ],
             "data": ["--output-dir", "--url", "--proto-default", "--data-raw", "--form-string"],
             "sent": [
@@ -660,6 +696,7 @@ FILES: "dict[str, Entry]" = {
                 "--proxy-header",
                 "-w",
             ],
+            "cookie": ["-b", "--cookie"],
             "encoded": ["--data-urlencode", "--url-query"],
             "form": ["-F", "--form"],
         },
@@ -692,8 +729,20 @@ FILES: "dict[str, Entry]" = {
             "micro",
             "hx",
             "kak",
-            "code",
-            "subl",
+            *(
+                "code",
+                "codium",
+                "cursor",
+                "zed",
+                "subl",
+                "joe",
+                "jed",
+                "mcedit",
+                "gedit",
+                "kate",
+                "emacsclient",
+                "helix",
+            ),
             "dos2unix",
             "unix2dos",
             "expand-tabs",
@@ -754,6 +803,6 @@ MOVES = {
 """Options that move a program to another directory, or have it work there. A bare allow stays in the workspace."""
 
 MOVING_OPERANDS = frozenset(
-    ["cmake", "just", "pytest", "py.test", "unittest", "nose2", "rspec", "bats", "mocha", "phpunit"]
+    ["cmake", "just", "pytest", "py.test", "unittest", "nose2", "rspec", "bats", "mocha", "phpunit", "tox", "nox"]
 )
 """Programs whose operands are directories or files of tests, with the configuration beside them, which is run."""

@@ -363,7 +363,8 @@ class Grammar(SimpleReader):
             self.blanks()
 
     def _conditional(self, _start: int) -> "Node":
-        self.only_bash("[[", self.at)
+        if self.dialect != ZSH:
+            self.only_bash("[[", self.at)
         if self.text[self.at] not in " \t":
             self.refuse("a blank is missing after [[")
         effects: list[Effect] = []

@@ -60,11 +60,15 @@ class Word(Record):
 
 
 class Assignment(Record):
-    """`NAME=value` before a command, on its own, or as an argument of `export`, `env` and the like."""
+    """`NAME=value` before a command, on its own, or as an argument of `export`, `env` and the like.
+
+    `relative` is the value of a list of directories with `.` for `$PWD` and for what the variable held before.
+    """
 
     name: str
     value: str | None
     append: bool = False
+    relative: str | None = None
 
 
 class Redirect(Record):

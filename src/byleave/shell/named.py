@@ -41,7 +41,7 @@ OPS = {
 }
 
 
-SENT = frozenset(["sent", "encoded", "form"])  # text, or a file behind a sign
+SENT = frozenset(["sent", "encoded", "form", "cookie", "at"])  # text, or a file behind a sign
 
 
 def named_files(command: "Command", programs: Programs = BUILT_IN) -> tuple[Named, ...]:
@@ -53,7 +53,10 @@ def named_files(command: "Command", programs: Programs = BUILT_IN) -> tuple[Name
     if name is not None and "/" in name:
         found.append(Named(name, EXECUTE))
     found.extend(_in_texts(command))
-    entry = FILES.get(command.program or "")
+    place = module_at(command)
+    if place and command.words[place].text in FILES:  # `python -m black FILES`
+        found.extend(named_files(command.replace(words=command.words[place:]), programs))
+    entry = FILES.get((command.program or "").partition("@")[0])  # `npx prettier@3`
     if entry is None or command.elsewhere:
         found.extend(loose(command, programs))
         return tuple(dict.fromkeys(found))
@@ -103,6 +106,12 @@ def moving_values(command: "Command", programs: Programs = BUILT_IN) -> "tuple[t
     ]
     seen = {name for name, _ in given}
     return (*given, *[pair for pair in _spelled(command.words, options) if pair[0] not in seen], *operands)
+
+
+def can_be_moved(command: "Command") -> bool:
+    """Whether a program obeys what lies in the directory it works in, so that options to choose one are listed."""
+    name = command.words[module_at(command)].text if module_at(command) else command.program
+    return name in MOVES or name in MOVING_OPERANDS
 
 
 def _moving_operands(command: "Command", programs: Programs) -> "Iterator[tuple[str, str]]":
@@ -235,6 +244,13 @@ def _sent(word: Word, role: str) -> "Iterator[Named]":
         text = word.prefix
         if text.startswith("-"):  # the option stands in the same word
             text = text.partition("=")[2] if text.startswith("--") else text[2:]
+    if role == "at":
+        yield from perhaps(text) if word.text is not None else [Named(None, READ)] if "@" in text else ()
+        return
+    if role == "cookie":
+        known = word.text is not None
+        yield from [] if "=" in text or text in STANDARD_STREAMS else [Named(text if known else None, READ)]
+        return
     if role == "encoded":
         plain, file = "=" in text.partition("@")[0], text.partition("@")[2]
     else:
@@ -250,6 +266,19 @@ def _sent(word: Word, role: str) -> "Iterator[Named]":
         yield from [Named(file, READ), Named(file, READ, perhaps=True)]
 
 
+def _of_kinds(named: Named, kinds: tuple[str, ...], skips: tuple[str, ...]) -> Named:
+    """Return a name as a program reads it that looks for files of its own languages, and expands patterns itself."""
+    text = named.text or ""
+    wild = [place for place, char in enumerate(text) if char in "*?[{"]
+    if wild:
+        top = text[: wild[0]].rpartition("/")[0] or ("/" if text.startswith("/") else ".")
+        chosen = text.rpartition("/")[2]
+        named = named.replace(text=top)
+        kinds = kinds if chosen in ("*", "**") or "." in chosen[1:] else ()
+    filtered: Named = named.replace(kinds=kinds, skips=skips)
+    return filtered
+
+
 class Names:
     """The files of one command whose program has an entry."""
 
@@ -257,15 +286,17 @@ class Names:
         self._command = command
         self._scan = found
         self._whole_entry = entry
-        self._behind = 0
-        if "sub" in entry:
-            entry = self._for_subcommand(entry)
-        self._entry = entry
-        self._given = {item.name for item in found.given}
         self._words = [command.words[index] for index in found.operands]
+        if "sub" in entry:
+            subcommand = found.subcommand
+            if subcommand is None and self._words and self._words[0].text in entry["sub"]:
+                subcommand = self._words.pop(0).text  # no option table says that there are subcommands
+            entry = self._for_subcommand(entry, subcommand)
+        self._entry = entry
+        self._gone: bool | None = None  # whether a directory that is deleted goes away as a whole
 
-    def _for_subcommand(self, entry: "Mapping[str, Any]") -> "Mapping[str, Any]":
-        own = entry["sub"].get(self._scan.subcommand)
+    def _for_subcommand(self, entry: "Mapping[str, Any]", subcommand: str | None) -> "Mapping[str, Any]":
+        own = entry["sub"].get(subcommand)
         if own is None:
             return entry
         options = {**own.get("options", {})}
@@ -307,19 +338,25 @@ class Names:
         silent = ("only" in entry and not self.has("only")) or (
             "quiet" in entry and self.has("quiet") and not self.has("loud")
         )
-        if silent:
+        verbs = entry.get("verbs", ())
+        first = [word.text for word in self._command.words[1:4]]
+        if silent or (verbs and None not in first[:2] and not any(text in verbs for text in first)):
             return
         walks = self.has("tree")
         words = self._words if words is None else words
+        if words and verbs and words[0].text in verbs:
+            words = words[1:]
         if entry.get("read_only") and self.has("read_only"):
             roles = ("read",)
         if entry.get("read_and_write") and self.has("read_and_write"):
             roles = (*roles[:-1], "edit")
+        kinds, skips = entry.get("kinds", ()), entry.get("skips", ())
         for number, word in enumerate(words):
-            yield from self.role(word, roles[min(number, len(roles) - 1)], tree=walks)
+            made = self.role(word, roles[min(number, len(roles) - 1)], tree=walks)
+            yield from [_of_kinds(named, kinds, skips) for named in made] if kinds else made
         if walks and entry.get("here") and len(words) < len(roles):
             for op in OPS[roles[-1]]:
-                yield Named(".", op, tree=True)
+                yield Named(".", op, tree=True, kinds=kinds, skips=skips)
         if entry.get("whole") and self.has("whole"):
             yield from [Named(":/", op, tree=True) for op in OPS[roles[-1]]]
 
@@ -329,12 +366,17 @@ class Names:
             if word.text is not None:
                 yield from perhaps(word.text)
             return
+        if role in SENT:
+            yield from _sent(word, role)
+            return
         if role in ("code", "script", "inline"):
             yield from {"code": in_code, "script": in_script, "inline": _inline}[role](word.text or "")
             return
         if is_process(word) or word.text in STANDARD_STREAMS:
             return
-        gone = role == "delete" and ("gone" not in self._entry or self.has("gone"))
+        if role == "delete" and self._gone is None:
+            self._gone = "gone" not in self._entry or self.has("gone")
+        gone = role == "delete" and bool(self._gone) and not is_below(word)
         for op in OPS[role]:
             yield Named(word.text, op, tree=tree or is_below(word), gone=gone)
 

@@ -2,7 +2,7 @@
 
 from byleave.shell.named import Names, is_given
 from byleave.shell.named_fetching import below
-from byleave.shell.perhaps import READ, STANDARD_STREAMS, WRITE, Named, perhaps
+from byleave.shell.perhaps import DELETE, READ, STANDARD_STREAMS, WRITE, Named, perhaps
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -86,6 +86,8 @@ def seven(names: Names) -> "Iterator[Named]":
         yield from [Named(word.text, WRITE) for word in words[1:2]]
         packed = [word.text for word in words[2:]] or ["."]
         yield from [Named(text, READ, tree=True) for text in packed]
+        if any(word.text == "-sdel" for word in names.command.words):
+            yield from [Named(text, DELETE, tree=True, gone=True) for text in packed]
         yield from [Named((text or "").lstrip("@"), READ, perhaps=True) for text in packed]
 
 

@@ -27,11 +27,15 @@ def _copy(names: Names, *, source: str = "read") -> "Iterator[Named]":
         return
     sources, targets = (words, into) if into else (words[:-1], [word.text for word in words[-1:]])
     remote = bool(names.entry.get("remote"))
+    removes = program == "rsync" and names_given(names, "--remove-source-files", "--remove-sent-files")
     for word in sources:
         if is_process(word) or (remote and word.text is not None and is_remote(word.text)):
             continue
         yield from names.role(word, source, tree=tree or source == "delete")
-    put = tuple([_put_name(names, word.text) for word in sources if word.text is not None])
+        if removes:
+            yield from names.role(word, "delete", tree=True)
+    whole = _keeps_path(names)
+    put = tuple([_put_name(names, word.text, whole=whole) for word in sources if word.text is not None])
     if program in _WITH_T and names_given(names, "-T", "--no-target-directory"):
         put = ()
     for target in targets:
@@ -50,14 +54,20 @@ def _copy(names: Names, *, source: str = "read") -> "Iterator[Named]":
 _WITH_T = frozenset(["cp", "gcp", "mv", "gmv", "install", "ginstall"])
 
 
-def _put_name(names: Names, text: str) -> str:
+def _keeps_path(names: Names) -> bool:
+    """Whether a copy is put below the directories of its name, too."""
+    program = names.command.program
+    options = ("--parents",) if program in _WITH_T else ("-R", "--relative")
+    return program not in ("scp", "mv") and names_given(names, *options)
+
+
+def _put_name(names: Names, text: str, *, whole: bool) -> str:
     """Return the name that a copy gets in a directory; empty where everything in the source is put there."""
     if names.entry.get("remote") and is_remote(text):
         text = text.partition(":")[2]
     if names.command.program == "rsync" and text.endswith("/"):
         return ""
-    whole = ("--parents",) if names.command.program in _WITH_T else ("-R", "--relative")
-    if names.command.program != "scp" and names_given(names, *whole) and names.command.program != "mv":
+    if whole:
         return text.lstrip("/")
     return last_name(text)
 
@@ -404,7 +414,64 @@ def _volumes(names: Names) -> "Iterator[Named]":
     yield from loose(names.command, BUILT_IN)
 
 
+_CLOUD_VERBS = frozenset(
+    ["cp", "mv", "sync", "rsync", "copy", "move", "put", "get", "copyto", "moveto", "mirror", "scp"]
+)
+
+
+def _cloud_copy(names: Names) -> "Iterator[Named]":
+    """`aws s3 cp FROM TO` and its like: a name with a scheme or a host is elsewhere. Values of `file://` are read."""
+    words = names.words
+    verb = next((place for place, word in enumerate(words) if word.text in _CLOUD_VERBS), None)
+    operands = [] if verb is None else words[verb + 1 :]
+    for place, word in enumerate(operands):
+        written = place > 0 and place == len(operands) - 1
+        start = word.text if word.text is not None else word.prefix
+        if not (is_url(start) or is_remote(start)) and word.text not in STANDARD_STREAMS:
+            put = tuple([last_name(each.text) for each in operands[:-1] if each.text]) if written else ()
+            yield Named(word.text, WRITE if written else READ, tree=True, names=put)
+    listed = {id(word) for word in operands}
+    for word in names.command.words[1:]:
+        if word.text is None and ("file://" in word.prefix or "fileb://" in word.prefix or "@" in word.prefix):
+            yield Named(None, READ)
+        elif word.text is not None and id(word) not in listed:
+            yield from perhaps(word.text)
+
+
+def _served(names: Names) -> "Iterator[Named]":
+    """`python -m http.server` shows everything in a directory to who asks for it."""
+    yield from [Named(text, READ, tree=True) for text in names.value("-d", "--directory") or ["."]]
+
+
+def _addresses(names: Names) -> "Iterator[Named]":
+    """`socat FILE:NAME -`: what stands behind the kind of an address may be a file, read and written."""
+    for word in names.command.words[1:]:
+        if word.text is not None:
+            yield from perhaps(word.text)
+            continue
+        kind = word.prefix.partition(":")[0].upper()
+        if ":" not in word.prefix or kind in _FILE_ADDRESSES:
+            yield from [Named(None, op) for op in (READ, WRITE)]
+
+
+_FILE_ADDRESSES = frozenset(["FILE", "OPEN", "GOPEN", "CREATE", "CREAT", "PIPE", "FIFO", "EXEC", "SYSTEM", "SHELL"])
+
+
+def _zip(names: Names) -> "Iterator[Named]":
+    """`zip -m` deletes what it has packed."""
+    yield from names.operands()
+    if names_given(names, "-m", "--move") or any(
+        (word.text or "")[:1] == "-" and (word.text or "")[:2] != "--" and "m" in (word.text or "")
+        for word in names.command.words[1:]
+    ):
+        yield from [named for word in names.words[1:] for named in names.role(word, "delete", tree=True)]
+
+
 SHAPES = {
+    "zip": _zip,
+    "cloud_copy": _cloud_copy,
+    "served": _served,
+    "addresses": _addresses,
     "difference": _difference,
     "stash": _stash,
     "archive": _archive,

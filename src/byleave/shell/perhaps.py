@@ -22,6 +22,7 @@ class Named(Record):
     `beside`: the name is read from the directory of that other name, as the text of a link is. `top`: it is read from
     the root of the repository. `started`: from where the shell starts the program, whatever option moves it.
     `at_home`: from the home directory. `gone`: it is taken away with all that is in it.
+    `kinds`: of the files below it, only those with these endings are touched, and none below the directories `skips`.
     """
 
     text: str | None
@@ -34,6 +35,8 @@ class Named(Record):
     started: bool = False
     at_home: bool = False
     gone: bool = False
+    kinds: tuple[str, ...] = ()
+    skips: tuple[str, ...] = ()
 
 
 _MARKS = dict.fromkeys(map(ord, "=@:,;<>\"'"), "\n")

@@ -26,6 +26,11 @@ def is_inside(value: str) -> bool:
     return value[0] not in "/~@-" and ".." not in value.split("/") and "\0" not in value
 
 
+def is_scratch(value: str) -> bool:
+    """Return whether a literal name is one below /tmp, as far as text says."""
+    return value.startswith("/tmp/") and ".." not in value.split("/") and "\0" not in value  # noqa: S108 -- judged, not used
+
+
 def _words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 

@@ -12,6 +12,7 @@ from byleave.shell.assigned import (
     forms_of,
     looped,
     pinned,
+    relative_value,
     splits_oddly,
     unsplit,
     without,
@@ -490,7 +491,8 @@ class Walker:
         for node in nodes:
             value = None if node.values is not None else node.value.text
             self.check_variable(node.name, node.at, value)
-            made.append(Assignment(node.name, value, node.append))
+            relative = relative_value(node.name, node.value) if node.values is None else None
+            made.append(Assignment(node.name, value, node.append, relative))
         return tuple(made)
 
     def _redirect_effects(self, nodes: "tuple[RedirectNode, ...]", state: State) -> None:

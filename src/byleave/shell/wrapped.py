@@ -1,5 +1,6 @@
 """One command that runs another: list it, list its children, find them as the program's table says."""
 
+from byleave.shell.assigned import relative_value
 from byleave.shell.builtins import reached
 from byleave.shell.calls import Call, Frame
 from byleave.shell.cursor import POSIX
@@ -162,7 +163,8 @@ def assignment_word(word: Word) -> Assignment | None:
     name, equals, value = word.prefix.partition("=")
     if not equals or word.splits or word.glob or not name:
         return None
-    return Assignment(name, value if word.text is not None else None)
+    known = value if word.text is not None else None
+    return Assignment(name, known, relative=relative_value(name, word))
 
 
 def _moved(wrapped: Wrapped, found: "Scan", wrap: "Mapping[str, Any]") -> "State":

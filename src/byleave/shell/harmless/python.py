@@ -181,7 +181,8 @@ OPTIONS: "dict[str, dict[str, str]]" = {
         "": """
 -e= -q,--quiet -v,--verbose -r,--recreate --notest -p,--parallel[=] -l,--listenvs -a,--listenvs-all --skip-missing-interpreters[=] --colored= -h,--help --version --skip-pkg-install
 --no-recreate-pkg -f= -m= --skip-env= --parallel-no-spinner -o,--parallel-live --no-provision !-c,--conf=! !-x,--override= !--workdir=>/ !--root=</ !--runner= !--installpkg=!
-!--result-json=> !--develop !--hashseed= --
+!--result-json=> !--develop !--hashseed=
+-- -k= -x,--exitfirst -v,--verbose -q,--quiet -s -l,--showlocals --lf,--last-failed --ff,--failed-first --sw,--stepwise --maxfail= --tb= --durations= -m= -n= --no-header --no-cov -vv -rA
 """
     },
     "nox": {
@@ -189,7 +190,8 @@ OPTIONS: "dict[str, dict[str, str]]" = {
 -h,--help --version -k,--keywords= -s,-e,--sessions,--session= -t,--tags= -l,--list-sessions,--list -p,--pythons,--python= -r,--reuse-existing-virtualenvs
 -N,--no-reuse-existing-virtualenvs --reuse-venv= -R -j= --error-on-external-run --no-error-on-external-run --error-on-missing-interpreters --no-error-on-missing-interpreters
 -x,--stop-on-first-error --no-stop-on-first-error --install-only --no-install --non-interactive -v,--verbose --add-timestamp --nocolor,--no-color --forcecolor,--force-color
---usage= --json !-f,--noxfile=! !--envdir=>/ !--report=> !-d= !--default-venv-backend= !--force-venv-backend= !--extra-pythons= !--force-pythons= !--no-venv !-P= --
+--usage= --json !-f,--noxfile=! !--envdir=>/ !--report=> !-d= !--default-venv-backend= !--force-venv-backend= !--extra-pythons= !--force-pythons= !--no-venv !-P=
+-- -k= -x,--exitfirst -v,--verbose -q,--quiet -s -l,--showlocals --lf,--last-failed --ff,--failed-first --sw,--stepwise --maxfail= --tb= --durations= -m= -n= --no-header --no-cov -vv -rA
 """
     },
     "coverage": {
