@@ -86,7 +86,9 @@ class Folder:
 
     def _compare(self, connection: "sqlite3.Connection") -> None:
         """Have the journal see that the table is the one which its records went to: it may have been overwritten."""
-        first, last = connection.execute("SELECT MIN(sequence), MAX(sequence) FROM records").fetchone()
+        first, last = connection.execute(
+            "SELECT (SELECT MIN(sequence) FROM records), (SELECT MAX(sequence) FROM records)"
+        ).fetchone()
         query = "SELECT hash FROM records WHERE sequence = ?"
 
         def hash_of(sequence: int) -> str | None:

@@ -73,7 +73,9 @@ class Pruner:
         if time.monotonic() < self._next:
             return
         self._next = time.monotonic() + _PAUSE
-        first, last = connection.execute("SELECT MIN(sequence), MAX(sequence) FROM records").fetchone()
+        first, last = connection.execute(
+            "SELECT (SELECT MIN(sequence) FROM records), (SELECT MAX(sequence) FROM records)"
+        ).fetchone()
         if first is None:
             return
         known = _removals(connection)
