@@ -24,6 +24,7 @@ _LONGEST = 4 << 20  # bytes of an update; of a longer one nothing is kept, and w
 MOST_OVER = 10_000
 ENDED = ("completed", "failed")
 _TOLD_KINDS = 8
+_WHAT_FOR = "description"  # of a command: the agent's words on why it runs; they change nothing of what runs
 _OWN_SHELL = "claudeCode"  # in `_meta`: an agent whose commands run wherever its one shell stands
 
 
@@ -125,7 +126,8 @@ class ToolCall:
 class Screen:
     """What a person sees of a call while they are asked about it: a yes is for that.
 
-    An update may say again what is shown; anything else is something new, also what was told before the request.
+    An update may say again what is shown, and of a command what it is for (opencode says that after it has asked);
+    anything else is something new, also what was told before the request.
     """
 
     def __init__(self, before: ToolCall, request: "Mapping[str, Any]") -> None:
@@ -141,10 +143,18 @@ class Screen:
             return True
         if (tool := _tool_name(told)) is not None and tool != self._tool:
             return True
-        if (raw := _structured(told.get("rawInput"))) and not any(_is_same(raw, known) for known in self._raws):
+        if (raw := _structured(told.get("rawInput"))) and not any(self._is_shown(raw, known) for known in self._raws):
             return True
         given = [(told[name], known) for name, known in self._lists.items() if told.get(name) is not None]
         return any(not _is_same(now, known) for now, known in given)
+
+    def _is_shown(self, raw: "dict[str, Any]", known: "dict[str, Any]") -> bool:
+        """Whether an input is the one that is shown, but for what a command is for."""
+        words = raw.get(_WHAT_FOR)
+        is_command = self._names["kind"] == "execute" and isinstance(known.get("command"), str)
+        if is_command and isinstance(words, str) and _WHAT_FOR not in known:
+            raw = {name: value for name, value in raw.items() if name != _WHAT_FOR}
+        return _is_same(raw, known)
 
 
 class Calls:
