@@ -74,6 +74,21 @@ def test_a_session_that_calls_has_a_process_of_its_own_from_then_on(play: Callab
     play(scene, with_share("auto"))
 
 
+def test_a_process_that_a_session_has_taken_rests_like_one_of_its_own(play: Callable[..., None]) -> None:
+    async def scene(talk: Talk) -> None:
+        shop, client = talk.servers["shop"], await begun(talk)
+        await client.names()
+        await client.call("shop__price")
+        assert len(shop.links) == 1, "it was alone with the shared one, and has taken it"
+        assert await client.session.rest()
+        assert [link.is_closed for link in shop.links] == [True]
+        assert "result" in await client.call("shop__price")
+        await (await begun(talk)).names()
+        assert len(shop.links) == 3, "the next session does not join it"
+
+    play(scene, with_share("auto"))
+
+
 def test_what_a_session_asked_before_its_call_is_still_answered(play: Callable[..., None]) -> None:
     async def scene(talk: Talk) -> None:
         shop = talk.servers["shop"]

@@ -573,7 +573,7 @@ class Session:
             for name, upstream in self._upstreams.items()
             if upstream.is_up
             and not upstream.waiting
-            and not self.gateway.is_shared(upstream)
+            and (name in self.apart or not self.gateway.is_shared(upstream))  # a shared one may be ours alone by now
             and name in self.servers
             and self.servers[name].transport == "stdio"
             and name not in self.subscribed.values()
