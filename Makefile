@@ -22,7 +22,7 @@ check: $(READY)
 
 # Built once beside its sources, as a wheel has it: otherwise every test builds it into a home of its own.
 launcher: $(READY)
-	$(BIN)/python -m byleave.sandbox.build
+	$(BIN)/python -m byleave.sandbox.native.build
 
 # The tests start the command hundreds of times: without compiled modules each start takes twice as long.
 unit slow test-agents bench: export PYTHONDONTWRITEBYTECODE :=

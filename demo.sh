@@ -106,7 +106,7 @@ try 0 byleave unmount --yes fork
 say "11. A program of yours asks the guard; every answer is recorded before it leaves"
 try 0 python - <<'PYTHON'
 import byleave
-from byleave.effects.files import read_file
+from byleave.workspace.file_effects import read_file
 
 with byleave.open_guard(door="demo") as guard:
     bot = byleave.Who("bot", "verified")

@@ -7,7 +7,7 @@ from typing import Any
 
 from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
-_PLACE = "byleave/sandbox/launcher"
+_PLACE = "byleave/sandbox/native"
 
 
 class LauncherHook(BuildHookInterface[Any]):
@@ -22,7 +22,7 @@ class LauncherHook(BuildHookInterface[Any]):
         sys.path.insert(0, os.path.join(self.root, "src"))
         try:
             from byleave.errors import ByleaveError
-            from byleave.sandbox.build import build_with_package
+            from byleave.sandbox.native.build import build_with_package
         finally:
             del sys.path[0]
         self._built = tempfile.TemporaryDirectory(prefix="byleave-launcher-")

@@ -11,13 +11,13 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from byleave.audit.chain import NOTHING, Head, Line, head_line, linked, load_fast_hash
-from byleave.audit.encode import encode
-from byleave.audit.fold import insert_lines
-from byleave.audit.log import AuditLog
-from byleave.audit.query import Filter
-from byleave.audit.table import open_table
-from byleave.core.masking import Mask
+from byleave.core.redact import Redactor
+from byleave.store.audit.chain import NOTHING, ChainHead, JournalLine, head_line, linked, load_fast_hash
+from byleave.store.audit.log import AuditLog
+from byleave.store.audit.query import Filter
+from byleave.store.audit.records import encode
+from byleave.store.audit.table import open_table
+from byleave.store.audit.table_writer import insert_lines
 
 MILLION = 1_000_000
 APPENDS = 20_000
@@ -65,7 +65,7 @@ SEARCHES = {
 
 def appending(directory: Path) -> float:
     """Return the seconds of one append, the best of five rounds."""
-    mask = Mask()
+    mask = Redactor()
     mask.prepare()  # as `start` does
     load_fast_hash()
     log = AuditLog(str(directory), mask=mask)
@@ -87,18 +87,18 @@ def fill(log: AuditLog, count: int) -> None:
     log.fold()
     connection = open_table(log.directory)
     connection.execute("DELETE FROM records")
-    lines: list[Line | None] = []
+    lines: list[JournalLine | None] = []
     before = NOTHING
     for number in range(1, count + 1):
         rest = encode(fields(number))[1:]
         payload = f'{{"sequence":{number},"time":"2026-01-01T00:00:{number / count:09.6f}Z",{rest}'.encode()
         before = linked(before, payload)
-        lines.append(Line(number, before, payload))
+        lines.append(JournalLine(number, before, payload))
         if len(lines) == STEP or number == count:
             insert_lines(connection, lines)
             lines = []
     connection.close()
-    Path(log.directory, "audit.head").write_bytes(head_line(Head(count, before), 0))
+    Path(log.directory, "audit.head").write_bytes(head_line(ChainHead(count, before), 0))
 
 
 def fields(number: int) -> dict[str, Any]:

@@ -13,9 +13,10 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from http.client import HTTPConnection
 
-from byleave.core.net import NetRule, NetTable, judge_net
+from byleave.core.net_rules import NetRule, NetTable, judge_net
 from byleave.core.url import Target, parse_url
-from byleave.sandbox.proxy import Judgement, Proxy
+from byleave.net.proxy import HttpProxy
+from byleave.net.proxy_policy import UrlVerdict
 
 REQUESTS = 1_000
 LARGE = 256 << 20
@@ -80,17 +81,17 @@ async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> 
 def proxied(port: int) -> Iterator[int]:
     table = NetTable([NetRule("localhost", port=port, allow=True)])
 
-    def judge(url: str) -> Judgement:
+    def judge(url: str) -> UrlVerdict:
         target = parse_url(url)
         assert isinstance(target, Target)
         answered = judge_net(table, target)
-        return Judgement(answered.allowed, "", answered.rule)
+        return UrlVerdict(answered.allowed, "", answered.rule)
 
     async def resolve(_host: str, _port: int) -> list[str]:
         return ["127.0.0.1"]
 
     listener = socket.create_server(("127.0.0.1", 0))
-    proxy = Proxy(judge, table.has_paths, resolve=resolve)
+    proxy = HttpProxy(judge, table.has_paths, resolve=resolve)
     proxy.start(listener)
     try:
         yield listener.getsockname()[1]

@@ -23,13 +23,13 @@ from proxy import proxy_figures
 import byleave
 from acp import acp_figures
 from byleave.api import Workspace
-from byleave.audit.chain import load_fast_hash
 from byleave.core.action import CallAction, EnvAction, FileAction, SpawnAction, UrlAction
 from byleave.core.decide import decide
-from byleave.core.fs import FsTarget
-from byleave.core.masking import Mask
+from byleave.core.fs_rules import FsTarget
+from byleave.core.redact import Redactor
 from byleave.guard.guard import Guard
 from byleave.shell.reader import read_command
+from byleave.store.audit.chain import load_fast_hash
 from byleave.workspace.opening import Anchor
 from byleave.workspace.resolve import Root
 from sandbox import sandbox_figures
@@ -75,11 +75,11 @@ def guarding(root: Path) -> "Iterator[tuple[str, str, str]]":
     config.write_text('[tools.t]\nsource = "local"\n[[rules]]\nallow = { command = "git" }\n')
     workspace, who = Workspace(str(root)), byleave.Who("bot", "verified")
     policy = workspace.load()
-    mask = Mask(["a-secret-of-some-length"])
+    mask = Redactor(["a-secret-of-some-length"])
     log = workspace.audit_log({}, mask)
     load_fast_hash()
     mask.prepare()
-    guard = Guard(policy, workspace.approvals, log, door="bench", now=lambda: "", mask=Mask())
+    guard = Guard(policy, workspace.approvals, log, door="bench", now=lambda: "", mask=Redactor())
     actions = {
         "a file": {"kind": "read", "path": "src/deep/file.txt", "tool": "t"},
         "a command": {"kind": "command", "command": "git status"},

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from byleave.sandbox import Sandbox
-from byleave.sandbox.linux import Program, exec_step
+from byleave.sandbox.linux.program import step, write_tape
+from byleave.sandbox.linux.steps import LaunchedProgram, exec_step
 from byleave.sandbox.process import Process
-from byleave.sandbox.tape import step, write_tape
 
 STARTS = 200
 MASKS = 500
@@ -98,16 +98,16 @@ BARE: dict[Sandbox, bytes] = {}
 
 
 def _bare_tape(sandbox: Sandbox) -> bytes:
-    from byleave.sandbox.filters import Wanted, make_filter
-    from byleave.sandbox.linux import arrange, view_steps
+    from byleave.sandbox.linux.seccomp import FilterOptions, make_filter
+    from byleave.sandbox.linux.steps import arrange, view_steps
 
     plan = sandbox.prepare(TRUE, "/usr/bin:/bin").plan
-    filtering = make_filter(os.uname().machine, Wanted(sockets=False))
+    filtering = make_filter(os.uname().machine, FilterOptions(sockets=False))
     steps = list(view_steps(plan, arrange(plan), sandbox.host, filtering))
     inner = steps[[name for name, _fields in steps].index("spawn") + 1 :]
     there = [(name, fields) for name, fields in inner if name != "grant" or os.path.isdir(os.fsdecode(fields[0]))]  # type: ignore[arg-type]  # a path
     assert step("drop") in there
-    return write_tape([*there, exec_step(Program(TRUE, "/", (TRUE,), ()))])
+    return write_tape([*there, exec_step(LaunchedProgram(TRUE, "/", (TRUE,), ()))])
 
 
 def in_turns(ways: dict[str, Callable[[], None]], starts: int = STARTS) -> dict[str, float]:

@@ -13,10 +13,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from byleave.api import Workspace
-from byleave.toolhost.host import Call, ToolHost
-from byleave.toolhost.outcome import Completed
+from byleave.toolhost.deadline import Deadline
+from byleave.toolhost.host import ToolHost, ToolInvocation
+from byleave.toolhost.outcome import CompletedOutcome
 from byleave.toolhost.ripgrep import find_ripgrep
-from byleave.toolhost.turn import Turn
 from byleave.workspace.opening import Anchor
 
 PYTHON = "/usr/bin/python3"  # in every sandbox's view
@@ -117,8 +117,8 @@ class Hosted:
 
     def call(self, name: str) -> float:
         """Call a tool, and return how long it says that it took."""
-        outcome = self.host.execute(Call(name, {}), Turn())
-        assert isinstance(outcome, Completed), outcome
+        outcome = self.host.execute(ToolInvocation(name, {}), Deadline())
+        assert isinstance(outcome, CompletedOutcome), outcome
         return float(outcome.content[0]["text"])
 
     def close(self) -> None:

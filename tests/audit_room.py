@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from byleave.audit.log import AuditLog
-from byleave.audit.query import Filter
+from byleave.store.audit.log import AuditLog
+from byleave.store.audit.query import Filter
 
 DAY = 86_400 * 10**9
 START = 1_700_000_000 * 10**9
@@ -76,7 +76,7 @@ class Room:
 APPENDER = """
 import os, sys
 sys.path[:0] = sys.argv[3:]
-from byleave.audit.log import AuditLog
+from byleave.store.audit.log import AuditLog
 from audit_room import fields
 log = AuditLog(sys.argv[1])
 {before}

@@ -24,9 +24,14 @@ _LONGEST = 60_000  # bytes of a request: the kernel takes three times as many at
 _AT_THE_START = ("PYTHON", "LC_", "LANG", "LD_", "MALLOC_")  # variables that are looked at when an interpreter starts
 _LOADED = (
     *("byleave.cli.main", "byleave.cli.check_command", "byleave.cli.run_command", "byleave.cli.diagnose"),
-    *("byleave.config.access_file", "byleave.config.parse", "byleave.config.tables", "byleave.audit.background"),
-    *("byleave.audit.log", "byleave.guard.guard", "byleave.guard.verdicts", "byleave.sandbox.wrapped"),
-    *("byleave.sandbox.diagnosis", "byleave.core.explain", "byleave.core.sensitive"),
+    *(
+        "byleave.policy.sandbox_settings",
+        "byleave.policy.parse",
+        "byleave.policy.rule_types",
+        "byleave.store.audit.table_writer",
+    ),
+    *("byleave.store.audit.log", "byleave.guard.guard", "byleave.guard.evaluation", "byleave.sandbox.linux.bubblewrap"),
+    *("byleave.sandbox.diagnose.diagnosis", "byleave.core.explain", "byleave.core.sensitive_places"),
 )
 
 

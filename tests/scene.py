@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 from byleave.api import Workspace
-from byleave.config.homes import Homes
-from byleave.core.verdict import Verdict
-from byleave.guard.judge import Policy
+from byleave.core.decision import Verdict
+from byleave.policy.dirs import UserDirs
+from byleave.policy.live_policy import LivePolicy
 
 TOOL = '[tools.t]\nsource = "local"\n'
 
@@ -28,9 +28,9 @@ class Scene:
         return scene
 
     @property
-    def homes(self) -> Homes:
+    def homes(self) -> UserDirs:
         home = str(self.home)
-        return Homes(config=home, state=home, memory=f"{home}/cache", managed=str(self.managed), user=home)
+        return UserDirs(config=home, state=home, memory=f"{home}/cache", managed=str(self.managed), user=home)
 
     @property
     def workspace(self) -> Workspace:
@@ -63,7 +63,7 @@ class Scene:
         layer = workspace.files.parse_project_file(name, content)
         workspace.approvals.trust(workspace.print_of(name, content, layer.tree), now="2025-01-01T00:00:00Z")
 
-    def load(self, *files: str | Path) -> Policy:
+    def load(self, *files: str | Path) -> LivePolicy:
         return self.workspace.load(files=[str(file) for file in files])
 
     def decide(self, kind: str, *, files: tuple[str | Path, ...] = (), tool: str = "t", **fields: Any) -> Verdict:

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import pytest
 
 from byleave.api import Workspace
-from byleave.core.fs import FsTarget
-from byleave.sandbox.box import Sandbox
+from byleave.core.fs_rules import FsTarget
+from byleave.sandbox.sandbox import Sandbox
 from byleave.toolhost.ripgrep import Ripgrep, find_ripgrep
 from byleave.workspace.on_disk import ProjectOnDisk
 from byleave.workspace.project import FileMatches, Query
 
 if TYPE_CHECKING:
-    from byleave.guard.judge import Policy
+    from byleave.policy.live_policy import LivePolicy
 
 TOOL = "t"
 PROGRAM = find_ripgrep("/nowhere")
@@ -28,7 +28,7 @@ class Scene(NamedTuple):
     """A workspace, its policy, and both ways to search it."""
 
     workspace: Workspace
-    policy: "Policy"
+    policy: "LivePolicy"
     ripgrep: Ripgrep
     fast: ProjectOnDisk
     plain: ProjectOnDisk

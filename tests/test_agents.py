@@ -12,26 +12,26 @@ from hypothesis import strategies as st
 
 import amounts
 import byleave
-from byleave.config.agents import Missing, merge_agents
-from byleave.config.compile import Surroundings, compile_layers
-from byleave.config.layers import MANAGED, PROJECT, USER, Layer, inline_layer
-from byleave.config.parse import parse_tree
 from byleave.core.action import CallAction, parse_action
-from byleave.core.agents import Agent, Agents, Entry, Reach
+from byleave.core.agents import Agent, AgentReach, Agents, ListEntry
 from byleave.core.calls import could_call, judge_call
-from byleave.core.fs import FsTarget
-from byleave.core.names import NameIndex, oddity, pattern_problem
-from byleave.core.policy import Policy
-from byleave.core.verdict import ALLOW, DENY, Verdict, verdict_tree
+from byleave.core.decision import ALLOW, DENY, Verdict, verdict_tree
+from byleave.core.fs_rules import FsTarget
+from byleave.core.name_patterns import NameIndex, oddity, pattern_problem
+from byleave.core.policy import CompiledPolicy
+from byleave.policy.compile import CompileContext, compile_layers
+from byleave.policy.compile_agents import MissingAgentRule, merge_agents
+from byleave.policy.layers import MANAGED, PROJECT, USER, Layer, inline_layer
+from byleave.policy.parse import parse_tree
 from command import byleave as run
 from stage import load_cases
 
 CASES = load_cases("agents.jsonl") + load_cases("mcp/policy.jsonl")
 
 
-def rules(tree: dict[str, Any]) -> Policy:
+def rules(tree: dict[str, Any]) -> CompiledPolicy:
     """Return the policy of a tree, without a workspace."""
-    around = Surroundings(resolve=lambda path: FsTarget(path, path), approved=lambda _a, _b: False, root="/ws")
+    around = CompileContext(resolve=lambda path: FsTarget(path, path), approved=lambda _a, _b: False, root="/ws")
     return compile_layers([inline_layer(tree)], around).policy
 
 
@@ -352,7 +352,7 @@ def test_the_suggestion_is_what_would_allow_it(
         import tomllib
 
         added = inline_layer(tree), inline_layer(tomllib.loads(wanted))
-        agents = merge_agents(added, Missing())
+        agents = merge_agents(added, MissingAgentRule())
         assert agents is not None
         assert agents.judge("a", server, "tools", tool).decision is ALLOW
 
@@ -500,7 +500,7 @@ def test_another_deny_never_loosens(
 def test_an_untrusted_file_never_loosens_and_shows_nothing_more(
     own: dict[str, Any], theirs: dict[str, Any], action: CallAction
 ) -> None:
-    around = Surroundings(resolve=lambda path: FsTarget(path, path), approved=lambda _a, _b: False, root="/ws")
+    around = CompileContext(resolve=lambda path: FsTarget(path, path), approved=lambda _a, _b: False, root="/ws")
     mine = Layer(USER, parse_tree(own), "mine")
     others = Layer(PROJECT, parse_tree(theirs), "theirs", trusted=False)
     alone, both = (compile_layers(layers, around).policy for layers in ([mine], [mine, others]))
@@ -516,9 +516,9 @@ def test_an_untrusted_file_never_loosens_and_shows_nothing_more(
 def test_a_managed_deny_is_never_lost(
     own: dict[str, Any], managed: dict[str, Any], agent: str, server: str, tool: str
 ) -> None:
-    around = Surroundings(resolve=lambda path: FsTarget(path, path), approved=lambda _a, _b: False, root="/ws")
+    around = CompileContext(resolve=lambda path: FsTarget(path, path), approved=lambda _a, _b: False, root="/ws")
     layers = [Layer(USER, parse_tree(own), "mine"), Layer(MANAGED, parse_tree(managed), "managed")]
-    agents = merge_agents([layers[1]], Missing())
+    agents = merge_agents([layers[1]], MissingAgentRule())
     policy = compile_layers(layers, around).policy
     if agents is not None and agents.denial(agent, server, "tools", tool) is not None:
         assert judge_call(policy, CallAction(server, tool, None, agent)).decision is DENY
@@ -569,10 +569,14 @@ def test_the_index_finds_what_fnmatch_finds(patterns: list[str], name: str) -> N
 
 def test_a_decision_costs_the_same_however_many_rules_there_are() -> None:
     def measured(count: int) -> float:
-        tools = {f"srv-{n}": [Entry(f"tool_{n}"), Entry(f"get_{n}_*"), Entry(f"*_{n}x")] for n in range(count)}
-        many = [Agent(f"agent-{n}", Reach((Entry(f"srv-{n}"),), {})) for n in range(count)]
+        tools = {
+            f"srv-{n}": [ListEntry(f"tool_{n}"), ListEntry(f"get_{n}_*"), ListEntry(f"*_{n}x")] for n in range(count)
+        }
+        many = [Agent(f"agent-{n}", AgentReach((ListEntry(f"srv-{n}"),), {})) for n in range(count)]
         big = Agent(
-            "a", Reach((Entry("*"),), tools), Reach((), {"srv-*": tuple(Entry(f"drop_{n}*") for n in range(count))})
+            "a",
+            AgentReach((ListEntry("*"),), tools),
+            AgentReach((), {"srv-*": tuple(ListEntry(f"drop_{n}*") for n in range(count))}),
         )
         agents = Agents([*many, big])
         agents.judge("a", "srv-1", "tools", "tool_1")

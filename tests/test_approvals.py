@@ -13,10 +13,9 @@ from typing import Any
 import pytest
 
 import amounts
-from byleave.approvals.fingerprint import UNREAD, Fingerprint, command_words, fingerprint
-from byleave.approvals.store import LARGEST, MOST_ACTIONS, Approvals
 from byleave.errors import StateError
-from byleave.private import Memory, digest
+from byleave.store.approvals import LARGEST, MOST_ACTIONS, UNREAD, Approvals, Fingerprint, command_words, fingerprint
+from byleave.user_files import ParseCache, digest
 
 NOW = "2025-01-01T00:00:00Z"
 PRINT = Fingerprint("byleave.toml", "aa", (("run.sh", "bb"),))
@@ -29,7 +28,7 @@ def home(tmp_path: Path) -> Path:
 
 def opened(home: Path) -> Approvals:
     """Return the approvals as a new process would see them."""
-    return Approvals(str(home), Memory(str(home.parents[2] / "cache"), "1"))
+    return Approvals(str(home), ParseCache(str(home.parents[2] / "cache"), "1"))
 
 
 def write(home: Path, content: bytes) -> Path:
@@ -165,11 +164,11 @@ def test_approvals_behind_a_link_are_refused(home: Path) -> None:
 
 ADD = """
 import sys
-from byleave.approvals.fingerprint import Fingerprint
-from byleave.approvals.store import Approvals
-from byleave.private import Memory
+from byleave.store.approvals import Fingerprint
+from byleave.store.approvals import Approvals
+from byleave.user_files import ParseCache
 for number in range(int(sys.argv[2])):
-    Approvals(sys.argv[1], Memory(None, "1")).trust(Fingerprint(f"{sys.argv[3]}{number}", "aa"), now="now")
+    Approvals(sys.argv[1], ParseCache(None, "1")).trust(Fingerprint(f"{sys.argv[3]}{number}", "aa"), now="now")
 """
 
 
@@ -197,8 +196,8 @@ def test_two_processes_that_approve_at_once_lose_nothing(home: Path) -> None:
 # Dies at the n-th of the calls that change something on the disk, before or after it, while a yes is being kept.
 DIE = """
 import os, signal, sys
-from byleave.approvals.store import Approvals
-from byleave.private import Memory
+from byleave.store.approvals import Approvals
+from byleave.user_files import ParseCache
 left = int(sys.argv[2])
 def deadly(name):
     real = getattr(os, name)
@@ -215,7 +214,7 @@ def deadly(name):
     setattr(os, name, call)
 for name in ("open", "write", "fsync", "replace", "close", "unlink"):
     deadly(name)
-Approvals(sys.argv[1], Memory(None, "1")).approve_mount("new", "/new", now="now")
+Approvals(sys.argv[1], ParseCache(None, "1")).approve_mount("new", "/new", now="now")
 os.write(1, b"kept")
 """
 

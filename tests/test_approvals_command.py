@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from byleave.api import Workspace
-from byleave.approvals.store import PENDING
+from byleave.store.approvals import PENDING
 from command import Done, at_terminal, byleave
 
 POLICY = """\

@@ -7,7 +7,7 @@ import pytest
 
 from byleave.api import Workspace
 from byleave.guard.asking import FOR_GOOD, FOR_SESSION, Question, Who
-from byleave.guard.run_files import LARGEST, content_mark
+from byleave.policy.script_files import LARGEST, content_mark
 
 WHO = Who("claude", "claimed")
 

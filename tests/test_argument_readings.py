@@ -6,21 +6,21 @@ from typing import Any
 
 import pytest
 
-from byleave.config.compile import Surroundings, compile_layers
-from byleave.config.layers import inline_layer
 from byleave.core.action import CallAction, action_tree, parse_action
 from byleave.core.calls import judge_call
-from byleave.core.fs import FsTarget
+from byleave.core.fs_rules import FsTarget
 from byleave.core.input_schema import InputSchema
-from byleave.core.policy import Policy
+from byleave.core.policy import CompiledPolicy
+from byleave.policy.compile import CompileContext, compile_layers
+from byleave.policy.layers import inline_layer
 
 Tree = dict[str, Any]
 BOOLEAN, INTEGER, STRING = {"type": "boolean"}, {"type": "integer"}, {"type": "string"}
 STRINGS = {"type": "array", "items": STRING}
 
 
-def policy_of(*rules: Tree) -> Policy:
-    around = Surroundings(resolve=lambda path: FsTarget(path, path), approved=lambda _a, _b: False, root="/ws")
+def policy_of(*rules: Tree) -> CompiledPolicy:
+    around = CompileContext(resolve=lambda path: FsTarget(path, path), approved=lambda _a, _b: False, root="/ws")
     tree = {"agents": {"*": {"allow": {"servers": ["*"]}}}, "rules": list(rules)}
     return compile_layers([inline_layer(tree)], around).policy
 

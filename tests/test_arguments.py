@@ -2,12 +2,12 @@
 
 import pytest
 
-from byleave.cli.arguments import WIDEST, Command, Given, help_text, read_arguments
+from byleave.cli.arguments import WIDEST, CommandSpec, ParsedArguments, help_text, read_arguments
 from byleave.cli.commands import COMMON, ROOT, VERSION
 from byleave.errors import InputError
 
 
-def read(*words: str) -> Given:
+def read(*words: str) -> ParsedArguments:
     return read_arguments(ROOT, (*COMMON, VERSION), list(words))
 
 
@@ -77,13 +77,13 @@ def test_a_mistake_is_named_and_helped(words: list[str], problem: str, hint: str
     assert hint in caught.value.hint
 
 
-def commands(command: Command = ROOT, path: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], Command]]:
+def commands(command: CommandSpec = ROOT, path: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], CommandSpec]]:
     below = [found for child in command.subcommands for found in commands(child, (*path, child.name))]
     return [(path, command), *below]
 
 
 @pytest.mark.parametrize(("path", "command"), commands(), ids=[" ".join(path) or "byleave" for path, _ in commands()])
-def test_help_names_everything_and_fits_the_screen(path: tuple[str, ...], command: Command) -> None:
+def test_help_names_everything_and_fits_the_screen(path: tuple[str, ...], command: CommandSpec) -> None:
     text = help_text(command, path, COMMON)
     lines = text.splitlines()
     named = [child.name for child in command.subcommands] + [positional.name for positional in command.positionals]
@@ -93,7 +93,7 @@ def test_help_names_everything_and_fits_the_screen(path: tuple[str, ...], comman
 
 
 def test_a_long_explanation_goes_on_under_itself() -> None:
-    command = Command("x", "help", options=(COMMON[0].replace(help="word " * 40),))
+    command = CommandSpec("x", "help", options=(COMMON[0].replace(help="word " * 40),))
     lines = help_text(command, ("x",), ()).splitlines()
     assert max(map(len, lines)) <= WIDEST
     assert [line.index("word") for line in lines if "word" in line] == [14, 14, 14]

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from audit_room import Room, fields
-from byleave.config.homes import find_homes
+from byleave.policy.dirs import find_homes
 from command import COMMAND, byleave
 
 
@@ -204,9 +204,8 @@ def test_a_damaged_table_is_told_and_never_a_traceback(content: bytes, root: Pat
 
 def test_the_time_is_read_in_utc(root: Path, room: Room) -> None:
     room.filled(1)
-    script = (
-        "import sys, time; time.tzset(); from byleave.audit.when import read_when; print(read_when(sys.argv[1], now=0))"
-    )
+    reading = "from byleave.store.audit.query import read_when; print(read_when(sys.argv[1], now=0))"
+    script = f"import sys, time; time.tzset(); {reading}"
     for text, expect in (
         ("2026-01-31", "2026-01-31T00:00:00.000000Z"),
         ("2026-01-31T12:00", "2026-01-31T12:00:00.000000Z"),

@@ -8,8 +8,8 @@ import pytest
 
 import amounts
 from audit_room import Room, acknowledged, appender, fields, killed_after
-from byleave.audit.query import Filter
 from byleave.errors import StateError
+from byleave.store.audit.query import Filter
 
 
 @pytest.fixture

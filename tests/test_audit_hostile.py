@@ -14,13 +14,13 @@ import pytest
 
 from audit_room import Room, fields
 from byleave import open_guard
-from byleave.audit import journal
-from byleave.audit.chain import Head, head_line, linked
-from byleave.audit.encode import LONGEST, record_text
-from byleave.audit.log import AuditLog
-from byleave.audit.query import Filter
-from byleave.core.masking import Mask
+from byleave.core.redact import Redactor
 from byleave.errors import InputError, StateError
+from byleave.store.audit import journal
+from byleave.store.audit.chain import ChainHead, head_line, linked
+from byleave.store.audit.log import AuditLog
+from byleave.store.audit.query import Filter
+from byleave.store.audit.records import LONGEST, record_text
 from command import byleave
 
 
@@ -87,7 +87,7 @@ def test_what_is_done_to_the_files_under_a_process_refuses_its_next_record(name:
 
 def test_a_chain_made_anew_under_a_process_that_knows_its_end_is_told(room: Room) -> None:
     log = room.filled(3)
-    room.file("head").write_bytes(head_line(Head(3, "a" * 64), 0))
+    room.file("head").write_bytes(head_line(ChainHead(3, "a" * 64), 0))
     with pytest.raises(StateError, match="put back under a running process"):
         log.append(fields())
     assert room.problems() != []
@@ -170,7 +170,7 @@ def test_a_lock_that_nobody_lets_go_of_ends_in_an_error_or_without_folding(
 
 
 def test_a_forked_child_does_not_hold_the_fold_lock(room: Room) -> None:
-    from byleave.audit.locks import hold_file, let_go
+    from byleave.store.audit.table_writer import hold_file, let_go
 
     room.filled(1)
     path = str(room.file("fold.lock"))
@@ -230,18 +230,18 @@ def test_many_agents_are_searched_at_once(room: Room) -> None:
 def test_a_smile_costs_no_part_of_a_record() -> None:
     command = f"{'x' * 100_000}; rm -rf END"
     for more in ("", "\U0001f600"):
-        assert "rm -rf END" in record_text({"action": {"command": more + command}}, Mask())
+        assert "rm -rf END" in record_text({"action": {"command": more + command}}, Redactor())
 
 
 def test_a_record_that_is_too_long_keeps_its_verdict() -> None:
-    text = record_text({"action": {"command": "x" * 2 * LONGEST}, "verdict": {"decision": "allow"}}, Mask())
+    text = record_text({"action": {"command": "x" * 2 * LONGEST}, "verdict": {"decision": "allow"}}, Redactor())
     assert (len(text) < LONGEST, json.loads(text)["verdict"]) == (True, {"decision": "allow"})
 
 
 def test_whoever_has_children_ignored_can_still_fold_later(room: Room) -> None:
     script = (
         "import signal, sys; signal.signal(signal.SIGCHLD, signal.SIG_IGN)\n"
-        "from byleave.audit.log import AuditLog\n"
+        "from byleave.store.audit.log import AuditLog\n"
         "log = AuditLog(sys.argv[1]); log.append({'event': 'decision'}); log.fold_later()\n"
     )
     done = subprocess.run([sys.executable, "-c", script, str(room.directory)], capture_output=True, check=False)
@@ -254,7 +254,7 @@ def test_an_argument_that_is_not_utf8_is_an_input_error(tmp_path: Path) -> None:
 
 
 def test_secrets_inside_of_inner_json_and_as_numbers_are_masked(room: Room) -> None:
-    log = AuditLog(str(room.directory), mask=Mask(['a"b\\c-secret', "91827364"]))
+    log = AuditLog(str(room.directory), mask=Redactor(['a"b\\c-secret', "91827364"]))
     inner = json.dumps({"text": json.dumps({"value": 'a"b\\c-secret'})})
     log.append(fields(action={"kind": "call", "arguments": {"body": inner, "pin": 91827364}}))
     text = room.file("journal").read_text()
@@ -314,7 +314,7 @@ def test_a_chain_that_is_made_anew_and_goes_on_under_a_process_is_told_after_the
     with room.file("journal").open("r+b") as file:
         file.truncate(0)
     with room.file("head").open("r+b") as file:
-        file.write(head_line(Head(7, before), 0))
+        file.write(head_line(ChainHead(7, before), 0))
     log.fold()
     with pytest.raises(StateError, match="the table has another record than 4:"):
         log.append(fields())

@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 
 from audit_room import Room, fields
-from byleave.audit.chain import EMPTY
-from byleave.audit.query import Filter
-from byleave.core.masking import Mask
+from byleave.core.redact import Redactor
 from byleave.errors import InputError, StateError
+from byleave.store.audit.chain import EMPTY
+from byleave.store.audit.query import Filter
 
 
 @pytest.fixture
@@ -72,7 +72,7 @@ def test_the_journal_is_empty_after_a_fold_and_numbers_go_on(room: Room) -> None
 
 
 def test_secrets_are_masked_in_keys_and_values(room: Room) -> None:
-    log = room.log(mask=Mask(["hunter-2-hunter"]))
+    log = room.log(mask=Redactor(["hunter-2-hunter"]))
     log.append({"event": "x", "action": {"hunter-2-hunter": ["a hunter-2-hunter b"], "password": "abc"}})
     log.append({"event": "y", "action": {"command": b"bytes hunter-2-hunter", 5: {"x", "hunter-2-hunter"}}})
     log.fold()
@@ -200,7 +200,7 @@ def test_a_thread_folds_while_the_process_stays(room: Room) -> None:
 LATER = """
 import os, sys, time
 sys.path[:0] = sys.argv[2:]
-from byleave.audit.log import AuditLog
+from byleave.store.audit.log import AuditLog
 from audit_room import fields
 log = AuditLog(sys.argv[1])
 log.append(fields())
@@ -234,7 +234,7 @@ def test_a_process_that_goes_leaves_the_fold_to_a_child(room: Room) -> None:
 
 def test_appending_loads_nothing_heavy(room: Room) -> None:
     code = (
-        "import sys; from byleave.audit.log import AuditLog; log = AuditLog(sys.argv[1]);"
+        "import sys; from byleave.store.audit.log import AuditLog; log = AuditLog(sys.argv[1]);"
         "log.append({'event': 'decision', 'action': {'kind': 'read'}}); log.close();"
         "sys.stderr.write('\\n'.join(sys.modules))"
     )

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 
 from audit_room import DAY, START, Room, acknowledged, appender, fields
-from byleave.audit.chain import Head, head_line, linked
-from byleave.audit.log import AuditLog
-from byleave.audit.query import Filter
-from byleave.audit.retention import Retention
 from byleave.errors import StateError
+from byleave.store.audit.chain import ChainHead, head_line, linked
+from byleave.store.audit.log import AuditLog
+from byleave.store.audit.query import Filter
+from byleave.store.audit.retention import Retention
 
 SECOND = 10**9
 HOUR = 3600 * SECOND
@@ -77,7 +77,7 @@ def own(room: Room) -> list[dict[str, Any]]:
     return [each.tree for each in kept if each.tree["event"] in ("retention", "checkpoint")]
 
 
-def problems(room: Room, clock: Clock, head: Head | None = None) -> list[str]:
+def problems(room: Room, clock: Clock, head: ChainHead | None = None) -> list[str]:
     return [one.problem for one in opened(room, clock).verify(head).problems]
 
 
@@ -127,7 +127,7 @@ def test_old_records_go_after_two_looks_and_the_chain_says_what_went(room: Room)
 def test_a_head_whose_record_the_retention_removed_proves_nothing(room: Room) -> None:
     clock = Clock()
     with_old_records(room, clock)
-    last, young = opened(room, clock).head(), Head(7, "a" * 64)
+    last, young = opened(room, clock).head(), ChainHead(7, "a" * 64)
     look(room, clock)
     kept = opened(room, clock).head()
     clock.goes_on(DAY + HOUR)
@@ -136,7 +136,7 @@ def test_a_head_whose_record_the_retention_removed_proves_nothing(room: Room) ->
     for head in (last, young):
         (told,) = problems(room, clock, head)
         assert told.startswith(said)
-    (told,) = problems(room, clock, Head(20, "a" * 64))
+    (told,) = problems(room, clock, ChainHead(20, "a" * 64))
     assert "names another hash for it: the chain was made anew" in told
     assert problems(room, clock, kept) == []
 
@@ -264,7 +264,7 @@ def forge(room: Room, *records: dict[str, Any], through: int) -> None:
     connection.execute("DELETE FROM records WHERE sequence <= ?", (through,))
     connection.commit()
     connection.close()
-    room.file("head").write_bytes(head_line(Head(sequence, before), 0))
+    room.file("head").write_bytes(head_line(ChainHead(sequence, before), 0))
 
 
 def at(days: float) -> str:
@@ -320,7 +320,7 @@ FORGERIES: dict[str, list[dict[str, Any]]] = {
 def test_a_forged_removal_is_found(records: list[dict[str, Any]], head: str, room: Room) -> None:
     clock = Clock()
     log = opened(room, clock)
-    heads: dict[str, Head | None] = {"none": None}
+    heads: dict[str, ChainHead | None] = {"none": None}
     for number in range(10):
         log.append(fields(number))
         heads["removed" if number < 5 else "kept"] = log.head()
@@ -358,7 +358,7 @@ def test_a_removal_forged_within_a_day_of_a_kept_head_is_always_found(room: Room
     clock.goes_on(DAY - HOUR)
     assert problems(room, Clock(START + 5 * DAY)) == []  # without a head nothing is wrong with it
     assert "it is older than the record of the head that was given, which it follows" in problems(room, clock, kept)
-    assert problems(room, clock, Head(5, "a" * 64)) != []
+    assert problems(room, clock, ChainHead(5, "a" * 64)) != []
 
 
 def test_a_head_that_is_gone_is_never_explained_by_a_forger(room: Room) -> None:
@@ -377,8 +377,8 @@ def test_a_head_that_is_gone_is_never_explained_by_a_forger(room: Room) -> None:
 
 KILLED = """
 import signal
-from byleave.audit import retention
-from byleave.audit.retention import Retention
+from byleave.store.audit import retention
+from byleave.store.audit.retention import Retention
 from test_audit_retention import Clock, DAY, HOUR, START
 clock = Clock(START + 5 * DAY + {later} * HOUR)
 clock.up = {later} * 3600 * 10**9
@@ -428,7 +428,7 @@ def test_a_process_killed_in_the_retention_loses_nothing_and_another_ends_it(
 FULL = """
 import resource, signal
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
-from byleave.audit.retention import Retention
+from byleave.store.audit.retention import Retention
 from byleave.errors import StateError
 from test_audit_retention import Clock, DAY, HOUR, START
 clock = Clock(START + 5 * DAY + 26 * HOUR)
@@ -461,8 +461,8 @@ def test_a_disk_that_is_full_in_the_retention_loses_nothing(space: int, room: Ro
 
 
 BUSY = """
-from byleave.audit.retention import Retention
-import byleave.audit.retention as retention
+from byleave.store.audit.retention import Retention
+import byleave.store.audit.retention as retention
 retention._PAUSE = 0.0
 log = AuditLog(sys.argv[1], retention=Retention(days=None, megabytes=1))
 for number in range(400):

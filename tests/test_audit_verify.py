@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from audit_room import Room, fields
-from byleave.audit.chain import EMPTY, NOTHING, Head, head_line, linked, read_head
-from byleave.audit.query import Filter
 from byleave.errors import StateError
+from byleave.store.audit.chain import EMPTY, NOTHING, ChainHead, head_line, linked, read_head
+from byleave.store.audit.query import Filter
 
 COUNT = 6
 
@@ -135,7 +135,7 @@ def make_anew(room: Room) -> None:
         connection.execute("UPDATE records SET record = ?, hash = ? WHERE sequence = ?", (changed, before, sequence))
     connection.commit()
     connection.close()
-    room.file("head").write_bytes(head_line(Head(sequence, before), 0))
+    room.file("head").write_bytes(head_line(ChainHead(sequence, before), 0))
     room.log().append(fields())
 
 
@@ -148,16 +148,16 @@ def test_a_chain_that_was_made_anew_is_found_by_a_head_kept_elsewhere(original: 
     assert [one.problem for one in room.log().verify(kept).problems] == [
         "it has another hash than the head that was given: the chain was made anew"
     ]
-    assert not room.log().verify(Head(-1, kept.hash)).ok
+    assert not room.log().verify(ChainHead(-1, kept.hash)).ok
 
 
 def test_a_head_from_elsewhere_may_be_an_older_one(room: Room) -> None:
     log = room.filled(3)
     older = log.head()
     log.append(fields())
-    assert [log.verify(head).ok for head in (older, Head(-1, older.hash), EMPTY, log.head())] == [True] * 4
-    assert not log.verify(Head(9, older.hash)).ok
-    assert not log.verify(Head(2, older.hash)).ok
+    assert [log.verify(head).ok for head in (older, ChainHead(-1, older.hash), EMPTY, log.head())] == [True] * 4
+    assert not log.verify(ChainHead(9, older.hash)).ok
+    assert not log.verify(ChainHead(2, older.hash)).ok
 
 
 def test_a_cut_tail_is_found_by_the_kept_head(original: Room, tmp_path: Path) -> None:
@@ -181,10 +181,10 @@ def test_at_most_twenty_problems_are_told(room: Room) -> None:
     assert (found.ok, len(found.problems), found.records) == (False, 20, 100)
 
 
-HEADS: list[tuple[str, Head | None]] = [
-    (f"5:{'a' * 64}", Head(5, "a" * 64)),
-    (f" 5:{'A' * 64}\n", Head(5, "a" * 64)),
-    ("b" * 64, Head(-1, "b" * 64)),
+HEADS: list[tuple[str, ChainHead | None]] = [
+    (f"5:{'a' * 64}", ChainHead(5, "a" * 64)),
+    (f" 5:{'A' * 64}\n", ChainHead(5, "a" * 64)),
+    ("b" * 64, ChainHead(-1, "b" * 64)),
     (f"0:{NOTHING}", EMPTY),
     (f"-5:{'a' * 64}", None),
     ("5", None),
@@ -196,7 +196,7 @@ HEADS: list[tuple[str, Head | None]] = [
 
 
 @pytest.mark.parametrize(("text", "expect"), HEADS)
-def test_a_head_is_read_as_it_was_printed(text: str, expect: Head | None) -> None:
+def test_a_head_is_read_as_it_was_printed(text: str, expect: ChainHead | None) -> None:
     assert read_head(text) == expect
 
 

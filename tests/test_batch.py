@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 from byleave.cli.arguments import read_arguments
-from byleave.cli.batch import LONGEST_LINE, MOST_POLICIES, Answers, Known
+from byleave.cli.batch import LONGEST_LINE, MOST_POLICIES, BatchAnswers, LoadedPolicy
 from byleave.cli.commands import COMMON, ROOT
 from command import COMMAND, PATIENCE, byleave, environment, readable
 
@@ -329,12 +329,12 @@ def test_the_same_policy_is_compiled_once(tmp_path: Path) -> None:
     assert answers.loads == 1
 
 
-class Counted(Answers):
+class Counted(BatchAnswers):
     """Answers that count how often a policy is loaded."""
 
     loads = 0
 
-    def load(self, root: str | None, policy: bytes) -> Known:
+    def load(self, root: str | None, policy: bytes) -> LoadedPolicy:
         self.loads += 1
         return super().load(root, policy)
 
@@ -356,7 +356,7 @@ def test_policies_are_kept_while_they_are_used_and_forgotten_when_there_are_too_
 
 def test_a_policy_that_failed_is_tried_again_after_a_while(tmp_path: Path) -> None:
     clock, root = Clock(), tmp_path / "later"
-    answers = Answers(GIVEN, clock)
+    answers = BatchAnswers(GIVEN, clock)
     line = question(root, TOOL)
     assert outcome(json.loads(answers.answer(line))) == "input"
     root.mkdir()
@@ -372,7 +372,7 @@ def test_a_file_that_changes_is_noticed_after_a_while(tmp_path: Path, monkeypatc
     (tmp_path / "byleave.toml").write_text(rules + "read = true\n")
     byleave("trust", "--yes", cwd=tmp_path)
     clock, line = Clock(), json.dumps({"action": READ}).encode()
-    answers = Answers(GIVEN, clock)
+    answers = BatchAnswers(GIVEN, clock)
     assert outcome(json.loads(answers.answer(line))) == "allow"
     byleave("untrust", "--yes", cwd=tmp_path)
     clock.now += 2
@@ -386,7 +386,7 @@ def test_a_defect_of_ours_is_a_denial(tmp_path: Path) -> None:
     def broken() -> float:
         raise KeyError("defect")
 
-    answer = json.loads(Answers(GIVEN, broken).answer(question(tmp_path, TOOL, id_=5)))
+    answer = json.loads(BatchAnswers(GIVEN, broken).answer(question(tmp_path, TOOL, id_=5)))
     assert (answer["id"], answer["verdict"]["decision"]) == (5, "deny")
 
 
@@ -454,7 +454,7 @@ def test_standard_streams_that_are_closed_cost_no_traceback() -> None:
 
 
 def test_memory_does_not_grow_with_the_number_of_roots(tmp_path: Path) -> None:
-    answers = Answers(GIVEN)
+    answers = BatchAnswers(GIVEN)
     for number in range(2 * MOST_POLICIES):
         answers.answer(question(tmp_path / str(number), TOOL))
     assert len(answers._known) == MOST_POLICIES  # noqa: SLF001 -- what is kept has no other outward sign

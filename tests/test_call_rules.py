@@ -7,18 +7,18 @@ from typing import Any
 import pytest
 
 import byleave
-from byleave.config.compile import Surroundings, compile_layers
-from byleave.config.layers import inline_layer
 from byleave.core.action import CallAction
 from byleave.core.calls import judge_call
-from byleave.core.fs import FsTarget
-from byleave.core.policy import Policy
+from byleave.core.fs_rules import FsTarget
+from byleave.core.policy import CompiledPolicy
+from byleave.policy.compile import CompileContext, compile_layers
+from byleave.policy.layers import inline_layer
 
 EVERYBODY = {"*": {"allow": {"servers": ["*"]}}}
 
 
-def policy_of(*rules: dict[str, Any]) -> Policy:
-    around = Surroundings(resolve=lambda path: FsTarget(path, path), approved=lambda _a, _b: False, root="/ws")
+def policy_of(*rules: dict[str, Any]) -> CompiledPolicy:
+    around = CompileContext(resolve=lambda path: FsTarget(path, path), approved=lambda _a, _b: False, root="/ws")
     return compile_layers([inline_layer({"agents": EVERYBODY, "rules": list(rules)})], around).policy
 
 

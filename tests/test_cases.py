@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import byleave
-from byleave.core.verdict import verdict_tree
+from byleave.core.decision import verdict_tree
 from byleave.sdk import Context, FsAccessError
 from stage import Stage, load_cases
 

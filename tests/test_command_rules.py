@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from byleave.core.commands import ANYTHING, CommandRule, CommandTable, args_problem
+from byleave.core.command_rules import ANYTHING, CommandRule, CommandTable, args_problem
 
 words = st.sampled_from(["a", "b", "-x", "", "*"])
 lists = st.tuples(st.lists(words, max_size=3), st.sampled_from([[], [ANYTHING]])).map(lambda both: (*both[0], *both[1]))

@@ -6,15 +6,15 @@ from typing import Any
 import pytest
 
 import byleave
-from byleave.config.compile import MOST_WARNINGS, Surroundings, compile_layers
-from byleave.config.layers import MOST_PROBLEMS, SESSION, USER, Layer
-from byleave.config.parse import parse_tree
-from byleave.core.fs import FsTable, FsTarget, Refused
+from byleave.core.fs_rules import FsTable, FsTarget, RefusedPath
 from byleave.errors import ConfigErrors
+from byleave.policy.compile import MOST_WARNINGS, CompileContext, compile_layers
+from byleave.policy.layers import MOST_PROBLEMS, SESSION, USER, Layer
+from byleave.policy.parse import parse_tree
 from scene import TOOL, Scene
 
 ROOT = "/ws"
-PLACES: dict[str, FsTarget | Refused] = {
+PLACES: dict[str, FsTarget | RefusedPath] = {
     "out": FsTarget("/ext", None, "out"),
     "alias": FsTarget("/ext", None, "out"),
     "third": FsTarget("/ext", None, "third"),
@@ -23,16 +23,16 @@ PLACES: dict[str, FsTarget | Refused] = {
     "above": FsTarget("/", None, "above"),
     "ours": FsTarget("/home/state/workspaces", None, "ours"),
     "holds-ours": FsTarget("/home", None, "holds-ours"),
-    "bad": Refused("io", '"bad" cannot be resolved'),
+    "bad": RefusedPath("io", '"bad" cannot be resolved'),
 }
 
 
-def resolve(path: str) -> FsTarget | Refused:
+def resolve(path: str) -> FsTarget | RefusedPath:
     return PLACES.get(path, FsTarget(f"{ROOT}/{path}", "" if path == "." else path))
 
 
-def surroundings(*approved: tuple[str, str]) -> Surroundings:
-    return Surroundings(resolve, lambda *pair: pair in approved, ROOT, ("/home/state",))
+def surroundings(*approved: tuple[str, str]) -> CompileContext:
+    return CompileContext(resolve, lambda *pair: pair in approved, ROOT, ("/home/state",))
 
 
 def layer(tree: dict[str, Any], *, name: str = USER, trusted: bool = True) -> Layer:

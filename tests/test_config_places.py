@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from byleave.config.places import Path, Span, locate
-from byleave.config.syntax import deep_bracket, long_key
-from byleave.errors import Place
+from byleave.errors import SourceSpan
+from byleave.policy.toml_spans import Path, Span, locate
+from byleave.policy.toml_text import deep_bracket, long_key
 
 FILE = """\
 strict_links = true   # first
@@ -146,21 +146,23 @@ def test_dotted_keys_reach_into_tables_that_other_headers_imply() -> None:
     assert (places.value(("a", "b", "x")), places.value(("a", "b", "c", "y"))) == (Span(2, 6, 1), Span(4, 4, 1))
 
 
-POINTS: list[tuple[str, Path, bool, Place]] = [
-    ("é = 'ü'\r\n", ("é",), False, Place("f", 1)),
-    ("'é' = 'ü'\r\n", ("é",), False, Place("f", 1, 6, 3, "'é' = 'ü'")),
-    ("'é' = 'ü'", ("é",), True, Place("f", 1, 0, 3, "'é' = 'ü'")),
-    ("[a]\n", ("a",), False, Place("f", 1, 1, 1, "[a]")),
-    ("x = [\n1]", ("x",), False, Place("f", 1, 4, 1, "x = [")),
-    ("x = [\n1]", ("x", 0), True, Place("f", 2, 0, 1, "1]")),
-    ("x = 1\ny = {z = 2}", ("y", "q"), True, Place("f", 2)),
-    (f"x = '{'y' * 400}'", ("x",), False, Place("f", 1, 4, 402, f"x = '{'y' * 295}")),
-    (f"x = ['{'y' * 400}', 1]", ("x", 1), False, Place("f", 1, 409, 1, "")),
+POINTS: list[tuple[str, Path, bool, SourceSpan]] = [
+    ("é = 'ü'\r\n", ("é",), False, SourceSpan("f", 1)),
+    ("'é' = 'ü'\r\n", ("é",), False, SourceSpan("f", 1, 6, 3, "'é' = 'ü'")),
+    ("'é' = 'ü'", ("é",), True, SourceSpan("f", 1, 0, 3, "'é' = 'ü'")),
+    ("[a]\n", ("a",), False, SourceSpan("f", 1, 1, 1, "[a]")),
+    ("x = [\n1]", ("x",), False, SourceSpan("f", 1, 4, 1, "x = [")),
+    ("x = [\n1]", ("x", 0), True, SourceSpan("f", 2, 0, 1, "1]")),
+    ("x = 1\ny = {z = 2}", ("y", "q"), True, SourceSpan("f", 2)),
+    (f"x = '{'y' * 400}'", ("x",), False, SourceSpan("f", 1, 4, 402, f"x = '{'y' * 295}")),
+    (f"x = ['{'y' * 400}', 1]", ("x", 1), False, SourceSpan("f", 1, 409, 1, "")),
 ]
 
 
 @pytest.mark.parametrize(("text", "path", "at_key", "expected"), POINTS)
-def test_a_point_stays_on_one_line_of_bearable_length(text: str, path: Path, *, at_key: bool, expected: Place) -> None:
+def test_a_point_stays_on_one_line_of_bearable_length(
+    text: str, path: Path, *, at_key: bool, expected: SourceSpan
+) -> None:
     assert locate(text).point(path, "f", at_key=at_key) == expected
 
 

@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from byleave.config.places import locate
-from byleave.config.problems import MOST_PROBLEMS, check_tree, walk
-from byleave.config.shape import File
-from byleave.config.syntax import parse_toml
 from byleave.errors import ConfigErrors
+from byleave.policy.diagnostics import MOST_PROBLEMS, check_tree, walk
+from byleave.policy.schema_types import ConfigFile
+from byleave.policy.toml_spans import locate
+from byleave.policy.toml_text import parse_toml
 
 
 def told(text: str) -> str:
@@ -470,12 +470,12 @@ def fitting_table(draw: Callable[[Any], Any], kind: Any) -> dict[str, Any]:
 
 @st.composite
 def nearly_files(draw: Callable[[Any], Any]) -> Any:
-    return fitting(draw, msgspec.inspect.type_info(File))
+    return fitting(draw, msgspec.inspect.type_info(ConfigFile))
 
 
 def fits(tree: object) -> bool:
     try:
-        msgspec.convert(tree, File, strict=True)
+        msgspec.convert(tree, ConfigFile, strict=True)
     except ValueError:
         return False
     return True

@@ -8,8 +8,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from byleave.config.schema import json_schema
-from byleave.config.shape import NOT_YET, File
+from byleave.policy.schema import json_schema
+from byleave.policy.schema_types import NOT_YET, ConfigFile
 
 
 def tables_of(schema: dict[str, Any]) -> dict[str, dict[str, Any]]:
@@ -29,7 +29,7 @@ def test_the_schema_is_the_same_every_time() -> None:
 
 
 def test_the_shipped_schema_is_the_generated_one() -> None:
-    shipped = (files("byleave.config") / "byleave.schema.json").read_text()
+    shipped = (files("byleave.policy") / "byleave.schema.json").read_text()
     assert shipped == json.dumps(json_schema(), indent=2, ensure_ascii=False) + "\n"
 
 
@@ -72,12 +72,12 @@ def test_no_key_of_a_later_version_is_offered() -> None:
 
 
 REQUIRED = {
-    "FsRule": ["path"],
-    "NetRule": ["host"],
-    "EnvRule": ["name"],
+    "FsRuleTable": ["path"],
+    "NetRuleTable": ["host"],
+    "EnvRuleTable": ["name"],
     "RunRule": ["arg", "mode"],
-    "CommandRule": [],
-    "Tool": [],
+    "CommandRuleTable": [],
+    "ToolTable": [],
 }
 
 
@@ -94,7 +94,7 @@ def test_a_run_rule_needs_exactly_one_condition() -> None:
 
 def test_a_port_has_its_range_and_a_mode_its_words() -> None:
     definitions = json_schema()["$defs"]
-    port, mode = definitions["NetRule"]["properties"]["port"], definitions["RunRule"]["properties"]["mode"]
+    port, mode = definitions["NetRuleTable"]["properties"]["port"], definitions["RunRule"]["properties"]["mode"]
     assert (port["minimum"], port["maximum"], mode["enum"]) == (
         1,
         65535,
@@ -108,13 +108,13 @@ def test_every_example_at_the_top_is_one_that_the_types_take() -> None:
         for key, property_ in json_schema()["properties"].items()
         for example in property_.get("examples", [])
     ]
-    assert [msgspec.convert(example, File, strict=True) for example in examples]
+    assert [msgspec.convert(example, ConfigFile, strict=True) for example in examples]
 
 
 def test_every_example_of_a_tool_is_one_that_the_types_take() -> None:
     examples = [
         {"tools": {"t": {key: example}}}
-        for key, property_ in json_schema()["$defs"]["Tool"]["properties"].items()
+        for key, property_ in json_schema()["$defs"]["ToolTable"]["properties"].items()
         for example in property_.get("examples", [])
     ]
-    assert [msgspec.convert(example, File, strict=True) for example in examples]
+    assert [msgspec.convert(example, ConfigFile, strict=True) for example in examples]

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from byleave.core.fs import CAPABILITIES
+from byleave.core.fs_rules import CAPABILITIES
 from byleave.errors import InputError
 from byleave.sdk import Context, FsAccessError
 from stage import Stage

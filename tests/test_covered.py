@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from byleave.api import Workspace
-from byleave.core.closed import ClosedPlaces, Covered
-from byleave.core.selecting import Selection
+from byleave.core.closed_places import ClosedPlaces, Covered
+from byleave.core.search import Selection
 from byleave.workspace.covered import covered_below
 
 

@@ -17,11 +17,11 @@ from byleave.api import Workspace
 from byleave.core.access import COOPERATIVE, STDIO, VFS, with_defaults
 from byleave.core.action import KINDS, parse_action
 from byleave.core.decide import decide
-from byleave.core.env import EnvRule, EnvTable
-from byleave.core.fs import FsRule, FsTable, FsTarget
-from byleave.core.policy import Policy, ToolPolicy, Voice
+from byleave.core.decision import ALLOW, DENY, Verdict, verdict_tree
+from byleave.core.env_rules import EnvRule, EnvTable
+from byleave.core.fs_rules import FsRule, FsTable, FsTarget
+from byleave.core.policy import CompiledPolicy, PolicyView, ToolPolicy
 from byleave.core.protected import Protected, builtin_places
-from byleave.core.verdict import ALLOW, DENY, Verdict, verdict_tree
 from stage import CASES, Stage
 
 Build = Callable[[dict[str, Any] | None], Stage]
@@ -176,13 +176,13 @@ def test_every_rule_that_had_a_say_in_a_move_is_told(decision: str, stage: Build
     assert verdict.decision.word == decision
 
 
-def policy_of(*voices: Voice) -> Policy:
-    return Policy(voices, Protected(builtin_places()))
+def policy_of(*voices: PolicyView) -> CompiledPolicy:
+    return CompiledPolicy(voices, Protected(builtin_places()))
 
 
-def voice(rules: list[FsRule], *, denies_only: bool = False) -> Voice:
+def voice(rules: list[FsRule], *, denies_only: bool = False) -> PolicyView:
     access = with_defaults(STDIO, fs=FsTable(rules))
-    return Voice("v", {"t": ToolPolicy("t", access)}, denies_only)
+    return PolicyView("v", {"t": ToolPolicy("t", access)}, denies_only)
 
 
 RW = {"read": True, "create": True, "update": True, "delete": True}
@@ -402,7 +402,9 @@ def test_adding_a_deny_of_a_variable_never_loosens_an_answer(rules: list[tuple[s
             EnvTable([EnvRule(*rule) for rule in given_rules]) for given_rules in (rules, [*rules, (name, False)])
         ]
         policies = [
-            policy_of(Voice("v", {"t": ToolPolicy("t", with_defaults(defaults, env=table if table.rules else None))}))
+            policy_of(
+                PolicyView("v", {"t": ToolPolicy("t", with_defaults(defaults, env=table if table.rules else None))})
+            )
             for table in tables
         ]
         before, after = [

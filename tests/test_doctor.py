@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import byleave as package
-from byleave.cli.arguments import Command
+from byleave.cli.arguments import CommandSpec
 from byleave.cli.commands import ROOT
 from command import byleave
 
@@ -124,7 +124,7 @@ def test_the_version_is_told() -> None:
     assert byleave("check", "--version").code == 0
 
 
-def leaves(command: Command = ROOT, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
+def leaves(command: CommandSpec = ROOT, path: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
     return [path, *(found for child in command.subcommands for found in leaves(child, (*path, child.name)))]
 
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from byleave.core.action import FileAction, MoveAction, SearchAction
-from byleave.core.fs import FsTarget
-from byleave.core.permit import Permit
-from byleave.core.verdict import ALLOW, RuleRef, Verdict
-from byleave.effects.files import (
+from byleave.core.decision import ALLOW, Permit, RuleRef, Verdict
+from byleave.core.fs_rules import FsTarget
+from byleave.errors import TooLargeError, UnsafePathError
+from byleave.workspace.file_effects import (
     delete_file,
     exists,
     list_names,
@@ -21,10 +21,9 @@ from byleave.effects.files import (
     search_files,
     write_file,
 )
-from byleave.errors import TooLargeError, UnsafePathError
 from byleave.workspace.in_memory import ProjectInMemory
 from byleave.workspace.on_disk import ProjectOnDisk
-from byleave.workspace.project import FILE, Metadata, Query
+from byleave.workspace.project import FILE, FileMetadata, Query
 from byleave.workspace.resolve import Root
 
 if TYPE_CHECKING:
@@ -75,7 +74,9 @@ def test_without_a_project_files_are_on_disk(tmp_path: Path) -> None:
     place = FsTarget(str(tmp_path.resolve() / "a"), "a")
     assert read_file(Permit(FileAction("read", "a"), (place,), YES)) == b"a"
     write_file(Permit(FileAction("update", "a"), (place,), YES), b"b")
-    assert look(Permit(FileAction("read", "a"), (place,), YES)) == Metadata(FILE, 1, os.stat(tmp_path / "a").st_mtime)
+    assert look(Permit(FileAction("read", "a"), (place,), YES)) == FileMetadata(
+        FILE, 1, os.stat(tmp_path / "a").st_mtime
+    )
     delete_file(Permit(FileAction("delete", "a"), (place,), YES))
     assert not exists(Permit(FileAction("read", "a"), (place,), YES))
 

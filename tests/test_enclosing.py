@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from byleave.api import Workspace
-from byleave.approvals.store import now
-from byleave.config.homes import Homes, find_root
+from byleave.policy.dirs import UserDirs, find_root
+from byleave.store.approvals import now
 
 POLICY = """
 [[rules]]
@@ -38,12 +38,12 @@ allow = { path = "/**" }
 """
 
 
-def homes_in(tmp_path: Path) -> Homes:
+def homes_in(tmp_path: Path) -> UserDirs:
     home = tmp_path / "home"
     (home / "config").mkdir(parents=True, exist_ok=True, mode=0o700)
     (home / "config/config.toml").write_text(USER)
     (home / "config/config.toml").chmod(0o600)
-    return Homes(
+    return UserDirs(
         str(home / "config"), str(home / "state"), str(home / "cache"), str(home / "managed"), user=str(home / "user")
     )
 
@@ -169,7 +169,7 @@ def test_the_home_directory_is_never_found_as_a_root(marker: str, tmp_path: Path
     home = tmp_path / "user"
     (home / "work/deep").mkdir(parents=True)
     (home / marker).mkdir() if marker != "byleave.toml" else (home / marker).write_text("")
-    homes = Homes(str(home / ".byleave"), str(home / ".byleave"), str(home / ".byleave/cache"), user=str(home))
+    homes = UserDirs(str(home / ".byleave"), str(home / ".byleave"), str(home / ".byleave/cache"), user=str(home))
     assert find_root(str(home / "work/deep"), homes) == str(home / "work/deep")
 
 
@@ -177,7 +177,7 @@ def test_byleaves_own_home_is_no_mark_of_a_project(tmp_path: Path) -> None:
     (tmp_path / "x/.byleave/workspaces").mkdir(parents=True)
     (tmp_path / "x/work").mkdir()
     own = str(tmp_path / "x/.byleave")
-    assert find_root(str(tmp_path / "x/work"), Homes(own, own, f"{own}/cache", user="/nowhere")) == str(
+    assert find_root(str(tmp_path / "x/work"), UserDirs(own, own, f"{own}/cache", user="/nowhere")) == str(
         tmp_path / "x/work"
     )
 
@@ -188,7 +188,7 @@ def test_a_project_that_holds_byleaves_own_home_is_still_found(tmp_path: Path) -
     (base / "work").mkdir()
     (base / "byleave.toml").write_text("")
     own = str(base / ".byleave")
-    assert find_root(str(base / "work"), Homes(own, own, f"{own}/cache", user="/nowhere")) == str(base)
+    assert find_root(str(base / "work"), UserDirs(own, own, f"{own}/cache", user="/nowhere")) == str(base)
 
 
 def test_files_in_and_above_the_home_directory_say_nothing_about_projects(tmp_path: Path) -> None:

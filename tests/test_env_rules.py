@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from byleave.core.env import EnvRule, EnvTable, name_problem
+from byleave.core.env_rules import EnvRule, EnvTable, name_problem
 
 literals = st.text(alphabet="AB_\u00e9", max_size=4)
 rules = st.builds(

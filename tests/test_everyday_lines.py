@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 import byleave
-from byleave.guard.judge import Policy
+from byleave.policy.live_policy import LivePolicy
 
 PROGRAMS = [
     *("git", "make", "npm", "cp", "mkdir", "touch", "black", "curl", "tox", "pytest", "python3", "cargo", "cmake"),
@@ -14,7 +14,7 @@ PROGRAMS = [
 
 
 @pytest.fixture(scope="module")
-def policy(tmp_path_factory: pytest.TempPathFactory) -> Policy:
+def policy(tmp_path_factory: pytest.TempPathFactory) -> LivePolicy:
     root = tmp_path_factory.mktemp("place") / "root"
     for name in ("src", "docs", "build"):
         (root / name).mkdir(parents=True)
@@ -90,13 +90,13 @@ NOT_COVERED = [
 
 
 @pytest.mark.parametrize("command", COVERED)
-def test_a_bare_allow_covers(policy: Policy, command: str) -> None:
+def test_a_bare_allow_covers(policy: LivePolicy, command: str) -> None:
     verdict = policy.decide({"kind": "command", "command": command})
     assert str(verdict.decision) == "allow", verdict.reason
 
 
 @pytest.mark.parametrize("command", NOT_COVERED)
-def test_a_bare_allow_does_not_cover(policy: Policy, command: str) -> None:
+def test_a_bare_allow_does_not_cover(policy: LivePolicy, command: str) -> None:
     assert str(policy.decide({"kind": "command", "command": command}).decision) == "ask"
 
 
@@ -125,5 +125,5 @@ ZSH = {
 
 
 @pytest.mark.parametrize(("command", "answer"), ZSH.items())
-def test_conditions_of_zsh_are_read_where_they_run_nothing(policy: Policy, command: str, answer: str) -> None:
+def test_conditions_of_zsh_are_read_where_they_run_nothing(policy: LivePolicy, command: str, answer: str) -> None:
     assert str(policy.decide({"kind": "command", "command": command, "shell": "zsh"}).decision) == answer

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import byleave
-from byleave.core.verdict import verdict_tree
+from byleave.core.decision import verdict_tree
 from command import byleave as byleave_command
 from stage import load_cases
 

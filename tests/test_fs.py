@@ -11,8 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from byleave.core.access import COOPERATIVE, with_defaults
-from byleave.core.fs import CAPABILITIES, TOOL_CAPABILITIES, FsRule, FsTable, FsTarget, fold, fs_rule
-from byleave.core.verdict import ALLOW, DENY
+from byleave.core.decision import ALLOW, DENY
+from byleave.core.fs_rules import CAPABILITIES, TOOL_CAPABILITIES, FsRule, FsTable, FsTarget, fold, fs_rule
 
 Answer = tuple[str, str]
 NAMES = ("a", "A", "b", "b.", "\u00e9", "e\u0301", "\u00c9")

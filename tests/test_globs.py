@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from byleave.core.globs import compile_glob, glob_problem, name_matches
+from byleave.core.patterns import compile_glob, glob_problem, name_matches
 
 MATCHES = {
     ("src/**", "src"): True,

@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 
 import amounts
 from byleave.errors import RequestError
-from byleave.wire.codes import INVALID_PARAMS
+from byleave.protocol.jsonrpc import INVALID_PARAMS
 from byleave.workspace import grep as searching
 from byleave.workspace.in_memory import ProjectInMemory
 from byleave.workspace.on_disk import ProjectOnDisk
 from byleave.workspace.pattern import LONGEST_PATTERN
-from byleave.workspace.project import FileMatches, Line, Query
+from byleave.workspace.project import FileLine, FileMatches, Query
 from byleave.workspace.resolve import Root
 from search_scene import Scene, clear, needs_ripgrep, paths, plant, scene
 
@@ -29,7 +29,7 @@ def found(files: Mapping[str, bytes | str], query: Query) -> list[FileMatches]:
 
 def test_lines_are_numbered_and_shown_without_their_ends() -> None:
     assert found({"a": "one\ntwo\r\nthree"}, Query("t")) == [
-        FileMatches("a", (Line(2, "two", matches=True), Line(3, "three", matches=True)))
+        FileMatches("a", (FileLine(2, "two", matches=True), FileLine(3, "three", matches=True)))
     ]
 
 
@@ -69,7 +69,7 @@ def test_text_with_a_mark_is_searched_without_it() -> None:
     text = "h\u00e9t"
     marked = {"u16le": text.encode("utf-16"), "u16be": b"\xfe\xff" + text.encode("utf-16-be")}
     files: dict[str, bytes | str] = {**marked, "u8": b"\xef\xbb\xbf" + text.encode(), "latin": text.encode("latin-1")}
-    expected = (Line(1, text, matches=True),)
+    expected = (FileLine(1, text, matches=True),)
     assert found(files, Query("^h.t$")) == [FileMatches(name, expected) for name in ("u16be", "u16le", "u8")]
 
 

@@ -11,16 +11,15 @@ from typing import Any
 import pytest
 
 from byleave.api import Workspace
-from byleave.approvals.store import APPROVED, PENDING, REVOKED
-from byleave.core.masking import Mask
-from byleave.core.permit import Permit
-from byleave.core.verdict import ALLOW, ASK, DENY, RuleRef, Verdict
-from byleave.effects.files import read_file, write_file
+from byleave.core.decision import ALLOW, ASK, DENY, Permit, RuleRef, Verdict
+from byleave.core.redact import Redactor
 from byleave.errors import InputError, UnsafePathError
-from byleave.guard.asking import ELSEWHERE, FOR_GOOD, FOR_SESSION, NO, NOBODY, ONCE, SILENCE, SomebodyElse, Who
+from byleave.guard.asking import ELSEWHERE, FOR_GOOD, FOR_SESSION, NO, NOBODY, ONCE, SILENCE, ClientAsks, Who
 from byleave.guard.guard import Guard
-from byleave.guard.notices import Notices
+from byleave.guard.warnings import SensitiveWarnings
+from byleave.store.approvals import APPROVED, PENDING, REVOKED
 from byleave.text import quoted
+from byleave.workspace.file_effects import read_file, write_file
 from fakes.asking import DistantPerson, MemoryLog, Person
 from scene import TOOL, Scene
 
@@ -44,12 +43,12 @@ def scene(tmp_path: Path) -> Scene:
 
 def guarded(
     scene: Scene,
-    person: Person | SomebodyElse | None = None,
+    person: Person | ClientAsks | None = None,
     *,
     door: str = "acp",
     session: str = "default",
     log: MemoryLog | None = None,
-    mask: Mask | None = None,
+    mask: Redactor | None = None,
     patience: float = 60.0,
     workspace: Workspace | None = None,
 ) -> Guard:
@@ -62,12 +61,12 @@ def guarded(
         log if log is not None else MemoryLog(),
         door=door,
         now=lambda: NOW,
-        mask=mask if mask is not None else Mask(),
+        mask=mask if mask is not None else Redactor(),
         session=session,
         asker=person,
         patience=patience,
         lasting=here.lasting(session),
-        notices=Notices(here.sensitive(policy.compiled), str(scene.home / "sessions" / session)),
+        notices=SensitiveWarnings(here.sensitive(policy.compiled), str(scene.home / "sessions" / session)),
     )
 
 
@@ -109,7 +108,7 @@ def test_without_anybody_to_ask_an_ask_is_a_deny(scene: Scene) -> None:
 
 
 def test_a_door_whose_agent_asks_by_itself_passes_the_ask_on(scene: Scene) -> None:
-    assert said(guarded(scene, SomebodyElse())) == "ask"
+    assert said(guarded(scene, ClientAsks())) == "ask"
 
 
 def test_a_yes_that_comes_too_late_is_none(scene: Scene) -> None:
@@ -457,7 +456,7 @@ def test_a_revoked_yes_is_noticed_by_a_running_guard(scene: Scene) -> None:
 
 
 def test_an_edited_file_is_noticed_and_a_broken_one_keeps_the_old_rules(scene: Scene) -> None:
-    guard = guarded(scene, SomebodyElse())
+    guard = guarded(scene, ClientAsks())
     assert said(guard) == "ask"
     scene.say("user", '[[rules]]\nallow = { command = "git" }\n')
     guard.policy.expire()
@@ -488,7 +487,7 @@ def test_a_call_that_waits_is_let_through_once_it_is_approved(scene: Scene) -> N
 
 def test_secrets_do_not_enter_the_approvals(scene: Scene) -> None:
     action = {"kind": "call", "server": "db", "tool": "q", "arguments": {"hunter2-4711": ["hunter2-4711"]}}
-    guard = guarded(scene, Person(FOR_SESSION), mask=Mask(["hunter2-4711"]))
+    guard = guarded(scene, Person(FOR_SESSION), mask=Redactor(["hunter2-4711"]))
     assert said(guard, action) == "allow"
     text = (Path(scene.homes.workspace(str(scene.root))) / "approvals.json").read_text()
     assert "hunter2" not in text

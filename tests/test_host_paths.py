@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from byleave.api import Workspace
-from byleave.config.homes import Homes
 from byleave.errors import ConfigErrors
+from byleave.policy.dirs import UserDirs
 from scene import TOOL, Scene
 
 
@@ -19,7 +19,7 @@ def scene(tmp_path: Path) -> Scene:
 def away(scene: Scene, user: str = "/u") -> Workspace:
     """Return a workspace whose user's home holds none of byleave's own places."""
     home = str(scene.home)
-    homes = Homes(config=home, state=home, memory=f"{home}/cache", managed=str(scene.managed), user=user)
+    homes = UserDirs(config=home, state=home, memory=f"{home}/cache", managed=str(scene.managed), user=user)
     return Workspace(str(scene.root), homes=homes)
 
 

@@ -13,11 +13,12 @@ import byleave
 import byleave.sdk
 
 SOURCE = Path(byleave.__file__).parent
-PURE_ROOMS = ("core", "shell", "wire", "translate")
+PURE_ROOMS = ("core", "shell", "protocol", "translate")
 PURE_MODULES = (
-    *("record.py", "text.py", "errors.py", "config/merge.py", "config/normal.py"),
-    *(f"sandbox/{name}.py" for name in ("plan", "view", "linux", "filters", "tape", "seatbelt")),
-    *(f"sandbox/{name}.py" for name in ("http_place", "client_hello")),
+    *("record.py", "text.py", "errors.py", "policy/merge.py", "policy/normalize.py", "net/client_hello.py"),
+    *(f"sandbox/plan/{name}.py" for name in ("plan", "filesystem_view")),
+    *(f"sandbox/linux/{name}.py" for name in ("steps", "seccomp", "program", "landlock")),
+    "sandbox/seatbelt.py",
 )
 IMPURE_NAMES = frozenset({"open", "print", "input", "exec", "eval", "compile", "__import__", "breakpoint"})
 IMPURE_MODULES = frozenset(
@@ -26,7 +27,7 @@ IMPURE_MODULES = frozenset(
 )
 # `record` writes the `__init__` of value classes out as source, from the names of their fields.
 # `make_table` is no part of the room at run time: it turns the room's data into its table, by hand.
-EXCUSED = {("record.py", "exec"), ("shell/make_table.py", "os"), ("shell/make_table.py", "open")}
+EXCUSED = {("record.py", "exec"), ("shell/knowledge/make_table.py", "os"), ("shell/knowledge/make_table.py", "open")}
 
 # Each costs a third of an interpreter's start or more; `check` runs before every tool call.
 HEAVY = frozenset(

@@ -16,15 +16,13 @@ from typing import Any
 import pytest
 
 from byleave.core.action import FileAction, UrlAction
-from byleave.core.net import NetRule
-from byleave.core.permit import Permit
-from byleave.core.verdict import ALLOW, RuleRef, Verdict
-from byleave.effects.http import Client
-from byleave.effects.http_coding import CodingError, TooLargeError, decoded
-from byleave.effects.http_connection import LONGEST_HEAD, MOST_KEPT
-from byleave.effects.http_exchange import Ask, Reply
+from byleave.core.decision import ALLOW, Permit, RuleRef, Verdict
+from byleave.core.net_rules import NetRule
 from byleave.errors import RequestError
-from byleave.wire.codes import ACCESS_DENIED, CANCELLED, INTERNAL_ERROR, INVALID_PARAMS, TIMED_OUT
+from byleave.net.http_client import HttpClient
+from byleave.net.http_connection import LONGEST_HEAD, MOST_KEPT
+from byleave.net.http_exchange import CodingError, DecodedTooLargeError, HttpRequest, HttpResponse, decoded
+from byleave.protocol.jsonrpc import ACCESS_DENIED, CANCELLED, INTERNAL_ERROR, INVALID_PARAMS, TIMED_OUT
 from sandbox.proxy_scene import HOST, OK, PATIENCE, Origin, Replies, allow, read_message
 
 ALLOWED = Verdict(ALLOW, "allowed", "ok", (RuleRef("a rule", "test", ALLOW),))
@@ -35,29 +33,29 @@ def loopback(_host: str, _port: int) -> list[str]:
 
 
 @pytest.fixture
-def client() -> Iterator[Client]:
+def client() -> Iterator[HttpClient]:
     """Return a client for which every name leads to the loopback address; nothing of it is left open."""
     before = len(os.listdir("/proc/self/fd"))
-    with Client(resolve=loopback) as made:
+    with HttpClient(resolve=loopback) as made:
         yield made
     assert len(os.listdir("/proc/self/fd")) == before
 
 
-def permit_for(ask: Ask, **fields: Any) -> Permit:
+def permit_for(ask: HttpRequest, **fields: Any) -> Permit:
     return Permit(UrlAction(ask.url, ask.method, **fields), (), ALLOWED)
 
 
-def asked(client: Client, origin: Origin, path: str = "/", **more: Any) -> Reply:
+def asked(client: HttpClient, origin: Origin, path: str = "/", **more: Any) -> HttpResponse:
     """Ask the origin for something, by a rule that opens it."""
     options = {name: more.pop(name) for name in ("limit", "deadline", "on_cancel") if name in more}
     rules = more.pop("rules", (allow(origin),))
     tool = more.pop("tool", "t")
-    ask = Ask(more.pop("method", "GET"), f"http://{HOST}:{origin.port}{path}", **more)
+    ask = HttpRequest(more.pop("method", "GET"), f"http://{HOST}:{origin.port}{path}", **more)
     options.setdefault("deadline", monotonic() + PATIENCE)
     return client.request(permit_for(ask, tool=tool), ask, rules, **options)
 
 
-def refused(client: Client, origin: Origin, path: str = "/", **more: Any) -> tuple[int, str]:
+def refused(client: HttpClient, origin: Origin, path: str = "/", **more: Any) -> tuple[int, str]:
     with pytest.raises(RequestError) as caught:
         asked(client, origin, path, **more)
     return caught.value.number, caught.value.problem
@@ -111,7 +109,7 @@ def body_of(data: bytes, *fields: str) -> bytes:
 # What is asked
 
 
-def test_a_request_says_what_it_was_told_and_no_more(client: Client) -> None:
+def test_a_request_says_what_it_was_told_and_no_more(client: HttpClient) -> None:
     replies = Replies()
     with Origin(replies) as origin:
         headers = (("X-A", "1"), ("X-A", "zwei \u00fc"))
@@ -145,32 +143,34 @@ PATHS = {
 
 
 @pytest.mark.parametrize(("path", "sent"), PATHS.values(), ids=PATHS.keys())
-def test_the_path_that_is_asked_for_is_the_one_that_was_judged(client: Client, path: str, sent: str) -> None:
+def test_the_path_that_is_asked_for_is_the_one_that_was_judged(client: HttpClient, path: str, sent: str) -> None:
     replies = Replies()
     with Origin(replies) as origin:
         asked(client, origin, path)
     assert replies.heard[0].split()[1].decode() == sent
 
 
-def test_a_permit_for_something_else_opens_nothing(client: Client) -> None:
-    ask = Ask("GET", "http://h.test/")
+def test_a_permit_for_something_else_opens_nothing(client: HttpClient) -> None:
+    ask = HttpRequest("GET", "http://h.test/")
     others = [
         Permit(FileAction("read", "x"), (), ALLOWED),
-        permit_for(Ask("POST", ask.url)),
-        permit_for(Ask("GET", "http://h.test/other")),
+        permit_for(HttpRequest("POST", ask.url)),
+        permit_for(HttpRequest("GET", "http://h.test/other")),
     ]
     for permit in others:
         with pytest.raises(PermissionError):
             client.request(permit, ask, (NetRule("h.test", allow=True),))
     for url in ("http://a:b@h.test/", "ftp://h.test/", "nonsense"):
         with pytest.raises(PermissionError):
-            client.request(permit_for(Ask("GET", url)), Ask("GET", url), (NetRule("h.test", allow=True),))
+            client.request(
+                permit_for(HttpRequest("GET", url)), HttpRequest("GET", url), (NetRule("h.test", allow=True),)
+            )
 
 
 @pytest.mark.parametrize(
     "header", [("X-A", "1\r\nX-B: 2"), ("X-A", "1\nX-B: 2"), ("X A", "1"), ("X-A\r\nX-B", "1"), ("X-A", "\0")]
 )
-def test_no_header_becomes_two(client: Client, header: tuple[str, str]) -> None:
+def test_no_header_becomes_two(client: HttpClient, header: tuple[str, str]) -> None:
     replies = Replies()
     with Origin(replies) as origin:
         number, said = refused(client, origin, headers=(header,))
@@ -183,13 +183,13 @@ def test_no_header_becomes_two(client: Client, header: tuple[str, str]) -> None:
 
 def test_a_name_is_looked_up_once_and_what_was_judged_is_dialled() -> None:
     answers = iter([["127.0.0.1"], ["127.0.0.2"]])
-    with Origin(Replies()) as origin, Client(resolve=lambda _host, _port: next(answers)) as client:
+    with Origin(Replies()) as origin, HttpClient(resolve=lambda _host, _port: next(answers)) as client:
         assert asked(client, origin).status == 200
         assert next(answers) == ["127.0.0.2"]
 
 
 def test_addresses_that_no_rule_opens_are_not_dialled() -> None:
-    with Origin(Replies()) as origin, Client(resolve=loopback) as client:
+    with Origin(Replies()) as origin, HttpClient(resolve=loopback) as client:
         number, said = refused(client, origin, rules=(NetRule(HOST, port=origin.port, allow=True),))
         assert number == ACCESS_DENIED
         assert "h.test leads to 127.0.0.1, which is in a private range" in said
@@ -204,7 +204,7 @@ def test_the_addresses_that_are_left_are_tried_one_after_the_other() -> None:
     def resolve(_host: str, _port: int) -> list[str]:
         return ["169.254.169.254", "127.0.0.9", "127.0.0.1"]
 
-    with Origin(Replies()) as origin, Client(resolve=resolve) as client:
+    with Origin(Replies()) as origin, HttpClient(resolve=resolve) as client:
         assert asked(client, origin).status == 200
 
 
@@ -212,19 +212,19 @@ def test_a_name_without_an_address_cannot_be_reached() -> None:
     def resolve(_host: str, _port: int) -> list[str]:
         raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")
 
-    with Origin(Replies()) as origin, Client(resolve=resolve) as client:
+    with Origin(Replies()) as origin, HttpClient(resolve=resolve) as client:
         assert refused(client, origin) == (INTERNAL_ERROR, "h.test cannot be reached: Name or service not known")
-    with Origin(Replies()) as origin, Client(resolve=lambda _host, _port: []) as client:
+    with Origin(Replies()) as origin, HttpClient(resolve=lambda _host, _port: []) as client:
         assert refused(client, origin)[0] == INTERNAL_ERROR
 
     def broken(_host: str, _port: int) -> list[str]:
         raise RuntimeError
 
-    with Origin(Replies()) as origin, Client(resolve=broken) as client:
+    with Origin(Replies()) as origin, HttpClient(resolve=broken) as client:
         assert refused(client, origin)[0] == INTERNAL_ERROR
 
 
-def test_a_closed_port_cannot_be_reached(client: Client) -> None:
+def test_a_closed_port_cannot_be_reached(client: HttpClient) -> None:
     with Origin(Replies()) as origin:
         pass
     assert refused(client, origin) == (INTERNAL_ERROR, "h.test cannot be reached: Connection refused")
@@ -250,13 +250,13 @@ ANSWERS = {
 
 
 @pytest.mark.parametrize(("said", "status", "body"), ANSWERS.values(), ids=ANSWERS.keys())
-def test_answers_are_read_to_their_end(client: Client, said: bytes, status: int, body: bytes) -> None:
+def test_answers_are_read_to_their_end(client: HttpClient, said: bytes, status: int, body: bytes) -> None:
     with Origin(says(said)) as origin:
         reply = asked(client, origin)
     assert (reply.status, reply.body) == (status, body)
 
 
-def test_the_answer_to_head_has_a_length_and_no_body(client: Client) -> None:
+def test_the_answer_to_head_has_a_length_and_no_body(client: HttpClient) -> None:
     with Origin(keeps(b"HTTP/1.1 200 OK\r\nContent-Length: 99999999999\r\n\r\n", OK)) as origin:
         reply = asked(client, origin, method="HEAD")
         assert (reply.body, reply.headers) == (b"", (("Content-Length", "99999999999"),))
@@ -264,7 +264,7 @@ def test_the_answer_to_head_has_a_length_and_no_body(client: Client) -> None:
         assert origin.accepted == 1
 
 
-def test_headers_are_text_and_those_of_the_way_are_left_out(client: Client) -> None:
+def test_headers_are_text_and_those_of_the_way_are_left_out(client: HttpClient) -> None:
     said = b"HTTP/1.1 200 \xff\xfe\r\nX-A: \xc3\xbc\r\nX-B: \xfc\r\nSet-Cookie: a=b\r\nKeep-Alive: 5\r\n"
     with Origin(says(said + b"Content-Length: 0\r\n\r\n")) as origin:
         reply = asked(client, origin)
@@ -299,7 +299,7 @@ BAD_ANSWERS = {
 
 
 @pytest.mark.parametrize("said", BAD_ANSWERS.values(), ids=BAD_ANSWERS.keys())
-def test_what_can_be_read_in_several_ways_is_no_answer(client: Client, said: bytes) -> None:
+def test_what_can_be_read_in_several_ways_is_no_answer(client: HttpClient, said: bytes) -> None:
     with Origin(says(said)) as origin:
         number, problem = refused(client, origin)
     assert number == INTERNAL_ERROR
@@ -307,7 +307,7 @@ def test_what_can_be_read_in_several_ways_is_no_answer(client: Client, said: byt
     assert problem.isprintable()
 
 
-def test_a_server_that_answers_before_it_has_heard_everything_is_heard(client: Client) -> None:
+def test_a_server_that_answers_before_it_has_heard_everything_is_heard(client: HttpClient) -> None:
     def hasty(connection: socket.socket) -> None:
         connection.recv(100)
         connection.sendall(b"HTTP/1.1 413 Too Large\r\nContent-Length: 0\r\nConnection: close\r\n\r\n")
@@ -332,19 +332,19 @@ CODED = {
 
 
 @pytest.mark.parametrize(("body", "coding"), CODED.values(), ids=CODED.keys())
-def test_a_body_that_was_compressed_unasked_is_undone(client: Client, body: bytes, coding: str) -> None:
+def test_a_body_that_was_compressed_unasked_is_undone(client: HttpClient, body: bytes, coding: str) -> None:
     with Origin(says(body_of(body, f"Content-Encoding: {coding}"))) as origin:
         reply = asked(client, origin)
     assert reply.body == b"plain"
     assert coding == "identity" or [name for name, _value in reply.headers] == []
 
 
-def test_a_small_body_cannot_become_a_huge_one(client: Client) -> None:
+def test_a_small_body_cannot_become_a_huge_one(client: HttpClient) -> None:
     bomb = gzip.compress(bytes(64 << 20))
     for body, coding in ((bomb, "gzip"), (gzip.compress(bomb), "gzip, gzip"), (bomb * 9, "gzip")):
         with Origin(says(body_of(body, f"Content-Encoding: {coding}"))) as origin:
             assert refused(client, origin, limit=1 << 20)[0] == INVALID_PARAMS
-    with pytest.raises(TooLargeError):
+    with pytest.raises(DecodedTooLargeError):
         decoded(gzip.compress(b"four") * 3, ["gzip"], 11)
     assert decoded(gzip.compress(b"four") * 3, ["gzip"], 12) == b"fourfourfour"
     with pytest.raises(CodingError):
@@ -354,7 +354,7 @@ def test_a_small_body_cannot_become_a_huge_one(client: Client) -> None:
 # Too much, too slow, not wanted any more
 
 
-def test_a_body_over_the_limit_is_refused_with_the_limit(client: Client) -> None:
+def test_a_body_over_the_limit_is_refused_with_the_limit(client: HttpClient) -> None:
     def endless(connection: socket.socket) -> None:
         read_message(connection)
         connection.sendall(b"HTTP/1.1 200 OK\r\n\r\n")
@@ -390,20 +390,22 @@ SLOW = {
 
 
 @pytest.mark.parametrize("handler", SLOW.values(), ids=SLOW.keys())
-def test_a_request_has_one_deadline_for_everything(client: Client, handler: Callable[[socket.socket], None]) -> None:
+def test_a_request_has_one_deadline_for_everything(
+    client: HttpClient, handler: Callable[[socket.socket], None]
+) -> None:
     with Origin(handler) as origin:
         started = monotonic()
         number, _problem = refused(client, origin, deadline=started + 0.2)
         assert (number, monotonic() - started < PATIENCE / 2) == (TIMED_OUT, True)
 
 
-def test_a_deadline_that_has_passed_asks_nothing(client: Client) -> None:
+def test_a_deadline_that_has_passed_asks_nothing(client: HttpClient) -> None:
     with Origin(Replies()) as origin:
         assert refused(client, origin, deadline=monotonic() - 1)[0] == TIMED_OUT
         assert origin.accepted == 0
 
 
-def test_a_server_that_does_not_take_what_is_sent_is_given_up(client: Client) -> None:
+def test_a_server_that_does_not_take_what_is_sent_is_given_up(client: HttpClient) -> None:
     released = threading.Event()
 
     def deaf(_connection: socket.socket) -> None:
@@ -415,7 +417,7 @@ def test_a_server_that_does_not_take_what_is_sent_is_given_up(client: Client) ->
     assert number == TIMED_OUT
 
 
-def test_a_request_is_cancelled_while_it_waits_for_an_answer(client: Client) -> None:
+def test_a_request_is_cancelled_while_it_waits_for_an_answer(client: HttpClient) -> None:
     for held in (Holds(), Holds(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nab")):
         stops: list[Callable[[], None]] = []
 
@@ -439,7 +441,7 @@ def test_a_request_is_cancelled_while_it_connects() -> None:
     for one in waiting:  # nobody accepts: once the queue is full, connecting takes for ever
         one.setblocking(False)
         one.connect_ex(full.getsockname())
-    ask = Ask("GET", f"http://127.0.0.1:{full.getsockname()[1]}/")
+    ask = HttpRequest("GET", f"http://127.0.0.1:{full.getsockname()[1]}/")
     rule = NetRule("127.0.0.1", port=full.getsockname()[1], allow=True)
     outcome: list[int] = []
     stops: list[Callable[[], None]] = []
@@ -449,13 +451,13 @@ def test_a_request_is_cancelled_while_it_connects() -> None:
         stops.append(stop)
         registered.set()
 
-    def request(client: Client) -> None:
+    def request(client: HttpClient) -> None:
         try:
             client.request(permit_for(ask), ask, (rule,), on_cancel=on_cancel)
         except RequestError as error:
             outcome.append(error.number)
 
-    with Client() as client:
+    with HttpClient() as client:
         thread = threading.Thread(target=request, args=(client,))
         thread.start()
         registered.wait(PATIENCE)
@@ -482,7 +484,7 @@ def test_a_request_is_cancelled_while_a_name_is_looked_up() -> None:
 
     canceller = threading.Thread(target=cancel)
     canceller.start()
-    with Origin(Replies()) as origin, Client(resolve=resolve) as client:
+    with Origin(Replies()) as origin, HttpClient(resolve=resolve) as client:
         assert refused(client, origin, on_cancel=stops.append)[0] == CANCELLED
         assert origin.accepted == 0
         assert refused(client, origin, deadline=monotonic() + 0.1)[0] == TIMED_OUT
@@ -490,12 +492,12 @@ def test_a_request_is_cancelled_while_a_name_is_looked_up() -> None:
     released.set()
 
 
-def test_what_was_cancelled_before_is_not_asked(client: Client) -> None:
+def test_what_was_cancelled_before_is_not_asked(client: HttpClient) -> None:
     with Origin(Replies()) as origin:
         assert refused(client, origin, on_cancel=lambda stop: stop())[0] == CANCELLED
 
 
-def test_a_late_cancel_leaves_the_next_request_on_the_connection_alone(client: Client) -> None:
+def test_a_late_cancel_leaves_the_next_request_on_the_connection_alone(client: HttpClient) -> None:
     stops: list[Callable[[], None]] = []
 
     def serve(connection: socket.socket) -> None:
@@ -514,7 +516,7 @@ def test_a_late_cancel_leaves_the_next_request_on_the_connection_alone(client: C
 # Connections that are kept
 
 
-def test_a_connection_is_used_again_by_the_same_tool_for_the_same_place(client: Client) -> None:
+def test_a_connection_is_used_again_by_the_same_tool_for_the_same_place(client: HttpClient) -> None:
     with Origin(keeps(OK, OK, OK)) as origin:
         for _ in range(3):
             assert asked(client, origin).body == b"ok"
@@ -525,7 +527,7 @@ def test_a_connection_is_used_again_by_the_same_tool_for_the_same_place(client: 
         client.close()
 
 
-def test_a_connection_is_used_again_only_by_a_rule_that_opens_its_address(client: Client) -> None:
+def test_a_connection_is_used_again_only_by_a_rule_that_opens_its_address(client: HttpClient) -> None:
     with Origin(keeps(OK, OK)) as origin:
         asked(client, origin)
         closed = NetRule(HOST, port=origin.port, allow=True)
@@ -542,13 +544,13 @@ NOT_KEPT = {
 
 
 @pytest.mark.parametrize("said", NOT_KEPT.values(), ids=NOT_KEPT.keys())
-def test_a_connection_is_not_kept_where_the_next_answer_may_be_wrong(client: Client, said: bytes) -> None:
+def test_a_connection_is_not_kept_where_the_next_answer_may_be_wrong(client: HttpClient, said: bytes) -> None:
     with Origin(keeps(said, said)) as origin:
         assert [asked(client, origin).body for _ in range(2)] == [b"ok", b"ok"]
         assert origin.accepted == 2
 
 
-def test_a_kept_connection_that_died_is_made_anew_once(client: Client) -> None:
+def test_a_kept_connection_that_died_is_made_anew_once(client: HttpClient) -> None:
     """The server closes when it hears the second request, so that nothing can be seen before it is sent."""
     first = threading.Event()
 
@@ -564,7 +566,7 @@ def test_a_kept_connection_that_died_is_made_anew_once(client: Client) -> None:
         assert origin.accepted == 2
 
 
-def test_what_must_not_be_done_twice_is_never_sent_on_a_kept_connection(client: Client) -> None:
+def test_what_must_not_be_done_twice_is_never_sent_on_a_kept_connection(client: HttpClient) -> None:
     handler = keeps(OK, OK)
     with Origin(handler) as origin:
         for _ in range(3):
@@ -573,7 +575,7 @@ def test_what_must_not_be_done_twice_is_never_sent_on_a_kept_connection(client: 
         client.close()
 
 
-def test_few_connections_are_kept(client: Client) -> None:
+def test_few_connections_are_kept(client: HttpClient) -> None:
     with contextlib.ExitStack() as stack:
         origins = [stack.enter_context(Origin(keeps(OK, OK))) for _ in range(MOST_KEPT + 4)]
         for origin in origins:
@@ -584,7 +586,7 @@ def test_few_connections_are_kept(client: Client) -> None:
         client.close()
 
 
-def test_many_threads_share_a_client(client: Client) -> None:
+def test_many_threads_share_a_client(client: HttpClient) -> None:
     wrong: list[object] = []
 
     def serve(connection: socket.socket) -> None:
@@ -633,15 +635,18 @@ def over_tls(certificate: Path, handler: Callable[[socket.socket], None]) -> Cal
     return serve
 
 
-def over_https(client: Client, origin: Origin, host: str = HOST, **options: Any) -> Reply:
-    ask = Ask("GET", f"https://{host}:{origin.port}/")
+def over_https(client: HttpClient, origin: Origin, host: str = HOST, **options: Any) -> HttpResponse:
+    ask = HttpRequest("GET", f"https://{host}:{origin.port}/")
     options.setdefault("deadline", monotonic() + PATIENCE)
     return client.request(permit_for(ask), ask, (allow(origin, host),), **options)
 
 
 def test_https_is_spoken_with_a_host_that_proves_itself(certificate: Path) -> None:
     context = ssl.create_default_context(cafile=f"{certificate}.crt")
-    with Origin(over_tls(certificate, keeps(OK, OK))) as origin, Client(context=context, resolve=loopback) as client:
+    with (
+        Origin(over_tls(certificate, keeps(OK, OK))) as origin,
+        HttpClient(context=context, resolve=loopback) as client,
+    ):
         assert [over_https(client, origin).body for _ in range(2)] == [b"ok", b"ok"]
         with pytest.raises(RequestError) as caught:
             over_https(client, origin, "other.test")
@@ -651,7 +656,7 @@ def test_https_is_spoken_with_a_host_that_proves_itself(certificate: Path) -> No
 
 def test_a_certificate_that_nobody_vouches_for_is_refused(certificate: Path) -> None:
     serve = over_tls(certificate, keeps(OK))
-    with Origin(serve) as origin, Client(resolve=loopback) as client, pytest.raises(RequestError) as caught:
+    with Origin(serve) as origin, HttpClient(resolve=loopback) as client, pytest.raises(RequestError) as caught:
         over_https(client, origin)
     assert "certificate" in caught.value.problem
 
@@ -660,13 +665,13 @@ def test_a_server_that_speaks_no_tls_cannot_be_reached_by_https() -> None:
     def plain(connection: socket.socket) -> None:
         connection.sendall(OK)
 
-    with Origin(plain) as origin, Client(resolve=loopback) as client, pytest.raises(RequestError) as caught:
+    with Origin(plain) as origin, HttpClient(resolve=loopback) as client, pytest.raises(RequestError) as caught:
         over_https(client, origin)
     assert (caught.value.number, "TLS failed" in caught.value.problem) == (INTERNAL_ERROR, True)
 
 
 def test_a_handshake_that_never_ends_is_given_up() -> None:
-    with Origin(Mute()) as origin, Client(resolve=loopback) as client, pytest.raises(RequestError) as caught:
+    with Origin(Mute()) as origin, HttpClient(resolve=loopback) as client, pytest.raises(RequestError) as caught:
         over_https(client, origin, deadline=monotonic() + 0.2)
     assert caught.value.number == TIMED_OUT
 
@@ -693,7 +698,7 @@ def test_a_handshake_is_cancelled() -> None:
 
     canceller = threading.Thread(target=cancel)
     canceller.start()
-    with Origin(mute) as origin, Client(resolve=loopback) as client, pytest.raises(RequestError) as caught:
+    with Origin(mute) as origin, HttpClient(resolve=loopback) as client, pytest.raises(RequestError) as caught:
         over_https(client, origin, on_cancel=stops.append)
     canceller.join()
     assert caught.value.number == CANCELLED
@@ -706,7 +711,7 @@ def test_a_body_over_tls_that_is_cut_is_no_body(certificate: Path) -> None:
         os.close(connection.detach())  # without a word of farewell
 
     context, serve = ssl.create_default_context(cafile=f"{certificate}.crt"), over_tls(certificate, cut)
-    with Origin(serve) as origin, Client(context=context, resolve=loopback) as client:
+    with Origin(serve) as origin, HttpClient(context=context, resolve=loopback) as client:
         with pytest.raises(RequestError) as caught:
             over_https(client, origin)
         assert caught.value.number == INTERNAL_ERROR

@@ -10,7 +10,7 @@ import pytest
 
 from byleave.core.action import Action, FileAction, UrlAction
 from byleave.errors import ConfigErrors, InputError
-from byleave.guard.judge import REVALIDATE_AFTER, Policy
+from byleave.policy.live_policy import REVALIDATE_AFTER, LivePolicy
 from scene import TOOL, Scene
 
 RULES = """
@@ -32,7 +32,7 @@ def scene(tmp_path: Path) -> Scene:
     return made
 
 
-def ask(policy: Policy, kind: str = "read", **fields: Any) -> str:
+def ask(policy: LivePolicy, kind: str = "read", **fields: Any) -> str:
     return policy.decide({"kind": kind, "tool": "t", **fields}).decision.word
 
 
@@ -47,7 +47,7 @@ def test_a_denied_directory_that_was_moved_behind_a_link_stays_denied(scene: Sce
 
 def test_a_moved_path_is_noticed_without_being_told(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     clock = [1000.0]
-    monkeypatch.setattr("byleave.guard.judge.monotonic", lambda: clock[0])
+    monkeypatch.setattr("byleave.policy.live_policy.monotonic", lambda: clock[0])
     policy = scene.load()
     (scene.root / "private").rename(scene.root / "moved")
     (scene.root / "private").symlink_to("moved")

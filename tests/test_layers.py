@@ -15,9 +15,9 @@ import pytest
 
 import byleave
 from byleave.api import Workspace, load_policy
-from byleave.config.homes import HELD_MODE, Homes, find_homes, find_root
-from byleave.config.layers import LARGEST_PROJECT_FILE
 from byleave.errors import ConfigErrors, InputError, StateError
+from byleave.policy.dirs import HELD_MODE, UserDirs, find_homes, find_root
+from byleave.policy.layers import LARGEST_PROJECT_FILE
 from scene import TOOL, Scene
 
 ORDINARY_USER = 65534  # nobody
@@ -818,7 +818,7 @@ def test_a_workspace_whose_name_is_no_text_is_a_workspace(scene: Scene) -> None:
 # Where byleave's own things are
 
 
-def homes_in(**environment: str) -> Homes:
+def homes_in(**environment: str) -> UserDirs:
     return find_homes(environment)
 
 
@@ -921,8 +921,9 @@ def test_a_home_that_cannot_be_written_to_costs_only_the_memory(reachable: Scene
 def test_two_starts_at_once_agree(scene: Scene) -> None:
     scene.say("user", TOOL + "".join(fs(f"d{number}", "read") for number in range(300)))
     code = (
-        "import sys\nfrom byleave.api import Workspace\nfrom byleave.config.homes import Homes\n"
-        "home = sys.argv[2]\nworkspace = Workspace(sys.argv[1], homes=Homes(home, home, home + '/cache', home, home))\n"
+        "import sys\nfrom byleave.api import Workspace\nfrom byleave.policy.dirs import UserDirs\n"
+        "home = sys.argv[2]\ndirs = UserDirs(home, home, home + '/cache', home, home)\n"
+        "workspace = Workspace(sys.argv[1], homes=dirs)\n"
         "print(workspace.load().decide({'kind': 'read', 'path': 'd7/x', 'tool': 't'}).decision.word)"
     )
     starts = [

@@ -8,7 +8,7 @@ import pytest
 from byleave.api import Workspace
 from byleave.core.action import CommandAction
 from byleave.guard.asking import FOR_SESSION, NO, ONCE, Question
-from byleave.guard.matters import Matter
+from byleave.guard.pending import Pending
 from command import byleave
 
 
@@ -79,7 +79,7 @@ def test_one_answer_about_several_files_counts_once(tmp_path: Path) -> None:
     def ask() -> None:
         with Workspace(str(tmp_path)).guard("hook") as guard:
             begun = guard.begin_all([CommandAction("make test", cwd=each) for each in (".", "a", "b", "c")])
-            assert isinstance(begun, Matter)
+            assert isinstance(begun, Pending)
             assert guard.finish_all(begun, "person", ONCE).allowed
 
     for name in "abc":

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from byleave.core.limits import LARGEST, Limits, limits_of, parse_size
+from byleave.core.access import LARGEST, ProcessLimits, limits_of, parse_size
 from byleave.errors import ConfigErrors
 from scene import TOOL, Scene
 
@@ -81,7 +81,7 @@ def test_a_size_in_bytes_stays_exact_in_either_form(size: int) -> None:
 def test_limits_are_the_same_from_the_configured_and_from_the_normal_form() -> None:
     configured = {"processes": 4, "memory": "1 GB", "file_size": "1 KB", "open_files": 8, "wall_time": 5}
     normal = {**configured, "memory": 1 << 30, "file_size": 1024}
-    assert limits_of(configured) == limits_of(normal) == Limits(4, 1 << 30, 1024, 8, 5.0)
+    assert limits_of(configured) == limits_of(normal) == ProcessLimits(4, 1 << 30, 1024, 8, 5.0)
 
 
 def test_the_strongest_layer_that_sets_a_limit_wins_one_by_one(scene: Scene) -> None:
@@ -90,25 +90,25 @@ def test_the_strongest_layer_that_sets_a_limit_wins_one_by_one(scene: Scene) -> 
     scene.trust()
     scene.say("managed", "[tools.t.limits]\nprocesses = 8")
     tool = scene.load().compiled.tools["t"]
-    assert tool.limits == Limits(processes=8, memory=1 << 30, open_files=64, wall_time=2.5)
+    assert tool.limits == ProcessLimits(processes=8, memory=1 << 30, open_files=64, wall_time=2.5)
     assert tool.settings["limits"] == {"memory": 1 << 30, "processes": 8, "wall_time": 2.5, "open_files": 64}
 
 
 def test_an_untrusted_file_limits_nothing_and_loosens_no_limit(scene: Scene) -> None:
     scene.say("user", TOOL + "[tools.t.limits]\nprocesses = 8")
     scene.say("project", "[tools.t.limits]\nprocesses = 4000\nwall_time = 1")
-    assert scene.load().compiled.tools["t"].limits == Limits(processes=8)
+    assert scene.load().compiled.tools["t"].limits == ProcessLimits(processes=8)
 
 
 def test_a_tool_without_limits_has_none_and_says_none(scene: Scene) -> None:
     scene.say("user", TOOL)
     tool = scene.load().compiled.tools["t"]
-    assert (tool.limits, "limits" in tool.settings) == (Limits(), False)
+    assert (tool.limits, "limits" in tool.settings) == (ProcessLimits(), False)
 
 
 def test_the_seeds_name_for_tools_has_limits_too(scene: Scene) -> None:
     scene.say("user", '[conversation.tools.t]\nsource = "local"\nlimits = {memory = "1 KB"}')
-    assert scene.load().compiled.tools["t"].limits == Limits(memory=1024)
+    assert scene.load().compiled.tools["t"].limits == ProcessLimits(memory=1024)
 
 
 def test_a_size_that_is_none_is_told_with_its_place(scene: Scene) -> None:
@@ -136,4 +136,6 @@ def test_limits_of_a_tool_that_is_not_ours_to_start_are_pointed_out(scene: Scene
 
 def test_a_remembered_file_says_the_same(scene: Scene) -> None:
     scene.say("user", TOOL + 'limits = {memory = "1.5 KB", wall_time = 1}')
-    assert [scene.load().compiled.tools["t"].limits for _ in range(2)] == [Limits(memory=1536, wall_time=1.0)] * 2
+    assert [scene.load().compiled.tools["t"].limits for _ in range(2)] == [
+        ProcessLimits(memory=1536, wall_time=1.0)
+    ] * 2

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from byleave.wire.lines import LineBuffer, TooLong
-from byleave.wire.members import members, repeats_a_name
+from byleave.protocol.json_members import members, repeats_a_name
+from byleave.protocol.lines import LineBuffer, TooLong
 
 PIECES = st.lists(st.binary(max_size=12).map(lambda data: data.replace(b"\0", b"\n")), max_size=12)
 

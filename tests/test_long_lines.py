@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import amounts
-from byleave.wire.lines import MOST_VALUES, LineBuffer, has_too_many_values
+from byleave.protocol.lines import MOST_VALUES, LineBuffer, has_too_many_values
 
 MEGABYTE = 1 << 20
 RUN = """

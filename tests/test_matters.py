@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 
-from byleave.audit.query import Filter
 from byleave.core.action import CommandAction, FileAction
-from byleave.core.masking import Mask
-from byleave.core.verdict import ALLOW, ASK, DENY, Decision
+from byleave.core.decision import ALLOW, ASK, DENY, Decision
+from byleave.core.redact import Redactor
 from byleave.guard.asking import CANCELLED, FOR_SESSION, NEVER, NO, NOBODY, ONCE, UNASKED
 from byleave.guard.guard import Guard
-from byleave.guard.matters import Matter, Verdicts
+from byleave.guard.pending import CombinedVerdict, Pending
+from byleave.store.audit.query import Filter
 from scene import Scene
 
 POLICY = """
@@ -36,20 +36,20 @@ def guard_of(scene: Scene) -> Guard:
     return scene.workspace.guard("acp")
 
 
-def matter(guard: Guard, *actions: Any, **named: Any) -> Matter:
+def matter(guard: Guard, *actions: Any, **named: Any) -> Pending:
     begun = guard.begin_all(actions, **named)
-    assert isinstance(begun, Matter)
+    assert isinstance(begun, Pending)
     return begun
 
 
-def settled(guard: Guard, *actions: Any, **named: Any) -> Verdicts:
+def settled(guard: Guard, *actions: Any, **named: Any) -> CombinedVerdict:
     begun = guard.begin_all(actions, **named)
-    assert isinstance(begun, Verdicts)
+    assert isinstance(begun, CombinedVerdict)
     return begun
 
 
 def records(scene: Scene) -> list[dict[str, Any]]:
-    log = scene.workspace.audit_log(None, Mask())
+    log = scene.workspace.audit_log(None, Redactor())
     try:
         log.fold()
         return [kept.tree for kept in log.query(Filter())]
@@ -104,7 +104,7 @@ def test_a_yes_for_the_session_is_remembered_for_each_action(scene: Scene) -> No
         guard.finish_all(matter(guard, ALLOWED, ASKED), "editor", FOR_SESSION)
         assert settled(guard, ASKED).allowed
         assert settled(guard, ALLOWED, ASKED).allowed
-        assert isinstance(guard.begin_all([FileAction("read", "other/b")]), Matter)
+        assert isinstance(guard.begin_all([FileAction("read", "other/b")]), Pending)
 
 
 def test_a_no_for_the_session_is_remembered(scene: Scene) -> None:
@@ -120,7 +120,7 @@ def test_what_cannot_be_understood_is_asked_whatever_allows_it_and_never_remembe
         asked = matter(guard, ALLOWED, unclear=unclear)
         assert (asked.verdict.reason, asked.verdict.code) == (unclear, "unparsed")
         assert guard.finish_all(asked, "editor", FOR_SESSION).allowed
-        assert isinstance(guard.begin_all([ALLOWED], unclear=unclear), Matter)
+        assert isinstance(guard.begin_all([ALLOWED], unclear=unclear), Pending)
         assert settled(guard, DENIED, unclear=unclear).verdict.decision is DENY
 
 
@@ -139,7 +139,7 @@ def test_a_yes_does_not_outlive_what_it_was_said_to(scene: Scene) -> None:
         (scene.root / "other").symlink_to("/etc")
         done = guard.finish_all(asked, "editor", FOR_SESSION)
         assert not done.allowed
-        assert isinstance(guard.begin_all([ASKED]), Matter)
+        assert isinstance(guard.begin_all([ASKED]), Pending)
     allowed = [record for record in records(scene) if record["verdict"]["decision"] == "allow"]
     assert all("approval" not in record["verdict"]["because"][0]["source"] for record in allowed)
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from byleave.errors import ConfigErrors, MountError
-from byleave.mounts.act import mount
-from byleave.mounts.plan import Request, plan_mounts
+from byleave.mounts.apply import mount
+from byleave.mounts.plan import MountRequest, plan_mounts
 from mount_scene import MOUNT_RULE, NOW, OPEN_RULE, TOOLS, MountScene
 
 BOTH = ("fs_read_file", "fs_modify_file")
@@ -319,7 +319,7 @@ def test_a_session_written_by_hand_keeps_its_meaning(scene: MountScene) -> None:
 
 def test_what_was_agreed_to_is_done_or_nothing(scene: MountScene) -> None:
     (scene.evil / "way").symlink_to(scene.ext)
-    agreed = plan_mounts(scene.workspace, Request((f"fork={scene.evil}/way",), str(scene.root)))
+    agreed = plan_mounts(scene.workspace, MountRequest((f"fork={scene.evil}/way",), str(scene.root)))
     (scene.evil / "way").unlink()
     (scene.evil / "way").symlink_to(scene.evil)
     before = scene.picture()
@@ -330,7 +330,7 @@ def test_what_was_agreed_to_is_done_or_nothing(scene: MountScene) -> None:
 
 def test_where_nothing_was_to_change_nobody_was_asked_and_nothing_is_done(scene: MountScene) -> None:
     scene.run("mount", "--yes", f"fork={scene.ext}")
-    agreed = plan_mounts(scene.workspace, Request((f"fork={scene.ext}",), str(scene.root)))
+    agreed = plan_mounts(scene.workspace, MountRequest((f"fork={scene.ext}",), str(scene.root)))
     assert not agreed.plans[0].changes
     scene.run("unmount", "--yes", "fork")
     before = scene.picture()
@@ -350,7 +350,7 @@ def test_approvals_that_cannot_be_read_are_warned_about(scene: MountScene) -> No
 def test_a_broken_configuration_is_said_before_anything_is_done(scene: MountScene) -> None:
     scene.configure("[tools.t]\nsource = 5\n")
     with pytest.raises(ConfigErrors):
-        plan_mounts(scene.workspace, Request((f"fork={scene.ext}",), str(scene.root)))
+        plan_mounts(scene.workspace, MountRequest((f"fork={scene.ext}",), str(scene.root)))
 
 
 def test_a_target_that_holds_secrets_is_warned_about(scene: MountScene, monkeypatch: pytest.MonkeyPatch) -> None:

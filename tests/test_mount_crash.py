@@ -277,11 +277,11 @@ COUNT = amounts.of(50, 15)  # mounts of each; every one reads all that are there
 ADD = """
 import os, sys
 from byleave.api import Workspace
-from byleave.mounts.act import mount
-from byleave.mounts.plan import Request, plan_mounts
+from byleave.mounts.apply import mount
+from byleave.mounts.plan import MountRequest, plan_mounts
 for number in range(int(sys.argv[2])):
     workspace = Workspace(os.getcwd())
-    request = Request((f"{sys.argv[1]}/{number}={sys.argv[3]}",), os.getcwd())
+    request = MountRequest((f"{sys.argv[1]}/{number}={sys.argv[3]}",), os.getcwd())
     mount(workspace, plan_mounts(workspace, request), now="now")
 """
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from byleave.errors import MountError
-from byleave.mounts.act import mount
-from byleave.mounts.plan import Request, plan_mounts
+from byleave.mounts.apply import mount
+from byleave.mounts.plan import MountRequest, plan_mounts
 from mount_scene import MOUNT_RULE, NOW, OPEN_RULE, TOOLS, MountScene
 from stage import load_cases
 
@@ -139,7 +139,7 @@ def test_a_name_that_cannot_be_mounted_is_refused(name: str, code: str, scene: M
 def test_a_name_that_holds_a_nul_is_refused(scene: MountScene) -> None:
     for spec in (f"a\0b={scene.ext}", f"ab={scene.ext}\0"):
         with pytest.raises(MountError) as refused:
-            plan_mounts(scene.workspace, Request((spec,), str(scene.root)))
+            plan_mounts(scene.workspace, MountRequest((spec,), str(scene.root)))
         assert refused.value.code in ("invalid_name", "missing_target")
 
 
@@ -340,7 +340,7 @@ def test_the_rule_is_called_what_the_compiler_calls_it(
 ) -> None:
     target = scene.ext if kind == "directory" else scene.ext / "x"
     put(scene, {link: text.replace("$EXT", str(target)) for link, text in links.items()})
-    request = Request((f"fs_read_file:{name}={target}",), str(scene.root))
+    request = MountRequest((f"fs_read_file:{name}={target}",), str(scene.root))
     done = mount(scene.workspace, plan_mounts(scene.workspace, request), now=NOW).plans[0]
     compiled = scene.workspace.load().compiled
     assert [external.rule.path for external in compiled.externals] == [rule_path] == [done.rule_path]
@@ -367,14 +367,14 @@ def test_several_mounts_are_all_found_good_before_the_first_is_done(scene: Mount
     }
     for specs, code in bad.items():
         with pytest.raises(MountError) as refused:
-            plan_mounts(workspace, Request(specs, cwd))
+            plan_mounts(workspace, MountRequest(specs, cwd))
         assert refused.value.code == code
     assert scene.picture() == before
 
 
 def test_several_mounts_are_done_together(scene: MountScene) -> None:
     specs = (f"a/b/one={scene.ext}", f"a/b/two={scene.evil}:ro", f"fs_read_file:a/b/two={scene.evil}:rw")
-    planned = plan_mounts(scene.workspace, Request(specs, str(scene.root)))
+    planned = plan_mounts(scene.workspace, MountRequest(specs, str(scene.root)))
     one, two, again = planned.plans
     assert [plan.directories for plan in planned.plans] == [("a", "a/b"), (), ()]
     assert (one.rules["fs_read_file"][0], len(two.rules["fs_read_file"])) == (OPEN_RULE, 1)

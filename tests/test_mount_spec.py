@@ -8,34 +8,33 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from byleave.errors import MountError
-from byleave.mounts.session import fs_rules, text_of, with_fs_rules
-from byleave.mounts.spec import Spec, parse_spec
-from byleave.mounts.toml import write_toml
+from byleave.mounts.session_layer import fs_rules, text_of, with_fs_rules, write_toml
+from byleave.mounts.spec import MountSpec, parse_spec
 
 SPECS = {
-    "fork=~/code/forks/serde-yaml": Spec(None, "fork", "~/code/forks/serde-yaml", "ro"),
-    "fork=~/code/forks/serde-yaml:ro": Spec(None, "fork", "~/code/forks/serde-yaml", "ro"),
-    "fs_modify_file:fork=~/code/forks/x:rw": Spec("fs_modify_file", "fork", "~/code/forks/x", "rw"),
-    "fs_modify_file:fork=~/code/forks/x": Spec("fs_modify_file", "fork", "~/code/forks/x", "ro"),
-    "a=/p1": Spec(None, "a", "/p1", "ro"),
-    "b=/p2:ro": Spec(None, "b", "/p2", "ro"),
-    "fs_read_file:fork=C:\\code\\forks\\x:ro": Spec("fs_read_file", "fork", "C:\\code\\forks\\x", "ro"),
-    "fork=C:\\code": Spec(None, "fork", "C:\\code", "ro"),
-    "a=b=c": Spec(None, "a", "b=c", "ro"),
-    "t:a=b:c=d:rw": Spec("t", "a", "b:c=d", "rw"),
-    "_t1:a=b": Spec("_t1", "a", "b", "ro"),
-    "t:a:b=c": Spec("t", "a:b", "c", "ro"),
-    "t:a=b:ro:rw": Spec("t", "a", "b:ro", "rw"),
-    "a=b:rw:ro": Spec(None, "a", "b:rw", "ro"),
-    "a=ro": Spec(None, "a", "ro", "ro"),
-    "a=b:RO": Spec(None, "a", "b:RO", "ro"),
-    "a=b:": Spec(None, "a", "b:", "ro"),
-    "a = b": Spec(None, "a ", " b", "ro"),
+    "fork=~/code/forks/serde-yaml": MountSpec(None, "fork", "~/code/forks/serde-yaml", "ro"),
+    "fork=~/code/forks/serde-yaml:ro": MountSpec(None, "fork", "~/code/forks/serde-yaml", "ro"),
+    "fs_modify_file:fork=~/code/forks/x:rw": MountSpec("fs_modify_file", "fork", "~/code/forks/x", "rw"),
+    "fs_modify_file:fork=~/code/forks/x": MountSpec("fs_modify_file", "fork", "~/code/forks/x", "ro"),
+    "a=/p1": MountSpec(None, "a", "/p1", "ro"),
+    "b=/p2:ro": MountSpec(None, "b", "/p2", "ro"),
+    "fs_read_file:fork=C:\\code\\forks\\x:ro": MountSpec("fs_read_file", "fork", "C:\\code\\forks\\x", "ro"),
+    "fork=C:\\code": MountSpec(None, "fork", "C:\\code", "ro"),
+    "a=b=c": MountSpec(None, "a", "b=c", "ro"),
+    "t:a=b:c=d:rw": MountSpec("t", "a", "b:c=d", "rw"),
+    "_t1:a=b": MountSpec("_t1", "a", "b", "ro"),
+    "t:a:b=c": MountSpec("t", "a:b", "c", "ro"),
+    "t:a=b:ro:rw": MountSpec("t", "a", "b:ro", "rw"),
+    "a=b:rw:ro": MountSpec(None, "a", "b:rw", "ro"),
+    "a=ro": MountSpec(None, "a", "ro", "ro"),
+    "a=b:RO": MountSpec(None, "a", "b:RO", "ro"),
+    "a=b:": MountSpec(None, "a", "b:", "ro"),
+    "a = b": MountSpec(None, "a ", " b", "ro"),
 }
 
 
 @pytest.mark.parametrize(("text", "spec"), SPECS.items(), ids=SPECS.keys())
-def test_a_spec_is_read_as_its_grammar_says(text: str, spec: Spec) -> None:
+def test_a_spec_is_read_as_its_grammar_says(text: str, spec: MountSpec) -> None:
     assert parse_spec(text) == spec
 
 

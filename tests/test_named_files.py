@@ -10,9 +10,9 @@ import pytest
 
 import byleave
 from byleave.api import Workspace
-from byleave.config.homes import find_homes
-from byleave.core.verdict import verdict_tree
+from byleave.core.decision import verdict_tree
 from byleave.errors import ConfigErrors
+from byleave.policy.dirs import find_homes
 
 CASES = Path(__file__).parent / "cases" / "commands"
 POLICIES = json.loads((CASES / "named_policies.json").read_text())

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from byleave.core.net import NO_NET_RULE, NetAnswer, NetRule, NetTable, judge_net, may_dial, specificity
+from byleave.core.decision import ALLOW, DENY, RuleRef
+from byleave.core.net_rules import NO_NET_RULE, NetAnswer, NetRule, NetTable, judge_net, may_dial, specificity
 from byleave.core.url import BadUrl, Target, default_port, parse_url
-from byleave.core.verdict import ALLOW, DENY, RuleRef
 
 CASES: list[dict[str, Any]] = tomllib.loads((Path(__file__).parent / "cases" / "net.toml").read_text("utf-8"))["case"]
 

@@ -8,13 +8,12 @@ from typing import Any
 
 import pytest
 
-from byleave.core.groups import GROUPS
-from byleave.shell.dangers import dangerous_options
-from byleave.shell.harmless import FAMILIES, options_of
-from byleave.shell.options import file_options
-from byleave.shell.programs import BUILT_IN, Program
+from byleave.core.command_groups import GROUPS
+from byleave.shell.knowledge.dangers import dangerous_options
+from byleave.shell.knowledge.harmless import FAMILIES, options_of
+from byleave.shell.knowledge.options import file_options
+from byleave.shell.knowledge.programs import BUILT_IN, ProgramFacts, read_spec
 from byleave.shell.reader import read_command
-from byleave.shell.specs import read_spec
 
 PROGRAMS = [program for programs in FAMILIES.values() for program in programs.split()]
 ALLOWED_GROUPS = ("read_only_git", "compilation", "safe_npm", "package_listing", "tests", "read_only_files")
@@ -92,7 +91,7 @@ ELSEWHERE = {
 }
 
 
-def tables(table: Program, raw: dict[str, Any] | None = None) -> Iterator[Program]:
+def tables(table: ProgramFacts, raw: dict[str, Any] | None = None) -> Iterator[ProgramFacts]:
     yield table
     for name in (raw or {"sub": table.sub})["sub"]:
         yield from tables(table.with_subcommand(name))
@@ -161,7 +160,7 @@ def told(*command: str) -> str:
     return done.stdout + done.stderr
 
 
-def missing(table: Program, text: str) -> set[str]:
+def missing(table: ProgramFacts, text: str) -> set[str]:
     """Return the long options that a table calls harmless and that the help does not know; `--no-x` counts as `--x`."""
     known = set(re.findall(r"--[A-Za-z0-9][\w.-]*", text.replace("[no-]", "")))
     covered = [name for name, canonical in table.canonical.items() if canonical in (table.covered or ())]

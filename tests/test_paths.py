@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from byleave.core.fs import Refused
+from byleave.core.fs_rules import RefusedPath
 from byleave.core.paths import collapse, is_absolute, refuse_input, refuse_name
 
 names = st.sampled_from(["a", "b", ".", "..", "", "...", ".a", "a.", "..a"])
@@ -34,7 +34,7 @@ def test_any_text_is_refused_or_could_be_a_name(text: str) -> None:
 )
 def test_rooted_text_is_absolute_on_some_system(text: str) -> None:
     assert is_absolute(text)
-    assert (refuse_input(text) or Refused("", "")).code == "absolute"
+    assert (refuse_input(text) or RefusedPath("", "")).code == "absolute"
 
 
 @pytest.mark.parametrize("text", ["", ".", "x", "x/y", "~", "~/x", "C", "C:", "C:x", "\u00e9:/x", "1:/x", ".\\x"])

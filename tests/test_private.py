@@ -17,9 +17,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from byleave.errors import StateError
-from byleave.private import (
+from byleave.user_files import (
     Lock,
-    Memory,
+    ParseCache,
     digest,
     digest_file,
     make_private_directory,
@@ -238,7 +238,7 @@ def python(code: str, *arguments: str, limit: int | None = None) -> "subprocess.
 
 WRITE_LARGE = """
 import sys
-from byleave.private import write_private
+from byleave.user_files import write_private
 try:
     write_private(sys.argv[1], b"new" * 100_000)
 except OSError as error:
@@ -277,13 +277,13 @@ def test_a_full_disk_leaves_the_old_content_and_no_litter(tiny_disk: Path) -> No
 
 
 def test_a_full_disk_costs_the_memory_a_parse_and_nothing_else(tiny_disk: Path) -> None:
-    memory = Memory(str(tiny_disk / "cache"), "1")
+    memory = ParseCache(str(tiny_disk / "cache"), "1")
     assert [memory.recall("f", b"x" * 100_000, len) for _ in range(2)] == [100_000, 100_000]
 
 
 WRITE_FOR_EVER = """
 import sys
-from byleave.private import write_private
+from byleave.user_files import write_private
 print("ready", flush=True)
 while True:
     for letter in (b"a", b"b"):
@@ -307,7 +307,7 @@ def test_a_writer_killed_at_any_point_leaves_one_whole_content(place: Path) -> N
 
 COUNT = """
 import sys
-from byleave.private import Lock
+from byleave.user_files import Lock
 for _ in range(200):
     with Lock(sys.argv[1] + "/lock"):
         with open(sys.argv[1] + "/count", "r+") as file:
@@ -326,7 +326,7 @@ def test_a_lock_keeps_processes_apart(place: Path) -> None:
 
 HOLD = """
 import signal, sys
-from byleave.private import Lock
+from byleave.user_files import Lock
 with Lock(sys.argv[1]):
     print("held", flush=True)
     signal.pause()
@@ -358,7 +358,7 @@ class Parse:
         return {"content": content, "at": ("tools", 1), "list": [1.5, None, True, "é"]}
 
 
-def times(memory: Memory, *contents: bytes, name: str = "/f") -> int:
+def times(memory: ParseCache, *contents: bytes, name: str = "/f") -> int:
     parse = Parse()
     for content in contents:
         assert memory.recall(name, content, parse) == Parse()(content)
@@ -366,23 +366,23 @@ def times(memory: Memory, *contents: bytes, name: str = "/f") -> int:
 
 
 def test_the_same_content_is_parsed_once(place: Path) -> None:
-    memory = Memory(str(place / "cache"), "1")
+    memory = ParseCache(str(place / "cache"), "1")
     assert [times(memory, b"a", b"a", b"a"), times(memory, b"a"), times(memory, b"b", b"b", b"a")] == [1, 0, 2]
     assert [mode_of(place / "cache"), *(mode_of(file) for file in (place / "cache").iterdir())] == [0o700, 0o600]
 
 
 def test_another_version_parses_for_itself(place: Path) -> None:
-    assert [times(Memory(str(place), version), b"a") for version in ("1", "2", "2", "1")] == [1, 1, 0, 1]
+    assert [times(ParseCache(str(place), version), b"a") for version in ("1", "2", "2", "1")] == [1, 1, 0, 1]
 
 
 def test_two_names_that_fall_on_one_file_are_not_taken_for_each_other(place: Path) -> None:
-    memory = Memory(str(place), "1")
+    memory = ParseCache(str(place), "1")
     assert [times(memory, b"a", name=name) for name in ("plumless", "buckeroo", "buckeroo")] == [1, 1, 0]
     assert len(list(place.iterdir())) == 1
 
 
 def remembered(place: Path) -> Path:
-    times(Memory(str(place), "1"), b"a")
+    times(ParseCache(str(place), "1"), b"a")
     (file,) = place.iterdir()
     return file
 
@@ -392,7 +392,7 @@ def test_a_memory_that_was_cut_anywhere_costs_one_parse(place: Path) -> None:
     whole = file.read_bytes()
     for length in range(len(whole)):
         file.write_bytes(whole[:length])
-        assert times(Memory(str(place), "1"), b"a", b"a") == 1
+        assert times(ParseCache(str(place), "1"), b"a", b"a") == 1
 
 
 def test_a_memory_with_any_byte_changed_costs_one_parse(place: Path) -> None:
@@ -400,7 +400,7 @@ def test_a_memory_with_any_byte_changed_costs_one_parse(place: Path) -> None:
     whole = file.read_bytes()
     for position in range(len(whole)):
         file.write_bytes(whole[:position] + bytes([whole[position] ^ 0x41]) + whole[position + 1 :])
-        assert times(Memory(str(place), "1"), b"a", b"a") == 1
+        assert times(ParseCache(str(place), "1"), b"a", b"a") == 1
 
 
 BOMBS = {
@@ -421,7 +421,7 @@ def test_a_memory_that_somebody_else_wrote_is_not_decoded(bomb: bytes, place: Pa
     head = whole[: whole.index(b"\n") + 2]
     for content in (bomb, head + bomb, head + whole[len(head) : len(head) + 4] + bomb):
         file.write_bytes(content)
-        assert times(Memory(str(place), "1"), b"a", b"a") == 1
+        assert times(ParseCache(str(place), "1"), b"a", b"a") == 1
 
 
 @settings(deadline=None)
@@ -430,7 +430,7 @@ def test_no_bytes_make_a_memory_lie(tmp_path_factory: pytest.TempPathFactory, ra
     with TemporaryDirectory(dir=tmp_path_factory.getbasetemp()) as base:
         file = remembered(Path(base))
         file.write_bytes(raw)
-        assert times(Memory(base, "1"), b"a", b"a") == 1
+        assert times(ParseCache(base, "1"), b"a", b"a") == 1
 
 
 @pytest.mark.parametrize(("make", "_problem"), ODD[:5], ids=lambda value: getattr(value, "__name__", None))
@@ -439,17 +439,17 @@ def test_an_odd_memory_costs_a_parse_and_nothing_else(make: Callable[[Path], Non
     name.unlink()
     make(place)
     (place / "f").rename(name)
-    assert times(Memory(str(place), "1"), b"a") == 1
+    assert times(ParseCache(str(place), "1"), b"a") == 1
 
 
 def test_a_memory_that_cannot_be_kept_costs_a_parse_each_time(place: Path) -> None:
     (place / "file").touch()
     places = [None, str(place / "file"), str(place / "file/cache"), "/proc/byleave"]
-    assert [times(Memory(where, "1"), b"a", b"a") for where in places] == [2, 2, 2, 2]
+    assert [times(ParseCache(where, "1"), b"a", b"a") for where in places] == [2, 2, 2, 2]
 
 
 def test_what_cannot_be_remembered_is_parsed_each_time(place: Path) -> None:
-    memory = Memory(str(place), "1")
+    memory = ParseCache(str(place), "1")
     deep: list[object] = []
     for _ in range(5000):
         deep = [deep]
@@ -460,10 +460,10 @@ def test_what_cannot_be_remembered_is_parsed_each_time(place: Path) -> None:
 
 RECALL = """
 import sys
-from byleave.private import Memory
+from byleave.user_files import ParseCache
 for number in range(300):
     content = str(number % 7 + int(sys.argv[2])).encode()
-    memory = Memory(sys.argv[1], "1")
+    memory = ParseCache(sys.argv[1], "1")
     assert memory.recall("f", content, int) == int(content), content
 print("fine")
 """

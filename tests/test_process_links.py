@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 import byleave
-from byleave.core.fs import FsTarget, Refused
-from byleave.core.verdict import ALLOW, ASK, DENY, Decision
+from byleave.core.decision import ALLOW, ASK, DENY, Decision
+from byleave.core.fs_rules import FsTarget, RefusedPath
 from byleave.workspace.resolve import Root
 
 Judged = Callable[..., Decision]
@@ -61,7 +61,7 @@ def judged(root: Path) -> Judged:
 @pytest.mark.parametrize("path", THROUGH_A_PROCESS)
 def test_a_path_through_a_process_is_refused_by_its_link(root: Path, path: str) -> None:
     found = Root(str(root)).resolve_any(path)
-    assert isinstance(found, Refused)
+    assert isinstance(found, RefusedPath)
     assert "link of a running process" in found.problem
 
 

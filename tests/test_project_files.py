@@ -12,13 +12,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from byleave.config.compile import Surroundings, compile_layers
-from byleave.config.layers import inline_layer
-from byleave.core.fs import FsTarget, Refused
+from byleave.core.fs_rules import FsTarget, RefusedPath
 from byleave.errors import UnsafePathError
-from byleave.guard.judge import Policy
-from byleave.workspace.in_memory import ProjectInMemory
-from byleave.workspace.no_project import NoProject
+from byleave.policy.compile import CompileContext, compile_layers
+from byleave.policy.layers import inline_layer
+from byleave.policy.live_policy import LivePolicy
+from byleave.workspace.in_memory import NoProject, ProjectInMemory
 from byleave.workspace.on_disk import ProjectOnDisk
 from byleave.workspace.project import DIRECTORY, FILE, OTHER, Query
 from byleave.workspace.resolve import Root
@@ -209,7 +208,7 @@ def test_absolute_climbing_and_odd_paths_are_refused_everywhere(any_project: "Pr
         lambda: any_project.rename(path, "x", replace=True),
         lambda: list(any_project.grep(Query("x", (path,)), lambda _: True)),
     ]
-    assert isinstance(any_project.find(path), Refused)
+    assert isinstance(any_project.find(path), RefusedPath)
     for act in acts:
         with pytest.raises(UnsafePathError):
             act()
@@ -478,7 +477,7 @@ def test_a_file_that_cannot_be_removed_is_not_moved_to_another_file_system(tmp_p
             os.chown(place, NOBODY, NOBODY)
         script = (
             "import sys\n"
-            "from byleave.core.fs import FsTarget\n"
+            "from byleave.core.fs_rules import FsTarget\n"
             "from byleave.workspace.on_disk import ProjectOnDisk\n"
             "from byleave.workspace.resolve import Root\n"
             "try:\n"
@@ -498,15 +497,15 @@ def test_a_policy_judges_places_in_memory() -> None:
     project = ProjectInMemory({"src/a": b"", "secret/b": b""})
     access = {"fs": [{"path": ".", "read": True, "write": True}, {"path": "secret", "read": False}]}
     layer = inline_layer({"tools": {"t": {"source": "local", "runtime": "vfs", "access": access}}})
-    surroundings = Surroundings(project.root.resolve_rule, lambda _path, _target: False, project.root.path)
+    surroundings = CompileContext(project.root.resolve_rule, lambda _path, _target: False, project.root.path)
     compiled = compile_layers([layer], surroundings)
-    policy = Policy(compiled, project.root, lambda: compiled)
+    policy = LivePolicy(compiled, project.root, lambda: compiled)
     actions = [("read", "src/a"), ("create", "src/new"), ("read", "secret/b"), ("read", "/etc/passwd"), ("read", "..")]
     words = [policy.decide({"kind": kind, "path": path, "tool": "t"}).decision.word for kind, path in actions]
     assert words == ["allow", "allow", "deny", "deny", "deny"]
     assert policy.root.resolve_any("/etc/passwd") == FsTarget("/etc/passwd", None, exists=False)
     assert policy.root.resolve_place("../src/a", "/project/secret") == FsTarget("/project/src/a", "src/a")
-    assert isinstance(policy.root.resolve_place("../x", "/project/missing"), Refused)
+    assert isinstance(policy.root.resolve_place("../x", "/project/missing"), RefusedPath)
 
 
 def test_threads_may_use_one_project_in_memory() -> None:

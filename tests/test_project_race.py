@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import pytest
 
-from byleave.core.fs import FsTarget
+from byleave.core.fs_rules import FsTarget
 from byleave.errors import UnsafePathError
 from byleave.workspace.on_disk import ProjectOnDisk
 from byleave.workspace.project import Query

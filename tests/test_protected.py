@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from byleave.core.fs import FsTarget
+from byleave.core.fs_rules import FsTarget
 from byleave.core.protected import PROTECTED, Protected, Protection, builtin_places, resolved_places
 from byleave.core.protected_names import GUARDED
 from byleave.workspace.resolve import Root

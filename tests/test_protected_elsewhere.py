@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from byleave.api import Workspace
-from byleave.config.homes import Homes
+from byleave.policy.dirs import UserDirs
 
 
 @pytest.fixture
@@ -26,7 +26,7 @@ def here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Workspace:
     )
     monkeypatch.setenv("ZDOTDIR", str(root / "zsh"))
     monkeypatch.setenv("CODEX_HOME", str(base / "codex"))
-    homes = Homes(str(base / "own"), str(base / "own"), str(base / "own/cache"), str(base / "managed"), str(home))
+    homes = UserDirs(str(base / "own"), str(base / "own"), str(base / "own/cache"), str(base / "managed"), str(home))
     return Workspace(str(root), homes=homes)
 
 
@@ -88,7 +88,9 @@ def test_only_a_rule_that_names_a_place_opens_it_and_none_opens_what_is_final(
     base = tmp_path.resolve()
     for name in ("ws", "home"):
         (base / name).mkdir()
-    homes = Homes(str(base / "own"), str(base / "own"), str(base / "own/cache"), str(base / "no"), str(base / "home"))
+    homes = UserDirs(
+        str(base / "own"), str(base / "own"), str(base / "own/cache"), str(base / "no"), str(base / "home")
+    )
     workspace = Workspace(str(base / "ws"), homes=homes)
     policy = workspace.compile_tree({"rules": [{"allow": {"path": pattern}}]})
     assert policy.decide({"kind": "create", "path": path}).decision.word == expected

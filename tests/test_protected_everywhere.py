@@ -2,7 +2,7 @@
 
 import pytest
 
-from byleave.core.fs import FsTarget
+from byleave.core.fs_rules import FsTarget
 from byleave.core.protected import Protected, Protection, builtin_places, system_places
 
 KEPT = [Protection("bin", "/home/u/tools/bin", final=False), *system_places()]

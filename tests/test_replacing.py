@@ -19,14 +19,13 @@ import pytest
 
 from byleave.api import Workspace
 from byleave.core.action import FileAction, MoveAction
-from byleave.core.permit import Permit
-from byleave.core.verdict import ALLOW, Verdict
-from byleave.effects.files import move_file, write_file
+from byleave.core.decision import ALLOW, Permit, Verdict
 from byleave.errors import RequestError, UnsafePathError
-from byleave.toolhost.scrubbing import Scrub
-from byleave.toolhost.serving import Service
-from byleave.toolhost.turn import Turn
+from byleave.toolhost.deadline import Deadline
+from byleave.toolhost.methods import MethodService
+from byleave.toolhost.redact import SecretFilter
 from byleave.workspace import replacing
+from byleave.workspace.file_effects import move_file, write_file
 from byleave.workspace.on_disk import ProjectOnDisk
 from byleave.workspace.opening import Anchor
 from byleave.workspace.resolve import Root
@@ -469,9 +468,9 @@ def test_a_tool_that_writes_to_a_full_disk_is_told_so_and_the_file_stays(small_d
     policy.write_text('tools.t = {source = "local", access = {fs = [{path = ".", read = true, write = true}]}}\n')
     workspace = Workspace(str(small_disk))
     with workspace.guard("call", files=[str(policy)]) as guard:
-        service = Service(guard, "t", ProjectOnDisk(workspace.root), Scrub())
+        service = MethodService(guard, "t", ProjectOnDisk(workspace.root), SecretFilter())
         for params in ({"path": "file"}, {"path": "new", "exclusive": True}, {"path": "deep/new"}):
             with pytest.raises(RequestError, match="No space left") as raised:
-                service.serve("fs.write", {**params, "content": NEW.decode()}, Turn())
+                service.serve("fs.write", {**params, "content": NEW.decode()}, Deadline())
             assert raised.value.number == -32603
     assert ((small_disk / "file").read_bytes(), names(small_disk)) == (OLD, ["deep", "file"])

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from byleave.core.fs import FsTarget, Refused
+from byleave.core.fs_rules import FsTarget, RefusedPath
 from byleave.errors import InputError
 from byleave.sdk import Context, FsAccessError
 from byleave.workspace.resolve import Root
@@ -70,11 +70,11 @@ def check_resolution(root: str, text: str) -> None:
     found = Root.at(root).resolve_input(text)
     lexical = os.path.normpath(text)
     climbs = lexical == ".." or lexical.startswith("../")
-    assert climbs == (isinstance(found, Refused) and found.code == "input_escape")
+    assert climbs == (isinstance(found, RefusedPath) and found.code == "input_escape")
     if climbs:
         return
     joined = os.path.normpath(os.path.join(root, lexical))
-    if isinstance(found, Refused):
+    if isinstance(found, RefusedPath):
         assert found.code in ("io", "not_a_directory")
         assert not os.path.exists(joined + ("/" if text.endswith(("/", "/.")) else ""))
         return
@@ -125,15 +125,15 @@ def test_a_path_inside_reads_the_same_from_a_tool_and_from_an_agent(
             root.resolve_any(text),
             root.resolve_any(f"{path}/{text}"),
         )
-    if isinstance(by_tool, Refused):
+    if isinstance(by_tool, RefusedPath):
         assert (relative, absolute) == (relative, relative)
-        assert isinstance(relative, Refused)
+        assert isinstance(relative, RefusedPath)
     else:
         assert (relative, absolute) == (by_tool, by_tool)
 
 
-def code_or_place(found: FsTarget | Refused, root: Path) -> str:
-    if isinstance(found, Refused):
+def code_or_place(found: FsTarget | RefusedPath, root: Path) -> str:
+    if isinstance(found, RefusedPath):
         return found.code
     return f"{os.path.relpath(found.canonical, root)} {'there' if found.exists else 'missing'}"
 

@@ -213,12 +213,12 @@ def _value(value: Any) -> str:
 
 
 def _decide(workspace: Workspace, layers: list[Any], line: str) -> int:
-    from byleave.guard.judge import Policy
+    from byleave.policy.live_policy import LivePolicy
 
     def compile_now() -> Any:
         return workspace.compile(layers)
 
-    policy = Policy(compile_now(), workspace.root, compile_now)
+    policy = LivePolicy(compile_now(), workspace.root, compile_now)
     return policy.decide({"kind": "command", "command": line}).decision
 
 

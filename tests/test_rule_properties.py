@@ -8,10 +8,10 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from byleave.api import Workspace
-from byleave.core.rules import Rule, RuleTable
-from byleave.core.subject import Subject
-from byleave.core.verdict import ALLOW, ASK, DENY, Decision
-from byleave.guard.judge import Policy
+from byleave.core.decision import ALLOW, ASK, DENY, Decision
+from byleave.core.match_context import MatchContext
+from byleave.core.rules import CompiledRule, RuleTable
+from byleave.policy.live_policy import LivePolicy
 from byleave.shell.reader import read_command
 
 Rules = list[dict[str, Any]]
@@ -77,7 +77,7 @@ lines = st.lists(commands, min_size=1, max_size=3).map("; ".join) | st.builds(
 )
 
 
-def compiled(given_rules: Rules) -> Policy:
+def compiled(given_rules: Rules) -> LivePolicy:
     return WORKSPACE.compile_tree({"rules": given_rules})
 
 
@@ -136,7 +136,7 @@ def test_one_more_deny_in_front_never_loosens(given_rules: Rules, table: dict[st
     assert decision([{"deny": table}, *given_rules], line) >= decision(given_rules, line)
 
 
-def first_match(table: RuleTable, subject: Subject) -> Decision | None:
+def first_match(table: RuleTable, subject: MatchContext) -> Decision | None:
     """Judge as the design says it, rule by rule."""
     floor = False
     for rule in table.rules:
@@ -158,13 +158,13 @@ def test_the_index_answers_as_going_through_all_rules_does(given_rules: Rules, l
     table = next(policy.compiled.policy.rule_tables(), RuleTable(()))
     assert policy.compiled.read_line is not None
     for part in policy.compiled.read_line(line).parts:
-        subject = Subject("execute", None, part)
+        subject = MatchContext("execute", None, part)
         assert table.judge(subject).decision == first_match(table, subject)
 
 
 def test_a_rule_of_another_program_is_not_even_asked() -> None:
     table = next(compiled([{"deny": {"command": f"p{number}"}} for number in range(50)]).compiled.policy.rule_tables())
-    asked: list[Rule] = [rule for rule in table.rules if rule.matcher.programs == frozenset({"p7"})]
+    asked: list[CompiledRule] = [rule for rule in table.rules if rule.matcher.programs == frozenset({"p7"})]
     assert len(asked) == 1
 
 

@@ -7,9 +7,9 @@ import pytest
 
 from byleave.api import Workspace
 from byleave.core.arguments import ArgumentTest
-from byleave.core.groups import GROUPS
-from byleave.core.line import names_guarded
-from byleave.core.verdict import Verdict
+from byleave.core.command_groups import GROUPS
+from byleave.core.command_line import names_guarded
+from byleave.core.decision import Verdict
 from scene import Scene
 
 Rules = list[dict[str, Any]]

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from byleave import compile_policy
-from byleave.core.selecting import Selection
-from byleave.guard.judge import Policy
-from byleave.translate.call import Call, Where
-from byleave.translate.meaning import meaning
+from byleave.core.search import Selection
+from byleave.policy.live_policy import LivePolicy
+from byleave.translate.call import ToolCall, Where
+from byleave.translate.translate import meaning
 
 RULES: list[dict[str, Any]] = [
     {"deny": {"path": ["**/.env", "secrets/**"]}},
@@ -27,14 +27,14 @@ def root(tmp_path: Path) -> Path:
     return made
 
 
-def policy_at(root: Path, rules: list[dict[str, Any]] | None = None) -> Policy:
+def policy_at(root: Path, rules: list[dict[str, Any]] | None = None) -> LivePolicy:
     return compile_policy({"rules": RULES if rules is None else rules}, root=str(root))
 
 
 def judged(root: Path, kind: str, tool: str | None, raw: dict[str, Any], cwd: str = ".") -> tuple[str, str]:
     """Return the strictest decision on what a call of an agent amounts to, and its reason."""
     policy = policy_at(root)
-    found = meaning(Call(kind, tool=tool, raw=raw), Where(str(root), os.path.normpath(root / cwd), os.path.exists))
+    found = meaning(ToolCall(kind, tool=tool, raw=raw), Where(str(root), os.path.normpath(root / cwd), os.path.exists))
     verdicts = [policy.decide(action) for action in found.actions]
     strictest = max(verdicts, key=lambda verdict: verdict.decision)
     assert found.understood

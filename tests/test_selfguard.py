@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from byleave.core.selfguard import GUARDED_COMMANDS, changes_trust, is_door
+from byleave.core.self_protection import GUARDED_COMMANDS, changes_trust, is_door
 
 GUARDED = """
 byleave trust
@@ -60,7 +60,7 @@ python src/byleave/__main__.py trust
 python src/byleave/cli/main.py trust
 python -c 'from byleave.cli.main import run; run(["trust"])'
 python -Ic 'import byleave.cli.main as m; m.run()' trust
-python -c 'from byleave.approvals.store import Approvals'
+python -c 'from byleave.store.approvals import Approvals'
 python -c 'import os; os.system("byleave trust")'
 env byleave trust
 env -i PATH=/x byleave trust

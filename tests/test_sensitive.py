@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from byleave.core.sensitive import Sensitive
-from byleave.guard.reach import Reach, sensitive_reaches
+from byleave.core.sensitive_places import Sensitive
+from byleave.guard.warnings import ReachableSecret, sensitive_reaches
 from command import byleave
 from scene import TOOL, Scene
 
@@ -62,7 +62,7 @@ def scene(tmp_path: Path) -> Scene:
     return Scene.build(tmp_path.resolve())
 
 
-def reaches(scene: Scene) -> list[Reach]:
+def reaches(scene: Scene) -> list[ReachableSecret]:
     workspace = scene.workspace
     policy = workspace.load()
     return sensitive_reaches(policy, workspace.sensitive(policy.compiled))
@@ -71,7 +71,7 @@ def reaches(scene: Scene) -> list[Reach]:
 def test_a_grant_that_reaches_one_is_named_with_its_tools(scene: Scene) -> None:
     (scene.root / ".env").write_text("KEY=1")
     scene.say("user", f'{TOOL}[tools.u]\nsource = "local"\n[[tools.u.access.fs]]\npath = "src"\nread = true\n')
-    assert reaches(scene) == [Reach("**/.env", ".env", ("t",))]
+    assert reaches(scene) == [ReachableSecret("**/.env", ".env", ("t",))]
     assert reaches(scene)[0].sentence == "t may read .env, a sensitive place (**/.env)"
 
 
@@ -92,7 +92,7 @@ def test_a_mount_of_a_sensitive_directory_is_named(scene: Scene) -> None:
     )
     assert reaches(scene) == []
     scene.workspace.approvals.approve_mount("keys", str(vault), now="2026-01-01T00:00:00Z")
-    assert reaches(scene) == [Reach(str(vault), "keys", ("t",))]
+    assert reaches(scene) == [ReachableSecret(str(vault), "keys", ("t",))]
 
 
 def test_configuration_adds_to_the_list_from_every_layer(scene: Scene) -> None:

@@ -7,15 +7,15 @@ from typing import Any
 import pytest
 
 import byleave
-from byleave.config.gateway import GatewaySettings
-from byleave.config.servers import Server, expanded, name_problem
 from byleave.core.access import PUBLIC
 from byleave.core.action import EnvAction, FileAction, UrlAction
 from byleave.core.decide import decide
-from byleave.core.fs import FsTarget
-from byleave.core.verdict import ALLOW, DENY
+from byleave.core.decision import ALLOW, DENY
+from byleave.core.fs_rules import FsTarget
 from byleave.errors import ConfigError, ConfigErrors
-from byleave.guard.secrets import mask_for
+from byleave.guard.warnings import mask_for
+from byleave.policy.gateway_settings import GatewaySettings
+from byleave.policy.servers import ServerConfig, expanded, name_problem
 from command import byleave as run
 from scene import Scene
 
@@ -35,7 +35,7 @@ def told(scene: Scene, text: str, layer: str = "user") -> str:
     return str(caught.value).replace(str(scene.file(layer)), "FILE")
 
 
-def server_of(scene: Scene, text: str) -> Server:
+def server_of(scene: Scene, text: str) -> ServerConfig:
     scene.say("user", text)
     (server,) = scene.load().compiled.servers.values()
     return server
@@ -54,7 +54,7 @@ may = ["roots"]
 limits = { memory = "1 GB" }
 """,
     )
-    assert server == Server(
+    assert server == ServerConfig(
         "git-hub",
         "stdio",
         command=("npx", "-y", "some-server", "--fast"),
@@ -144,7 +144,7 @@ def test_what_cannot_be_used_is_an_error_with_its_place(scene: Scene, text: str,
 
 
 def test_variables_are_filled_in_where_they_are_used() -> None:
-    server = Server(
+    server = ServerConfig(
         "s",
         "stdio",
         command=("run", "${HOME}/x", "$HOME", "${A:-none}", "${}"),
@@ -157,7 +157,7 @@ def test_variables_are_filled_in_where_they_are_used() -> None:
 
 
 def test_a_variable_that_is_missing_is_named() -> None:
-    server = Server("s", "http", url="https://e.com/${PLACE}", source="f:3")
+    server = ServerConfig("s", "http", url="https://e.com/${PLACE}", source="f:3")
     with pytest.raises(ConfigError, match=r'f:3: the server "s" needs the variable PLACE, which is not set'):
         expanded(server, {})
 
@@ -165,12 +165,12 @@ def test_a_variable_that_is_missing_is_named() -> None:
 @pytest.mark.parametrize("value", ["x\r\nEvil: 1", "x\0"])
 def test_a_variable_cannot_add_a_header(value: str) -> None:
     with pytest.raises(ConfigError, match="line end or a control character"):
-        expanded(Server("s", "http", url="https://e.com", headers={"A": "${V}"}), {"V": value})
+        expanded(ServerConfig("s", "http", url="https://e.com", headers={"A": "${V}"}), {"V": value})
 
 
 def test_a_variable_cannot_lead_to_another_scheme() -> None:
     with pytest.raises(ConfigError):
-        expanded(Server("s", "http", url="${U}"), {"U": "file:///etc/passwd"})
+        expanded(ServerConfig("s", "http", url="${U}"), {"U": "file:///etc/passwd"})
 
 
 @pytest.mark.parametrize("name", ["a", "A-1", "a_b", "-", "9_9-x"])

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from byleave.config.layers import Files
-from byleave.config.settling import STILL, STILL_OPEN, Settling, is_being_written
+from byleave.policy.file_settling import STILL, STILL_OPEN, Settling, is_being_written
+from byleave.policy.layers import LayerFiles
 from scene import Scene
 
 DENY_MAKE = '[[rules]]\ndeny = { command = "make" }\n'
@@ -179,16 +179,16 @@ def test_a_change_that_begins_while_the_file_is_read_is_not_taken(
     scene: Scene, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place, file = watched(scene, "project", DENY_LS + DENY_MAKE)
-    read = Files.read_project_file
+    read = LayerFiles.read_project_file
 
-    def cut(files: Files, name: str) -> bytes:
+    def cut(files: LayerFiles, name: str) -> bytes:
         if name == "byleave.toml":
             file.write_text("")
         return read(files, name)
 
     file.write_text(DENY_MAKE + DENY_LS)
     place.says()
-    monkeypatch.setattr(Files, "read_project_file", cut)
+    monkeypatch.setattr(LayerFiles, "read_project_file", cut)
     place.time += STILL
     assert place.says() == ["deny", "deny"]
     monkeypatch.undo()

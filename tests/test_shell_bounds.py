@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from byleave.shell.dangers import dangerous_options
-from byleave.shell.options import has_flag, scan, subcommand
+from byleave.shell.knowledge.dangers import dangerous_options
+from byleave.shell.knowledge.options import has_flag, scan, subcommand
 from byleave.shell.reader import SIZE_LIMIT, read_command
 from shell.corpus import corpus
 

@@ -6,7 +6,7 @@ Bounded and with fixed seeds here; for longer: `PYTHONPATH=tests python -m shell
 import pytest
 
 import amounts
-from byleave.shell import cursor
+from byleave.shell.syntax import cursor
 from shell.corpus import corpus
 from shell.fuzz import fuzz
 from shell.oracle import BASH, DASH, ZSH, box

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 import byleave
 from byleave.api import Workspace
-from byleave.core.env import MINIMAL_ENVIRONMENT
+from byleave.core.env_rules import MINIMAL_ENVIRONMENT
 from byleave.core.suggest import toml_key, toml_string
 from stage import Stage
 

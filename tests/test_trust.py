@@ -14,11 +14,11 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 import amounts
-from byleave.config.layers import LOCAL, MANAGED, PROJECT, SESSION, USER, Layer
-from byleave.config.parse import parse_tree
-from byleave.core.verdict import Decision
+from byleave.core.decision import Decision
 from byleave.errors import ConfigErrors, InputError, StateError
-from byleave.guard.judge import Policy
+from byleave.policy.layers import LOCAL, MANAGED, PROJECT, SESSION, USER, Layer
+from byleave.policy.live_policy import LivePolicy
+from byleave.policy.parse import parse_tree
 from scene import TOOL, Scene
 
 GRANT = '[[tools.t.access.fs]]\npath = "src"\nread = true\n'
@@ -191,7 +191,7 @@ def answers(scene: Scene, layers: list[Layer], actions: list[dict[str, Any]]) ->
         compiled = workspace.compile(layers)
     except ConfigErrors:
         return [NO_ANSWER] * len(actions)
-    policy = Policy(compiled, workspace.root, lambda: compiled)
+    policy = LivePolicy(compiled, workspace.root, lambda: compiled)
     return [int(policy.decide(action).decision) for action in actions]
 
 

@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from byleave.sandbox.build import FULL, LEAN, find_compiler, launcher_name
+from byleave.sandbox.native.build import FULL, LEAN, find_compiler, launcher_name
 
 ROOT = Path(__file__).parents[1]
 BUILD = """\
 import sys
 sys.path.insert(0, "src")
-import byleave.sandbox.build as build
+import byleave.sandbox.native.build as build
 if sys.argv[2] == "without":
     build._COMPILERS = ()
 from hatchling.builders.wheel import WheelBuilder
@@ -41,16 +41,16 @@ def test_a_wheel_of_this_machine_holds_both_launchers(tmp_path: Path) -> None:
         assert content.filename is not None
         assert content.filename.endswith(f"-py3-none-linux_{machine}.whl")
         for kind in (LEAN, FULL):
-            built = content.getinfo(f"byleave/sandbox/launcher/{launcher_name(kind)}")
+            built = content.getinfo(f"byleave/sandbox/native/{launcher_name(kind)}")
             assert built.external_attr >> 16 & 0o111 == 0o111
             assert content.read(built)[:4] == b"\x7fELF"
-        assert "byleave/sandbox/launcher/launcher.c" in content.namelist()
+        assert "byleave/sandbox/native/launcher.c" in content.namelist()
 
 
 def test_a_wheel_without_a_compiler_is_for_any_machine(tmp_path: Path) -> None:
     with wheel(tmp_path, "without") as content:
         assert content.filename is not None
         assert content.filename.endswith("-py3-none-any.whl")
-        launchers = [name for name in content.namelist() if name.startswith("byleave/sandbox/launcher/")]
-        assert {os.path.splitext(name)[1] for name in launchers} == {".c", ".h"}
+        launchers = [name for name in content.namelist() if name.startswith("byleave/sandbox/native/")]
+        assert {os.path.splitext(name)[1] for name in launchers} == {".c", ".h", ".py"}
         assert "byleave/sandbox/python_launcher.py" in content.namelist()

@@ -16,12 +16,13 @@ if TYPE_CHECKING:
     from byleave.api import compile_policy, load_policy, open_guard
     from byleave.cli.asking import TerminalAsker
     from byleave.core.action import Action
+    from byleave.core.decision import Decision, RuleRef, Verdict
     from byleave.core.explain import explain
-    from byleave.core.verdict import Decision, RuleRef, Verdict
     from byleave.errors import ByleaveError, ConfigError, ConfigErrors, InputError
-    from byleave.guard.asking import Answer, Who
+    from byleave.guard.asking import Evaluation as Answer
+    from byleave.guard.asking import Who
     from byleave.guard.guard import Guard
-    from byleave.guard.judge import Policy
+    from byleave.policy.live_policy import LivePolicy as Policy
     from byleave.ruleset import Matcher, Operation, Outcome, Rule, Ruleset
     from byleave.shell.reader import read_command
 
@@ -41,15 +42,18 @@ _HOMES = {
     "ByleaveError": "byleave.errors",
     "ConfigError": "byleave.errors",
     "ConfigErrors": "byleave.errors",
-    "Decision": "byleave.core.verdict",
+    "Decision": "byleave.core.decision",
     "InputError": "byleave.errors",
-    "Policy": "byleave.guard.judge",
-    "RuleRef": "byleave.core.verdict",
-    "Verdict": "byleave.core.verdict",
+    "Policy": "byleave.policy.live_policy",
+    "RuleRef": "byleave.core.decision",
+    "Verdict": "byleave.core.decision",
     "compile_policy": "byleave.api",
     "explain": "byleave.core.explain",
     "load_policy": "byleave.api",
 }
+
+# Public names that the code itself has better words for.
+_RENAMED = {"Answer": "Evaluation", "Policy": "LivePolicy"}
 
 __all__ = [
     "Action",
@@ -84,7 +88,7 @@ def __getattr__(name: str) -> "Any":
         raise AttributeError(f"module 'byleave' has no attribute {name!r}")
     from importlib import import_module
 
-    return getattr(import_module(home), name)
+    return getattr(import_module(home), _RENAMED.get(name, name))
 
 
 def __dir__() -> list[str]:

@@ -6,20 +6,25 @@ Used by the command line and by `import byleave`. Nothing below this module know
 import os
 
 from byleave import __version__
-from byleave.approvals.fingerprint import UNREAD, fingerprint
-from byleave.approvals.store import Approvals
-from byleave.config.compile import Compiled, Surroundings, compile_layers
-from byleave.config.elsewhere import places_elsewhere
-from byleave.config.homes import CONFIG_FILE, Homes, check_session_name, find_homes, find_root, real_path
-from byleave.config.layers import LARGEST_FILE, LOCAL, PROJECT, Files, Layer, inline_layer
-from byleave.config.own_code import find_own_code, program_directories
-from byleave.config.settling import file_stamp
-from byleave.core.fs import Refused
+from byleave.core.fs_rules import RefusedPath
 from byleave.errors import ConfigError, ConfigErrors, InputError, StateError, UnsafePathError
-from byleave.guard.judge import Policy
-from byleave.private import Lock, Memory, digest, digest_file, make_private_directory, read_private, write_private
+from byleave.policy.compile import CompileContext, Compiled, compile_layers
+from byleave.policy.dirs import CONFIG_FILE, UserDirs, check_session_name, find_homes, find_root, real_path
+from byleave.policy.file_settling import file_stamp
+from byleave.policy.layers import LARGEST_FILE, LOCAL, PROJECT, Layer, LayerFiles, inline_layer
+from byleave.policy.live_policy import LivePolicy
+from byleave.policy.machine_places import find_own_code, git_places, git_stamp, places_elsewhere, program_directories
+from byleave.store.approvals import UNREAD, Approvals, fingerprint
 from byleave.text import quoted
-from byleave.workspace.git_files import git_places, git_stamp
+from byleave.user_files import (
+    Lock,
+    ParseCache,
+    digest,
+    digest_file,
+    make_private_directory,
+    read_private,
+    write_private,
+)
 from byleave.workspace.resolve import Root
 
 TYPE_CHECKING = False
@@ -27,18 +32,18 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from byleave.approvals.fingerprint import Fingerprint
-    from byleave.audit.log import AuditLog
-    from byleave.config.compile import ReadLine
-    from byleave.core.line import Line
-    from byleave.core.masking import Mask
+    from byleave.core.command_line import CommandLine
     from byleave.core.protected import Protection
-    from byleave.core.sensitive import Sensitive
+    from byleave.core.redact import Redactor
+    from byleave.core.sensitive_places import Sensitive
     from byleave.guard.asking import Asker
     from byleave.guard.guard import Guard
-    from byleave.guard.lasting import Lasting
-    from byleave.guard.lines import LineReader
-    from byleave.guard.reach import Reach
+    from byleave.guard.persist_rule import PersistentRule
+    from byleave.guard.warnings import ReachableSecret
+    from byleave.policy.command_lines import CommandLineReader
+    from byleave.policy.compile import ReadLine
+    from byleave.store.approvals import Fingerprint
+    from byleave.store.audit.log import AuditLog
 
 LARGEST_SCRIPT = 256 << 20  # hashed at every start: about a second
 
@@ -46,13 +51,13 @@ LARGEST_SCRIPT = 256 << 20  # hashed at every start: about a second
 class Workspace:
     """One workspace of one user: its root, its files, its approvals."""
 
-    def __init__(self, root: str | None = None, *, homes: Homes | None = None) -> None:
+    def __init__(self, root: str | None = None, *, homes: UserDirs | None = None) -> None:
         self.homes = homes if homes is not None else find_homes(os.environ)
         self.root = Root.at(root if root is not None else find_root(_working_directory(), self.homes))
         self._scripts: set[str] = set()  # that trusted project files start: who changes one changes what was trusted
-        self.memory = Memory(self.homes.memory, __version__)
+        self.memory = ParseCache(self.homes.memory, __version__)
         self.approvals = Approvals(self.homes.workspace(self.root.path), self.memory)
-        self.files = Files(
+        self.files = LayerFiles(
             self.root.path,
             self.homes,
             self.memory,
@@ -61,7 +66,9 @@ class Workspace:
             open_enclosing=lambda directory, name: _open_inside(Root(directory), name),
         )
 
-    def load(self, *, files: "Sequence[str]" = (), session: str = "default", extra: "Sequence[Layer]" = ()) -> Policy:
+    def load(
+        self, *, files: "Sequence[str]" = (), session: str = "default", extra: "Sequence[Layer]" = ()
+    ) -> LivePolicy:
         """Return the policy of the layers that hold here; `files` replace what would be found, `extra` come on top."""
         check_session_name(session)
         base = _working_directory() if files else ""
@@ -87,7 +94,7 @@ class Workspace:
         known = stamp()
         self.approvals.refresh()
         compiled = self.compile(read(None))
-        policy = Policy(compiled, self.root, compile_again, home=self.homes.user, stamp=stamp, known=known)
+        policy = LivePolicy(compiled, self.root, compile_again, home=self.homes.user, stamp=stamp, known=known)
         return policy
 
     def _compile_or_fall_back(self, layers: "list[Layer]", before: "tuple[Layer, ...]") -> Compiled:
@@ -119,7 +126,7 @@ class Workspace:
         session: str = "default",
         asker: "Asker | None" = None,
         patience: float | None = None,
-        policy: Policy | None = None,
+        policy: LivePolicy | None = None,
         stays: bool = True,
     ) -> "Guard":
         """Return the guard of a door: it answers live requests, asks through `asker`, and records everything.
@@ -127,23 +134,22 @@ class Workspace:
         With `policy`, by that one, which the caller has loaded. Close it when the door closes. One that does not stay
         answers a single request: it starts no thread, keeps no rule for good, and does not look round first.
         """
-        from byleave.approvals.store import now
         from byleave.guard.guard import PATIENCE, Guard
-        from byleave.guard.notices import Notices
-        from byleave.guard.secrets import mask_for
+        from byleave.guard.warnings import SensitiveWarnings, mask_for
+        from byleave.store.approvals import now
 
         policy = self.load(files=files, session=session) if policy is None else policy
 
-        def make_mask() -> "Mask":
+        def make_mask() -> "Redactor":
             return mask_for(policy.compiled.policy, os.environ)
 
         mask = make_mask()
         log = self.audit_log(policy.compiled.settings, mask)
         sensitive = self.sensitive(policy.compiled)
-        notices = Notices(sensitive, os.path.dirname(self.files.session_file(session)))
-        reaches: list[Reach] = []
+        notices = SensitiveWarnings(sensitive, os.path.dirname(self.files.session_file(session)))
+        reaches: list[ReachableSecret] = []
         if stays:
-            from byleave.guard.reach import sensitive_reaches
+            from byleave.guard.warnings import sensitive_reaches
 
             log.start()
             reaches = sensitive_reaches(policy, sensitive)
@@ -163,10 +169,10 @@ class Workspace:
             notes=tuple(line for one in reaches for line in notices.say_once(f"{one.entry} {one.name}", one.sentence)),
         )
 
-    def audit_log(self, settings: "Mapping[str, Any] | None", mask: "Mask") -> "AuditLog":
+    def audit_log(self, settings: "Mapping[str, Any] | None", mask: "Redactor") -> "AuditLog":
         """Return the log of this workspace, kept as long as the settings say; without any, nothing is ever removed."""
-        from byleave.audit.log import AuditLog
-        from byleave.audit.retention import Retention
+        from byleave.store.audit.log import AuditLog
+        from byleave.store.audit.retention import Retention
 
         usual, kept = Retention(), (settings or {}).get("audit", {})
         retention = Retention(kept.get("keep_days", usual.days), kept.get("keep_megabytes", usual.megabytes))
@@ -176,15 +182,15 @@ class Workspace:
 
     def sensitive(self, compiled: Compiled) -> "Sensitive":
         """Return the places that hold secrets, for this user and in this workspace."""
-        from byleave.core.sensitive import Sensitive
+        from byleave.core.sensitive_places import Sensitive
 
         return Sensitive(
             compiled.settings.get("sensitive_paths", ()), home=self.homes.user, root=self.root.path, real=real_path
         )
 
-    def lasting(self, session: str) -> "Lasting":
+    def lasting(self, session: str) -> "PersistentRule":
         """Return what adds rules to the user's own file, through a link too if it is one."""
-        from byleave.guard.lasting import Lasting
+        from byleave.guard.persist_rule import PersistentRule
 
         named = os.path.join(self.homes.config, CONFIG_FILE)
         path = real_path(named)
@@ -204,11 +210,11 @@ class Workspace:
                 hint = "check the permissions there, and the room on the disk"
                 raise StateError(f"{quoted(path)} cannot be written: {error.strerror}", hint=hint) from None
 
-        def compile_with(content: bytes) -> Policy:
+        def compile_with(content: bytes) -> LivePolicy:
             layers = list(self.files.again(None).discover(session, user=content))
-            return Policy(self.compile(layers), self.root, lambda: self.compile(layers), home=self.homes.user)
+            return LivePolicy(self.compile(layers), self.root, lambda: self.compile(layers), home=self.homes.user)
 
-        return Lasting(read, write, compile_with)
+        return PersistentRule(read, write, compile_with)
 
     def _trusted_now(self, layer: Layer) -> Layer:
         if layer.name not in (PROJECT, LOCAL):
@@ -216,7 +222,7 @@ class Workspace:
         same: Layer = layer.replace(trusted=self._trusts(layer.file or "", layer.content, layer.tree))
         return same
 
-    def compile_tree(self, tree: "Mapping[str, Any]") -> Policy:
+    def compile_tree(self, tree: "Mapping[str, Any]") -> LivePolicy:
         """Return the policy of one tree alone: no other layer has a say."""
         layer = inline_layer(tree)
 
@@ -226,11 +232,13 @@ class Workspace:
 
         known = self.approvals.stamp()
         compiled = compile_now()
-        return Policy(compiled, self.root, compile_now, home=self.homes.user, stamp=self.approvals.stamp, known=known)
+        return LivePolicy(
+            compiled, self.root, compile_now, home=self.homes.user, stamp=self.approvals.stamp, known=known
+        )
 
     def compile(self, layers: "list[Layer]") -> Compiled:
         """Compile layers in this workspace."""
-        surroundings = Surroundings(
+        surroundings = CompileContext(
             resolve=self.root.resolve_rule,
             approved=self.approvals.approves_mount,
             root=self.root.path,
@@ -255,13 +263,13 @@ class Workspace:
     def _directory(self, path: str) -> str | None:
         """Return the canonical form of a configured directory; one that is not there yet keeps its name."""
         place = self.root.resolve_any(path)
-        return None if isinstance(place, Refused) else place.canonical
+        return None if isinstance(place, RefusedPath) else place.canonical
 
     def _line_reader(self, programs: "Mapping[str, Any]") -> "ReadLine":
         """Return what reads command lines here; the shell room is loaded when the first one comes."""
-        readers: list[LineReader] = []
+        readers: list[CommandLineReader] = []
 
-        def read(text: str, cwd: str | None = None, shell: str | None = None) -> "Line":
+        def read(text: str, cwd: str | None = None, shell: str | None = None) -> "CommandLine":
             if not readers:
                 readers.append(_make_reader(self.root, programs, self.homes.user))
             return readers[0].read(text, cwd, shell)
@@ -288,7 +296,7 @@ class Workspace:
     def _read_script(self, word: str) -> tuple[str, str] | None:
         """Return name and hash of a word that names a file of the workspace; of a link that leads out, its target."""
         place = self.root.resolve_any(word)
-        if isinstance(place, Refused):  # a name that no tool may pass can still be run, and then must not go unseen
+        if isinstance(place, RefusedPath):  # a name that no tool may pass can still be run, and then must not go unseen
             return (word, UNREAD) if "\0" not in word and os.path.lexists(os.path.join(self.root.path, word)) else None
         if place.relative is None:
             return None if place.door is None else (place.door, digest(os.fsencode(f"outside: {place.canonical}")))
@@ -315,7 +323,7 @@ def _open_inside(root: Root, name: str) -> int:
     from byleave.workspace.opening import Anchor
 
     place = root.resolve_input(name)
-    if isinstance(place, Refused):
+    if isinstance(place, RefusedPath):
         raise ConfigError(place.problem, hint="keep the configuration in a plain file of the workspace")
     if place.relative is None:
         raise ConfigError(
@@ -326,12 +334,12 @@ def _open_inside(root: Root, name: str) -> int:
         return anchor.open_file(place.relative, os.O_RDONLY)
 
 
-def _make_reader(root: Root, programs: "Mapping[str, Any]", home: str) -> "LineReader":
-    from byleave.guard.lines import LineReader
-    from byleave.shell.programs import BUILT_IN
+def _make_reader(root: Root, programs: "Mapping[str, Any]", home: str) -> "CommandLineReader":
+    from byleave.policy.command_lines import CommandLineReader
+    from byleave.shell.knowledge.programs import BUILT_IN
 
     try:
-        return LineReader(root, BUILT_IN.extended(programs) if programs else BUILT_IN, home)
+        return CommandLineReader(root, BUILT_IN.extended(programs) if programs else BUILT_IN, home)
     except (ValueError, TypeError, AttributeError, KeyError) as error:
         raise ConfigErrors([ConfigError(f"programs: {error}", hint="see docs/commands.md for the keys")]) from None
 
@@ -343,7 +351,7 @@ def _working_directory() -> str:
         raise InputError("the working directory is gone", hint="change to another one, or give --root") from None
 
 
-def load_policy(root: str | None = None, *, files: "Sequence[str]" = (), session: str = "default") -> Policy:
+def load_policy(root: str | None = None, *, files: "Sequence[str]" = (), session: str = "default") -> LivePolicy:
     """Return the policy that holds at `root`, from its layered files."""
     return Workspace(root).load(files=files, session=session)
 
@@ -360,6 +368,6 @@ def open_guard(
     return Workspace(root).guard(door, files=files, session=session, asker=asker)
 
 
-def compile_policy(tree: "Mapping[str, Any]", *, root: str | None = None) -> Policy:
+def compile_policy(tree: "Mapping[str, Any]", *, root: str | None = None) -> LivePolicy:
     """Return the policy of a tree shaped like the TOML file, alone."""
     return Workspace(root).compile_tree(tree)

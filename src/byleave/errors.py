@@ -12,7 +12,7 @@
     |   `-- TooLargeError       a file is longer than the caller wants
     `-- FsAccessError           a file check failed: capability, path, and the grants there are
 
-A denial is an ordinary answer (core.verdict), not an error; only the SDK's `check_*` raise on it. Errors never
+A denial is an ordinary answer (core.decision), not an error; only the SDK's `check_*` raise on it. Errors never
 log, print or exit: `cli.main` turns them into text and an exit code.
 """
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 _MOST_TOLD = 50  # problems of one load that are written out; nobody reads ten thousand
 
 
-class Place(Record):
+class SourceSpan(Record):
     """A stretch of one line of a file: where a rule or a problem stands. Lines count from 1, columns from 0."""
 
     file: str
@@ -61,7 +61,7 @@ class ConfigError(ByleaveError):
     exit_code = 2
     code = "config"
 
-    def __init__(self, problem: str, *, hint: str, at: Place | None = None) -> None:
+    def __init__(self, problem: str, *, hint: str, at: SourceSpan | None = None) -> None:
         super().__init__(problem, hint=hint)
         self.at = at
 
@@ -168,7 +168,7 @@ class FsAccessError(ByleaveError):
         self.grants = grants
 
 
-def _underlined(place: Place) -> str:
+def _underlined(place: SourceSpan) -> str:
     """Show the line with its stretch underlined; escapes widen the line, so the marker is measured on them."""
     before = shown(place.text[: place.column])
     marked = shown(place.text[place.column : place.column + place.width])

@@ -8,7 +8,7 @@ ruleset.evaluate(Operation.execute("git status"))     # Outcome.ALLOW
 """
 
 from byleave.api import Workspace
-from byleave.core.verdict import Decision
+from byleave.core.decision import Decision
 from byleave.record import Record
 
 TYPE_CHECKING = False
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from typing import Any
 
-    from byleave.core.verdict import Verdict
-    from byleave.guard.judge import Policy
+    from byleave.core.decision import Verdict
+    from byleave.policy.live_policy import LivePolicy
 
 Outcome = Decision
 
@@ -213,7 +213,7 @@ class Ruleset:
     def __init__(self, rules: "Iterable[Rule]", *, root: str = ".") -> None:
         self.rules = tuple(rules)
         self._root = root
-        self._policy: Policy | None = None
+        self._policy: LivePolicy | None = None
 
     def evaluate(self, operation: Operation) -> Decision:
         """Return the outcome for an operation."""

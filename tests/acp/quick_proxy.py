@@ -7,12 +7,12 @@ all the patience of the world until somebody insists.
 import sys
 from collections.abc import Callable
 
-from byleave.acp.agent import KeptAgent
-from byleave.acp.ending import Patience
-from byleave.acp.process import Proxy
-from byleave.acp.traffic import TO_AGENT, TO_CLIENT, Send
+from byleave.acp.agent_process import SupervisedAgent
+from byleave.acp.proxy import AcpProxy
+from byleave.acp.relay import TO_AGENT, TO_CLIENT, Send
+from byleave.acp.shutdown import ShutdownTimes
 
-QUICK = Patience(
+QUICK = ShutdownTimes(
     closed=(0.3, 0.8), told=(0.2, 0.5), insisted=(0.0, 0.1), left=(0.1, 0.4), killed=5.0, last_words=0.5, unread=0.5
 )
 
@@ -89,10 +89,10 @@ RELAYS: dict[str, Callable[[], Passes]] = {
 
 
 def main(relay: str, argv: list[str]) -> int:
-    patience = {"passes": QUICK, "deaf": QUICK.replace(told=(300.0, 300.0))}.get(relay, Patience())
-    agent = KeptAgent(argv, patience)
+    patience = {"passes": QUICK, "deaf": QUICK.replace(told=(300.0, 300.0))}.get(relay, ShutdownTimes())
+    agent = SupervisedAgent(argv, patience)
     agent.start()
-    proxy = Proxy(agent, RELAYS[relay](), sys.stderr.writelines, patience=patience)
+    proxy = AcpProxy(agent, RELAYS[relay](), sys.stderr.writelines, patience=patience)
     code = proxy.run()
     agent.close()
     if proxy.problem is not None:

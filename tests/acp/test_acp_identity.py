@@ -12,12 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from byleave.acp.making import make_relay
-from byleave.acp.relay import Relay
-from byleave.acp.traffic import TO_AGENT, TO_CLIENT, Send
+from byleave.acp.authorize import make_relay
+from byleave.acp.relay import TO_AGENT, TO_CLIENT, Relay, Send
 from byleave.api import Workspace
-from byleave.config.homes import Homes
 from byleave.guard.asking import Who
+from byleave.policy.dirs import UserDirs
 from command import PATIENCE
 from fakes.acp_parties import Party, Proxy, Scene, proxy
 
@@ -155,7 +154,7 @@ def between(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Proxy]:
 def relay(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Relay]:
     base = tmp_path_factory.mktemp("relay")
     home = str(base / "home")
-    homes = Homes(config=home, state=home, memory=f"{home}/cache", managed=str(base / "etc"), user=home)
+    homes = UserDirs(config=home, state=home, memory=f"{home}/cache", managed=str(base / "etc"), user=home)
     (base / "ws").mkdir()
     made = make_relay(Workspace(str(base / "ws"), homes=homes), who=Who(None, "default"))
     yield made

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 import amounts
-from byleave.acp.descendants import descendants
-from byleave.acp.ending import Patience
+from byleave.acp.shutdown import ShutdownTimes
+from byleave.acp.supervisor import descendants
 from command import PATIENCE
 from fakes.acp_conversation import COMMAND_LINE, FLOOD, agent, conversation, eventually, nothing_left, quickly
 from sandbox.machine import alive
@@ -63,7 +63,7 @@ def test_an_agent_that_ignores_everything_is_gone_ten_seconds_after_its_client(t
     with conversation(agent(tmp_path, "keeps_children"), tmp_path) as talk:
         talk.note("orphan")
         talk.note("ready")
-        began, patience = time.monotonic(), Patience()
+        began, patience = time.monotonic(), ShutdownTimes()
         talk.close_input()
         assert talk.code() == KILLED
         nothing_left(tmp_path)
@@ -71,7 +71,7 @@ def test_an_agent_that_ignores_everything_is_gone_ten_seconds_after_its_client(t
 
 
 def test_nobody_has_more_patience_than_ten_seconds() -> None:
-    patience = Patience()
+    patience = ShutdownTimes()
     assert patience.closed[1] + patience.killed < WITHIN, "on a machine that has time for us"
 
 

@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from byleave.acp import pumps
-from byleave.acp.ending import GIVE_UP, KILL, TERMINATE, Ending, Patience
-from byleave.acp.pumps import Source, TooLongError
+from byleave.acp import readers
+from byleave.acp.readers import Source, TooLongError
+from byleave.acp.shutdown import GIVE_UP, KILL, TERMINATE, Shutdown, ShutdownTimes
 from command import COMMAND, byleave
 from fakes.acp_conversation import COMMAND_LINE, FLOOD, Conversation, agent, conversation, nothing_left, quickly
 from sandbox.machine import needs_sandbox
@@ -263,7 +263,7 @@ def test_a_client_that_floods_an_agent_is_held_back(tmp_path: Path) -> None:
 
 
 def test_a_line_without_end_is_given_up_before_it_takes_all_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pumps, "LONGEST_LINE", 100_000)
+    monkeypatch.setattr(readers, "LONGEST_LINE", 100_000)
     reading, writing = os.pipe()
     os.write(writing, b"x" * 60_000)
     lines = Source(reading).whole_lines()
@@ -278,7 +278,7 @@ def test_a_line_without_end_is_given_up_before_it_takes_all_memory(monkeypatch: 
 
 
 def test_the_way_to_the_end_becomes_shorter_and_never_longer() -> None:
-    ending = Ending(Patience())
+    ending = Shutdown(ShutdownTimes())
     assert (ending.next(), ending.due(100.0)) == (None, None)
     ending.begin((5.0, 8.0), 0.0)
     ending.begin((2.0, 9.0), 1.0)

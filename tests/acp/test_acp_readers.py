@@ -12,13 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from byleave.acp.making import make_relay
-from byleave.acp.relay import Relay
-from byleave.acp.traffic import TO_CLIENT
-from byleave.acp.wishes import intercepts
+from byleave.acp.authorize import make_relay
+from byleave.acp.relay import TO_CLIENT, Relay
+from byleave.acp.requests import intercepts
 from byleave.api import Workspace
-from byleave.config.homes import Homes
 from byleave.guard.asking import Who
+from byleave.policy.dirs import UserDirs
 
 POLICY = '[[rules]]\ndeny = { command = "rm" }\n[[rules]]\ndeny = { path = "secret/**" }\n'
 OPTIONS = [
@@ -152,7 +151,7 @@ def relay(root: str) -> Iterator[Relay]:
     base = Path(root).parent
     (base / "policy.toml").write_text(POLICY)
     home = str(base / "home")
-    homes = Homes(config=home, state=home, memory=f"{home}/cache", managed=str(base / "etc"), user=home)
+    homes = UserDirs(config=home, state=home, memory=f"{home}/cache", managed=str(base / "etc"), user=home)
     files = [str(base / "policy.toml")]
     made = make_relay(Workspace(root, homes=homes), who=Who(None, "default"), files=files, fixed=True)
     opening = {"jsonrpc": "2.0", "id": 1, "method": "session/new", "params": {"cwd": root, "mcpServers": []}}

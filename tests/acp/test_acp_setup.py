@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from byleave.acp.setups import EDITORS, EXAMPLE, agent_name, setup_for
+from byleave.acp.editor_setup import EDITORS, EXAMPLE, agent_name, setup_for
 from byleave.cli import commands
 from command import byleave
 from fakes.acp_conversation import conversation

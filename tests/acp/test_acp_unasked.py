@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from byleave.acp.setups import setup_for
-from byleave.audit.words import said, what
+from byleave.acp.editor_setup import setup_for
+from byleave.store.audit.text import said, what
 from command import byleave
 from fakes.acp_talk import Talk, update
 

@@ -216,11 +216,11 @@ def test_everything_else_passes_as_it_came(talk: Talk, line: bytes) -> None:
 
 
 def test_what_is_kept_of_calls_is_bounded(talk: Talk) -> None:
-    from byleave.acp import calls
+    from byleave.acp import call_tracker
 
     known = talk.relay._sessions.get("s").calls  # noqa: SLF001
-    for number in range(3 * calls.MOST_CALLS):
+    for number in range(3 * call_tracker.MOST_CALLS):
         known.hear({"toolCallId": str(number), "rawInput": {"command": "ls"}}, 10)
         known.get(f"new {number}")
-    known.hear({"toolCallId": "huge"}, 2 * calls.MOST_BYTES)
-    assert len(known._known) <= calls.MOST_CALLS  # noqa: SLF001
+    known.hear({"toolCallId": "huge"}, 2 * call_tracker.MOST_BYTES)
+    assert len(known._known) <= call_tracker.MOST_CALLS  # noqa: SLF001

@@ -4,11 +4,11 @@ import json
 from pathlib import Path
 from typing import Any, ClassVar
 
-from byleave.acp.making import make_relay
-from byleave.acp.traffic import TO_AGENT, TO_CLIENT
-from byleave.audit.query import Filter
-from byleave.core.masking import Mask
+from byleave.acp.authorize import make_relay
+from byleave.acp.relay import TO_AGENT, TO_CLIENT
+from byleave.core.redact import Redactor
 from byleave.guard.asking import Who
+from byleave.store.audit.query import Filter
 from scene import Scene
 
 OPTIONS = [
@@ -90,7 +90,7 @@ class Talk:
         return {"jsonrpc": "2.0", "id": id_, "method": "fs/write_text_file", "params": params}
 
     def records(self) -> list[dict[str, Any]]:
-        log = self.scene.workspace.audit_log(None, Mask())
+        log = self.scene.workspace.audit_log(None, Redactor())
         try:
             log.fold()
             return [kept.tree for kept in log.query(Filter())]

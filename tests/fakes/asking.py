@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from byleave.core.masking import Mask
+from byleave.core.redact import Redactor
 from byleave.errors import StateError
 from byleave.guard.asking import Question
 
@@ -16,7 +16,7 @@ class MemoryLog:
         self.full = False
         self.closed = False
         self.warnings: list[str] = []
-        self.mask = Mask()
+        self.mask = Redactor()
 
     def append(self, fields: Mapping[str, Any]) -> int:
         if self.full:
@@ -24,7 +24,7 @@ class MemoryLog:
         self.records.append(dict(fields))
         return len(self.records)
 
-    def mask_with(self, mask: Mask) -> None:
+    def mask_with(self, mask: Redactor) -> None:
         self.mask = mask
 
     def close(self) -> None:

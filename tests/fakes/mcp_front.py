@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from byleave.mcp.ends import Caller, Told
-from byleave.mcp.http_front import HttpFront, serve_http
-from byleave.mcp.http_server import Limits
-from byleave.mcp.metrics import Metrics
+from byleave.gateway.http_front import HttpFront, serve_http
+from byleave.gateway.http_server import ServerLimits
+from byleave.gateway.interfaces import Caller, MessageContext
+from byleave.gateway.metrics import Metrics
 from byleave.record import Record
 
 if TYPE_CHECKING:
-    from byleave.mcp.ends import Sink
+    from byleave.gateway.interfaces import Sink
 
 PATIENCE = 10.0
-BRISK = Limits(tick=0.01)
+BRISK = ServerLimits(tick=0.01)
 
 
 class Jwt(Record):
@@ -55,7 +55,7 @@ class Talk:
         self.standing: Sink | None = None
         self.closed = asyncio.Event()
 
-    async def handle(self, message: bytes, sink: "Sink", told: Told) -> None:
+    async def handle(self, message: bytes, sink: "Sink", told: MessageContext) -> None:
         tree = json.loads(message)
         self.heard.append(tree)
         self.told.append(dict(told.headers))
@@ -284,7 +284,7 @@ async def scene(
     tokens: Mapping[str, tuple[str, ...]] | None = None,
     bound: tuple[str, ...] = (),
     subjects: Mapping[str, str] | None = None,
-    limits: Limits = BRISK,
+    limits: ServerLimits = BRISK,
     host: str = "127.0.0.1",
 ) -> AsyncIterator[Scene]:
     gateway, warnings = FakeGateway(), list[str]()

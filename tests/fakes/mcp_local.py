@@ -8,10 +8,10 @@ from typing import Any
 
 from byleave.api import Workspace
 from byleave.core.action import LOCAL, CallAction
+from byleave.gateway.local_tools import CallerAsker, LocalTools
 from byleave.guard.asking import Question, Who
 from byleave.guard.guard import Guard
-from byleave.mcp.local import CallerAsker, LocalTools
-from byleave.toolhost.calling import WithRunModes
+from byleave.toolhost.authorize import WithRunModes
 from byleave.toolhost.outcome import NeedsInput
 from toolhost.hosting import House
 

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from byleave.api import Workspace
-from byleave.config.servers import Expanded, Server
-from byleave.mcp.ends import Outgoing
-from byleave.mcp.links import Surroundings, make_link
+from byleave.gateway.interfaces import Outgoing
+from byleave.gateway.links import LinkContext, make_link
+from byleave.policy.servers import ExpandedServer, ServerConfig
 from byleave.record import Record
 from sandbox.machine import PYTHON
 
@@ -17,15 +17,15 @@ SCRIPT = Path(__file__).with_name("mcp_stdio_server.py")
 PATIENCE = 20.0  # seconds until a test gives up
 
 
-def far(transport: str = "stdio", **more: Any) -> Server:
+def far(transport: str = "stdio", **more: Any) -> ServerConfig:
     """Return a server as the configuration describes one."""
-    return Server("far", transport, **more)
+    return ServerConfig("far", transport, **more)
 
 
-def reached(**how: Any) -> Expanded:
+def reached(**how: Any) -> ExpandedServer:
     """Return how it is reached."""
     usual: dict[str, Any] = {"command": None, "url": None, "env": {}, "headers": {}, "secrets": ()}
-    return Expanded(**{**usual, **how})
+    return ExpandedServer(**{**usual, **how})
 
 
 class Ear:
@@ -80,14 +80,14 @@ def result(id_: str, value: str = "1") -> bytes:
     return f'{{"jsonrpc":"2.0","id":"{id_}","result":{value}}}'.encode()
 
 
-def surroundings(root: Path, access: Mapping[str, Any] | None = None, **more: Any) -> Surroundings:
+def surroundings(root: Path, access: Mapping[str, Any] | None = None, **more: Any) -> LinkContext:
     """Return what links need, in a workspace whose server is held to this access, or to what others get."""
     server: dict[str, Any] = {"command": [PYTHON], **({} if access is None else {"access": access})}
     defaults = {"os_sandbox": more.pop("os_sandbox", "auto")}
     workspace = Workspace(str(root))
     policy = workspace.compile_tree({"servers": {"far": server}, "defaults": defaults})
     environment = more.pop("environment", {"PATH": "/usr/bin:/bin", "HOME": str(root.parent)})
-    return Surroundings(workspace, policy, environment, **more)
+    return LinkContext(workspace, policy, environment, **more)
 
 
 class Asked(Record):
@@ -186,7 +186,7 @@ async def web(handle: Handle, **how: Any) -> AsyncIterator[Web]:
 
 @asynccontextmanager
 async def linked(
-    root: Path, server: Server, expanded: Expanded, shared: Surroundings | None = None
+    root: Path, server: ServerConfig, expanded: ExpandedServer, shared: LinkContext | None = None
 ) -> AsyncIterator[tuple[Any, Ear]]:
     """Open a link; in the end it is closed, and so is everything else."""
     shared = shared if shared is not None else surroundings(root)
@@ -200,11 +200,11 @@ async def linked(
         await shared.close()
 
 
-def over_http(url: str, transport: str = "http", **more: Any) -> tuple[Server, Expanded]:
+def over_http(url: str, transport: str = "http", **more: Any) -> tuple[ServerConfig, ExpandedServer]:
     return far(transport), reached(url=url, **more)
 
 
-def behaving(behaviour: str, **more: Any) -> Expanded:
+def behaving(behaviour: str, **more: Any) -> ExpandedServer:
     """Return how a server is started that behaves like this."""
     return reached(command=(PYTHON, "-IS", str(SCRIPT), behaviour), **more)
 

@@ -10,18 +10,18 @@ import msgspec
 import pytest
 
 from byleave.api import Workspace
-from byleave.audit.query import Filter
-from byleave.config.homes import find_homes
-from byleave.mcp import gateway as gateway_room
-from byleave.mcp.ends import Caller, Outgoing, Told
-from byleave.mcp.gateway import Gateway
-from byleave.mcp.lobby import Lobby
-from byleave.mcp.session import Session
-from byleave.toolhost.calling import WithRunModes
+from byleave.gateway import gateway as gateway_room
+from byleave.gateway.gateway import Gateway
+from byleave.gateway.interfaces import Caller, MessageContext, Outgoing
+from byleave.gateway.session import Session
+from byleave.gateway.session_pool import SessionPool
+from byleave.policy.dirs import find_homes
+from byleave.store.audit.query import Filter
+from byleave.toolhost.authorize import WithRunModes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from byleave.mcp.ends import Hearer
+    from byleave.gateway.interfaces import Hearer
 
 Tree = dict[str, Any]
 META = "io.modelcontextprotocol/"
@@ -188,7 +188,7 @@ class FakeSink:
 class FakeClient:
     """A client with a session."""
 
-    def __init__(self, session: Session | Lobby, capabilities: Tree | None = None) -> None:
+    def __init__(self, session: Session | SessionPool, capabilities: Tree | None = None) -> None:
         self.session: Any = session
         self.aside = FakeSink()
         self.capabilities = capabilities or {}
@@ -209,7 +209,7 @@ class FakeClient:
     async def tell(self, message: Tree) -> FakeSink:
         sink = FakeSink()
         sink.on_request = self._asked
-        await self.session.handle(msgspec.json.encode({"jsonrpc": "2.0", **message}), sink, Told())
+        await self.session.handle(msgspec.json.encode({"jsonrpc": "2.0", **message}), sink, MessageContext())
         return sink
 
     def _asked(self, request: Tree) -> None:

@@ -11,12 +11,12 @@ from typing import Any
 
 import byleave.hooks
 from byleave.api import Workspace
-from byleave.approvals.store import Approvals
-from byleave.audit.log import AuditLog
-from byleave.audit.query import Filter
-from byleave.config.homes import find_homes
-from byleave.core.masking import Mask
-from byleave.hooks.door import Hook, respond
+from byleave.core.redact import Redactor
+from byleave.hooks.hook import Hook, respond
+from byleave.policy.dirs import find_homes
+from byleave.store.approvals import Approvals
+from byleave.store.audit.log import AuditLog
+from byleave.store.audit.query import Filter
 
 ENTRY = Path(byleave.hooks.__file__).with_name("__main__.py")
 SOURCE = ENTRY.parents[2]
@@ -106,7 +106,7 @@ class HookScene:
     def records(self) -> list[dict[str, Any]]:
         """Return what was recorded, as it is kept."""
         homes = find_homes({"HOME": str(self.home)})
-        log = AuditLog(homes.workspace(str(self.root)), mask=Mask())
+        log = AuditLog(homes.workspace(str(self.root)), mask=Redactor())
         try:
             return [kept.tree for kept in log.query(Filter())]
         finally:

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from byleave.api import Workspace
-from byleave.config.homes import find_homes
+from byleave.policy.dirs import find_homes
 from hooks.hook_scene import HookScene, claude, gemini
 
 ALLOWS = '[[rules]]\nallow = {{ command = "touch", args = ["{}"] }}\n'

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from byleave.hooks.decode import LARGEST
-from byleave.hooks.tools import AGENTS
+from byleave.hooks.agent_tools import AGENTS
+from byleave.hooks.event_reader import LARGEST
 from command import byleave
 from hooks.hook_scene import ENTRY, PATIENCE, SOURCE, HookScene, claude
 
@@ -138,7 +138,7 @@ def run_code(
     """Run some code in place of the entrance; `HOOK` in it is our hook."""
     made = f"Hook('claude-code', {str(scene.home)!r})"
     before = (
-        f"import sys; sys.path[:0] = [{str(SOURCE)!r}]; from byleave.hooks.door import *; import byleave.hooks.door"
+        f"import sys; sys.path[:0] = [{str(SOURCE)!r}]; from byleave.hooks.hook import *; import byleave.hooks.hook"
     )
     return subprocess.run(
         [sys.executable, "-I", "-c", f"{before}\n{code.replace('HOOK', made)}"],
@@ -153,7 +153,7 @@ def run_code(
 
 @pytest.mark.parametrize("error", ["ZeroDivisionError()", "KeyboardInterrupt()", "SystemExit(0)", "MemoryError()"])
 def test_a_defect_of_ours_blocks(error: str, scene: HookScene) -> None:
-    code = f"def fail(*_): raise {error}\nbyleave.hooks.door.respond = fail\nserve(HOOK)"
+    code = f"def fail(*_): raise {error}\nbyleave.hooks.hook.respond = fail\nserve(HOOK)"
     done = run_code(code, scene, feed=good_event(scene.root))
     assert (done.returncode, done.stdout) == (2, b"")
     assert b"the call is blocked by an internal error" in done.stderr
@@ -184,7 +184,7 @@ def test_a_lock_that_somebody_holds_blocks_when_the_time_is_up(scene: HookScene)
 
 
 def test_our_time_is_up_before_that_of_the_agents() -> None:
-    from byleave.hooks.door import TIME_LIMIT
+    from byleave.hooks.hook import TIME_LIMIT
     from byleave.hooks.snippets import PATIENCE as WAITED
 
     assert TIME_LIMIT * 2 < WAITED

@@ -13,10 +13,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from byleave.errors import StateError
+from byleave.hooks.agent_tools import AGENTS
 from byleave.hooks.install import carry_out, our_words, plan_install, plan_uninstall, settings_file
+from byleave.hooks.json_edit import NotPlainError, add_item, add_member, cut_part, read_node
 from byleave.hooks.snippets import PLACES, is_ours, item
-from byleave.hooks.spans import NotPlainError, add_item, add_member, cut_part, read_node
-from byleave.hooks.tools import AGENTS
 from command import Done, at_terminal, byleave
 
 JSON_AGENTS = tuple(agent for agent in AGENTS if agent != "opencode")

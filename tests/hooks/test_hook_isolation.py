@@ -104,10 +104,10 @@ def loaded_by(scene: HookScene, event: dict[str, object]) -> set[str]:
     """Return the modules that are loaded once the answer is out."""
     code = (
         f"import os, sys; sys.path.append({str(SOURCE)!r})\n"
-        "from byleave.hooks import door\n"
+        "from byleave.hooks import hook\n"
         "def leave(said): os.write(2, '\\n'.join(sys.modules).encode()); os._exit(0)\n"
-        "door._leave = leave\n"
-        f"door.serve(door.Hook('claude-code', {str(scene.home)!r}))"
+        "hook._leave = leave\n"
+        f"hook.serve(hook.Hook('claude-code', {str(scene.home)!r}))"
     )
     done = subprocess.run(
         [sys.executable, "-I", "-S", "-c", code],
@@ -140,7 +140,7 @@ def test_a_call_loads_nothing_heavy(case: str, scene: HookScene) -> None:
 def test_an_event_of_no_interest_loads_hardly_anything(scene: HookScene) -> None:
     loaded = loaded_by(scene, {"hook_event_name": "PostToolUse"})
     assert {name for name in loaded if name.startswith("byleave.")} <= {
-        *("byleave.errors", "byleave.record", "byleave.text", "byleave.hooks", "byleave.core", "byleave.core.verdict"),
-        *(f"byleave.hooks.{name}" for name in ("answers", "decode", "door", "tools", "wishes")),
-        *("byleave.audit", "byleave.audit.encode"),
+        *("byleave.errors", "byleave.record", "byleave.text", "byleave.hooks", "byleave.core", "byleave.core.decision"),
+        *(f"byleave.hooks.{name}" for name in ("agent_tools", "event_reader", "hook")),
+        *("byleave.store", "byleave.store.audit", "byleave.store.audit.records"),
     }

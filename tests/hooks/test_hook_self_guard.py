@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from byleave.hooks.agent_tools import AGENTS
 from byleave.hooks.install import settings_file
-from byleave.hooks.tools import AGENTS
 from hooks.hook_scene import HookScene, claude
 
 ANYTHING = '[[rules]]\nallow = { any_command = true, options = "any" }\n[[rules]]\nallow = { path = "**" }\n'

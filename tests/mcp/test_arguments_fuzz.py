@@ -10,12 +10,12 @@ import pytest
 from mcp.server.mcpserver.utilities.func_metadata import func_metadata
 from pydantic import BaseModel, create_model
 
-from byleave.config.compile import Surroundings, compile_layers
-from byleave.config.layers import inline_layer
 from byleave.core.action import CallAction
 from byleave.core.calls import judge_call
-from byleave.core.fs import FsTarget
+from byleave.core.fs_rules import FsTarget
 from byleave.core.input_schema import InputSchema
+from byleave.policy.compile import CompileContext, compile_layers
+from byleave.policy.layers import inline_layer
 
 
 class Word(Enum):
@@ -86,7 +86,7 @@ def leaves(read: Any, pointer: str = "/v") -> list[tuple[str, Any]]:
 
 
 def slips_through(pointer: str, value: Any, arguments: Any, schema: Any) -> bool:
-    around = Surroundings(resolve=lambda path: FsTarget(path, path), approved=lambda _a, _b: False, root="/ws")
+    around = CompileContext(resolve=lambda path: FsTarget(path, path), approved=lambda _a, _b: False, root="/ws")
     rules = [
         {"deny": {"call": {"server": "s", "arg": pointer, "equals": value}}},
         {"allow": {"call": {"server": "s"}}},

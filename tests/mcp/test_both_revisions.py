@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from byleave.mcp.ends import Told
+from byleave.gateway.interfaces import MessageContext
 from fakes.mcp_talk import FakeClient, FakeLink, FakeServer, FakeSink, Talk, Tree
 
 FOUR = pytest.mark.parametrize(
@@ -149,7 +149,7 @@ async def listen(client: FakeClient, sink: FakeSink, what: str) -> None:
     }
     params = {"notifications": {what: True}, "_meta": meta}
     message = {"jsonrpc": "2.0", "id": "listening", "method": "subscriptions/listen", "params": params}
-    await client.session.handle(msgspec.json.encode(message), sink, Told())
+    await client.session.handle(msgspec.json.encode(message), sink, MessageContext())
 
 
 def asking(server: FakeServer, method: str, params: Tree, *, stateless: bool) -> None:

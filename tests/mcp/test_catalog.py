@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from byleave.mcp import catalog, offers
-from byleave.mcp.catalog import Catalogs, Reading, Turn
-from byleave.mcp.names import flat_name
-from byleave.mcp.sight import PolicySight
+from byleave.gateway import catalog, server_listing
+from byleave.gateway.definition_shapes import flat_name
+from byleave.gateway.server_listing import ListingOptions, ServerListings, TimeSlice
+from byleave.gateway.visibility import Visibility
 from fakes.mcp_talk import OPEN, FakeClient, FakeServer, Talk, Tree
 
 MANY = 10_000
@@ -29,13 +29,13 @@ def server_with(listed: list[Tree]) -> FakeServer:
 def reads(monkeypatch: pytest.MonkeyPatch) -> list[bytes]:
     """Every definition that was read and hashed."""
     seen: list[bytes] = []
-    read = catalog._read  # noqa: SLF001 -- the one place where definitions are read
+    read = server_listing._read  # noqa: SLF001 -- the one place where definitions are read
 
-    def counted(server: str, kind: Any, raw: bytes, reading: Reading) -> Any:
+    def counted(server: str, kind: Any, raw: bytes, reading: ListingOptions) -> Any:
         seen.append(raw)
         return read(server, kind, raw, reading)
 
-    monkeypatch.setattr(catalog, "_read", counted)
+    monkeypatch.setattr(server_listing, "_read", counted)
     return seen
 
 
@@ -88,7 +88,7 @@ def test_what_is_kept_of_a_server_is_bounded(play: Callable[..., None]) -> None:
             shop.raw_tools = json.dumps(tools(5, f"{number}")).encode()
             await client.names()
         (kept,) = talk.gateway.catalogs._kept.values()  # noqa: SLF001 -- it is about what is kept
-        assert len(kept) == catalog.MOST_KEPT
+        assert len(kept) == server_listing.MOST_KEPT
 
     play(scene, shop=server_with([]))
 
@@ -99,13 +99,13 @@ def test_a_list_is_filtered_once_for_each_policy_and_agent(
     async def scene(talk: Talk) -> None:
         client = await begun(talk)
         asked: list[str] = []
-        shows = PolicySight.shows_tool
+        shows = Visibility.shows_tool
 
-        def counted(sight: PolicySight, server: str, tool: str) -> bool:
+        def counted(sight: Visibility, server: str, tool: str) -> bool:
             asked.append(tool)
             return shows(sight, server, tool)
 
-        monkeypatch.setattr(PolicySight, "shows_tool", counted)
+        monkeypatch.setattr(Visibility, "shows_tool", counted)
         assert [len(await client.names()) for _ in range(3)] == [10, 10, 10]
         assert len(asked) == 10
         talk.policy.compiled = talk.workspace.compile_tree(
@@ -135,7 +135,7 @@ def test_a_revoked_tool_is_gone_from_the_next_list_although_nothing_was_listed_a
 def test_others_have_their_turn_while_ten_thousand_tools_are_read() -> None:
     async def scene() -> int:
         turns = 0
-        catalogs, is_over = Catalogs(), asyncio.Event()
+        catalogs, is_over = ServerListings(), asyncio.Event()
 
         async def others() -> None:
             nonlocal turns
@@ -145,7 +145,7 @@ def test_others_have_their_turn_while_ten_thousand_tools_are_read() -> None:
 
         waiting = asyncio.create_task(others())
         page: Any = json.dumps(tools(MANY)).encode()
-        await asyncio.gather(*(catalogs.page(f"s{n}", "tools", page, 0, Reading(pins=True)) for n in range(2)))
+        await asyncio.gather(*(catalogs.page(f"s{n}", "tools", page, 0, ListingOptions(pins=True)) for n in range(2)))
         is_over.set()
         await waiting
         return turns
@@ -161,7 +161,7 @@ def test_long_work_of_many_takes_one_turn_at_a_time() -> None:
 
         async def work() -> None:
             nonlocal working
-            async with Turn(lock, 0.0) as turn:
+            async with TimeSlice(lock, 0.0) as turn:
                 for _ in range(5):
                     working += 1
                     most.append(working)
@@ -173,7 +173,7 @@ def test_long_work_of_many_takes_one_turn_at_a_time() -> None:
         await asyncio.sleep(0)
         ended.cancel()
         await asyncio.gather(ended, return_exceptions=True)
-        async with asyncio.timeout(1), Turn(lock):
+        async with asyncio.timeout(1), TimeSlice(lock):
             return most
 
     assert set(asyncio.run(scene())) == {1}
@@ -215,7 +215,7 @@ def test_two_tools_that_clients_would_call_by_one_name_are_both_left_out(play: C
 
 
 def test_a_listing_without_end_is_cut_and_said_so(play: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(offers, "MOST_BYTES", 1000)
+    monkeypatch.setattr(catalog, "MOST_BYTES", 1000)
 
     async def scene(talk: Talk) -> None:
         client = await begun(talk)
@@ -228,7 +228,7 @@ def test_a_listing_without_end_is_cut_and_said_so(play: Callable[..., None], mon
 
 
 def test_of_large_listings_only_the_last_is_kept(play: Callable[..., None], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(catalog, "_LARGE", 100)
+    monkeypatch.setattr(server_listing, "_LARGE", 100)
 
     async def scene(talk: Talk) -> None:
         client, shop = await begun(talk), talk.servers["shop"]
@@ -343,7 +343,7 @@ def test_of_many_tasks_with_long_work_one_has_its_turn_in_each_round_of_the_loop
                 rounds[0] += 1
 
         async def work() -> None:
-            async with Turn(lock, seconds=0.0) as turn:
+            async with TimeSlice(lock, seconds=0.0) as turn:
                 for _ in range(3):
                     worked.append(rounds[0])
                     await turn.give()
@@ -362,7 +362,7 @@ def test_a_task_that_is_cancelled_in_its_turn_gives_it_to_the_next() -> None:
         lock, done = asyncio.Lock(), []
 
         async def work(number: int) -> None:
-            async with Turn(lock, seconds=0.0) as turn:
+            async with TimeSlice(lock, seconds=0.0) as turn:
                 for _ in range(100):
                     await turn.give()
             done.append(number)

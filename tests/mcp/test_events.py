@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from byleave.mcp.backoff import LIVED, Backoff
-from byleave.mcp.events import Event, EventReader
-from byleave.mcp.one_line import answers, excerpt, one_line
-from byleave.wire.lines import TooLong
+from byleave.gateway.limits import LIVED, Backoff
+from byleave.gateway.message import answers, excerpt, one_line
+from byleave.protocol.lines import TooLong
+from byleave.protocol.sse import Event, EventReader
 
 STREAM = (
     b": hello\n\nevent: message\nid: 7\ndata: {\ndata:  1}\n\n"

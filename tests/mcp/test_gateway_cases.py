@@ -15,9 +15,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from byleave.api import Workspace
-from byleave.mcp.ends import Caller, Told
-from byleave.mcp.gateway import Gateway
-from byleave.mcp.session import Session
+from byleave.gateway.gateway import Gateway
+from byleave.gateway.interfaces import Caller, MessageContext
+from byleave.gateway.session import Session
 from command import COMMAND
 from fakes.mcp_servers import Asked, plain, run, web
 from stage import load_cases
@@ -53,7 +53,7 @@ class Inside:
 
     async def exchange(self, message: bytes) -> Any:
         sink = Sink()
-        await self._session.handle(message, sink, Told())
+        await self._session.handle(message, sink, MessageContext())
         return sink.said
 
     async def ask(self, method: str, **params: Any) -> Any:

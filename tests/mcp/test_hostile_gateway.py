@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from byleave.core.uris import oddity
+from byleave.core.url import oddity
 from byleave.errors import ConfigErrors
 from fakes.mcp_talk import OPEN, FakeLink, FakeServer, FakeSink, StatelessClient, Talk, Tree
 
@@ -271,10 +271,10 @@ def test_servers_with_the_same_progress_token_hear_of_their_own(play: Play) -> N
 
 
 def test_a_hung_server_keeps_nobody_from_the_resources_of_others(play: Play, monkeypatch: pytest.MonkeyPatch) -> None:
-    from byleave.mcp import offers
+    from byleave.gateway import catalog
 
     async def scene(talk: Talk) -> None:
-        monkeypatch.setattr(offers, "PATIENCE", 0.2)
+        monkeypatch.setattr(catalog, "PATIENCE", 0.2)
         talk.servers["hung"].is_hung = True
         client = talk.client()
         await client.begin()
@@ -314,14 +314,14 @@ class RawSink(FakeSink):
 async def _call(client: Any, sink: FakeSink) -> None:
     import json
 
-    from byleave.mcp.ends import Told
+    from byleave.gateway.interfaces import MessageContext
     from fakes.mcp_talk import META
 
     stateless = isinstance(client, StatelessClient)
     meta = {f"{META}protocolVersion": "2026-07-28", f"{META}clientCapabilities": {}} if stateless else {}
     params = {"name": "shop__price", "_meta": meta}
     message = {"jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": params}
-    await client.session.handle(json.dumps(message).encode(), sink, Told())
+    await client.session.handle(json.dumps(message).encode(), sink, MessageContext())
 
 
 def test_an_answer_that_is_no_json_is_an_error_at_once(play: Play) -> None:
@@ -342,11 +342,11 @@ def test_what_was_judged_is_what_is_sent(play: Play) -> None:
         client = talk.client()
         await client.begin()
         sink = FakeSink()
-        from byleave.mcp.ends import Told
+        from byleave.gateway.interfaces import MessageContext
 
         arguments = b'{"a":9007199254740993.0,"b":1e-400,"c":0.1000000000000000055}'
         call = b'{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"shop__price","arguments":%b}}'
-        await client.session.handle(call % arguments, sink, Told())
+        await client.session.handle(call % arguments, sink, MessageContext())
         sent = talk.servers["shop"].links[0].sent[-1].message
         assert b'"arguments":{"a":9007199254740992.0,"b":0.0,"c":0.1}' in sent
 

@@ -14,12 +14,12 @@ from pathlib import Path
 
 import pytest
 
-from byleave.mcp import http_front, peers
-from byleave.mcp.admission import Admission
-from byleave.mcp.ends import Caller
-from byleave.mcp.gateway import MOST_NAMES
-from byleave.mcp.http_connection import Connection
-from byleave.mcp.http_server import HttpServer, Limits
+from byleave.gateway import http_front
+from byleave.gateway.gateway import MOST_NAMES
+from byleave.gateway.http_server import ConnectionAdmission, HttpServer, ServerLimits
+from byleave.gateway.http_server_connection import ServerConnection
+from byleave.gateway.interfaces import Caller
+from byleave.net import peers
 from command import COMMAND
 from fakes.mcp_front import Client, Scene, Settings, run, scene, until
 from fakes.mcp_sdk import Place, Running
@@ -49,18 +49,18 @@ class Held:
         self.is_ended = True
 
 
-def admission(connections: int, per_peer: int = 100, per_caller: int = 100) -> Admission:
-    return Admission(Limits(connections=connections, per_peer=per_peer, per_caller=per_caller))
+def admission(connections: int, per_peer: int = 100, per_caller: int = 100) -> ConnectionAdmission:
+    return ConnectionAdmission(ServerLimits(connections=connections, per_peer=per_peer, per_caller=per_caller))
 
 
-def entered(room: Admission, peer: str | None, count: int = 1) -> list[Held]:
+def entered(room: ConnectionAdmission, peer: str | None, count: int = 1) -> list[Held]:
     found = [Held(peer) for _ in range(count)]
     for each in found:
         room.enter(each)
     return found
 
 
-def proven(room: Admission, principal: str, count: int) -> list[Held]:
+def proven(room: ConnectionAdmission, principal: str, count: int) -> list[Held]:
     found = entered(room, "peer", count)
     assert all(room.prove(each, principal) for each in found)
     return found
@@ -130,7 +130,7 @@ def test_the_caller_that_holds_most_gives_way_to_one_that_holds_fewer() -> None:
 def test_when_fewer_may_come_than_are_there_a_new_one_still_gets_in() -> None:
     room = admission(20)
     callers, strangers = proven(room, "a", 10), entered(room, "p", 10)
-    room.limits = Limits(connections=4, per_peer=2, per_caller=2)
+    room.limits = ServerLimits(connections=4, per_peer=2, per_caller=2)
     new = entered(room, "q")[0]
     assert (len(room), len(ended(strangers)), len(ended(callers)), new.is_ended) == (4, 10, 7, False)
 
@@ -213,10 +213,10 @@ def test_a_crowd_of_the_user_keeps_the_user_in() -> None:
 
 
 def test_a_stranger_has_seconds_where_a_caller_has_minutes() -> None:
-    assert (Limits().stranger, Limits().idle, Limits().arrival) == (5.0, 300.0, 20.0)
+    assert (ServerLimits().stranger, ServerLimits().idle, ServerLimits().arrival) == (5.0, 300.0, 20.0)
 
     async def scenario() -> None:
-        async with scene(tokens=TOKENS, limits=Limits(tick=0.01, stranger=0.05)) as opened:
+        async with scene(tokens=TOKENS, limits=ServerLimits(tick=0.01, stranger=0.05)) as opened:
             silent, healthy, wrong, caller = [await opened.client() for _ in range(4)]
             assert (await caller.post(CALL, **of("a"))).status == 200
             assert (await healthy.ask("GET", "/health")).status == 200
@@ -244,7 +244,7 @@ def test_a_stranger_that_asks_and_asks_is_shown_out() -> None:
 
 def test_a_stranger_that_does_not_read_is_dropped_in_seconds() -> None:
     async def scenario() -> None:
-        async with scene(tokens=TOKENS, limits=Limits(tick=0.01, stranger=0.1, head_bytes=1 << 20)) as opened:
+        async with scene(tokens=TOKENS, limits=ServerLimits(tick=0.01, stranger=0.1, head_bytes=1 << 20)) as opened:
             end = socket.socket()
             end.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             end.setblocking(False)
@@ -463,9 +463,9 @@ class Pipe(asyncio.Transport):
 
 @pytest.mark.parametrize(("step", "is_aborted"), [(1, True), (500, True), (1000, False)])
 def test_a_client_that_reads_a_little_now_and_then_gets_no_more_time(step: int, *, is_aborted: bool) -> None:
-    server = HttpServer(lambda _exchange: None, Limits(), lambda _text: None)
+    server = HttpServer(lambda _exchange: None, ServerLimits(), lambda _text: None)
     server.now = 0.0
-    pipe, connection = Pipe(), Connection(server)
+    pipe, connection = Pipe(), ServerConnection(server)
     connection.connection_made(pipe)
     connection.principal = "a"
     connection._deadline = inf  # noqa: SLF001 -- a response is open
@@ -494,13 +494,13 @@ def test_messages_without_a_session_cannot_pile_up_without_end(monkeypatch: pyte
 
 
 def test_all_addresses_of_this_machine_are_one_peer() -> None:
-    here = [peers.Address(host, 1) for host in ("127.0.0.1", "127.9.9.9", "::1")]
-    owner = peers.Owner(1000, 7)
+    here = [peers.PeerAddress(host, 1) for host in ("127.0.0.1", "127.9.9.9", "::1")]
+    owner = peers.SocketOwner(1000, 7)
     assert {peers.group_of(each, owner) for each in here} == {"this machine (user 1000)"}
     assert {peers.group_of(each, None) for each in here} == {"this machine"}
-    assert peers.group_of(here[0], peers.Owner(0, 0)) == "this machine", "nobody holds it: it is not root's"
-    assert peers.group_of(peers.Address("192.0.2.1", 1), None) == "192.0.2.1"
-    there = [peers.Address(f"2001:db8:1:2::{number}", 1) for number in range(3)]
+    assert peers.group_of(here[0], peers.SocketOwner(0, 0)) == "this machine", "nobody holds it: it is not root's"
+    assert peers.group_of(peers.PeerAddress("192.0.2.1", 1), None) == "192.0.2.1"
+    there = [peers.PeerAddress(f"2001:db8:1:2::{number}", 1) for number in range(3)]
     assert {peers.group_of(each, None) for each in there} == {"2001:db8:1:2::/64"}
 
 

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from byleave.mcp import http_front, http_sessions
+from byleave.gateway import http_front, http_sessions
 from fakes.mcp_front import BRISK, PATIENCE, Client, Settings, run, scene, until
 
 MODERN = "2026-07-28"

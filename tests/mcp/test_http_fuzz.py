@@ -8,11 +8,11 @@ from hashlib import sha256
 import pytest
 
 from amounts import of
-from byleave.mcp.http_server import Limits
+from byleave.gateway.http_server import ServerLimits
 from fakes.mcp_front import Client, Scene, run, scene, until
 
 TOKENS = {"a": ("sha256:" + sha256(b"t-a").hexdigest(),)}
-HURRIED = Limits(tick=0.01, arrival=0.2, stranger=0.1, parting=0.05)
+HURRIED = ServerLimits(tick=0.01, arrival=0.2, stranger=0.1, parting=0.05)
 CALL = b'{"jsonrpc":"2.0","id":5,"method":"echo"}'
 WORDS = (
     *(

@@ -10,10 +10,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from byleave.mcp import http_client, http_link, http_post
-from byleave.mcp.ends import DownError
-from byleave.mcp.http_client import Connection, HttpClient, read_spot
-from byleave.mcp.http_link import HttpLink
+from byleave.gateway import http_client, http_link
+from byleave.gateway.http_client import AsyncHttpClient, ClientConnection, read_spot
+from byleave.gateway.http_link import HttpLink
+from byleave.gateway.interfaces import DownError
 from fakes.mcp_servers import (
     STREAM,
     Asked,
@@ -181,7 +181,7 @@ def test_a_stream_of_events_is_told_as_it_comes(tmp_path: Path) -> None:
 
 
 def test_a_stream_that_goes_on_after_the_answer_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_post, "LINGERING", 0.02)
+    monkeypatch.setattr(http_link, "LINGERING", 0.02)
     gone = asyncio.Event()
 
     async def handle(asked: Asked, writer: StreamWriter) -> None:
@@ -469,10 +469,10 @@ ANSWERS = {
 @given(cuts=st.lists(st.integers(0, 400), max_size=20))
 def test_an_answer_is_the_same_however_it_is_cut(answer: bytes, cuts: list[int]) -> None:
     async def scenario() -> None:
-        client, ear, wire = HttpClient(), Ear(), Wire()
+        client, ear, wire = AsyncHttpClient(), Ear(), Wire()
         link = HttpLink(far("http"), reached(url="http://h.test/"), ear, client)
         link._spot = read_spot("http://h.test/")  # noqa: SLF001 -- nothing is dialled
-        connection = Connection(client, link._spot.origin)  # noqa: SLF001
+        connection = ClientConnection(client, link._spot.origin)  # noqa: SLF001
         connection.connection_made(wire)  # type: ignore[arg-type] # as much of one as is needed
         client.keep(connection)
         await link.send(request("1"))
@@ -498,7 +498,7 @@ def test_a_body_that_is_too_large_is_not_read_to_its_end(tmp_path: Path) -> None
     async def scenario() -> None:
         for answer in (sized, endless, events):
             async with web(always(answer)) as far_away:
-                client, ear = HttpClient(), Ear()
+                client, ear = AsyncHttpClient(), Ear()
                 link = HttpLink(far("http"), reached(url=far_away.url), ear, client, limit=4096)
                 await link.open()
                 await link.send(request("1"))
@@ -613,7 +613,7 @@ def test_a_name_that_was_public_is_not_dialled_at_a_private_address_later() -> N
     led_to: list[str] = []
 
     async def scenario() -> None:
-        client = HttpClient(resolve=lambda _host, _port: list(led_to))
+        client = AsyncHttpClient(resolve=lambda _host, _port: list(led_to))
         origin = read_spot("http://rebound.example/").origin
         led_to[:] = ["127.0.0.1"]
         assert await client._addresses(origin) == ("127.0.0.1",)  # noqa: SLF001 -- nobody dials in a test
@@ -711,7 +711,7 @@ def over_tls(certificate: Path) -> dict[str, ssl.SSLContext]:
 
 async def asked_over_tls(far_away: Web, host: str) -> list[tuple[bytes, str | None]]:
     """Ask one thing of a host, whose name leads here."""
-    client, ear = HttpClient(resolve=lambda _host, _port: ["127.0.0.1"]), Ear()
+    client, ear = AsyncHttpClient(resolve=lambda _host, _port: ["127.0.0.1"]), Ear()
     link = HttpLink(far("http"), reached(url=f"https://{host}:{far_away.port}/"), ear, client)
     try:
         await link.open()

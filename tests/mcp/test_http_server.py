@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from byleave.mcp import http_request
-from byleave.mcp.http_request import BadRequest
-from byleave.mcp.http_server import Limits
+from byleave.gateway import http_exchange
+from byleave.gateway.http_exchange import BadRequest
+from byleave.gateway.http_server import ServerLimits
 from fakes.mcp_front import PATIENCE, Client, Response, Scene, Settings, run, scene, until
 
 ECHO = b'{"jsonrpc":"2.0","id":1,"method":"initialize"}'
@@ -77,7 +77,7 @@ LINES = (
 )
 def test_a_remembered_head_is_read_as_if_for_the_first_time(fields: list[str], line: str) -> None:
     head = "\r\n".join([line, *fields, "", ""]).encode()
-    remembered, read = http_request.read_head(head), http_request._read(head)  # noqa: SLF001 -- it remembers nothing
+    remembered, read = http_exchange.read_head(head), http_exchange._read(head)  # noqa: SLF001 -- it remembers nothing
     assert remembered == read or (isinstance(remembered, BadRequest) and isinstance(read, BadRequest))
 
 
@@ -151,7 +151,7 @@ def test_a_client_that_is_still_writing_hears_why_its_body_is_refused() -> None:
     run(scenario)
 
 
-HURRIED = Limits(tick=0.01, arrival=0.05, idle=0.1, stranger=0.1, parting=0.05)
+HURRIED = ServerLimits(tick=0.01, arrival=0.05, idle=0.1, stranger=0.1, parting=0.05)
 
 
 def test_a_head_or_body_that_does_not_arrive_in_time_ends_the_connection() -> None:
@@ -252,7 +252,7 @@ def test_a_client_that_sends_far_ahead_is_not_read_until_its_turn() -> None:
 
 def test_a_client_that_reads_nothing_is_dropped_and_costs_little() -> None:
     async def scenario() -> None:
-        async with scene(limits=Limits(tick=0.01, stalled=0.05)) as opened:
+        async with scene(limits=ServerLimits(tick=0.01, stalled=0.05)) as opened:
             end = socket.socket()
             end.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
             end.setblocking(False)

@@ -6,9 +6,9 @@ from hashlib import sha256
 import pytest
 
 from byleave.errors import ConfigError, InputError
-from byleave.mcp.http_front import serve_http
-from byleave.mcp.identity import Identity
-from byleave.mcp.origins import check_address, is_foreign, names_us
+from byleave.gateway.http_front import serve_http
+from byleave.gateway.http_trust import check_address, is_foreign, names_us
+from byleave.gateway.identity import Identity
 from fakes.mcp_front import FakeGateway, Settings, run, scene
 
 CALL = b'{"jsonrpc":"2.0","id":5,"method":"echo"}'

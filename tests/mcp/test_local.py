@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-import byleave.mcp.local as room
-from byleave.approvals.store import PENDING
+import byleave.gateway.local_tools as room
 from byleave.errors import InputError
+from byleave.gateway.local_format import answer_in, question_form, result_tree
+from byleave.gateway.local_tools import LocalTools
 from byleave.guard.asking import NO, ONCE, Who
-from byleave.mcp.local import LocalTools
-from byleave.mcp.local_form import answer_in, question_form, result_tree
-from byleave.toolhost.outcome import Cancelled, Completed, NeedsInput, broken
+from byleave.store.approvals import PENDING
+from byleave.toolhost.outcome import CancelledOutcome, CompletedOutcome, NeedsInput, broken
 from command import byleave
 from fakes.mcp_local import ME, Client, Gateway, serving
 from sandbox.machine import PYTHON, needs_sandbox
@@ -428,11 +428,11 @@ ODD: list[dict[str, Any]] = [
 def test_blocks_pass_as_they_are_and_what_no_client_could_read_becomes_text() -> None:
     content = [*BLOCKS.values(), *ODD]
     expected = [*BLOCKS.values(), *({"type": "text", "text": json.dumps(block)} for block in ODD)]
-    assert result_tree(Completed(content)) == {"content": expected, "isError": False}
+    assert result_tree(CompletedOutcome(content)) == {"content": expected, "isError": False}
 
 
 def test_a_result_can_always_be_written_as_json() -> None:
-    for outcome in (Completed([{"type": "text", "text": "\ud800"}]), broken("\udcff"), Cancelled()):
+    for outcome in (CompletedOutcome([{"type": "text", "text": "\ud800"}]), broken("\udcff"), CancelledOutcome()):
         json.dumps(result_tree(outcome), ensure_ascii=False).encode()
 
 

@@ -3,7 +3,7 @@
 import re
 from collections import Counter
 
-from byleave.mcp.metrics import BUCKETS, DECISIONS, OUTCOMES, Metrics
+from byleave.gateway.metrics import BUCKETS, DECISIONS, OUTCOMES, Metrics
 
 SAMPLE = re.compile(r'([a-z_]+)(?:\{((?:[a-z]+="(?:[^"\\\n]|\\["\\n])*",?)*)\})? ([0-9.e+-]+)')
 

@@ -10,13 +10,13 @@ from typing import Any
 import pytest
 from msgspec import Raw
 
-from byleave.mcp import negotiation
-from byleave.mcp.backoff import Backoff
-from byleave.mcp.ends import DownError
-from byleave.mcp.links import make_link
-from byleave.mcp.negotiation import BY_HANDSHAKE, WITHOUT, Memory
-from byleave.mcp.pending import Answered, Lost
-from byleave.mcp.upstream import Upstream
+from byleave.gateway import negotiation
+from byleave.gateway.interfaces import DownError
+from byleave.gateway.limits import Backoff
+from byleave.gateway.links import make_link
+from byleave.gateway.negotiation import BY_HANDSHAKE, WITHOUT, NegotiationMemory
+from byleave.gateway.server_requests import ServerAnswer, ServerLost
+from byleave.gateway.upstream import Upstream
 from fakes.mcp_servers import SCRIPT, Asked, far, over_http, plain, reached, result, run, surroundings, web
 from fakes.mcp_talk import FakeServer, Talk
 from sandbox.machine import PYTHON, needs_sandbox
@@ -54,7 +54,7 @@ class Client:
     def gone(self, *_told: Any) -> None: ...
 
 
-def upstream_of(server: Any, how: Any, shared: Any, memory: Memory, *, shakes: bool = False) -> Upstream:
+def upstream_of(server: Any, how: Any, shared: Any, memory: NegotiationMemory, *, shakes: bool = False) -> Upstream:
     return Upstream(
         "far",
         lambda hearer: make_link(server, how, hearer, shared),
@@ -139,7 +139,7 @@ def meet_over_http(
     async def scenario() -> None:
         async with asked_at(reactions) as (url, asked):
             shared = surroundings(root)
-            upstream = upstream_of(*over_http(url), shared, Memory(), **more)
+            upstream = upstream_of(*over_http(url), shared, NegotiationMemory(), **more)
             try:
                 await upstream.ready()
                 check(upstream, asked)
@@ -216,7 +216,7 @@ def test_a_refusal_that_names_our_revision_is_asked_again(tmp_path: Path) -> Non
 
         async with web(handle) as server:
             shared = surroundings(tmp_path)
-            upstream = upstream_of(*over_http(server.url), shared, Memory())
+            upstream = upstream_of(*over_http(server.url), shared, NegotiationMemory())
             await upstream.ready()
             assert (upstream.revision, methods(seen)) == (MODERN, [DISCOVER, DISCOVER])
             await upstream.close()
@@ -237,7 +237,9 @@ def test_one_that_is_always_refused_is_not_asked_for_ever(tmp_path: Path) -> Non
 # ---- Over a pipe ---------------------------------------------------------------------------------------------------
 
 
-def meet_over_a_pipe(root: Path, discover: str, initialize: str, memory: Memory, **more: Any) -> tuple[str, list[str]]:
+def meet_over_a_pipe(
+    root: Path, discover: str, initialize: str, memory: NegotiationMemory, **more: Any
+) -> tuple[str, list[str]]:
     """Return what is spoken with a server that reacts like this, and what it was asked, over all its lives."""
     heard: list[str] = []
 
@@ -264,7 +266,7 @@ REACTIONS = ["-32601", "-32600", "-32602", "-32603", "0", "nonsense", "silence",
 @needs_sandbox
 @pytest.mark.parametrize("odd", REACTIONS)
 def test_an_older_program_may_make_anything_of_discovery_but_once(tmp_path: Path, odd: str) -> None:
-    memory = Memory()
+    memory = NegotiationMemory()
     assert meet_over_a_pipe(tmp_path, odd, "yes", memory) == ("2025-06-18", [DISCOVER, INITIALIZE])
     assert memory.worked == {False: BY_HANDSHAKE}
     assert meet_over_a_pipe(tmp_path, odd, "yes", memory) == ("2025-06-18", [INITIALIZE])
@@ -273,7 +275,7 @@ def test_an_older_program_may_make_anything_of_discovery_but_once(tmp_path: Path
 @needs_sandbox
 @pytest.mark.parametrize("odd", [each for each in REACTIONS if each != "exit"])
 def test_a_newer_program_may_make_anything_of_a_handshake_but_once(tmp_path: Path, odd: str) -> None:
-    memory = Memory()
+    memory = NegotiationMemory()
     assert meet_over_a_pipe(tmp_path, "yes", odd, memory, shakes=True) == (MODERN, [INITIALIZE, DISCOVER])
     assert memory.worked == {True: WITHOUT}
     assert meet_over_a_pipe(tmp_path, "yes", odd, memory, shakes=True) == (MODERN, [DISCOVER])
@@ -283,7 +285,7 @@ def test_a_newer_program_may_make_anything_of_a_handshake_but_once(tmp_path: Pat
 def test_a_program_that_is_stuck_after_discovery_works_the_next_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    memory = Memory()
+    memory = NegotiationMemory()
     with monkeypatch.context() as patch:
         patch.setitem(LONGEST, "start", 2.0)
         with pytest.raises(DownError, match="did not finish"):
@@ -292,7 +294,7 @@ def test_a_program_that_is_stuck_after_discovery_works_the_next_time(
 
 
 def test_one_that_is_late_again_is_asked_in_both_ways_again() -> None:
-    memory = Memory()
+    memory = NegotiationMemory()
     known = []
     for _ in range(4):
         memory.was_late(handshake_first=False)
@@ -303,7 +305,7 @@ def test_one_that_is_late_again_is_asked_in_both_ways_again() -> None:
 @needs_sandbox
 def test_a_program_that_ends_whatever_it_is_asked_is_started_twice_and_not_more(tmp_path: Path) -> None:
     with pytest.raises(DownError, match="exit code 1"):
-        meet_over_a_pipe(tmp_path, "exit", "exit", Memory())
+        meet_over_a_pipe(tmp_path, "exit", "exit", NegotiationMemory())
 
 
 # ---- In a gateway --------------------------------------------------------------------------------------------------
@@ -370,10 +372,10 @@ def test_a_server_over_the_older_transport_is_never_asked_for_the_newer_revision
         memory = talk.gateway._memory_of(server)  # noqa: SLF001 -- nobody else can tell
         asked: list[str] = []
 
-        async def ask(method: str, params: Mapping[str, Any], revision: str) -> Answered | Lost:
+        async def ask(method: str, params: Mapping[str, Any], revision: str) -> ServerAnswer | ServerLost:
             assert (params["protocolVersion"], revision) == ("2025-11-25", "")
             asked.append(method)
-            return Answered(None, Raw(b'{"code": -32601, "message": "no"}'))
+            return ServerAnswer(None, Raw(b'{"code": -32601, "message": "no"}'))
 
         with pytest.raises(DownError, match="no"):
             await negotiation.negotiate(ask, memory, {}, handshake_first=False, hint="")

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from byleave.cli import mcp_check
-from byleave.mcp.introductions import WELCOME_TIME
+from byleave.gateway.server_info import WELCOME_TIME
 from fakes.mcp_talk import FakeClient, FakeLink, FakeServer, Talk, Tree
 
 TASKS, UI = "io.modelcontextprotocol/tasks", "io.modelcontextprotocol/ui"

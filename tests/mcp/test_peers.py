@@ -8,8 +8,8 @@ import subprocess
 
 import pytest
 
-from byleave.mcp import peers
-from byleave.mcp.peers import Address, Owner, address_of, is_ours, listed_owner, owner_of
+from byleave.net import peers
+from byleave.net.peers import PeerAddress, SocketOwner, address_of, is_ours, listed_owner, owner_of
 from fakes.mcp_front import run, scene
 
 other_user = pytest.mark.skipif(
@@ -46,14 +46,14 @@ def test_our_own_connection_is_ours_by_both_ways_of_asking(way: str, monkeypatch
     client, ours = pair(*WAYS[way])
     with client, ours:
         here, there = address_of(ours.getpeername()), address_of(ours.getsockname())
-        expected = Owner(os.geteuid(), os.fstat(client.fileno()).st_ino)
+        expected = SocketOwner(os.geteuid(), os.fstat(client.fileno()).st_ino)
         assert owner_of(here, there) == expected
         monkeypatch.setattr(peers, "_asked", _unable)
         assert owner_of(here, there) == expected
         assert is_ours(here, there)
 
 
-def _unable(_here: Address, _there: Address) -> Owner:
+def _unable(_here: PeerAddress, _there: PeerAddress) -> SocketOwner:
     raise PermissionError(1, "not here")
 
 
@@ -69,7 +69,7 @@ def test_a_socket_that_nobody_holds_any_more_is_nobodys_though_the_kernel_says_r
 
 
 def test_whoever_cannot_be_found_is_not_ours(monkeypatch: pytest.MonkeyPatch) -> None:
-    here, there = Address("127.0.0.1", 1), Address("127.0.0.1", 2)
+    here, there = PeerAddress("127.0.0.1", 1), PeerAddress("127.0.0.1", 2)
     assert owner_of(here, there) is None
     monkeypatch.setattr(peers, "_asked", _unable)
     monkeypatch.setattr(peers, "_listing", lambda: iter(()))
@@ -77,13 +77,13 @@ def test_whoever_cannot_be_found_is_not_ours(monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_another_machine_is_never_ours() -> None:
-    assert not is_ours(Address("192.0.2.1", 1), Address("192.0.2.2", 2))
+    assert not is_ours(PeerAddress("192.0.2.1", 1), PeerAddress("192.0.2.2", 2))
 
 
 def test_a_socket_that_listens_at_the_same_port_is_not_the_clients() -> None:
     with socket.create_server(("127.0.0.1", 0)) as listening:
         here = address_of(listening.getsockname())
-        assert owner_of(here, Address("127.0.0.1", 9)) is None
+        assert owner_of(here, PeerAddress("127.0.0.1", 9)) is None
 
 
 def test_a_listing_is_read_as_the_kernel_writes_it() -> None:
@@ -92,8 +92,8 @@ def test_a_listing_is_read_as_the_kernel_writes_it() -> None:
         "   0: 0100007F:1F90 00000000:0000 0A 00000000:00000000 00:00000000 00000000     7        0 1 1 0",
         "   1: 0100007F:1F90 0100007F:0050 01 00000000:00000000 00:00000000 00000000  1000        0 4242 1 0",
     ]
-    here, there = Address("127.0.0.1", 8080), Address("127.0.0.1", 80)
-    assert listed_owner(here, there, lines) == Owner(1000, 4242)
+    here, there = PeerAddress("127.0.0.1", 8080), PeerAddress("127.0.0.1", 80)
+    assert listed_owner(here, there, lines) == SocketOwner(1000, 4242)
     assert listed_owner(there, here, lines) is None
 
 

@@ -12,12 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from byleave import user_files
 from byleave.api import Workspace
-from byleave.approvals import kept
-from byleave.approvals.definitions import LARGEST, TOOL, Definitions
-from byleave.approvals.store import APPROVED, PENDING, REVOKED, Approval, Approvals
-from byleave.mcp.pins import PINNED, Pins, Sorted, canonical, changed_fields, define, difference
-from byleave.private import Memory, write_private
+from byleave.gateway.pins import PINNED, Pins, Sorted, canonical, changed_fields, define, difference
+from byleave.store.approvals import APPROVED, PENDING, REVOKED, Approval, Approvals
+from byleave.store.tool_definitions import LARGEST, TOOL, Definitions
+from byleave.user_files import ParseCache, write_private
 from command import Done, at_terminal
 from command import byleave as run_byleave
 
@@ -57,7 +57,7 @@ class Room:
         return Pins(self.approvals(), now=lambda: NOW, clock=self.clock)
 
     def approvals(self) -> Approvals:
-        return Approvals(str(self.home), Memory(None, "1"))
+        return Approvals(str(self.home), ParseCache(None, "1"))
 
     def listed(self, status: str) -> list[Approval]:
         return [one for one in self.approvals().all() if one.status == status]
@@ -210,7 +210,7 @@ def count_writes(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         writes.append(path)
         write_private(path, content)
 
-    monkeypatch.setattr(kept, "write_private", counted)
+    monkeypatch.setattr(user_files, "write_private", counted)
     return writes
 
 
@@ -227,7 +227,7 @@ def test_ten_thousand_new_tools_are_one_write_and_none_the_next_time(
 def test_a_server_that_invents_tools_without_end_is_bounded_and_harms_no_other(
     room: Room, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("byleave.approvals.definitions.MOST_TOOLS", 5)
+    monkeypatch.setattr("byleave.store.tool_definitions.MOST_TOOLS", 5)
     found = room.pins.sort("shop", [{**STOCK, "name": f"tool_{number}"} for number in range(8)])
     assert names(found) == ([f"tool_{n}" for n in range(5)], [], [f"tool_{n}" for n in (5, 6, 7)])
     assert names(room.pins.sort("other", [PRICE])) == (["price"], [], [])
@@ -237,7 +237,7 @@ def test_what_would_make_the_file_too_large_is_not_served_and_what_was_recorded_
     room: Room, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     room.pins.sort("shop", [PRICE])
-    monkeypatch.setattr("byleave.approvals.definitions.LARGEST", 2000)
+    monkeypatch.setattr("byleave.store.tool_definitions.LARGEST", 2000)
     found = room.pins.sort("shop", [PRICE, {**STOCK, "description": "x" * 3000}])
     assert names(found) == (["price"], [], ["stock"])
     assert "too large" in found.left_out[0].why
@@ -321,7 +321,7 @@ def test_where_nothing_can_be_written_only_what_is_recorded_is_served(
     def full(_path: str, _content: bytes) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(kept, "write_private", full)
+    monkeypatch.setattr(user_files, "write_private", full)
     found = room.pins.sort("shop", [PRICE, STOCK])
     assert names(found) == (["price"], [], ["stock"])
     assert "No space left" in found.left_out[0].why
@@ -367,10 +367,10 @@ def test_a_tool_changed_in_place_is_another_tool(room: Room) -> None:
 
 WRITER = """
 import sys
-from byleave.approvals.store import Approvals
-from byleave.mcp.pins import Pins
-from byleave.private import Memory
-pins = Pins(Approvals(sys.argv[1], Memory(None, "1")))
+from byleave.store.approvals import Approvals
+from byleave.gateway.pins import Pins
+from byleave.user_files import ParseCache
+pins = Pins(Approvals(sys.argv[1], ParseCache(None, "1")))
 sys.stdout.write("ready\\n"); sys.stdout.flush(); sys.stdin.readline()
 for number in range(int(sys.argv[3])):
     names = [f"{sys.argv[2]}{number}", "both"]

@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from byleave.approvals.definitions import INSTRUCTIONS, PROMPT, TEMPLATE, TOOL
-from byleave.approvals.store import APPROVED, PENDING, REVOKED, Approval, Approvals
-from byleave.mcp.pins import Pins, changed_fields, define, difference
-from byleave.mcp.shapes import SHAPES
-from byleave.private import Memory, digest
+from byleave.gateway.definition_shapes import SHAPES
+from byleave.gateway.pins import Pins, changed_fields, define, difference
+from byleave.store.approvals import APPROVED, PENDING, REVOKED, Approval, Approvals
+from byleave.store.tool_definitions import INSTRUCTIONS, PROMPT, TEMPLATE, TOOL
 from byleave.text import hidden_in
+from byleave.user_files import ParseCache, digest
 from fakes.mcp_sdk import Place
 from fakes.mcp_talk import OPEN, FakeClient, Talk, Tree
 from sandbox.machine import needs_sandbox
@@ -43,7 +43,7 @@ class Shelf:
         )
 
     def approvals(self) -> Approvals:
-        return Approvals(str(self.home), Memory(None, "1"))
+        return Approvals(str(self.home), ParseCache(None, "1"))
 
     def listed(self, status: str) -> list[Approval]:
         return [one for one in self.approvals().all() if one.status == status]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from byleave.mcp.ends import DownError
+from byleave.gateway.interfaces import DownError
 from fakes.mcp_sdk import Place
 from fakes.mcp_talk import OPEN, FakeServer, Talk, Tree
 from sandbox.machine import needs_sandbox

@@ -5,7 +5,7 @@ from ipaddress import ip_network
 
 import pytest
 
-from byleave.mcp.proxies import FORWARDED, Proxies, passed_on_by
+from byleave.gateway.http_trust import FORWARDED, Proxies, passed_on_by
 from fakes.mcp_front import Settings, run, scene
 
 CALL = b'{"jsonrpc":"2.0","id":5,"method":"echo"}'

@@ -2,8 +2,8 @@
 
 import pytest
 
-from byleave.mcp import rate
-from byleave.mcp.rate import Buckets, OpenCalls
+from byleave.gateway import limits
+from byleave.gateway.limits import Buckets, OpenCalls
 
 
 def test_a_minutes_calls_may_come_at_once_and_then_at_an_even_pace() -> None:
@@ -40,7 +40,7 @@ def test_without_a_rate_there_is_no_limit() -> None:
 
 
 def test_claiming_ever_new_names_gives_no_ever_new_calls(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rate, "_MOST", 10)
+    monkeypatch.setattr(limits, "_MOST", 10)
     buckets = Buckets(1)
     allowed = [buckets.take(f"name-{number}", 0.0) == 0.0 for number in range(100)]
     assert sum(allowed) == 11  # ten of their own, and one that all others share

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from byleave.mcp.metrics import REFUSALS, Metrics
-from byleave.mcp.refusal_log import MINUTE, OTHERS, RECORDED, RefusalLog
+from byleave.gateway.limits import MINUTE, OTHERS, RECORDED, RefusalLog
+from byleave.gateway.metrics import REFUSALS, Metrics
 from fakes.mcp_front import Settings, run, scene
 from fakes.mcp_sdk import Place, Running, over_http
 from fakes.mcp_talk import OPEN, Talk

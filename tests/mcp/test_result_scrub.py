@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from byleave.mcp.scrub import ResultScrub, without_escapes
+from byleave.gateway.redact import ResultScrub, without_escapes
 
 SECRET = "s3cr3t/t0ken+value"
 HIDDEN = "[REDACTED]"

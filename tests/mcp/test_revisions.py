@@ -8,15 +8,15 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from mcp.shared import inbound
 
-from byleave.mcp.message import members_of
-from byleave.mcp.names import LONGEST, flat_name, may_be_cut, split_name
-from byleave.mcp.revisions import (
+from byleave.gateway.definition_shapes import LONGEST, flat_name, may_be_cut, split_name
+from byleave.gateway.message import members_of
+from byleave.gateway.revisions import (
     CAPABILITIES_KEY,
     HEADER_MISMATCH,
     UNSUPPORTED_VERSION,
     VERSION_KEY,
-    Envelope,
     Mismatch,
+    RequestMeta,
     header_text,
     header_value,
     param_headers,
@@ -92,7 +92,7 @@ def test_headers_must_name_the_same_tool_as_the_body() -> None:
     params = members_of(json.dumps({"name": "é", "_meta": meta}).encode())
     headers = {name.lower(): value for name, value in routing_headers("tools/call", params)}
     told = {"mcp-protocol-version": "2026-07-28", **headers}
-    assert read_envelope("tools/call", params, told) == Envelope("2026-07-28", {"sampling": {}}, None)
+    assert read_envelope("tools/call", params, told) == RequestMeta("2026-07-28", {"sampling": {}}, None)
     wrong = read_envelope("tools/call", params, {**told, "mcp-name": "e"})
     assert isinstance(wrong, Mismatch)
     assert "Mcp-Name" in wrong.problem

@@ -86,14 +86,14 @@ def test_a_tool_that_the_server_does_not_list_is_not_called(play: Callable[..., 
 )
 def test_smuggled_and_malformed_parameters_are_refused(play: Callable[..., None], params: str) -> None:
     async def scene(talk: Talk) -> None:
-        from byleave.mcp.ends import Told
+        from byleave.gateway.interfaces import MessageContext
         from fakes.mcp_talk import FakeSink
 
         client = talk.client()
         await client.begin()
         sink = FakeSink()
         message = f'{{"jsonrpc":"2.0","id":9,"method":"tools/call","params":{params}}}'
-        await client.session.handle(message.encode(), sink, Told())
+        await client.session.handle(message.encode(), sink, MessageContext())
         assert sink.final is not None
         assert "error" in sink.final
         assert talk.servers["shop"].calls() == []
@@ -120,13 +120,13 @@ def test_smuggled_and_malformed_parameters_are_refused(play: Callable[..., None]
 )
 def test_messages_that_two_readers_could_take_for_two_are_refused(play: Callable[..., None], message: bytes) -> None:
     async def scene(talk: Talk) -> None:
-        from byleave.mcp.ends import Told
+        from byleave.gateway.interfaces import MessageContext
         from fakes.mcp_talk import FakeSink
 
         client = talk.client()
         await client.begin()
         sink = FakeSink()
-        await client.session.handle(message, sink, Told())
+        await client.session.handle(message, sink, MessageContext())
         assert sink.final is not None
         assert sink.final["error"]["code"] in (-32600, -32700)
 

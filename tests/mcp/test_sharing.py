@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from byleave.mcp import gateway, links, sharing
-from byleave.mcp.ends import Caller, DownError
-from byleave.mcp.links import Processes
-from byleave.mcp.session import Session
+from byleave.gateway import gateway, links, server_pool
+from byleave.gateway.interfaces import Caller, DownError
+from byleave.gateway.links import ServerProcesses
+from byleave.gateway.session import Session
 from fakes.mcp_sdk import Place, over_http
 from fakes.mcp_talk import FakeClient, FakeLink, FakeServer, Talk, Tree
 from sandbox.machine import needs_sandbox
@@ -303,7 +303,7 @@ def test_a_session_that_ends_leaves_the_others_their_server_and_the_last_ends_it
         await third.names()
         assert len(shop.links) == 1
         await third.session.close()
-        monkeypatch.setattr(sharing, "LINGER", 0.0)
+        monkeypatch.setattr(server_pool, "LINGER", 0.0)
         await talk.gateway.pool.rest(monotonic())
         assert [link.is_closed for link in shop.links] == [True]
 
@@ -318,7 +318,7 @@ def test_a_server_that_is_shared_by_all_rests_when_nobody_asks_and_comes_back(
         await client.call("shop__price")
         await talk.gateway.pool.rest(monotonic())
         assert [link.is_closed for link in shop.links] == [False]
-        monkeypatch.setattr(sharing, "IDLE", 0.0)
+        monkeypatch.setattr(server_pool, "IDLE", 0.0)
         await talk.gateway.pool.rest(monotonic())
         assert [link.is_closed for link in shop.links] == [True]
         assert "result" in await client.call("shop__price")
@@ -425,7 +425,7 @@ def test_places_are_taken_in_turn_and_the_last_is_told_clearly(monkeypatch: pyte
             nonlocal made
             made += 1
 
-        places = Processes(lambda: 2, make_room)
+        places = ServerProcesses(lambda: 2, make_room)
         await places.take("a")
         await places.take("b")
         assert made == 0

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from byleave.mcp import sse_link
-from byleave.mcp.ends import DownError
+from byleave.gateway import sse_link
+from byleave.gateway.interfaces import DownError
 from fakes.mcp_servers import (
     STREAM,
     Asked,

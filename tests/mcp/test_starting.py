@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from byleave.api import Workspace
-from byleave.mcp.ends import DownError
-from byleave.mcp.links import Surroundings, make_link
-from byleave.mcp.starting import UNCONFINED
+from byleave.gateway.interfaces import DownError
+from byleave.gateway.links import LinkContext, make_link
+from byleave.gateway.spawn import UNCONFINED
 from fakes.mcp_servers import SCRIPT, Ear, behaving, far, linked, reached, request, run, surroundings
 from sandbox.machine import PYTHON, needs_sandbox
 
@@ -150,7 +150,7 @@ def test_each_call_of_a_stateless_server_is_held_to_the_access_of_its_tool(root:
     known = policy.compiled.servers["far"]
 
     async def scenario() -> None:
-        shared = Surroundings(workspace, policy, {"PATH": "/usr/bin:/bin", "HOME": "/nowhere"})
+        shared = LinkContext(workspace, policy, {"PATH": "/usr/bin:/bin", "HOME": "/nowhere"})
         for tool, outcome in (("put", "written"), ("look", "OSError 30")):
             ear = Ear()
             link = make_link(known, behaving("answers"), ear, shared, known.tool_of(tool))

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from mcp.shared import inbound
 
-from byleave.core.arguments import ArgumentTest, Given
+from byleave.core.arguments import ArgumentTest, CallArguments
 from byleave.core.input_schema import InputSchema
-from byleave.mcp.revisions import wrong_annotation
+from byleave.gateway.revisions import wrong_annotation
 from fakes.mcp_talk import FakeLink, FakeServer, StatelessClient, Talk, Tree
 
 FORM = {"method": "elicitation/create", "params": {"message": "Who?", "requestedSchema": {"type": "object"}}}
@@ -276,8 +276,8 @@ def test_null_means_not_given_where_a_header_repeats_the_argument() -> None:
     needed = InputSchema({"type": "object", "properties": {"flag": flag}, "required": ["flag"]})
     assert needed.problem({"flag": None}) == "/flag is not true or false"
     test = ArgumentTest("/flag", "equals", True)
-    assert test.holds(Given({"flag": None}, schema), granting=False) is True  # as the default is
-    assert not test.holds(Given({"flag": None}, schema), granting=True)
+    assert test.holds(CallArguments({"flag": None}, schema), granting=False) is True  # as the default is
+    assert not test.holds(CallArguments({"flag": None}, schema), granting=True)
 
 
 def test_a_client_that_declares_nothing_is_asked_nothing(play: Callable[..., None]) -> None:

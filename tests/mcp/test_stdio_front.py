@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from byleave.mcp import stdio_front
-from byleave.mcp.ends import Told
-from byleave.mcp.stdio_front import serve_stdio
+from byleave.gateway import stdio_front
+from byleave.gateway.interfaces import MessageContext
+from byleave.gateway.stdio_front import serve_stdio
 
 PING = b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n'
 
@@ -21,7 +21,7 @@ class Echo:
         self.heard = 0
         self.size = size
 
-    async def handle(self, message: bytes, sink: object, _told: Told) -> None:
+    async def handle(self, message: bytes, sink: object, _told: MessageContext) -> None:
         self.heard += 1
         await sink.answer(message * self.size)  # type: ignore[attr-defined]
 

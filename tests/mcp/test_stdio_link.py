@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from byleave.mcp import stdio_link
-from byleave.mcp.ends import DownError
-from byleave.mcp.stdio_link import StdioLink
+from byleave.gateway import stdio_link
+from byleave.gateway.interfaces import DownError
+from byleave.gateway.stdio_link import StdioLink
 from fakes.mcp_servers import (
     SCRIPT,
     Ear,

@@ -4,8 +4,8 @@ import random
 
 import pytest
 
-from byleave.mcp.message import ClientMessage, Refusal, read_client_message
-from byleave.wire.members import repeats_a_name
+from byleave.gateway.message import ClientMessage, RefusedMessage, read_client_message
+from byleave.protocol.json_members import repeats_a_name
 
 TEXTS = ('"a"', '":"', '"\\\\"', '"\\":\\""', '"{:}"', '"\\u003a"', '"é:"', '""')
 NAMES = ('"a"', '"b"', '"\\u0061"', '"c:"', '"c\\u003a"', '""', '"\\""', '"\\\\"')
@@ -23,7 +23,7 @@ def call(arguments: str) -> bytes:
 )
 def test_a_name_given_twice_is_refused(arguments: str) -> None:
     said = read_client_message(call(arguments))
-    assert isinstance(said, Refusal)
+    assert isinstance(said, RefusedMessage)
     assert "twice" in said.problem
 
 
@@ -41,7 +41,7 @@ def test_it_agrees_with_a_reader_that_looks_at_every_pair() -> None:
     for _ in range(3_000):
         arguments = f"{{{members(chance, 0)}}}"
         twice = repeats_a_name(arguments)
-        assert isinstance(read_client_message(call(arguments)), Refusal) is twice, arguments
+        assert isinstance(read_client_message(call(arguments)), RefusedMessage) is twice, arguments
         seen.add(twice)
     assert seen == {True, False}
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import pytest
 
-from byleave.approvals.definitions import INSTRUCTIONS, PROMPT, TEMPLATE
-from byleave.approvals.store import Approvals
 from byleave.errors import InputError
-from byleave.mcp import gateway, sharing, upstream
-from byleave.mcp.introductions import own_words
-from byleave.mcp.pins import Pins, define
-from byleave.private import Memory
+from byleave.gateway import gateway, server_pool, upstream
+from byleave.gateway.pins import Pins, define
+from byleave.gateway.server_info import own_words
+from byleave.store.approvals import Approvals
+from byleave.store.tool_definitions import INSTRUCTIONS, PROMPT, TEMPLATE
+from byleave.user_files import ParseCache
 from fakes.mcp_talk import OPEN, FakeClient, FakeLink, FakeServer, Talk, Tree
 
 AGENTS = {"agents": {"ops": {"allow": {"servers": ["*"]}}, "dev": {"allow": {"servers": ["*"]}}}}
@@ -45,7 +45,7 @@ def test_a_stateless_server_that_is_only_listened_to_is_not_at_work(
         await client.call("shop__price")
         await asyncio.sleep(0.01)
         assert "subscriptions/listen" in shop.methods()
-        monkeypatch.setattr(sharing, "IDLE", 0.0)
+        monkeypatch.setattr(server_pool, "IDLE", 0.0)
         await talk.gateway.pool.rest(asyncio.get_running_loop().time() + 1)
         assert [link.is_closed for link in shop.links] == [True]
         assert (await client.call("shop__price"))["result"]["content"][0]["text"] == "price"
@@ -108,7 +108,7 @@ def test_instructions_that_a_known_server_adds_wait_where_new_tools_ask(play: Ca
 @pytest.mark.parametrize("what", [PROMPT, TEMPLATE, INSTRUCTIONS])
 def test_what_a_server_adds_is_new_also_if_new_tools_asks_only_since(tmp_path: Path, what: str) -> None:
     asks = [False]
-    approvals = Approvals(str(tmp_path / "state"), Memory(None, "1"))
+    approvals = Approvals(str(tmp_path / "state"), ParseCache(None, "1"))
     pins = Pins(approvals, asks_new=lambda: asks[0])
     pins.judge("shop", (), what)
     asks[0] = True
@@ -194,7 +194,7 @@ def test_a_server_that_takes_long_to_end_does_not_keep_a_policy_or_a_token_from_
 
     async def scene(talk: Talk) -> None:
         looks: list[float] = []
-        monkeypatch.setattr(sharing, "LINGER", 0.0)
+        monkeypatch.setattr(server_pool, "LINGER", 0.0)
         monkeypatch.setattr(gateway, "LOOK_AGAIN", 0.01)
         client = talk.client()
         await client.begin()
@@ -216,7 +216,7 @@ def test_processes_come_to_rest_also_while_a_change_of_the_policy_is_refused(
         raise InputError("the last token would go", hint="keep one")
 
     async def scene(talk: Talk) -> None:
-        monkeypatch.setattr(sharing, "LINGER", 0.0)
+        monkeypatch.setattr(server_pool, "LINGER", 0.0)
         monkeypatch.setattr(gateway, "LOOK_AGAIN", 0.01)
         client, shop = talk.client(), talk.servers["shop"]
         await client.begin()

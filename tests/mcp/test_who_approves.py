@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from byleave.approvals.store import APPROVED, now
-from byleave.mcp.gateway import Gateway
+from byleave.gateway.gateway import Gateway
+from byleave.store.approvals import APPROVED, now
 from fakes.mcp_sdk import LEGACY, MODERN, SHOP, Person, Place, at, by_pipe, eventually, over_http, talking, words
 from fakes.mcp_talk import FakeClient, FakeServer, Talk, Tree
 from sandbox.machine import needs_sandbox

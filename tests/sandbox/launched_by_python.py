@@ -3,8 +3,9 @@
 import sys
 
 from byleave.cli.main import run
-from byleave.sandbox import box, build
+from byleave.sandbox import sandbox
+from byleave.sandbox.native import build
 
 if __name__ == "__main__":
-    box.find_launcher = lambda *_kind: build.python_launcher()  # type: ignore[attr-defined]
+    sandbox.find_launcher = lambda *_kind: build.python_launcher()  # type: ignore[attr-defined]
     sys.exit(run())

@@ -7,9 +7,11 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from http.client import HTTPResponse
 from typing import Self
 
-from byleave.core.net import NetRule, NetTable, judge_net
+from byleave.core.net_rules import NetRule, NetTable, judge_net
 from byleave.core.url import Target, parse_url
-from byleave.sandbox.proxy import Judgement, Limits, Proxy
+from byleave.net.proxy import HttpProxy
+from byleave.net.proxy_forward import ProxyLimits
+from byleave.net.proxy_policy import UrlVerdict
 
 PATIENCE = 10.0  # seconds after which a test is stuck
 HOST = "h.test"  # every name is resolved to the loopback address
@@ -32,13 +34,13 @@ class Scene:
         self.reasons: list[str] = []
         self.port = 0
 
-    def judge(self, url: str) -> Judgement:
+    def judge(self, url: str) -> UrlVerdict:
         target = parse_url(url)
         assert isinstance(target, Target), url
         answer = judge_net(self.table, target)
-        return Judgement(answer.allowed, f"decided by {answer.rule.text if answer.rule else 'nobody'}", answer.rule)
+        return UrlVerdict(answer.allowed, f"decided by {answer.rule.text if answer.rule else 'nobody'}", answer.rule)
 
-    def tell(self, url: str, judgement: Judgement) -> None:
+    def tell(self, url: str, judgement: UrlVerdict) -> None:
         self.told.append((url, judgement.allowed))
         self.reasons.append(judgement.reason)
 
@@ -54,14 +56,14 @@ class Scene:
 
 @contextlib.contextmanager
 def proxied(
-    *rules: NetRule, resolve: Resolve | None = loopback, limits: Limits | None = None, ech: bool = False
+    *rules: NetRule, resolve: Resolve | None = loopback, limits: ProxyLimits | None = None, ech: bool = False
 ) -> Iterator[Scene]:
     """Run a proxy under these rules; no thread and no socket of it is left behind."""
     scene = Scene(rules)
     listener = socket.create_server(("127.0.0.1", 0), backlog=512)
     scene.port = listener.getsockname()[1]
-    proxy = Proxy(
-        scene.judge, scene.table.has_paths, told=scene.tell, resolve=resolve, limits=limits or Limits(), ech=ech
+    proxy = HttpProxy(
+        scene.judge, scene.table.has_paths, told=scene.tell, resolve=resolve, limits=limits or ProxyLimits(), ech=ech
     )
     proxy.start(listener)
     try:

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from byleave.core.protected import Protected
-from byleave.sandbox.appeared import Appeared, find_appeared, start_time
+from byleave.sandbox.tamper_check import TamperReport, find_appeared, start_time
 from command import COMMAND, Done, environment
 from sandbox.machine import needs_sandbox
 
@@ -40,7 +40,7 @@ def make(root: Path, *names: str) -> None:
         (root / name).write_text("x")
 
 
-def found(root: Path, since: float = 0.0, **bounds: float) -> Appeared:
+def found(root: Path, since: float = 0.0, **bounds: float) -> TamperReport:
     return find_appeared(str(root), since, Protected([]), could_write=lambda _path: True, **bounds)  # type: ignore[arg-type]
 
 
@@ -113,12 +113,12 @@ NAMED = [
 @pytest.mark.parametrize(("names", "expected"), [row[1:] for row in NAMED], ids=[row[0] for row in NAMED])
 def test_finds_what_other_programs_run(root: Path, names: list[str], expected: list[str]) -> None:
     make(root, *names)
-    assert found(root) == Appeared(tuple(expected))
+    assert found(root) == TamperReport(tuple(expected))
 
 
 def test_only_what_changed_since_then_counts(root: Path) -> None:
     make(root, "a/.envrc")
-    assert found(root, since=os.lstat(root / "a/.envrc").st_ctime + 1) == Appeared(())
+    assert found(root, since=os.lstat(root / "a/.envrc").st_ctime + 1) == TamperReport(())
 
 
 def test_a_hook_of_a_bare_repository_that_was_changed_in_place_counts(root: Path) -> None:
@@ -126,25 +126,25 @@ def test_a_hook_of_a_bare_repository_that_was_changed_in_place_counts(root: Path
     time.sleep(0.05)
     since = start_time()
     time.sleep(0.05)
-    assert found(root, since) == Appeared(())
+    assert found(root, since) == TamperReport(())
     (root / "bare/hooks/update").write_text("changed")
-    assert found(root, since) == Appeared(("bare",))
+    assert found(root, since) == TamperReport(("bare",))
 
 
 def test_what_was_changed_right_after_the_start_counts(root: Path) -> None:
     since = start_time()
     make(root, "a/.envrc")
-    assert found(root, since) == Appeared(("a/.envrc",))
+    assert found(root, since) == TamperReport(("a/.envrc",))
 
 
 def test_where_nothing_could_be_written_nothing_is_told(root: Path) -> None:
     make(root, ".claude/settings.json")
-    assert find_appeared(str(root), 0.0, Protected([]), could_write=lambda _path: False) == Appeared(())
+    assert find_appeared(str(root), 0.0, Protected([]), could_write=lambda _path: False) == TamperReport(())
 
 
 def test_a_walk_that_is_cut_short_says_so(root: Path) -> None:
     make(root, ".envrc", *[f"a/{number}" for number in range(30)])
     assert (found(root, most_entries=20), found(root, seconds=-1.0)) == (
-        Appeared((".envrc",), complete=False),
-        Appeared((), complete=False),
+        TamperReport((".envrc",), complete=False),
+        TamperReport((), complete=False),
     )

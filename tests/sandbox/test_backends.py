@@ -14,14 +14,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from byleave.cli.main import run as run_command_line
-from byleave.core.fs import CAPABILITIES, is_under
+from byleave.core.fs_rules import CAPABILITIES, is_under
 from byleave.errors import SandboxError
-from byleave.sandbox import backends, bubblewrap, landlock
-from byleave.sandbox.backends import BWRAP, LANDLOCK, NAMESPACES, Machine, choose, probe
-from byleave.sandbox.build import Launcher
 from byleave.sandbox.host import Base
-from byleave.sandbox.linux import Arrangement, Host, arrange, rights_of
-from byleave.sandbox.plan import DIRECTORY, EVERYTHING, FILE, NOTHING, PRIVATE, PROXY, READING, Place, Plan, in_order
+from byleave.sandbox.linux import backends, bubblewrap, landlock
+from byleave.sandbox.linux.backends import BWRAP, LANDLOCK, NAMESPACES, Machine, choose, probe
+from byleave.sandbox.linux.steps import Arrangement, MachineFacts, arrange, rights_of
+from byleave.sandbox.native.build import Launcher
+from byleave.sandbox.plan.plan import (
+    DIRECTORY,
+    EVERYTHING,
+    FILE,
+    NOTHING,
+    PRIVATE,
+    PROXY,
+    READING,
+    PathGrant,
+    SandboxPlan,
+    in_order,
+)
 from command import COMMAND, Done, environment
 from sandbox.escapes.trial import HERE, from_json
 from sandbox.machine import PYTHON, REPOSITORY, access_file, alive, needs_sandbox
@@ -29,7 +40,7 @@ from sandbox.without_namespaces import needs_bwrap, needs_unshare, on_such_a_mac
 
 TESTS = str(Path(__file__).parents[1])
 LIVE = [pytest.param(BWRAP, marks=needs_bwrap), LANDLOCK]
-HOST = Host("x86_64", 7, namespaces=True, uid=1000, gid=1000)
+HOST = MachineFacts("x86_64", 7, namespaces=True, uid=1000, gid=1000)
 # What even a tool that is held exactly elsewhere may do there: `approximate` says so, see below.
 KNOWN = {BWRAP: {"exec-ldso"}, LANDLOCK: {"exec-ldso"}}
 
@@ -79,7 +90,7 @@ class Works:
 
 
 MACHINE = Machine(HOST, Base((), ()), Launcher(("/launcher",), "test"))
-PLAN = Plan("/ws", (Place("/ws", EVERYTHING, DIRECTORY, "x"),))
+PLAN = SandboxPlan("/ws", (PathGrant("/ws", EVERYTHING, DIRECTORY, "x"),))
 CHOICES = [
     (PLAN, (NAMESPACES, BWRAP, LANDLOCK), False, NAMESPACES),
     (PLAN, (BWRAP, LANDLOCK), False, BWRAP),
@@ -95,7 +106,7 @@ CHOICES = [
 
 @pytest.mark.parametrize(("plan", "works", "exact", "expected"), CHOICES)
 def test_the_best_that_works_and_can_hold_the_plan_is_taken(
-    plan: Plan,
+    plan: SandboxPlan,
     works: tuple[str, ...],
     exact: bool,  # noqa: FBT001 -- a column of the table
     expected: str | None,
@@ -153,15 +164,15 @@ def granted(arrangement: Arrangement, path: str) -> int:
 
 
 PLACES = st.builds(
-    lambda path, capabilities: Place(path, capabilities, TREE[path], "x"),
+    lambda path, capabilities: PathGrant(path, capabilities, TREE[path], "x"),
     st.sampled_from(sorted(TREE)),
     st.frozensets(st.sampled_from(CAPABILITIES)),
 )
 
 
 @given(st.lists(PLACES, max_size=6))
-def test_grants_never_say_more_than_the_plan_and_less_only_where_it_is_noted(places: list[Place]) -> None:
-    plan = Plan("/ws", in_order(places))
+def test_grants_never_say_more_than_the_plan_and_less_only_where_it_is_noted(places: list[PathGrant]) -> None:
+    plan = SandboxPlan("/ws", in_order(places))
     arrangement = landlock.hold(plan, HOST, TREE.get, names)
     noted = {(each.path, each.op) for each in arrangement.approximate}
     for path, kind in TREE.items():
@@ -178,8 +189,8 @@ def test_grants_never_say_more_than_the_plan_and_less_only_where_it_is_noted(pla
 
 
 def test_what_is_not_there_is_not_granted_and_its_name_cannot_be_made() -> None:
-    places = [Place("/ws", EVERYTHING, DIRECTORY, "x"), Place("/ws/.git", READING, DIRECTORY, "x")]
-    arrangement = landlock.hold(Plan("/ws", in_order(places)), HOST, TREE.get, names)
+    places = [PathGrant("/ws", EVERYTHING, DIRECTORY, "x"), PathGrant("/ws/.git", READING, DIRECTORY, "x")]
+    arrangement = landlock.hold(SandboxPlan("/ws", in_order(places)), HOST, TREE.get, names)
     paths = [path for path, _rights, _kind in arrangement.grants]
     assert paths == ["/ws", "/ws/a", "/ws/b", "/ws/c"]
     assert arrangement.grants[0][1] == rights_of(READING, DIRECTORY)
@@ -187,22 +198,22 @@ def test_what_is_not_there_is_not_granted_and_its_name_cannot_be_made() -> None:
 
 
 def test_too_many_names_are_granted_nothing() -> None:
-    places = [Place("/ws", EVERYTHING, DIRECTORY, "x"), Place("/ws/a", READING, DIRECTORY, "x")]
-    arrangement = landlock.hold(Plan("/ws", in_order(places)), HOST, TREE.get, lambda _path, _most: None)
+    places = [PathGrant("/ws", EVERYTHING, DIRECTORY, "x"), PathGrant("/ws/a", READING, DIRECTORY, "x")]
+    arrangement = landlock.hold(SandboxPlan("/ws", in_order(places)), HOST, TREE.get, lambda _path, _most: None)
     assert [path for path, _rights, _kind in arrangement.grants] == ["/ws", "/ws/a"]
     assert {each.op for each in arrangement.approximate if each.path == "."} == {"create", "update", "delete"}
 
 
 def test_the_words_for_bwrap_build_the_view_from_the_outside_in() -> None:
     places = [
-        Place("/tmp", EVERYTHING, PRIVATE, "x"),
-        Place("/usr", READING, DIRECTORY, "x"),
-        Place("/ws", EVERYTHING, DIRECTORY, "x"),
-        Place("/ws/a/secret", NOTHING, DIRECTORY, "x"),
-        Place("/ws/key", NOTHING, FILE, "x"),
-        Place("/ws/ro", READING, DIRECTORY, "x"),
+        PathGrant("/tmp", EVERYTHING, PRIVATE, "x"),
+        PathGrant("/usr", READING, DIRECTORY, "x"),
+        PathGrant("/ws", EVERYTHING, DIRECTORY, "x"),
+        PathGrant("/ws/a/secret", NOTHING, DIRECTORY, "x"),
+        PathGrant("/ws/key", NOTHING, FILE, "x"),
+        PathGrant("/ws/ro", READING, DIRECTORY, "x"),
     ]
-    plan = Plan("/ws", in_order(places))
+    plan = SandboxPlan("/ws", in_order(places))
     words = bubblewrap.wrapping("/usr/bin/bwrap", plan, arrange(plan), "/l")
     view = " ".join(words[words.index("/proc") + 1 :])
     assert view == (

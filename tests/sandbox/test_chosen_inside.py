@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from byleave.sandbox.host import needs_of
-from byleave.sandbox.plan import DIRECTORY, FILE
+from byleave.sandbox.plan.plan import DIRECTORY, FILE
 from byleave.toolhost.ripgrep import find_ripgrep
 from command import byleave
 

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from byleave.sandbox.client_hello import BadHello, ClientHello, HelloReader, RecordGuard
+from byleave.net.client_hello import BadHello, ClientHello, HelloReader, RecordGuard
 
 CUT_OFF = BadHello("the TLS greeting is cut off")
 NOT_TLS = BadHello("what was sent is not TLS")

@@ -9,9 +9,9 @@ import pytest
 
 from byleave.api import Workspace
 from byleave.errors import SandboxError
-from byleave.sandbox import planning
-from byleave.sandbox.box import Sandbox
-from byleave.sandbox.plan import Plan
+from byleave.sandbox.plan import build
+from byleave.sandbox.plan.plan import SandboxPlan
+from byleave.sandbox.sandbox import Sandbox
 from command import COMMAND, Done, environment
 from sandbox.machine import needs_sandbox
 from sandbox.without_namespaces import needs_unshare, on_such_a_machine
@@ -161,7 +161,7 @@ def test_a_sandbox_that_stays_open_covers_what_has_come_meanwhile(root: Path) ->
         assert (before, read("keys/.env")) == (b"content of app/main.py\n", b"")
 
 
-def plan_for(root: Path, rules: list[dict[str, object]], agent: str | None = None) -> Plan:
+def plan_for(root: Path, rules: list[dict[str, object]], agent: str | None = None) -> SandboxPlan:
     tree = {"rules": rules, "tools": {"t": {"source": "local", "runtime": "stdio"}}}
     workspace = Workspace(str(root))
     box = Sandbox.for_tool(workspace, workspace.compile_tree(tree), "t")
@@ -170,20 +170,20 @@ def plan_for(root: Path, rules: list[dict[str, object]], agent: str | None = Non
 
 
 def test_too_much_to_look_at_starts_nothing(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planning, "_MOST_ENTRIES", 3)
+    monkeypatch.setattr(build, "_MOST_ENTRIES", 3)
     with pytest.raises(SandboxError, match=r"too much to find everything that deny path \*\*/\.env closes"):
         plan_for(root, [{"deny": {"path": "**/.env"}}])
 
 
 def test_too_much_to_make_read_only_is_said(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planning, "_MOST_ENTRIES", 3)
+    monkeypatch.setattr(build, "_MOST_ENTRIES", 3)
     plan = plan_for(root, [{"deny": {"path": "**/*.pem", "ops": ["update"]}}])
     why = "there is too much here to find everything that the pattern matches"
     assert why in [each.why for each in plan.approximate if each.laxer]
 
 
 def test_without_a_closing_rule_nothing_is_looked_for(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planning, "_MOST_ENTRIES", 0)
+    monkeypatch.setattr(build, "_MOST_ENTRIES", 0)
     plan = plan_for(root, [{"allow": {"path": "src/*.py"}}])
     assert [each for each in plan.approximate if "pattern" in each.why] == []
 

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 import amounts
-from byleave.sandbox.observing import ROOM
+from byleave.sandbox.diagnose.diagnosis import ROOM
 from command import COMMAND, Done, environment
 from sandbox.machine import NOBODY, PYTHON, access_file, alive, as_nobody, inside, needs_sandbox
 
@@ -828,9 +828,9 @@ def test_commands_that_the_broker_refuses_or_nobody_finds_are_told_and_listed_on
 
 def test_without_the_launcher_in_c_it_says_so(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from byleave.errors import SandboxError
-    from byleave.sandbox.box import Sandbox
-    from byleave.sandbox.build import python_launcher
-    from byleave.sandbox.observing import Observer
+    from byleave.sandbox.diagnose.diagnosis import Observer
+    from byleave.sandbox.native.build import python_launcher
+    from byleave.sandbox.sandbox import Sandbox
 
     with Sandbox(root=str(root)) as box:
         box.use_launcher(python_launcher())
@@ -839,8 +839,8 @@ def test_without_the_launcher_in_c_it_says_so(root: Path, monkeypatch: pytest.Mo
 
 
 def test_a_reader_that_sleeps_does_not_stop_the_program(root: Path) -> None:
-    from byleave.sandbox.box import Sandbox
-    from byleave.sandbox.observing import Observer
+    from byleave.sandbox.diagnose.diagnosis import Observer
+    from byleave.sandbox.sandbox import Sandbox
 
     class Sleepy(Observer):
         awake = threading.Event()

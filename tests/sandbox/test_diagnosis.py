@@ -8,12 +8,14 @@ from typing import Any
 import pytest
 
 from byleave.cli.diagnose import Destination, finding_lines, finding_tree
-from byleave.core.verdict import ALLOW, DENY, RuleRef, Verdict
-from byleave.sandbox.attempts import Attempt, attempts_of
-from byleave.sandbox.diagnosis import Scene, diagnose
-from byleave.sandbox.filters import MARK, TRACE, TRAP, Wanted, make_filter, make_watching_filter
-from byleave.sandbox.finding import Finding, gather, merged
-from byleave.sandbox.plan import (
+from byleave.core.decision import ALLOW, DENY, RuleRef, Verdict
+from byleave.sandbox.diagnose.diagnosis import Scene, diagnose
+from byleave.sandbox.diagnose.finding import RefusalFinding, gather, merged
+from byleave.sandbox.diagnose.probe import Attempt, attempts_of
+from byleave.sandbox.diagnose.refused_network import read_address, read_question
+from byleave.sandbox.diagnose.traced_calls import CALLS, DroppedObservations, Observed, Reader, rows_for, write_rows
+from byleave.sandbox.linux.seccomp import MARK, TRACE, TRAP, FilterOptions, make_filter, make_watching_filter
+from byleave.sandbox.plan.plan import (
     DIRECTORY,
     EVERYTHING,
     FILE,
@@ -22,22 +24,20 @@ from byleave.sandbox.plan import (
     READING,
     Approximation,
     Held,
-    Place,
-    Plan,
+    PathGrant,
+    SandboxPlan,
 )
-from byleave.sandbox.refused_network import read_address, read_question
-from byleave.sandbox.watched import CALLS, Missing, Observed, Reader, rows_for, write_rows
 
 ROOT, HOME = "/proj/ws", "/home/me"
-PLAN = Plan(
+PLAN = SandboxPlan(
     ROOT,
     (
-        Place("/etc", READING, DIRECTORY, "the system's own files"),
-        Place("/etc/shadow", NOTHING, FILE, "not everybody may read it"),
-        Place("/home/me", EVERYTHING, PRIVATE, "private to the sandbox, and empty"),
-        Place("/tmp", EVERYTHING, PRIVATE, "private to the sandbox, and empty"),
-        Place(ROOT, EVERYTHING, DIRECTORY, "fs .: all"),
-        Place("/proj/ws/secret", NOTHING, DIRECTORY, "fs secret: nothing"),
+        PathGrant("/etc", READING, DIRECTORY, "the system's own files"),
+        PathGrant("/etc/shadow", NOTHING, FILE, "not everybody may read it"),
+        PathGrant("/home/me", EVERYTHING, PRIVATE, "private to the sandbox, and empty"),
+        PathGrant("/tmp", EVERYTHING, PRIVATE, "private to the sandbox, and empty"),
+        PathGrant(ROOT, EVERYTHING, DIRECTORY, "fs .: all"),
+        PathGrant("/proj/ws/secret", NOTHING, DIRECTORY, "fs secret: nothing"),
     ),
     held=(Held("/proj/ws/.vscode"),),
     home=HOME,
@@ -107,7 +107,7 @@ class Heard:
         self.unlisted: dict[tuple[str, ...], int] = {}
 
 
-def found_by(*calls: Observed, outside: Outside | None = None, **more: Any) -> tuple[Finding, ...]:
+def found_by(*calls: Observed, outside: Outside | None = None, **more: Any) -> tuple[RefusalFinding, ...]:
     machine = outside or Outside("/proj/ws/secret/a", "/proj/ws/secret/b", "/home/me/.cargo/config", "/etc/shadow")
     sensitive = {"/home/me/.ssh/id": "~/.ssh"}.get
     return diagnose(Heard(*calls), Scene(PLAN, (), "t", decide, sensitive, machine, **more))
@@ -117,7 +117,7 @@ def opened(path: str, error: int, flags: int = os.O_RDONLY) -> Observed:
     return Observed("openat", error, flags=flags, paths=(path,))
 
 
-def lines_of(*found: Finding, missing: int = 0) -> str:
+def lines_of(*found: RefusalFinding, missing: int = 0) -> str:
     where = Destination("t", "access.toml", alone=True)
     return "\n".join(finding_lines(found, where, {"read": ["/opt/x"]}, HOME, missing))
 
@@ -305,7 +305,7 @@ def test_messages_are_read() -> None:
     assert reader.read(message(257, b"", b"/x")) == Observed("openat", 13, flags=3, paths=("/x",))
     assert reader.read(message(59, b"", b"/x", b"x", b"-a")) == Observed("execve", 13, paths=("/x",), words=("x", "-a"))
     assert reader.read(message(101, refused=1)) == Observed("ptrace", 13, True)
-    assert reader.read(message(7, letter=b"D")) == Missing(7)
+    assert reader.read(message(7, letter=b"D")) == DroppedObservations(7)
 
 
 @pytest.mark.parametrize("raw", [b"", b"T", b"L", b"E125 1 x y", message(257) + b"\xff", message(257, b"a") + b"\1"])
@@ -345,8 +345,8 @@ def run(code: bytes, number: int, arguments: tuple[int, ...] = (0, 0, 0, 0, 0, 0
 
 @pytest.mark.parametrize("listed", [False, True])
 def test_a_watched_program_is_refused_exactly_what_others_are(listed: bool) -> None:  # noqa: FBT001 -- a parameter
-    plain = make_filter("x86_64", Wanted(listed_programs_only=listed))
-    told = make_filter("x86_64", Wanted(listed_programs_only=listed, told=True))
+    plain = make_filter("x86_64", FilterOptions(listed_programs_only=listed))
+    told = make_filter("x86_64", FilterOptions(listed_programs_only=listed, told=True))
     patterns = [(0,) * 6, (1,) * 6, (2,) * 6, (16, 3, 9, 0, 0, 0), (0x10000000,) * 6, (3, 0x5412, 0, 0, 0x1000, 0)]
     for number in range(600):
         for arguments in patterns:
@@ -379,7 +379,7 @@ def test_calls_that_name_nothing_are_not_stopped() -> None:
 
 def test_the_list_as_people_see_it() -> None:
     found = (
-        Finding(
+        RefusalFinding(
             "file",
             ("read", "update"),
             ("secret/a", "secret/b", "secret/c", "secret/d"),
@@ -388,7 +388,7 @@ def test_the_list_as_people_see_it() -> None:
             suggestion='[[tools.t.access.fs]]\npath = "secret"\nread = true\nupdate = true',
             times=12,
         ),
-        Finding(
+        RefusalFinding(
             "file",
             ("create",),
             (".vscode",),
@@ -397,7 +397,7 @@ def test_the_list_as_people_see_it() -> None:
             "what is written there is obeyed by others",
             '[[tools.t.access.fs]]\npath = ".vscode"\ncreate = true',
         ),
-        Finding(
+        RefusalFinding(
             "file",
             ("read",),
             ("~/.cargo/config",),
@@ -408,7 +408,7 @@ def test_the_list_as_people_see_it() -> None:
             "sandbox",
             listing=("read", "/home/me/.cargo/config"),
         ),
-        Finding("call", ("call",), ("ptrace",), "not here", RuleRef("not here", "built-in", DENY), rank=2),
+        RefusalFinding("call", ("call",), ("ptrace",), "not here", RuleRef("not here", "built-in", DENY), rank=2),
     )
     assert lines_of(*found, missing=3) == (
         "byleave: 4 things were refused\n"
@@ -442,14 +442,14 @@ def test_the_list_as_people_see_it() -> None:
 
 
 def test_a_long_list_is_cut() -> None:
-    found = [Finding("call", ("call",), (f"c{number}",), "no", rank=2) for number in range(20)]
+    found = [RefusalFinding("call", ("call",), (f"c{number}",), "no", rank=2) for number in range(20)]
     lines = lines_of(*found).splitlines()
     assert len([line for line in lines if "call c" in line]) == 15
     assert " and 5 more, which --json lists" in lines
 
 
 def test_text_from_a_program_cannot_act_on_the_terminal() -> None:
-    evil = Finding(
+    evil = RefusalFinding(
         "file", ("read",), ("a\x1b[2J\nbyleave: nothing was refused",), "a\x1b[0mb", RuleRef("x\n", "y\r", DENY)
     )
     text = lines_of(evil)
@@ -459,7 +459,7 @@ def test_text_from_a_program_cannot_act_on_the_terminal() -> None:
 
 
 def test_rules_for_a_tool_stay_as_they_are_in_the_configuration() -> None:
-    finding = Finding("file", ("read",), ("a",), "no", CLOSED, suggestion='[[tools.t.access.fs]]\npath = "a"')
+    finding = RefusalFinding("file", ("read",), ("a",), "no", CLOSED, suggestion='[[tools.t.access.fs]]\npath = "a"')
     assert (
         finding_tree(finding, Destination("t", "your configuration", alone=False))["suggestion"] == finding.suggestion
     )

@@ -4,7 +4,7 @@ from struct import unpack_from
 
 import pytest
 
-from byleave.sandbox.filters import (
+from byleave.sandbox.linux.seccomp import (
     ALLOW,
     EACCES,
     EAFNOSUPPORT,
@@ -13,17 +13,17 @@ from byleave.sandbox.filters import (
     ERRNO,
     KILL,
     NUMBERS,
-    Wanted,
+    FilterOptions,
     make_filter,
 )
 
 X86, ARM = "x86_64", "aarch64"
 ARCHITECTURES = {X86: (0xC000003E, 0), ARM: (0xC00000B7, 1)}
-PLAIN = Wanted()
-LISTED = Wanted(listed_programs_only=True)
+PLAIN = FilterOptions()
+LISTED = FilterOptions(listed_programs_only=True)
 
 
-def answer(machine: str, wanted: Wanted, number: int, *arguments: int, architecture: int | None = None) -> int:
+def answer(machine: str, wanted: FilterOptions, number: int, *arguments: int, architecture: int | None = None) -> int:
     """Walk the program as the kernel does; only the instructions that it uses are known here."""
     program = make_filter(machine, wanted)
     padded = (*arguments, *[0] * (6 - len(arguments)))
@@ -52,7 +52,7 @@ def answer(machine: str, wanted: Wanted, number: int, *arguments: int, architect
                 raise AssertionError(f"operation {operation:#x}")
 
 
-def call(name: str, *arguments: int, machine: str = X86, wanted: Wanted = PLAIN) -> int:
+def call(name: str, *arguments: int, machine: str = X86, wanted: FilterOptions = PLAIN) -> int:
     number = NUMBERS[name][ARCHITECTURES[machine][1]]
     assert number is not None
     return answer(machine, wanted, number, *arguments)
@@ -160,7 +160,7 @@ def test_nobody_slows_the_process_group_of_the_caller_down() -> None:
 
 
 def test_without_a_network_of_its_own_there_are_no_sockets() -> None:
-    assert call("socket", 2, 1, 0, wanted=Wanted(sockets=False)) == ERRNO | EACCES
+    assert call("socket", 2, 1, 0, wanted=FilterOptions(sockets=False)) == ERRNO | EACCES
 
 
 def test_reading_does_not_become_executing() -> None:

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from byleave.wire.http_body import LAST_CHUNK, LONGEST_LINE, ChunkedBody, MalformedError, body_reader, chunk
-from byleave.wire.http_head import CHUNKED, UNTIL_CLOSE, Framing
+from byleave.protocol.http_body import LAST_CHUNK, LONGEST_LINE, ChunkedBody, MalformedBodyError, body_reader, chunk
+from byleave.protocol.http_head import CHUNKED, UNTIL_CLOSE, Framing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from byleave.wire.http_body import Body
+    from byleave.protocol.http_body import Body
 
 
 def read(body: "Body", pieces: list[bytes]) -> tuple[bytes, bytes] | str:
@@ -23,7 +23,7 @@ def read(body: "Body", pieces: list[bytes]) -> tuple[bytes, bytes] | str:
             found += body.take(left.pop(0))
         if not body.done:
             body.end()
-    except MalformedError as problem:
+    except MalformedBodyError as problem:
         return str(problem)
     return found, body.rest + b"".join(left)
 

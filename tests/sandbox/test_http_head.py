@@ -4,15 +4,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from byleave.sandbox.http_place import USAGE, Place, place_of
-from byleave.wire.http_head import (
+from byleave.net.proxy_policy import USAGE, ProxyTarget, place_of
+from byleave.protocol.http_head import (
     CHUNKED,
     NO_BODY,
     UNTIL_CLOSE,
     BadHead,
     Framing,
-    Request,
-    Response,
+    HttpRequestHead,
+    HttpResponseHead,
     read_request,
     read_response,
     request_head,
@@ -33,9 +33,9 @@ def fields(*lines: bytes) -> bytes:
     return LINE + HOST + b"".join(line + b"\r\n" for line in lines) + b"\r\n"
 
 
-def request(head: bytes) -> Request:
+def request(head: bytes) -> HttpRequestHead:
     read = read_request(head)
-    assert isinstance(read, Request), read
+    assert isinstance(read, HttpRequestHead), read
     return read
 
 
@@ -162,7 +162,7 @@ def test_a_response_goes_back_without_what_concerned_one_connection() -> None:
         b"Proxy-Authenticate: Basic\r\nX-Byleave: denied\r\nKeep-Alive: 3\r\nTransfer-Encoding: chunked\r\n\r\n"
     )
     response = read_response(head, "GET")
-    assert isinstance(response, Response)
+    assert isinstance(response, HttpResponseHead)
     assert response_head(response, framing=UNTIL_CLOSE, keep=False) == (
         b"HTTP/1.1 200 F\xefne\r\nSet-Cookie: a\r\nSet-Cookie: b\r\nConnection: close\r\n\r\n"
     )
@@ -182,7 +182,7 @@ def test_a_response_goes_back_without_what_concerned_one_connection() -> None:
 )
 def test_a_response_says_where_its_body_ends(method: str, status: int, lines: bytes, body: Framing) -> None:
     response = read_response(b"HTTP/1.1 %d X\r\n%b\r\n" % (status, lines), method)
-    assert isinstance(response, Response)
+    assert isinstance(response, HttpResponseHead)
     assert response.body == body
 
 
@@ -209,52 +209,54 @@ def test_a_response_that_can_be_read_in_two_ways_is_refused(head: bytes) -> None
 def test_reading_never_raises_and_what_is_read_is_read_again_the_same(noise: bytes, start: bytes) -> None:
     head = start + noise + b"\r\n\r\n"
     read = read_request(head)
-    if isinstance(read, Request):
+    if isinstance(read, HttpRequestHead):
         again = request(request_head(read, path="/p", authority="h.com"))
         assert (again.method, again.framing) == (read.method, read.framing)
         place_of(read)
     answer = read_response(head, "GET")
-    if isinstance(answer, Response):
+    if isinstance(answer, HttpResponseHead):
         back = read_response(response_head(answer, framing=answer.framing, keep=True), "GET")
-        assert isinstance(back, Response)
+        assert isinstance(back, HttpResponseHead)
         assert (back.status, back.framing) == (answer.status, answer.framing)
 
 
 @given(st.lists(st.sampled_from([*b"\r\n :aA;,0\t\0\x0b\x85\xff", *b"Host", *b"HTTP/1.1"]).map(lambda x: bytes([x]))))
 def test_no_line_of_a_head_that_goes_on_was_made_by_its_fields(pieces: list[bytes]) -> None:
     read = read_request(LINE + HOST + b"X: " + b"".join(pieces) + b"\r\n\r\n")
-    if isinstance(read, Request):
+    if isinstance(read, HttpRequestHead):
         written = request_head(read, path="/", authority="h.com")
         assert len(written.replace(b"\r\n", b"").splitlines()) == len(written.replace(b"\r\n", b"").split(b"\n"))
         assert written.count(b"\r\n") == written.count(b"\r") == written.count(b"\n") <= len(read.fields) + 3
 
 
-def place(target: str, *lines: bytes, method: str = "GET", minor: int = 1) -> Place | BadHead:
+def place(target: str, *lines: bytes, method: str = "GET", minor: int = 1) -> ProxyTarget | BadHead:
     head = f"{method} {target} HTTP/1.{minor}\r\n".encode() + b"".join(line + b"\r\n" for line in lines)
     return place_of(request(head + b"\r\n"))
 
 
 PLACES = {
-    "http://h.com/a?b": Place("http://h.com/a", "h.com", 80, "h.com", "/a?b", False),
-    "HTTP://H.com.:80": Place("http://h.com/", "h.com", 80, "h.com", "/", False),
-    "http://h.com:8080?q": Place("http://h.com:8080/", "h.com", 8080, "h.com:8080", "/?q", False),
-    "http://0x7f.1/": Place("http://127.0.0.1/", "127.0.0.1", 80, "127.0.0.1", "/", False),
-    "http://2130706433/": Place("http://127.0.0.1/", "127.0.0.1", 80, "127.0.0.1", "/", False),
-    "http://[::1]:81/": Place("http://[::1]:81/", "::1", 81, "[::1]:81", "/", False),
-    "http://[::ffff:127.0.0.1]/": Place("http://127.0.0.1/", "127.0.0.1", 80, "127.0.0.1", "/", False),
-    "http://u:p@h.com/a/b?c": Place("http://h.com/a/b", "h.com", 80, "h.com", "/a/b?c", True),
-    "http://h.com//x/%2e%2e/y": Place("http://h.com//x/%2e%2e/y", "h.com", 80, "h.com", "//x/%2e%2e/y", False),
+    "http://h.com/a?b": ProxyTarget("http://h.com/a", "h.com", 80, "h.com", "/a?b", False),
+    "HTTP://H.com.:80": ProxyTarget("http://h.com/", "h.com", 80, "h.com", "/", False),
+    "http://h.com:8080?q": ProxyTarget("http://h.com:8080/", "h.com", 8080, "h.com:8080", "/?q", False),
+    "http://0x7f.1/": ProxyTarget("http://127.0.0.1/", "127.0.0.1", 80, "127.0.0.1", "/", False),
+    "http://2130706433/": ProxyTarget("http://127.0.0.1/", "127.0.0.1", 80, "127.0.0.1", "/", False),
+    "http://[::1]:81/": ProxyTarget("http://[::1]:81/", "::1", 81, "[::1]:81", "/", False),
+    "http://[::ffff:127.0.0.1]/": ProxyTarget("http://127.0.0.1/", "127.0.0.1", 80, "127.0.0.1", "/", False),
+    "http://u:p@h.com/a/b?c": ProxyTarget("http://h.com/a/b", "h.com", 80, "h.com", "/a/b?c", True),
+    "http://h.com//x/%2e%2e/y": ProxyTarget("http://h.com//x/%2e%2e/y", "h.com", 80, "h.com", "//x/%2e%2e/y", False),
 }
 
 
 @pytest.mark.parametrize(("target", "expected"), PLACES.items(), ids=PLACES.keys())
-def test_the_url_that_is_judged_names_the_place_that_is_dialled(target: str, expected: Place) -> None:
+def test_the_url_that_is_judged_names_the_place_that_is_dialled(target: str, expected: ProxyTarget) -> None:
     assert place(target, minor=0) == expected
 
 
 def test_a_tunnel_is_judged_as_https() -> None:
-    assert place("H.com:443", method="CONNECT") == Place("https://h.com:443/", "h.com", 443, "h.com:443", "", False)
-    assert place("[::1]:80", method="CONNECT") == Place("https://[::1]:80/", "::1", 80, "[::1]:80", "", False)
+    assert place("H.com:443", method="CONNECT") == ProxyTarget(
+        "https://h.com:443/", "h.com", 443, "h.com:443", "", False
+    )
+    assert place("[::1]:80", method="CONNECT") == ProxyTarget("https://[::1]:80/", "::1", 80, "[::1]:80", "", False)
 
 
 @pytest.mark.parametrize(
@@ -287,7 +289,7 @@ def test_a_tunnel_needs_host_and_port_and_nothing_else(target: str) -> None:
 
 @pytest.mark.parametrize("host", ["h.com", "H.COM:80", "h.com."])
 def test_the_host_of_a_request_is_that_of_its_url(host: str) -> None:
-    assert isinstance(place("http://h.com/", f"Host: {host}".encode()), Place)
+    assert isinstance(place("http://h.com/", f"Host: {host}".encode()), ProxyTarget)
 
 
 @pytest.mark.parametrize(

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from byleave.sandbox.broker import Request, parse_request
-from byleave.sandbox.interpreters import interprets
+from byleave.sandbox.broker import BrokerRequest, parse_request
+from byleave.sandbox.programs import interprets
 from sandbox.machine import access_file, inside, needs_sandbox
 
 STARTERS = """
@@ -52,8 +52,8 @@ def test_a_link_is_what_it_leads_to(tmp_path: Path) -> None:
 
 def test_the_first_word_of_a_request_is_the_name_that_is_judged() -> None:
     content = b"/.byleave/bin/git\0/ws\x002\0git-init\0--version\0A=b\0"
-    assert parse_request(content) == Request("git", "/ws", ("git", "--version"), (("A", "b"),))
-    assert parse_request(b"/.byleave/bin/git\0/ws\x000\0") == Request("git", "/ws", ("git",), ())
+    assert parse_request(content) == BrokerRequest("git", "/ws", ("git", "--version"), (("A", "b"),))
+    assert parse_request(b"/.byleave/bin/git\0/ws\x000\0") == BrokerRequest("git", "/ws", ("git",), ())
 
 
 @needs_sandbox

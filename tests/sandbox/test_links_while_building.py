@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from byleave.sandbox.build import FULL, LEAN, build, find_compiler, python_launcher
-from byleave.sandbox.linux import EMPTY_DIRECTORY, NODEV, NOEXEC, NOSUID
+from byleave.sandbox.linux.program import DIRECTORY, step, write_tape
+from byleave.sandbox.linux.steps import EMPTY_DIRECTORY, NODEV, NOEXEC, NOSUID
+from byleave.sandbox.native.build import FULL, LEAN, build, find_compiler, python_launcher
 from byleave.sandbox.process import DEVNULL, Process
-from byleave.sandbox.tape import DIRECTORY, step, write_tape
 from sandbox.machine import needs_sandbox
 
 pytestmark = needs_sandbox

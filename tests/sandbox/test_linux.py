@@ -1,27 +1,38 @@
 """How places become mounts and Landlock rules."""
 
-from byleave.core.limits import Limits
-from byleave.sandbox.linux import NOEXEC, RDONLY, Host, arrange, view_steps
-from byleave.sandbox.plan import DIRECTORY, EVERYTHING, FILE, NOTHING, PRIVATE, READING, Held, Place, Plan, in_order
+from byleave.core.access import ProcessLimits
+from byleave.sandbox.linux.steps import NOEXEC, RDONLY, MachineFacts, arrange, view_steps
+from byleave.sandbox.plan.plan import (
+    DIRECTORY,
+    EVERYTHING,
+    FILE,
+    NOTHING,
+    PRIVATE,
+    READING,
+    Held,
+    PathGrant,
+    SandboxPlan,
+    in_order,
+)
 
 WRITING = EVERYTHING - {"execute"}
-HOST = Host("x86_64", 7, namespaces=True, uid=1000, gid=1000, release=(6, 18))
+HOST = MachineFacts("x86_64", 7, namespaces=True, uid=1000, gid=1000, release=(6, 18))
 
 
-def plan(*places: Place, **more: object) -> Plan:
-    return Plan("/w", in_order(places), **more)  # type: ignore[arg-type]
+def plan(*places: PathGrant, **more: object) -> SandboxPlan:
+    return SandboxPlan("/w", in_order(places), **more)  # type: ignore[arg-type]
 
 
-def place(path: str, *capabilities: str, kind: str = DIRECTORY) -> Place:
-    return Place(path, frozenset(capabilities), kind, "a rule")
+def place(path: str, *capabilities: str, kind: str = DIRECTORY) -> PathGrant:
+    return PathGrant(path, frozenset(capabilities), kind, "a rule")
 
 
-def whole(path: str = "/w") -> Place:
-    return Place(path, EVERYTHING, DIRECTORY, "a rule")
+def whole(path: str = "/w") -> PathGrant:
+    return PathGrant(path, EVERYTHING, DIRECTORY, "a rule")
 
 
 def test_a_denied_place_inside_a_granted_one_is_covered() -> None:
-    held = arrange(plan(whole(), Place("/w/.env", NOTHING, FILE, "a rule")))
+    held = arrange(plan(whole(), PathGrant("/w/.env", NOTHING, FILE, "a rule")))
     assert held.covered == ("/w/.env",)
     assert not held.approximate
 
@@ -39,15 +50,15 @@ def test_below_a_read_only_mount_nothing_needs_to_be_pinned() -> None:
 
 
 def test_no_execute_is_noexec() -> None:
-    (mount,) = arrange(plan(Place("/w", WRITING, DIRECTORY, "a rule"))).mounts
+    (mount,) = arrange(plan(PathGrant("/w", WRITING, DIRECTORY, "a rule"))).mounts
     assert mount.attributes & NOEXEC
 
 
 def test_programs_run_in_private_places_only_where_some_rule_gives_execute() -> None:
-    private = Place("/tmp", EVERYTHING, PRIVATE, "private")
+    private = PathGrant("/tmp", EVERYTHING, PRIVATE, "private")
     assert arrange(plan(private, whole())).executes
-    assert not arrange(plan(private, Place("/w", WRITING, DIRECTORY, "a rule"))).executes
-    assert not arrange(plan(private, Place("/usr", READING, DIRECTORY, "system"))).executes
+    assert not arrange(plan(private, PathGrant("/w", WRITING, DIRECTORY, "a rule"))).executes
+    assert not arrange(plan(private, PathGrant("/usr", READING, DIRECTORY, "system"))).executes
 
 
 def test_less_writing_inside_more_is_no_writing_and_says_so() -> None:
@@ -73,15 +84,15 @@ def test_writing_without_reading_is_covered_where_reading_is_granted_around_it()
 
 
 def test_a_private_place_grants_nothing_where_landlock_alone_can_hold_what_lies_in_it() -> None:
-    private = Place("/tmp", EVERYTHING, PRIVATE, "private")
-    partial = Place("/tmp/w", frozenset({"read", "update"}), DIRECTORY, "a rule")
-    held = arrange(Plan("/tmp/w", in_order([private, partial])))
+    private = PathGrant("/tmp", EVERYTHING, PRIVATE, "private")
+    partial = PathGrant("/tmp/w", frozenset({"read", "update"}), DIRECTORY, "a rule")
+    held = arrange(SandboxPlan("/tmp/w", in_order([private, partial])))
     assert {path for path, _rights, _kind in held.grants} == {"/tmp/w"}
     assert not held.approximate
 
 
 def test_a_place_in_a_covered_one_is_shown_in_a_hollow() -> None:
-    held = arrange(plan(whole(), Place("/w/a", NOTHING, DIRECTORY, "a rule"), place("/w/a/b", "read")))
+    held = arrange(plan(whole(), PathGrant("/w/a", NOTHING, DIRECTORY, "a rule"), place("/w/a/b", "read")))
     assert [mount.hollow for mount in held.mounts] == [False, True, False]
 
 
@@ -92,7 +103,7 @@ def test_held_names_show_an_empty_directory() -> None:
     assert not mount.is_mask
 
 
-def steps(made: Plan, host: Host = HOST) -> list[tuple[str, tuple[object, ...]]]:
+def steps(made: SandboxPlan, host: MachineFacts = HOST) -> list[tuple[str, tuple[object, ...]]]:
     return list(view_steps(made, arrange(made), host, b""))
 
 
@@ -111,7 +122,7 @@ def test_without_landlock_the_mounts_still_hold() -> None:
 
 
 def test_the_machine_s_own_number_of_processes_is_never_changed() -> None:
-    made = plan(whole(), limits=Limits(processes=5))
+    made = plan(whole(), limits=ProcessLimits(processes=5))
     assert "setting" in [name for name, _fields in steps(made)]
     assert "setting" not in [name for name, _fields in steps(made, HOST.replace(release=(6, 13)))]
 
@@ -125,5 +136,5 @@ def test_rights_that_a_version_of_landlock_does_not_know_are_not_asked_for() -> 
 
 def test_the_view_is_not_built_on_something_it_shows() -> None:
     host = HOST.replace(directories=("/mnt", "/srv"))
-    made = plan(whole(), Place("/mnt/x", READING, DIRECTORY, "[sandbox] read"))
+    made = plan(whole(), PathGrant("/mnt/x", READING, DIRECTORY, "[sandbox] read"))
     assert next(fields for name, fields in steps(made, host) if name == "root")[0] == b"/srv"

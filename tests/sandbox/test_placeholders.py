@@ -17,8 +17,8 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from byleave.config.homes import find_root, is_held
 from byleave.errors import StateError
+from byleave.policy.dirs import find_root, is_held
 from byleave.sandbox import placeholders
 from byleave.sandbox.placeholders import Hold, Placeholder, Placeholders
 

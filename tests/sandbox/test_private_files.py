@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from byleave.sandbox import Sandbox
-from byleave.sandbox.backends import BWRAP, LANDLOCK, NAMESPACES
-from byleave.sandbox.plan import DIRECTORY, EVERYTHING, FILE, NOTHING, READING, Place
-from byleave.sandbox.private_files import (
+from byleave.sandbox.linux.backends import BWRAP, LANDLOCK, NAMESPACES
+from byleave.sandbox.plan.plan import DIRECTORY, EVERYTHING, FILE, NOTHING, READING, PathGrant
+from byleave.sandbox.plan.private_files import (
     NOT_FOR_EVERYBODY,
     kernel_secrets,
     prefix_secrets,
@@ -136,8 +136,8 @@ def test_private_files_of_the_workspace_are_the_policys(among_the_systems: Path)
     assert (done.code, done.out) == (0, "contentcontent"), done
 
 
-def cover(path: Path | str, kind: str = FILE) -> Place:
-    return Place(str(path), NOTHING, kind, NOT_FOR_EVERYBODY)
+def cover(path: Path | str, kind: str = FILE) -> PathGrant:
+    return PathGrant(str(path), NOTHING, kind, NOT_FOR_EVERYBODY)
 
 
 def test_a_prefix_shows_what_everybody_may_read(tmp_path: Path) -> None:
@@ -146,7 +146,7 @@ def test_a_prefix_shows_what_everybody_may_read(tmp_path: Path) -> None:
     for name, mode in (("open/key", 0o600), ("open/plain", 0o644), ("shut/x", 0o644)):
         (tmp_path / name).touch()
         (tmp_path / name).chmod(mode)
-    place = Place(str(tmp_path), READING, DIRECTORY, "the program's own prefix")
+    place = PathGrant(str(tmp_path), READING, DIRECTORY, "the program's own prefix")
     expected = [cover(tmp_path / "shut", DIRECTORY), cover(tmp_path / "open/key")]
     assert list(prefix_secrets([place], "/home/me")) == expected
     assert list(prefix_secrets([place], str(tmp_path))) == []
@@ -156,19 +156,19 @@ def test_many_private_files_are_covered_by_their_directory(tmp_path: Path) -> No
     (tmp_path / "many").mkdir(mode=0o755)
     for number in range(40):
         (tmp_path / "many" / str(number)).touch(mode=0o600)
-    place = Place(str(tmp_path), READING, DIRECTORY, "the program's own prefix")
+    place = PathGrant(str(tmp_path), READING, DIRECTORY, "the program's own prefix")
     assert list(prefix_secrets([place], "/home/me")) == [cover(tmp_path / "many", DIRECTORY)]
 
 
 def test_the_program_itself_is_shown_in_what_is_covered(tmp_path: Path) -> None:
     program = tmp_path / "tool"
     program.touch()
-    shown = Place(str(program), READING, FILE, "the program itself")
+    shown = PathGrant(str(program), READING, FILE, "the program itself")
     assert list(started_among([cover(tmp_path, DIRECTORY)], [str(program), "/bin/sh"])) == [shown]
 
 
 def test_what_is_chosen_is_not_covered() -> None:
-    chosen = Place("/opt/ws", EVERYTHING, DIRECTORY, "a rule")
+    chosen = PathGrant("/opt/ws", EVERYTHING, DIRECTORY, "a rule")
     covers = [cover("/opt/ws/key"), cover("/opt/key"), cover("/opt", DIRECTORY)]
     assert without_chosen(covers, [chosen]) == covers[1:]
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from byleave.sandbox.protected_below import Remembered, protected_below
+from byleave.sandbox.plan.protected_paths import Remembered, protected_below
 from command import COMMAND, byleave, environment
 from sandbox.without_namespaces import needs_unshare, on_such_a_machine
 

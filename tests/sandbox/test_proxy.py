@@ -14,9 +14,10 @@ from time import monotonic
 
 import pytest
 
-from byleave.core.net import USERINFO, NetRule
-from byleave.sandbox.http_place import USAGE
-from byleave.sandbox.proxy import Judgement, Limits, Proxy
+from byleave.core.net_rules import USERINFO, NetRule
+from byleave.net.proxy import HttpProxy
+from byleave.net.proxy_forward import ProxyLimits
+from byleave.net.proxy_policy import USAGE, UrlVerdict
 from sandbox.proxy_scene import (
     HOST,
     OK,
@@ -111,7 +112,7 @@ def test_pipelined_requests_are_answered_in_turn() -> None:
 def test_the_reason_cannot_act_on_a_terminal() -> None:
     listener = socket.create_server(("127.0.0.1", 0))
     port = listener.getsockname()[1]
-    proxy = Proxy(lambda _url: Judgement(False, "no\x1b[2J\u202e\ud800\r\n", None), lambda _host: False)
+    proxy = HttpProxy(lambda _url: UrlVerdict(False, "no\x1b[2J\u202e\ud800\r\n", None), lambda _host: False)
     proxy.start(listener)
     with Client(port) as client:
         client.send(b"GET http://h.test/ HTTP/1.0\r\n\r\n")
@@ -121,13 +122,13 @@ def test_the_reason_cannot_act_on_a_terminal() -> None:
 
 @pytest.mark.parametrize("failing", ["judge", "has_paths", "told"])
 def test_a_policy_that_cannot_be_asked_or_recorded_denies(failing: str) -> None:
-    def fail(*_given: object) -> Judgement:
+    def fail(*_given: object) -> UrlVerdict:
         raise RuntimeError
 
     listener = socket.create_server(("127.0.0.1", 0))
     rule = NetRule("127.0.0.1", allow=True)
-    doors = {"judge": lambda _url: Judgement(True, "yes", rule), "has_paths": lambda _host: False, failing: fail}
-    proxy = Proxy(doors.pop("judge"), doors.pop("has_paths"), **doors)  # type: ignore[arg-type]
+    doors = {"judge": lambda _url: UrlVerdict(True, "yes", rule), "has_paths": lambda _host: False, failing: fail}
+    proxy = HttpProxy(doors.pop("judge"), doors.pop("has_paths"), **doors)  # type: ignore[arg-type]
     port = listener.getsockname()[1]
     proxy.start(listener)
     with Client(port) as client:
@@ -401,7 +402,7 @@ def test_only_addresses_that_pass_are_tried_and_all_of_them_in_turn() -> None:
 
     with Origin(Replies()) as origin:
         rule = NetRule("localhost", port=origin.port, allow=True)  # loopback, nothing else
-        with proxied(rule, resolve=resolve, limits=Limits(connect=PATIENCE)) as scene:
+        with proxied(rule, resolve=resolve, limits=ProxyLimits(connect=PATIENCE)) as scene:
             started = monotonic()
             assert scene.ask(get(origin, host="localhost")) == (200, "ok")
             assert monotonic() - started < PATIENCE / 3
@@ -443,7 +444,7 @@ async def never(_host: str, _port: int) -> list[str]:
     ],
 )
 def test_a_name_without_an_address_is_not_reached(resolve: Resolve, status: int, text: str) -> None:
-    limits = Limits(connect=0.2)
+    limits = ProxyLimits(connect=0.2)
     with proxied(NetRule(HOST, allow=True), resolve=resolve, limits=limits) as scene, scene.client() as client:
         client.send(b"GET http://h.test/ HTTP/1.1\r\nHost: h.test\r\n\r\n")
         assert client.answer() == (status, text)
@@ -452,7 +453,7 @@ def test_a_name_without_an_address_is_not_reached(resolve: Resolve, status: int,
 
 
 def test_a_server_that_never_answers_times_out() -> None:
-    with Origin(assert_ended) as origin, proxied(allow(origin), limits=Limits(idle=0.2)) as scene:
+    with Origin(assert_ended) as origin, proxied(allow(origin), limits=ProxyLimits(idle=0.2)) as scene:
         assert scene.ask(get(origin)) == (504, f"{HOST} did not answer in time\n")
 
 
@@ -526,7 +527,7 @@ def test_a_tunnel_carries_nothing_but_tls_for_its_host(greeting: bytes, reason: 
     heard: list[bytes] = []
     with (
         Origin(lambda connection: heard.append(connection.recv(1 << 16))) as origin,
-        proxied(allow(origin), limits=Limits(head=0.2)) as scene,
+        proxied(allow(origin), limits=ProxyLimits(head=0.2)) as scene,
         scene.client() as client,
     ):
         open_tunnel(scene, origin, client)
@@ -582,7 +583,7 @@ def test_a_tunnel_passes_on_each_end_by_itself() -> None:
 
 
 def test_a_tunnel_in_which_nothing_moves_is_closed() -> None:
-    limits = Limits(idle=0.2)
+    limits = ProxyLimits(idle=0.2)
     with Origin(assert_ended) as origin, proxied(allow(origin), limits=limits) as scene, scene.client() as client:
         open_tunnel(scene, origin, client)
         client.send(hello(NAME))
@@ -648,7 +649,7 @@ def test_a_tunnel_that_is_denied_leaves_the_connection_usable() -> None:
 
 
 def test_a_head_that_never_ends_is_not_waited_for() -> None:
-    with proxied(limits=Limits(head=0.2)) as scene, scene.client() as slow, scene.client() as silent:
+    with proxied(limits=ProxyLimits(head=0.2)) as scene, scene.client() as slow, scene.client() as silent:
         slow.send(b"GET http://h.test/ HTTP/1.1\r\n")
         assert slow.rest().startswith(b"HTTP/1.1 408 Request Timeout\r\n")
         assert silent.rest() == b""
@@ -661,14 +662,14 @@ def test_a_head_has_a_longest_length(length: int, status: int) -> None:
 
 
 def test_an_idle_connection_is_closed() -> None:
-    with proxied(limits=Limits(keep_alive=0.2)) as scene, scene.client() as client:
+    with proxied(limits=ProxyLimits(keep_alive=0.2)) as scene, scene.client() as client:
         client.send(b"GET http://h.test/ HTTP/1.1\r\nHost: h.test\r\n\r\n")
         assert client.answer()[0] == 403
         assert client.rest() == b""
 
 
 def test_three_hundred_clients_are_served_though_not_all_at_once() -> None:
-    with Origin(Replies()) as origin, proxied(allow(origin), limits=Limits(connections=64)) as scene:
+    with Origin(Replies()) as origin, proxied(allow(origin), limits=ProxyLimits(connections=64)) as scene:
         with contextlib.ExitStack() as stack:
             clients = [stack.enter_context(scene.client()) for _ in range(300)]
             for client in clients:
@@ -678,7 +679,7 @@ def test_three_hundred_clients_are_served_though_not_all_at_once() -> None:
 
 
 def test_what_exceeds_the_limit_waits_for_its_turn() -> None:
-    with proxied(limits=Limits(connections=1)) as scene, scene.client() as first:
+    with proxied(limits=ProxyLimits(connections=1)) as scene, scene.client() as first:
         first.send(b"GET http://h.test/ HTTP/1.1\r\nHost: h.test\r\n\r\n")
         assert first.answer()[0] == 403
         with scene.client() as second:
@@ -767,7 +768,7 @@ def test_closing_ends_every_kind_of_connection_at_once() -> None:
 
 
 def test_a_proxy_is_closed_as_often_as_one_likes_and_started_once() -> None:
-    proxy = Proxy(lambda _url: Judgement(False, "no", None), lambda _host: False)
+    proxy = HttpProxy(lambda _url: UrlVerdict(False, "no", None), lambda _host: False)
     proxy.close()
     listener = socket.create_server(("127.0.0.1", 0))
     proxy.start(listener)

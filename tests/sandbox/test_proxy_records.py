@@ -10,9 +10,9 @@ import pytest
 
 from byleave import open_guard
 from byleave.api import Workspace
-from byleave.core.verdict import ALLOW, ASK
-from byleave.sandbox.network import open_proxy
-from byleave.wire.http_head import Request, read_request, request_head
+from byleave.core.decision import ALLOW, ASK
+from byleave.net.proxy import open_proxy
+from byleave.protocol.http_head import HttpRequestHead, read_request, request_head
 from sandbox.proxy_scene import HOST, Client, Origin, Replies, loopback
 
 RULE = {"host": HOST, "port": 80, "allow": True}
@@ -175,7 +175,7 @@ ALIASES = [
 def test_a_field_that_leads_elsewhere_is_not_passed_on(name: str) -> None:
     head = f"GET http://h.test/a HTTP/1.1\r\nHost: h.test\r\n{name}: /admin\r\nAccept: x\r\n{name}: /b\r\n\r\n"
     request = read_request(head.encode())
-    assert isinstance(request, Request)
+    assert isinstance(request, HttpRequestHead)
     sent = request_head(request, path="/a", authority="h.test")
     assert sent == b"GET /a HTTP/1.1\r\nHost: h.test\r\nAccept: x\r\nConnection: close\r\n\r\n"
 
@@ -183,4 +183,4 @@ def test_a_field_that_leads_elsewhere_is_not_passed_on(name: str) -> None:
 @pytest.mark.parametrize("name", ["Content_Length", "Content.Length", "Transfer_Encoding", "Transfer~Encoding"])
 def test_a_field_that_is_taken_for_where_a_body_ends_is_refused(name: str) -> None:
     head = f"GET http://h.test/a HTTP/1.1\r\nHost: h.test\r\n{name}: 1\r\n\r\n"
-    assert not isinstance(read_request(head.encode()), Request)
+    assert not isinstance(read_request(head.encode()), HttpRequestHead)

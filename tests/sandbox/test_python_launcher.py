@@ -11,16 +11,18 @@ from pathlib import Path
 
 import pytest
 
-from byleave.core.limits import Limits
+from byleave.core.access import ProcessLimits
 from byleave.errors import SandboxError
-from byleave.sandbox import build, python_launcher, tape
-from byleave.sandbox.box import Sandbox
+from byleave.sandbox import python_launcher
+from byleave.sandbox.linux import program
+from byleave.sandbox.native import build
 from byleave.sandbox.process import PIPE, Process
+from byleave.sandbox.sandbox import Sandbox
 from command import environment
 from sandbox.escapes.trial import HERE, from_json
 from sandbox.machine import REPOSITORY, needs_sandbox
 
-LAUNCHER_C = REPOSITORY / "src/byleave/sandbox/launcher/launcher.c"
+LAUNCHER_C = REPOSITORY / "src/byleave/sandbox/native/launcher.c"
 TESTS = str(Path(__file__).parents[1])
 COMMAND = [sys.executable, "-m", "sandbox.launched_by_python"]
 # What must be as with the other launcher; the numbers of processes and of memory are its own.
@@ -29,11 +31,11 @@ STATE = "grep -E '^(Sig(Blk|Ign)|Cap|NoNew|Seccomp|Groups|Uid|Gid)' /proc/self/s
 
 def test_the_three_tables_are_one() -> None:
     table = LAUNCHER_C.read_text().partition("} STEPS[] = {")[2].partition("};")[0]
-    assert tuple(re.findall(r'\{"(\w+)",', table)) == tape.STEPS
-    assert tuple(python_launcher.STEPS) == tape.STEPS
+    assert tuple(re.findall(r'\{"(\w+)",', table)) == program.STEPS
+    assert tuple(python_launcher.STEPS) == program.STEPS
     for name in ("DIRECTORY", "OTHER", "LINKED", "IF_THERE"):
-        assert getattr(python_launcher, name) == getattr(tape, name)
-        assert re.search(rf"\b{name} = {getattr(tape, name)}\b", LAUNCHER_C.with_suffix(".h").read_text())
+        assert getattr(python_launcher, name) == getattr(program, name)
+        assert re.search(rf"\b{name} = {getattr(program, name)}\b", LAUNCHER_C.with_suffix(".h").read_text())
 
 
 def test_it_stands_alone() -> None:
@@ -51,7 +53,7 @@ def root(tmp_path: Path) -> Path:
     return place
 
 
-def boxes(root: Path, limits: Limits | None = None) -> list[Sandbox]:
+def boxes(root: Path, limits: ProcessLimits | None = None) -> list[Sandbox]:
     """Return a sandbox with each launcher."""
     by_c, by_python = Sandbox(root=str(root), limits=limits), Sandbox(root=str(root), limits=limits)
     by_python.use_launcher(build.python_launcher())
@@ -86,9 +88,9 @@ def test_a_program_finds_the_same_in_both(root: Path, script: str) -> None:
 
 @needs_sandbox
 @pytest.mark.parametrize(
-    "limits", [Limits(memory=32 << 20), Limits(open_files=20), Limits(file_size=4096, processes=9)]
+    "limits", [ProcessLimits(memory=32 << 20), ProcessLimits(open_files=20), ProcessLimits(file_size=4096, processes=9)]
 )
-def test_limits_are_the_programs_own(root: Path, limits: Limits) -> None:
+def test_limits_are_the_programs_own(root: Path, limits: ProcessLimits) -> None:
     by_c, by_python = [said(box, "/bin/sh", "-c", "ulimit -a; echo fine") for box in boxes(root, limits)]
     assert by_python == by_c
     assert "fine" in by_python[1]
@@ -114,11 +116,11 @@ def test_a_program_that_cannot_be_started_is_told_in_the_same_words(root: Path) 
     ("content", "said"),
     [
         (b"", "tape"),
-        (tape.write_tape([tape.step("trace", b"")]), "trace"),
-        (tape.write_tape([("broker", (b"x",))]), "broker"),
+        (program.write_tape([program.step("trace", b"")]), "trace"),
+        (program.write_tape([("broker", (b"x",))]), "broker"),
         (b"\xff" * 8, "tape"),
-        (tape.write_tape([tape.step("drop")]) + b"\0", "tape"),
-        (tape.write_tape([tape.step("hostname", "x")])[:-1], "tape"),
+        (program.write_tape([program.step("drop")]) + b"\0", "tape"),
+        (program.write_tape([program.step("hostname", "x")])[:-1], "tape"),
     ],
 )
 def test_what_it_cannot_do_it_refuses(content: bytes, said: str) -> None:

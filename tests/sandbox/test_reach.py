@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from byleave.sandbox.backends import BWRAP, LANDLOCK
+from byleave.sandbox.linux.backends import BWRAP, LANDLOCK
 from command import COMMAND, Done, environment
 from sandbox.machine import PYTHON, inside, needs_sandbox
 from sandbox.without_namespaces import needs_bwrap, needs_unshare, on_such_a_machine

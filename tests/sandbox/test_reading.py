@@ -4,9 +4,9 @@ from pathlib import Path
 from typing import Any
 
 from byleave.api import Workspace
-from byleave.sandbox.box import Sandbox
-from byleave.sandbox.plan import NO_NETWORK
+from byleave.sandbox.plan.plan import NO_NETWORK
 from byleave.sandbox.process import DEVNULL, PIPE
+from byleave.sandbox.sandbox import Sandbox
 from sandbox.machine import listing, needs_sandbox
 
 pytestmark = needs_sandbox

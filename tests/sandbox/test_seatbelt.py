@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from byleave.core.commands import CommandTable
-from byleave.core.fs import CAPABILITIES
-from byleave.sandbox.landlock import Scratch, reduced
-from byleave.sandbox.plan import (
+from byleave.core.command_rules import CommandTable
+from byleave.core.fs_rules import CAPABILITIES
+from byleave.sandbox.linux.landlock import ScratchPaths, reduced
+from byleave.sandbox.plan.plan import (
     DIRECTORY,
     EVERYTHING,
     FILE,
@@ -20,8 +20,8 @@ from byleave.sandbox.plan import (
     PROXY,
     READING,
     Held,
-    Place,
-    Plan,
+    PathGrant,
+    SandboxPlan,
     in_order,
 )
 from byleave.sandbox.seatbelt import Profile, approximations, make_profile, obstacle, sandbox_words
@@ -38,29 +38,31 @@ REPRESENTATIVES = {
 }
 
 
-def place(path: str, capabilities: frozenset[str], kind: str = DIRECTORY) -> Place:
-    return Place(f"{ROOT}/{path}".rstrip("/"), capabilities, kind, "test")
+def place(path: str, capabilities: frozenset[str], kind: str = DIRECTORY) -> PathGrant:
+    return PathGrant(f"{ROOT}/{path}".rstrip("/"), capabilities, kind, "test")
 
 
 WRITING = EVERYTHING - {"execute"}
 PLANS = {
-    "everything": Plan(ROOT, (place("", EVERYTHING),)),
-    "nothing": Plan(ROOT, (place("", NOTHING),)),
-    "deny-inside-allow": Plan(
+    "everything": SandboxPlan(ROOT, (place("", EVERYTHING),)),
+    "nothing": SandboxPlan(ROOT, (place("", NOTHING),)),
+    "deny-inside-allow": SandboxPlan(
         ROOT, in_order([place("", EVERYTHING), place("a/b/secret", NOTHING), place("a/key.txt", NOTHING, FILE)])
     ),
-    "allow-inside-deny": Plan(
+    "allow-inside-deny": SandboxPlan(
         ROOT,
         in_order([place("", READING), place("d", NOTHING), place("d/in", WRITING), place("d/in/f", READING, FILE)]),
     ),
-    "create-only": Plan(ROOT, (place("", frozenset({"read", "create"})), place("log", frozenset({"update"}), FILE))),
-    "protected": Plan(
+    "create-only": SandboxPlan(
+        ROOT, (place("", frozenset({"read", "create"})), place("log", frozenset({"update"}), FILE))
+    ),
+    "protected": SandboxPlan(
         ROOT,
         in_order([place("", EVERYTHING), place(".git/config", READING, FILE), place(".vscode", READING, FILE)]),
         held=(Held(f"{ROOT}/.vscode"),),
     ),
-    "proxy": Plan(ROOT, (place("", EVERYTHING),), network=PROXY),
-    "odd-names": Plan(ROOT + '/"a)', (Place(ROOT + '/"a)', EVERYTHING, DIRECTORY, "x"),)),
+    "proxy": SandboxPlan(ROOT, (place("", EVERYTHING),), network=PROXY),
+    "odd-names": SandboxPlan(ROOT + '/"a)', (PathGrant(ROOT + '/"a)', EVERYTHING, DIRECTORY, "x"),)),
 }
 
 
@@ -121,12 +123,12 @@ def allows(profile: Profile, operation: str, path: str) -> bool:
     return decision
 
 
-def is_pinned(plan: Plan, path: str) -> bool:
+def is_pinned(plan: SandboxPlan, path: str) -> bool:
     """Whether a directory must stay where it is: it is a place, or lies above one."""
     return any((each.path == path and each.kind != FILE) or each.path.startswith(f"{path}/") for each in plan.places)
 
 
-def disagreements(plan: Plan, paths: list[str]) -> list[str]:
+def disagreements(plan: SandboxPlan, paths: list[str]) -> list[str]:
     profile = make_profile(plan)
     found = []
     for path in paths:
@@ -141,11 +143,11 @@ def disagreements(plan: Plan, paths: list[str]) -> list[str]:
     return found
 
 
-def _held(plan: Plan) -> set[str]:
+def _held(plan: SandboxPlan) -> set[str]:
     return {held.path for held in plan.held}
 
 
-def paths_around(plan: Plan) -> list[str]:
+def paths_around(plan: SandboxPlan) -> list[str]:
     found = {"/Users", "/Users/u", "/Users/u/other", ROOT + "x", "/private/tmp/f", "/Users/u/.ssh/id"}
     for each in plan.places:
         parts = each.path.split("/")
@@ -171,8 +173,8 @@ PLACES = st.builds(place, NAMES, SETS, st.just(DIRECTORY))
 
 
 @given(st.lists(PLACES, min_size=1, max_size=6))
-def test_the_rules_say_what_any_plan_says(places: list[Place]) -> None:
-    plan = Plan(ROOT, in_order(places))
+def test_the_rules_say_what_any_plan_says(places: list[PathGrant]) -> None:
+    plan = SandboxPlan(ROOT, in_order(places))
     assert disagreements(plan, paths_around(plan)) == []
 
 
@@ -182,7 +184,7 @@ def test_no_path_stands_in_the_text() -> None:
 
 
 def test_a_link_that_must_stay_is_not_written() -> None:
-    plan = Plan(ROOT, (place("", EVERYTHING),), kept_links=((f"{ROOT}/.git", ""),))
+    plan = SandboxPlan(ROOT, (place("", EVERYTHING),), kept_links=((f"{ROOT}/.git", ""),))
     profile = make_profile(plan)
     names = {path: name for name, path in profile.parameters}
     assert profile.text.endswith(f'(deny file-write* (literal (param "{names[f"{ROOT}/.git"]}")))\n')
@@ -204,8 +206,8 @@ def test_the_words_end_with_the_program_as_it_was_given() -> None:
 
 
 def test_nothing_private_is_left_but_two_fresh_directories() -> None:
-    plan = Plan(ROOT, (Place("/Users/u", EVERYTHING, PRIVATE, "x"), place("", EVERYTHING)), home="/Users/u")
-    less = reduced(plan, Scratch("/private/tmp/byleave-1"))
+    plan = SandboxPlan(ROOT, (PathGrant("/Users/u", EVERYTHING, PRIVATE, "x"), place("", EVERYTHING)), home="/Users/u")
+    less = reduced(plan, ScratchPaths("/private/tmp/byleave-1"))
     assert [each.path for each in less.places] == [
         ROOT,
         "/private/tmp/byleave-1/home",
@@ -216,7 +218,7 @@ def test_nothing_private_is_left_but_two_fresh_directories() -> None:
 
 
 def test_what_a_profile_cannot_say_is_refused() -> None:
-    shown = Place(f"{ROOT}/x", READING, DIRECTORY, "x", source="/elsewhere")
+    shown = PathGrant(f"{ROOT}/x", READING, DIRECTORY, "x", source="/elsewhere")
     assert obstacle(PLANS["everything"]) is None
-    assert obstacle(Plan(ROOT, (shown,))) is not None
-    assert obstacle(Plan(ROOT, (), commands=CommandTable(()))) is not None
+    assert obstacle(SandboxPlan(ROOT, (shown,))) is not None
+    assert obstacle(SandboxPlan(ROOT, (), commands=CommandTable(()))) is not None

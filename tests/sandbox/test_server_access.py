@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from byleave.core.net import ANY_PUBLIC, may_dial
+from byleave.core.net_rules import ANY_PUBLIC, may_dial
 from byleave.sandbox import Sandbox
 from sandbox.machine import PYTHON, needs_sandbox
 from scene import Scene

@@ -4,10 +4,10 @@ import re
 from pathlib import Path
 from struct import pack
 
-from byleave.sandbox import tape
-from byleave.sandbox.tape import STEPS, step, write_tape
+from byleave.sandbox.linux import program
+from byleave.sandbox.linux.program import STEPS, step, write_tape
 
-SOURCE = Path(tape.__file__).parent / "launcher" / "launcher.c"
+SOURCE = Path(program.__file__).parents[1] / "native" / "launcher.c"
 
 
 def test_the_launcher_knows_the_same_steps_in_the_same_order() -> None:

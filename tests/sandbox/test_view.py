@@ -7,15 +7,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from byleave.api import Workspace
-from byleave.core.fs import CAPABILITIES
+from byleave.core.fs_rules import CAPABILITIES
 from byleave.sandbox.host import files_below, follow, look
-from byleave.sandbox.plan import DIRECTORY, FILE, Plan, in_order
-from byleave.sandbox.view import Eyes, Found, find_places
+from byleave.sandbox.plan.filesystem_view import Eyes, FilesystemView, find_places
+from byleave.sandbox.plan.plan import DIRECTORY, FILE, SandboxPlan, in_order
 
 ALL = {"read": True, "write": True, "execute": True}
 
 
-def found(root: Path, *fs: dict[str, object], rules: "list[dict[str, object]] | None" = None) -> Found:
+def found(root: Path, *fs: dict[str, object], rules: "list[dict[str, object]] | None" = None) -> FilesystemView:
     tool = {"source": "local", "runtime": "stdio", "access": {"fs": list(fs)}}
     tree: dict[str, object] = {"tools": {"t": tool}}
     if rules is not None:
@@ -25,8 +25,8 @@ def found(root: Path, *fs: dict[str, object], rules: "list[dict[str, object]] | 
     return find_places(policy, "t", workspace.root.path, Eyes(look, files_below, follow))
 
 
-def given_at(root: Path, view: Found, name: str) -> set[str]:
-    place = Plan(str(root), in_order(view.places)).at(f"{root}/{name}" if name else str(root))
+def given_at(root: Path, view: FilesystemView, name: str) -> set[str]:
+    place = SandboxPlan(str(root), in_order(view.places)).at(f"{root}/{name}" if name else str(root))
     return set() if place is None else set(place.capabilities)
 
 

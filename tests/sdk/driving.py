@@ -5,10 +5,10 @@ import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from byleave.toolhost.codec import FAST
-from byleave.wire.vfs import Bad, Failed, Finished, HostSide, Wish
+from byleave.protocol.vfs import Bad, Failed, Finished, HostSide, ToolRequest
+from byleave.toolhost.conversation_io import FAST
 
-Answer = Callable[[HostSide, Wish], bytes]
+Answer = Callable[[HostSide, ToolRequest], bytes]
 METHODS = ("fs.read", "fs.write")
 
 
@@ -49,7 +49,7 @@ class ScriptedWire:
 class Driven(NamedTuple):
     """What a process said to its host, what it said to nobody, and how it ended."""
 
-    wishes: list[Wish]
+    wishes: list[ToolRequest]
     last: Finished | Failed | None
     stderr: str
     exit_code: int
@@ -64,7 +64,7 @@ class Driven(NamedTuple):
 def drive(argv: Sequence[str], answer: Answer, *, told: Mapping[str, Any] | None = None, **options: Any) -> Driven:
     """Be the host of a process until it ends. This host writes and reads by turns, as the simplest hosts do."""
     side, first = host_side(told)
-    wishes: list[Wish] = []
+    wishes: list[ToolRequest] = []
     last: Finished | Failed | None = None
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen(argv, **pipes, **options) as process:
@@ -74,7 +74,7 @@ def drive(argv: Sequence[str], answer: Answer, *, told: Mapping[str, Any] | None
         os.write(process.stdin.fileno(), first)
         while last is None and (data := os.read(process.stdout.fileno(), 1 << 16)):
             for event in side.receive(data):
-                if isinstance(event, Wish):
+                if isinstance(event, ToolRequest):
                     wishes.append(event)
                     _write_all(process.stdin.fileno(), answer(side, event))
                 elif isinstance(event, Bad):
@@ -96,7 +96,7 @@ def _write_all(number: int, data: bytes) -> None:
 def serving_files(files: Mapping[str, str]) -> Answer:
     """Return the answers of a host that has these files and nothing else."""
 
-    def answer(side: HostSide, wish: Wish) -> bytes:
+    def answer(side: HostSide, wish: ToolRequest) -> bytes:
         if wish.method != "fs.read":
             return side.refuse(wish.id, -32601, "there is no such method")
         if wish.params["path"] not in files:

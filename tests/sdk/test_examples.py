@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 import byleave
-from byleave.wire.vfs import METHODS, Failed, Finished, HostSide, Wish
+from byleave.protocol.vfs import METHODS, Failed, Finished, HostSide, ToolRequest
 from sdk.driving import Answer, drive, serving_files
 
 DOCS = Path(byleave.__file__).parent.parent.parent / "docs"
@@ -57,7 +57,7 @@ def test_an_example_passes_a_refusal_on(language: str) -> None:
 def test_an_example_waits_while_somebody_is_asked(language: str) -> None:
     serve = serving_files(FILES)
 
-    def answer(side: HostSide, wish: Wish) -> bytes:
+    def answer(side: HostSide, wish: ToolRequest) -> bytes:
         return side.pending(wish.id, "somebody is asked") + serve(side, wish)
 
     assert isinstance(run_example(language, answer, {"path": "three.txt"}), Finished)
@@ -65,7 +65,7 @@ def test_an_example_waits_while_somebody_is_asked(language: str) -> None:
 
 @EACH
 def test_an_example_stops_when_it_is_cancelled(language: str) -> None:
-    def answer(side: HostSide, _wish: Wish) -> bytes:
+    def answer(side: HostSide, _wish: ToolRequest) -> bytes:
         return side.cancel()
 
     assert run_example(language, answer, {"path": "three.txt"}) is None
@@ -73,7 +73,7 @@ def test_an_example_stops_when_it_is_cancelled(language: str) -> None:
 
 @EACH
 def test_an_example_says_when_a_file_is_no_text(language: str) -> None:
-    def answer(side: HostSide, wish: Wish) -> bytes:
+    def answer(side: HostSide, wish: ToolRequest) -> bytes:
         return side.answer(wish.id, {"content": "/w==", "encoding": "base64", "size": 1})
 
     last = run_example(language, answer, {"path": "x"})
@@ -105,10 +105,10 @@ def test_the_protocol_describes_every_method() -> None:
 
 
 def test_the_protocol_describes_every_code() -> None:
-    from byleave.wire import codes
+    from byleave.protocol import jsonrpc
 
     text = (DOCS / "protocol.md").read_text()
-    numbers = [value for name, value in vars(codes).items() if name.isupper()]
+    numbers = [value for value in vars(jsonrpc).values() if type(value) is int and value < 0]
     assert [number for number in numbers if str(number) not in text] == []
 
 
@@ -140,7 +140,7 @@ def test_the_program_in_the_documentation_is_a_tool(tmp_path: Path) -> None:
     files = {"src/main.rs": "fn main() {}\n"}
     written: dict[str, str] = {}
 
-    def answer(side: HostSide, wish: Wish) -> bytes:
+    def answer(side: HostSide, wish: ToolRequest) -> bytes:
         if wish.method == "fs.write":
             written[wish.params["path"]] = wish.params["content"]
             return side.answer(wish.id, {})

@@ -4,12 +4,12 @@ from typing import Any
 
 import pytest
 
-from byleave.effects.http_exchange import Ask
+from byleave.net.http_exchange import HttpRequest
+from byleave.protocol.json_codec import PLAIN
 from byleave.sdk import vfs
-from byleave.sdk.testing import Asked, Harness, Outcome
+from byleave.sdk.testing import Harness, Outcome, RecordedRequest
 from byleave.sdk.vfs import Host
-from byleave.toolhost.codec import FAST
-from byleave.wire.plain import PLAIN
+from byleave.toolhost.conversation_io import FAST
 from wire.vfs_cases import Case, load_conversations
 
 FILES: dict[str, str | bytes] = {"src/a.rs": "fn main() {}\n", "img.bin": b"\xff\x00", ".env": "TOKEN=x\n"}
@@ -89,11 +89,14 @@ def test_errors_have_the_codes_of_the_real_host() -> None:
 def test_requests_are_kept_as_they_were_made() -> None:
     harness = Harness(FILES)
     harness.call(lambda host: str(host.exists("x")) + host.read("src/a.rs"))
-    assert harness.requests == [Asked("fs.exists", {"path": "x"}), Asked("fs.read", {"path": "src/a.rs"})]
+    assert harness.requests == [
+        RecordedRequest("fs.exists", {"path": "x"}),
+        RecordedRequest("fs.read", {"path": "src/a.rs"}),
+    ]
 
 
 def test_servers_are_made_up_and_rules_for_them_are_not() -> None:
-    def echo(ask: Ask) -> vfs.HttpReply:
+    def echo(ask: HttpRequest) -> vfs.HttpReply:
         return vfs.HttpReply(201, f"{ask.method} {dict(ask.headers).get('Authorization')} {ask.body!r}")
 
     pages: dict[str, Any] = {"https://api.example.com/echo": echo, "https://api.example.com/page": "hello"}

@@ -12,13 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from byleave.protocol.vfs import Failed, Finished
 from byleave.record import Record
 from byleave.sdk.testing import Harness
 from byleave.sdk.tool import ArgumentError, Tool, ToolError, tool
 from byleave.sdk.vfs import Host, NotFound
 from byleave.sdk.vfs_async import AsyncHost
-from byleave.sdk.vfs_talk import Talk
-from byleave.wire.vfs import Failed, Finished
+from byleave.sdk.vfs_conversation import ToolConversation
 from sdk.driving import ScriptedWire, drive, serving_files
 
 
@@ -283,7 +283,7 @@ def test_a_formatter_says_what_a_call_would_do_and_nothing_is_done() -> None:
 
 def test_a_tool_whose_host_is_gone_ends_quietly() -> None:
     wire = ScriptedWire(b"", told={"arguments": {"how": "denied"}})
-    assert failing.serve(Host(Talk(wire))) is False
+    assert failing.serve(Host(ToolConversation(wire))) is False
 
 
 def test_arguments_that_a_formatter_cannot_use_are_shown_as_they_are() -> None:

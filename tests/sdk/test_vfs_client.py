@@ -13,11 +13,11 @@ from typing import Any
 
 import pytest
 
+from byleave.protocol.vfs import Bad, Failed, Finished, GivesUp, HostSide, StateChanged, ToolRequest
 from byleave.sdk import vfs
 from byleave.sdk.vfs_async import AsyncHost
+from byleave.sdk.vfs_conversation import ToolConversation
 from byleave.sdk.vfs_errors import QuestionAsked, error_for
-from byleave.sdk.vfs_talk import Talk
-from byleave.wire.vfs import Bad, Changed, Failed, Finished, GivesUp, HostSide, Wish
 from sdk.driving import Driven, ScriptedWire, drive, host_side, serving_files
 from test_house import HEAVY, loaded_by
 
@@ -28,7 +28,7 @@ PNG = b"\x89PNG\r\n\x1a\n"
 
 def host_of(*script: bytes | None, timeout: float | None = 30.0, **told: Any) -> tuple[vfs.Host, ScriptedWire]:
     wire = ScriptedWire(*script, told=told)
-    return vfs.Host(Talk(wire, response_timeout=timeout)), wire
+    return vfs.Host(ToolConversation(wire, response_timeout=timeout)), wire
 
 
 def answer(id_: int, result: Any) -> bytes:
@@ -173,7 +173,7 @@ def test_a_method_is_one_request_and_its_answer_a_value(
 ) -> None:
     host, wire = host_of(answer(1, result))
     assert call(host) == value
-    assert wire.heard == [Wish(1, method, params)]
+    assert wire.heard == [ToolRequest(1, method, params)]
 
 
 @METHODS
@@ -183,10 +183,10 @@ def test_a_coroutine_is_the_same_request_and_the_same_value(
     wire = ScriptedWire(answer(1, result))
 
     async def main() -> Any:
-        return await call(AsyncHost(Talk(wire)))
+        return await call(AsyncHost(ToolConversation(wire)))
 
     assert asyncio.run(main()) == value
-    assert wire.heard == [Wish(1, method, params)]
+    assert wire.heard == [ToolRequest(1, method, params)]
 
 
 REFUSALS: dict[str, tuple[int, Any, type[vfs.VfsError]]] = {
@@ -329,7 +329,7 @@ def test_without_a_host_there_is_no_beginning(first: bytes, kind: type[vfs.VfsEr
     wire = ScriptedWire()
     wire.script = [first]
     with pytest.raises(kind):
-        Talk(wire)
+        ToolConversation(wire)
 
 
 def test_results_errors_and_states_are_what_the_protocol_writes() -> None:
@@ -355,7 +355,7 @@ def test_results_errors_and_states_are_what_the_protocol_writes() -> None:
         host, wire = host_of()
         call(host)
         assert json.loads(wire.sent[0])["params"] == params
-        assert isinstance(wire.heard[0], Finished | Failed | Changed)
+        assert isinstance(wire.heard[0], Finished | Failed | StateChanged)
 
 
 def test_nothing_can_be_said_after_the_result() -> None:
@@ -416,7 +416,7 @@ def test_a_question_without_an_answer_ends_the_call_and_the_program() -> None:
 
 
 @contextmanager
-def piped(reply: Callable[[HostSide, Wish], bytes]) -> Iterator[tuple[int, int, list[Any]]]:
+def piped(reply: Callable[[HostSide, ToolRequest], bytes]) -> Iterator[tuple[int, int, list[Any]]]:
     """Yield a tool's two descriptors, and what the host at the other end hears."""
     tool_reads, host_writes = os.pipe()
     host_reads, tool_writes = os.pipe()
@@ -428,7 +428,7 @@ def piped(reply: Callable[[HostSide, Wish], bytes]) -> Iterator[tuple[int, int, 
         while data := os.read(host_reads, 1 << 16):
             for event in side.receive(data):
                 heard.append(event)
-                said = reply(side, event) if isinstance(event, Wish) else b""
+                said = reply(side, event) if isinstance(event, ToolRequest) else b""
                 with open(host_writes, "wb", closefd=False) as out:
                     out.write(said)
         os.close(host_writes)
@@ -444,7 +444,7 @@ def piped(reply: Callable[[HostSide, Wish], bytes]) -> Iterator[tuple[int, int, 
         os.close(host_reads)
 
 
-def echo(side: HostSide, wish: Wish) -> bytes:
+def echo(side: HostSide, wish: ToolRequest) -> bytes:
     return side.answer(wish.id, {"content": wish.params.get("content", wish.params["path"])})
 
 
@@ -472,7 +472,7 @@ def test_requests_sent_together_are_answered_together_however_large_they_are() -
 
 
 def test_everybody_who_waits_is_told_that_the_host_wants_the_tool_to_stop() -> None:
-    def cancel_at_third(side: HostSide, wish: Wish) -> bytes:
+    def cancel_at_third(side: HostSide, wish: ToolRequest) -> bytes:
         return side.cancel() if wish.id == 3 else echo(side, wish) if wish.id in (1, 4) else b""
 
     async def main(reads: int, writes: int) -> tuple[list[Any], bool, str]:
@@ -489,7 +489,7 @@ def test_everybody_who_waits_is_told_that_the_host_wants_the_tool_to_stop() -> N
 def test_a_coroutine_that_nobody_awaits_any_more_gives_its_request_up() -> None:
     asked = threading.Event()
 
-    def be_silent(_side: HostSide, _wish: Wish) -> bytes:
+    def be_silent(_side: HostSide, _wish: ToolRequest) -> bytes:
         asked.set()
         return b""
 
@@ -503,12 +503,12 @@ def test_a_coroutine_that_nobody_awaits_any_more_gives_its_request_up() -> None:
 
     with piped(be_silent) as (reads, writes, heard):
         asyncio.run(main(reads, writes))
-    assert heard == [Wish(1, "fs.read", {"path": "x"}), GivesUp(1)]
+    assert heard == [ToolRequest(1, "fs.read", {"path": "x"}), GivesUp(1)]
 
 
 def test_an_async_tool_waits_for_input_and_notices_when_the_host_is_gone() -> None:
     async def main(wire: ScriptedWire) -> list[Any]:
-        host = AsyncHost(Talk(wire))
+        host = AsyncHost(ToolConversation(wire))
         found: list[Any] = [await host.next_input()]
         with pytest.raises(vfs.HostGone):
             await host.next_input()
@@ -521,7 +521,7 @@ def test_an_async_tool_is_not_kept_waiting_by_a_silent_host() -> None:
     wire = ScriptedWire(None, None)
 
     async def main() -> None:
-        host = AsyncHost(Talk(wire, response_timeout=0))
+        host = AsyncHost(ToolConversation(wire, response_timeout=0))
         with pytest.raises(vfs.TimedOut):
             await host.read("x")
 
@@ -594,7 +594,7 @@ def test_the_client_loads_nothing_heavy_and_a_conversation_only_json(tmp_path: P
 
 
 def test_a_complaint_about_a_message_is_heard_by_whoever_waits() -> None:
-    def complain(side: HostSide, _wish: Wish) -> bytes:
+    def complain(side: HostSide, _wish: ToolRequest) -> bytes:
         (bad,) = side.receive(b"[]\n")
         assert isinstance(bad, Bad)
         return bad.reply

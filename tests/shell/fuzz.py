@@ -8,8 +8,8 @@ import sys
 import time
 
 from byleave.record import Record
-from byleave.shell import cursor
 from byleave.shell.reader import read_command
+from byleave.shell.syntax import cursor
 from shell.corpus import corpus
 from shell.generator import Generator
 from shell.oracle import BASH, DASH, HOSTILE, ZSH, Box, box, difference, safe_to_run

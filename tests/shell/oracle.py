@@ -17,10 +17,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
 from byleave.record import Record
-from byleave.shell import cursor
 from byleave.shell.model import Command, Reading, Word
 from byleave.shell.reader import read_command
-from byleave.shell.vocabulary import BUILTIN_NAMES
+from byleave.shell.syntax import cursor
+from byleave.shell.syntax.vocabulary import BUILTIN_NAMES
 from shell.generator import NAMES
 
 BASH = shutil.which("bash") or ""

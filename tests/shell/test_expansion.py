@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from byleave.guard.named_files import FileFinder
-from byleave.shell.programs import BUILT_IN
+from byleave.policy.named_files import FileFinder
+from byleave.shell.knowledge.programs import BUILT_IN
 from byleave.shell.reader import read_command
 from byleave.workspace.resolve import Root
 

@@ -14,11 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from byleave.api import Workspace
-from byleave.toolhost.announcing import AnnouncingAsker
-from byleave.toolhost.calling import WithRunModes
-from byleave.toolhost.host import Call, ToolHost
+from byleave.toolhost.authorize import WithRunModes
+from byleave.toolhost.deadline import AnnouncingAsker, Deadline
+from byleave.toolhost.host import ToolHost, ToolInvocation
 from byleave.toolhost.outcome import outcome_tree
-from byleave.toolhost.turn import Turn
 from command import COMMAND, PATIENCE, Done
 from sandbox.machine import PYTHON, alive
 from toolhost.workshop import toml
@@ -122,8 +121,10 @@ class Hosting:
 
     host: ToolHost
 
-    def call(self, name: str, arguments: dict[str, Any] | None = None, cancel: Turn | None = None) -> dict[str, Any]:
-        return outcome_tree(self.host.execute(Call(name, arguments or {}), cancel or Turn()))
+    def call(
+        self, name: str, arguments: dict[str, Any] | None = None, cancel: Deadline | None = None
+    ) -> dict[str, Any]:
+        return outcome_tree(self.host.execute(ToolInvocation(name, arguments or {}), cancel or Deadline()))
 
     def is_well(self) -> None:
         """Serve a tool that behaves."""

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from byleave.toolhost.codec import FAST
-from byleave.wire.plain import PLAIN
+from byleave.protocol.json_codec import PLAIN
+from byleave.toolhost.conversation_io import FAST
 
 LONG = "x" * (2 << 20)
 MESSAGES: dict[str, dict[str, Any]] = {
@@ -55,7 +55,7 @@ def test_what_is_long_for_nothing_is_refused(line: bytes) -> None:
 
 def test_a_line_of_brackets_takes_no_more_memory_than_it_is_long() -> None:
     code = (
-        "from byleave.toolhost.codec import FAST\n"
+        "from byleave.toolhost.conversation_io import FAST\n"
         'line = b\'{"id": 1, "method": "fs.grep", "params": {"a": [\' + b"[]," * (20 << 20) + b"1]}}"\n'
         "try:\n    FAST.decode(line)\nexcept ValueError:\n"
         "    print(*[line.split()[1] for line in open('/proc/self/status') if line.startswith('VmHWM')])\n"

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import amounts
-from byleave.wire.vfs import METHODS
+from byleave.protocol.vfs import METHODS
 from sandbox.machine import needs_sandbox
 from toolhost import hostile_tools
 from toolhost.hosting import (

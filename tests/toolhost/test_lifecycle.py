@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from byleave.guard.asking import FOR_SESSION, NO, ONCE, Question
-from byleave.toolhost.turn import Turn
+from byleave.toolhost.deadline import Deadline
 from command import PATIENCE, at_terminal
 from sandbox.machine import needs_sandbox
 from toolhost.hosting import (
@@ -143,7 +143,7 @@ def test_a_call_that_was_cancelled_before_it_began_ends_as_cancelled(tmp_path: P
     house = House.build(tmp_path, {"t": tool("stops_when_asked", limits={"cancel_timeout": 5.0})})
     with house.host() as hosting:
         hosting.is_well()
-        cancel = Turn()
+        cancel = Deadline()
         cancel.cancel()
         with nothing_left():
             assert hosting.call("t", cancel=cancel) == CANCELLED

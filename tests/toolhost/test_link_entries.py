@@ -14,9 +14,9 @@ from byleave.errors import RequestError, UnsafePathError
 from byleave.sdk.context import Context
 from byleave.sdk.vfs_errors import AccessDenied, AlreadyExists, InvalidParams, NotFound, VfsError
 from byleave.toolhost.context import access_tree
-from byleave.toolhost.scrubbing import Scrub
-from byleave.toolhost.serving import Service
-from byleave.toolhost.turn import Turn
+from byleave.toolhost.deadline import Deadline
+from byleave.toolhost.methods import MethodService
+from byleave.toolhost.redact import SecretFilter
 from byleave.tools.direct import DirectHost
 from byleave.workspace.on_disk import ProjectOnDisk
 from command import byleave
@@ -24,7 +24,7 @@ from sandbox.machine import needs_sandbox
 from toolhost.workshop import ASKS, Workshop, asker, told, toml
 
 if TYPE_CHECKING:
-    from byleave.core.fs import FsTarget
+    from byleave.core.fs_rules import FsTarget
     from byleave.guard.guard import Guard
 
 READ, WRITE = {"read": True}, {"read": True, "write": True}
@@ -65,7 +65,7 @@ class Scene:
         self.guard: Guard = self.workspace.guard("call", files=[str(base / "policy.toml")])
         self.before = self.all()
         self.host = self._direct() if runtime == "stdio" else None
-        self._service = Service(self.guard, "t", ProjectOnDisk(self.workspace.root), Scrub())
+        self._service = MethodService(self.guard, "t", ProjectOnDisk(self.workspace.root), SecretFilter())
 
     def _direct(self) -> DirectHost:
         access = access_tree(self.guard.policy.compiled.policy.tool("t").access)
@@ -100,7 +100,7 @@ class Scene:
     def _do(self, method: str, **params: Any) -> int:
         try:
             if self.host is None:
-                self._service.serve(method, params, Turn())
+                self._service.serve(method, params, Deadline())
             elif method == "fs.delete":
                 self.host.delete(params["path"])
             elif method == "fs.write":
@@ -205,7 +205,7 @@ def test_names_that_are_not_utf_8_are_links_like_any_other(scene: Scene) -> None
     if scene.host is not None:
         scene.host.delete(odd)
     else:
-        scene._service.serve("fs.delete", {"path_b64": _b64(odd)}, Turn())  # noqa: SLF001
+        scene._service.serve("fs.delete", {"path_b64": _b64(odd)}, Deadline())  # noqa: SLF001
     assert scene.changes() == {}
 
 

@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 
 from byleave.api import Workspace
-from byleave.core.verdict import ALLOW, ASK, DENY
+from byleave.core.decision import ALLOW, ASK, DENY
 from byleave.errors import ConfigErrors
-from byleave.toolhost.modes import mode_of, mode_verdict
+from byleave.toolhost.authorize import mode_of, mode_verdict
 
 DOCS_UNATTENDED = {"arg": "/path", "prefix": "docs/", "mode": "unattended"}
 INSIDE_DOCS = {"arg": "/path", "inside": "docs", "mode": "unattended"}

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from byleave.toolhost.outcome import outcome_tree
-from byleave.toolhost.plain import read_output
-from byleave.toolhost.running import Said
+from byleave.toolhost.process import ProcessOutput
+from byleave.toolhost.stdio_runtime import read_output
 
 TEXT = {"type": "text", "text": "hi"}
 QUESTION = {"id": "q", "text": "Sure?"}
@@ -91,8 +91,10 @@ CASES: dict[str, tuple[str, str, int, dict[str, Any]]] = {
 
 @pytest.mark.parametrize(("out", "err", "code", "expected"), CASES.values(), ids=CASES.keys())
 def test_output_means_what_it_says(out: str, err: str, code: int, expected: dict[str, Any]) -> None:
-    assert outcome_tree(read_output(Said(out.encode(), err.encode(), code))) == expected
+    assert outcome_tree(read_output(ProcessOutput(out.encode(), err.encode(), code))) == expected
 
 
 def test_bytes_that_are_no_text_do_not_break_it() -> None:
-    assert outcome_tree(read_output(Said(b"\xff\xfe", b"", 0)))["content"] == [{"type": "text", "text": "\ufffd\ufffd"}]
+    assert outcome_tree(read_output(ProcessOutput(b"\xff\xfe", b"", 0)))["content"] == [
+        {"type": "text", "text": "\ufffd\ufffd"}
+    ]

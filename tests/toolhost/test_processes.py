@@ -10,17 +10,12 @@ from typing import Any
 
 import pytest
 
-from byleave.core.masking import Mask
-from byleave.core.verdict import ALLOW
+from byleave.core.decision import ALLOW
+from byleave.core.redact import Redactor
 from byleave.errors import RequestError, SandboxError
 from byleave.guard.asking import NO, ONCE, Who
 from byleave.guard.guard import Guard
-from byleave.sandbox.box import Sandbox
-from byleave.toolhost.processes import Processes
-from byleave.toolhost.scrubbing import Scrub
-from byleave.toolhost.started import NoBox
-from byleave.toolhost.turn import Turn
-from byleave.wire.codes import (
+from byleave.protocol.jsonrpc import (
     ACCESS_DENIED,
     CANCELLED,
     INTERNAL_ERROR,
@@ -29,6 +24,11 @@ from byleave.wire.codes import (
     NOT_FOUND,
     TIMED_OUT,
 )
+from byleave.sandbox.sandbox import Sandbox
+from byleave.toolhost.deadline import Deadline
+from byleave.toolhost.process import UnsandboxedTool
+from byleave.toolhost.process_methods import ProcessMethods
+from byleave.toolhost.redact import SecretFilter
 from fakes.asking import MemoryLog, Person
 from sandbox.machine import alive, needs_sandbox
 from sandbox.proxy_scene import PATIENCE
@@ -73,11 +73,11 @@ class Stage:
         self.limit = 10 << 20
         self.environment = ENVIRONMENT
         self.made: list[Sandbox] = []
-        self.make_box: Callable[[], Sandbox | NoBox] = self.box
+        self.make_box: Callable[[], Sandbox | UnsandboxedTool] = self.box
         workspace = scene.workspace
         self.policy = workspace.load()
         self.workspace = workspace
-        self._processes: Processes | None = None
+        self._processes: ProcessMethods | None = None
 
     def box(self) -> Sandbox:
         if not self.made:
@@ -85,7 +85,7 @@ class Stage:
         return self.made[0]
 
     @property
-    def processes(self) -> Processes:
+    def processes(self) -> ProcessMethods:
         if self._processes is None:
             guard = Guard(
                 self.policy,
@@ -93,15 +93,15 @@ class Stage:
                 self.log,
                 door="call",
                 now=lambda: "2026-01-01T00:00:00Z",
-                mask=Mask(),
+                mask=Redactor(),
                 asker=self.person,
             )
-            self._processes = Processes(
+            self._processes = ProcessMethods(
                 guard,
                 "t",
                 self.make_box,
                 self.environment,
-                Scrub(),
+                SecretFilter(),
                 may_use=MAY_USE.__contains__,
                 envs_of=ENVS.get,
                 limit=self.limit,
@@ -109,9 +109,11 @@ class Stage:
             )
         return self._processes
 
-    def run(self, program: str, *args: str, turn: Turn | None = None, **params: Any) -> dict[str, Any]:
+    def run(self, program: str, *args: str, turn: Deadline | None = None, **params: Any) -> dict[str, Any]:
         given = {"program": program, "args": list(args), **params}
-        return self.processes.serve("process.run", given, turn if turn is not None else Turn(monotonic() + PATIENCE))
+        return self.processes.serve(
+            "process.run", given, turn if turn is not None else Deadline(monotonic() + PATIENCE)
+        )
 
     def sh(self, script: str, **params: Any) -> dict[str, Any]:
         return self.run("sh", "-c", script, **params)
@@ -212,15 +214,15 @@ BAD_PARAMS: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("params", BAD_PARAMS.values(), ids=BAD_PARAMS.keys())
 def test_wrong_parameters_are_told_and_nothing_is_started(stage: Stage, params: dict[str, Any]) -> None:
     with pytest.raises(RequestError) as caught:
-        stage.processes.serve("process.run", {"program": "sh", **params}, Turn())
+        stage.processes.serve("process.run", {"program": "sh", **params}, Deadline())
     assert (caught.value.number, stage.log.records, stage.made) == (INVALID_PARAMS, [], [])
 
 
 def test_arguments_and_variables_may_be_left_out(stage: Stage) -> None:
-    result = stage.processes.serve("process.run", {"program": "false", "more": 1}, Turn())
+    result = stage.processes.serve("process.run", {"program": "false", "more": 1}, Deadline())
     assert result == {"stdout": "", "stderr": "", "exit_code": 1}
     with pytest.raises(RequestError) as caught:
-        stage.processes.serve("process.kill", {"program": "false"}, Turn())
+        stage.processes.serve("process.kill", {"program": "false"}, Deadline())
     assert caught.value.number == METHOD_NOT_FOUND
 
 
@@ -236,7 +238,7 @@ def test_a_person_is_asked_once_and_what_they_allow_is_run(stage: Stage) -> None
 
 
 def test_what_was_given_up_while_a_person_thought_is_not_started(stage: Stage) -> None:
-    turn = Turn()
+    turn = Deadline()
     stage.person = Person(ONCE, meanwhile=turn.cancel)
     staged(stage, TOOL + OPEN)
     assert stage.refused("false", turn=turn)[0] == CANCELLED
@@ -382,13 +384,13 @@ def test_a_deadline_ends_everything(stage: Stage) -> None:
     mark = f"late-{os.getpid()}"
     started = monotonic()
     stage.run("false")
-    number, _said = stage.refused("sh", "-c", f"{detached(mark)} wait", turn=Turn(monotonic() + 0.3))
+    number, _said = stage.refused("sh", "-c", f"{detached(mark)} wait", turn=Deadline(monotonic() + 0.3))
     assert (number, monotonic() - started < PATIENCE, soon_gone(mark)) == (TIMED_OUT, True, True)
-    assert stage.refused("false", turn=Turn(0.0))[0] == TIMED_OUT
+    assert stage.refused("false", turn=Deadline(0.0))[0] == TIMED_OUT
 
 
 def test_a_cancelled_turn_ends_everything(stage: Stage) -> None:
-    mark, turn = f"given-up-{os.getpid()}", Turn(monotonic() + PATIENCE)
+    mark, turn = f"given-up-{os.getpid()}", Deadline(monotonic() + PATIENCE)
     fifo = stage.scene.root / "ready"
 
     def cancel() -> None:
@@ -443,12 +445,12 @@ def test_a_sandbox_that_cannot_be_made_is_an_internal_error(stage: Stage) -> Non
 
 
 def test_without_a_sandbox_the_rules_on_programs_and_variables_hold_all_the_same(stage: Stage) -> None:
-    stage.make_box = lambda: NoBox(str(stage.scene.root))
+    stage.make_box = lambda: UnsandboxedTool(str(stage.scene.root))
     assert stage.run("printenv", "CASE_TOKEN", envs=["CASE_TOKEN"])["stdout"] == "[REDACTED]\n"
     assert stage.sh("pwd; kill -9 $$") == {"stdout": f"{stage.scene.root}\n", "stderr": "", "exit_code": 137}
     assert stage.run("env")["stdout"] == "PATH=/usr/bin:/bin\nHOME=/nowhere\n"
     mark = f"loose-{os.getpid()}"
-    assert stage.refused("sh", "-c", f"{detached(mark)} wait", turn=Turn(monotonic() + 0.2))[0] == TIMED_OUT
+    assert stage.refused("sh", "-c", f"{detached(mark)} wait", turn=Deadline(monotonic() + 0.2))[0] == TIMED_OUT
     assert stage.sh(f"{detached(mark)} echo done")["stdout"] == "done\n"
     assert soon_gone(mark)
     assert stage.refused("cat")[0] == ACCESS_DENIED

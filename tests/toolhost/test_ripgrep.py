@@ -12,15 +12,15 @@ from typing import Any
 
 import pytest
 
-from byleave.core.fs import FsTarget
+from byleave.core.fs_rules import FsTarget
 from byleave.errors import RequestError, SandboxError
-from byleave.sandbox.box import Sandbox
+from byleave.protocol.jsonrpc import CANCELLED, INVALID_PARAMS, TIMED_OUT
+from byleave.sandbox.sandbox import Sandbox
 from byleave.toolhost import ripgrep
 from byleave.toolhost.ripgrep import Ripgrep, find_ripgrep
-from byleave.wire.codes import CANCELLED, INVALID_PARAMS, TIMED_OUT
-from byleave.workspace.grep import Start
+from byleave.workspace.grep import SearchStart
 from byleave.workspace.on_disk import ProjectOnDisk
-from byleave.workspace.project import DIRECTORY, FileMatches, Line, Query
+from byleave.workspace.project import DIRECTORY, FileLine, FileMatches, Query
 from sandbox.machine import NOBODY, as_nobody, needs_sandbox
 from sandbox.without_namespaces import needs_bwrap, needs_unshare, on_such_a_machine
 from search_scene import PROGRAM, Scene, needs_ripgrep, paths, plant, scene
@@ -93,7 +93,7 @@ def test_links_are_not_followed(build: Build, tmp_path: Path) -> None:
     assert paths(here.both(Query("hit"))) == ["a/b"]
     assert paths(here.both(Query("hit", ("in",)))) == ["a/b"]
     # A start that is a link to outside, as if it had been swapped after it was judged: the sandbox has no such place.
-    swapped = Start("out", FsTarget(f"{here.root}/out", "out"), DIRECTORY)
+    swapped = SearchStart("out", FsTarget(f"{here.root}/out", "out"), DIRECTORY)
     assert here.ripgrep.search(Query("hit"), [swapped]) == []
 
 
@@ -143,7 +143,7 @@ def test_names_that_look_like_options_or_are_no_text_are_found(build: Build) -> 
     names = ["--pre=sh", "-e", "caf\udce9", 'quote"\\', "sub/-rf", "two\nlines"]
     assert paths(here.both(Query("hit"), everything)) == names
     found = list(here.fast.grep(Query("hit", ("caf\udce9", "-e")), everything))
-    assert found[1] == FileMatches("caf\udce9", (Line(1, "hit \ufffd", matches=True),))
+    assert found[1] == FileMatches("caf\udce9", (FileLine(1, "hit \ufffd", matches=True),))
     assert "two\nlines" not in paths(here.both(Query("hit")))  # a name that nobody should trust
 
 
@@ -183,7 +183,7 @@ def test_a_line_that_matches_everywhere_is_bounded_as_well(build: Build) -> None
 
 def test_a_search_ends_at_its_deadline(build: Build) -> None:
     here = build({"a": "hit"})
-    starts = [Start("", here.find("."), DIRECTORY)]
+    starts = [SearchStart("", here.find("."), DIRECTORY)]
     with pytest.raises(RequestError) as caught:
         here.ripgrep.search(Query("hit"), starts, deadline=time.monotonic() - 1)
     assert caught.value.number == TIMED_OUT
@@ -193,7 +193,7 @@ def test_a_search_ends_at_its_deadline(build: Build) -> None:
 def test_a_search_that_hangs_ends_at_its_deadline(build: Build) -> None:
     here = build({"a": "hit"})
     os.mkfifo(here.root / "pipe")  # as if it had taken the place of a file that was judged
-    starts = [Start("pipe", FsTarget(f"{here.root}/pipe", "pipe"), DIRECTORY)]
+    starts = [SearchStart("pipe", FsTarget(f"{here.root}/pipe", "pipe"), DIRECTORY)]
     started = time.monotonic()
     with pytest.raises(RequestError) as caught:
         here.ripgrep.search(Query("hit"), starts, deadline=started + 0.3)
@@ -204,7 +204,7 @@ def test_a_search_that_hangs_ends_at_its_deadline(build: Build) -> None:
 def test_a_search_is_cancelled_from_another_thread(build: Build) -> None:
     here = build({"a": "hit"})
     os.mkfifo(here.root / "pipe")
-    starts = [Start("pipe", FsTarget(f"{here.root}/pipe", "pipe"), DIRECTORY)]
+    starts = [SearchStart("pipe", FsTarget(f"{here.root}/pipe", "pipe"), DIRECTORY)]
 
     def later(cancel: Callable[[], None]) -> None:
         threading.Timer(0.2, cancel).start()
@@ -217,7 +217,7 @@ def test_a_search_is_cancelled_from_another_thread(build: Build) -> None:
 def test_cancelling_what_has_ended_does_nothing(build: Build) -> None:
     here = build({"a": "hit"})
     kept: list[Callable[[], None]] = []
-    assert here.ripgrep.search(Query("hit"), [Start("", here.find("."), DIRECTORY)], on_cancel=kept.append) != []
+    assert here.ripgrep.search(Query("hit"), [SearchStart("", here.find("."), DIRECTORY)], on_cancel=kept.append) != []
     kept[0]()
 
 
@@ -258,7 +258,7 @@ def test_the_fallback_serves_where_ripgrep_cannot_be_started(build: Build, tmp_p
     with Sandbox.for_reading(here.workspace, here.policy, "t") as box:
         broken = Ripgrep(str(tmp_path.resolve() / "bin/rg"), box)
         with pytest.raises(SandboxError):
-            broken.search(Query("hit"), [Start("", here.find("."), DIRECTORY)])
+            broken.search(Query("hit"), [SearchStart("", here.find("."), DIRECTORY)])
         project = ProjectOnDisk(here.workspace.root, search=broken.search)
         assert paths(list(project.grep(Query("hit"), here.may_read))) == ["a.txt"]
 
@@ -292,7 +292,7 @@ def test_files_that_are_swapped_for_links_while_searching_show_nothing_denied(bu
     for name, target in pairs.items():
         (here.root / f"{name}.link").symlink_to(target)
     words = [str(here.root / (name + end)) for name in pairs for end in ("", ".link")]
-    starts = [Start(name, FsTarget(f"{here.root}/{name}", name), DIRECTORY) for name in ("src", "file", "more")]
+    starts = [SearchStart(name, FsTarget(f"{here.root}/{name}", name), DIRECTORY) for name in ("src", "file", "more")]
     with subprocess.Popen([sys.executable, SWAPPER, *words], stdout=subprocess.PIPE) as swapper:
         try:
             assert swapper.stdout is not None
@@ -346,7 +346,7 @@ def test_nothing_is_missed_where_there_are_no_namespaces(tmp_path: Path, *, bwra
 _SEARCH = """
 import sys
 from byleave.api import Workspace
-from byleave.sandbox.box import Sandbox
+from byleave.sandbox.sandbox import Sandbox
 from byleave.toolhost.ripgrep import Ripgrep
 from byleave.workspace.on_disk import ProjectOnDisk
 from byleave.workspace.project import Query

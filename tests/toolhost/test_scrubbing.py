@@ -7,15 +7,15 @@ from urllib.parse import quote
 
 import pytest
 
-from byleave.core.masking import REDACTED
-from byleave.toolhost.scrubbing import Scrub
+from byleave.core.redact import REDACTED
+from byleave.toolhost.redact import SecretFilter
 
 SECRET = "hunter2-4711/\u00fc\"x'"
 
 
 @pytest.fixture
-def scrub() -> Scrub:
-    made = Scrub()
+def scrub() -> SecretFilter:
+    made = SecretFilter()
     made.uses(SECRET)
     return made
 
@@ -37,7 +37,7 @@ SPELLINGS = {
 
 
 @pytest.mark.parametrize("spelled", SPELLINGS.values(), ids=SPELLINGS.keys())
-def test_a_value_is_hidden_in_every_spelling_that_is_known(scrub: Scrub, spelled: str) -> None:
+def test_a_value_is_hidden_in_every_spelling_that_is_known(scrub: SecretFilter, spelled: str) -> None:
     hidden = scrub.text(f"before {spelled} after")
     assert REDACTED in hidden
     assert spelled[6:-6] not in hidden
@@ -45,19 +45,19 @@ def test_a_value_is_hidden_in_every_spelling_that_is_known(scrub: Scrub, spelled
     assert hidden.endswith(" after")
 
 
-def test_bytes_that_are_no_text_keep_everything_but_the_value(scrub: Scrub) -> None:
+def test_bytes_that_are_no_text_keep_everything_but_the_value(scrub: SecretFilter) -> None:
     data = b"\xff\x00" + SECRET.encode() + b"\xc3"
     assert scrub.data(data) == b"\xff\x00" + REDACTED.encode() + b"\xc3"
     assert scrub.data(b"\xff\xfe\x80") == b"\xff\xfe\x80"
 
 
-def test_a_tree_is_hidden_in_keys_and_values(scrub: Scrub) -> None:
+def test_a_tree_is_hidden_in_keys_and_values(scrub: SecretFilter) -> None:
     tree = {"a": [SECRET, 1, None, True], f"k{SECRET}": {"b": f"x{SECRET}y"}}
     assert scrub.tree(tree) == {"a": [REDACTED, 1, None, True], f"k{REDACTED}": {"b": f"x{REDACTED}y"}}
 
 
 def test_without_values_nothing_is_touched() -> None:
-    scrub, data, tree = Scrub(), b"x" * 100, {"a": [1]}
+    scrub, data, tree = SecretFilter(), b"x" * 100, {"a": [1]}
     assert scrub.data(data) is data
     assert scrub.tree(tree) is tree
     assert scrub.text("x") == "x"
@@ -65,24 +65,24 @@ def test_without_values_nothing_is_touched() -> None:
 
 @pytest.mark.parametrize("value", ["", "abc", "true", "production"])
 def test_what_gives_nothing_away_is_not_hidden(value: str) -> None:
-    scrub = Scrub()
+    scrub = SecretFilter()
     scrub.uses(value)
     assert scrub.text(f"-{value}- true production abc") == f"-{value}- true production abc"
 
 
-def test_a_value_that_begins_with_another_is_hidden_whole(scrub: Scrub) -> None:
+def test_a_value_that_begins_with_another_is_hidden_whole(scrub: SecretFilter) -> None:
     scrub.uses(f"{SECRET}-and-more")
     assert scrub.text(f"{SECRET}-and-more {SECRET}") == f"{REDACTED} {REDACTED}"
 
 
 def test_a_value_that_is_no_text_is_hidden_too() -> None:
-    scrub = Scrub()
+    scrub = SecretFilter()
     scrub.uses("ab\udcffcdef")
     assert scrub.data(b"x ab\xffcdef y") == b"x [REDACTED] y"
 
 
 def test_values_may_come_from_many_threads() -> None:
-    scrub = Scrub()
+    scrub = SecretFilter()
     values = [f"secret-number-{number:03}-{thread}" for thread in range(4) for number in range(25)]
 
     def use(mine: list[str]) -> None:

@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 
 from byleave.api import Workspace
-from byleave.mcp import local
-from byleave.toolhost import self_description
+from byleave.gateway import local_tools
+from byleave.toolhost import description
+from byleave.toolhost.deadline import Deadline
+from byleave.toolhost.description import NOTHING, SelfDescription, read_description, schema_problem
 from byleave.toolhost.host import ToolHost
-from byleave.toolhost.self_description import NOTHING, SelfDescription, read_description, schema_problem
-from byleave.toolhost.turn import Turn
 from fakes.mcp_local import serving
 from sandbox.machine import needs_sandbox
 from toolhost.hosting import House
@@ -65,7 +65,7 @@ def schema(shop: Workshop, **given: Any) -> dict[str, Any]:
 
 @needs_sandbox
 def test_the_schema_of_a_decorated_function_is_printed(tmp_path: Path) -> None:
-    source = os.path.dirname(os.path.dirname(os.path.dirname(self_description.__file__)))
+    source = os.path.dirname(os.path.dirname(os.path.dirname(description.__file__)))
     tool, files = script(DECORATED, command=[sys.executable, "t.py"])
     shop = Workshop.build(tmp_path, {"t": tool}, files, sandbox={"read": [source, sys.prefix]})
     assert schema(shop) == {**PARAMETERS, "description": "Count the lines of a file."}
@@ -129,15 +129,15 @@ ODD = {
 def test_a_tool_that_says_something_else_takes_anything(
     tmp_path: Path, case: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(self_description, "PATIENCE", 1.5 if case == "nothing, for ever" else 20.0)
+    monkeypatch.setattr(description, "PATIENCE", 1.5 if case == "nothing, for ever" else 20.0)
     content, warned = ODD[case]
     shop = shop_of(tmp_path, content)
     workspace = Workspace(str(shop.root))
     with workspace.guard("call", files=[str(tmp_path / "policy.toml")]) as guard:
         host = ToolHost(workspace, guard)
-        said = host.self_description("t", Turn())
+        said = host.self_description("t", Deadline())
         assert (said.replace(problem=None), said.problem is not None) == (NOTHING, warned), said
-        assert host.self_description("t", Turn()) is said, "it is asked once"
+        assert host.self_description("t", Deadline()) is said, "it is asked once"
         host.close()
 
 
@@ -159,8 +159,8 @@ def test_without_a_sandbox_nothing_is_started_to_be_asked(tmp_path: Path) -> Non
 @needs_sandbox
 def test_what_a_tool_says_reaches_the_clients_of_the_gateway(tmp_path: Path) -> None:
     tools = {"says": script(SAYS)[0], "odd": {"runtime": "vfs", "command": ["python3", "odd.py"]}}
-    local = {name: {"source": "local", "run": "unattended", **tool} for name, tool in tools.items()}
-    house = House.build(tmp_path, local)
+    local_tools = {name: {"source": "local", "run": "unattended", **tool} for name, tool in tools.items()}
+    house = House.build(tmp_path, local_tools)
     (house.root / "t.py").write_text(SAYS)
     (house.root / "odd.py").write_text(ODD["a schema of texts"][0])
 
@@ -181,7 +181,7 @@ def test_what_a_tool_says_reaches_the_clients_of_the_gateway(tmp_path: Path) -> 
 
 @needs_sandbox
 def test_a_tool_that_hangs_keeps_no_list_waiting_for_long(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (self_description, local):
+    for module in (description, local_tools):
         monkeypatch.setattr(module, "PATIENCE", 0.5)
     house = House.build(tmp_path, {"hangs": {"source": "local", "runtime": "vfs", "command": ["python3", "t.py"]}})
     (house.root / "t.py").write_text(ODD["nothing, for ever"][0])
@@ -204,7 +204,7 @@ def test_a_tool_that_hangs_keeps_no_list_waiting_for_long(tmp_path: Path, monkey
 def test_other_requests_have_their_turn_while_a_tool_is_asked_what_it_is(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in (self_description, local):
+    for module in (description, local_tools):
         monkeypatch.setattr(module, "PATIENCE", 0.5)
     house = House.build(tmp_path, {"hangs": {"source": "local", "runtime": "vfs", "command": ["python3", "t.py"]}})
     (house.root / "t.py").write_text(ODD["nothing, for ever"][0])

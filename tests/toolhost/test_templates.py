@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from byleave.errors import InputError
-from byleave.toolhost.templates import fill
+from byleave.toolhost.stdio_runtime import fill
 
 TOLD: dict[str, Any] = {
     "context": {"root": "/w"},

@@ -8,7 +8,7 @@ import pytest
 
 from byleave.api import Workspace
 from byleave.core.action import EnvAction, FileAction, SpawnAction
-from byleave.core.verdict import ALLOW
+from byleave.core.decision import ALLOW
 from byleave.errors import FsAccessError
 from byleave.sdk import Context
 from byleave.toolhost.context import access_tree, context_tree

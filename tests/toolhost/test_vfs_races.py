@@ -9,10 +9,10 @@ from typing import Any
 
 from byleave.api import Workspace
 from byleave.errors import RequestError
-from byleave.toolhost.scrubbing import Scrub
-from byleave.toolhost.serving import Service
-from byleave.toolhost.turn import Turn
-from byleave.wire.codes import ACCESS_DENIED, INVALID_PARAMS
+from byleave.protocol.jsonrpc import ACCESS_DENIED, INVALID_PARAMS
+from byleave.toolhost.deadline import Deadline
+from byleave.toolhost.methods import MethodService
+from byleave.toolhost.redact import SecretFilter
 from byleave.workspace.on_disk import ProjectOnDisk
 from test_opening_race import FORBIDDEN, LONGEST, RACE, Arena, arena, contents
 
@@ -91,10 +91,10 @@ def test_nothing_behind_a_swapped_link_is_touched_on_behalf_of_a_tool(arena: Are
     workspace = Workspace(arena.root)
     untouched, outcomes = arena.forbidden(), Counter[str]()
     with workspace.guard("call", files=[str(policy)]) as guard:
-        service = Service(guard, "t", ProjectOnDisk(workspace.root), Scrub())
+        service = MethodService(guard, "t", ProjectOnDisk(workspace.root), SecretFilter())
 
         def ask(method: str, **params: Any) -> dict[str, Any]:
-            return service.serve(method, params, Turn())
+            return service.serve(method, params, Deadline())
 
         start = time.monotonic()
         while not _over(start, outcomes):
@@ -123,11 +123,11 @@ def test_a_tree_that_is_swapped_is_searched_without_what_is_behind(arena: Arena,
     workspace = Workspace(arena.root)
     untouched = contents(arena.outside)
     with workspace.guard("call", files=[str(policy)]) as guard:
-        service = Service(guard, "t", ProjectOnDisk(workspace.root), Scrub())
+        service = MethodService(guard, "t", ProjectOnDisk(workspace.root), SecretFilter())
         start, searches = time.monotonic(), 0
         while time.monotonic() - start < RACE / 2 or not searches:
             try:
-                found = service.serve("fs.grep", {"pattern": "FORBIDDEN|inside"}, Turn())
+                found = service.serve("fs.grep", {"pattern": "FORBIDDEN|inside"}, Deadline())
             except RequestError:
                 continue
             finally:

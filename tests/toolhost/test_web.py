@@ -10,17 +10,13 @@ from typing import Any
 
 import pytest
 
-from byleave.core.masking import Mask
-from byleave.core.net import USERINFO
-from byleave.effects.http import Client
+from byleave.core.net_rules import USERINFO
+from byleave.core.redact import Redactor
 from byleave.errors import RequestError
 from byleave.guard.asking import NO, ONCE, Who
 from byleave.guard.guard import Guard
-from byleave.toolhost.redirects import MOST
-from byleave.toolhost.scrubbing import Scrub
-from byleave.toolhost.turn import Turn
-from byleave.toolhost.web import Web
-from byleave.wire.codes import (
+from byleave.net.http_client import HttpClient
+from byleave.protocol.jsonrpc import (
     ACCESS_DENIED,
     CANCELLED,
     INTERNAL_ERROR,
@@ -28,6 +24,9 @@ from byleave.wire.codes import (
     METHOD_NOT_FOUND,
     TIMED_OUT,
 )
+from byleave.toolhost.deadline import Deadline
+from byleave.toolhost.http_methods import MOST, HttpMethods
+from byleave.toolhost.redact import SecretFilter
 from fakes.asking import MemoryLog, Person
 from sandbox.proxy_scene import PATIENCE, Origin, read_message
 from scene import Scene
@@ -85,8 +84,8 @@ class Stage:
         self.there = there
         self.log = MemoryLog()
         self.person = Person()
-        self.scrub = Scrub()
-        self.client = Client(resolve=self._resolve)
+        self.scrub = SecretFilter()
+        self.client = HttpClient(resolve=self._resolve)
         self.limit = 10 << 20
         self.may_use: Callable[[str], bool] = USABLE.__contains__
         self.looked_up: list[str] = []
@@ -111,7 +110,7 @@ class Stage:
         return self.leads.get(host, ["127.0.0.1"])
 
     @property
-    def web(self) -> Web:
+    def web(self) -> HttpMethods:
         workspace = self.scene.workspace
         guard = Guard(
             workspace.load(),
@@ -119,10 +118,12 @@ class Stage:
             self.log,
             door="call",
             now=lambda: "2026-01-01T00:00:00Z",
-            mask=Mask(),
+            mask=Redactor(),
             asker=self.person,
         )
-        return Web(guard, "t", self.client, VARIABLES, self.scrub, may_use=self.may_use, limit=self.limit, who=WHO)
+        return HttpMethods(
+            guard, "t", self.client, VARIABLES, self.scrub, may_use=self.may_use, limit=self.limit, who=WHO
+        )
 
     def url(self, path: str) -> str:
         return f"http://localhost:{self.here.port}{path}"
@@ -130,9 +131,11 @@ class Stage:
     def other(self, path: str) -> str:
         return f"http://127.0.0.1:{self.there.port}{path}"
 
-    def get(self, path: str = "/", method: str = "http.get", turn: Turn | None = None, **params: Any) -> dict[str, Any]:
+    def get(
+        self, path: str = "/", method: str = "http.get", turn: Deadline | None = None, **params: Any
+    ) -> dict[str, Any]:
         given = {"url": self.url(path), **params}
-        return self.web.serve(method, given, turn if turn is not None else Turn())
+        return self.web.serve(method, given, turn if turn is not None else Deadline())
 
     def refused(self, path: str = "/", method: str = "http.get", **params: Any) -> tuple[int, str]:
         with pytest.raises(RequestError) as caught:
@@ -339,7 +342,7 @@ def test_a_yes_for_a_name_opens_no_private_address(stage: Stage) -> None:
 
 
 def test_a_request_that_was_given_up_while_a_person_thought_is_not_made(stage: Stage) -> None:
-    turn = Turn()
+    turn = Deadline()
     stage.scene.say("user", ASKS)
     stage.person = Person(ONCE, meanwhile=turn.cancel)
     with pytest.raises(RequestError) as caught:
@@ -562,9 +565,9 @@ def test_an_answer_that_is_too_large_names_the_limit(stage: Stage) -> None:
 
 def test_a_turn_that_is_over_asks_nothing(stage: Stage) -> None:
     with pytest.raises(RequestError) as caught:
-        stage.get("/", turn=Turn(deadline=0.0))
+        stage.get("/", turn=Deadline(deadline=0.0))
     assert (caught.value.number, stage.here.heard) == (TIMED_OUT, [])
-    cancelled = Turn()
+    cancelled = Deadline()
     cancelled.cancel()
     with pytest.raises(RequestError) as caught:
         stage.get("/", turn=cancelled)
@@ -572,7 +575,7 @@ def test_a_turn_that_is_over_asks_nothing(stage: Stage) -> None:
 
 
 def test_a_turn_is_cancelled_while_the_server_thinks(stage: Stage) -> None:
-    turn, done = Turn(), threading.Event()
+    turn, done = Deadline(), threading.Event()
 
     def think(_method: str, _headers: dict[str, str], _body: bytes) -> bytes:
         turn.cancel()
@@ -588,7 +591,7 @@ def test_a_turn_is_cancelled_while_the_server_thinks(stage: Stage) -> None:
 
 
 def test_a_turn_tells_once_and_at_once() -> None:
-    turn, told = Turn(), list[str]()
+    turn, told = Deadline(), list[str]()
     turn.on_cancel(lambda: told.append("first"))
     assert not turn.cancelled
     turn.cancel()

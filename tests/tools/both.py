@@ -11,10 +11,10 @@ from typing import Any, NamedTuple
 from byleave.sdk.testing import Harness
 from byleave.sdk.vfs import Completed
 from byleave.toolhost.outcome import outcome_tree
-from byleave.toolhost.plain import read_output
-from byleave.toolhost.running import Said
+from byleave.toolhost.process import ProcessOutput
+from byleave.toolhost.stdio_runtime import read_output
 from byleave.tools import load
-from byleave.tools.unix_options import UTILS
+from byleave.tools.unix_utils import UTILS
 
 Files = dict[str, str | bytes]
 Rules = list[dict[str, Any]]
@@ -92,7 +92,7 @@ def run_plain(
         cwd="/",
     )
     assert done.stderr == b"", done.stderr.decode()
-    return Done(outcome_tree(read_output(Said(done.stdout, done.stderr, done.returncode))), taken_in(root))
+    return Done(outcome_tree(read_output(ProcessOutput(done.stdout, done.stderr, done.returncode))), taken_in(root))
 
 
 def lay_out(root: Path, files: Files) -> None:

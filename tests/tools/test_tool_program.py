@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from byleave.protocol.vfs import Failed, Finished
 from byleave.tools import NAMES, load
-from byleave.wire.vfs import Failed, Finished
 from sdk.driving import drive, serving_files
 from tools.both import Files, run_both
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from byleave.sdk.testing import Harness
 from byleave.tools import load
-from byleave.tools.unix_options import UTILS, problem_with
+from byleave.tools.unix_utils import UTILS, problem_with
 from tools.both import Files, run_both
 
 FILES: Files = {"a.txt": "b\na\nc\n", "d/e.txt": "b\na\nd\n", "-n": "x\n"}

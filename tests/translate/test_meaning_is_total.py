@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 
 import byleave
 from byleave.core.action import CallAction, action_tree, parse_action
-from byleave.translate.call import Call, Where
-from byleave.translate.lists import quote_words
-from byleave.translate.meaning import OPERATIONS, meaning
+from byleave.translate.call import ToolCall, Where
 from byleave.translate.names import ROLES, VERBS
-from byleave.translate.told import MOST
+from byleave.translate.parsed_input import MOST
+from byleave.translate.shell_text import quote_words
+from byleave.translate.translate import OPERATIONS, meaning
 
 WHERE = Where("/ws", "/ws", {"/ws", "/ws/README.md"}.__contains__)
 PATHS = ("/ws/a", "a/../b", "~", "~/x", "~x", " /x", "*", "file:///ws/a", "\ud800", "\0")
@@ -40,7 +40,7 @@ BLOCKS = st.one_of(
 )
 KINDS = st.one_of(st.none(), st.sampled_from(sorted(OPERATIONS)), st.just("deploy"))
 CALLS = st.builds(
-    Call,
+    ToolCall,
     kind=KINDS,
     title=st.one_of(st.none(), TEXTS),
     raw=st.one_of(st.none(), OBJECTS),
@@ -50,13 +50,13 @@ CALLS = st.builds(
     kinds=st.lists(KINDS.map(str), max_size=2).map(tuple),
 )
 NO_CALLS: st.SearchStrategy[Any] = st.builds(
-    Call, kind=TREES, title=TREES, raw=TREES, content=TREES, locations=TREES, tool=TREES, kinds=TREES
+    ToolCall, kind=TREES, title=TREES, raw=TREES, content=TREES, locations=TREES, tool=TREES, kinds=TREES
 )
 
 
 @settings(max_examples=150)
 @given(st.one_of(CALLS, NO_CALLS), st.sampled_from(["/ws", "/ws/src", "/", None]))
-def test_every_call_has_a_meaning_that_can_be_judged_and_written_down(call: Call, cwd: str | None) -> None:
+def test_every_call_has_a_meaning_that_can_be_judged_and_written_down(call: ToolCall, cwd: str | None) -> None:
     found = meaning(call, Where("/ws", cwd, WHERE.exists))
     assert found.actions
     assert bool(found.problem) is not found.understood
@@ -79,9 +79,9 @@ def test_every_call_has_a_meaning_that_can_be_judged_and_written_down(call: Call
 )
 def test_a_further_name_takes_nothing_away(kind: str, raw: dict[str, str], name: str, text: str) -> None:
     assume(raw.get("command") not in VERBS and text not in VERBS)  # beside a path, they are what is done to it
-    before = meaning(Call(kind=kind, raw=raw, tool="t"), WHERE)
-    after = meaning(Call(kind=kind, raw={**raw, name: text}, tool="t"), WHERE)
-    told = {action for action in before.actions if action != meaning(Call(kind=kind), WHERE).actions[0]}
+    before = meaning(ToolCall(kind=kind, raw=raw, tool="t"), WHERE)
+    after = meaning(ToolCall(kind=kind, raw={**raw, name: text}, tool="t"), WHERE)
+    told = {action for action in before.actions if action != meaning(ToolCall(kind=kind), WHERE).actions[0]}
     assert told <= set(after.actions)
     if before.problem and told:
         assert after.problem
@@ -94,37 +94,43 @@ def deep(depth: int) -> Any:
     return tree
 
 
-LARGE: dict[str, Callable[[], Call]] = {
-    "paths": lambda: Call(kind="read", raw={"paths": [f"f{number}" for number in range(100_000)]}),
-    "locations": lambda: Call(kind="edit", locations=tuple({"path": f"/ws/f{number}"} for number in range(100_000))),
-    "names": lambda: Call(kind="execute", raw={f"n{number}": number for number in range(100_000)} | {"command": "ls"}),
-    "changes": lambda: Call(kind="edit", raw={"changes": {f"f{number}": {} for number in range(100_000)}}),
-    "diffs": lambda: Call(kind="edit", content=tuple({"type": "diff", "path": f"f{n}"} for n in range(100_000))),
-    "files in a patch": lambda: Call(
+LARGE: dict[str, Callable[[], ToolCall]] = {
+    "paths": lambda: ToolCall(kind="read", raw={"paths": [f"f{number}" for number in range(100_000)]}),
+    "locations": lambda: ToolCall(
+        kind="edit", locations=tuple({"path": f"/ws/f{number}"} for number in range(100_000))
+    ),
+    "names": lambda: ToolCall(
+        kind="execute", raw={f"n{number}": number for number in range(100_000)} | {"command": "ls"}
+    ),
+    "changes": lambda: ToolCall(kind="edit", raw={"changes": {f"f{number}": {} for number in range(100_000)}}),
+    "diffs": lambda: ToolCall(kind="edit", content=tuple({"type": "diff", "path": f"f{n}"} for n in range(100_000))),
+    "files in a patch": lambda: ToolCall(
         kind="edit",
         raw={
             "patch": "\n".join(["*** Begin Patch", *(f"*** Delete File: {n}" for n in range(50_000)), "*** End Patch"])
         },
     ),
-    "spellings of one name": lambda: Call(
+    "spellings of one name": lambda: ToolCall(
         kind="execute", raw={"_" * number + "command": ["sh", "-c", "ls " * 500] for number in range(2000)}
     ),
-    "directories for one path": lambda: Call(
+    "directories for one path": lambda: ToolCall(
         kind="read", raw={"_" * number + "cwd": f"/d{number}" for number in range(2000)} | {"path": "x"}
     ),
-    "ends of a move": lambda: Call(kind="move", raw={"src": [str(n) for n in range(2000)], "dst": ["d"] * 2000}),
-    "urls": lambda: Call(kind="fetch", raw={"urls": [f"https://{number}.example/" for number in range(100_000)]}),
-    "arguments in a text": lambda: Call(
+    "ends of a move": lambda: ToolCall(kind="move", raw={"src": [str(n) for n in range(2000)], "dst": ["d"] * 2000}),
+    "urls": lambda: ToolCall(kind="fetch", raw={"urls": [f"https://{number}.example/" for number in range(100_000)]}),
+    "arguments in a text": lambda: ToolCall(
         kind="execute", content=({"type": "text", "text": '{"a":[' + "[]," * 1_000_000 + "1]}"},)
     ),
-    "brackets in a text": lambda: Call(kind="execute", content=({"type": "text", "text": '{"a":' + "[" * 200_000},)),
-    "levels": lambda: Call(kind="read", raw={"path": "x", "more": deep(100_000)}),
-    "values": lambda: Call(kind="read", raw={"path": "x", "more": [[number] for number in range(100_000)]}),
+    "brackets in a text": lambda: ToolCall(
+        kind="execute", content=({"type": "text", "text": '{"a":' + "[" * 200_000},)
+    ),
+    "levels": lambda: ToolCall(kind="read", raw={"path": "x", "more": deep(100_000)}),
+    "values": lambda: ToolCall(kind="read", raw={"path": "x", "more": [[number] for number in range(100_000)]}),
 }
 
 
 @pytest.mark.parametrize("make", LARGE.values(), ids=LARGE.keys())
-def test_what_is_too_much_is_not_understood(make: Callable[[], Call]) -> None:
+def test_what_is_too_much_is_not_understood(make: Callable[[], ToolCall]) -> None:
     found = meaning(make(), WHERE)
     assert not found.understood
     assert 1 <= len(found.actions) <= MOST
@@ -135,7 +141,7 @@ def test_a_look_at_the_disk_that_fails_does_no_harm(path: str) -> None:
     def look(place: str) -> bool:
         raise ValueError(place)
 
-    found = meaning(Call(kind="edit", raw={"path": path}), Where("/ws", "/ws", look))
+    found = meaning(ToolCall(kind="edit", raw={"path": path}), Where("/ws", "/ws", look))
     assert [action_tree(action)["kind"] for action in found.actions] == ["update"]
 
 
@@ -153,8 +159,9 @@ def test_a_list_of_arguments_is_quoted_so_that_a_shell_reads_it_back(words: list
 def test_the_room_loads_nothing_heavy() -> None:
     heavy = {"re", "json", "typing", "enum", "dataclasses", "argparse", "byleave.shell", "byleave.core.matchers"}
     code = (
-        "import sys; from byleave.translate.meaning import meaning; from byleave.translate.call import Call, Where\n"
-        "call = Call(kind='execute', raw={'command': 'ls', 'cwd': 'src'})\n"
+        "import sys\n"
+        "from byleave.translate.translate import meaning\nfrom byleave.translate.call import ToolCall, Where\n"
+        "call = ToolCall(kind='execute', raw={'command': 'ls', 'cwd': 'src'})\n"
         "meaning(call, Where('/ws', '/ws', lambda path: False)); print(*sys.modules)"
     )
     done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True, timeout=60)

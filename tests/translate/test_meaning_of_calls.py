@@ -9,9 +9,9 @@ import pytest
 
 from byleave.core.action import action_tree
 from byleave.core.matchers import OPERATIONS
-from byleave.translate import meaning as room
-from byleave.translate.call import Call, Where
-from byleave.translate.meaning import meaning
+from byleave.translate import translate as room
+from byleave.translate.call import ToolCall, Where
+from byleave.translate.translate import meaning
 
 CASES = Path(__file__).parent / "cases"
 THERE = frozenset({"/ws", "/ws/README.md", "/ws/src", "/ws/src/.", "/ws/src/main.py"})
@@ -28,11 +28,11 @@ def recorded() -> list[dict[str, Any]]:
     return cases
 
 
-def call_of(case: dict[str, Any]) -> Call:
+def call_of(case: dict[str, Any]) -> ToolCall:
     """Return the call of a case; what TOML cannot say is JSON."""
     told = case["call"] if "call" in case else json.loads(case["call_json"])
     lists = {name: tuple(value) for name, value in told.items() if name in ("content", "locations", "kinds")}
-    return Call(**{**told, **lists})
+    return ToolCall(**{**told, **lists})
 
 
 def where(case: dict[str, Any]) -> Where:

@@ -7,31 +7,31 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from byleave.toolhost.codec import FAST
-from byleave.wire.blocks import failure_tree, read_content, update_tree
-from byleave.wire.plain import PLAIN
-from byleave.wire.vfs import (
+from byleave.protocol.content import failure_tree, read_content, update_tree
+from byleave.protocol.json_codec import PLAIN
+from byleave.protocol.vfs import (
     OVER,
     SILENT,
     TALKING,
-    Answered,
     Applied,
     Bad,
-    Cancelled,
-    Changed,
+    CancelNotice,
     Failed,
     Finished,
     GivesUp,
     Heard,
+    HostMessage,
     HostSide,
     Init,
-    Pending,
-    Refusal,
-    Told,
+    PendingNotice,
+    RequestAnswered,
+    RequestRefused,
+    StateChanged,
+    ToolRequest,
     ToolSide,
-    Wish,
     Wrong,
 )
+from byleave.toolhost.conversation_io import FAST
 from wire.vfs_cases import Case, load_conversations
 
 CASES = load_conversations()
@@ -45,7 +45,7 @@ def heard(pieces: list[bytes], *, limit: int = 1 << 20, codec: Any = FAST) -> li
     return [*(event for piece in pieces for event in side.receive(piece)), *side.end()]
 
 
-def told(pieces: list[bytes], *, limit: int = 1 << 20) -> list[Told]:
+def told(pieces: list[bytes], *, limit: int = 1 << 20) -> list[HostMessage]:
     side = ToolSide(PLAIN, limit=limit)
     return [event for piece in pieces for event in side.receive(piece)]
 
@@ -75,7 +75,7 @@ def test_the_host_hears_what_the_case_says(case: Case) -> None:
 
 def described(event: Heard) -> Any:
     match event:
-        case Wish():
+        case ToolRequest():
             return ("wish", event.id, event.method, event.params)
         case Bad():
             reply = json.loads(event.reply)
@@ -84,7 +84,7 @@ def described(event: Heard) -> Any:
             return ("result", event.content)
         case Failed():
             return ("error", failure_tree(event.failure))
-        case Changed():
+        case StateChanged():
             return ("state", update_tree(event.update))
         case GivesUp():
             return ("cancel", event.id)
@@ -112,9 +112,9 @@ def test_the_tool_hears_what_the_case_says(case: Case) -> None:
                     tool["answers"],
                 )
                 assert event.protocol_version == "0.1.0"
-            case Answered():
+            case RequestAnswered():
                 assert (event.id, event.result) == (line["id"], line["result"])
-            case Refusal():
+            case RequestRefused():
                 error = line["error"]
                 assert (event.id, event.number, event.message) == (line["id"], error["code"], error["message"])
             case Applied():
@@ -202,7 +202,7 @@ def test_nothing_is_heard_before_the_host_has_begun() -> None:
 
 def test_the_short_names_of_the_draft_mean_the_long_ones() -> None:
     (event,) = heard([b'{"jsonrpc":"2.0","id":1,"method":"read","params":{"path":"x"}}\n'])
-    assert event == Wish(1, "fs.read", {"path": "x"})
+    assert event == ToolRequest(1, "fs.read", {"path": "x"})
 
 
 NOTICES = {
@@ -248,7 +248,7 @@ def test_a_tool_hears_why_an_answer_takes_its_time_and_that_it_should_stop() -> 
     first = host.init({"name": "t", "arguments": {"a": 1}}, {"action": "run"}, ("fs.read",))
     events = told([first, host.pending(4, "a person is asked"), host.cancel(), host.apply({"x": 1})])
     init = Init("t", {"a": 1}, {}, {}, "0.1.0", ("fs.read",), {"action": "run"})
-    assert events == [init, Pending(4, "a person is asked"), Cancelled(), Applied({"x": 1})]
+    assert events == [init, PendingNotice(4, "a person is asked"), CancelNotice(), Applied({"x": 1})]
 
 
 def test_a_host_that_does_not_keep_to_the_protocol_is_noticed() -> None:
@@ -266,14 +266,14 @@ def test_each_side_understands_what_the_other_writes() -> None:
     assert isinstance(init, Init)
     assert (host.state, tool.state) == (TALKING, TALKING)
     id_, line = tool.request("fs.read", {"path": "ä\n"})
-    assert list(host.receive(line)) == [Wish(id_, "fs.read", {"path": "ä\n"})]
+    assert list(host.receive(line)) == [ToolRequest(id_, "fs.read", {"path": "ä\n"})]
     assert list(tool.receive(host.refuse(id_, -32001, "no", {"limit": 1}))) == [
-        Refusal(id_, -32001, "no", {"limit": 1})
+        RequestRefused(id_, -32001, "no", {"limit": 1})
     ]
     assert list(host.receive(tool.give_up(id_))) == [GivesUp(id_)]
     waiting = {"type": "waiting", "question": {"id": "q", "text": "?"}}
     (changed,) = host.receive(tool.update(waiting))
-    assert isinstance(changed, Changed)
+    assert isinstance(changed, StateChanged)
     assert (update_tree(changed.update), tool.state, host.state) == (waiting, TALKING, TALKING)
     (failed,) = host.receive(tool.error("no", ["a"], transient=True))
     assert isinstance(failed, Failed)

@@ -7,9 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from byleave.toolhost.codec import FAST
-from byleave.wire.codes import INVALID_PARAMS, INVALID_REQUEST, PARSE_ERROR
-from byleave.wire.jsonrpc import (
+from byleave.protocol.json_codec import PLAIN
+from byleave.protocol.jsonrpc import (
+    INVALID_PARAMS,
+    INVALID_REQUEST,
+    PARSE_ERROR,
     Codec,
     Malformed,
     Message,
@@ -23,8 +25,8 @@ from byleave.wire.jsonrpc import (
     write_request,
     write_result,
 )
-from byleave.wire.lines import TooLong
-from byleave.wire.plain import PLAIN
+from byleave.protocol.lines import TooLong
+from byleave.toolhost.conversation_io import FAST
 
 CODECS = {"the standard library's": PLAIN, "the host's": FAST}
 BOTH = pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS.keys())

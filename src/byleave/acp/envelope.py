@@ -8,8 +8,8 @@ reader may see; a line that is not one plain object is only searched for names t
 
 import msgspec
 
-from byleave.wire.lines import has_too_many_values
-from byleave.wire.members import members
+from byleave.protocol.json_members import members
+from byleave.protocol.lines import has_too_many_values
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

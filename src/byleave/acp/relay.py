@@ -5,34 +5,36 @@ agent tells about its tool calls is remembered (`hearing`), so that a request fo
 judged (`judging`); `replies` writes what we say ourselves.
 
 Start at `Relay.from_agent`.
+
+What the relay hands back to whoever moves the bytes.
 """
 
 import secrets
 from time import monotonic
 
-from byleave.acp import replies
-from byleave.acp.calls import Screen
+from byleave.acp import permission_request
+from byleave.acp.call_tracker import CallTracker, Screen, UnreadError
 from byleave.acp.envelope import decoded, has_inner_ends, id_key, ids_in, may_hold, read_answer_somehow, read_envelope
-from byleave.acp.hearing import Hearing, UnreadError
-from byleave.acp.options import (
+from byleave.acp.open_questions import OpenQuestion, OpenQuestions
+from byleave.acp.permission_request import (
     ALLOW_ALWAYS,
     ALLOW_ONCE,
     REJECT_ALWAYS,
     REJECT_ONCE,
+    content_of,
     is_a_question,
     once_option,
     plain_option,
+    question_about,
+    readings,
     reject_option,
+    shown_contents,
+    strays,
 )
-from byleave.acp.questions import Open, Questions
-from byleave.acp.sessions import Sessions
-from byleave.acp.traffic import TO_AGENT, TO_CLIENT, Send
-from byleave.acp.versions import INITIALIZE, Versions
-from byleave.acp.wanted import content_of, question_about, readings, shown_contents, strays
-from byleave.acp.wishes import (
+from byleave.acp.requests import (
     JUDGED,
     PERMISSION,
-    MalformedError,
+    MalformedRequestError,
     intercepts,
     is_plain_update,
     passes_for_judged,
@@ -40,8 +42,11 @@ from byleave.acp.wishes import (
     read_permission,
     read_wish,
 )
+from byleave.acp.sessions import AcpSessions
+from byleave.acp.versions import INITIALIZE, Versions
 from byleave.guard.asking import CANCELLED, CHANGED, ELSEWHERE, FOR_SESSION, NEVER, NO, NOBODY, ONCE, YESES
-from byleave.guard.verdicts import UNKEPT
+from byleave.guard.evaluation import UNKEPT
+from byleave.record import Record
 from byleave.text import quoted
 
 TYPE_CHECKING = False
@@ -49,11 +54,22 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from byleave.acp.calls import ToolCall
+    from byleave.acp.authorize import CallAuthorizer, CallEvaluation
+    from byleave.acp.call_tracker import TrackedCall
     from byleave.acp.envelope import Envelope
-    from byleave.acp.judging import Judgement, Judging
-    from byleave.acp.sessions import Session
-    from byleave.acp.wishes import Option, Permission, Wish
+    from byleave.acp.requests import AgentRequest, PermissionOption, PermissionRequest
+    from byleave.acp.sessions import AcpSession
+
+
+TO_AGENT, TO_CLIENT = "agent", "client"
+
+
+class Send(Record):
+    """Bytes that go to one of the two, whole lines with their ends."""
+
+    to: str
+    data: bytes
+
 
 GRACE = 1.0  # seconds an editor has to answer what was cancelled, before we do
 _LOOK_AGAIN = 1.0  # seconds between two looks at the files of the policy, while nothing is asked
@@ -68,7 +84,7 @@ class Relay:
 
     def __init__(
         self,
-        judging: "Judging",
+        judging: "CallAuthorizer",
         *,
         strict: bool = False,
         log: "Callable[[dict[str, Any]], None] | None" = None,
@@ -78,9 +94,9 @@ class Relay:
         self._strict = strict
         self._log = log
         self._now = now
-        self._sessions = Sessions(judging.place)
-        self._hearing = Hearing(self._sessions, judging)
-        self._questions = Questions()
+        self._sessions = AcpSessions(judging.place)
+        self._hearing = CallTracker(self._sessions, judging)
+        self._questions = OpenQuestions()
         self._versions = Versions()
         self._notices: list[str] = []
         self._looked = now()
@@ -156,10 +172,10 @@ class Relay:
         """Let the editor ask for a version that is judged here."""
         try:
             return [Send(TO_AGENT, self._versions.ask(envelope, line))]
-        except MalformedError as error:
+        except MalformedRequestError as error:
             self._notices.append(f"{INITIALIZE} of the editor was refused: {error}")
             raw_id = envelope.members.get("id")
-            return [] if raw_id is None else [Send(TO_CLIENT, replies.refusal(raw_id, str(error)))]
+            return [] if raw_id is None else [Send(TO_CLIENT, permission_request.refusal(raw_id, str(error)))]
 
     def _initialized(self, envelope: "Envelope | None", line: bytes) -> list[Send]:
         """Pass on which version the agent answers with; one that is not judged here ends the conversation."""
@@ -171,16 +187,16 @@ class Relay:
         problem = self._versions.problem
         self._judging.refuse(INITIALIZE, problem)
         self._notices.append(f"{problem}; nothing passes any more")
-        told = [Send(TO_CLIENT, replies.refusal(raw_id, problem)) for raw_id in self._versions.give_up()]
+        told = [Send(TO_CLIENT, permission_request.refusal(raw_id, problem)) for raw_id in self._versions.give_up()]
         open_ = self._questions.clear()
         for question in open_:
             self._judging.finish(question.judgement, NOBODY)
-        return told + [Send(TO_AGENT, replies.refusal(question.raw_id, problem)) for question in open_]
+        return told + [Send(TO_AGENT, permission_request.refusal(question.raw_id, problem)) for question in open_]
 
     def _stopped(self, envelope: "Envelope | None", back: str) -> list[Send]:
         """Answer what asks for something though no version was agreed on that is judged; everything else ends here."""
         raw_id = envelope.members.get("id") if envelope is not None and envelope.methods else None
-        return [] if raw_id is None else [Send(back, replies.refusal(raw_id, self._versions.problem))]
+        return [] if raw_id is None else [Send(back, permission_request.refusal(raw_id, self._versions.problem))]
 
     def _odd_from_client(self, line: bytes) -> list[Send] | None:
         """Pass on what the editor says in another form than one JSON object, unless it may ask for a version."""
@@ -190,7 +206,7 @@ class Relay:
             return None
         problem = "not every reader reads its line alike"
         self._notices.append(f"{INITIALIZE} of the editor was refused: {problem}")
-        return [Send(TO_CLIENT, replies.refusal(raw_id, problem)) for raw_id in ids_in(line)]
+        return [Send(TO_CLIENT, permission_request.refusal(raw_id, problem)) for raw_id in ids_in(line)]
 
     # What the agent says.
 
@@ -219,7 +235,7 @@ class Relay:
             if method == PERMISSION:
                 return self._permission(read_permission(line), envelope)
             return self._wish(read_wish(line, method), envelope, line)
-        except MalformedError as error:
+        except MalformedRequestError as error:
             return self._refuse(envelope, str(error))
         except Exception as error:  # noqa: BLE001 -- a defect of ours: this request is refused, and the others are judged
             return self._refuse(envelope, f"internal error: {type(error).__name__}")
@@ -248,12 +264,12 @@ class Relay:
         changed = [each for each in about if each.screen is not None and each.screen.is_changed_by(told)]
         return [sent for question in changed for sent in self._end(question)]
 
-    def _end(self, question: Open) -> list[Send]:
+    def _end(self, question: OpenQuestion) -> list[Send]:
         """Answer a question that is about something else by now; what the editor says to it later is dropped."""
         self._questions.withdraw(question.id)
         done = self._judging.finish(question.judgement, CHANGED)
         self._settle(question.call, question.judgement, self._sessions.get(question.session), {}, allowed=False)
-        told = replies.notification("$/cancel_request", {"requestId": decoded(question.raw_id)})
+        told = permission_request.notification("$/cancel_request", {"requestId": decoded(question.raw_id)})
         answer = self._reply(question.raw_id, reject_option(question.options), done.verdict)
         return [*answer, Send(TO_CLIENT, told)]
 
@@ -266,9 +282,9 @@ class Relay:
             return [Send(TO_CLIENT, line), *ended] if ended else None
         problem = "not every reader reads its line alike"
         sends = ended + self._refuse(None, problem)
-        return sends + [Send(TO_AGENT, replies.refusal(raw_id, problem)) for raw_id in ids_in(line)]
+        return sends + [Send(TO_AGENT, permission_request.refusal(raw_id, problem)) for raw_id in ids_in(line)]
 
-    def _permission(self, wish: "Permission", envelope: "Envelope") -> list[Send] | None:
+    def _permission(self, wish: "PermissionRequest", envelope: "Envelope") -> list[Send] | None:
         session = self._sessions.get(wish.session)
         call = session.calls.get(wish.call_id)
         call.asked, call.refused, call.is_open = True, False, True
@@ -284,18 +300,20 @@ class Relay:
             return self._reply(envelope.members.get("id"), answer, judgement.verdict)
         return None if self._ask_editor(judgement, wish, call, envelope) else []
 
-    def _ask_editor(self, judgement: "Judgement", wish: "Permission", call: "ToolCall", envelope: "Envelope") -> bool:
+    def _ask_editor(
+        self, judgement: "CallEvaluation", wish: "PermissionRequest", call: "TrackedCall", envelope: "Envelope"
+    ) -> bool:
         """Keep a question until the editor has answered it; return whether it can be answered."""
         if envelope.id is None:
             self._judging.finish(judgement, NOBODY)
             return False
-        question = Open(envelope.id, judgement, wish.session, envelope.members["id"], b"")
+        question = OpenQuestion(envelope.id, judgement, wish.session, envelope.members["id"], b"")
         question.options, question.call, question.call_id = wish.options, call, wish.call_id
         question.screen, question.contents = Screen(call, wish.call), shown_contents(wish)
         self._questions.add(question)
         return True
 
-    def _wish(self, wish: "Wish", envelope: "Envelope", line: bytes) -> list[Send] | None:
+    def _wish(self, wish: "AgentRequest", envelope: "Envelope", line: bytes) -> list[Send] | None:
         """Judge a request to read, write or start something; nobody may have been asked about it."""
         session = self._sessions.get(wish.session)
         meant, placed = self._judging.understand_all(readings(wish), session)
@@ -313,7 +331,7 @@ class Relay:
             return self._ask_ourselves(judgement.without_mark("unasked"), wish, envelope, line)
         return self._pass_on(judgement, envelope, asked=asked)
 
-    def _pass_on(self, judgement: "Judgement", envelope: "Envelope", *, asked: bool) -> list[Send] | None:
+    def _pass_on(self, judgement: "CallEvaluation", envelope: "Envelope", *, asked: bool) -> list[Send] | None:
         """Record a wish that goes on though no rule allows it: it was asked about in its call, or nobody was asked."""
         done = self._judging.finish(judgement, ELSEWHERE) if asked else self._judging.let_pass(judgement)
         if all(answer.sequence is not None for answer in done.answers):
@@ -322,18 +340,18 @@ class Relay:
         return self._deny(envelope, judgement.replace(outcome=unkept))
 
     def _ask_ourselves(
-        self, judgement: "Judgement", wish: "Wish", envelope: "Envelope", line: bytes
+        self, judgement: "CallEvaluation", wish: "AgentRequest", envelope: "Envelope", line: bytes
     ) -> list[Send] | None:
         if envelope.id is None:
             return self._deny(envelope, judgement)
         ours = f"byleave-{secrets.token_hex(8)}"
-        question = Open(("text", ours), judgement, wish.session, envelope.members["id"], line)
-        question.held_for, question.options = envelope.id, replies.OUR_OPTIONS
+        question = OpenQuestion(("text", ours), judgement, wish.session, envelope.members["id"], line)
+        question.held_for, question.options = envelope.id, permission_request.OUR_OPTIONS
         self._questions.add(question)
         return [
             Send(
                 TO_CLIENT,
-                replies.request(
+                permission_request.request(
                     ours,
                     PERMISSION,
                     question_about(wish, ours, judgement.verdict, self._sessions.get(wish.session).cwd),
@@ -355,7 +373,7 @@ class Relay:
 
     # What the editor says.
 
-    def _answered(self, question: Open, line: bytes) -> list[Send] | None:
+    def _answered(self, question: OpenQuestion, line: bytes) -> list[Send] | None:
         if question.held_for is not None:
             return self._answered_ours(question, line)
         if question.cancelled_until is None:
@@ -364,7 +382,7 @@ class Relay:
         sent = self._cancelled(question)
         return None if readable and reply in (CANCELLED, NOBODY) else sent
 
-    def _answered_theirs(self, question: Open, line: bytes) -> list[Send] | None:
+    def _answered_theirs(self, question: OpenQuestion, line: bytes) -> list[Send] | None:
         """Pass the editor's answer on: an answer for always becomes one for once, and we remember it."""
         reply, readable = _reply_in(line, question.options)
         done = self._judging.finish(question.judgement, reply)
@@ -382,13 +400,16 @@ class Relay:
             return None if once is None else self._reply(question.raw_id, once, None)
         return None if readable else self._reply(question.raw_id, None, None)
 
-    def _answered_ours(self, question: Open, line: bytes) -> list[Send]:
+    def _answered_ours(self, question: OpenQuestion, line: bytes) -> list[Send]:
         reply, _readable = _reply_in(line, question.options)
         done = self._judging.finish(question.judgement, CANCELLED if question.cancelled_until is not None else reply)
         if done.allowed:
             return [Send(TO_CLIENT, question.line)]
         return [
-            Send(TO_AGENT, replies.denial(question.raw_id, done.verdict, question.judgement.guard.policy.root.path))
+            Send(
+                TO_AGENT,
+                permission_request.denial(question.raw_id, done.verdict, question.judgement.guard.policy.root.path),
+            )
         ]
 
     def _cancel_session(self, envelope: "Envelope") -> list[Send]:
@@ -408,29 +429,29 @@ class Relay:
 
     # Both.
 
-    def _start_grace(self, question: Open) -> None:
+    def _start_grace(self, question: OpenQuestion) -> None:
         if question.cancelled_until is None:
             question.cancelled_until = self._now() + GRACE
 
-    def _give_up(self, question: Open) -> list[Send]:
+    def _give_up(self, question: OpenQuestion) -> list[Send]:
         """Answer in the editor's place what was cancelled; what it says later is dropped."""
         self._questions.withdraw(question.id)
         if question.held_for is None:
             return self._cancelled(question)
         self._judging.finish(question.judgement, CANCELLED)
-        told = replies.notification("$/cancel_request", {"requestId": question.id[1]})
-        return [Send(TO_AGENT, replies.cancelled_request(question.raw_id)), Send(TO_CLIENT, told)]
+        told = permission_request.notification("$/cancel_request", {"requestId": question.id[1]})
+        return [Send(TO_AGENT, permission_request.cancelled_request(question.raw_id)), Send(TO_CLIENT, told)]
 
-    def _cancelled(self, question: Open) -> list[Send]:
+    def _cancelled(self, question: OpenQuestion) -> list[Send]:
         self._judging.finish(question.judgement, CANCELLED)
         self._settle(question.call, question.judgement, self._sessions.get(question.session), {}, allowed=False)
         return self._reply(question.raw_id, None, None)
 
     def _settle(
         self,
-        call: "ToolCall | None",
-        judgement: "Judgement",
-        session: "Session",
+        call: "TrackedCall | None",
+        judgement: "CallEvaluation",
+        session: "AcpSession",
         contents: "Mapping[str, str]",
         *,
         allowed: bool,
@@ -443,14 +464,14 @@ class Relay:
         elif judgement.meaning.understood:
             call.covers |= self._judging.covers(judgement, contents)
 
-    def _reply(self, raw_id: "Any", option: "Option | None", verdict: "Any") -> list[Send]:
+    def _reply(self, raw_id: "Any", option: "PermissionOption | None", verdict: "Any") -> list[Send]:
         """Answer a request for permission with an option; without one, with `cancelled`."""
-        return [] if raw_id is None else [Send(TO_AGENT, replies.permission(raw_id, option, verdict))]
+        return [] if raw_id is None else [Send(TO_AGENT, permission_request.permission(raw_id, option, verdict))]
 
-    def _deny(self, envelope: "Envelope", judgement: "Judgement") -> list[Send]:
+    def _deny(self, envelope: "Envelope", judgement: "CallEvaluation") -> list[Send]:
         raw_id = envelope.members.get("id")
         root = judgement.guard.policy.root.path
-        return [] if raw_id is None else [Send(TO_AGENT, replies.denial(raw_id, judgement.verdict, root))]
+        return [] if raw_id is None else [Send(TO_AGENT, permission_request.denial(raw_id, judgement.verdict, root))]
 
     def _refuse(self, envelope: "Envelope | None", problem: str) -> list[Send]:
         """Answer what cannot be judged because it cannot be read for certain; it goes nowhere."""
@@ -461,19 +482,19 @@ class Relay:
         refused = self._judging.refuse("" if envelope is None else envelope.methods[0], problem)
         if self._log is not None:
             self._log({"id": None if raw_id is None else decoded(raw_id), **refused})
-        return [] if raw_id is None else [Send(TO_AGENT, replies.refusal(raw_id, problem))]
+        return [] if raw_id is None else [Send(TO_AGENT, permission_request.refusal(raw_id, problem))]
 
-    def _keep_log(self, judgement: "Judgement", envelope: "Envelope", told: "dict[str, Any]") -> None:
+    def _keep_log(self, judgement: "CallEvaluation", envelope: "Envelope", told: "dict[str, Any]") -> None:
         if self._log is not None:
             raw = envelope.members.get("id")
             self._log({"id": None if raw is None else decoded(raw), **told, **judgement.tree})
 
 
-def _reply_in(line: bytes, options: "tuple[Option, ...]") -> tuple[str, bool]:
+def _reply_in(line: bytes, options: "tuple[PermissionOption, ...]") -> tuple[str, bool]:
     """Return what the editor's answer says, and whether it can be read; an error is an answer that is no yes."""
     try:
         chosen, cancelled = read_outcome(line)
-    except MalformedError:
+    except MalformedRequestError:
         envelope = read_envelope(line)
         return NOBODY, envelope is not None and set(envelope.members) >= {"error"} and "result" not in envelope.members
     if cancelled:

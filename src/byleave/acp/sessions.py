@@ -1,19 +1,121 @@
-"""The editor's sessions: where each works, and what its agent told about its tool calls."""
+"""The editor's sessions: where each works, and what its agent told about its tool calls.
 
+Where a session's shell may stand by now.
+
+Some agents keep one shell for all commands of a session, run `cd` without asking, and never say where a command would
+run. So where an agent names no directory, a command is judged in every directory that an earlier one may have led to.
+"""
+
+import os
 from collections import OrderedDict
 
-from byleave.acp.calls import Calls
-from byleave.acp.directories import Directories
+from byleave.acp.call_tracker import TrackedCalls
 from byleave.acp.envelope import decoded, decoded_somehow
+from byleave.core.action import CommandAction
+from byleave.policy.dirs import real_path
 from byleave.record import Record
+from byleave.shell.reader import read_command
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Any
 
+    from byleave.acp.authorize import Placed
     from byleave.acp.envelope import Envelope
-    from byleave.acp.judging import Placed
+    from byleave.core.action import Action
+    from byleave.translate.call import Meaning
+
+
+MOST_MOVES = 32
+MOST_DIRECTORIES = 16
+LOST = "an earlier command may have changed the directory that this one would run in"
+_MOVERS = frozenset({"cd", "pushd", "popd", "chdir", "source", ".", "eval", "exec", "builtin", "command"})
+_MARKS = str.maketrans(dict.fromkeys("\"'`\\", None) | dict.fromkeys(";|&(){}<>$\t\n", " "))
+_HERE = (".",)
+_ENDED = ""  # stands for every call that has ended
+
+
+class Directories:
+    """The commands of one session that may have moved its shell, with the calls they belong to, run or not."""
+
+    def __init__(self) -> None:
+        self._moves: dict[str, set[str]] = {}
+
+    def hear(self, meant: "Meaning", call: str) -> None:
+        """Note the commands of a call, if they run in the session's own shell and may move it."""
+        for action in _at_large(meant):
+            if action.command in self._moves:
+                self._moves[action.command].add(call)
+            elif len(self._moves) <= MOST_MOVES and _may_move(action.command):
+                self._moves[action.command] = {call}
+
+    def end(self, call: str) -> None:
+        """Heed that a call has ended: agents may use its id again, for another one."""
+        for calls in self._moves.values():
+            if call in calls:
+                calls.remove(call)
+                calls.add(_ENDED)
+
+    def spread(self, meant: "Meaning", call: str) -> "Meaning":
+        """Return what a call means in every directory where other calls may have left the session's shell."""
+        at_large = _at_large(meant)
+        own = {action.command for action in at_large}
+        moves = [text for text, calls in self._moves.items() if calls != {call} or text not in own]
+        if not moves or not at_large:
+            return meant
+        spread: list[Action] = []
+        for action in meant.actions:
+            standing = _reached(moves, action) if action in at_large and isinstance(action, CommandAction) else (None,)
+            if standing is None:
+                lost: Meaning = meant.replace(understood=False, problem=meant.problem or LOST)
+                return lost
+            spread += [action if place is None else action.replace(cwd=place) for place in standing]
+        everywhere: Meaning = meant.replace(actions=tuple(spread))
+        return everywhere
+
+
+def _reached(moves: "Sequence[str]", action: CommandAction) -> "Sequence[str] | None":
+    """Return every directory that the moves may have led to, in any order and as often as may be.
+
+    None if that cannot be told.
+    """
+    places = [_places_after(move) for move in moves]
+    if len(moves) > MOST_MOVES or action.cwd is None or None in places:
+        return None
+    led = dict.fromkeys(place for each in places for place in each or () if place != ".")
+    reached = {action.cwd: None}
+    before = 0
+    while before != len(reached) <= MOST_DIRECTORIES:
+        before = len(reached)
+        reached |= dict.fromkeys(way for start in list(reached) for place in led for way in _ways(start, place))
+    return tuple(reached) if len(reached) <= MOST_DIRECTORIES else None
+
+
+def _ways(start: str, place: str) -> list[str]:
+    """Return where `cd` leads: bash takes `..` away from the name it came by, others from where they really are."""
+    path = os.path.join(start, place)
+    return [way for way in dict.fromkeys((os.path.normpath(path), real_path(path))) if os.path.isdir(way)]
+
+
+def _at_large(meant: "Meaning") -> list[CommandAction]:
+    """Return the commands of a call whose directory the agent did not name."""
+    if meant.sources.get("cwd") != "session":
+        return []
+    return [action for action in meant.actions if isinstance(action, CommandAction)]
+
+
+def _may_move(command: str) -> bool:
+    if not read_command(command).understood:  # a person has to allow it, and can read it: a word is enough
+        return not _MOVERS.isdisjoint(command.translate(_MARKS).split())
+    return _places_after(command) != _HERE
+
+
+def _places_after(command: str) -> tuple[str, ...] | None:
+    """Return where a shell may stand after a command, from where it stood: where another one behind it would run."""
+    reading = read_command(f"{command}\n:")
+    return reading.commands[-1].places if reading.understood and reading.commands else None
+
 
 MOST_SESSIONS = 1000
 _MOST_ASKED = 1000
@@ -23,7 +125,7 @@ _TWICE = "the agent gave two sessions in different places the same name"
 PROMPT = "session/prompt"
 
 
-class Session:
+class AcpSession:
     """One session. `cwd` and `placed` are None until the editor said where it works; from then on they stay.
 
     Whose policy holds is settled when the session is opened: an agent can make directories that look like a workspace.
@@ -34,7 +136,7 @@ class Session:
         self.placed: Placed | None = None
         self.servers: tuple[str, ...] = ()  # MCP servers that the editor gave the agent, by name
         self.is_replaying = False  # the agent tells what was long ago: the editor has loaded the session
-        self.calls = Calls()
+        self.calls = TrackedCalls()
         self.directories = Directories()
 
 
@@ -46,19 +148,19 @@ class _Asked(Record):
     placed: "Placed | None" = None
 
 
-class Sessions:
+class AcpSessions:
     """Learns of sessions by listening to both sides; changes nothing of what they say."""
 
     def __init__(self, place: "Callable[[str], Placed]") -> None:
         self._place_at = place
-        self._known: OrderedDict[str, Session] = OrderedDict()
+        self._known: OrderedDict[str, AcpSession] = OrderedDict()
         self._asked: OrderedDict[tuple[str, Any], _Asked] = OrderedDict()
 
-    def get(self, name: str) -> Session:
+    def get(self, name: str) -> AcpSession:
         """Return a session by its name. One that the editor has not opened is a stranger, and is not kept."""
-        return self._known.get(name) or Session()
+        return self._known.get(name) or AcpSession()
 
-    def everyone(self) -> list[Session]:
+    def everyone(self) -> list[AcpSession]:
         """Return all sessions that the editor has opened."""
         return list(self._known.values())
 
@@ -95,7 +197,7 @@ class Sessions:
     def _place(self, name: "Any", params: "dict[str, Any]", placed: "Placed | None", *, by_agent: bool = False) -> None:
         if not isinstance(name, str):
             return
-        session = self._known.setdefault(name, Session())
+        session = self._known.setdefault(name, AcpSession())
         self._known.move_to_end(name)
         if len(self._known) > MOST_SESSIONS:
             self._known.popitem(last=False)

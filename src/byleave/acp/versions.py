@@ -9,10 +9,10 @@ Start at `Versions`.
 import msgspec
 
 from byleave.acp.envelope import decoded, may_hold
-from byleave.acp.wishes import MalformedError
+from byleave.acp.requests import MalformedRequestError
+from byleave.protocol.json_members import repeats_a_name
 from byleave.record import Record
 from byleave.text import shown
-from byleave.wire.members import repeats_a_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,11 +46,11 @@ class Versions:
         asked = line
         if _names_version(line):
             if not envelope.is_clear:
-                raise MalformedError("it can be read in more than one way")
+                raise MalformedRequestError("it can be read in more than one way")
             if "id" in envelope.members and envelope.id is None:
-                raise MalformedError("its id cannot be relied on")
+                raise MalformedRequestError("its id cannot be relied on")
             if len(self._pending) >= _MOST_PENDING:
-                raise MalformedError("too many of its kind are open")
+                raise MalformedRequestError("too many of its kind are open")
             asked = _asked(line)
         if envelope.id is not None and len(self._pending) < _MOST_PENDING:
             self._pending[envelope.id] = _Pending(envelope.members["id"], is_lowered=asked is not line)
@@ -69,7 +69,7 @@ class Versions:
         """Return the agent's answer to `initialize`, as the editor may see it; None if its version is not judged."""
         try:
             answered = self._answered(envelope, line)
-        except MalformedError as error:
+        except MalformedRequestError as error:
             self.problem = f"the agent's answer to {INITIALIZE} is refused: {error}"
             return None
         self.problem = ""
@@ -83,7 +83,7 @@ class Versions:
 
     def _answered(self, envelope: "Envelope | None", line: bytes) -> bytes:
         if envelope is None or envelope.methods or envelope.id is None or envelope.id not in self._pending:
-            raise MalformedError("not every reader reads its line alike")
+            raise MalformedRequestError("not every reader reads its line alike")
         pending = self._pending[envelope.id]
         answered = _answered(line) if pending.is_lowered or _names_version(line) else line
         del self._pending[envelope.id]
@@ -115,7 +115,7 @@ def _answered(line: bytes) -> bytes:
     if "result" not in members:
         return line
     if "error" in members:
-        raise MalformedError("it is a result and an error")
+        raise MalformedRequestError("it is a result and an error")
     result = _members(bytes(members["result"]), "result")
     version = _read(result)
     if _is_known(version):
@@ -123,7 +123,7 @@ def _answered(line: bytes) -> bytes:
     number = NEWEST if version is None else _as_number(version)  # without one: the version that was asked for
     if number is None or not _is_known(number):
         said = shown(bytes(result[_VERSION])[:_LONGEST].decode("utf-8", "replace"))
-        raise MalformedError(f"its version is {said}, and byleave judges version {NEWEST} of the protocol")
+        raise MalformedRequestError(f"its version is {said}, and byleave judges version {NEWEST} of the protocol")
     return _written({**members, "result": _raw({**result, _VERSION: msgspec.Raw(b"%d" % number)})})
 
 
@@ -147,14 +147,14 @@ def _members(text: bytes, name: str) -> "dict[str, msgspec.Raw]":
     """Return the members of an object, if every reader sees the same ones in it."""
     try:
         if repeats_a_name(text.strip()):
-            raise MalformedError("it gives a name twice")
+            raise MalformedRequestError("it gives a name twice")
         found = _MEMBERS.decode(text)
     except (ValueError, RecursionError):
-        raise MalformedError(f"its {name} is no object that can be read") from None
+        raise MalformedRequestError(f"its {name} is no object that can be read") from None
     known = {each.casefold(): each for each in _WITH_A_MEANING}
     for key in found:
         if known.get(key.casefold(), key) != key:
-            raise MalformedError(f"{shown(key[:_LONGEST])} in its {name} is almost a name that has a meaning")
+            raise MalformedRequestError(f"{shown(key[:_LONGEST])} in its {name} is almost a name that has a meaning")
     return found
 
 

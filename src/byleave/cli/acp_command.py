@@ -1,28 +1,34 @@
-"""`byleave acp`: stand between an editor and an agent. Standard output is the editor's, and carries nothing of ours."""
+"""`byleave acp`: stand between an editor and an agent. Standard output is the editor's, and carries nothing of ours.
 
+The file behind `byleave acp --log`: one line of JSON for every request that was judged.
+"""
+
+import json
 import os
 import sys
 from contextlib import contextmanager, redirect_stdout
+from datetime import UTC, datetime
 
-from byleave.acp.agent import BoxedAgent, KeptAgent
-from byleave.acp.process import Proxy
+from byleave.acp.agent_process import SandboxedAgent, SupervisedAgent
+from byleave.acp.proxy import AcpProxy
 from byleave.cli.output import complain, say, tell, warn, warn_if_read
 from byleave.cli.workspace import load_policy, open_workspace, origins
-from byleave.config.homes import real_path
-from byleave.core.fs import is_under
+from byleave.core.fs_rules import is_under
 from byleave.errors import ByleaveError, ConfigErrors, InputError
 from byleave.guard.asking import Who
-from byleave.text import quoted, sentence_list, shown, shown_lines
+from byleave.policy.dirs import real_path
+from byleave.text import quoted, sentence_list, shown, shown_lines, speakable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from typing import Any
 
-    from byleave.acp.agent import Agent
+    from byleave.acp.agent_process import Agent
     from byleave.acp.relay import Relay
     from byleave.api import Workspace
-    from byleave.cli.acp_log import RequestLog
-    from byleave.cli.arguments import Given
+    from byleave.cli.arguments import ParsedArguments
+
 
 _IN_SANDBOX = ("tool", "access")
 # What --setup carries over to the editor's settings.
@@ -31,7 +37,7 @@ _KEPT_VALUES = ("agent_profile", "tool", "session")
 _KEPT_FILES = ("root", "policy", "access", "log")
 
 
-def run(given: "Given") -> int:
+def run(given: "ParsedArguments") -> int:
     """Carry one conversation, or print how an editor is told to start one; the exit code is the agent's own."""
     try:
         if given.one("setup") is not None:
@@ -43,8 +49,8 @@ def run(given: "Given") -> int:
         return error.exit_code
 
 
-def _setup(given: "Given", editor: str) -> int:
-    from byleave.acp.setups import EDITORS, setup_for
+def _setup(given: "ParsedArguments", editor: str) -> int:
+    from byleave.acp.editor_setup import EDITORS, setup_for
 
     if editor not in EDITORS:
         raise InputError(f"{quoted(editor)} is no known editor", hint=f"there are {sentence_list(tuple(EDITORS))}")
@@ -65,7 +71,7 @@ def _ourselves() -> "Sequence[str]":
     return [sys.executable, "-P", "-m", "byleave"]
 
 
-def _kept_flags(given: "Given") -> "Iterator[str]":
+def _kept_flags(given: "ParsedArguments") -> "Iterator[str]":
     """Yield the flags that an editor is to give too; files are named from the root, wherever it starts us."""
     for name, values in given.options.items():
         flag = f"--{name.replace('_', '-')}"
@@ -76,7 +82,7 @@ def _kept_flags(given: "Given") -> "Iterator[str]":
                 yield from (flag, os.path.abspath(value) if name in _KEPT_FILES else value)
 
 
-def _refuse_misuse(given: "Given") -> None:
+def _refuse_misuse(given: "ParsedArguments") -> None:
     if sys.platform != "linux":
         raise InputError(f"there is no proxy for this system ({sys.platform})", hint="the agents' hooks work here too")
     if not given.rest:
@@ -89,11 +95,11 @@ def _refuse_misuse(given: "Given") -> None:
                 raise InputError(f"--{name} says what holds in a sandbox, and there is none", hint="add --sandbox")
 
 
-def _kept(given: "Given") -> int:
+def _kept(given: "ParsedArguments") -> int:
     """Run the agent as it is."""
-    from byleave.cli.mounting import mount_first
+    from byleave.cli.mount_command import mount_first
 
-    agent = KeptAgent(given.rest)  # first of all: it forks, and what follows starts threads
+    agent = SupervisedAgent(given.rest)  # first of all: it forks, and what follows starts threads
     try:
         workspace = open_workspace(given)
         with redirect_stdout(sys.stderr):
@@ -105,20 +111,14 @@ def _kept(given: "Given") -> int:
         agent.close()
 
 
-def _sandboxed(given: "Given") -> int:
+def _sandboxed(given: "ParsedArguments") -> int:
     """Run the agent as `byleave run` would: held by the operating system, also in what it does without asking."""
-    from byleave.cli.confining import (
-        confining_guard,
-        confining_policy,
-        refuse_both,
-        warn_of_appeared,
-        warn_of_weaker,
-    )
-    from byleave.cli.mounting import mount_first, own_mounts
-    from byleave.sandbox.appeared import start_time
-    from byleave.sandbox.box import Sandbox
+    from byleave.cli.mount_command import mount_first, own_mounts
+    from byleave.cli.workspace import confining_guard, confining_policy, refuse_both, warn_of_appeared, warn_of_weaker
     from byleave.sandbox.platforms import refuse_elsewhere
     from byleave.sandbox.process import PIPE
+    from byleave.sandbox.sandbox import Sandbox
+    from byleave.sandbox.tamper_check import start_time
     from byleave.sandbox.terminal import show_errors
 
     refuse_both(given)
@@ -139,7 +139,7 @@ def _sandboxed(given: "Given") -> int:
             errors = PIPE if os.isatty(2) else None  # through a terminal of ours it could read what is typed there
             process = box.spawn(given.rest, stdin=PIPE, stdout=PIPE, stderr=errors, apart=True)
             show_errors(process)
-            agent = BoxedAgent(process)
+            agent = SandboxedAgent(process)
             warn_of_weaker(given, workspace, box)
             try:
                 return _carry(given, agent, relay, longest=limits.wall_time)
@@ -151,7 +151,7 @@ def _sandboxed(given: "Given") -> int:
             guard.close()
 
 
-def _refuse_home(given: "Given", workspace: "Workspace") -> None:
+def _refuse_home(given: "ParsedArguments", workspace: "Workspace") -> None:
     """Refuse to show a whole home as the workspace, unless it is named: editors start agents wherever they like."""
     home = workspace.homes.user
     if given.one("root") is None and home and is_under(real_path(home), workspace.root.path):
@@ -160,9 +160,9 @@ def _refuse_home(given: "Given", workspace: "Workspace") -> None:
 
 
 @contextmanager
-def _relay(given: "Given", workspace: "Workspace") -> "Iterator[Relay]":
+def _relay(given: "ParsedArguments", workspace: "Workspace") -> "Iterator[Relay]":
     """Yield what judges the conversation. It is closed here if it never came to one."""
-    from byleave.acp.making import make_relay
+    from byleave.acp.authorize import make_relay
 
     log = _open_log(given)
     session = given.one("session")
@@ -189,19 +189,50 @@ def _relay(given: "Given", workspace: "Workspace") -> "Iterator[Relay]":
             log.close()
 
 
-def _open_log(given: "Given") -> "RequestLog | None":
+def _open_log(given: "ParsedArguments") -> "RequestLog | None":
     file = given.one("log")
     if file is None:
         return None
-    from byleave.cli.acp_log import RequestLog
 
     return RequestLog(file, lambda sentence: warn_if_read(given, [sentence]))
 
 
-def _carry(given: "Given", agent: "Agent", relay: "Relay", *, longest: float | None = None) -> int:
-    proxy = Proxy(agent, relay, lambda sentences: warn_if_read(given, sentences), longest=longest)
+def _carry(given: "ParsedArguments", agent: "Agent", relay: "Relay", *, longest: float | None = None) -> int:
+    proxy = AcpProxy(agent, relay, lambda sentences: warn_if_read(given, sentences), longest=longest)
     code = proxy.run()
     problem = proxy.problem if agent.problem is None else str(agent.problem)
     if problem is not None:
         complain(f"byleave: {shown_lines(problem)}")
     return code
+
+
+class RequestLog:
+    """A file that lines are appended to, each in one write, so that several programs may share it.
+
+    What cannot be written is told once. The audit log is the one that keeps something from being allowed.
+    """
+
+    def __init__(self, path: str, tell: "Callable[[str], None]") -> None:
+        flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
+        try:
+            self._descriptor = os.open(path, flags, 0o600)
+        except OSError as error:
+            problem = f"the log {quoted(path)} cannot be opened: {(error.strerror or str(error)).lower()}"
+            raise InputError(problem, hint="name a file that you may write, in a directory that exists") from None
+        self._path = path
+        self._tell: Callable[[str], None] | None = tell
+
+    def write(self, tree: "Mapping[str, Any]") -> None:
+        """Append one object."""
+        time = datetime.now(UTC).isoformat(timespec="milliseconds")
+        line = json.dumps(speakable({"time": time, **tree}), default=str).encode() + b"\n"
+        try:
+            os.write(self._descriptor, line)
+        except OSError as error:
+            if self._tell is not None:
+                self._tell(f"the log {quoted(self._path)} cannot be written: {(error.strerror or str(error)).lower()}")
+                self._tell = None
+
+    def close(self) -> None:
+        """Let go of the file."""
+        os.close(self._descriptor)

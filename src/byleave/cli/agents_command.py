@@ -7,31 +7,31 @@ from byleave.cli.output import columns, paint, say, say_json
 from byleave.cli.recording import record_answers
 from byleave.cli.terminal import requires_person
 from byleave.cli.workspace import open_policy, open_workspace
-from byleave.core.names import is_literal, oddity
+from byleave.core.name_patterns import is_literal, oddity
 from byleave.core.suggest import toml_key
 from byleave.errors import InputError
-from byleave.private import digest
 from byleave.text import quoted, shown
+from byleave.user_files import digest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from byleave.cli.arguments import Given
-    from byleave.config.compile import Compiled
-    from byleave.core.agents import Agent, Reach
+    from byleave.cli.arguments import ParsedArguments
+    from byleave.core.agents import Agent, AgentReach
+    from byleave.policy.compile import Compiled
 
 _TOKEN_BYTES = 32
 _KINDS = ("tools", "resources", "prompts")
 
 
-def run(given: "Given") -> int:
+def run(given: "ParsedArguments") -> int:
     """Print a new token and the line that makes it count; or list the agents."""
     return _token(given) if given.command.name == "token" else _list(given)
 
 
-def _token(given: "Given") -> int:
+def _token(given: "ParsedArguments") -> int:
     """Print a token once: only its hash is ever written down."""
     agent = given.words["AGENT"]
     if not agent or not is_literal(agent) or oddity(agent) is not None:
@@ -52,7 +52,7 @@ def _token(given: "Given") -> int:
     return 0
 
 
-def _list(given: "Given") -> int:
+def _list(given: "ParsedArguments") -> int:
     compiled = open_policy(given).compiled
     agents = compiled.policy.voices[0].agents
     known = () if agents is None else agents.agents
@@ -77,7 +77,7 @@ def agent_rows(agent: "Agent") -> "Iterator[tuple[str, str, str]]":
             yield f"{word}.{shown(key)}", names, shown(entries[0].source) if entries else ""
 
 
-def _lists(reach: "Reach") -> "Iterator[tuple[str, Any]]":
+def _lists(reach: "AgentReach") -> "Iterator[tuple[str, Any]]":
     if reach.servers:
         yield "servers", reach.servers
     for kind in _KINDS:
@@ -94,7 +94,7 @@ def _tree(agent: "Agent", compiled: "Compiled") -> "dict[str, Any]":
     }
 
 
-def reach_tree(reach: "Reach") -> "dict[str, Any]":
+def reach_tree(reach: "AgentReach") -> "dict[str, Any]":
     """Return one side of an agent as it would be configured."""
     tables = {
         kind: {server: [entry.pattern for entry in entries] for server, entries in table.items()}

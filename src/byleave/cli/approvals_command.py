@@ -1,17 +1,17 @@
 """`byleave approvals`: what you agreed to, what waits for you, what you took back."""
 
-from byleave.approvals.store import APPROVED, PENDING, REVOKED, TOOL_DEFINITION, Approval, now
 from byleave.cli.output import columns, complain, paint, say, say_json, tell, warn
 from byleave.cli.recording import record_answers
 from byleave.cli.terminal import consents, requires_person
 from byleave.cli.trust_command import trust_file
 from byleave.cli.workspace import load_policy, open_workspace
-from byleave.config.layers import ENCLOSING
 from byleave.errors import InputError
 from byleave.mounts.review import effect, question, waiting
-from byleave.private import digest
+from byleave.policy.layers import ENCLOSING
 from byleave.record import Record
+from byleave.store.approvals import APPROVED, PENDING, REVOKED, TOOL_DEFINITION, Approval, now
 from byleave.text import quoted, shown
+from byleave.user_files import digest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from byleave.api import Workspace
-    from byleave.cli.arguments import Given
-    from byleave.config.compile import Compiled
+    from byleave.cli.arguments import ParsedArguments
     from byleave.mounts.review import Binding
+    from byleave.policy.compile import Compiled
 
 REFUSED = 1
 _MOST_DEFINITIONS = 5  # approved ones that are listed; more would hide everything else
@@ -37,7 +37,7 @@ class Waiting(Record):
     binding: "Binding | None" = None
 
 
-def run(given: "Given") -> int:
+def run(given: "ParsedArguments") -> int:
     """List, approve or revoke."""
     workspace = open_workspace(given)
     policy = load_policy(given, workspace)
@@ -46,7 +46,7 @@ def run(given: "Given") -> int:
     return _ACTS[given.command.name](given, workspace, pending)
 
 
-def _list(given: "Given", workspace: "Workspace", pending: "list[Waiting]") -> int:
+def _list(given: "ParsedArguments", workspace: "Workspace", pending: "list[Waiting]") -> int:
     found = [one.approval for one in _unanswered(pending, workspace)]
     found += [one for one in workspace.approvals.all() if one.status != PENDING]
     found.sort(key=lambda approval: _ORDER.get(approval.status, 0))
@@ -83,7 +83,7 @@ def _subject(approval: Approval) -> str:
     """Return what an approval is about, in one line."""
     if "new" not in approval.detail:
         return shown(approval.subject)
-    from byleave.mcp.pins import changed_fields, hidden_characters
+    from byleave.gateway.pins import changed_fields, hidden_characters
 
     old, new = approval.detail["old"], approval.detail["new"]
     what = f"changed: {', '.join(changed_fields(old, new))}" if old else "new"
@@ -95,12 +95,12 @@ def _difference(approval: Approval, *, most: int = 400) -> "list[str]":
     """Return how a tool's definition differs from the one that was approved, or all of it if it does not."""
     if "new" not in approval.detail:
         return []
-    from byleave.mcp.pins import difference
+    from byleave.gateway.pins import difference
 
     return difference(approval.detail["old"], approval.detail["new"], most=most)
 
 
-def _approve(given: "Given", workspace: "Workspace", pending: "list[Waiting]") -> int:
+def _approve(given: "ParsedArguments", workspace: "Workspace", pending: "list[Waiting]") -> int:
     wanted = given.words.get("ID")
     if wanted is None and given.flag("yes"):
         raise InputError("--yes needs to know to what", hint="name the ID; `byleave approvals list` shows them")
@@ -113,7 +113,7 @@ def _approve(given: "Given", workspace: "Workspace", pending: "list[Waiting]") -
     return _done(given, "approved", agreed, "nothing was approved", REFUSED)
 
 
-def _agrees(given: "Given", workspace: "Workspace", one: Waiting) -> bool:
+def _agrees(given: "ParsedArguments", workspace: "Workspace", one: Waiting) -> bool:
     """Show one thing that waits, ask, and keep a yes."""
     approval = one.approval
     if approval.kind == "project_file":
@@ -142,7 +142,7 @@ def _agrees(given: "Given", workspace: "Workspace", one: Waiting) -> bool:
     return True
 
 
-def _revoke(given: "Given", workspace: "Workspace", pending: "list[Waiting]") -> int:
+def _revoke(given: "ParsedArguments", workspace: "Workspace", pending: "list[Waiting]") -> int:
     wanted = given.words["ID"]
     requires_person(given)
     known = [approval for approval in workspace.approvals.all() if approval.id == wanted]
@@ -216,13 +216,13 @@ def _tree(approval: Approval) -> "dict[str, Any]":
     return {**shared, "created": approval.created or None, **detail}
 
 
-def _show(given: "Given", lines: "list[str]") -> None:
+def _show(given: "ParsedArguments", lines: "list[str]") -> None:
     if not given.flag("quiet") and not given.flag("json"):
         for line in lines:
             say(line)
 
 
-def _done(given: "Given", word: str, ids: "list[str]", otherwise: str, code: int = 0) -> int:
+def _done(given: "ParsedArguments", word: str, ids: "list[str]", otherwise: str, code: int = 0) -> int:
     if given.flag("json"):
         say_json({word: ids})
     elif not given.flag("quiet"):

@@ -16,7 +16,7 @@ WIDEST = 100  # columns of the help
 MOST_SPELLED = 4  # options that stand in the usage line; more are only listed below it
 
 
-class Option(Record):
+class OptionSpec(Record):
     """One flag: its names, the name of its value if it takes one, and what it does."""
 
     names: tuple[str, ...]
@@ -32,7 +32,7 @@ class Option(Record):
         return self.names[-1].lstrip("-").replace("-", "_")
 
 
-class Positional(Record):
+class PositionalSpec(Record):
     """One word that is not a flag."""
 
     name: str
@@ -41,7 +41,7 @@ class Positional(Record):
     choices: tuple[str, ...] = ()
 
 
-class Command(Record):
+class CommandSpec(Record):
     """One command: where its code is, and what it takes. `rest`: everything after `--` belongs to it.
 
     `alone` names a flag that does the command's work without any of its subcommands.
@@ -50,18 +50,18 @@ class Command(Record):
     name: str
     help: str
     module: str = ""
-    options: tuple[Option, ...] = ()
-    positionals: tuple[Positional, ...] = ()
-    subcommands: "tuple[Command, ...]" = ()
+    options: tuple[OptionSpec, ...] = ()
+    positionals: tuple[PositionalSpec, ...] = ()
+    subcommands: "tuple[CommandSpec, ...]" = ()
     rest: str = ""
     details: str = ""
     alone: str = ""
 
 
-class Given(Record):
+class ParsedArguments(Record):
     """What was asked for on the command line."""
 
-    command: Command
+    command: CommandSpec
     path: tuple[str, ...]
     options: "dict[str, list[str]]"
     words: "dict[str, str]"
@@ -78,7 +78,7 @@ class Given(Record):
 
 
 class _Reader:
-    def __init__(self, root: Command, common: tuple[Option, ...]) -> None:
+    def __init__(self, root: CommandSpec, common: tuple[OptionSpec, ...]) -> None:
         self._root = root
         self._common = common
         self._command = root
@@ -87,7 +87,7 @@ class _Reader:
         self._words: list[str] = []
         self._rest: tuple[str, ...] = ()
 
-    def read(self, argv: "list[str]") -> Given:
+    def read(self, argv: "list[str]") -> ParsedArguments:
         ahead = iter(argv)
         for word in ahead:
             if word == "--":
@@ -135,14 +135,14 @@ class _Reader:
             raise InputError(problem, hint="keep one of the two")
         earlier.append(value)
 
-    def _find(self, name: str) -> Option:
+    def _find(self, name: str) -> OptionSpec:
         known = (*self._common, *self._command.options)
         for option in known:
             if name in option.names:
                 return option
         raise InputError(f"unknown option {quoted(name)}", hint=self._option_hint(name, known))
 
-    def _option_hint(self, name: str, known: tuple[Option, ...]) -> str:
+    def _option_hint(self, name: str, known: tuple[OptionSpec, ...]) -> str:
         if not name.startswith("--") and len(name) > 2 and any(name[:2] in option.names for option in known):
             return "write short options one by one, and a value as a word of its own"
         if self._command.subcommands and name in _spellings(_options_below(self._command)):
@@ -152,9 +152,9 @@ class _Reader:
         names = _spellings(known)
         return _nearest_hint(name, names, further=_spellings(_options_below(self._command)))
 
-    def _given(self) -> Given:
+    def _given(self) -> ParsedArguments:
         if "help" in self._options or "version" in self._options:
-            return Given(self._command, self._path, self._options, {}, self._rest)
+            return ParsedArguments(self._command, self._path, self._options, {}, self._rest)
         wanted = self._command.positionals
         if len(self._words) > len(wanted):
             raise self._too_many(self._words[len(wanted)])
@@ -165,7 +165,7 @@ class _Reader:
             raise InputError(f"{sentence_list(missing)} {verb} missing", hint=usage(self._command, self._path))
         for positional in wanted:
             _check_choice(positional, words.get(positional.name))
-        return Given(self._command, self._path, self._options, words, self._rest)
+        return ParsedArguments(self._command, self._path, self._options, words, self._rest)
 
     def _too_many(self, word: str) -> InputError:
         if self._command.rest:
@@ -173,12 +173,12 @@ class _Reader:
         return InputError(f"{quoted(word)} is one word too many", hint=usage(self._command, self._path))
 
 
-def read_arguments(root: Command, common: tuple[Option, ...], argv: "list[str]") -> Given:
+def read_arguments(root: CommandSpec, common: tuple[OptionSpec, ...], argv: "list[str]") -> ParsedArguments:
     """Return what the words of the command line ask for; an input error with a hint if they make no sense."""
     return _Reader(root, common).read(argv)
 
 
-def usage(command: Command, path: tuple[str, ...]) -> str:
+def usage(command: CommandSpec, path: tuple[str, ...]) -> str:
     """Return the one line that shows how a command is written."""
     parts = [_called(path)]
     if command.subcommands:
@@ -192,7 +192,7 @@ def usage(command: Command, path: tuple[str, ...]) -> str:
     return " ".join(parts)
 
 
-def help_text(command: Command, path: tuple[str, ...], common: tuple[Option, ...]) -> str:
+def help_text(command: CommandSpec, path: tuple[str, ...], common: tuple[OptionSpec, ...]) -> str:
     """Return the help of a command, made from its table."""
     lines = [f"usage: {usage(command, path)}", "", command.help]
     if command.details:
@@ -206,7 +206,7 @@ def help_text(command: Command, path: tuple[str, ...], common: tuple[Option, ...
     return "\n".join(lines)
 
 
-def _value(name: str, option: Option, ahead: "Iterator[str]") -> str:
+def _value(name: str, option: OptionSpec, ahead: "Iterator[str]") -> str:
     """Take the next word as a value. One that looks like an option was hardly meant: it has to be written with `=`."""
     following = next(ahead, None)
     if following is None:
@@ -217,7 +217,7 @@ def _value(name: str, option: Option, ahead: "Iterator[str]") -> str:
     return following
 
 
-def _check_choice(positional: Positional, value: str | None) -> None:
+def _check_choice(positional: PositionalSpec, value: str | None) -> None:
     if value is not None and positional.choices and value not in positional.choices:
         hint = f"it is one of {sentence_list(positional.choices, most=20)}"
         raise InputError(f"{positional.name} cannot be {quoted(value)}", hint=hint)
@@ -247,27 +247,27 @@ def _wrapped(text: str, width: int) -> "list[str]":
     return lines
 
 
-def _described(positional: Positional) -> str:
+def _described(positional: PositionalSpec) -> str:
     if not positional.choices:
         return positional.help
     return f"{positional.help} ({', '.join(positional.choices)})"
 
 
-def _spelled(option: Option) -> str:
+def _spelled(option: OptionSpec) -> str:
     names = ", ".join(option.names)
     if option.optional:
         return f"{names}[={option.value}]"
     return f"{names} {option.value}" if option.value else names
 
 
-def _options_below(command: Command) -> tuple[Option, ...]:
-    below: tuple[Option, ...] = ()
+def _options_below(command: CommandSpec) -> tuple[OptionSpec, ...]:
+    below: tuple[OptionSpec, ...] = ()
     for child in command.subcommands:
         below += (*child.options, *_options_below(child))
     return below
 
 
-def _spellings(options: tuple[Option, ...]) -> tuple[str, ...]:
+def _spellings(options: tuple[OptionSpec, ...]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for option in options for name in option.names))
 
 

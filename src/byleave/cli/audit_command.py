@@ -3,11 +3,11 @@
 import sys
 import time
 
-from byleave.audit.log import AuditLog
-from byleave.audit.words import COLUMNS, csv_row, deciding_rule, exported, page, said, text, was_seen, what
 from byleave.cli.output import paint, say, say_json, silence, tell, warn
 from byleave.cli.workspace import open_workspace
 from byleave.errors import InputError
+from byleave.store.audit.log import AuditLog
+from byleave.store.audit.text import COLUMNS, csv_row, deciding_rule, exported, page, said, text, was_seen, what
 from byleave.text import quoted, shown
 
 TYPE_CHECKING = False
@@ -15,11 +15,11 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Any
 
-    from byleave.audit.chain import Head
-    from byleave.audit.query import Filter
-    from byleave.audit.table import Kept
-    from byleave.audit.verify import Verification
-    from byleave.cli.arguments import Given
+    from byleave.cli.arguments import ParsedArguments
+    from byleave.store.audit.chain import ChainHead
+    from byleave.store.audit.query import Filter
+    from byleave.store.audit.table import StoredRecord
+    from byleave.store.audit.verify import Verification
 
 BROKEN = 1
 _NEWEST = 50  # records that `list` shows unless it is told otherwise
@@ -33,7 +33,7 @@ _BEGIN_ANEW = (
 _FIELDS = ("decision", "agent", "door", "kind", "tool", "path", "text", "session")
 
 
-def run(given: "Given") -> int:
+def run(given: "ParsedArguments") -> int:
     """Do what the subcommand says."""
     workspace = open_workspace(given)
     log = AuditLog(workspace.homes.workspace(workspace.root.path))
@@ -45,7 +45,7 @@ def run(given: "Given") -> int:
         log.close()
 
 
-def _list(given: "Given", log: AuditLog, root: str) -> int:
+def _list(given: "ParsedArguments", log: AuditLog, root: str) -> int:
     rows = _Rows(given)
     for kept in log.query(_filter(given, root, limit=_NEWEST)):
         rows.show(kept)
@@ -54,7 +54,7 @@ def _list(given: "Given", log: AuditLog, root: str) -> int:
     return 0
 
 
-def _show(given: "Given", log: AuditLog, _root: str) -> int:
+def _show(given: "ParsedArguments", log: AuditLog, _root: str) -> int:
     word = given.words["SEQUENCE"]
     kept = log.get(int(word)) if word.isascii() and word.isdigit() and len(word) <= 18 else None
     if kept is None:
@@ -67,7 +67,7 @@ def _show(given: "Given", log: AuditLog, _root: str) -> int:
     return 0
 
 
-def _tail(given: "Given", log: AuditLog, root: str) -> int:
+def _tail(given: "ParsedArguments", log: AuditLog, root: str) -> int:
     rows = _Rows(given)
     wanted = _filter(given, root, limit=_NEWEST_OF_TAIL)
     last = log.head().sequence
@@ -97,7 +97,7 @@ def _is_closed_within(seconds: float) -> bool:
     return bool(poll.poll(seconds * 1000))
 
 
-def _export(given: "Given", log: AuditLog, root: str) -> int:
+def _export(given: "ParsedArguments", log: AuditLog, root: str) -> int:
     records = (exported(kept, root) for kept in log.query(_filter(given, root, limit=None)))
     as_csv = given.one("format") == "csv"
     if as_csv and given.flag("json"):
@@ -119,7 +119,7 @@ def _write_csv(records: "Iterable[dict[str, Any]]") -> None:
         writer.writerow(csv_row(tree))
 
 
-def _verify(given: "Given", log: AuditLog, _root: str) -> int:
+def _verify(given: "ParsedArguments", log: AuditLog, _root: str) -> int:
     found = log.verify(_wanted_head(given))
     if given.flag("json"):
         say_json(found.tree)
@@ -145,7 +145,7 @@ def _verification_lines(found: "Verification", *, checked: bool) -> "list[str]":
     return [f"{paint('ok', 'allow')}: {found.records} records, {found.first} to {found.last}, are whole{also}"]
 
 
-def _head(given: "Given", log: AuditLog, _root: str) -> int:
+def _head(given: "ParsedArguments", log: AuditLog, _root: str) -> int:
     head = log.head()
     if given.flag("json"):
         say_json({"sequence": head.sequence, "hash": head.hash})
@@ -154,8 +154,8 @@ def _head(given: "Given", log: AuditLog, _root: str) -> int:
     return 0
 
 
-def _wanted_head(given: "Given") -> "Head | None":
-    from byleave.audit.chain import read_head
+def _wanted_head(given: "ParsedArguments") -> "ChainHead | None":
+    from byleave.store.audit.chain import read_head
 
     written = given.one("head")
     if written is None:
@@ -167,9 +167,8 @@ def _wanted_head(given: "Given") -> "Head | None":
     return head
 
 
-def _filter(given: "Given", root: str, *, limit: int | None) -> "Filter":
-    from byleave.audit.query import Filter
-    from byleave.audit.when import read_when
+def _filter(given: "ParsedArguments", root: str, *, limit: int | None) -> "Filter":
+    from byleave.store.audit.query import Filter, read_when
 
     now = time.time()
     times = {name: read_when(value, now=now) for name in ("since", "until") if (value := given.one(name)) is not None}
@@ -189,7 +188,7 @@ def _is_utf8(value: str) -> bool:
     return True
 
 
-def _limit(given: "Given", default: int | None) -> int | None:
+def _limit(given: "ParsedArguments", default: int | None) -> int | None:
     written = given.one("limit")
     if written is None:
         return default
@@ -198,7 +197,7 @@ def _limit(given: "Given", default: int | None) -> int | None:
     return int(written)
 
 
-def _show_all(rows: "_Rows", records: "Iterable[Kept]") -> None:
+def _show_all(rows: "_Rows", records: "Iterable[StoredRecord]") -> None:
     for kept in records:
         rows.show(kept)
 
@@ -206,14 +205,14 @@ def _show_all(rows: "_Rows", records: "Iterable[Kept]") -> None:
 class _Rows:
     """Shows records one by one: a line of a table for people, a line of JSON for programs."""
 
-    def __init__(self, given: "Given") -> None:
+    def __init__(self, given: "ParsedArguments") -> None:
         self._json = given.flag("json")
         self._width = _terminal_width()
         self._today = time.strftime("%Y-%m-%d", time.gmtime())
         self.shown = 0
         self.last = 0
 
-    def show(self, kept: "Kept") -> None:
+    def show(self, kept: "StoredRecord") -> None:
         self.shown += 1
         self.last = kept.sequence
         if self._json:
@@ -223,7 +222,7 @@ class _Rows:
             say(paint(f"{'#':>6}  {'UTC':<8}  {'':<6}  {'door':<8}  {'agent':<14}  what", "dim"))
         say(self._line(kept))
 
-    def _line(self, kept: "Kept") -> str:
+    def _line(self, kept: "StoredRecord") -> str:
         tree = kept.tree
         day, _, clock = text(tree.get("time")).partition("T")
         when = clock[:8] if day == self._today else f"{day} {clock[:8]}"
@@ -261,7 +260,7 @@ def _terminal_width() -> int:
     return max(shutil.get_terminal_size((_USUAL, 24)).columns, 100)
 
 
-_COMMANDS: "dict[str, Callable[[Given, AuditLog, str], int]]" = {
+_COMMANDS: "dict[str, Callable[[ParsedArguments, AuditLog, str], int]]" = {
     "list": _list,
     "show": _show,
     "tail": _tail,

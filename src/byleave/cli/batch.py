@@ -14,19 +14,19 @@ import msgspec
 from byleave.cli.output import tell, warn
 from byleave.cli.workspace import load_policy, open_workspace, origins
 from byleave.core.action import CAPABILITY_OF
-from byleave.core.verdict import BUILT_IN, DENY, RuleRef, Verdict, verdict_tree
+from byleave.core.decision import BUILT_IN, DENY, RuleRef, Verdict, verdict_tree
 from byleave.errors import ByleaveError, ConfigError, ConfigErrors, InputError
+from byleave.protocol.json_members import members, repeats_a_name
+from byleave.protocol.lines import MOST_VALUES, LineBuffer, TooLong, has_too_many_values
 from byleave.record import Record
 from byleave.text import shown, shown_lines, speakable
-from byleave.wire.lines import MOST_VALUES, LineBuffer, TooLong, has_too_many_values
-from byleave.wire.members import members, repeats_a_name
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from byleave.cli.arguments import Given
-    from byleave.guard.judge import Policy
+    from byleave.cli.arguments import ParsedArguments
+    from byleave.policy.live_policy import LivePolicy
 
 LONGEST_LINE = 64 << 20
 MOST_POLICIES = 256  # compiled policies kept at a time; the one unused longest goes first
@@ -39,7 +39,7 @@ _ABSENT = msgspec.Raw(b"")
 _UNREADABLE = (msgspec.MsgspecError, ValueError, RecursionError)
 
 
-class Question(msgspec.Struct):
+class BatchLine(msgspec.Struct):
     """One line of input. The id and the policy stay as they came: one is sent back, the other is a key."""
 
     action: Any = None
@@ -49,17 +49,17 @@ class Question(msgspec.Struct):
     unconfined: bool | msgspec.UnsetType = msgspec.UNSET
 
 
-class Known(Record):
+class LoadedPolicy(Record):
     """What loading a policy came to, and until when that holds."""
 
     until: float
-    policy: "Policy | None" = None
+    policy: "LivePolicy | None" = None
     error: "ByleaveError | ConfigErrors | None" = None
 
 
-def run_batch(given: "Given") -> int:
+def run_batch(given: "ParsedArguments") -> int:
     """Answer every line of standard input; end of input ends the program."""
-    answers = Answers(given)
+    answers = BatchAnswers(given)
     lines = LineBuffer(limit=LONGEST_LINE)
     while chunk := _read():
         for line in lines.feed(chunk):
@@ -69,15 +69,15 @@ def run_batch(given: "Given") -> int:
     return 0
 
 
-class Answers:
+class BatchAnswers:
     """Answers lines, and remembers the policies they name."""
 
-    def __init__(self, given: "Given", clock: "Callable[[], float]" = monotonic) -> None:
+    def __init__(self, given: "ParsedArguments", clock: "Callable[[], float]" = monotonic) -> None:
         self._given = given
         self._clock = clock
-        self._known: dict[tuple[str | None, bytes], Known] = {}
+        self._known: dict[tuple[str | None, bytes], LoadedPolicy] = {}
         self._said: set[str] = set()
-        self._decode = msgspec.json.Decoder(Question).decode
+        self._decode = msgspec.json.Decoder(BatchLine).decode
         self._encode = msgspec.json.Encoder().encode
 
     def answer(self, line: "bytes | TooLong") -> bytes:
@@ -101,7 +101,7 @@ class Answers:
             return self._error(_plain_id(line), _not_a_question(line, error))
         return self._judge(question, policy)
 
-    def _judge(self, question: Question, policy: bytes) -> bytes:
+    def _judge(self, question: BatchLine, policy: bytes) -> bytes:
         root = question.root if isinstance(question.root, str) else None
         try:
             verdict = self._policy((root, policy)).decide(question.action, confines=question.unconfined is not True)
@@ -112,7 +112,7 @@ class Answers:
             tell(self._given, _trace(error))
             return self._line({"id": question.id, "verdict": verdict_tree(_defect(error, question.action))})
 
-    def _policy(self, key: tuple[str | None, bytes]) -> "Policy":
+    def _policy(self, key: tuple[str | None, bytes]) -> "LivePolicy":
         found = self._known.pop(key, None)
         if found is None or found.until < self._clock():
             found = self.load(*key)
@@ -123,24 +123,24 @@ class Answers:
             return found.policy
         raise found.error.with_traceback(None)  # type: ignore[union-attr] # there is one of the two
 
-    def load(self, root: str | None, policy: bytes) -> Known:
+    def load(self, root: str | None, policy: bytes) -> LoadedPolicy:
         """Compile an inline policy, or find one if there is none; what goes wrong is remembered for a while too."""
         started = self._clock()
         try:
             workspace = open_workspace(self._given, root)
             if policy not in (b"", b"null"):
-                return Known(_FOREVER, workspace.compile_tree(_tree(policy)))
+                return LoadedPolicy(_FOREVER, workspace.compile_tree(_tree(policy)))
             loaded = load_policy(self._given, workspace)
         except (ByleaveError, ConfigErrors) as error:
-            return Known(self._until(started), error=error)
+            return LoadedPolicy(self._until(started), error=error)
         self._report_once(loaded)
-        return Known(self._until(started), loaded)
+        return LoadedPolicy(self._until(started), loaded)
 
     def _until(self, started: float) -> float:
         now = self._clock()
         return now + max(LOOK_AGAIN_AFTER, _SHARE * (now - started))
 
-    def _report_once(self, policy: "Policy") -> None:
+    def _report_once(self, policy: "LivePolicy") -> None:
         """Say what is to be said about a policy, though it may be loaded many times."""
         tell(self._given, [line for line in origins(policy) if line not in self._said])
         warn(self._given, [warning for warning in policy.warnings if warning not in self._said])
@@ -181,14 +181,14 @@ def _plain_id(line: bytes) -> msgspec.Raw:
     return msgspec.Raw(ids[0].encode()) if len(ids) == 1 else _NO_ID
 
 
-def _repeats(line: bytes, question: Question, policy: bytes) -> bool:
+def _repeats(line: bytes, question: BatchLine, policy: bytes) -> bool:
     """Whether an object gives a name twice. The policy is looked at when it is compiled, once, and not here."""
     if _counts_up(line, question, policy):
         return False
     return repeats_a_name(line.replace(policy, b"0", 1) if policy.startswith(b"{") else line)
 
 
-def _counts_up(line: bytes, question: Question, policy: bytes) -> bool:
+def _counts_up(line: bytes, question: BatchLine, policy: bytes) -> bool:
     """Whether every colon is accounted for by what was read, so that no name can have been read over.
 
     Next to free, and enough for most lines: flat actions without a backslash, which could stand for a colon.

@@ -2,23 +2,31 @@
 
 import sys
 
-from byleave.cli.calls import Calls
-from byleave.cli.mounting import mount_first
+from byleave.cli.calls import CallRunner
+from byleave.cli.mount_command import mount_first
 from byleave.cli.output import complain, say, say_json, tell, warn
 from byleave.cli.workspace import load_policy, open_workspace, origins
 from byleave.errors import ByleaveError, ConfigErrors, InputError
 from byleave.text import quoted, shown, shown_lines
-from byleave.toolhost.outcome import EXIT_CODES, Broken, Cancelled, Completed, NeedsInput, broken, outcome_tree
+from byleave.toolhost.outcome import (
+    EXIT_CODES,
+    CancelledOutcome,
+    CompletedOutcome,
+    FailedOutcome,
+    NeedsInput,
+    broken,
+    outcome_tree,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from byleave.cli.arguments import Given
+    from byleave.cli.arguments import ParsedArguments
     from byleave.toolhost.outcome import Outcome
 
 
-def run(given: "Given") -> int:
+def run(given: "ParsedArguments") -> int:
     """Run the tool, or keep running calls of it; the exit code says what came of the last one."""
     arguments, answers = read_arguments(given.words.get("ARGUMENTS", "{}")), _answers(given)
     workspace = open_workspace(given)
@@ -26,7 +34,7 @@ def run(given: "Given") -> int:
     policy = load_policy(given, workspace)
     tell(given, origins(policy))
     warn(given, policy.warnings)
-    with Calls(given, workspace, policy, given.words["TOOL"], answers) as calls:
+    with CallRunner(given, workspace, policy, given.words["TOOL"], answers) as calls:
         if given.flag("schema"):
             say_json(calls.schema())
             return 0
@@ -50,7 +58,7 @@ def read_arguments(text: str) -> "dict[str, Any]":
     return tree
 
 
-def _answers(given: "Given") -> dict[str, str]:
+def _answers(given: "ParsedArguments") -> dict[str, str]:
     answers: dict[str, str] = {}
     for text in given.options.get("answer", ()):
         name, equals, value = text.partition("=")
@@ -60,7 +68,7 @@ def _answers(given: "Given") -> dict[str, str]:
     return answers
 
 
-def _keep(calls: Calls, first: "dict[str, Any] | None") -> int:
+def _keep(calls: CallRunner, first: "dict[str, Any] | None") -> int:
     """Answer one line of arguments after the other, until there are no more."""
     code = 0
     if first is not None:
@@ -80,12 +88,12 @@ def _told(outcome: "Outcome") -> int:
     return EXIT_CODES[type(outcome)]
 
 
-def _show(given: "Given", outcome: "Outcome") -> None:
+def _show(given: "ParsedArguments", outcome: "Outcome") -> None:
     if given.flag("json"):
         say_json(outcome_tree(outcome))
-    elif isinstance(outcome, Completed):
+    elif isinstance(outcome, CompletedOutcome):
         _show_content(outcome.content)
-    elif isinstance(outcome, Broken):
+    elif isinstance(outcome, FailedOutcome):
         complain(f"byleave: {shown_lines(outcome.failure.message)}")
         for line in outcome.failure.trace:
             complain(f"  {shown(line)}")
@@ -93,7 +101,7 @@ def _show(given: "Given", outcome: "Outcome") -> None:
         _show_content(outcome.content)
         complain(f"byleave: the tool asks: {shown_lines(outcome.question['text'])}")
         complain(f"  answer it with --answer {shown(outcome.question['id'])}=VALUE")
-    elif isinstance(outcome, Cancelled):
+    elif isinstance(outcome, CancelledOutcome):
         complain("byleave: cancelled")
     else:
         say_json(outcome_tree(outcome))

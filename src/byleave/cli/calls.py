@@ -1,41 +1,121 @@
-"""The calls of one `byleave call`: agreed to, run, answered, stopped by a signal. Everything ends with it."""
+"""The calls of one `byleave call`: agreed to, run, answered, stopped by a signal. Everything ends with it.
+
+Say on standard error that a call still runs, once it takes more than a second; quietly in a pipe.
+"""
 
 import os
 import select
 import signal
 import sys
-from contextlib import nullcontext, suppress
-from threading import Thread
+from contextlib import contextmanager, nullcontext, suppress
+from threading import Event, Lock, Thread
+from time import monotonic
 
 from byleave.cli.asking import TerminalAsker
 from byleave.cli.output import warn
-from byleave.cli.progress import Progress, SilencingAsker
 from byleave.cli.terminal import ask_person, below_a_door, may_ask
 from byleave.core.action import LOCAL, CallAction
 from byleave.errors import ByleaveError
 from byleave.guard.asking import Who
+from byleave.protocol.content import text_block
+from byleave.protocol.lines import LineBuffer, TooLong
 from byleave.text import shown, shown_lines
-from byleave.toolhost.announcing import AnnouncingAsker
-from byleave.toolhost.calling import DescribingAsker, WithRunModes, goes_on, run_mode
+from byleave.toolhost.argument_schema import description_of, input_schema
+from byleave.toolhost.authorize import EDIT, SKIP, DescribingAsker, WithRunModes, goes_on, run_mode
+from byleave.toolhost.deadline import AnnouncingAsker, Deadline
 from byleave.toolhost.handles import Handles
-from byleave.toolhost.host import Call, ToolHost
-from byleave.toolhost.modes import EDIT, SKIP
-from byleave.toolhost.outcome import EXIT_CODES, Cancelled, Completed, NeedsInput, State, broken
-from byleave.toolhost.schema import description_of, input_schema
-from byleave.toolhost.turn import Turn
-from byleave.wire.blocks import text_block
-from byleave.wire.lines import LineBuffer, TooLong
+from byleave.toolhost.host import ToolHost, ToolInvocation
+from byleave.toolhost.outcome import EXIT_CODES, CancelledOutcome, CompletedOutcome, NeedsInput, StateOutcome, broken
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
     from typing import Any, Self
 
     from byleave.api import Workspace
-    from byleave.cli.arguments import Given
-    from byleave.guard.judge import Policy
+    from byleave.cli.arguments import ParsedArguments
+    from byleave.guard.asking import Asker, Question
+    from byleave.policy.live_policy import LivePolicy
     from byleave.toolhost.outcome import Outcome
+
+
+_FIRST = 1.0  # seconds
+_SLOWER = 2.0  # how much longer each wait is, where lines stay: nobody wants a line a second in a log
+
+
+class Progress:
+    """A line that grows old with the call. On a terminal it is written over, and gone in the end."""
+
+    def __init__(self, given: "ParsedArguments", name: str, count: "Callable[[], int]") -> None:
+        self._name = shown(name)
+        self._count = count
+        self._terminal = sys.stderr is not None and sys.stderr.isatty()
+        self._silent = given.flag("quiet") or sys.stderr is None
+        self._over = Event()
+        self._writing = Lock()
+        self._thread: Thread | None = None
+        self._shown = False
+
+    def __enter__(self) -> "Self":
+        if not self._silent:
+            self._thread = Thread(target=self._tell, name="byleave-progress", daemon=True)
+            self._thread.start()
+        return self
+
+    def __exit__(self, *_raised: object) -> None:
+        self._over.set()
+        if self._thread is not None:
+            self._thread.join()
+        if self._shown and self._terminal:
+            self._write("\r\x1b[K")
+
+    def _tell(self) -> None:
+        started, wait = monotonic(), _FIRST
+        while not self._over.wait(wait):
+            requests = self._count()
+            asked = "" if not requests else f", {requests} request{'s' if requests > 1 else ''}"
+            line = f"byleave: {self._name} has been running for {monotonic() - started:.0f} s{asked}"
+            if self._writing.acquire(blocking=False):
+                self._write(f"\r\x1b[K{line}" if self._terminal else f"{line}\n")
+                self._shown = True
+                self._writing.release()
+            wait = _FIRST if self._terminal else wait * _SLOWER
+
+    @contextmanager
+    def silence(self) -> "Iterator[None]":
+        """Say nothing for a while: somebody else has the terminal, and our line would be written over theirs."""
+        with self._writing:
+            if self._shown and self._terminal:
+                self._write("\r\x1b[K")
+                self._shown = False
+            yield
+
+    @staticmethod
+    def _write(text: str) -> None:
+        try:
+            sys.stderr.write(text)
+            sys.stderr.flush()
+        except OSError:
+            return
+
+
+class SilencingAsker:
+    """Asks as another asker does, in the silence that `silence` makes."""
+
+    def __init__(self, asker: "Asker", silence: "Callable[[], AbstractContextManager[object]]") -> None:
+        self._asker = asker
+        self._silence = silence
+
+    @property
+    def name(self) -> str:
+        return self._asker.name
+
+    def ask(self, question: "Question", patience: float) -> str:
+        """Return what the person says."""
+        with self._silence():
+            return self._asker.ask(question, patience)
+
 
 DOOR = "call"
 _MOST_QUESTIONS = 20  # of one call; a tool that asks more goes in circles
@@ -44,17 +124,17 @@ _STOPPING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _WHO = Who(None, "default")
 
 
-class Calls:
+class CallRunner:
     """Runs calls of one tool on behalf of the user at the command line."""
 
     def __init__(
-        self, given: "Given", workspace: "Workspace", policy: "Policy", tool: str, answers: dict[str, str]
+        self, given: "ParsedArguments", workspace: "Workspace", policy: "LivePolicy", tool: str, answers: dict[str, str]
     ) -> None:
         self._given = given
         self._name = tool
         self._told = policy.warnings
         self._answers = answers
-        self._cancel = Turn()  # of the call that runs now
+        self._cancel = Deadline()  # of the call that runs now
         self._signals = 0
         self._progress: Progress | None = None
         self._asks = may_ask(given)
@@ -89,11 +169,11 @@ class Calls:
 
     def run(self, arguments: "dict[str, Any]") -> "Outcome":
         """Run one call, and return what came of it; whatever the tool asks is answered where somebody is there to."""
-        self._cancel = Turn()
+        self._cancel = Deadline()
         if self._signals:
             self._cancel.cancel()
         outcome = self._run(arguments)
-        return Cancelled() if self._signals and not isinstance(outcome, State) else outcome
+        return CancelledOutcome() if self._signals and not isinstance(outcome, StateOutcome) else outcome
 
     def _run(self, arguments: "dict[str, Any]") -> "Outcome":
         self._guard.policy.look_again()
@@ -116,9 +196,9 @@ class Calls:
         later = goes_on(self._guard.policy, self._name, arguments)
         mode = None if later else run_mode(self._guard.policy, self._name, arguments)
         if mode == SKIP:
-            return Completed([text_block(f"{shown(self._name)} was skipped: its run mode says so")])
+            return CompletedOutcome([text_block(f"{shown(self._name)} was skipped: its run mode says so")])
         if mode == EDIT:
-            from byleave.cli.editing import edit_arguments
+            from byleave.cli.asking import edit_arguments
 
             edited = edit_arguments(arguments) if self._asks else None
             if edited is None:
@@ -136,9 +216,9 @@ class Calls:
     def _run_with_answers(self, arguments: "dict[str, Any]") -> "Outcome":
         answers = dict(self._answers)
         for _ in range(_MOST_QUESTIONS):
-            outcome = self._host.execute(Call(self._name, arguments, answers, _WHO), self._cancel)
+            outcome = self._host.execute(ToolInvocation(self._name, arguments, answers, _WHO), self._cancel)
             if self._cancel.cancelled:
-                return Cancelled()
+                return CancelledOutcome()
             if not isinstance(outcome, NeedsInput):
                 return outcome
             answer = self._answer(outcome.question, answers)
@@ -167,7 +247,7 @@ class Calls:
 
         def describe(action: CallAction) -> str | None:
             try:
-                return self._host.describe(Call(str(action.tool), action.arguments, {}, _WHO), self._cancel)
+                return self._host.describe(ToolInvocation(str(action.tool), action.arguments, {}, _WHO), self._cancel)
             except ByleaveError:
                 return None
 
@@ -226,7 +306,7 @@ class Calls:
         elif self._signals == 2:
             self._host.end()
         else:
-            os._exit(EXIT_CODES[Cancelled])
+            os._exit(EXIT_CODES[CancelledOutcome])
 
 
 def _nothing(_number: int, _frame: object) -> None:

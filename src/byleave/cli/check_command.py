@@ -5,8 +5,8 @@ import os
 from byleave.cli.output import paint, say, say_json
 from byleave.cli.workspace import open_policy, working_directory
 from byleave.core.action import CallAction, CommandAction, OtherAction, parse_action
+from byleave.core.decision import WORDS, verdict_tree
 from byleave.core.explain import explain
-from byleave.core.verdict import WORDS, verdict_tree
 from byleave.errors import InputError
 from byleave.text import quoted, sentence_list, shown_lines
 
@@ -14,15 +14,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from byleave.cli.arguments import Given
-    from byleave.core.verdict import Verdict
-    from byleave.guard.judge import Policy
+    from byleave.cli.arguments import ParsedArguments
+    from byleave.core.decision import Verdict
+    from byleave.policy.live_policy import LivePolicy
 
 EXIT_CODES = (0, 10, 20)  # allow, ask, deny
 _TOOLLESS = (CallAction, CommandAction, OtherAction)  # the tool of a call is a server's, not a configured one
 
 
-def run(given: "Given") -> int:
+def run(given: "ParsedArguments") -> int:
     """Answer one question, or a stream of them with `--batch`."""
     if given.flag("batch"):
         from byleave.cli.batch import run_batch
@@ -38,7 +38,7 @@ def run(given: "Given") -> int:
     return EXIT_CODES[verdict.decision]
 
 
-def _action(given: "Given") -> "dict[str, Any]":
+def _action(given: "ParsedArguments") -> "dict[str, Any]":
     """Return the action in its JSON form, as the words of the command line spell it."""
     words = {name.lower(): value for name, value in given.words.items()}
     action: dict[str, Any] = {"kind": given.command.name, **words}
@@ -58,7 +58,7 @@ def _action(given: "Given") -> "dict[str, Any]":
 
 
 def _json(text: str) -> "Any":
-    from byleave.wire.members import repeats_a_name
+    from byleave.protocol.json_members import repeats_a_name
 
     try:
         if repeats_a_name(text):
@@ -70,7 +70,7 @@ def _json(text: str) -> "Any":
         raise InputError("--arguments is not JSON", hint='write an object, such as \'{"sql": "select 1"}\'') from None
 
 
-def _missing_tool_hint(policy: "Policy", name: str) -> str:
+def _missing_tool_hint(policy: "LivePolicy", name: str) -> str:
     for layer in policy.compiled.layers:
         if not layer.trusted and name in layer.tree.get("tools", {}):
             return f"{layer.file} describes it, but is not trusted yet: read it, then run `byleave trust`"
@@ -83,7 +83,7 @@ def _missing_tool_hint(policy: "Policy", name: str) -> str:
     return f"did you mean {quoted(near[0])}?" if near else f"there are {sentence_list(known, most=20)}"
 
 
-def _toolless_hint(policy: "Policy") -> str:
+def _toolless_hint(policy: "LivePolicy") -> str:
     """Say why a question without a tool is answered so poorly."""
     tools = tuple(policy.compiled.tools)
     if tools:
@@ -93,7 +93,7 @@ def _toolless_hint(policy: "Policy") -> str:
     return "no tool is configured here; `byleave init` writes a file to begin with"
 
 
-def _show(given: "Given", verdict: "Verdict", hint: str | None) -> None:
+def _show(given: "ParsedArguments", verdict: "Verdict", hint: str | None) -> None:
     if given.flag("json"):
         say_json(verdict_tree(verdict))
         return

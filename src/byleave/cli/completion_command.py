@@ -1,6 +1,6 @@
 """`byleave completion SHELL`: completion scripts, made from the table of commands."""
 
-from byleave.cli.arguments import Command
+from byleave.cli.arguments import CommandSpec
 from byleave.cli.commands import COMMON, ROOT
 from byleave.cli.output import say, tell
 
@@ -8,12 +8,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from byleave.cli.arguments import Given, Option
+    from byleave.cli.arguments import OptionSpec, ParsedArguments
 
 _FILES = frozenset({"PATH", "FILE", "TO", "DIR"})  # names of values that are files
 
 
-def run(given: "Given") -> int:
+def run(given: "ParsedArguments") -> int:
     """Print the script for the shell that was named."""
     shell = given.words["SHELL"]
     tell(given, [f"to have it in every shell, see `byleave completion --help` ({shell})"])
@@ -21,22 +21,22 @@ def run(given: "Given") -> int:
     return 0
 
 
-def _paths(command: Command = ROOT, path: tuple[str, ...] = ()) -> "Iterator[tuple[tuple[str, ...], Command]]":
+def _paths(command: CommandSpec = ROOT, path: tuple[str, ...] = ()) -> "Iterator[tuple[tuple[str, ...], CommandSpec]]":
     yield path, command
     for child in command.subcommands:
         yield from _paths(child, (*path, child.name))
 
 
-def _words(command: Command) -> "list[str]":
+def _words(command: CommandSpec) -> "list[str]":
     names = [child.name for child in command.subcommands]
     return names + [choice for positional in command.positionals for choice in positional.choices]
 
 
-def _takes_files(command: Command) -> bool:
+def _takes_files(command: CommandSpec) -> bool:
     return any(positional.name in _FILES for positional in command.positionals)
 
 
-def _bash_case(path: tuple[str, ...], command: Command) -> str:
+def _bash_case(path: tuple[str, ...], command: CommandSpec) -> str:
     options = " ".join(name for option in (*command.options, *COMMON) for name in option.names)
     files = " files=1" if _takes_files(command) else ""
     return f'    "{" ".join(path)}") words="{" ".join(_words(command))}" options="{options}"{files} ;;'
@@ -116,7 +116,7 @@ def _fish() -> str:
     return "\n".join(lines)
 
 
-def _fish_condition(path: tuple[str, ...], command: Command) -> str:
+def _fish_condition(path: tuple[str, ...], command: CommandSpec) -> str:
     if not path:
         return "__fish_use_subcommand"
     seen = "; and ".join(f"__fish_seen_subcommand_from {name}" for name in path)
@@ -124,7 +124,7 @@ def _fish_condition(path: tuple[str, ...], command: Command) -> str:
     return f"{seen}; and not __fish_seen_subcommand_from {children}" if children else seen
 
 
-def _fish_option(option: "Option") -> str:
+def _fish_option(option: "OptionSpec") -> str:
     names = " ".join(f"-l {name[2:]}" if name.startswith("--") else f"-s {name[1:]}" for name in option.names)
     value = "" if option.value is None else " -r -F" if option.value in _FILES else " -x"
     return f"{names}{value} -d '{_fish_text(option.help)}'"

@@ -4,13 +4,13 @@ import os
 import sys
 
 from byleave.cli.output import complain, paint
+from byleave.core.decision import WORDS
 from byleave.core.suggest import toml_key
-from byleave.core.verdict import WORDS
 from byleave.errors import ByleaveError
 from byleave.record import Record
-from byleave.sandbox.diagnosis import Scene, diagnose, unlisted
-from byleave.sandbox.finding import ACCESS, NEVER, NOWHERE, SANDBOX, Finding, merged
-from byleave.sandbox.refused_files import sandbox_toml
+from byleave.sandbox.diagnose.diagnosis import Scene, diagnose, unlisted
+from byleave.sandbox.diagnose.finding import ACCESS, NEVER, NOWHERE, SANDBOX, RefusalFinding, merged
+from byleave.sandbox.diagnose.refused_files import sandbox_toml
 from byleave.text import sentence_list, shown, shown_lines, speakable
 
 TYPE_CHECKING = False
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
-    from byleave.cli.arguments import Given
-    from byleave.sandbox.box import Sandbox
-    from byleave.sandbox.observing import Observer
-    from byleave.sandbox.plan import Approximation, Plan
+    from byleave.cli.arguments import ParsedArguments
+    from byleave.sandbox.diagnose.diagnosis import Observer
+    from byleave.sandbox.plan.plan import Approximation, SandboxPlan
+    from byleave.sandbox.sandbox import Sandbox
 
 MOST_SHOWN = 15
 _MOST_SUBJECTS = 3
@@ -53,7 +53,7 @@ class Destination(Record):
         return suggestion.replace(f"[tools.{toml_key(self.tool)}.access", "[access")
 
 
-def destination(given: "Given", tool: str) -> Destination:
+def destination(given: "ParsedArguments", tool: str) -> Destination:
     """Return where a rule for this run belongs."""
     if given.one("tool") is not None:
         return Destination(tool, "your configuration", alone=False)
@@ -61,7 +61,7 @@ def destination(given: "Given", tool: str) -> Destination:
     return Destination(tool, "a file for --access" if file is None else file, alone=True)
 
 
-def tell_refusals(given: "Given", box: "Sandbox", observer: "Observer") -> None:
+def tell_refusals(given: "ParsedArguments", box: "Sandbox", observer: "Observer") -> None:
     """Write what a program was refused to standard error; nothing if it came to nothing for another reason."""
     try:
         _diagnose(given, box, observer)
@@ -69,7 +69,7 @@ def tell_refusals(given: "Given", box: "Sandbox", observer: "Observer") -> None:
         complain(f"byleave: what was refused cannot be explained: {shown_lines(str(error))}")
 
 
-def _diagnose(given: "Given", box: "Sandbox", observer: "Observer") -> None:
+def _diagnose(given: "ParsedArguments", box: "Sandbox", observer: "Observer") -> None:
     started = tuple(unlisted(given.rest, box.tool, box.policy.decide))
     if started:
         _tell(given, started, box, 0)
@@ -78,8 +78,8 @@ def _diagnose(given: "Given", box: "Sandbox", observer: "Observer") -> None:
         _tell(given, diagnose(observer, scene), box, observer.missing)
 
 
-def _scene(box: "Sandbox", plan: "Plan", approximate: "tuple[Approximation, ...]") -> Scene:
-    from byleave.sandbox import outside
+def _scene(box: "Sandbox", plan: "SandboxPlan", approximate: "tuple[Approximation, ...]") -> Scene:
+    from byleave.sandbox.diagnose import probe
 
     compiled = box.policy.compiled
     return Scene(
@@ -88,14 +88,14 @@ def _scene(box: "Sandbox", plan: "Plan", approximate: "tuple[Approximation, ...]
         box.tool,
         box.policy.decide,
         box.workspace.sensitive(compiled).at,
-        outside,
+        probe,
         box.workspace.own_places(compiled.layers),
         compiled.settings.get("sandbox", {}),
         tuple(os.environ.get("PATH", os.defpath).split(":")),
     )
 
 
-def _tell(given: "Given", found: "Sequence[Finding]", box: "Sandbox", missing: int) -> None:
+def _tell(given: "ParsedArguments", found: "Sequence[RefusalFinding]", box: "Sandbox", missing: int) -> None:
     where = destination(given, box.tool)
     if given.flag("json"):
         import json
@@ -108,7 +108,7 @@ def _tell(given: "Given", found: "Sequence[Finding]", box: "Sandbox", missing: i
         complain(line)
 
 
-def finding_tree(finding: Finding, where: Destination) -> "dict[str, Any]":
+def finding_tree(finding: RefusalFinding, where: Destination) -> "dict[str, Any]":
     """Return one finding for programs."""
     ref = finding.rule
     return {
@@ -125,19 +125,19 @@ def finding_tree(finding: Finding, where: Destination) -> "dict[str, Any]":
     }
 
 
-def _ref_tree(finding: Finding) -> "dict[str, str]":
+def _ref_tree(finding: RefusalFinding) -> "dict[str, str]":
     ref = finding.rule
     return {"rule": ref.rule, "source": ref.source, "decision": WORDS[ref.decision]}
 
 
-def _place(finding: Finding, where: Destination) -> str | None:
+def _place(finding: RefusalFinding, where: Destination) -> str | None:
     if finding.suggestion is None:
         return None
     return where.file if finding.belongs == ACCESS else "your configuration"
 
 
 def finding_lines(
-    found: "Sequence[Finding]",
+    found: "Sequence[RefusalFinding]",
     where: Destination,
     listed: "Mapping[str, Sequence[str]]",
     home: str,
@@ -165,7 +165,7 @@ def _counted(number: int) -> str:
     return "one thing was" if number == 1 else f"{number} things were"
 
 
-def _one(number: int, finding: Finding) -> "Iterator[str]":
+def _one(number: int, finding: RefusalFinding) -> "Iterator[str]":
     times = "" if finding.times == 1 else f" ({finding.times} times)"
     yield f"{number:2}. {paint(_what(finding), 'deny', sys.stderr)}{times}"
     ref = finding.rule
@@ -179,7 +179,7 @@ def _one(number: int, finding: Finding) -> "Iterator[str]":
         yield f"    {_UNMENDED.get(finding.rank, 'no single rule would allow it')}"
 
 
-def _what(finding: Finding) -> str:
+def _what(finding: RefusalFinding) -> str:
     verbs = sentence_list([_VERBS.get(verb, verb) for verb in finding.verbs])
     return f"{verbs} {sentence_list([_cut(each) for each in finding.subjects], most=_MOST_SUBJECTS)}"
 
@@ -189,20 +189,20 @@ def _cut(text: str) -> str:
 
 
 def _remedies(
-    found: "Sequence[Finding]", where: Destination, listed: "Mapping[str, Sequence[str]]", home: str
+    found: "Sequence[RefusalFinding]", where: Destination, listed: "Mapping[str, Sequence[str]]", home: str
 ) -> "Iterator[str]":
     """Yield the pieces of TOML, put together so that they can be pasted as they are."""
     ruled = [each for each in enumerate(found, 1) if each[1].belongs == ACCESS and each[1].suggestion]
-    outside = [each for each in enumerate(found, 1) if each[1].belongs == SANDBOX and each[1].listing]
+    probe = [each for each in enumerate(found, 1) if each[1].belongs == SANDBOX and each[1].listing]
     together = merged([finding.suggestion for _number, finding in ruled])
     if together is not None:
         yield from _block(ruled, where.file, where.adapted(together))
-    listings = [finding.listing for _number, finding in outside if finding.listing is not None]
+    listings = [finding.listing for _number, finding in probe if finding.listing is not None]
     if listings:
-        yield from _block(outside, "your configuration", sandbox_toml(listings, listed, home))
+        yield from _block(probe, "your configuration", sandbox_toml(listings, listed, home))
 
 
-def _block(numbered: "Sequence[tuple[int, Finding]]", file: str, toml: str) -> "Iterator[str]":
+def _block(numbered: "Sequence[tuple[int, RefusalFinding]]", file: str, toml: str) -> "Iterator[str]":
     numbers = sentence_list([str(number) for number, _finding in numbered], most=MOST_SHOWN)
     yield ""
     yield f"to allow {numbers}, add to {shown(file)}:"

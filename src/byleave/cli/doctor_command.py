@@ -1,15 +1,19 @@
-"""`byleave doctor`: does everything work here, and what is really enforced?"""
+"""`byleave doctor`: does everything work here, and what is really enforced?
+
+What the doctor finds: one thing, and whether it is well.
+
+`byleave doctor`, the part about the OS sandbox: what this machine has, what works, and what is not enforced.
+"""
 
 import os
 import sys
 
 from byleave import __version__
-from byleave.cli.doctor_sandbox import sandbox_findings
-from byleave.cli.finding import BAD, GOOD, NOTE, Finding
 from byleave.cli.output import columns, paint, say, say_json, tell
 from byleave.cli.workspace import load_policy, open_workspace, origins
-from byleave.core.fs import is_under
-from byleave.errors import ByleaveError, ConfigErrors
+from byleave.core.fs_rules import is_under
+from byleave.errors import ByleaveError, ConfigErrors, SandboxError
+from byleave.record import Record
 from byleave.text import shown, shown_lines
 
 TYPE_CHECKING = False
@@ -17,13 +21,109 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from byleave.api import Workspace
-    from byleave.cli.arguments import Given
-    from byleave.guard.judge import Policy
+    from byleave.cli.arguments import ParsedArguments
+    from byleave.policy.live_policy import LivePolicy
+    from byleave.sandbox.linux.backends import Machine
+
+
+GOOD, NOTE, BAD = "ok", "note", "bad"
+
+
+class DoctorFinding(Record):
+    """One thing the doctor looked at."""
+
+    state: str
+    what: str
+    text: str
+
+
+WHAT = "OS sandbox"
+_HELP = {
+    "namespaces": "a container may need --security-opt or --privileged; on Ubuntu see "
+    "kernel.apparmor_restrict_unprivileged_userns, elsewhere user.max_user_namespaces",
+}
+
+
+def sandbox_findings(workspace: "Workspace", policy: "LivePolicy | None") -> "Iterator[DoctorFinding]":
+    """Yield what the doctor finds about the sandbox on this machine."""
+    from byleave.sandbox.platforms import obstacle_on
+
+    obstacle = obstacle_on(sys.platform)
+    if obstacle is not None:
+        yield DoctorFinding(NOTE, WHAT, obstacle)
+        return
+    from byleave.sandbox import host
+    from byleave.sandbox.linux.backends import Machine
+    from byleave.sandbox.native.build import find_launcher
+
+    found = host.this_host(namespaces=True)
+    yield DoctorFinding(GOOD, "kernel", f"Linux {shown(os.uname().release)} on {shown(found.machine)}")
+    yield _landlock(found.landlock)
+    try:
+        launcher = find_launcher(workspace.homes.memory)
+    except ByleaveError as error:
+        yield DoctorFinding(BAD, "launcher", f"{error.problem}; {error.hint}")
+        return
+    slow = len(launcher.command) > 1
+    yield DoctorFinding(NOTE if slow else GOOD, "launcher", f"{launcher.origin}: {shown(launcher.command[-1])}")
+    machine = Machine(found, host.base_view(), launcher)
+    yield from _backends(machine)
+    yield _enforced(machine, policy)
+
+
+def _landlock(version: int) -> DoctorFinding:
+    from byleave.sandbox.linux.steps import SCOPES_SINCE
+
+    if not version:
+        return DoctorFinding(
+            NOTE, "Landlock", "this kernel has none: creating, changing and removing are not told apart"
+        )
+    if version < SCOPES_SINCE:
+        return DoctorFinding(
+            NOTE, "Landlock", f"version {version}; from {SCOPES_SINCE} on it also holds signals and sockets"
+        )
+    return DoctorFinding(GOOD, "Landlock", f"version {version}")
+
+
+def _backends(machine: "Machine") -> "Iterator[DoctorFinding]":
+    """Yield whether each backend works; one that is not needed is no reason to worry."""
+    from byleave.sandbox.linux.backends import BWRAP, LANDLOCK, NAMESPACES, probe
+
+    works = {name: probe(name, machine) for name in (NAMESPACES, BWRAP, LANDLOCK)}
+    needed = True
+    for name, what in ((NAMESPACES, "namespaces"), (BWRAP, "bwrap"), (LANDLOCK, "Landlock alone")):
+        found = works[name]
+        if found.works:
+            yield DoctorFinding(GOOD, what, "works" if needed else "works, and is not needed")
+            needed = False
+        else:
+            state = NOTE if needed else GOOD
+            hint = f"; {_HELP[name]}" if needed and name in _HELP else ""
+            yield DoctorFinding(state, what, f"{found.why}{hint}" if needed else f"not needed ({found.why})")
+
+
+def _enforced(machine: "Machine", policy: "LivePolicy | None") -> DoctorFinding:
+    """Say by what `byleave run` would hold a program of the default policy, and what of it is not held."""
+    from byleave.sandbox.linux.backends import NAMESPACES, choose, make
+    from byleave.sandbox.plan.plan import SandboxPlan
+
+    settings = {} if policy is None else policy.compiled.settings
+    required = settings.get("defaults", {}).get("os_sandbox") == "require"
+    plan = SandboxPlan("/", machine.base.places, machine.base.links)
+    try:
+        backend = choose(plan, machine, exact=required)
+    except SandboxError as error:
+        return DoctorFinding(BAD if required else NOTE, WHAT, f"`byleave run` refuses to run anything: {error.problem}")
+    if backend == NAMESPACES:
+        return DoctorFinding(GOOD, WHAT, "namespaces, Landlock and a filter of system calls hold every program")
+    weaker = make(backend, plan, machine).weaker
+    return DoctorFinding(NOTE, WHAT, weaker or f"{backend} holds every program, as namespaces of our own do not work")
+
 
 _PAINTS = {GOOD: "allow", NOTE: "ask", BAD: "deny"}
 
 
-def run(given: "Given") -> int:
+def run(given: "ParsedArguments") -> int:
     """Show every finding; exit 1 if one is bad."""
     findings = [finding for finding in _findings(given) if finding.state != GOOD or not given.flag("quiet")]
     if given.flag("json"):
@@ -35,14 +135,14 @@ def run(given: "Given") -> int:
     return int(any(finding.state == BAD for finding in findings))
 
 
-def _findings(given: "Given") -> "Iterator[Finding]":
-    yield Finding(GOOD, "byleave", f"{__version__}, Python {sys.version.split()[0]}, {sys.platform}")
+def _findings(given: "ParsedArguments") -> "Iterator[DoctorFinding]":
+    yield DoctorFinding(GOOD, "byleave", f"{__version__}, Python {sys.version.split()[0]}, {sys.platform}")
     try:
         workspace = open_workspace(given)
     except ByleaveError as error:
-        yield Finding(BAD, "workspace", str(error))
+        yield DoctorFinding(BAD, "workspace", str(error))
         return
-    yield Finding(GOOD, "workspace", shown(workspace.root.path))
+    yield DoctorFinding(GOOD, "workspace", shown(workspace.root.path))
     yield from _state(workspace)
     policy = _load(given, workspace)
     yield from _policy(given, workspace, policy)
@@ -53,22 +153,22 @@ def _findings(given: "Given") -> "Iterator[Finding]":
     yield from sandbox_findings(workspace, None if isinstance(policy, Exception) else policy)
 
 
-def _state(workspace: "Workspace") -> "Iterator[Finding]":
-    from byleave.private import refuse_shared
+def _state(workspace: "Workspace") -> "Iterator[DoctorFinding]":
+    from byleave.user_files import refuse_shared
 
     for what, path in (("configuration", workspace.homes.config), ("state", workspace.homes.state)):
         try:
             refuse_shared(path, os.stat(path))
-            yield Finding(GOOD, what, shown(path))
+            yield DoctorFinding(GOOD, what, shown(path))
         except FileNotFoundError:
-            yield Finding(GOOD, what, f"{shown(path)} (not there yet)")
+            yield DoctorFinding(GOOD, what, f"{shown(path)} (not there yet)")
         except OSError as error:
-            yield Finding(BAD, what, f"{shown(path)}: {error.strerror}")
+            yield DoctorFinding(BAD, what, f"{shown(path)}: {error.strerror}")
         except ByleaveError as error:
-            yield Finding(BAD, what, f"{error.problem}; {error.hint}")
+            yield DoctorFinding(BAD, what, f"{error.problem}; {error.hint}")
 
 
-def _load(given: "Given", workspace: "Workspace") -> "Policy | ByleaveError | ConfigErrors":
+def _load(given: "ParsedArguments", workspace: "Workspace") -> "LivePolicy | ByleaveError | ConfigErrors":
     try:
         return load_policy(given, workspace)
     except (ByleaveError, ConfigErrors) as error:
@@ -76,77 +176,77 @@ def _load(given: "Given", workspace: "Workspace") -> "Policy | ByleaveError | Co
 
 
 def _policy(
-    given: "Given", workspace: "Workspace", policy: "Policy | ByleaveError | ConfigErrors"
-) -> "Iterator[Finding]":
+    given: "ParsedArguments", workspace: "Workspace", policy: "LivePolicy | ByleaveError | ConfigErrors"
+) -> "Iterator[DoctorFinding]":
     if isinstance(policy, Exception):
-        yield Finding(BAD, "policy", str(policy).replace("\n", "\n" + " " * 4))
+        yield DoctorFinding(BAD, "policy", str(policy).replace("\n", "\n" + " " * 4))
         return
     tell(given, origins(policy))
     compiled = policy.compiled
     layers = ", ".join(f"{shown(layer.file or '')} ({layer.name})" for layer in compiled.layers)
     number = len(compiled.tools)
     if layers:
-        yield Finding(GOOD, "policy", f"{number} {'tool' if number == 1 else 'tools'} from {layers}")
+        yield DoctorFinding(GOOD, "policy", f"{number} {'tool' if number == 1 else 'tools'} from {layers}")
     else:
-        yield Finding(NOTE, "policy", "no configuration was found; `byleave init` writes a file to begin with")
+        yield DoctorFinding(NOTE, "policy", "no configuration was found; `byleave init` writes a file to begin with")
     for warning in compiled.warnings:
-        yield Finding(NOTE, "policy", warning)
+        yield DoctorFinding(NOTE, "policy", warning)
     yield from _sensitive(workspace, policy)
 
 
-def _sensitive(workspace: "Workspace", policy: "Policy") -> "Iterator[Finding]":
-    from byleave.guard.reach import sensitive_reaches
+def _sensitive(workspace: "Workspace", policy: "LivePolicy") -> "Iterator[DoctorFinding]":
+    from byleave.guard.warnings import sensitive_reaches
 
     reaches = sensitive_reaches(policy, workspace.sensitive(policy.compiled))
     if not reaches:
-        yield Finding(GOOD, "sensitive places", "no tool reaches one at the top of the workspace or of a mount")
+        yield DoctorFinding(GOOD, "sensitive places", "no tool reaches one at the top of the workspace or of a mount")
     for reach in reaches:
-        yield Finding(NOTE, "sensitive places", reach.sentence)
+        yield DoctorFinding(NOTE, "sensitive places", reach.sentence)
 
 
-def _audit(workspace: "Workspace") -> Finding:
-    from byleave.core.masking import Mask
+def _audit(workspace: "Workspace") -> DoctorFinding:
+    from byleave.core.redact import Redactor
 
-    log = workspace.audit_log(None, Mask())
+    log = workspace.audit_log(None, Redactor())
     try:
         doubts = log.doubts()
         number = log.head().sequence
     except ByleaveError as error:
-        return Finding(BAD, "audit log", f"{error.problem}; {error.hint}")
+        return DoctorFinding(BAD, "audit log", f"{error.problem}; {error.hint}")
     finally:
         log.close()
     if doubts:
         told = f"{'; '.join(shown(each) for each in doubts[:3])}. Run `byleave audit verify`"
-        return Finding(BAD, "audit log", told)
+        return DoctorFinding(BAD, "audit log", told)
     if log.warnings:
-        return Finding(NOTE, "audit log", "; ".join(log.warnings))
+        return DoctorFinding(NOTE, "audit log", "; ".join(log.warnings))
     told = f"{number} records, both ends are whole; `byleave audit verify` checks them all"
     if not number:
         told = "nothing was recorded yet"
-    return Finding(GOOD, "audit log", told)
+    return DoctorFinding(GOOD, "audit log", told)
 
 
-def _own_code(workspace: "Workspace") -> "Iterator[Finding]":
+def _own_code(workspace: "Workspace") -> "Iterator[DoctorFinding]":
     """Say that byleave's own files are part of the workspace: they are kept from writing, but a new `.pth` is not."""
     if is_under(os.path.abspath(sys.prefix), workspace.root.path):
         told = "byleave is installed inside this workspace: install it elsewhere, with `pipx` or `uv tool`"
-        yield Finding(NOTE, "installation", told)
+        yield DoctorFinding(NOTE, "installation", told)
 
 
-def _search(workspace: "Workspace", written: "Sequence[str]") -> Finding:
+def _search(workspace: "Workspace", written: "Sequence[str]") -> DoctorFinding:
     from byleave.toolhost.ripgrep import find_ripgrep
 
     program = find_ripgrep(workspace.root.path, *written)
     if program is not None:
-        return Finding(GOOD, "search for tools", f"ripgrep ({shown(program)})")
-    return Finding(
+        return DoctorFinding(GOOD, "search for tools", f"ripgrep ({shown(program)})")
+    return DoctorFinding(
         NOTE, "search for tools", "slower, and some patterns are refused: there is no ripgrep 13 or newer here"
     )
 
 
-def _opening() -> Finding:
+def _opening() -> DoctorFinding:
     from byleave.workspace.openers import openat2, works
 
     if works(openat2):
-        return Finding(GOOD, "race-free opening", "openat2")
-    return Finding(NOTE, "race-free opening", "a walk with O_NOFOLLOW: this kernel has no openat2")
+        return DoctorFinding(GOOD, "race-free opening", "openat2")
+    return DoctorFinding(NOTE, "race-free opening", "a walk with O_NOFOLLOW: this kernel has no openat2")

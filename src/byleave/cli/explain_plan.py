@@ -3,12 +3,12 @@
 from textwrap import wrap
 
 from byleave.cli.output import columns
-from byleave.core.fs import is_under
-from byleave.core.limits import Limits
-from byleave.sandbox.backends import BWRAP, LANDLOCK, NAMESPACES
-from byleave.sandbox.linux import NOEXEC, RDONLY
-from byleave.sandbox.plan import BIN, NO_NETWORK
-from byleave.sandbox.private_files import NOT_FOR_EVERYBODY
+from byleave.core.access import ProcessLimits
+from byleave.core.fs_rules import is_under
+from byleave.sandbox.linux.backends import BWRAP, LANDLOCK, NAMESPACES
+from byleave.sandbox.linux.steps import NOEXEC, RDONLY
+from byleave.sandbox.plan.plan import BIN, NO_NETWORK
+from byleave.sandbox.plan.private_files import NOT_FOR_EVERYBODY
 from byleave.text import shown
 
 WIDEST = 110  # columns of the list of names
@@ -18,9 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from byleave.sandbox.box import Explained
-    from byleave.sandbox.linux import Mount
-    from byleave.sandbox.plan import Place, Plan, Programs
+    from byleave.sandbox.linux.steps import ViewMount
+    from byleave.sandbox.plan.plan import AllowedPrograms, PathGrant, SandboxPlan
+    from byleave.sandbox.sandbox import Explained
 
 _NAMESPACES = ("user", "mount", "net", "ipc", "pid", "uts", "cgroup")
 _BACKENDS = {
@@ -53,7 +53,7 @@ def plan_tree(explained: "Explained") -> "dict[str, Any]":
         "environment": list(explained.variables),
         "commands": None if plan.commands is None else sorted(plan.commands.rules),
         "broker": _programs_tree(plan.programs),
-        "limits": {name: getattr(plan.limits, name) for name in Limits.field_names()},
+        "limits": {name: getattr(plan.limits, name) for name in ProcessLimits.field_names()},
         "held": [held.path for held in plan.held],
         "approximate": [
             {"path": each.path, "op": each.op, "why": each.why, "laxer": each.laxer} for each in arrangement.approximate
@@ -61,12 +61,12 @@ def plan_tree(explained: "Explained") -> "dict[str, Any]":
     }
 
 
-def _place_tree(place: "Place") -> "dict[str, Any]":
+def _place_tree(place: "PathGrant") -> "dict[str, Any]":
     tree = {"path": place.path, "kind": place.kind, "capabilities": sorted(place.capabilities), "why": place.why}
     return {**tree, "shows": place.source} if place.source else tree
 
 
-def _mount_tree(mount: "Mount") -> "dict[str, Any]":
+def _mount_tree(mount: "ViewMount") -> "dict[str, Any]":
     return {"path": mount.path, "how": _how(mount)}
 
 
@@ -82,7 +82,9 @@ def plan_lines(explained: "Explained") -> "Iterator[str]":
     if plan.commands is not None:
         yield f"commands     {', '.join(sorted(shown(name) for name in plan.commands.rules)) or 'none'}"
         yield from _held_commands(plan)
-    limits = [f"{name} {value}" for name in Limits.field_names() if (value := getattr(plan.limits, name)) is not None]
+    limits = [
+        f"{name} {value}" for name in ProcessLimits.field_names() if (value := getattr(plan.limits, name)) is not None
+    ]
     yield f"limits       {', '.join(limits) or 'the usual number of processes'}"
     yield ""
     yield "what it sees, and may do there"
@@ -111,13 +113,13 @@ def plan_lines(explained: "Explained") -> "Iterator[str]":
     yield "a host with path rules is reached by plain http only: TLS hides the path"
 
 
-def _path(plan: "Plan", place: "Place") -> str:
+def _path(plan: "SandboxPlan", place: "PathGrant") -> str:
     """Name a place as people do: in the workspace, from its root."""
     inside = is_under(place.path, plan.root) and place.path != plan.root
     return shown(place.path[len(plan.root) + 1 :] if inside else place.path)
 
 
-def _held_commands(plan: "Plan") -> "Iterator[str]":
+def _held_commands(plan: "SandboxPlan") -> "Iterator[str]":
     """Say how a program is kept from starting anything but what is listed."""
     programs = plan.programs
     if programs is None:
@@ -132,7 +134,7 @@ def _held_commands(plan: "Plan") -> "Iterator[str]":
         yield f"             not found, or not to be started from here: {', '.join(shown(name) for name in missing)}"
 
 
-def _programs_tree(programs: "Programs | None") -> "dict[str, Any] | None":
+def _programs_tree(programs: "AllowedPrograms | None") -> "dict[str, Any] | None":
     if programs is None:
         return None
     return {
@@ -142,7 +144,7 @@ def _programs_tree(programs: "Programs | None") -> "dict[str, Any] | None":
     }
 
 
-def _how(mount: "Mount") -> str:
+def _how(mount: "ViewMount") -> str:
     """Say how a mount holds its place."""
     if mount.is_mask:
         return "covered"

@@ -11,14 +11,14 @@ if TYPE_CHECKING:
     from typing import NoReturn
 
     from byleave.api import Workspace
-    from byleave.cli.arguments import Given
-    from byleave.hooks.install import Plan
+    from byleave.cli.arguments import ParsedArguments
+    from byleave.hooks.install import InstallPlan
 
 REFUSED = 1
 INSTALL, UNINSTALL = "install", "uninstall"
 
 
-def run(given: "Given") -> int:
+def run(given: "ParsedArguments") -> int:
     """Serve the event on standard input, unless the agent's settings are to be changed."""
     verbs = [verb for verb in (INSTALL, UNINSTALL) if given.flag(verb)]
     agent = given.words.get("AGENT")
@@ -31,11 +31,11 @@ def run(given: "Given") -> int:
     return _serve(given, agent)
 
 
-def _serve(given: "Given", agent: str) -> "NoReturn":
+def _serve(given: "ParsedArguments", agent: str) -> "NoReturn":
     from byleave.hooks.loading import load_quickly
 
     load_quickly()
-    from byleave.hooks.door import Hook, serve
+    from byleave.hooks.hook import Hook, serve
 
     hook = Hook(
         agent,
@@ -48,7 +48,7 @@ def _serve(given: "Given", agent: str) -> "NoReturn":
     serve(hook)
 
 
-def _change(given: "Given", verb: str, agent: str) -> int:
+def _change(given: "ParsedArguments", verb: str, agent: str) -> int:
     """Show what would be written, ask, and write it."""
     from byleave.cli.output import say, warn
     from byleave.cli.recording import record_answers
@@ -72,8 +72,8 @@ def _change(given: "Given", verb: str, agent: str) -> int:
     return _done(given, verb, plan, changed=plan.changes)
 
 
-def _home(given: "Given") -> str:
-    from byleave.config.homes import find_homes
+def _home(given: "ParsedArguments") -> str:
+    from byleave.policy.dirs import find_homes
 
     home = given.one("home")
     if home is None:
@@ -83,7 +83,7 @@ def _home(given: "Given") -> str:
     return os.path.normpath(home)
 
 
-def _plan(given: "Given", verb: str, agent: str, home: str) -> "Plan":
+def _plan(given: "ParsedArguments", verb: str, agent: str, home: str) -> "InstallPlan":
     from byleave.hooks.install import our_words, plan_install, plan_uninstall, settings_file
     from byleave.hooks.snippets import PLACES
 
@@ -101,7 +101,7 @@ def _plan(given: "Given", verb: str, agent: str, home: str) -> "Plan":
     return plan
 
 
-def _options(given: "Given", home: str) -> list[str]:
+def _options(given: "ParsedArguments", home: str) -> list[str]:
     """Return the flags that go along into the settings."""
     root, profile, session = given.one("root"), given.one("agent_profile"), given.one("session")
     options = ["--home", home]
@@ -114,7 +114,7 @@ def _options(given: "Given", home: str) -> list[str]:
     return options
 
 
-def _show(given: "Given", plan: "Plan") -> int:
+def _show(given: "ParsedArguments", plan: "InstallPlan") -> int:
     from byleave.cli.output import say, say_json
 
     if given.flag("json"):
@@ -128,7 +128,7 @@ def _show(given: "Given", plan: "Plan") -> int:
     return 0
 
 
-def _lines(plan: "Plan", verb: str) -> "Iterator[str]":
+def _lines(plan: "InstallPlan", verb: str) -> "Iterator[str]":
     if not plan.changes:
         state = "asks byleave already" if verb == INSTALL else "does not ask byleave"
         yield f"{plan.place.title} {state} ({plan.file})"
@@ -139,7 +139,7 @@ def _lines(plan: "Plan", verb: str) -> "Iterator[str]":
         yield plan.snippet.rstrip()
 
 
-def _done(given: "Given", verb: str, plan: "Plan", *, changed: bool) -> int:
+def _done(given: "ParsedArguments", verb: str, plan: "InstallPlan", *, changed: bool) -> int:
     from byleave.cli.output import say, say_json
 
     kept = plan.before is not None and not plan.original and os.path.exists(plan.backup)
@@ -151,10 +151,10 @@ def _done(given: "Given", verb: str, plan: "Plan", *, changed: bool) -> int:
     return 0
 
 
-def _warnings(plan: "Plan", home: str) -> "Iterator[str]":
-    from byleave.config.homes import find_homes, find_root
-    from byleave.core.fs import is_under
+def _warnings(plan: "InstallPlan", home: str) -> "Iterator[str]":
+    from byleave.core.fs_rules import is_under
     from byleave.hooks.install import is_switched_off
+    from byleave.policy.dirs import find_homes, find_root
 
     if is_switched_off(plan):
         yield f"hooks are switched off in {plan.file}: {plan.place.title} will not ask byleave"
@@ -167,8 +167,8 @@ def _warnings(plan: "Plan", home: str) -> "Iterator[str]":
         yield "byleave is installed inside this workspace: an agent that may write here can change it"
 
 
-def _workspace(given: "Given", home: str) -> "Workspace":
+def _workspace(given: "ParsedArguments", home: str) -> "Workspace":
     from byleave.api import Workspace
-    from byleave.config.homes import find_homes
+    from byleave.policy.dirs import find_homes
 
     return Workspace(given.one("root"), homes=find_homes({"HOME": home}))

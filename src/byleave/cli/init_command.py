@@ -5,9 +5,9 @@ import os
 from byleave.cli.output import say, say_json, tell
 from byleave.cli.schema_command import shipped_schema
 from byleave.cli.workspace import open_workspace, working_directory
-from byleave.config.homes import PROJECT_FILES, find_root
 from byleave.core.suggest import toml_string
 from byleave.errors import ByleaveError, InputError
+from byleave.policy.dirs import PROJECT_FILES, find_root
 from byleave.record import Record
 from byleave.text import quoted, shown
 
@@ -15,10 +15,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from byleave.cli.arguments import Given
+    from byleave.cli.arguments import ParsedArguments
 
 
-class Kind(Record):
+class ProjectKind(Record):
     """A kind of project: the files that give it away, and the commands that build and test it."""
 
     name: str
@@ -28,12 +28,14 @@ class Kind(Record):
 
 
 KINDS = (
-    Kind("git", (".git",), "git", (("status", "**"), ("diff", "**"), ("log", "**"), ("show", "**"))),
-    Kind("npm", ("package.json",), "npm", (("test", "**"), ("run", "build"), ("run", "lint"))),
-    Kind("cargo", ("Cargo.toml",), "cargo", (("build", "**"), ("check", "**"), ("test", "**"), ("clippy", "**"))),
-    Kind("uv", ("pyproject.toml", "uv.lock"), "uv", (("run", "pytest", "**"), ("sync",), ("lock",))),
-    Kind("go", ("go.mod",), "go", (("build", "**"), ("test", "**"), ("vet", "**"))),
-    Kind("make", ("Makefile", "makefile", "GNUmakefile"), "make", (("test",), ("build",), ("check",))),
+    ProjectKind("git", (".git",), "git", (("status", "**"), ("diff", "**"), ("log", "**"), ("show", "**"))),
+    ProjectKind("npm", ("package.json",), "npm", (("test", "**"), ("run", "build"), ("run", "lint"))),
+    ProjectKind(
+        "cargo", ("Cargo.toml",), "cargo", (("build", "**"), ("check", "**"), ("test", "**"), ("clippy", "**"))
+    ),
+    ProjectKind("uv", ("pyproject.toml", "uv.lock"), "uv", (("run", "pytest", "**"), ("sync",), ("lock",))),
+    ProjectKind("go", ("go.mod",), "go", (("build", "**"), ("test", "**"), ("vet", "**"))),
+    ProjectKind("make", ("Makefile", "makefile", "GNUmakefile"), "make", (("test",), ("build",), ("check",))),
 )
 SOURCE_DIRECTORIES = ("src", "lib", "app", "pkg", "cmd", "packages", "tests", "test", "docs")
 SECRETS = (".env", ".env.local", "secrets")
@@ -95,7 +97,7 @@ _NET_EXAMPLE = """
 """
 
 
-def run(given: "Given") -> int:
+def run(given: "ParsedArguments") -> int:
     """Write the file and the schema it names; never overwrite one."""
     root = open_workspace(given).root.path if given.one("root") is not None else working_directory()
     for name in PROJECT_FILES:
@@ -114,7 +116,7 @@ def run(given: "Given") -> int:
     return 0
 
 
-def _report(given: "Given", root: str, written: "list[str]", found: "list[str]") -> None:
+def _report(given: "ParsedArguments", root: str, written: "list[str]", found: "list[str]") -> None:
     if given.flag("json"):
         say_json({"written": written, "found": found})
         return
@@ -127,7 +129,7 @@ def _report(given: "Given", root: str, written: "list[str]", found: "list[str]")
     say("  next: read it, then let it speak with `byleave trust`")
 
 
-def _parts(root: str, kinds: "list[Kind]") -> "Iterator[str]":
+def _parts(root: str, kinds: "list[ProjectKind]") -> "Iterator[str]":
     yield _HEAD
     yield _READER
     yield from (_no_access("reader", name) for name in SECRETS if name == ".env" or _is_there(root, name))
@@ -148,7 +150,7 @@ def _writable(tool: str, path: str) -> str:
     return f"\n[[tools.{tool}.access.fs]]\npath = {toml_string(path)}\nread = true\nwrite = true\n"
 
 
-def _command(kind: Kind) -> str:
+def _command(kind: ProjectKind) -> str:
     lists = ", ".join(f"[{', '.join(map(toml_string, words))}]" for words in kind.args)
     return f'\n[tools.builder.access.commands.{kind.program}]\nargs = [{lists}]    # "**": anything after\n'
 

@@ -2,16 +2,15 @@
 
 import time
 
-from byleave.audit.query import Filter
-from byleave.audit.when import read_when
 from byleave.cli.output import say, say_json, tell, warn
 from byleave.cli.workspace import load_policy, open_workspace, origins
 from byleave.core.action import parse_action
-from byleave.core.masking import Mask
-from byleave.core.verdict import ASK
+from byleave.core.decision import ASK
+from byleave.core.redact import Redactor
 from byleave.errors import ByleaveError, InputError
 from byleave.guard.asking import CLIENT, YESES
 from byleave.record import Record
+from byleave.store.audit.query import Filter, read_when
 from byleave.text import quoted, shown, shown_lines
 
 TYPE_CHECKING = False
@@ -19,9 +18,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any
 
-    from byleave.audit.table import Kept
-    from byleave.cli.arguments import Given
-    from byleave.guard.judge import Policy
+    from byleave.cli.arguments import ParsedArguments
+    from byleave.policy.live_policy import LivePolicy
+    from byleave.store.audit.table import StoredRecord
 
 TIMES = 3  # as often as one answers without having to think any more
 _LONGEST = 6  # digits of a number of times
@@ -35,7 +34,7 @@ class Lesson(Record):
     example: str
 
 
-def learn(given: "Given") -> int:
+def learn(given: "ParsedArguments") -> int:
     """Print the rules that would have spared the user what they answered again and again."""
     least = _times(given)
     workspace = open_workspace(given)
@@ -43,7 +42,7 @@ def learn(given: "Given") -> int:
     tell(given, origins(policy))
     warn(given, policy.warnings)
     since = None if given.one("since") is None else read_when(given.one("since") or "", now=time.time())
-    log = workspace.audit_log(None, Mask())
+    log = workspace.audit_log(None, Redactor())
     try:
         log.fold()
         kept = log.query(Filter(since=since, decision="allow", event="decision"))
@@ -54,7 +53,7 @@ def learn(given: "Given") -> int:
     return 0
 
 
-def lessons_from(records: "Iterable[Kept]", policy: "Policy") -> "list[Lesson]":
+def lessons_from(records: "Iterable[StoredRecord]", policy: "LivePolicy") -> "list[Lesson]":
     """Return what a person's answers suggest, the most frequent first; what the policy allows by now is left out."""
     counted: dict[str, dict[object, str]] = {}
     for kept in records:
@@ -84,7 +83,7 @@ def _is_yes(tree: "dict[str, Any]") -> bool:
     return answer.get("choice") in YESES and isinstance(tree.get("action"), dict)
 
 
-def _rule_for(action: "dict[str, Any]", policy: "Policy") -> "Iterator[str]":
+def _rule_for(action: "dict[str, Any]", policy: "LivePolicy") -> "Iterator[str]":
     """Yield the rule that the policy suggests for an action, if it would still ask."""
     try:
         verdict = policy.decide(parse_action(action))
@@ -95,12 +94,12 @@ def _rule_for(action: "dict[str, Any]", policy: "Policy") -> "Iterator[str]":
 
 
 def _few_words(tree: "dict[str, Any]") -> str:
-    from byleave.audit.words import what
+    from byleave.store.audit.text import what
 
     return what(tree)
 
 
-def _times(given: "Given") -> int:
+def _times(given: "ParsedArguments") -> int:
     word = given.one("times")
     if word is None:
         return TIMES
@@ -109,7 +108,7 @@ def _times(given: "Given") -> int:
     return int(word)
 
 
-def _tell(given: "Given", lessons: "list[Lesson]") -> None:
+def _tell(given: "ParsedArguments", lessons: "list[Lesson]") -> None:
     if given.flag("json"):
         say_json([{"rule": lesson.rule, "times": lesson.times, "example": lesson.example} for lesson in lessons])
         return

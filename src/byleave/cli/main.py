@@ -3,7 +3,7 @@
 import os
 import sys
 
-from byleave.cli.arguments import Given, help_text, read_arguments
+from byleave.cli.arguments import ParsedArguments, help_text, read_arguments
 from byleave.cli.commands import COMMON, ROOT, VERSION
 from byleave.cli.output import complain, open_closed_streams, say, say_json, silence
 from byleave.errors import ByleaveError, ConfigErrors
@@ -71,11 +71,11 @@ def _dispatch(argv: "list[str]") -> int:
     return code
 
 
-def _help(given: Given) -> str:
+def _help(given: ParsedArguments) -> str:
     return help_text(given.command, given.path, COMMON if given.path else (*COMMON, VERSION))
 
 
-def _is_bare(given: Given) -> bool:
+def _is_bare(given: ParsedArguments) -> bool:
     return bool(given.command.subcommands) and not given.flag("batch")
 
 

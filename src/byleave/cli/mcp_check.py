@@ -3,15 +3,15 @@
 import asyncio
 import json
 
-from byleave.approvals.definitions import INSTRUCTIONS
 from byleave.cli.output import paint, say, say_json
 from byleave.core.action import LOCAL
 from byleave.core.url import parse_url
-from byleave.mcp.catalog import KINDS
-from byleave.mcp.ends import Caller, DownError
-from byleave.mcp.pins import HAS_CHANGED, hidden_characters, named_characters, rows
-from byleave.mcp.sight import PolicySight
+from byleave.gateway.interfaces import Caller, DownError
+from byleave.gateway.pins import HAS_CHANGED, hidden_characters, named_characters, rows
+from byleave.gateway.server_listing import KINDS
+from byleave.gateway.visibility import Visibility
 from byleave.record import Record
+from byleave.store.tool_definitions import INSTRUCTIONS
 from byleave.text import shown, shown_lines
 
 TYPE_CHECKING = False
@@ -19,10 +19,10 @@ if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping
     from typing import Any
 
-    from byleave.cli.arguments import Given
-    from byleave.config.servers import Server
-    from byleave.mcp.gateway import Gateway
-    from byleave.mcp.session import Session
+    from byleave.cli.arguments import ParsedArguments
+    from byleave.gateway.gateway import Gateway
+    from byleave.gateway.session import Session
+    from byleave.policy.servers import ServerConfig
 
 _NOBODY = "(nobody named)"
 _LABELS = {kind: each.what or kind for kind, each in KINDS.items()} | {INSTRUCTIONS: INSTRUCTIONS}
@@ -47,7 +47,7 @@ class Unseen(Record):
     characters: tuple[str, ...]
 
 
-class Found(Record):
+class ServerCheck(Record):
     """What one server said when it was started."""
 
     name: str
@@ -58,7 +58,7 @@ class Found(Record):
     unseen: tuple[Unseen, ...] = ()
 
 
-async def check(given: "Given", gateway: "Gateway") -> int:
+async def check(given: "ParsedArguments", gateway: "Gateway") -> int:
     """Start every server once; the exit code is 1 if one of them cannot be used."""
     session = gateway.converse(Caller(None, "default", "check"))
     names = [name for name, server in gateway.servers.items() if server.enabled]
@@ -73,7 +73,7 @@ async def check(given: "Given", gateway: "Gateway") -> int:
     return 1 if not found or any(each.problem for each in found) else 0
 
 
-async def _found(session: "Session", name: str) -> Found:
+async def _found(session: "Session", name: str) -> ServerCheck:
     offers, unlisted = {}, {}
     unseen: list[Unseen] = []
     for kind in KINDS:
@@ -82,11 +82,11 @@ async def _found(session: "Session", name: str) -> Found:
             unseen += [each async for each in _unseen(session, kind, name)]
         except DownError as error:
             if kind == "tools" or not session.is_up(name):
-                return Found(name, f"{error.problem} ({error.hint})")
+                return ServerCheck(name, f"{error.problem} ({error.hint})")
             unlisted[kind] = error.problem
     await session.offers.instructions(name, session.gateway.introduction_of(name))
     hidden = [Hidden(kind, each.name, _why(each.why), each.id) for kind, each in session.offers.hidden_of(name)]
-    return Found(name, "", offers, unlisted, tuple(hidden), tuple(unseen))
+    return ServerCheck(name, "", offers, unlisted, tuple(hidden), tuple(unseen))
 
 
 def _why(why: str) -> str:
@@ -107,8 +107,8 @@ def _agents(gateway: "Gateway") -> "list[str | None]":
     return [*dict.fromkeys(named), None]
 
 
-def _seen(gateway: "Gateway", agent: str | None, found: "list[Found]") -> "dict[str, list[str]]":
-    sight = PolicySight(gateway.guard.policy, agent)
+def _seen(gateway: "Gateway", agent: str | None, found: "list[ServerCheck]") -> "dict[str, list[str]]":
+    sight = Visibility(gateway.guard.policy, agent)
     reachable = sight.servers()
     return {
         each.name: [tool for tool in each.offers.get("tools", ()) if sight.shows_tool(each.name, tool)]
@@ -117,11 +117,11 @@ def _seen(gateway: "Gateway", agent: str | None, found: "list[Found]") -> "dict[
     }
 
 
-def _agents_tree(gateway: "Gateway", found: "list[Found]") -> "dict[str, Any]":
+def _agents_tree(gateway: "Gateway", found: "list[ServerCheck]") -> "dict[str, Any]":
     return {agent or "": _seen(gateway, agent, found) for agent in _agents(gateway)}
 
 
-def _tree(gateway: "Gateway", found: Found) -> "dict[str, Any]":
+def _tree(gateway: "Gateway", found: ServerCheck) -> "dict[str, Any]":
     server = gateway.servers.get(found.name)
     tree: dict[str, Any] = {"name": found.name, "ok": not found.problem}
     if found.problem:
@@ -147,7 +147,7 @@ def _tree(gateway: "Gateway", found: Found) -> "dict[str, Any]":
     return tree
 
 
-def _lines(gateway: "Gateway", found: "list[Found]") -> "Iterator[str]":
+def _lines(gateway: "Gateway", found: "list[ServerCheck]") -> "Iterator[str]":
     if not found:
         yield "there are no servers: write [servers.NAME] into byleave.toml, or trust a .mcp.json (`byleave trust`)"
     for each in found:
@@ -170,7 +170,7 @@ def _listed(tools: "list[str]") -> str:
     return f": {', '.join(shown(tool) for tool in tools)}"
 
 
-def _server_lines(gateway: "Gateway", found: Found) -> "Iterator[str]":
+def _server_lines(gateway: "Gateway", found: ServerCheck) -> "Iterator[str]":
     heading = paint(found.name, "bold")
     if found.problem:
         yield f"{heading}: {paint('cannot be used', 'red')}: {shown_lines(found.problem)}"
@@ -193,7 +193,7 @@ def _server_lines(gateway: "Gateway", found: Found) -> "Iterator[str]":
             yield f"    {line}"
 
 
-def _access(gateway: "Gateway", server: "Server") -> "Iterator[str]":
+def _access(gateway: "Gateway", server: "ServerConfig") -> "Iterator[str]":
     """Yield the table that confines a server to what it used while it was started."""
     yield f"[[servers.{server.name}.access.fs]]"
     yield 'path = "."'

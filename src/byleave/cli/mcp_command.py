@@ -10,13 +10,13 @@ from contextlib import redirect_stdout, suppress
 from byleave.cli.output import complain, warn_if_read
 from byleave.cli.workspace import load_policy, open_workspace, origins
 from byleave.errors import ByleaveError, ConfigErrors, InputError
-from byleave.mcp.ends import Caller
-from byleave.mcp.gateway import Gateway
-from byleave.mcp.introductions import WELCOME_TIME
-from byleave.mcp.local import CallerAsker
-from byleave.mcp.starting import BEHIND
+from byleave.gateway.gateway import Gateway
+from byleave.gateway.interfaces import Caller
+from byleave.gateway.local_tools import CallerAsker
+from byleave.gateway.server_info import WELCOME_TIME
+from byleave.gateway.spawn import BEHIND
 from byleave.text import quoted, shown_lines
-from byleave.toolhost.calling import WithRunModes
+from byleave.toolhost.authorize import WithRunModes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,14 +24,14 @@ if TYPE_CHECKING:
     from typing import Any
 
     from byleave.api import Workspace
-    from byleave.cli.arguments import Given
+    from byleave.cli.arguments import ParsedArguments
     from byleave.guard.guard import Guard
 
 _ENDED_BY_SIGNAL = 128
 _TURN = 0.001  # seconds that the loop waits for a thread that records definitions; five times as long by default
 
 
-def run(given: "Given") -> int:
+def run(given: "ParsedArguments") -> int:
     """Serve clients until they, or the user, have had enough."""
     try:
         _refuse_misuse(given)
@@ -41,7 +41,7 @@ def run(given: "Given") -> int:
         return error.exit_code
 
 
-def _refuse_misuse(given: "Given") -> None:
+def _refuse_misuse(given: "ParsedArguments") -> None:
     if any(os.environ.get(name) == value for name, value in BEHIND.items()):
         problem = "this gateway was started as a server of another one"
         raise InputError(problem, hint="take `byleave mcp` out of the .mcp.json, or the [servers], that byleave reads")
@@ -55,8 +55,8 @@ def _refuse_misuse(given: "Given") -> None:
         raise InputError("the name of the agent is empty", hint="write --agent NAME, or leave it out")
 
 
-def _run(given: "Given") -> int:
-    from byleave.cli.mounting import mount_first
+def _run(given: "ParsedArguments") -> int:
+    from byleave.cli.mount_command import mount_first
 
     workspace = open_workspace(given)
     with redirect_stdout(sys.stderr):
@@ -77,7 +77,7 @@ def _run(given: "Given") -> int:
         gc.freeze()  # what the last collection would find is not worth it, and msgspec 0.22 frees some of it twice
 
 
-async def _serve(given: "Given", workspace: "Workspace", guard: "Guard") -> int:
+async def _serve(given: "ParsedArguments", workspace: "Workspace", guard: "Guard") -> int:
     sys.setswitchinterval(_TURN)
     over_http = given.one("http") is not None
     gateway = Gateway(
@@ -102,8 +102,8 @@ async def _serve(given: "Given", workspace: "Workspace", guard: "Guard") -> int:
         await gateway.close()
 
 
-async def _over_stdio(given: "Given", gateway: Gateway) -> int:
-    from byleave.mcp.stdio_front import serve_stdio
+async def _over_stdio(given: "ParsedArguments", gateway: Gateway) -> int:
+    from byleave.gateway.stdio_front import serve_stdio
 
     if sys.stdin.isatty():
         complain("byleave: this speaks MCP with the client that starts it; `byleave mcp --check` shows what is there")
@@ -114,7 +114,7 @@ async def _over_stdio(given: "Given", gateway: Gateway) -> int:
 
 
 async def _over_http(gateway: Gateway, address: str) -> int:
-    from byleave.mcp.http_front import serve_http
+    from byleave.gateway.http_front import serve_http
 
     host, port = _host_and_port(address)
     front = await serve_http(gateway, host, port, warn=gateway.note, **gateway.proofs)

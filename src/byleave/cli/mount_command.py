@@ -1,19 +1,24 @@
-"""`byleave mount`: let tools reach a place outside the workspace, through a link in it; and list such places."""
+"""`byleave mount`: let tools reach a place outside the workspace, through a link in it; and list such places.
+
+--mount and --no-mount, the flag forms of `mount` and `unmount` on commands that start something.
+"""
 
 import os
 
-from byleave.approvals.store import now
 from byleave.cli.output import columns, say, say_json, tell, warn
 from byleave.cli.recording import record_answers
 from byleave.cli.terminal import consents, requires_person
 from byleave.cli.workspace import load_policy, open_workspace, working_directory
+from byleave.core.fs_rules import WRITES, RefusedPath
 from byleave.errors import InputError, MountError, StateError
-from byleave.guard.reach import sensitive_in
-from byleave.mounts.act import mount
+from byleave.guard.warnings import sensitive_in
+from byleave.mounts.apply import mount
 from byleave.mounts.journal import recover
-from byleave.mounts.listing import UNAPPROVED, mounts_of
-from byleave.mounts.plan import Request, plan_mounts
-from byleave.mounts.spec import CAPABILITIES
+from byleave.mounts.plan import MountRequest, plan_mounts, refuse_mount_name, refuse_target
+from byleave.mounts.review import UNAPPROVED, mounts_of
+from byleave.mounts.spec import CAPABILITIES, parse_spec
+from byleave.sandbox.plan.plan import Brought
+from byleave.store.approvals import now
 from byleave.text import quoted, sentence_list, shown
 
 TYPE_CHECKING = False
@@ -21,14 +26,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from byleave.api import Workspace
-    from byleave.cli.arguments import Given
-    from byleave.mounts.listing import Mount
-    from byleave.mounts.plan import Plan, Plans
+    from byleave.cli.arguments import ParsedArguments
+    from byleave.mounts.plan import MountPlan, MountPlans
+    from byleave.mounts.review import MountListing
+    from byleave.policy.compile import Compiled
+    from byleave.workspace.resolve import Root
+
 
 REFUSED = 1
 
 
-def run(given: "Given") -> int:
+def run(given: "ParsedArguments") -> int:
     """List the mounts, say what a mount would do, or do it."""
     spec = given.words.get("SPEC")
     listing = given.flag("list")
@@ -42,7 +50,7 @@ def run(given: "Given") -> int:
     return _list(given, workspace) if spec is None else _mount(given, workspace, spec)
 
 
-def mount_specs(given: "Given", workspace: "Workspace", specs: tuple[str, ...]) -> None:
+def mount_specs(given: "ParsedArguments", workspace: "Workspace", specs: tuple[str, ...]) -> None:
     """Mount before something is started; a MountError unless all of it was agreed to. Says nothing where it worked."""
     planned, _request = _plan(given, workspace, specs)
     if not _agrees(given, workspace, planned):
@@ -51,9 +59,11 @@ def mount_specs(given: "Given", workspace: "Workspace", specs: tuple[str, ...]) 
     record_answers(given, workspace, [_recorded(plan) for plan in done.plans if plan.changes])
 
 
-def _plan(given: "Given", workspace: "Workspace", specs: tuple[str, ...]) -> "tuple[Plans, Request]":
+def _plan(
+    given: "ParsedArguments", workspace: "Workspace", specs: tuple[str, ...]
+) -> "tuple[MountPlans, MountRequest]":
     session = given.one("session")
-    request = Request(
+    request = MountRequest(
         specs=specs,
         cwd=working_directory(),
         session=session if session is not None else "default",
@@ -65,7 +75,7 @@ def _plan(given: "Given", workspace: "Workspace", specs: tuple[str, ...]) -> "tu
     return planned, request
 
 
-def _mount(given: "Given", workspace: "Workspace", spec: str) -> int:
+def _mount(given: "ParsedArguments", workspace: "Workspace", spec: str) -> int:
     planned, request = _plan(given, workspace, (spec,))
     if given.flag("dry_run"):
         warn(given, _cautions(workspace, planned))
@@ -83,7 +93,7 @@ def _mount(given: "Given", workspace: "Workspace", spec: str) -> int:
     return 0
 
 
-def _agrees(given: "Given", workspace: "Workspace", planned: "Plans") -> bool:
+def _agrees(given: "ParsedArguments", workspace: "Workspace", planned: "MountPlans") -> bool:
     """Have a person agree: naming one tool is its own confirmation, all of them are listed and asked about."""
     if not any(plan.changes for plan in planned.plans):
         return True
@@ -104,7 +114,7 @@ def _agrees(given: "Given", workspace: "Workspace", planned: "Plans") -> bool:
         raise MountError(error.problem, hint=error.hint, code="needs_confirmation") from None
 
 
-def _refused(given: "Given", planned: "Plans") -> int:
+def _refused(given: "ParsedArguments", planned: "MountPlans") -> int:
     if given.flag("json"):
         for plan in planned.plans:
             say_json({**plan.tree(), "changed": False})
@@ -113,7 +123,7 @@ def _refused(given: "Given", planned: "Plans") -> int:
     return REFUSED
 
 
-def _tell_plans(given: "Given", planned: "Plans") -> None:
+def _tell_plans(given: "ParsedArguments", planned: "MountPlans") -> None:
     for plan in planned.plans:
         if given.flag("json"):
             say_json(plan.tree())
@@ -127,14 +137,14 @@ def _tell_plans(given: "Given", planned: "Plans") -> None:
             say("nothing would change")
 
 
-def _effects(plan: "Plan") -> "Iterator[str]":
+def _effects(plan: "MountPlan") -> "Iterator[str]":
     """Yield what the mount means: where it leads, and what each tool may do there."""
     yield f"{shown(plan.rule_path)} -> {shown(plan.target)}"
     given = ", ".join(CAPABILITIES[plan.spec.mode])
     yield from columns([(shown(tool), given) for tool in plan.tools])
 
 
-def _done(plan: "Plan", session: str) -> str:
+def _done(plan: "MountPlan", session: str) -> str:
     where = f"{shown(plan.rule_path)} -> {shown(plan.target)}"
     given = ", ".join(CAPABILITIES[plan.spec.mode])
     if not plan.changes:
@@ -143,12 +153,12 @@ def _done(plan: "Plan", session: str) -> str:
     return f"mounted {where} in session {session} ({given}: {tools})"
 
 
-def _recorded(plan: "Plan") -> str:
+def _recorded(plan: "MountPlan") -> str:
     """Return what a record says of a mount: not where it leads."""
     return f"{plan.rule_path}:{plan.spec.mode} for {', '.join(plan.tools)}"
 
 
-def _cautions(workspace: "Workspace", planned: "Plans") -> "Iterator[str]":
+def _cautions(workspace: "Workspace", planned: "MountPlans") -> "Iterator[str]":
     """Yield what somebody should know who agrees: secrets within reach, and tools that are treated otherwise."""
     yield from _sensitive(workspace, planned)
     for plan in planned.plans:
@@ -158,7 +168,7 @@ def _cautions(workspace: "Workspace", planned: "Plans") -> "Iterator[str]":
             yield f"{shown(tool)} is left out: its rules are in the older `sandbox` form"
 
 
-def _sensitive(workspace: "Workspace", planned: "Plans") -> "Iterator[str]":
+def _sensitive(workspace: "Workspace", planned: "MountPlans") -> "Iterator[str]":
     request = planned.request
     known = workspace.sensitive(workspace.load(files=request.files, session=request.session).compiled)
     for plan in planned.plans:
@@ -172,7 +182,7 @@ def _words(rule: "dict[str, object]") -> str:
     return f"{quoted(str(rule['path']))} {', '.join(flags)}"
 
 
-def _list(given: "Given", workspace: "Workspace") -> int:
+def _list(given: "ParsedArguments", workspace: "Workspace") -> int:
     try:
         recover(workspace)
     except StateError as error:
@@ -189,10 +199,78 @@ def _list(given: "Given", workspace: "Workspace") -> int:
     return 0
 
 
-def _row(workspace: "Workspace", each: "Mount") -> tuple[str, str, str, str]:
+def _row(workspace: "Workspace", each: "MountListing") -> tuple[str, str, str, str]:
     tools = "; ".join(f"{shown(tool)}: {', '.join(given) or 'nothing'}" for tool, given in each.tools.items())
     state = each.state
     known = workspace.approvals.mount_target(each.name)
     if state == UNAPPROVED and known is not None:
         state = f"{state} (was {shown(known)})"
     return shown(each.name), "-" if each.target is None else shown(each.target), tools, state
+
+
+def mount_first(given: "ParsedArguments", workspace: "Workspace", *, own: bool) -> None:
+    """Change the session's mounts as the flags say, with the consent that `mount` and `unmount` ask for.
+
+    With `own`, --mount is not the session's business: it holds for this run.
+    """
+    if "no_mount" in given.options:
+        from byleave.cli.unmount_command import unmount_named
+
+        for name in dict.fromkeys(given.options["no_mount"]):
+            unmount_named(given, workspace, name or None)
+    if "mount" in given.options and not own:
+        mount_specs(given, workspace, tuple(given.options["mount"]))
+    if not own:
+        _review(given, workspace)
+
+
+def _review(given: "ParsedArguments", workspace: "Workspace") -> None:
+    """Ask about ways out of the workspace that nobody has approved yet, if somebody is there to ask."""
+    from byleave.cli.terminal import YES, ask_person, may_ask
+    from byleave.cli.workspace import load_policy
+    from byleave.mounts.review import settle, waiting
+    from byleave.store.approvals import now
+
+    bindings = waiting(load_policy(given, workspace).compiled, workspace.approvals)
+    if not bindings or not may_ask(given):
+        return
+
+    def ask(lines: list[str], question: str) -> bool:
+        text = "".join(f"{line}\n" for line in lines)
+        return (ask_person(f"{text}{question} [y/N] ") or "").lower() in YES
+
+    settle(workspace, bindings, ask, now=now())
+
+
+def own_mounts(given: "ParsedArguments", workspace: "Workspace", compiled: "Compiled") -> "list[Brought]":
+    """Return the mounts that hold for this run; a MountError for one that `byleave mount` would refuse as well."""
+    return [_own(spec, workspace, compiled) for spec in given.options.get("mount", ())]
+
+
+def _own(text: str, workspace: "Workspace", compiled: "Compiled") -> Brought:
+    left = text.partition("=")[0]
+    spec = parse_spec(text if ":" in left else f"run:{text}")  # it is for this run alone, so it may be written to
+    name = _name(spec.name, workspace.root)
+    refuse_mount_name(workspace, compiled, spec.name, name)
+    target = os.path.realpath(os.path.join(working_directory(), os.path.expanduser(spec.path)))
+    if not os.path.lexists(target):
+        raise MountError(f"{quoted(spec.path)} does not exist", hint="create it first", code="missing_target")
+    given = frozenset(CAPABILITIES[spec.mode])
+    refuse_target(workspace, compiled, spec.path, target, writes=not given.isdisjoint(WRITES))
+    place = os.path.join(workspace.root.path, name)
+    if os.path.lexists(place) and not (os.path.islink(place) and os.path.realpath(place) == target):
+        raise MountError(f"{quoted(spec.name)} exists already", hint="choose another name", code="not_a_symlink")
+    return Brought(place, target, given)
+
+
+def _name(written: str, root: "Root") -> str:
+    """Return where in the workspace a name stands, the directories above it being canonical."""
+    path = os.path.normpath(os.path.join(working_directory(), written))
+    if not path.startswith(f"{root.path}/"):
+        path = os.path.normpath(os.path.join(root.path, written))
+    above, last = os.path.split(path)
+    parent = root.resolve_place(above, "/")
+    if not path.startswith(f"{root.path}/") or isinstance(parent, RefusedPath) or parent.relative is None:
+        hint = "name a place in the workspace"
+        raise MountError(f"{quoted(written)} lies outside the workspace", hint=hint, code="outside_workspace")
+    return os.path.join(parent.relative, last)

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from typing import TextIO
 
-    from byleave.cli.arguments import Given
+    from byleave.cli.arguments import ParsedArguments
 
 _AT_ONCE = 3500  # bytes; a pipe that can be written to takes 4,096
 _COLOURS = {"allow": "32", "ask": "33", "deny": "31", "bold": "1", "dim": "2"}
@@ -56,7 +56,7 @@ def complain(text: str) -> None:
         silence(sys.stderr)
 
 
-def warn(given: "Given", warnings: "Iterable[str]") -> None:
+def warn(given: "ParsedArguments", warnings: "Iterable[str]") -> None:
     """Write warnings to standard error, unless only the answer is wanted."""
     if given.flag("quiet"):
         return
@@ -64,7 +64,7 @@ def warn(given: "Given", warnings: "Iterable[str]") -> None:
         complain(f"{paint('byleave: warning:', 'ask', sys.stderr)} {shown_lines(warning)}")
 
 
-def warn_if_read(given: "Given", warnings: "Iterable[str]") -> None:
+def warn_if_read(given: "ParsedArguments", warnings: "Iterable[str]") -> None:
     """Warn, if somebody reads there: what nobody reads must not keep a conversation from going on."""
     for warning in warnings:
         if _can_be_written(sys.stderr):  # by as much as a pipe takes at once, and no more
@@ -87,7 +87,7 @@ def _can_be_written(stream: "TextIO") -> bool:
         return False
 
 
-def tell(given: "Given", lines: "Iterable[str]") -> None:
+def tell(given: "ParsedArguments", lines: "Iterable[str]") -> None:
     """Write what `-v` is given for to standard error."""
     if given.flag("verbose"):
         for line in lines:

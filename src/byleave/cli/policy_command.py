@@ -3,9 +3,9 @@
 from byleave.cli.agents_command import agent_rows, reach_tree
 from byleave.cli.output import columns, paint, say, say_json
 from byleave.cli.workspace import open_policy
-from byleave.config.layers import ENCLOSING
 from byleave.core.access import Default
-from byleave.core.verdict import named_path
+from byleave.core.decision import named_path
+from byleave.policy.layers import ENCLOSING
 from byleave.text import shown
 
 TYPE_CHECKING = False
@@ -13,16 +13,16 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from byleave.cli.arguments import Given
-    from byleave.config.compile import Compiled, Tool
-    from byleave.config.layers import Layer
-    from byleave.config.servers import Server
+    from byleave.cli.arguments import ParsedArguments
     from byleave.core.access import Access
+    from byleave.policy.compile import Compiled, CompiledTool
+    from byleave.policy.layers import Layer
+    from byleave.policy.servers import ServerConfig
 
 FAMILIES = ("fs", "net", "env", "commands")
 
 
-def run(given: "Given") -> int:
+def run(given: "ParsedArguments") -> int:
     """Show every tool with its settings and rules; or what could be learned."""
     if given.command.name == "learn":
         from byleave.cli.learning import learn
@@ -103,7 +103,7 @@ def _server_lines(compiled: "Compiled") -> "Iterator[str]":
         yield from columns(rows)
 
 
-def _settings(tool: "Tool") -> str:
+def _settings(tool: "CompiledTool") -> str:
     settings = tool.settings
     words = [settings["source"], tool.runtime]
     words += [] if settings.get("enable", True) else ["disabled"]
@@ -129,7 +129,7 @@ def _tree(root: str, compiled: "Compiled") -> "dict[str, Any]":
     }
 
 
-def _server_tree(server: "Server", compiled: "Compiled") -> "dict[str, Any]":
+def _server_tree(server: "ServerConfig", compiled: "Compiled") -> "dict[str, Any]":
     """Return a server as it is written: variables are named, not filled in."""
     tool = compiled.policy.voices[0].tools.get(server.tool)
     reached: dict[str, Any] = {"url": server.url, "headers": dict(server.headers)}
@@ -150,7 +150,7 @@ def _server_tree(server: "Server", compiled: "Compiled") -> "dict[str, Any]":
     }
 
 
-def _tool_tree(tool: "Tool", compiled: "Compiled") -> "dict[str, Any]":
+def _tool_tree(tool: "CompiledTool", compiled: "Compiled") -> "dict[str, Any]":
     access = compiled.policy.voices[0].tools[tool.name].access
     return {
         **{key: value for key, value in tool.settings.items() if key != "options" or value},

@@ -8,17 +8,17 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from byleave.api import Workspace
-    from byleave.cli.arguments import Given
+    from byleave.cli.arguments import ParsedArguments
 
 
-def record_answers(given: "Given", workspace: "Workspace", subjects: "Iterable[str]") -> None:
+def record_answers(given: "ParsedArguments", workspace: "Workspace", subjects: "Iterable[str]") -> None:
     """Record that the user did with this command what it is for, once for every subject.
 
     It is done by then: where it cannot be recorded, that is said, loudly.
     """
-    from byleave.core.masking import Mask
+    from byleave.core.redact import Redactor
 
-    log = workspace.audit_log(None, Mask())
+    log = workspace.audit_log(None, Redactor())
     try:
         for subject in subjects:
             log.append(

@@ -5,22 +5,29 @@ import signal
 import sys
 from time import monotonic
 
-from byleave.cli.confining import confining_guard, confining_policy, refuse_both, warn_of_appeared, warn_of_weaker
-from byleave.cli.mounting import mount_first, own_mounts
+from byleave.cli.mount_command import mount_first, own_mounts
 from byleave.cli.output import complain, say, say_json, tell, warn
-from byleave.cli.workspace import open_workspace, origins
+from byleave.cli.workspace import (
+    confining_guard,
+    confining_policy,
+    open_workspace,
+    origins,
+    refuse_both,
+    warn_of_appeared,
+    warn_of_weaker,
+)
 from byleave.errors import InputError, SandboxError
-from byleave.sandbox.appeared import start_time
-from byleave.sandbox.box import Sandbox
 from byleave.sandbox.platforms import refuse_elsewhere
+from byleave.sandbox.sandbox import Sandbox
+from byleave.sandbox.tamper_check import start_time
 from byleave.text import shown_lines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from byleave.api import Workspace
-    from byleave.cli.arguments import Given
-    from byleave.core.limits import Limits
-    from byleave.sandbox.observing import Observer
+    from byleave.cli.arguments import ParsedArguments
+    from byleave.core.access import ProcessLimits
+    from byleave.sandbox.diagnose.diagnosis import Observer
     from byleave.sandbox.process import Process
     from byleave.sandbox.terminal import OwnTerminal
 
@@ -30,7 +37,7 @@ _PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, sign
 _WAITING = (*_PASSED_ON, signal.SIGCHLD, signal.SIGTSTP, signal.SIGWINCH)
 
 
-def run(given: "Given") -> int:
+def run(given: "ParsedArguments") -> int:
     """Run the program, or say what it would be given; the exit code is the program's own."""
     if not given.rest:
         raise InputError("no program was named", hint="byleave run -- PROGRAM ARGS...")
@@ -49,7 +56,7 @@ def run(given: "Given") -> int:
         return _run(given, workspace, box)
 
 
-def _explain(given: "Given", box: Sandbox) -> int:
+def _explain(given: "ParsedArguments", box: Sandbox) -> int:
     from byleave.cli.explain_plan import plan_lines, plan_tree
 
     explained = box.explain(list(given.rest))
@@ -61,7 +68,7 @@ def _explain(given: "Given", box: Sandbox) -> int:
     return 0
 
 
-def _run(given: "Given", workspace: "Workspace", box: Sandbox) -> int:
+def _run(given: "ParsedArguments", workspace: "Workspace", box: Sandbox) -> int:
     # Signals wait from here on: none is lost between the start of the program and our waiting for it, and none reaches
     # a thread of the guard's, where it would be the end of us.
     waiting = set(_WAITING)
@@ -88,7 +95,7 @@ def _run(given: "Given", workspace: "Workspace", box: Sandbox) -> int:
 
 
 def _start(
-    given: "Given", workspace: "Workspace", box: Sandbox, observer: "Observer | None"
+    given: "ParsedArguments", workspace: "Workspace", box: Sandbox, observer: "Observer | None"
 ) -> "tuple[Process, OwnTerminal | None]":
     """Start the program, at a terminal of its own if one of our streams is a terminal."""
     from byleave.sandbox.terminal import own_terminal
@@ -113,12 +120,12 @@ def _start(
 
 
 def _observer(box: Sandbox) -> "Observer":
-    from byleave.sandbox.observing import Observer
+    from byleave.sandbox.diagnose.diagnosis import Observer
 
     return Observer(box.host.machine)
 
 
-def _outcome(process: "Process", terminal: "OwnTerminal | None", limits: "Limits") -> int:
+def _outcome(process: "Process", terminal: "OwnTerminal | None", limits: "ProcessLimits") -> int:
     """Wait for the end, passing signals on; return the exit code as a shell says it."""
     try:
         with process:

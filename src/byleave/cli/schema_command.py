@@ -6,12 +6,12 @@ from byleave.cli.output import say, tell
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from byleave.cli.arguments import Given
+    from byleave.cli.arguments import ParsedArguments
 
-SHIPPED = os.path.join(os.path.dirname(os.path.dirname(__file__)), "config", "byleave.schema.json")
+SHIPPED = os.path.join(os.path.dirname(os.path.dirname(__file__)), "policy", "byleave.schema.json")
 
 
-def run(given: "Given") -> int:
+def run(given: "ParsedArguments") -> int:
     """Print the schema."""
     tell(given, [f"this is {SHIPPED}"])
     say(shipped_schema().rstrip("\n"))

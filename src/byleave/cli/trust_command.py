@@ -2,15 +2,15 @@
 
 import os
 
-from byleave.approvals.store import now
 from byleave.cli.output import say, say_json, tell
 from byleave.cli.recording import record_answers
 from byleave.cli.terminal import consents
 from byleave.cli.workspace import open_workspace, working_directory
-from byleave.config.homes import FOREIGN_FILES, LOCAL_FILE, PROJECT_FILES
-from byleave.config.servers import variables_in
 from byleave.core.suggest import toml_key, toml_string
 from byleave.errors import InputError
+from byleave.policy.dirs import FOREIGN_FILES, LOCAL_FILE, PROJECT_FILES
+from byleave.policy.servers import variables_in
+from byleave.store.approvals import now
 from byleave.text import quoted, sentence_list, shown
 
 TYPE_CHECKING = False
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
     from typing import Any
 
     from byleave.api import Workspace
-    from byleave.approvals.fingerprint import Fingerprint
-    from byleave.cli.arguments import Given
+    from byleave.cli.arguments import ParsedArguments
+    from byleave.store.approvals import Fingerprint
 
 REFUSED = 1
 _FAMILIES = ("fs", "net", "env")
 
 
-def run(given: "Given") -> int:
+def run(given: "ParsedArguments") -> int:
     """Trust or untrust the named file, or every project file there is."""
     workspace = open_workspace(given)
     tell(given, [f"the workspace is {workspace.root.path}"])
@@ -37,13 +37,13 @@ def run(given: "Given") -> int:
     return _done(given, "trusted", [], REFUSED) if trusted is None else _done(given, "trusted", trusted)
 
 
-def trust_file(given: "Given", workspace: "Workspace", name: str, *, sha256: str) -> bool:
+def trust_file(given: "ParsedArguments", workspace: "Workspace", name: str, *, sha256: str) -> bool:
     """Show what a project file would make active, ask, and trust it, if it still has this hash."""
     return bool(_trust(given, workspace, [name], only=sha256))
 
 
 def _trust(
-    given: "Given", workspace: "Workspace", names: "list[str]", *, only: str | None = None
+    given: "ParsedArguments", workspace: "Workspace", names: "list[str]", *, only: str | None = None
 ) -> "list[str] | None":
     """Return the files that are trusted now and were not before, None if the user does not agree."""
     effects: list[str] = []
@@ -70,7 +70,7 @@ def _trust(
     return new
 
 
-def _untrust(given: "Given", workspace: "Workspace", names: "list[str]") -> int:
+def _untrust(given: "ParsedArguments", workspace: "Workspace", names: "list[str]") -> int:
     if not consents(given, f"Stop trusting {sentence_list(names)}?"):
         return _done(given, "untrusted", [], REFUSED)
     known = [name for name in names if workspace.approvals.untrust(name)]
@@ -79,13 +79,13 @@ def _untrust(given: "Given", workspace: "Workspace", names: "list[str]") -> int:
     return _done(given, "untrusted", known)
 
 
-def _tell_effects(given: "Given", lines: "list[str]") -> None:
+def _tell_effects(given: "ParsedArguments", lines: "list[str]") -> None:
     if not given.flag("quiet") and not given.flag("json"):
         for line in lines:
             say(line)
 
 
-def _done(given: "Given", word: str, names: "list[str]", code: int = 0) -> int:
+def _done(given: "ParsedArguments", word: str, names: "list[str]", code: int = 0) -> int:
     if given.flag("json"):
         say_json({word: names})
     elif not given.flag("quiet"):
@@ -93,7 +93,7 @@ def _done(given: "Given", word: str, names: "list[str]", code: int = 0) -> int:
     return code
 
 
-def _names(given: "Given", workspace: "Workspace") -> "list[str]":
+def _names(given: "ParsedArguments", workspace: "Workspace") -> "list[str]":
     known = (*PROJECT_FILES, LOCAL_FILE, *FOREIGN_FILES)
     wanted = given.words.get("FILE")
     if wanted is None:

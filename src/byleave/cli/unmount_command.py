@@ -1,12 +1,12 @@
 """`byleave unmount`: take a mount of this session away, or all of them."""
 
-from byleave.approvals.store import now
 from byleave.cli.output import say, say_json, tell, warn
 from byleave.cli.recording import record_answers
 from byleave.cli.terminal import requires_person
 from byleave.cli.workspace import open_workspace, working_directory
 from byleave.errors import MountError, StateError
 from byleave.mounts.unmount import unmount
+from byleave.store.approvals import now
 from byleave.text import shown
 
 TYPE_CHECKING = False
@@ -14,13 +14,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from byleave.api import Workspace
-    from byleave.cli.arguments import Given
+    from byleave.cli.arguments import ParsedArguments
     from byleave.mounts.unmount import Unmount, Unmounts
 
 REMAINS = 1
 
 
-def run(given: "Given") -> int:
+def run(given: "ParsedArguments") -> int:
     """Take the named mount away, or every one, and say what became of each link."""
     workspace = open_workspace(given)
     tell(given, [f"the workspace is {workspace.root.path}"])
@@ -33,7 +33,7 @@ def run(given: "Given") -> int:
     return REMAINS if any(each.stays for each in done.unmounts) else 0
 
 
-def unmount_named(given: "Given", workspace: "Workspace", name: str | None) -> "Unmounts":
+def unmount_named(given: "ParsedArguments", workspace: "Workspace", name: str | None) -> "Unmounts":
     """Take a mount away, or every one, with the consent of a person or a script, and record it."""
     _require_person(given)
     workspace.approvals.mounts()  # reads them, and says so if that is not possible
@@ -51,7 +51,7 @@ def unmount_named(given: "Given", workspace: "Workspace", name: str | None) -> "
     return done
 
 
-def _require_person(given: "Given") -> None:
+def _require_person(given: "ParsedArguments") -> None:
     try:
         requires_person(given)
     except StateError as error:

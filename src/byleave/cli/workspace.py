@@ -1,18 +1,29 @@
-"""The workspace and the policy that the common flags name; with `-v`, what was read for them."""
+"""The workspace and the policy that the common flags name; with `-v`, what was read for them.
+
+--tool and --access: whose access holds for a program that the operating system is to hold to the policy.
+"""
 
 import os
 
 from byleave.api import Workspace
 from byleave.cli.output import tell, warn
-from byleave.config.layers import ENCLOSING
 from byleave.errors import InputError
+from byleave.guard.asking import Who
+from byleave.policy.compile import RUN_TOOL
+from byleave.policy.layers import ENCLOSING
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from typing import Any
 
-    from byleave.cli.arguments import Given
-    from byleave.guard.judge import Policy
+    from byleave.cli.arguments import ParsedArguments
+    from byleave.guard.guard import Guard
+    from byleave.guard.warnings import SensitiveWarnings
+    from byleave.net.proxy import Decide
+    from byleave.policy.layers import Layer
+    from byleave.policy.live_policy import LivePolicy
+    from byleave.sandbox.sandbox import Sandbox
 
 
 def working_directory() -> str:
@@ -25,7 +36,7 @@ def working_directory() -> str:
         ) from None
 
 
-def open_workspace(given: "Given", root: str | None = None) -> Workspace:
+def open_workspace(given: "ParsedArguments", root: str | None = None) -> Workspace:
     """Return the workspace at `root`, else at `--root`, else around the working directory."""
     wanted = root if root is not None else given.one("root")
     if wanted == "":
@@ -33,13 +44,13 @@ def open_workspace(given: "Given", root: str | None = None) -> Workspace:
     return Workspace(wanted)
 
 
-def load_policy(given: "Given", workspace: Workspace) -> "Policy":
+def load_policy(given: "ParsedArguments", workspace: Workspace) -> "LivePolicy":
     """Return the policy that the common flags ask for."""
     session = given.one("session")
     return workspace.load(files=given.options.get("policy", ()), session=session if session is not None else "default")
 
 
-def open_policy(given: "Given") -> "Policy":
+def open_policy(given: "ParsedArguments") -> "LivePolicy":
     """Return the policy of the workspace, and show its warnings and, with `-v`, where it came from."""
     policy = load_policy(given, open_workspace(given))
     tell(given, origins(policy))
@@ -47,7 +58,7 @@ def open_policy(given: "Given") -> "Policy":
     return policy
 
 
-def origins(policy: "Policy") -> "Iterator[str]":
+def origins(policy: "LivePolicy") -> "Iterator[str]":
     """Yield a sentence for everything that was read."""
     yield f"the workspace is {policy.root.path}"
     for layer in policy.compiled.layers:
@@ -56,3 +67,77 @@ def origins(policy: "Policy") -> "Iterator[str]":
         yield f"read {layer.file} ({layer.name}){trust}"
     if not policy.compiled.layers:
         yield "no configuration was found: only the built-in rules hold"
+
+
+DOOR = "run"
+
+
+def refuse_both(given: "ParsedArguments") -> None:
+    """Raise an InputError if --tool and --access are both there."""
+    if given.one("tool") is not None and given.one("access") is not None:
+        raise InputError("--tool and --access are two ways to say the same", hint="give one of them")
+
+
+def confining_policy(given: "ParsedArguments", workspace: "Workspace") -> "tuple[LivePolicy, str]":
+    """Return the policy and the tool whose access holds; without --tool, one that is made for this run."""
+    session = given.one("session")
+    tool = given.one("tool")
+    extra: list[Layer] = []
+    if tool is None:
+        extra.append(_made_up(given))
+    policy = workspace.load(
+        files=given.options.get("policy", ()), session=session if session is not None else "default", extra=extra
+    )
+    if tool is not None and tool not in policy.compiled.tools:
+        raise policy.compiled.no_tool(tool)
+    return policy, tool if tool is not None else RUN_TOOL
+
+
+def _made_up(given: "ParsedArguments") -> "Layer":
+    from byleave.policy.sandbox_settings import access_layer
+
+    file = given.one("access")
+    return access_layer(RUN_TOOL, None if file is None else os.path.join(working_directory(), file), file)
+
+
+def confining_guard(given: "ParsedArguments", workspace: "Workspace", box: "Sandbox") -> "Guard":
+    """Return the guard that answers and records what is asked for in the sandbox. Close it in the end."""
+    session = given.one("session")
+    guard = workspace.guard(DOOR, session=session if session is not None else "default", policy=box.policy)
+    box.decide = _deciding(guard)
+    return guard
+
+
+def _deciding(guard: "Guard") -> "Decide":
+    def decide(action: "dict[str, Any]") -> "Any":
+        return guard.check(action, Who(None, "default")).verdict
+
+    return decide
+
+
+def warn_of_appeared(given: "ParsedArguments", workspace: "Workspace", box: "Sandbox", since: float) -> None:
+    """Say what has changed meanwhile that git, a shell, an editor or a package manager would run by itself later."""
+    found = box.appeared_since(since)
+    if found is None or given.flag("quiet"):
+        return
+    if found.sentence is not None:
+        warn(given, [found.sentence])
+    elif not found.complete:
+        told = "there is too much in the workspace to look at all of it after a run for files that other programs obey"
+        warn(given, _notices(given, workspace, box).say_once("appeared", told))
+
+
+def warn_of_weaker(given: "ParsedArguments", workspace: "Workspace", box: "Sandbox") -> None:
+    """Say once in a session what is not enforced, where something weaker than namespaces holds the program."""
+    weaker = None if box.setup is None else box.setup.weaker
+    if box.setup is None or weaker is None:
+        return
+    warn(given, _notices(given, workspace, box).say_once(f"os sandbox {box.setup.backend}", weaker))
+
+
+def _notices(given: "ParsedArguments", workspace: "Workspace", box: "Sandbox") -> "SensitiveWarnings":
+    from byleave.guard.warnings import SensitiveWarnings
+
+    session = given.one("session")
+    directory = os.path.dirname(workspace.files.session_file(session if session is not None else "default"))
+    return SensitiveWarnings(workspace.sensitive(box.policy.compiled), directory)

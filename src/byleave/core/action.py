@@ -1,6 +1,6 @@
 """What is attempted: one record per kind of action, and the reading of its JSON form."""
 
-from byleave.core.verdict import named_path
+from byleave.core.decision import named_path
 from byleave.errors import InputError
 from byleave.record import Record
 from byleave.text import quoted, sentence_list

@@ -10,11 +10,15 @@ are joined; in `deny` the lists of all matching keys are joined. Agents are patt
 several the one with most literal letters counts, and of equals the first in the alphabet.
 
 The references in a verdict are those of the steps that were walked. Start at `Agents.judge`.
+
+Agents that go by several names: that of the hook, of the program, of the product. Pure, and data.
+
+What is denied to an agent under one of its names is denied under the others; an allow is for the name that it has.
 """
 
-from byleave.core.names import LOOK_ALIKE, NOT_ASCII, UNSEEN, NameIndex, oddity
+from byleave.core.decision import ALLOW, ASK, BUILT_IN, DENY, INLINE, RuleRef, Verdict
+from byleave.core.name_patterns import LOOK_ALIKE, NOT_ASCII, UNSEEN, NameIndex, oddity
 from byleave.core.suggest import suggest_agent
-from byleave.core.verdict import ALLOW, ASK, BUILT_IN, DENY, INLINE, RuleRef, Verdict
 from byleave.record import Record
 from byleave.text import quoted, shown
 
@@ -22,7 +26,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    Lists = Mapping[str, "Sequence[Entry]"]
+    Lists = Mapping[str, "Sequence[ListEntry]"]
+
 
 TOOLS, RESOURCES, PROMPTS = KINDS = ("tools", "resources", "prompts")
 DEFAULT = "default"
@@ -33,17 +38,17 @@ _MOST_ANSWERS = 256  # and of names at each of them
 _LONGEST_KEPT = 200  # letters
 
 
-class Entry(Record):
+class ListEntry(Record):
     """One name or pattern of a list, and where it is written."""
 
     pattern: str
     source: str = INLINE
 
 
-class Reach(Record):
+class AgentReach(Record):
     """One side of an agent, its allow or its deny: servers, and lists of names by server."""
 
-    servers: "tuple[Entry, ...]" = ()
+    servers: "tuple[ListEntry, ...]" = ()
     tools: "Lists" = _NONE
     resources: "Lists" = _NONE
     prompts: "Lists" = _NONE
@@ -53,8 +58,8 @@ class Agent(Record):
     """One agent as it is configured; its name may be a pattern."""
 
     name: str
-    allow: Reach = Reach()
-    deny: Reach = Reach()
+    allow: AgentReach = AgentReach()
+    deny: AgentReach = AgentReach()
     source: str = INLINE
 
 
@@ -139,10 +144,10 @@ class _Listed:
 
     __slots__ = ("entries", "index", "key")
 
-    def __init__(self, entries: "Sequence[Entry]", key: str) -> None:
+    def __init__(self, entries: "Sequence[ListEntry]", key: str) -> None:
         self.entries = tuple(entries)
         self.key = key  # how the list is named in the configuration
-        self.index: NameIndex[Entry] = NameIndex()
+        self.index: NameIndex[ListEntry] = NameIndex()
         for entry in entries:
             self.index.add(entry.pattern, entry)
 
@@ -152,7 +157,7 @@ class _Side:
 
     __slots__ = ("servers", "tables", "word")
 
-    def __init__(self, word: str, reach: Reach) -> None:
+    def __init__(self, word: str, reach: AgentReach) -> None:
         self.word = word
         self.servers = _Listed(reach.servers, f"{word}.servers")
         self.tables: dict[str, NameIndex[_Listed]] = {}
@@ -170,7 +175,7 @@ class _Compiled:
         self.allow = _Side("allow", agent.allow)
         self.deny = _Side("deny", agent.deny)
 
-    def ref(self, listed: _Listed, entry: Entry, *, allows: bool) -> RuleRef:
+    def ref(self, listed: _Listed, entry: ListEntry, *, allows: bool) -> RuleRef:
         text = f"agents.{shown(self.agent.name)}: {shown(listed.key)} {quoted(entry.pattern)}"
         return RuleRef(text, entry.source, ALLOW if allows else DENY)
 
@@ -305,7 +310,7 @@ def _key(listed: _Listed) -> str:
     return listed.key
 
 
-def _first(lists: "Sequence[_Listed]", name: str) -> "tuple[_Listed, Entry] | None":
+def _first(lists: "Sequence[_Listed]", name: str) -> "tuple[_Listed, ListEntry] | None":
     """Return the first entry that matches: exact names of all lists before patterns of any."""
     for listed in lists:
         exact = listed.index.exact(name)
@@ -360,3 +365,16 @@ def _odd_names(agent: str | None, server: str, tool: str | None) -> "Iterator[Ve
 
 def _decision(verdict: Verdict) -> int:
     return verdict.decision
+
+
+_SAME_AGENT = (
+    ("claude-code", "claude"),
+    ("codex", "codex-cli"),
+    ("gemini", "gemini-cli"),
+    ("cursor", "cursor-agent"),
+)
+
+
+def other_names(agent: str) -> tuple[str, ...]:
+    """Return what an agent is called besides; nothing for one that is not known by several names."""
+    return tuple(name for names in _SAME_AGENT if agent in names for name in names if name != agent)

@@ -4,19 +4,21 @@ A value is tested as every reading that the server may have of it: `readings`. W
 that fit it; without, all of them. A rule that allows needs all readings to pass, one that refuses any.
 """
 
-from byleave.core.fs import fold, is_under
-from byleave.core.globs import name_matches
-from byleave.core.input_schema import MISSING, InputSchema, same
-from byleave.core.paths import collapse
-from byleave.core.readings import (
+from byleave.core.fs_rules import fold, is_under
+from byleave.core.input_schema import (
     DEEPEST_TEXT,
+    MISSING,
     UNREADABLE,
+    InputSchema,
     is_numbered,
     listed_in,
     plain_name,
     readings_of_text,
     readings_of_value,
+    same,
 )
+from byleave.core.paths import collapse
+from byleave.core.patterns import name_matches
 from byleave.core.url import BadUrl, parse_url
 from byleave.record import Record
 
@@ -43,7 +45,7 @@ _MOST_NAMED = 64  # elements of a list that a schema may describe one by one
 _FINAL = DEEPEST_TEXT + 1  # opened so often that it is not read as anything else
 
 
-class Given(Record):
+class CallArguments(Record):
     """The arguments of a call to a tool whose input schema is known."""
 
     tree: "Any"
@@ -69,7 +71,7 @@ class ArgumentTest(Record):
         if arguments is UNKNOWN:
             return None
         schema = None
-        if isinstance(arguments, Given):
+        if isinstance(arguments, CallArguments):
             schema = arguments.schema
             arguments = {} if arguments.tree is None else arguments.tree  # who gives none gets every default
         if not isinstance(

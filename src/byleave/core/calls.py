@@ -7,13 +7,13 @@ Start at `judge_call`.
 """
 
 from byleave.core.agents import RESOURCES, TOOLS, judge_names
-from byleave.core.arguments import ANY_TOOL, UNKNOWN, Given
+from byleave.core.arguments import ANY_TOOL, UNKNOWN, CallArguments
+from byleave.core.decision import ALLOW, BUILT_IN, DENY, RuleRef, Verdict, strictest
 from byleave.core.input_schema import InputSchema
-from byleave.core.names import UNSEEN, oddity, spelled
-from byleave.core.policy import NO_RULE, Policy, with_help
-from byleave.core.subject import Subject
+from byleave.core.match_context import MatchContext
+from byleave.core.name_patterns import UNSEEN, oddity, spelled
+from byleave.core.policy import NO_RULE, CompiledPolicy, with_help
 from byleave.core.suggest import suggest_call_rule
-from byleave.core.verdict import ALLOW, BUILT_IN, DENY, RuleRef, Verdict, strictest
 from byleave.text import shown
 
 TYPE_CHECKING = False
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from byleave.core.action import CallAction
-    from byleave.core.policy import Voice
+    from byleave.core.policy import PolicyView
 
 
-def judge_call(policy: Policy, action: "CallAction") -> Verdict:
+def judge_call(policy: CompiledPolicy, action: "CallAction") -> Verdict:
     """Return the verdict on calling a tool, or on the server itself where no tool is named."""
     arguments = action.arguments
     if action.schema is not None:
-        arguments = Given(arguments, InputSchema(action.schema))
-    subject = Subject("other", _named(policy, action.agent), call=(action.server, action.tool, arguments))
+        arguments = CallArguments(arguments, InputSchema(action.schema))
+    subject = MatchContext("other", _named(policy, action.agent), call=(action.server, action.tool, arguments))
     verdict = _by_all(policy, subject, TOOLS, action.tool)
     if action.respelled:
         verdict = strictest([verdict, *_in_other_spellings(policy, subject)])
@@ -37,7 +37,7 @@ def judge_call(policy: Policy, action: "CallAction") -> Verdict:
     return verdict if odd is None else strictest([odd, verdict]).replace(suggestion=None)
 
 
-def _in_other_spellings(policy: Policy, subject: Subject) -> "Iterator[Verdict]":
+def _in_other_spellings(policy: CompiledPolicy, subject: MatchContext) -> "Iterator[Verdict]":
     """Yield what denies and asks say of the names that an agent may have written with `_` for other signs.
 
     Claude Code calls `repo.delete` of `my.server` `mcp__my_server__repo_delete`. An allow is for the name as it came.
@@ -49,7 +49,7 @@ def _in_other_spellings(policy: Policy, subject: Subject) -> "Iterator[Verdict]"
             called = tool if tool_pattern is None or tool is None else spelled(tool_pattern, tool)
             if meant is None or (called is None and tool is not None) or (meant, called) == (server, tool):
                 continue
-            other: Subject = subject.replace(call=(meant, called, arguments))
+            other: MatchContext = subject.replace(call=(meant, called, arguments))
             denial = None if voice.agents is None else voice.agents.denial(subject.agent, meant, TOOLS, called)
             ruled = (
                 None if voice.denies_only else _by_rules(voice, other, f"calling {shown(server)}.{shown(tool or '')}")
@@ -57,7 +57,7 @@ def _in_other_spellings(policy: Policy, subject: Subject) -> "Iterator[Verdict]"
             yield from (each for each in (denial, ruled) if each is not None and each.decision is not ALLOW)
 
 
-def _refused_names(voice: "Voice") -> "Iterator[tuple[str, str | None]]":
+def _refused_names(voice: "PolicyView") -> "Iterator[tuple[str, str | None]]":
     """Yield the servers, and tools on them, that a deny or an ask names; None for every tool."""
     for agent in voice.agents.agents if voice.agents is not None else ():
         yield from ((entry.pattern, None) for entry in agent.deny.servers)
@@ -68,15 +68,15 @@ def _refused_names(voice: "Voice") -> "Iterator[tuple[str, str | None]]":
             yield from rule.matcher.calls or ()
 
 
-def _named(policy: Policy, agent: str | None) -> str | None:
+def _named(policy: CompiledPolicy, agent: str | None) -> str | None:
     """Return who calls: where nobody is named, who counts as calling then, for rules that name agents as well."""
     agents = policy.voices[0].agents
     return agent if agent is not None or agents is None else agents.default
 
 
-def judge_use(policy: Policy, agent: str | None, server: str, kind: str, name: str) -> Verdict:
+def judge_use(policy: CompiledPolicy, agent: str | None, server: str, kind: str, name: str) -> Verdict:
     """Return the verdict on a resource or a prompt of a server: `rules` speak of the server as a whole."""
-    subject = Subject("other", _named(policy, agent), call=(server, None, None))
+    subject = MatchContext("other", _named(policy, agent), call=(server, None, None))
     verdict = _by_forms(policy, subject, kind, _forms(kind, name))
     odd = judge_names(agent, server, None)
     if oddity(name) == UNSEEN:
@@ -89,12 +89,12 @@ def _forms(kind: str, name: str) -> tuple[str, ...]:
     """Return every way in which rules may write a name: a URI has several."""
     if kind != RESOURCES:
         return (name,)
-    from byleave.core.uris import forms
+    from byleave.core.url import forms
 
     return forms(name)
 
 
-def _by_forms(policy: Policy, subject: Subject, kind: str, names: tuple[str, ...]) -> Verdict:
+def _by_forms(policy: CompiledPolicy, subject: MatchContext, kind: str, names: tuple[str, ...]) -> Verdict:
     """Return the verdict on what has several names: to allow one of them is enough, and so is to deny one."""
     server = subject.call[0] if subject.call is not None else ""
     said = [_by_all(policy, subject, kind, name) for name in names]
@@ -104,16 +104,16 @@ def _by_forms(policy: Policy, subject: Subject, kind: str, names: tuple[str, ...
     return strictest([best, *(denial for denial in denials if denial is not None)])
 
 
-def could_call(policy: Policy, agent: str | None, server: str, tool: str | None) -> bool:
+def could_call(policy: CompiledPolicy, agent: str | None, server: str, tool: str | None) -> bool:
     """Whether some arguments exist for which the call is not denied; without a tool, some tool and arguments."""
     odd = judge_names(agent, server, tool)
     if odd is not None and odd.decision is DENY:
         return False
-    subject = Subject("other", _named(policy, agent), call=(server, ANY_TOOL if tool is None else tool, UNKNOWN))
+    subject = MatchContext("other", _named(policy, agent), call=(server, ANY_TOOL if tool is None else tool, UNKNOWN))
     return all(_could(voice, subject, server, tool) for voice in policy.voices)
 
 
-def _could(voice: "Voice", subject: Subject, server: str, tool: str | None) -> bool:
+def _could(voice: "PolicyView", subject: MatchContext, server: str, tool: str | None) -> bool:
     agents = voice.agents
     if voice.denies_only:
         return agents is None or agents.denial(subject.agent, server, TOOLS, tool) is None
@@ -122,7 +122,7 @@ def _could(voice: "Voice", subject: Subject, server: str, tool: str | None) -> b
     return voice.rules is None or voice.rules.could_allow(subject)
 
 
-def _by_all(policy: Policy, subject: Subject, kind: str, name: str | None) -> Verdict:
+def _by_all(policy: CompiledPolicy, subject: MatchContext, kind: str, name: str | None) -> Verdict:
     server = subject.call[0] if subject.call is not None else ""
     what = f"calling {shown(server)}{'.' + shown(name) if name else ''}"
     verdicts = list(_by_voice(policy, subject, kind, name, what))
@@ -132,7 +132,9 @@ def _by_all(policy: Policy, subject: Subject, kind: str, name: str | None) -> Ve
     return with_help(verdict, verdicts[1:])
 
 
-def _by_voice(policy: Policy, subject: Subject, kind: str, name: str | None, what: str) -> "Iterator[Verdict]":
+def _by_voice(
+    policy: CompiledPolicy, subject: MatchContext, kind: str, name: str | None, what: str
+) -> "Iterator[Verdict]":
     """Yield what each voice comes to. Where only denies count, a voice without one is not heard."""
     for voice in policy.voices:
         server = subject.call[0] if subject.call is not None else ""
@@ -151,7 +153,7 @@ def _by_voice(policy: Policy, subject: Subject, kind: str, name: str | None, wha
             yield policy.unmatched(what) if ruled is None else ruled
 
 
-def _by_rules(voice: "Voice", subject: Subject, what: str) -> Verdict | None:
+def _by_rules(voice: "PolicyView", subject: MatchContext, what: str) -> Verdict | None:
     if voice.rules is None:
         return None
     from byleave.core.rules import ruling_verdict

@@ -19,13 +19,13 @@ from byleave.core.action import (
     SpawnAction,
     UrlAction,
 )
-from byleave.core.files import judge_file, judge_move, judge_search
-from byleave.core.net import judge_net, may_dial, refuse_public
+from byleave.core.decision import ALLOW, BUILT_IN, DENY, RuleRef, Verdict, strictest
+from byleave.core.file_decision import judge_file, judge_move, judge_search
+from byleave.core.net_rules import judge_net, may_dial, refuse_public
 from byleave.core.policy import NO_RULE
-from byleave.core.selfguard import changes_trust
+from byleave.core.self_protection import changes_trust
 from byleave.core.suggest import suggest_command, suggest_env, suggest_net, suggest_url_rule
 from byleave.core.url import BadUrl, parse_url
-from byleave.core.verdict import ALLOW, BUILT_IN, DENY, RuleRef, Verdict, strictest
 from byleave.errors import InputError
 from byleave.text import quoted, shown
 
@@ -35,17 +35,21 @@ if TYPE_CHECKING:
     from typing import Any
 
     from byleave.core.action import Action
-    from byleave.core.fs import FsTarget, Refused
-    from byleave.core.line import Line
-    from byleave.core.policy import Answer, Policy, ToolPolicy
-    from byleave.core.searching import Looked
+    from byleave.core.command_line import CommandLine
+    from byleave.core.fs_rules import FsTarget, RefusedPath
+    from byleave.core.policy import Answer, CompiledPolicy, ToolPolicy
+    from byleave.core.search import SearchedFiles
     from byleave.core.url import Target
 
-    Place = FsTarget | Refused
+    Place = FsTarget | RefusedPath
 
 
 def decide(
-    policy: "Policy", action: "Action", places: "tuple[Place | Line | Looked, ...]" = (), *, confines: bool = False
+    policy: "CompiledPolicy",
+    action: "Action",
+    places: "tuple[Place | CommandLine | SearchedFiles, ...]" = (),
+    *,
+    confines: bool = False,
 ) -> Verdict:
     """Return what `policy` says about `action`, with every rule that had a say.
 
@@ -61,7 +65,7 @@ def decide(
     return judge(policy, action, places)
 
 
-def _url(policy: "Policy", action: UrlAction, _places: "tuple[Place, ...]") -> Verdict:
+def _url(policy: "CompiledPolicy", action: UrlAction, _places: "tuple[Place, ...]") -> Verdict:
     target = parse_url(action.url)
     if action.tool is not None:
         policy.tool(action.tool)
@@ -81,12 +85,12 @@ def _url(policy: "Policy", action: UrlAction, _places: "tuple[Place, ...]") -> V
     return verdict if ruled is None else strictest([verdict, ruled])
 
 
-def _url_by_rules(policy: "Policy", action: UrlAction, target: "Target") -> Verdict | None:
+def _url_by_rules(policy: "CompiledPolicy", action: UrlAction, target: "Target") -> Verdict | None:
     if next(policy.rule_tables(), None) is None:
         return None
-    from byleave.core.subject import Subject
+    from byleave.core.match_context import MatchContext
 
-    subject = Subject("fetch", action.agent, url=target, method=action.method)
+    subject = MatchContext("fetch", action.agent, url=target, method=action.method)
     what = f"reaching {target.scheme}://{shown(target.host)}"
     return policy.by_rules(subject, what, silent=action.tool is not None)
 
@@ -117,7 +121,7 @@ def _url_by(tool: "ToolPolicy", target: "Any", address: str | None) -> "Answer":
     return Verdict(ALLOW, f"reaching {where} is allowed by {ref.rule}", "ok", (ref,)), True
 
 
-def _env(policy: "Policy", action: EnvAction, _places: "tuple[Place, ...]") -> Verdict:
+def _env(policy: "CompiledPolicy", action: EnvAction, _places: "tuple[Place, ...]") -> Verdict:
     substitutes = action.way == SUBSTITUTE
     if action.tool is None:
         return policy.unmatched(f"{'using' if substitutes else 'reading'} the variable {shown(action.name)}")
@@ -145,7 +149,7 @@ def _env_by(tool: "ToolPolicy", name: str, *, substitutes: bool) -> "Answer":
 _ENV_NAMES = RuleRef("names of variables", BUILT_IN, DENY)
 
 
-def _spawn(policy: "Policy", action: SpawnAction, _places: "tuple[Place, ...]") -> Verdict:
+def _spawn(policy: "CompiledPolicy", action: SpawnAction, _places: "tuple[Place, ...]") -> Verdict:
     if action.tool is not None:
         policy.tool(action.tool)
     if changes_trust((action.program, *action.args)):
@@ -170,31 +174,31 @@ def _spawn_by(tool: "ToolPolicy", action: SpawnAction) -> "Answer":
     return Verdict(DENY, f"{what} is denied: {said}", "denied", (ref,), suggestion), rule is not None
 
 
-def _command(policy: "Policy", action: CommandAction, places: "tuple[Any, ...]", *, confines: bool) -> Verdict:
+def _command(policy: "CompiledPolicy", action: CommandAction, places: "tuple[Any, ...]", *, confines: bool) -> Verdict:
     """Judge a command line; it arrives read and resolved as the one place of the action."""
     if not places:
         return policy.unmatched("the command")
-    from byleave.core.line import Confining, judge_line
+    from byleave.core.command_line import ConfinePolicy, judge_line
     from byleave.core.rules import RuleTable
 
     (line,) = places
     tables = list(policy.rule_tables()) or [RuleTable(())]
-    confining = Confining(policy.shell, confines)
+    confining = ConfinePolicy(policy.shell, confines)
     return strictest([judge_line(line, table, policy.protected, action.agent, confining) for table in tables])
 
 
-def _call(policy: "Policy", action: CallAction, _places: "tuple[Place, ...]") -> Verdict:
+def _call(policy: "CompiledPolicy", action: CallAction, _places: "tuple[Place, ...]") -> Verdict:
     from byleave.core.calls import judge_call
 
     return judge_call(policy, action)
 
 
-def _other(policy: "Policy", action: OtherAction, _places: "tuple[Place, ...]") -> Verdict:
+def _other(policy: "CompiledPolicy", action: OtherAction, _places: "tuple[Place, ...]") -> Verdict:
+    from byleave.core.match_context import MatchContext
     from byleave.core.matchers import OPERATIONS
-    from byleave.core.subject import Subject
 
     operation = action.name if action.name in OPERATIONS else "other"
-    subject = Subject(operation, action.agent, other=action.name)
+    subject = MatchContext(operation, action.agent, other=action.name)
     thinks = action.name == "think"
     ruled = policy.by_rules(subject, shown(action.name), silent=thinks)
     if ruled is not None:
@@ -215,7 +219,7 @@ def _by_default(default: Default, what: str, suggestion: str | None) -> Verdict:
     return Verdict(default.decision, f"{what}: {default.rule}", default.code, (default.ref,), offered)
 
 
-_JUDGES: "dict[type, Callable[[Policy, Any, tuple[Any, ...]], Verdict]]" = {
+_JUDGES: "dict[type, Callable[[CompiledPolicy, Any, tuple[Any, ...]], Verdict]]" = {
     FileAction: judge_file,
     MoveAction: judge_move,
     SearchAction: judge_search,

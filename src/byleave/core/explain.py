@@ -1,6 +1,6 @@
 """How a verdict becomes prose. The words come from the verdict itself, never from a second look at the rules."""
 
-from byleave.core.verdict import ALLOW, Verdict
+from byleave.core.decision import ALLOW, Verdict
 from byleave.text import sentence_list, shown
 
 

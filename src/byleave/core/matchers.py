@@ -4,11 +4,11 @@ A matcher is asked with `granting`: a rule that allows must not be satisfied by 
 denies or asks must not be walked round by one (`/bin/rm`). Under `not` the two change places.
 """
 
-from byleave.core.agent_names import other_names
+from byleave.core.agents import other_names
 from byleave.core.arguments import ANY_TOOL
-from byleave.core.fs import is_under
-from byleave.core.globs import Glob, name_matches
-from byleave.core.net import NetRule, NetTable
+from byleave.core.fs_rules import is_under
+from byleave.core.net_rules import NetRule, NetTable
+from byleave.core.patterns import Glob, name_matches
 from byleave.record import Record
 from byleave.text import shown
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     from byleave.core.arguments import ArgumentTest
-    from byleave.core.subject import Part, Subject
+    from byleave.core.match_context import MatchContext, MatchPart
 
     Callee = tuple[str, str | None]  # patterns of the server and of the tool; no tool: any, and the server itself
 
@@ -31,11 +31,11 @@ if TYPE_CHECKING:
         @property
         def calls(self) -> frozenset[Callee] | None: ...
 
-        def match(self, subject: Subject, *, granting: bool) -> bool | None: ...
+        def match(self, subject: MatchContext, *, granting: bool) -> bool | None: ...
 
-        def covers(self, subject: Subject) -> bool: ...
+        def covers(self, subject: MatchContext) -> bool: ...
 
-        def concerns(self, subject: Subject, *, granting: bool) -> bool:
+        def concerns(self, subject: MatchContext, *, granting: bool) -> bool:
             """Whether it speaks about this kind of subject at all: `not` inverts only that."""
             ...
 
@@ -96,7 +96,7 @@ class CommandMatcher(Record):
 
     calls = NO_CALLS
 
-    def match(self, subject: "Subject", *, granting: bool) -> bool | None:
+    def match(self, subject: "MatchContext", *, granting: bool) -> bool | None:
         part = subject.part
         if part is None or part.empty:
             return False
@@ -108,7 +108,7 @@ class CommandMatcher(Record):
         answer = both(self._details(part, named=named, granting=granting))
         return None if answer is False and part.runs_anything and not granting else answer
 
-    def covers(self, subject: "Subject") -> bool:
+    def covers(self, subject: "MatchContext") -> bool:
         """Whether an allow by this matcher reaches the options that execute or write."""
         part = subject.part
         if part is None or self.any_options:
@@ -123,10 +123,10 @@ class CommandMatcher(Record):
             return moved in (self.args or ()) or (moved == "cd" and self.within is not None)
         return moved in self.flags or self.args is not None or self.within is not None
 
-    def concerns(self, subject: "Subject", *, granting: bool) -> bool:  # noqa: ARG002 -- the kind is certain
+    def concerns(self, subject: "MatchContext", *, granting: bool) -> bool:  # noqa: ARG002 -- the kind is certain
         return subject.part is not None and not subject.part.empty
 
-    def _details(self, part: "Part", *, named: bool | None, granting: bool) -> "Iterable[bool | None]":
+    def _details(self, part: "MatchPart", *, named: bool | None, granting: bool) -> "Iterable[bool | None]":
         """Yield one answer a key, the cheap ones first: a clear no spares the rest."""
         yield named
         if self.piped_to_shell:
@@ -160,7 +160,7 @@ class PathMatcher(Record):
     programs = NO_PROGRAMS
     calls = NO_CALLS
 
-    def match(self, subject: "Subject", *, granting: bool) -> bool | None:
+    def match(self, subject: "MatchContext", *, granting: bool) -> bool | None:
         if subject.file is None or subject.op not in self.ops:
             return False
         canonical = subject.file.canonical.lstrip("/")
@@ -175,10 +175,10 @@ class PathMatcher(Record):
             return True
         return None if subject.below and any(glob.reaches_below(name) for glob, name in found) else False
 
-    def covers(self, _subject: "Subject") -> bool:
+    def covers(self, _subject: "MatchContext") -> bool:
         return True
 
-    def concerns(self, subject: "Subject", *, granting: bool) -> bool:
+    def concerns(self, subject: "MatchContext", *, granting: bool) -> bool:
         """A pattern inside the workspace says nothing of what lies outside, so its `not` opens nothing there."""
         return subject.file is not None and (not granting or self.absolute or subject.file.relative is not None)
 
@@ -195,7 +195,7 @@ class UrlMatcher(Record):
     programs = NO_PROGRAMS
     calls = NO_CALLS
 
-    def match(self, subject: "Subject", *, granting: bool) -> bool | None:
+    def match(self, subject: "MatchContext", *, granting: bool) -> bool | None:
         target = subject.url
         if target is None:
             return False
@@ -207,10 +207,10 @@ class UrlMatcher(Record):
         found = NetTable([rule]).match(target)
         return found is not None and not (granting and target.userinfo)
 
-    def covers(self, _subject: "Subject") -> bool:
+    def covers(self, _subject: "MatchContext") -> bool:
         return True
 
-    def concerns(self, subject: "Subject", *, granting: bool) -> bool:  # noqa: ARG002 -- the kind is certain
+    def concerns(self, subject: "MatchContext", *, granting: bool) -> bool:  # noqa: ARG002 -- the kind is certain
         return subject.url is not None
 
 
@@ -227,7 +227,7 @@ class CallMatcher(Record):
     def calls(self) -> "frozenset[Callee] | None":
         return frozenset({(self.server, self.tool)})
 
-    def match(self, subject: "Subject", *, granting: bool) -> bool | None:
+    def match(self, subject: "MatchContext", *, granting: bool) -> bool | None:
         if subject.call is None:
             return False
         server, tool, arguments = subject.call
@@ -239,10 +239,10 @@ class CallMatcher(Record):
             return False
         return True if self.argument is None else self.argument.holds(arguments, granting=granting)
 
-    def covers(self, _subject: "Subject") -> bool:
+    def covers(self, _subject: "MatchContext") -> bool:
         return True
 
-    def concerns(self, subject: "Subject", *, granting: bool) -> bool:  # noqa: ARG002 -- the kind is certain
+    def concerns(self, subject: "MatchContext", *, granting: bool) -> bool:  # noqa: ARG002 -- the kind is certain
         return subject.call is not None
 
 
@@ -254,13 +254,13 @@ class OperationMatcher(Record):
     programs = None
     calls = None
 
-    def match(self, subject: "Subject", *, granting: bool) -> bool | None:  # noqa: ARG002 -- the kind is certain
+    def match(self, subject: "MatchContext", *, granting: bool) -> bool | None:  # noqa: ARG002 -- the kind is certain
         return subject.operation in self.kinds
 
-    def covers(self, subject: "Subject") -> bool:
+    def covers(self, subject: "MatchContext") -> bool:
         return _covers_plainly(subject.part)
 
-    def concerns(self, _subject: "Subject", *, granting: bool) -> bool:  # noqa: ARG002 -- they speak of everything
+    def concerns(self, _subject: "MatchContext", *, granting: bool) -> bool:  # noqa: ARG002 -- they speak of everything
         return True
 
 
@@ -275,16 +275,16 @@ class AgentMatcher(Record):
     programs = None
     calls = None
 
-    def match(self, subject: "Subject", *, granting: bool) -> bool | None:
+    def match(self, subject: "MatchContext", *, granting: bool) -> bool | None:
         if subject.agent is None:
             return False
         names = (subject.agent,) if granting else (subject.agent, *other_names(subject.agent))
         return any(name_matches(agent, name) for agent in self.agents for name in names)
 
-    def covers(self, subject: "Subject") -> bool:
+    def covers(self, subject: "MatchContext") -> bool:
         return _covers_plainly(subject.part)
 
-    def concerns(self, _subject: "Subject", *, granting: bool) -> bool:  # noqa: ARG002 -- they speak of everything
+    def concerns(self, _subject: "MatchContext", *, granting: bool) -> bool:  # noqa: ARG002 -- they speak of everything
         return True
 
 
@@ -304,14 +304,14 @@ class All(Record):
         known = [found for matcher in self.matchers if (found := matcher.calls) is not None]
         return min(known, key=len) if known else None
 
-    def match(self, subject: "Subject", *, granting: bool) -> bool | None:
+    def match(self, subject: "MatchContext", *, granting: bool) -> bool | None:
         return both(matcher.match(subject, granting=granting) for matcher in self.matchers)
 
-    def covers(self, subject: "Subject") -> bool:
+    def covers(self, subject: "MatchContext") -> bool:
         """What one of them says covers, covers: `options = "any"` may stand in any of the tables."""
         return any(matcher.covers(subject) for matcher in self.matchers)
 
-    def concerns(self, subject: "Subject", *, granting: bool) -> bool:
+    def concerns(self, subject: "MatchContext", *, granting: bool) -> bool:
         return all(matcher.concerns(subject, granting=granting) for matcher in self.matchers)
 
 
@@ -335,16 +335,16 @@ class AnyOf(Record):
             return None
         return frozenset(callee for found in known for callee in found or ())
 
-    def match(self, subject: "Subject", *, granting: bool) -> bool | None:
+    def match(self, subject: "MatchContext", *, granting: bool) -> bool | None:
         return either(matcher.match(subject, granting=granting) for matcher in self.matchers)
 
-    def covers(self, subject: "Subject") -> bool:
+    def covers(self, subject: "MatchContext") -> bool:
         """Only an alternative that matches by itself can cover."""
         return any(
             matcher.match(subject, granting=True) is True and matcher.covers(subject) for matcher in self.matchers
         )
 
-    def concerns(self, subject: "Subject", *, granting: bool) -> bool:
+    def concerns(self, subject: "MatchContext", *, granting: bool) -> bool:
         return any(matcher.concerns(subject, granting=granting) for matcher in self.matchers)
 
 
@@ -356,25 +356,25 @@ class Not(Record):
     programs = None
     calls = None
 
-    def match(self, subject: "Subject", *, granting: bool) -> bool | None:
+    def match(self, subject: "MatchContext", *, granting: bool) -> bool | None:
         if not self.matcher.concerns(subject, granting=granting):
             return False
         answer = self.matcher.match(subject, granting=not granting)
         return None if answer is None else not answer
 
-    def covers(self, subject: "Subject") -> bool:
+    def covers(self, subject: "MatchContext") -> bool:
         return _covers_plainly(subject.part)
 
-    def concerns(self, subject: "Subject", *, granting: bool) -> bool:
+    def concerns(self, subject: "MatchContext", *, granting: bool) -> bool:
         return self.matcher.concerns(subject, granting=granting)
 
 
-def _covers_plainly(part: "Part | None") -> bool:
+def _covers_plainly(part: "MatchPart | None") -> bool:
     """Whether a rule that says nothing of options covers this command."""
     return part is None or (part.moved is None and part.knowledge.uncovered((), ()) is None)
 
 
-def _is_named(part: "Part", wanted: str, *, granting: bool) -> bool | None:
+def _is_named(part: "MatchPart", wanted: str, *, granting: bool) -> bool | None:
     """Whether the command is the program a rule names: exactly, or by its last name where that may be."""
     name = part.name
     if name is None:
@@ -389,7 +389,7 @@ def _is_named(part: "Part", wanted: str, *, granting: bool) -> bool | None:
     return not granting or not slash or f"{directory}/" in SYSTEM_DIRECTORIES
 
 
-def _is_within(part: "Part", place: str, *, granting: bool) -> bool | None:
+def _is_within(part: "MatchPart", place: str, *, granting: bool) -> bool | None:
     if part.directories is None:
         return False if granting else None
     inside = [is_under(directory, place) for directory in part.directories]

@@ -3,7 +3,7 @@
 Pure. What the file system adds (symlinks, what exists) is workspace.resolve's.
 """
 
-from byleave.core.fs import Refused
+from byleave.core.fs_rules import RefusedPath
 from byleave.text import quoted
 
 LONGEST_NAME = 255  # NAME_MAX of every file system Linux mounts, in bytes
@@ -44,24 +44,24 @@ def collapse(text: str) -> str | None:
     return "/".join(kept)
 
 
-def refuse_input(text: str) -> Refused | None:
+def refuse_input(text: str) -> RefusedPath | None:
     """Refuse what no tool may pass as a path: absolute, climbing out, or with a name nobody should trust."""
     if is_absolute(text):
-        return Refused("absolute", f"{quoted(text)} is absolute; tools name files relative to the workspace")
+        return RefusedPath("absolute", f"{quoted(text)} is absolute; tools name files relative to the workspace")
     return refuse_name(text)
 
 
-def refuse_name(text: str) -> Refused | None:
+def refuse_name(text: str) -> RefusedPath | None:
     """Refuse control characters, over-long names, and names that Windows takes for devices or streams."""
     if not text.isprintable() and (problem := _unprintable_problem(text)) is not None:
-        return Refused("denied", f"{quoted(text[:LONGEST_NAME])} {problem}")
+        return RefusedPath("denied", f"{quoted(text[:LONGEST_NAME])} {problem}")
     if len(text) > LONGEST_NAME // 4 and _too_long(text):
-        return Refused("denied", f"{quoted(text[:80])}... is longer than a path or a name can be")
+        return RefusedPath("denied", f"{quoted(text[:80])}... is longer than a path or a name can be")
     if ":" in text:
-        return Refused("denied", f"{quoted(text)} contains a colon, which names a stream on some systems")
+        return RefusedPath("denied", f"{quoted(text)} contains a colon, which names a stream on some systems")
     for part in text.split("/"):
         if part and part[0] in _DEVICE_STARTS and _is_device(part):
-            return Refused("denied", f"{quoted(part)} names a device on some systems")
+            return RefusedPath("denied", f"{quoted(part)} names a device on some systems")
     return None
 
 

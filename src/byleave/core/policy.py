@@ -1,8 +1,8 @@
 """All rules, compiled: what every tool may touch, and who has a voice in it."""
 
 from byleave.core.access import Access
+from byleave.core.decision import ALLOW, ASK, BUILT_IN, DENY, RuleRef, Verdict, strictest
 from byleave.core.protected import Protected
-from byleave.core.verdict import ALLOW, ASK, BUILT_IN, DENY, RuleRef, Verdict, strictest
 from byleave.errors import InputError
 from byleave.record import Record
 from byleave.text import quoted, shown
@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     from byleave.core.agents import Agents
+    from byleave.core.match_context import MatchContext
     from byleave.core.rules import RuleTable
-    from byleave.core.subject import Subject
 
     # A family's answer about one tool, and whether a written rule gave it (and not merely the absence of one).
     Answer = tuple[Verdict, bool]
@@ -27,7 +27,7 @@ class ToolPolicy(Record):
     enabled: bool = True
 
 
-class Voice(Record):
+class PolicyView(Record):
     """One reading of the configuration. The strictest voice wins.
 
     The first voice is what the user trusts. A project file nobody trusts yet is a further voice, so it can tighten but
@@ -41,10 +41,10 @@ class Voice(Record):
     agents: "Agents | None" = None
 
 
-class Policy(Record):
+class CompiledPolicy(Record):
     """Everything `decide` needs to know."""
 
-    voices: tuple[Voice, ...]
+    voices: tuple[PolicyView, ...]
     protected: Protected
     strict_links: bool = False
     shell: str | None = None  # how commands run: `auto`, `require` or `off`; None without a [shell] table
@@ -62,7 +62,7 @@ class Policy(Record):
             if not voice.denies_only:
                 yield voice.rules if voice.rules is not None else RuleTable(())
 
-    def by_rules(self, subject: "Subject", what: str, *, silent: bool) -> Verdict | None:
+    def by_rules(self, subject: "MatchContext", what: str, *, silent: bool) -> Verdict | None:
         """Return what `rules` say about a subject; where none matches, None if they may be `silent`, else ask."""
         tables = list(self.rule_tables())
         if not tables:

@@ -6,7 +6,7 @@ protected as one that is not, and absolute ones: byleave's own, and directories 
 Every integration and the kernel take them from here. A question costs as many lookups as the path has names.
 """
 
-from byleave.core.fs import FsTarget, fold, is_under
+from byleave.core.fs_rules import FsTarget, fold, is_under
 from byleave.core.protected_names import ELSEWHERE, ENDINGS, GUARDED, GUARDED_ELSEWHERE, HELD, SYSTEM
 from byleave.record import Record
 

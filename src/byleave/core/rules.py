@@ -3,21 +3,93 @@
 Matching is three-valued. An allow needs a clear yes, and reaches options that execute or write only where it says so. A
 deny or an ask that may match makes the answer at least ask. Rules are indexed by the programs and by the calls they can
 match, so that a thousand rules about others cost nothing.
+
+Find the rules that can speak of one file, without asking all of them.
+
+Pure. A path pattern is found by its last name where that is literal (`**/.env`, `src/a.py`), else by its first
+(`migrations/**`); names are folded, so that more is found than matches. All other rules are candidates always.
 """
 
 from byleave.core.arguments import ANY_TOOL
-from byleave.core.matchers import describe, paths_of, program_names, touches_files
-from byleave.core.names import NameIndex
-from byleave.core.path_index import PathIndex
-from byleave.core.verdict import ALLOW, ASK, DENY, INLINE, Decision, RuleRef, Verdict
+from byleave.core.decision import ALLOW, ASK, DENY, INLINE, Decision, RuleRef, Verdict
+from byleave.core.fs_rules import fold
+from byleave.core.matchers import All, AnyOf, PathMatcher, describe, paths_of, program_names, touches_files
+from byleave.core.name_patterns import NameIndex
+from byleave.core.patterns import ANY_DEPTH
 from byleave.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
+    from byleave.core.fs_rules import FsTarget
+    from byleave.core.match_context import MatchContext
     from byleave.core.matchers import Matcher
-    from byleave.core.subject import Subject
+    from byleave.core.patterns import Glob
+
+
+_WILD = frozenset("*?[")
+_FEW = 8  # rules that are not worth an index
+
+
+class PathIndex:
+    """Rules in order, found by the names of a file."""
+
+    def __init__(self, rules: "Sequence[CompiledRule]") -> None:
+        self._rules = tuple(rules)
+        self._general: list[int] = []
+        self._by_key: dict[tuple[str, str], list[int]] = {}
+        if len(self._rules) <= _FEW:
+            return
+        for number, rule in enumerate(self._rules):
+            keys = _keys(rule.matcher)
+            if keys is None:
+                self._general.append(number)
+            for key in keys or ():
+                self._by_key.setdefault(key, []).append(number)
+
+    def candidates(self, file: "FsTarget | None", *, below: bool) -> "Sequence[CompiledRule]":
+        """Return the rules that may match; all of them for what is no file, or for everything below one."""
+        if file is None or below or len(self._rules) <= _FEW:
+            return self._rules
+        found = set(self._general)
+        for key in _names(file):
+            found.update(self._by_key.get(key, ()))
+        return [self._rules[number] for number in sorted(found)]
+
+
+def _names(file: "FsTarget") -> "Iterator[tuple[str, str]]":
+    for path, start in ((file.relative, ""), (file.door, ""), (file.canonical.lstrip("/"), "/")):
+        if path is not None:
+            names = path.split("/")
+            yield "first", start + fold(names[0])
+            yield "last", fold(names[-1])
+
+
+def _keys(matcher: "Matcher") -> "frozenset[tuple[str, str]] | None":
+    """Return the keys under which a rule is found; None where it must always be asked."""
+    if isinstance(matcher, PathMatcher):
+        globs = [(matcher.glob, matcher.absolute)]
+        if matcher.resolved is not None:
+            globs.append((matcher.resolved, True))
+        keys = [_key(glob, absolute=absolute) for glob, absolute in globs]
+        return None if None in keys else frozenset([key for key in keys if key is not None])
+    if isinstance(matcher, All):
+        return next((known for each in matcher.matchers if (known := _keys(each)) is not None), None)
+    if isinstance(matcher, AnyOf):
+        found = [_keys(each) for each in matcher.matchers]
+        return None if None in found else frozenset([key for keys in found for key in keys or ()])
+    return None
+
+
+def _key(glob: "Glob", *, absolute: bool) -> tuple[str, str] | None:
+    names = glob.names
+    if names and names[-1] != ANY_DEPTH and _WILD.isdisjoint(names[-1]):
+        return "last", fold(names[-1])
+    # `a/**` matches `a` itself as well: its first name is its last.
+    if len(names) > 1 and _WILD.isdisjoint(names[0]):
+        return "first", ("/" if absolute else "") + fold(names[0])
+    return None
 
 
 _MOST_KEPT = 1024  # servers and tools whose rules are kept: callers choose the names, and must not fill our memory
@@ -25,7 +97,7 @@ _LONGEST_KEPT = 200  # letters
 _MOST_TRIED = 16  # places at which one name may stand among the words of a command; with more of them it asks
 
 
-class Rule:
+class CompiledRule:
     """A matcher with its outcome. `words` are the literals by which a text that cannot be read is still denied.
 
     `sandbox`: the answer holds only for a confined run (True), only for a plain one (False), for both (None).
@@ -67,17 +139,17 @@ class Rule:
         return self._ref
 
 
-class Ruling(Record):
+class RuleAnswer(Record):
     """What the rules say about one subject: None is silence. `rules` had a say, the deciding one first.
 
     `uncertain`: it asks because a rule that denies or asks may be meant, not because one is.
     """
 
     decision: Decision | None
-    rules: tuple[Rule, ...] = ()
+    rules: tuple[CompiledRule, ...] = ()
     withheld: str | None = None  # an allow matched, but does not reach this option
     uncertain: bool = False
-    passed: "Rule | None" = None  # the allow that does not reach it
+    passed: "CompiledRule | None" = None  # the allow that does not reach it
 
     @property
     def refs(self) -> tuple[RuleRef, ...]:
@@ -94,10 +166,10 @@ class _Server:
     __slots__ = ("tools", "whole")
 
     def __init__(self) -> None:
-        self.whole: list[tuple[int, Rule]] = []
-        self.tools: NameIndex[list[tuple[int, Rule]]] = NameIndex()
+        self.whole: list[tuple[int, CompiledRule]] = []
+        self.tools: NameIndex[list[tuple[int, CompiledRule]]] = NameIndex()
 
-    def found(self, tool: str | None) -> "Iterator[tuple[int, Rule]]":
+    def found(self, tool: str | None) -> "Iterator[tuple[int, CompiledRule]]":
         yield from self.whole
         if tool is not None:
             for entries in self.tools.values() if tool == ANY_TOOL else self.tools.all(tool):
@@ -107,10 +179,10 @@ class _Server:
 class RuleTable:
     """Rules in order, found by program or by call."""
 
-    def __init__(self, rules: "Sequence[Rule]") -> None:
+    def __init__(self, rules: "Sequence[CompiledRule]") -> None:
         self.rules = tuple(rules)
-        self._general: list[tuple[int, Rule]] = []
-        self._by_program: dict[str, list[tuple[int, Rule]]] = {}
+        self._general: list[tuple[int, CompiledRule]] = []
+        self._by_program: dict[str, list[tuple[int, CompiledRule]]] = {}
         for entry in enumerate(self.rules):
             programs = entry[1].matcher.programs
             if programs is None:
@@ -121,8 +193,8 @@ class RuleTable:
         self._not_commands = PathIndex([rule for rule in self.rules if not rule.matcher.programs])
         self._restricts: dict[str, bool] = {}
         self._grants: dict[str, tuple[str, ...]] = {}
-        self._kept: dict[tuple[str, str | None], list[Rule]] = {}
-        self._calls: tuple[NameIndex[_Server], list[tuple[int, Rule]]] | None = None  # made for the first call
+        self._kept: dict[tuple[str, str | None], list[CompiledRule]] = {}
+        self._calls: tuple[NameIndex[_Server], list[tuple[int, CompiledRule]]] | None = None  # made for the first call
 
     def restricts(self, op: str) -> bool:
         """Whether a rule denies or asks about doing this to some file, so that an unknown file cannot pass."""
@@ -141,11 +213,11 @@ class RuleTable:
             known = self._grants[op] = tuple(paths)
         return known
 
-    def judge(self, subject: "Subject", *, restricting_only: bool = False) -> Ruling:
+    def judge(self, subject: "MatchContext", *, restricting_only: bool = False) -> RuleAnswer:
         """Return what the rules say; with `restricting_only`, allows are passed over."""
-        floor: Rule | None = None
+        floor: CompiledRule | None = None
         withheld: str | None = None
-        passed: Rule | None = None
+        passed: CompiledRule | None = None
         for rule in self._candidates(subject):
             allows = rule.outcome is ALLOW
             if allows and restricting_only:
@@ -163,10 +235,10 @@ class RuleTable:
                 continue
             return _ruling(rule, floor)
         if floor is not None:
-            return Ruling(ASK, (floor,), withheld, uncertain=True)
-        return Ruling(None, (), withheld, passed=passed)
+            return RuleAnswer(ASK, (floor,), withheld, uncertain=True)
+        return RuleAnswer(None, (), withheld, passed=passed)
 
-    def could_allow(self, subject: "Subject") -> bool:
+    def could_allow(self, subject: "MatchContext") -> bool:
         """Whether some arguments exist for which the rules do not deny a call whose arguments are UNKNOWN.
 
         A rule that depends on them may match or not: one that allows or asks leaves a way, one that denies as well.
@@ -179,7 +251,7 @@ class RuleTable:
                 return False
         return True
 
-    def _index_calls(self) -> "tuple[NameIndex[_Server], list[tuple[int, Rule]]]":
+    def _index_calls(self) -> "tuple[NameIndex[_Server], list[tuple[int, CompiledRule]]]":
         servers: NameIndex[_Server] = NameIndex()
         general = []
         for entry in enumerate(self.rules):
@@ -191,7 +263,7 @@ class RuleTable:
                 (known.whole if tool is None else known.tools.add(tool, [])).append(entry)
         return servers, general
 
-    def _for_call(self, server: str, tool: str | None) -> "list[Rule]":
+    def _for_call(self, server: str, tool: str | None) -> "list[CompiledRule]":
         if self._calls is None:
             self._calls = self._index_calls()
         kept = self._kept.get((server, tool))
@@ -208,12 +280,12 @@ class RuleTable:
             self._kept[server, tool] = rules
         return rules
 
-    def _candidates(self, subject: "Subject") -> "Iterable[Rule]":
+    def _candidates(self, subject: "MatchContext") -> "Iterable[CompiledRule]":
         if subject.call is not None:
             return self._for_call(subject.call[0], subject.call[1])
         return self._by_part(subject)
 
-    def _by_part(self, subject: "Subject") -> "Iterator[Rule]":
+    def _by_part(self, subject: "MatchContext") -> "Iterator[CompiledRule]":
         part = subject.part
         if part is None:
             yield from self._not_commands.candidates(subject.file, below=subject.below)
@@ -234,7 +306,7 @@ class RuleTable:
             yield from (rule for _number, rule in sorted([*own, *self._general], key=_number))
 
 
-def ruling_verdict(ruling: Ruling, what: str) -> Verdict | None:
+def ruling_verdict(ruling: RuleAnswer, what: str) -> Verdict | None:
     """Return a ruling as a verdict; None for silence."""
     if ruling.decision is None:
         return None
@@ -250,18 +322,18 @@ VERBS = {ALLOW: "is allowed", ASK: "asks", DENY: "is denied"}
 CODES = {ALLOW: "ok", ASK: "no_match", DENY: "denied"}
 
 
-def _number(entry: tuple[int, Rule]) -> int:
+def _number(entry: tuple[int, CompiledRule]) -> int:
     return entry[0]
 
 
-def _uncovered(subject: "Subject") -> str | None:
+def _uncovered(subject: "MatchContext") -> str | None:
     part = subject.part
     if part is None:
         return None
     return part.knowledge.uncovered((), ()) or (part.moved and f"{part.moved}, which leaves the workspace")
 
 
-def _may_start(rule: Rule, subject: "Subject") -> bool:
+def _may_start(rule: CompiledRule, subject: "MatchContext") -> bool:
     """Whether the words of a program that may be a wrapper spell a command that the rule means."""
     part = subject.part
     if part is None or not part.knowledge.spelled:
@@ -274,8 +346,8 @@ def _may_start(rule: Rule, subject: "Subject") -> bool:
     return False
 
 
-def _ruling(rule: Rule, floor: Rule | None) -> Ruling:
+def _ruling(rule: CompiledRule, floor: CompiledRule | None) -> RuleAnswer:
     """An ask that may have matched earlier stands above a later allow."""
     if floor is not None and rule.outcome is ALLOW:
-        return Ruling(ASK, (floor, rule), uncertain=True)
-    return Ruling(rule.outcome, (rule,) if floor is None else (rule, floor))
+        return RuleAnswer(ASK, (floor, rule), uncertain=True)
+    return RuleAnswer(rule.outcome, (rule,) if floor is None else (rule, floor))

@@ -4,10 +4,10 @@ Pure. A rule stands alone, so a suggestion repeats what the tool may already do 
 """
 
 from byleave.core.access import VFS, Default
-from byleave.core.env import name_problem
-from byleave.core.fs import CAPABILITIES, WRITES, FsRule, FsTable
+from byleave.core.decision import ALLOW, BUILT_IN
+from byleave.core.env_rules import name_problem
+from byleave.core.fs_rules import CAPABILITIES, WRITES, FsRule, FsTable
 from byleave.core.paths import refuse_input
-from byleave.core.verdict import ALLOW, BUILT_IN
 from byleave.text import shown
 
 TYPE_CHECKING = False
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from byleave.core.access import Access
-    from byleave.core.commands import CommandRule
-    from byleave.core.fs import FsTarget
-    from byleave.core.net import NetTable
+    from byleave.core.command_rules import CommandRule
+    from byleave.core.fs_rules import FsTarget
+    from byleave.core.net_rules import NetTable
     from byleave.core.url import Target
 
 

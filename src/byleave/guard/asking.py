@@ -4,16 +4,15 @@ Every way to reach a person (terminal, editor, MCP client, dashboard) is a small
 """
 
 from byleave.core.action import action_tree
-from byleave.core.fs import FsTarget
+from byleave.core.fs_rules import FsTarget
 from byleave.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any, Protocol
 
-    from byleave.core.permit import Permit
-    from byleave.core.verdict import Verdict
-    from byleave.guard.judge import Judged
+    from byleave.core.decision import Permit, Verdict
+    from byleave.policy.live_policy import ResolvedVerdict
 
     class Asker(Protocol):
         """Somebody who can put a question to a person, and waits no longer than `patience` seconds."""
@@ -75,7 +74,7 @@ class Question(Record):
     whoever wants to act says about it, in its own words: for people to read, never part of what a yes covers.
     """
 
-    judged: "Judged"
+    judged: "ResolvedVerdict"
     who: Who
     key: str
     pin: str | None
@@ -108,7 +107,7 @@ def _text(value: "Any") -> str:
     return json.dumps(value, ensure_ascii=False)
 
 
-class Answer(Record):
+class Evaluation(Record):
     """What came of a request: the verdict, its record's number, and the permit if it was allowed."""
 
     verdict: "Verdict"
@@ -122,7 +121,7 @@ class Answer(Record):
         return self.permit is not None
 
 
-class Nobody:
+class NoAsker:
     """Nobody can be asked: every question is denied at once."""
 
     name = "nobody"
@@ -132,7 +131,7 @@ class Nobody:
         return NOBODY
 
 
-class SomebodyElse:
+class ClientAsks:
     """The question is passed on as it is, to an agent or editor that asks by itself."""
 
     name = "elsewhere"

@@ -11,13 +11,12 @@ whose question somebody else puts, walks `begin_all` and `finish_all`.
 
 from time import monotonic
 
-from byleave.approvals.store import APPROVED, PENDING
 from byleave.core.action import action_tree
-from byleave.core.files import with_grants
-from byleave.core.fs import FsTarget
-from byleave.core.permit import Permit
-from byleave.core.verdict import ALLOW, ASK, shared_tree
+from byleave.core.decision import ALLOW, ASK, Permit, shared_tree
+from byleave.core.file_decision import with_grants
+from byleave.core.fs_rules import FsTarget
 from byleave.errors import ByleaveError, ConfigErrors, InputError
+from byleave.guard.approval_key import action_key
 from byleave.guard.asking import (
     CLIENTS,
     ELSEWHERE,
@@ -28,25 +27,17 @@ from byleave.guard.asking import (
     SILENCE,
     UNKNOWN,
     YESES,
-    Answer,
-    Nobody,
+    Evaluation,
+    NoAsker,
     Question,
     Who,
     told_before,
     told_by,
 )
-from byleave.guard.judge import Judged
-from byleave.guard.keys import action_key
-from byleave.guard.verdicts import (
-    UNUSABLE,
-    approved,
-    changed_meanwhile,
-    happened,
-    named_error,
-    refused,
-    unrecorded,
-)
+from byleave.guard.evaluation import UNUSABLE, approved, changed_meanwhile, happened, named_error, refused, unrecorded
+from byleave.policy.live_policy import ResolvedVerdict
 from byleave.record import Record
+from byleave.store.approvals import APPROVED, PENDING
 from byleave.text import quoted, shown
 
 TYPE_CHECKING = False
@@ -54,16 +45,16 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any, Protocol, Self, TypeVar
 
-    from byleave.approvals.store import Approvals
     from byleave.core.action import Action
-    from byleave.core.fs import Refused
-    from byleave.core.masking import Mask
-    from byleave.core.verdict import Verdict
+    from byleave.core.decision import Verdict
+    from byleave.core.fs_rules import RefusedPath
+    from byleave.core.redact import Redactor
     from byleave.guard.asking import Asker, AsyncAsker
-    from byleave.guard.judge import Policy
-    from byleave.guard.lasting import Lasting
-    from byleave.guard.matters import Matter, Verdicts
-    from byleave.guard.notices import Notices
+    from byleave.guard.pending import CombinedVerdict, Pending
+    from byleave.guard.persist_rule import PersistentRule
+    from byleave.guard.warnings import SensitiveWarnings
+    from byleave.policy.live_policy import LivePolicy
+    from byleave.store.approvals import Approvals
 
     Done = TypeVar("Done")
 
@@ -74,7 +65,7 @@ if TYPE_CHECKING:
 
         def append(self, fields: "Mapping[str, Any]") -> int: ...
 
-        def mask_with(self, mask: "Mask") -> None: ...
+        def mask_with(self, mask: "Redactor") -> None: ...
 
         def close(self) -> None: ...
 
@@ -91,19 +82,19 @@ class Guard:
 
     def __init__(
         self,
-        policy: "Policy",
+        policy: "LivePolicy",
         approvals: "Approvals",
         log: "Log",
         *,
         door: str,
         now: "Callable[[], str]",
-        mask: "Mask",
-        make_mask: "Callable[[], Mask] | None" = None,
+        mask: "Redactor",
+        make_mask: "Callable[[], Redactor] | None" = None,
         session: str = "default",
         asker: "Asker | None" = None,
         patience: float = PATIENCE,
-        lasting: "Lasting | None" = None,
-        notices: "Notices | None" = None,
+        lasting: "PersistentRule | None" = None,
+        notices: "SensitiveWarnings | None" = None,
         notes: tuple[str, ...] = (),
     ) -> None:
         self.policy = policy
@@ -115,7 +106,7 @@ class Guard:
         self._mask = mask
         self._make_mask = make_mask
         self._masked: object = policy.compiled
-        self._asker: Asker = asker if asker is not None else Nobody()
+        self._asker: Asker = asker if asker is not None else NoAsker()
         self._patience = patience
         self._lasting = lasting
         self._notices = notices
@@ -125,10 +116,10 @@ class Guard:
         self._refusals: set[str] = set()  # a no for this session: kept as long as the door is open
         self.troubles: list[str] = []  # what could not be recorded after it was done
 
-    def check(self, action: "Action | Mapping[str, Any]", who: Who = UNKNOWN, *, pin: str | None = None) -> Answer:
+    def check(self, action: "Action | Mapping[str, Any]", who: Who = UNKNOWN, *, pin: str | None = None) -> Evaluation:
         """Return the answer to one request, recorded; an input error if it cannot be read."""
         begun = self.begin(action, who, pin)
-        if isinstance(begun, Answer):
+        if isinstance(begun, Evaluation):
             return begun
         asked = monotonic()
         try:
@@ -146,12 +137,12 @@ class Guard:
         *,
         asker: "AsyncAsker",
         pin: str | None = None,
-    ) -> Answer:
+    ) -> Evaluation:
         """Do the same without keeping others waiting while the person thinks."""
         import asyncio
 
         begun = self.begin(action, who, pin)
-        if isinstance(begun, Answer):
+        if isinstance(begun, Evaluation):
             return begun
         try:
             reply = await asyncio.wait_for(asker.ask(begun, self._patience), self._patience + _GRACE)
@@ -178,7 +169,7 @@ class Guard:
         self.close()
 
     def perform(
-        self, answer: Answer, effect: "Callable[[Permit], Done]", *, later: "list[Callable[[], None]] | None" = None
+        self, answer: Evaluation, effect: "Callable[[Permit], Done]", *, later: "list[Callable[[], None]] | None" = None
     ) -> "Done":
         """Do what was allowed, and record how it went; what `effect` raises is recorded, then raised.
 
@@ -212,7 +203,7 @@ class Guard:
 
     def begin(
         self, action: "Action | Mapping[str, Any]", who: Who = UNKNOWN, pin: str | None = None
-    ) -> "Answer | Question":
+    ) -> "Evaluation | Question":
         """Return the answer, recorded, where no person is needed for it; else the question, and nothing is recorded."""
         started = monotonic()
         judged, warnings = self.judge_for(action, who)
@@ -236,24 +227,24 @@ class Guard:
         by_hand: bool = False,
         pin: str | None = None,
         also: "Mapping[str, Any] | None" = None,
-    ) -> "Verdicts | Matter":
+    ) -> "CombinedVerdict | Pending":
         """Do as `begin` for a request that amounts to several actions: the strictest verdict is the answer to all.
 
         `unclear` says why it cannot be told what would be done: then no rule allows it. `by_hand`: what is not
         denied is put to a person, whatever allows it. `pin` is the hash of what the call of a tool holds that is known
         by its name only: a yes is for that. `also` are further fields of the records.
         """
-        from byleave.guard.matters import begin_all
+        from byleave.guard.pending import begin_all
 
         return begin_all(self, actions, who, unclear=unclear, by_hand=by_hand, pin=pin, also=also or {})
 
-    def finish_all(self, matter: "Matter", asker: str, reply: str) -> "Verdicts":
+    def finish_all(self, matter: "Pending", asker: str, reply: str) -> "CombinedVerdict":
         """Record what a person said to all of it, and return what comes of it: they allowed what they were shown."""
-        from byleave.guard.matters import finish_all
+        from byleave.guard.pending import finish_all
 
         return finish_all(self, matter, asker, reply)
 
-    def _finish(self, question: Question, asker: str, reply: str) -> Answer:
+    def _finish(self, question: Question, asker: str, reply: str) -> Evaluation:
         told = told_by(asker, reply)
         if reply not in YESES:
             self.remember(question, reply, asker)
@@ -266,10 +257,10 @@ class Guard:
         if not answer.allowed:
             return answer
         # Kept only once it is recorded that somebody said so.
-        kept: Answer = answer.replace(warnings=(*answer.warnings, *self.remember(question, reply, asker)))
+        kept: Evaluation = answer.replace(warnings=(*answer.warnings, *self.remember(question, reply, asker)))
         return kept
 
-    def judge_for(self, action: "Action | Mapping[str, Any]", who: Who) -> tuple[Judged, tuple[str, ...]]:
+    def judge_for(self, action: "Action | Mapping[str, Any]", who: Who) -> tuple[ResolvedVerdict, tuple[str, ...]]:
         """Judge on behalf of `who`; a policy that cannot answer any more denies, and why is a warning for the user."""
         try:
             asked = _on_behalf(action, who)
@@ -278,7 +269,7 @@ class Guard:
         except InputError:
             raise
         except (ByleaveError, ConfigErrors) as error:
-            return Judged(_read(asked), (), UNUSABLE), (f"the policy cannot be used now: {error}",)
+            return ResolvedVerdict(_read(asked), (), UNUSABLE), (f"the policy cannot be used now: {error}",)
         except (TypeError, ValueError, KeyError, AttributeError, RecursionError):
             hint = 'give an object such as {"kind": "read", "path": "src", ...}, not nested too deeply'
             raise InputError("this request cannot be read", hint=hint) from None
@@ -291,7 +282,7 @@ class Guard:
             self._mask = self._make_mask()
             self._log.mask_with(self._mask)
 
-    def still(self, question: Question, asker: str) -> tuple[Judged, tuple[str, ...]]:
+    def still(self, question: Question, asker: str) -> tuple[ResolvedVerdict, tuple[str, ...]]:
         """Judge again after the person has answered: their yes is for what they were shown."""
         again, warnings = self.judge_for(question.judged.action, question.who)
         if again.verdict.decision is not ASK:
@@ -356,21 +347,21 @@ class Guard:
             return None
         return None if self.only_persons() and (not way or way in CLIENTS) else way
 
-    def key(self, judged: Judged, who: Who, pin: str | None = None) -> str:
+    def key(self, judged: ResolvedVerdict, who: Who, pin: str | None = None) -> str:
         """Return the key of what was judged, as approvals know it."""
         root = self.policy.root.path
         return action_key(judged, root=root, door=self._door, who=who, session=self.session, pin=pin)
 
     def answer(
         self,
-        judged: Judged,
+        judged: ResolvedVerdict,
         who: Who,
         started: float,
         told: "dict[str, Any] | None" = None,
         warnings: tuple[str, ...] = (),
         *,
         also: "Mapping[str, Any] | None" = None,
-    ) -> Answer:
+    ) -> Evaluation:
         """Record the verdict, then make the answer; an unrecorded allow does not leave."""
         verdict = with_grants(self.policy.compiled.policy, judged.action, judged.verdict)
         fields: dict[str, Any] = {
@@ -401,7 +392,7 @@ class Guard:
             sequence = None
             warnings += (f"NOT RECORDED: {error}",)
         permit = Permit(judged.action, judged.places, verdict) if verdict.decision is ALLOW else None
-        return Answer(verdict, permit, sequence, who, warnings)
+        return Evaluation(verdict, permit, sequence, who, warnings)
 
     def _seen_done(self, verdict: "Verdict", fields: "Mapping[str, Any]") -> "dict[str, Any]":
         """Return the fields of a record about something that was done already: a deny came too late for it."""
@@ -410,7 +401,7 @@ class Guard:
             seen["request"] = {"actions": fields["request"]["actions"]}
         return seen
 
-    def _notice(self, judged: Judged, fields: "dict[str, Any]") -> tuple[str, ...]:
+    def _notice(self, judged: ResolvedVerdict, fields: "dict[str, Any]") -> tuple[str, ...]:
         """Point out, once in a session, that an allowed action touches a sensitive place."""
         if self._notices is None or judged.verdict.decision is not ALLOW:
             return ()
@@ -441,7 +432,7 @@ class Guard:
             if trouble not in self.troubles:
                 self.troubles.append(trouble)
 
-    def record_effect(self, answer: Answer, took: float, outcome: str) -> None:
+    def record_effect(self, answer: Evaluation, took: float, outcome: str) -> None:
         """Record what was done. It is done: where the record cannot be written, that is said instead of raised."""
         fields = {
             "event": "effect",
@@ -467,11 +458,11 @@ def _named(action: "Action") -> "dict[str, Any]":
     return tree
 
 
-def _asked(judged: Judged) -> "list[str]":
+def _asked(judged: ResolvedVerdict) -> "list[str]":
     return [name for name in (getattr(judged.action, field, None) for field in ("path", "to")) if name is not None]
 
 
-def _name(place: "FsTarget | Refused", asked: str) -> str:
+def _name(place: "FsTarget | RefusedPath", asked: str) -> str:
     """Return how the workspace calls a place; what was never inside, as the request does."""
     own = None
     if isinstance(place, FsTarget):

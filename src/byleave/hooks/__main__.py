@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from byleave.hooks.door import Hook
+    from byleave.hooks.hook import Hook
 
 _FIELDS = {"--home": "home", "--root": "root", "--session": "session", "--agent-profile": "profile"}
 _PACKAGES = "--packages"
@@ -30,15 +30,15 @@ def main(words: "list[str]") -> None:
     from byleave.hooks.loading import load_quickly
 
     load_quickly()
-    from byleave.hooks.door import serve
+    from byleave.hooks.hook import serve
 
     serve(_hook(words[:2], flags))
 
 
 def _hook(words: "list[str]", flags: "dict[str, str]") -> "Hook":
     """Return what the words say. `install` writes them: what it would not write is an error."""
-    from byleave.hooks.door import Hook
-    from byleave.hooks.tools import AGENTS
+    from byleave.hooks.agent_tools import AGENTS
+    from byleave.hooks.hook import Hook
 
     if words not in [["hook", agent] for agent in AGENTS]:
         raise ValueError("this is not how a hook is started")

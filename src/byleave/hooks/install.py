@@ -11,11 +11,11 @@ import os
 import stat
 import sys
 
-from byleave.config.homes import real_path
 from byleave.errors import StateError
-from byleave.hooks.snippets import ENTRY, PLACES, Place, hook_words, is_ours, item
-from byleave.hooks.spans import NotPlainError, add_item, add_member, cut_part, read_node
-from byleave.hooks.tools import CLAUDE_CODE, GEMINI, OPENCODE
+from byleave.hooks.agent_tools import CLAUDE_CODE, GEMINI, OPENCODE
+from byleave.hooks.json_edit import NotPlainError, add_item, add_member, cut_part, read_node
+from byleave.hooks.snippets import ENTRY, PLACES, SettingsFile, hook_words, is_ours, item
+from byleave.policy.dirs import real_path
 from byleave.record import Record
 from byleave.text import quoted
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
-    from byleave.hooks.spans import Node
+    from byleave.hooks.json_edit import Node
 
 BACKUP = ".before-byleave"
 LARGEST = 4 << 20
@@ -33,7 +33,7 @@ _PLUGIN = "opencode.js"
 _OURS = "byleave hook --install opencode"
 
 
-class Plan(Record):
+class InstallPlan(Record):
     """A change of one file. `before` is None if there is no file, `after` if none is to be left.
 
     `original`: the file held our hook, and `after` is what it was without it, so nothing has to be kept beside it.
@@ -52,7 +52,7 @@ class Plan(Record):
         return self.before is not None and not self.original and not _is_kept(self)
 
     @property
-    def place(self) -> Place:
+    def place(self) -> SettingsFile:
         return PLACES[self.agent]
 
     @property
@@ -64,7 +64,7 @@ class Plan(Record):
         return f"{self.file}{BACKUP}"
 
 
-def is_switched_off(plan: Plan) -> bool:
+def is_switched_off(plan: InstallPlan) -> bool:
     """Whether the file, as it will be, has the agent run no hooks, or not ours."""
     if plan.agent not in _SWITCHES or plan.after is None:
         return False
@@ -99,48 +99,48 @@ def our_words(agent: str, options: "Sequence[str]") -> list[str]:
     return hook_words(sys.executable, os.path.join(parent, ENTRY), packages, options, agent)
 
 
-def plan_install(agent: str, file: str, words: "Sequence[str]") -> Plan:
+def plan_install(agent: str, file: str, words: "Sequence[str]") -> InstallPlan:
     """Return the change that puts the hook into the file; one of ours that is there already is replaced."""
     before = _read(file)
     if agent == OPENCODE:
         if before is not None and not _is_our_plugin(before):
             raise StateError(f"{quoted(file)} is somebody else's", hint="rename it, then try again")
-        return Plan(agent, file, before, _plugin(words), _plugin(words))
+        return InstallPlan(agent, file, before, _plugin(words), _plugin(words))
     snippet = _snippet(agent, words)
     try:
         text = before if before is not None and before.strip() else "{}\n"
         if _holds(agent, text, words):
-            return Plan(agent, file, before, before, snippet)
+            return InstallPlan(agent, file, before, before, snippet)
         known = _original(agent, file, text)
         bare = _without_ours(agent, text) if known is None else known if known.strip() else "{}\n"
         after = _with_ours(agent, bare, item(agent, words))
     except NotPlainError as error:
         raise _refusal(file, str(error), snippet) from None
-    return Plan(agent, file, before, after, snippet)
+    return InstallPlan(agent, file, before, after, snippet)
 
 
-def plan_uninstall(agent: str, file: str) -> Plan:
+def plan_uninstall(agent: str, file: str) -> InstallPlan:
     """Return the change that takes the hook out of the file."""
     before = _read(file)
     if agent == OPENCODE:
         ours = before is None or _is_our_plugin(before)
-        return Plan(agent, file, before, None if ours else before, original=ours)
+        return InstallPlan(agent, file, before, None if ours else before, original=ours)
     if before is None or not before.strip():
-        return Plan(agent, file, before, before)
+        return InstallPlan(agent, file, before, before)
     try:
         original = _original(agent, file, before)
         if original is not None:
-            return Plan(agent, file, before, original, original=True)
+            return InstallPlan(agent, file, before, original, original=True)
         after = _without_ours(agent, before, _kept(file))
         if after != before and _is_only_ours(agent, after) and not os.path.lexists(f"{file}{BACKUP}"):
-            return Plan(agent, file, before, None, original=True)
-        return Plan(agent, file, before, after)
+            return InstallPlan(agent, file, before, None, original=True)
+        return InstallPlan(agent, file, before, after)
     except NotPlainError as error:
         hint = "take it out with an editor: it is what starts " + quoted(ENTRY)
         raise StateError(f"{quoted(file)} cannot be changed: {error}", hint=hint) from None
 
 
-def carry_out(plan: Plan) -> None:
+def carry_out(plan: InstallPlan) -> None:
     """Write what was planned, unless the file has changed meanwhile."""
     target = real_path(plan.file)  # a link, to a dotfiles repository for instance, stays one
     try:
@@ -190,7 +190,7 @@ def _ours(agent: str, text: str) -> object:
     return None
 
 
-def _is_kept(plan: Plan) -> bool:
+def _is_kept(plan: InstallPlan) -> bool:
     """Whether what the user had is kept already: a hook of ours that is replaced is not what they had."""
     if plan.agent == OPENCODE or plan.before is None or not plan.before.strip():
         return plan.agent == OPENCODE

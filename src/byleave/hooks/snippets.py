@@ -6,8 +6,8 @@ into the one exit code that blocks the call.
 
 from shlex import join, split
 
-from byleave.hooks.tools import CLAUDE_CODE, CODEX, CURSOR, GEMINI, OPENCODE
-from byleave.hooks.wishes import BEFORE_MCP, BEFORE_READ, BEFORE_SHELL, BEFORE_TOOL
+from byleave.hooks.agent_tools import CLAUDE_CODE, CODEX, CURSOR, GEMINI, OPENCODE
+from byleave.hooks.event_reader import BEFORE_MCP, BEFORE_READ, BEFORE_SHELL, BEFORE_TOOL
 from byleave.record import Record
 
 TYPE_CHECKING = False
@@ -20,7 +20,7 @@ ENTRY = "byleave/hooks/__main__.py"
 _OTHERWISE = "/bin/sh -c 'echo \"byleave blocks this call\" >&2; exit 2'"
 
 
-class Place(Record):
+class SettingsFile(Record):
     """Where an agent reads its hooks: a file below the user's home, and in it the lists that get an item each.
 
     `variables` move the file elsewhere: byleave guards it only where it usually is. `needs` are members that the file
@@ -35,30 +35,32 @@ class Place(Record):
     note: str = ""
 
 
-PLACES: "Mapping[str, Place]" = {
-    CLAUDE_CODE: Place("Claude Code", ".claude/settings.json", (("hooks", "PreToolUse"),), ("CLAUDE_CONFIG_DIR",)),
-    CODEX: Place(
+PLACES: "Mapping[str, SettingsFile]" = {
+    CLAUDE_CODE: SettingsFile(
+        "Claude Code", ".claude/settings.json", (("hooks", "PreToolUse"),), ("CLAUDE_CONFIG_DIR",)
+    ),
+    CODEX: SettingsFile(
         "Codex",
         ".codex/hooks.json",
         (("hooks", "PreToolUse"),),
         ("CODEX_HOME",),
         note="Codex runs no hook before you have trusted it: start `codex`, and do so when it asks, or in /hooks",
     ),
-    GEMINI: Place(
+    GEMINI: SettingsFile(
         "Gemini CLI",
         ".gemini/settings.json",
         (("hooks", "BeforeTool"),),
         ("GEMINI_CLI_HOME",),
         note="Gemini CLI runs hooks in folders that you trust, and asks its own questions besides",
     ),
-    CURSOR: Place(
+    CURSOR: SettingsFile(
         "Cursor",
         ".cursor/hooks.json",
         tuple(("hooks", event) for event in (BEFORE_SHELL, BEFORE_MCP, BEFORE_READ, BEFORE_TOOL)),
         needs={"version": 1},
         note="restart Cursor, and look at Hooks in its settings",
     ),
-    OPENCODE: Place(
+    OPENCODE: SettingsFile(
         "opencode", ".config/opencode/plugins/byleave.js", variables=("OPENCODE_CONFIG_DIR", "XDG_CONFIG_HOME")
     ),
 }

@@ -12,12 +12,12 @@ What is in the workspace is reached name by name without following a link, so no
 import os
 import stat
 
-from byleave.approvals.store import REVOKED, Approval
 from byleave.core.paths import collapse
 from byleave.errors import MountError, StateError
-from byleave.private import Lock, make_private_directory, read_private, sweep_unfinished, write_private
 from byleave.record import Record
+from byleave.store.approvals import REVOKED, Approval
 from byleave.text import quoted, sentence_list
+from byleave.user_files import Lock, make_private_directory, read_private, sweep_unfinished, write_private
 from byleave.workspace.openers import HOLD_DIRECTORY, Closing, walk
 
 TYPE_CHECKING = False
@@ -36,7 +36,7 @@ _SOMETHING_ELSE = "\0"  # what no link, file or approval of ours ever holds
 _LARGEST = 256 << 20  # an intent holds the session's file twice
 
 
-class Change(Record):
+class JournalChange(Record):
     """One thing, what it is before (None: not there) and after; of an approval, also when each was given.
 
     `revoked` is the approval that was taken back before and is given again: its target, and when it was given.
@@ -50,12 +50,12 @@ class Change(Record):
     revoked: tuple[str, ...] = ()
 
 
-def made_directory(place: str, *, private: bool = False) -> Change:
+def made_directory(place: str, *, private: bool = False) -> JournalChange:
     """Return the change that makes a directory."""
-    return Change(PRIVATE_DIRECTORY if private else DIRECTORY, place, None, _THERE)
+    return JournalChange(PRIVATE_DIRECTORY if private else DIRECTORY, place, None, _THERE)
 
 
-class Journal:
+class MountJournal:
     """Changes things of one workspace, one set of changes at a time; a context manager that holds the lock.
 
     Entering it settles what a dead process left half done.
@@ -90,7 +90,11 @@ class Journal:
         return os.path.lexists(self._intent) or os.path.lexists(self._committed)
 
     def carry_out(
-        self, changes: "Sequence[Change]", *, granting: "Sequence[Change]" = (), verify: "Callable[[], None]"
+        self,
+        changes: "Sequence[JournalChange]",
+        *,
+        granting: "Sequence[JournalChange]" = (),
+        verify: "Callable[[], None]",
     ) -> None:
         """Make all the changes, have them verified, commit, and make those that grant something.
 
@@ -100,7 +104,7 @@ class Journal:
 
         wanted, last = [[each for each in some if each.before != each.after] for some in (changes, granting)]
         intent = json.dumps({"changes": _trees(wanted), "granting": _trees(last)}).encode()
-        begun: list[Change] = []
+        begun: list[JournalChange] = []
         try:
             write_private(self._intent, intent)
             self._make(wanted, begun)
@@ -119,13 +123,13 @@ class Journal:
             self._give_up(intent, begun)
             raise
 
-    def _make(self, changes: "Sequence[Change]", begun: list[Change]) -> None:
+    def _make(self, changes: "Sequence[JournalChange]", begun: list[JournalChange]) -> None:
         for change in changes:
             self._require(change)
             begun.append(change)
             self._set(change, change.after, change.times[1])
 
-    def _give_up(self, intent: bytes, begun: "Sequence[Change]") -> None:
+    def _give_up(self, intent: bytes, begun: "Sequence[JournalChange]") -> None:
         """Put back what was begun. Should we die at it, whoever finds the intent must not finish it any more."""
         try:
             if os.path.lexists(self._committed):
@@ -147,10 +151,10 @@ class Journal:
                         sweep_unfinished(change.place)
                 settle(changes, granting)
 
-    def _undo(self, changes: "Sequence[Change]", granting: "Sequence[Change]") -> None:
+    def _undo(self, changes: "Sequence[JournalChange]", granting: "Sequence[JournalChange]") -> None:
         self._put_back([*changes, *granting])
 
-    def _finish(self, _changes: "Sequence[Change]", granting: "Sequence[Change]") -> None:
+    def _finish(self, _changes: "Sequence[JournalChange]", granting: "Sequence[JournalChange]") -> None:
         """Make the grants that somebody agreed to and that a dead process had committed."""
         stuck = []
         for change in granting:
@@ -161,7 +165,7 @@ class Journal:
                 stuck.append(change.place)
         self._settled(stuck, "could not be finished")
 
-    def _put_back(self, changes: "Sequence[Change]") -> None:
+    def _put_back(self, changes: "Sequence[JournalChange]") -> None:
         """Undo what is still as we left it, the last change first; keep the intent if something resists."""
         stuck = []
         for change in reversed(changes):
@@ -187,13 +191,13 @@ class Journal:
                 os.unlink(path)
                 _sync(self._directory)
 
-    def _require(self, change: Change) -> None:
+    def _require(self, change: JournalChange) -> None:
         if self._get(change) != change.before:
             raise MountError(
                 f"{quoted(change.place)} changed at this very moment", hint="look at it, then try again", code="changed"
             )
 
-    def _get(self, change: Change) -> str | None:
+    def _get(self, change: JournalChange) -> str | None:
         """Return what a thing is now."""
         match change.kind:
             case "directory" | "link":
@@ -207,7 +211,7 @@ class Journal:
                 self._workspace.approvals.refresh()
                 return self._workspace.approvals.mount_target(change.place)
 
-    def _set(self, change: Change, value: str | None, time: str) -> None:
+    def _set(self, change: JournalChange, value: str | None, time: str) -> None:
         """Make a thing what it is to be."""
         match change.kind:
             case "directory" | "link":
@@ -221,7 +225,7 @@ class Journal:
             case _:
                 self._workspace.approvals.approve_mount(change.place, value, now=time)
 
-    def _forget(self, change: Change) -> None:
+    def _forget(self, change: JournalChange) -> None:
         """Forget an approval; what was taken back before it was given is taken back again."""
         approvals = self._workspace.approvals
         if not change.revoked:
@@ -244,13 +248,13 @@ class Journal:
         except OSError:  # a parent is a link or a file by now: nothing in there is ours
             return _SOMETHING_ELSE
 
-    def _set_inside(self, change: Change, value: str | None) -> None:
+    def _set_inside(self, change: JournalChange, value: str | None) -> None:
         try:
             self._set_name(change, value)
         except OSError as error:  # which names the target of a link, or a name without what lies above it
             raise OSError(error.errno, error.strerror, change.place) from None
 
-    def _set_name(self, change: Change, value: str | None) -> None:
+    def _set_name(self, change: JournalChange, value: str | None) -> None:
         with self._parent(change.place) as parent:
             name = change.place.rpartition("/")[2]
             if change.kind == DIRECTORY:
@@ -276,17 +280,17 @@ class Journal:
 
 def recover(workspace: "Workspace") -> None:
     """Settle what a mount or unmount that died had begun; costs one look if there is nothing to do."""
-    journal = Journal(workspace)
+    journal = MountJournal(workspace)
     if journal.is_pending:
         with journal:
             return
 
 
-def _trees(changes: "Sequence[Change]") -> "list[list[Any]]":
+def _trees(changes: "Sequence[JournalChange]") -> "list[list[Any]]":
     return [list(change._values()) for change in changes]  # noqa: SLF001 -- a record
 
 
-def _read_intent(content: bytes, path: str) -> tuple[list[Change], list[Change]]:
+def _read_intent(content: bytes, path: str) -> tuple[list[JournalChange], list[JournalChange]]:
     """Return the changes of an intent, and those that grant; one that is not ours in every detail is damaged."""
     import json
 
@@ -298,7 +302,7 @@ def _read_intent(content: bytes, path: str) -> tuple[list[Change], list[Change]]
         raise StateError(f"{quoted(path)} is damaged: what it began cannot be settled", hint=hint) from None
 
 
-def _read_change(tree: "Any") -> Change:
+def _read_change(tree: "Any") -> JournalChange:
     kind, place, before, after, times, revoked = tree
     texts = (place, *times, *revoked, *(value for value in (before, after) if value is not None))
     whole = isinstance(times, list) and isinstance(revoked, list) and len(times) == 2 and len(revoked) in (0, 3)
@@ -307,7 +311,7 @@ def _read_change(tree: "Any") -> Change:
     inside = not place.startswith("/") and collapse(place) == place != ""
     if "\0" in place or inside == (kind in (PRIVATE_DIRECTORY, FILE)):
         raise ValueError(place)
-    return Change(kind, place, before, after, (times[0], times[1]), tuple(revoked))
+    return JournalChange(kind, place, before, after, (times[0], times[1]), tuple(revoked))
 
 
 def _set_private_directory(path: str, *, wanted: bool) -> None:

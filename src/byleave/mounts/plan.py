@@ -4,21 +4,23 @@ Several mounts are planned one after the other, each as if the ones before it we
 to be good before the first is.
 
 Start at `plan_mounts`. What changes by it: `changes`. The doing: `act`.
+
+What no mount may show or change, whichever command makes it: byleave's own files, hook settings, the workspace.
+
+`byleave mount`, and `--mount` on every command, ask here.
 """
 
 import os
 import stat
 
-from byleave.config.layers import ENCLOSING
-from byleave.config.normal import LEGACY
-from byleave.core.fs import CAPABILITIES, FsTarget, Refused, fs_rule, is_under
+from byleave.core.fs_rules import CAPABILITIES, FsTarget, RefusedPath, fold, fs_rule, is_under
 from byleave.core.paths import collapse, refuse_name
 from byleave.errors import ByleaveError, ConfigErrors, MountError
-from byleave.mounts.names import name_inside, named_rule, rule_path_of
-from byleave.mounts.refusals import refuse_name as refuse_managed
-from byleave.mounts.refusals import refuse_target
-from byleave.mounts.session import fs_rules, read_session, with_fs_rules, with_session
-from byleave.mounts.spec import READ_WRITE, parse_spec
+from byleave.mounts.session_layer import fs_rules, read_session, with_fs_rules, with_session
+from byleave.mounts.spec import READ_WRITE, name_inside, named_rule, parse_spec, rule_path_of
+from byleave.policy.dirs import real_path
+from byleave.policy.layers import ENCLOSING
+from byleave.policy.normalize import LEGACY
 from byleave.record import Record
 from byleave.text import quoted, sentence_list, shown
 
@@ -28,18 +30,75 @@ if TYPE_CHECKING:
     from typing import Any
 
     from byleave.api import Workspace
-    from byleave.config.compile import Tool
-    from byleave.config.layers import Layer
-    from byleave.mounts.session import SessionFile
-    from byleave.mounts.spec import Spec
+    from byleave.mounts.session_layer import SessionFile
+    from byleave.mounts.spec import MountSpec
+    from byleave.policy.compile import Compiled, CompiledTool
+    from byleave.policy.layers import Layer
+    from byleave.workspace.resolve import Root
 
     Rule = dict[str, Any]
+
+
+_OF_THE_KERNEL = ("/proc", "/sys", "/dev")  # processes, settings and devices of the machine
+_FOREIGN_STORAGE = (".jp",)  # of the program that the rules come from
+
+
+def refuse_target(workspace: "Workspace", compiled: "Compiled", path: str, target: str, *, writes: bool) -> None:
+    """Refuse a target that is in the workspace, holds it, or reaches what steers byleave and the agents."""
+    root = workspace.root
+    if root.relative(target) is not None:
+        hint = "what lies in the workspace needs no mount: write a rule for its path"
+        raise MountError(f"{quoted(path)} lies in the workspace", hint=hint, code="inside_workspace")
+    if is_under(root.path, target):
+        hint = "mount something that does not hold the workspace"
+        raise MountError(f"{quoted(path)} contains the workspace", hint=hint, code="contains_workspace")
+    kernel = next((place for place in _OF_THE_KERNEL if is_under(target, place)), None)
+    if kernel is not None:
+        hint = "a sandbox has its own: mount ordinary files and directories"
+        raise MountError(f"{quoted(path)} lies in {kernel}, which is the kernel's", hint=hint, code="managed_storage")
+    files = [real_path(layer.path) for layer in compiled.layers if layer.path]
+    foreign = [place for place in _foreign_names(root) if place.startswith("/")]
+    for place in (*workspace.homes.own_places(root.path), *files, *foreign):
+        if is_under(place, target) or is_under(target, place):
+            raise _managed(path, place)
+    protection = compiled.policy.protected.of(
+        FsTarget(target, None, directory=os.path.isdir(target)), subtree=os.path.isdir(target)
+    )
+    if writes and protection is not None and protection.final:
+        raise _managed(path, protection.path)
+
+
+def refuse_mount_name(workspace: "Workspace", compiled: "Compiled", name: str, path: str) -> None:
+    """Refuse names at, under and above what steers byleave and the agents: a mount would exchange all of it."""
+    root = workspace.root
+    protection = compiled.policy.protected.of(FsTarget(os.path.join(root.path, path), path), subtree=True)
+    folded = fold(path)
+    foreign = any(is_under(folded, place) or is_under(place, folded) for place in _foreign_names(root))
+    if foreign or (protection is not None and protection.final):
+        place = path if foreign or protection is None else protection.place
+        problem = f"{quoted(name)} would change {quoted(place)}, which is not for mounts"
+        raise MountError(problem, hint="choose another name", code="managed_storage")
+
+
+def _managed(path: str, place: str) -> MountError:
+    hint = "mount something that does not hold byleave's own files, or another program's"
+    return MountError(f"{quoted(path)} reaches {quoted(place)}", hint=hint, code="managed_storage")
+
+
+def _foreign_names(root: "Root") -> "Iterator[str]":
+    """Yield the names of other programs' storage, and where they lead: in the workspace, or absolute."""
+    for name in _FOREIGN_STORAGE:
+        yield name
+        place = root.resolve_rule(name)
+        if isinstance(place, FsTarget) and place.relative != "":
+            yield place.canonical if place.relative is None else fold(place.relative)
+
 
 _STDIO_DEFAULT: "Rule" = {"path": ".", "read": True, "write": True, "execute": True}
 _VFS_DEFAULT: "Rule" = {"path": ".", "read": True}
 
 
-class Request(Record):
+class MountRequest(Record):
     """What was asked for, and from where: enough to plan it again when the lock is held."""
 
     specs: tuple[str, ...]
@@ -48,14 +107,14 @@ class Request(Record):
     files: tuple[str, ...] = ()
 
 
-class Plan(Record):
+class MountPlan(Record):
     """One mount. `link` is the text of the link to be made, None if one stands there that leads to the target.
 
     `closes` are the tools that were asked about every file and get their first file rule, `left_out` those that a mount
     for all of them cannot be given to.
     """
 
-    spec: "Spec"
+    spec: "MountSpec"
     rule_path: str
     target: str
     link: str | None
@@ -90,16 +149,16 @@ class Plan(Record):
         }
 
 
-class Plans(Record):
+class MountPlans(Record):
     """All the mounts of one request, and the session's file before and after."""
 
-    request: Request
-    plans: tuple[Plan, ...]
+    request: MountRequest
+    plans: tuple[MountPlan, ...]
     file: "SessionFile"
     tree: "dict[str, Any]"
 
 
-def plan_mounts(workspace: "Workspace", request: Request) -> Plans:
+def plan_mounts(workspace: "Workspace", request: MountRequest) -> MountPlans:
     """Return what the request would do; a `MountError` if one of its mounts cannot be."""
     planned = _plan(workspace, request)
     if request.files:
@@ -107,14 +166,14 @@ def plan_mounts(workspace: "Workspace", request: Request) -> Plans:
     return planned
 
 
-def _plan(workspace: "Workspace", request: Request) -> Plans:
+def _plan(workspace: "Workspace", request: MountRequest) -> MountPlans:
     specs = [parse_spec(text) for text in request.specs]
     planner = _Planner(workspace, request)
     plans = tuple([planner.plan(spec) for spec in specs])
-    return Plans(request, plans, planner.file, planner.tree)
+    return MountPlans(request, plans, planner.file, planner.tree)
 
 
-def _refuse_other_rules(workspace: "Workspace", planned: Plans) -> None:
+def _refuse_other_rules(workspace: "Workspace", planned: MountPlans) -> None:
     """Refuse what only suits the files of the command line: the session is heard without them too."""
     try:
         found = _plan(workspace, planned.request.replace(files=())).tree
@@ -143,7 +202,7 @@ def refuse_untrusted(layers: "Sequence[Layer]", tool: str) -> None:
 class _Planner:
     """Plans mounts one after the other. `tree` is the session's file as it would be after those planned so far."""
 
-    def __init__(self, workspace: "Workspace", request: Request) -> None:
+    def __init__(self, workspace: "Workspace", request: MountRequest) -> None:
         self._workspace = workspace
         self._root = workspace.root
         self._request = request
@@ -153,7 +212,7 @@ class _Planner:
         self._links: dict[str, str] = {}
         self._directories: set[str] = set()
 
-    def plan(self, spec: "Spec") -> Plan:
+    def plan(self, spec: "MountSpec") -> MountPlan:
         lexical = name_inside(self._root, spec.name, self._request.cwd)
         rule_path, missing = self._place(spec, lexical)
         tools, left_out = self._tools(spec)
@@ -163,7 +222,7 @@ class _Planner:
         closes = [tool.name for tool in tools if rules[tool.name] and _asks(tool)]
         approved = rule_path in self._links or self._workspace.approvals.mount_target(rule_path) == target
         self._foresee(rule_path, target, missing, rules)
-        return Plan(
+        return MountPlan(
             spec=spec,
             rule_path=rule_path,
             target=target,
@@ -176,14 +235,14 @@ class _Planner:
             left_out=left_out,
         )
 
-    def _place(self, spec: "Spec", lexical: str) -> tuple[str, tuple[str, ...]]:
+    def _place(self, spec: "MountSpec", lexical: str) -> tuple[str, tuple[str, ...]]:
         """Return the canonical name of the link to be, and the directories above it that are missing."""
         if not lexical:
             raise _occupied(spec.name, "is the workspace itself")
-        refuse_managed(self._workspace, self._compiled, spec.name, lexical)
+        refuse_mount_name(self._workspace, self._compiled, spec.name, lexical)
         above, _slash, last = lexical.rpartition("/")
         parent = self._root.resolve_input(above)
-        if isinstance(parent, Refused):
+        if isinstance(parent, RefusedPath):
             code = "not_a_symlink" if parent.code == "not_a_directory" else "invalid_name"
             raise MountError(parent.problem, hint="choose another name", code=code)
         planned = next((name for name in self._links if parent.relative and is_under(parent.relative, name)), None)
@@ -195,7 +254,7 @@ class _Planner:
             raise _occupied(above, "is a file")
         rule_path = f"{parent.relative}/{last}" if parent.relative else last
         self._refuse_odd(rule_path)
-        refuse_managed(self._workspace, self._compiled, spec.name, rule_path)
+        refuse_mount_name(self._workspace, self._compiled, spec.name, rule_path)
         return rule_path, () if parent.exists else tuple(self._missing(parent.relative))
 
     def _missing(self, relative: str) -> "Iterator[str]":
@@ -216,7 +275,7 @@ class _Planner:
             hint = "choose a name that is UTF-8"
             raise MountError(f"{quoted(rule_path)} is not UTF-8", hint=hint, code="invalid_name") from None
 
-    def _tools(self, spec: "Spec") -> "tuple[list[Tool], tuple[str, ...]]":
+    def _tools(self, spec: "MountSpec") -> "tuple[list[CompiledTool], tuple[str, ...]]":
         """Return the tools that the mount is for, and the names of those that cannot be among them."""
         local = {name: tool for name, tool in self._compiled.tools.items() if tool.settings["source"] == "local"}
         if spec.tool is None:
@@ -234,7 +293,7 @@ class _Planner:
         why = "is no local tool" if spec.tool in self._compiled.tools else "is not configured"
         raise MountError(f"the tool {quoted(spec.tool)} {why}", hint=known, code="unknown_tool")
 
-    def _target(self, spec: "Spec") -> tuple[str, str]:
+    def _target(self, spec: "MountSpec") -> tuple[str, str]:
         """Return what the link will say, and where that really is."""
         path = os.path.join(self._request.cwd, self._expanded(spec.path))
         try:
@@ -266,7 +325,7 @@ class _Planner:
         plain = isinstance(place, FsTarget) and place.canonical == target and place.door is None
         return path if plain else target
 
-    def _kept(self, spec: "Spec", rule_path: str, target: str) -> tuple[bool, str]:
+    def _kept(self, spec: "MountSpec", rule_path: str, target: str) -> tuple[bool, str]:
         """Return whether a link that leads to the target stands there already, and by which name it is known."""
         planned = self._links.get(rule_path)
         where = os.path.join(self._root.path, rule_path)
@@ -286,10 +345,10 @@ class _Planner:
             raise MountError(problem, hint=hint, code="other_target")
         known = rule_path if planned else rule_path_of(self._root, rule_path)
         self._refuse_odd(known)
-        refuse_managed(self._workspace, self._compiled, spec.name, known)
+        refuse_mount_name(self._workspace, self._compiled, spec.name, known)
         return True, known
 
-    def _added(self, tool: "Tool", spec: "Spec", rule_path: str) -> "list[Rule]":
+    def _added(self, tool: "CompiledTool", spec: "MountSpec", rule_path: str) -> "list[Rule]":
         """Return the rules that the session would get for a tool: none if the very same grant holds already."""
         mount: Rule = {"path": rule_path, "external": True, "read": True}
         if spec.mode == READ_WRITE:
@@ -336,7 +395,7 @@ def _access(layer: "Layer", tool: str) -> "Mapping[str, Any]":
     return access
 
 
-def _asks(tool: "Tool") -> bool:
+def _asks(tool: "CompiledTool") -> bool:
     """Whether every file is a question for this tool: it has rules for other things, and none for files."""
     return tool.runtime == "vfs" and tool.declares and not tool.lists["fs"].items
 

@@ -2,9 +2,11 @@
 
 A path that has an approved target and leads elsewhere by now is asked about with both targets in sight. Where nobody
 can be asked, the rule grants nothing, and the policy says so.
+
+What is mounted in a session: each way out of the workspace, who may use it how, and whether it is in force.
 """
 
-from byleave.core.fs import CAPABILITIES
+from byleave.core.fs_rules import CAPABILITIES
 from byleave.record import Record
 from byleave.text import shown
 
@@ -13,12 +15,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
     from byleave.api import Workspace
-    from byleave.approvals.store import Approvals
-    from byleave.config.compile import Compiled
-    from byleave.config.rules import External
+    from byleave.policy.compile import Compiled
+    from byleave.policy.compile_access import ExternalRule
+    from byleave.store.approvals import Approvals
 
-    # Show the lines, put the question, and return whether the person agrees.
     Ask = Callable[[list[str], str], bool]
+    from collections.abc import Mapping
+    from typing import Any
 
 
 class Binding(Record):
@@ -32,7 +35,7 @@ class Binding(Record):
 
 def waiting(compiled: "Compiled", approvals: "Approvals") -> list[Binding]:
     """Return what trusted layers let out of the workspace and nobody has approved yet, each binding once."""
-    found: dict[tuple[str, str], list[External]] = {}
+    found: dict[tuple[str, str], list[ExternalRule]] = {}
     for external in compiled.externals:
         if external.target is not None:
             for name in external.unapproved:
@@ -71,9 +74,51 @@ def settle(workspace: "Workspace", bindings: "Iterable[Binding]", ask: "Ask", *,
     return approved
 
 
-def _grants(externals: "list[External]") -> tuple[tuple[str, tuple[str, ...]], ...]:
+def _grants(externals: "list[ExternalRule]") -> tuple[tuple[str, tuple[str, ...]], ...]:
     """Return what each tool is given there; of several rules of one tool the last one holds."""
     given = {external.tool: external.rule for external in externals}
     return tuple(
         (tool, tuple(name for name in CAPABILITIES if getattr(rule, name))) for tool, rule in sorted(given.items())
     )
+
+
+IN_FORCE, UNAPPROVED, NOTHING_THERE = "in force", "target not approved", "nothing there"
+
+
+class MountListing(Record):
+    """One way out of the workspace: its name, where it leads now, what each tool is given, and where that is said."""
+
+    name: str
+    target: str | None
+    tools: "Mapping[str, tuple[str, ...]]"
+    state: str
+    source: str
+
+    def tree(self) -> "dict[str, Any]":
+        """Return the mount as programs read it."""
+        tools = {tool: list(given) for tool, given in self.tools.items()}
+        return {"name": self.name, "target": self.target, "tools": tools, "state": self.state, "source": self.source}
+
+
+def mounts_of(compiled: "Compiled") -> list[MountListing]:
+    """Return the mounts of a policy by name. Of several rules of one tool at one path, the last one holds."""
+    found: dict[str, dict[str, ExternalRule]] = {}
+    for external in compiled.externals:
+        found.setdefault(external.name, {})[external.tool] = external
+    return [_mount(name, found[name]) for name in sorted(found)]
+
+
+def _mount(name: str, externals: "Mapping[str, ExternalRule]") -> MountListing:
+    last = list(externals.values())[-1]
+    state = UNAPPROVED if last.rule.approved_target is None else IN_FORCE
+    return MountListing(
+        name=name,
+        target=last.target,
+        tools={tool: _given(externals[tool]) for tool in sorted(externals)},
+        state=NOTHING_THERE if last.target is None else state,
+        source=", ".join(dict.fromkeys(external.rule.source for external in externals.values())),
+    )
+
+
+def _given(external: "ExternalRule") -> tuple[str, ...]:
+    return tuple(name for name in CAPABILITIES if getattr(external.rule, name))

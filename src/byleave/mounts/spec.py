@@ -1,11 +1,25 @@
 """Read `[TOOL:]NAME=PATH[:MODE]`, by its text alone.
 
 Pure. What the name and the path lead to is `plan`'s.
+
+How a mount is called: by the user, by the rule that is written for it, and by the compiler that judges it.
 """
 
+import os
+
+from byleave.core.fs_rules import RefusedPath
+from byleave.core.paths import collapse, is_absolute, refuse_name
 from byleave.errors import MountError
 from byleave.record import Record
 from byleave.text import quoted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from byleave.workspace.resolve import Root
+
 
 READ_ONLY, READ_WRITE = "ro", "rw"
 CAPABILITIES = {READ_ONLY: ("read",), READ_WRITE: ("read", "create", "update", "delete")}
@@ -14,7 +28,7 @@ _TOOL_STARTS = frozenset("abcdefghijklmnopqrstuvwxyz_")
 _TOOL_LETTERS = _TOOL_STARTS | frozenset("0123456789")
 
 
-class Spec(Record):
+class MountSpec(Record):
     """What the user typed: for which tool (None: all of them), under which name, which path, `ro` or `rw`."""
 
     tool: str | None
@@ -23,7 +37,7 @@ class Spec(Record):
     mode: str
 
 
-def parse_spec(text: str) -> Spec:
+def parse_spec(text: str) -> MountSpec:
     """Return what a mount is asked to be; a `MountError` if the text is no such thing."""
     left, equals, right = text.partition("=")
     if not equals:
@@ -42,7 +56,7 @@ def parse_spec(text: str) -> Spec:
         raise MountError(
             "rw needs a tool: writing is never given to all of them", hint=hint, code="write_requires_tool"
         )
-    return Spec(tool, name, path, mode or READ_ONLY)
+    return MountSpec(tool, name, path, mode or READ_ONLY)
 
 
 def is_tool_name(text: str) -> bool:
@@ -61,3 +75,32 @@ def _split_mode(right: str) -> tuple[str, str | None]:
         if right.endswith(f":{mode}"):
             return right[: -len(mode) - 1], mode
     return right, None
+
+
+def name_inside(root: "Root", name: str, cwd: str) -> str:
+    """Return the lexical, workspace-relative form of a name that is relative to the working directory."""
+    refused = refuse_name(name)
+    if is_absolute(name):
+        hint = "name it relative to the working directory"
+        raise MountError(f"the name {quoted(name)} is absolute", hint=hint, code="outside_workspace")
+    if refused is not None:
+        raise MountError(refused.problem, hint="choose a plain name", code="invalid_name")
+    inside = root.relative(cwd)
+    lexical = collapse(f"{inside}/{name}") if inside is not None else root.relative(os.path.normpath(f"{cwd}/{name}"))
+    if lexical is None:
+        hint = "the link must stand inside the workspace"
+        raise MountError(f"the name {quoted(name)} leads out of the workspace", hint=hint, code="outside_workspace")
+    return lexical
+
+
+def rule_path_of(root: "Root", path: str) -> str:
+    """Return by which path a place outside is judged: by the last link that leads there."""
+    place = root.resolve_rule(path)
+    if isinstance(place, RefusedPath):
+        return path
+    return place.door or place.relative or path
+
+
+def named_rule(rule: "Mapping[str, Any]", rule_path: str) -> bool:
+    """Whether an external rule is written for this path, wherever that leads by now."""
+    return bool(rule.get("external")) and collapse(rule["path"]) == rule_path

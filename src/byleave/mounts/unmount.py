@@ -8,19 +8,19 @@ Start at `plan_unmount`; `unmount` does it.
 
 import os
 
-from byleave.approvals.store import PENDING
-from byleave.config.homes import check_session_name, real_path
-from byleave.config.layers import COMMAND_LINE, MANAGED, SESSION
-from byleave.config.merge import NOTHING, Item, compose, patch
-from byleave.core.fs import is_under
+from byleave.core.fs_rules import is_under
 from byleave.core.paths import collapse
 from byleave.errors import ByleaveError, ConfigErrors, InputError, MountError
-from byleave.mounts.changes import approval_change, session_changes
-from byleave.mounts.journal import LINK, Change, Journal
-from byleave.mounts.names import name_inside, named_rule, rule_path_of
+from byleave.mounts.apply import approval_change, session_changes
+from byleave.mounts.journal import LINK, JournalChange, MountJournal
 from byleave.mounts.plan import policy_file_error, refuse_untrusted
-from byleave.mounts.session import read_session, sessions_directory, with_fs_rules
+from byleave.mounts.session_layer import read_session, sessions_directory, with_fs_rules
+from byleave.mounts.spec import name_inside, named_rule, rule_path_of
+from byleave.policy.dirs import check_session_name, real_path
+from byleave.policy.layers import COMMAND_LINE, MANAGED, SESSION
+from byleave.policy.merge import NOTHING, Item, compose, patch
 from byleave.record import Record
+from byleave.store.approvals import PENDING
 from byleave.text import quoted, sentence_list, shown
 
 TYPE_CHECKING = False
@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from byleave.api import Workspace
-    from byleave.config.layers import Layer
-    from byleave.mounts.session import SessionFile
+    from byleave.mounts.session_layer import SessionFile
+    from byleave.policy.layers import Layer
 
 _STRONGER = (COMMAND_LINE, MANAGED)
 _CLOSED = ({"path": "."},)  # an empty list would be no list at all, and open the workspace again
@@ -66,7 +66,7 @@ class Unmounts(Record):
         return self.tree, {(each.name, each.link, each.forgets) for each in self.unmounts if each.link or each.forgets}
 
 
-class External(Record):
+class MountedRule(Record):
     """A rule for a way out of the workspace: its path as written, for whom, and the layer it stands in."""
 
     path: str
@@ -125,7 +125,7 @@ def unmount(
     now: str,
 ) -> Unmounts:
     """Take a mount away, or all of them, whole or not at all, and return what was done."""
-    with Journal(workspace) as journal:
+    with MountJournal(workspace) as journal:
         planned = plan_unmount(workspace, name, cwd=cwd, session=session, files=files)
         changes = list(_changes(workspace, planned, now=now))
         sound = _compiles(workspace, session, files)
@@ -152,21 +152,21 @@ def _compiles(workspace: "Workspace", session: str, files: "Sequence[str]") -> b
     return True
 
 
-def _externals(workspace: "Workspace", session: str, files: "Sequence[str]", cwd: str) -> list[External]:
+def _externals(workspace: "Workspace", session: str, files: "Sequence[str]", cwd: str) -> list[MountedRule]:
     """Return every rule of the trusted layers together that leads out of the workspace, or once did."""
     check_session_name(session)
     found = workspace.files.again(None)
     layers = found.given(list(files), session, base=cwd) if files else found.discover(session)
     trusted = [layer for layer in layers if layer.trusted]
     return [
-        External(collapse(item.tree["path"]) or "", tool, item.layer)
+        MountedRule(collapse(item.tree["path"]) or "", tool, item.layer)
         for tool in dict.fromkeys(tool for layer in trusted for tool in layer.tree["tools"])
         for item in _merged(trusted, tool)
         if item.tree.get("external")
     ]
 
 
-def _changes(workspace: "Workspace", planned: Unmounts, *, now: str) -> "Iterator[Change]":
+def _changes(workspace: "Workspace", planned: Unmounts, *, now: str) -> "Iterator[JournalChange]":
     """Yield what has to change, in order: the approval first, because nothing is granted without it."""
     for each in planned.unmounts:
         if each.forgets:
@@ -174,10 +174,10 @@ def _changes(workspace: "Workspace", planned: Unmounts, *, now: str) -> "Iterato
     yield from session_changes(planned.file, planned.tree)
     for each in planned.unmounts:
         if each.link is not None:
-            yield Change(LINK, each.name, each.link, None)
+            yield JournalChange(LINK, each.name, each.link, None)
 
 
-def _chosen(workspace: "Workspace", standing: "Sequence[External]", name: str | None, cwd: str) -> list[str]:
+def _chosen(workspace: "Workspace", standing: "Sequence[MountedRule]", name: str | None, cwd: str) -> list[str]:
     """Return the paths of the mounts that are meant: what lies below a link cannot stay without it."""
     known = sorted({each.path for each in standing})
     if name is None:
@@ -214,7 +214,9 @@ def _merged(layers: "Sequence[Layer]", tool: str) -> "tuple[Item, ...]":
     return merged.items
 
 
-def _unmount(workspace: "Workspace", rules: "Sequence[External]", session: str, lasting: "Sequence[Layer]") -> Unmount:
+def _unmount(
+    workspace: "Workspace", rules: "Sequence[MountedRule]", session: str, lasting: "Sequence[Layer]"
+) -> Unmount:
     """Return what becomes of one mount; `rules` are all that name it, `lasting` the layers that every session has."""
     path = rules[0].path
     tools = tuple(sorted({rule.tool for rule in rules if not rule.is_stronger}))

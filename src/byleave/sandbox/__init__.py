@@ -5,7 +5,7 @@
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from byleave.sandbox.box import Sandbox
+    from byleave.sandbox.sandbox import Sandbox
 
 __all__ = ["Sandbox"]
 
@@ -13,6 +13,6 @@ __all__ = ["Sandbox"]
 def __getattr__(name: str) -> object:
     if name != "Sandbox":
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from byleave.sandbox.box import Sandbox
+    from byleave.sandbox.sandbox import Sandbox
 
     return Sandbox

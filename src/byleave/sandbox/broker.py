@@ -1,6 +1,6 @@
 """The host's side of `access.commands`: decides about every program that a sandboxed program asks for.
 
-launcher/broker.c brings the questions and runs what is allowed; the way there and back is the control socket of the
+native/broker.c brings the questions and runs what is allowed; the way there and back is the control socket of the
 process. A question is read once, so that what is judged is what is run. Start at `Broker.answer`.
 """
 
@@ -8,23 +8,23 @@ import os
 import socket
 import stat
 
-from byleave.core.verdict import ALLOW
+from byleave.core.decision import ALLOW
 from byleave.record import Record
-from byleave.sandbox.plan import BIN
+from byleave.sandbox.plan.plan import BIN
 from byleave.text import shown, shown_lines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from byleave.sandbox.network import Decide
+    from byleave.net.proxy import Decide
 
 _NUMBER = slice(1, 9)  # which request it is, behind the letter
 _LONGEST = 8 << 20  # as in broker.c
 _LONGEST_REASON = 4000  # bytes; broker.c takes a few more
 
 
-class Request(Record):
+class BrokerRequest(Record):
     """What a stand-in asks for: the program as it was written, where, with which words and variables.
 
     The first word is the program's name, which is judged: many programs do something else under another one.
@@ -36,14 +36,14 @@ class Request(Record):
     variables: tuple[tuple[str, str], ...]
 
 
-def parse_request(content: bytes) -> Request | None:
+def parse_request(content: bytes) -> BrokerRequest | None:
     """Read what compose() in broker.c wrote; None if it is not that."""
     program, directory, count, *rest = [os.fsdecode(part) for part in content.split(b"\0")[:-1]] or ("", "", "")
     if not count.isdecimal() or int(count) > len(rest) or not directory.startswith("/"):
         return None
     written = os.path.basename(program) if os.path.dirname(program) == BIN else program
     variables = (text.partition("=") for text in rest[int(count) :])
-    return Request(
+    return BrokerRequest(
         written,
         directory,
         (written, *rest[1 : int(count)]),
@@ -54,7 +54,7 @@ def parse_request(content: bytes) -> Request | None:
 class Broker:
     """Answers one sandbox. `tape` says how an allowed program is run; None if there is no such program."""
 
-    def __init__(self, decide: "Decide", tool: str, tape: "Callable[[Request], bytes | None]") -> None:
+    def __init__(self, decide: "Decide", tool: str, tape: "Callable[[BrokerRequest], bytes | None]") -> None:
         self._decide = decide
         self._tool = tool
         self._tape = tape
@@ -75,7 +75,7 @@ class Broker:
         finally:
             os.close(tape)
 
-    def _judge(self, request: Request | None) -> str | bytes:
+    def _judge(self, request: BrokerRequest | None) -> str | bytes:
         """Return the tape of what is allowed, or why it is not."""
         if request is None:
             return "the request makes no sense, or its working directory is gone"

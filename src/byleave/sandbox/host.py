@@ -3,12 +3,12 @@
 import os
 import stat
 
-from byleave.core.fs import is_under
+from byleave.core.fs_rules import is_under
 from byleave.record import Record
-from byleave.sandbox.filters import known_architecture
-from byleave.sandbox.linux import Host
-from byleave.sandbox.plan import DIRECTORY, FILE, LINK, READING, Link, Place
-from byleave.sandbox.private_files import kernel_secrets, system_secrets
+from byleave.sandbox.linux.seccomp import known_architecture
+from byleave.sandbox.linux.steps import MachineFacts
+from byleave.sandbox.plan.plan import DIRECTORY, FILE, LINK, READING, Link, PathGrant
+from byleave.sandbox.plan.private_files import kernel_secrets, system_secrets
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -101,9 +101,9 @@ def landlock_version() -> int:
     return max(version, 0)
 
 
-def this_host(*, namespaces: bool) -> Host:
+def this_host(*, namespaces: bool) -> MachineFacts:
     """Return what the launcher has to know of this machine and of who we are."""
-    return Host(
+    return MachineFacts(
         os.uname().machine,
         landlock_version(),
         namespaces,
@@ -130,7 +130,7 @@ def has_filter() -> bool:
 class Base(Record):
     """The part of the view that every program gets: directories, files and links of the system."""
 
-    places: tuple[Place, ...]
+    places: tuple[PathGrant, ...]
     links: tuple[Link, ...]
 
 
@@ -142,7 +142,7 @@ def base_view() -> Base:
         if kind == LINK:
             links.append(Link(path, os.readlink(path)))
         elif kind == DIRECTORY:
-            places.append(Place(path, READING, DIRECTORY, "the system's own files"))
+            places.append(PathGrant(path, READING, DIRECTORY, "the system's own files"))
     shown = [place.path for place in places]
     places.extend(each for each in system_secrets(os.geteuid()) if any(is_under(each.path, path) for path in shown))
     return Base(tuple(places), tuple(links))
@@ -151,7 +151,7 @@ def base_view() -> Base:
 class Needed(Record):
     """What a program needs beside the system's directories: its own prefix, and links that lead to it."""
 
-    places: tuple[Place, ...] = ()
+    places: tuple[PathGrant, ...] = ()
     links: tuple[Link, ...] = ()
 
 
@@ -175,7 +175,7 @@ def needs_of(
     Where a link or a script is `writable` from inside of a sandbox, a program in there may have chosen what it leads
     to: then nothing of the machine is shown but the executable itself, and what a manager of versions has installed.
     """
-    places: dict[str, Place] = {}
+    places: dict[str, PathGrant] = {}
     links: dict[str, Link] = {}
     chosen_inside = False
     for path in interpreters(program, search):
@@ -187,7 +187,7 @@ def needs_of(
             started = kind == LINK or os.access(hop, os.X_OK)  # an interpreter, or a script beside it
             environment = _virtual_environment(hop) if started and by_the_user else None
             if environment is not None and not _is_private(environment, home, kept_out):
-                places[environment] = Place(environment, READING, DIRECTORY, "the program's own prefix")
+                places[environment] = PathGrant(environment, READING, DIRECTORY, "the program's own prefix")
             elif kind == LINK:
                 links[hop] = Link(hop, os.readlink(hop))
             elif kind == FILE and os.access(hop, os.X_OK):
@@ -195,21 +195,21 @@ def needs_of(
     return Needed(tuple(places.values()), tuple(links.values()))
 
 
-def _prefix_places(program: str, home: str, kept_out: "Sequence[str]", *, chosen: bool) -> "Iterator[Place]":
+def _prefix_places(program: str, home: str, kept_out: "Sequence[str]", *, chosen: bool) -> "Iterator[PathGrant]":
     """Yield what belongs to a program: if the user has chosen it, of its prefix; else the program alone."""
     directory = os.path.dirname(program)
     name, prefix = os.path.basename(directory), os.path.dirname(directory)
     known = name in _PROGRAM_DIRECTORIES and prefix.count("/") >= _SHALLOWEST
     known = known and (chosen or _is_a_version(prefix, home))
     if not known or _is_private(prefix, home, kept_out):
-        yield Place(program, READING, FILE, "the program itself")
+        yield PathGrant(program, READING, FILE, "the program itself")
     elif _is_shown_whole(prefix, name, home):
-        yield Place(prefix, READING, DIRECTORY, "the program's own prefix")
+        yield PathGrant(prefix, READING, DIRECTORY, "the program's own prefix")
     else:
         for part in (name, *_LIBRARIES):
             path = os.path.join(prefix, part)
             if look(path) == DIRECTORY:
-                yield Place(path, READING, DIRECTORY, "the program's own prefix")
+                yield PathGrant(path, READING, DIRECTORY, "the program's own prefix")
 
 
 def _is_a_version(prefix: str, home: str) -> bool:

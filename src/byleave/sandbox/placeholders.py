@@ -23,10 +23,10 @@ import os
 import time
 
 from byleave.errors import StateError
-from byleave.private import make_private_directory, read_private, sweep_unfinished, write_private
 from byleave.record import Record
-from byleave.sandbox.held_names import Entry, Names, NoWayError, entry_tree, is_canonical, read_entry
+from byleave.sandbox.reserved_names import NoWayError, ReservedName, ReservedNames, entry_tree, is_canonical, read_entry
 from byleave.text import quoted
+from byleave.user_files import make_private_directory, read_private, sweep_unfinished, write_private
 from byleave.workspace.openers import Closing
 
 TYPE_CHECKING = False
@@ -142,7 +142,7 @@ class Placeholders:
             return frozenset()
         try:
             known = self._read(os.stat(self._lock, follow_symlinks=False).st_ino)
-            with Names(self._root) as names:
+            with ReservedNames(self._root) as names:
                 return frozenset(path for path, entry in known.items() if names.is_only_held(entry, known))
         except FileNotFoundError:
             return frozenset()
@@ -155,7 +155,7 @@ class Placeholders:
             if _is_alone(lock):
                 self._clean(lock)
             _share(lock, self._lock)
-            with Names(self._root) as names:
+            with ReservedNames(self._root) as names:
                 known = self._read(os.fstat(lock).st_ino)
                 found = _sort(names, wanted, known)
                 if found.missing:
@@ -172,15 +172,15 @@ class Placeholders:
         if not known:
             self._write({}, lock)
             return []
-        with Names(self._root) as names:
+        with ReservedNames(self._root) as names:
             removed, stuck = names.remove(known.values())
         if stuck != known:
             self._write(stuck, lock)
         return removed
 
-    def _make(self, names: Names, found: _Sorted, known: "Mapping[str, Entry]", lock: int) -> _Sorted:
+    def _make(self, names: ReservedNames, found: _Sorted, known: "Mapping[str, ReservedName]", lock: int) -> _Sorted:
         """Make what is missing, and return what has become of every name. Whatever is raised, nothing of it is left."""
-        begun = {each.path: Entry(each.path, each.content) for each in found.missing}
+        begun = {each.path: ReservedName(each.path, each.content) for each in found.missing}
         kept = {path: entry for path, entry in known.items() if path not in begun}
         made: list[Placeholder] = []
         present, skipped = list(found.present), list(found.skipped)
@@ -200,14 +200,16 @@ class Placeholders:
             raise
         return _Sorted((*found.held, *made), tuple(present), tuple(skipped))
 
-    def _undo(self, names: Names, begun: "Mapping[str, Entry]", kept: "Mapping[str, Entry]", lock: int) -> None:
+    def _undo(
+        self, names: ReservedNames, begun: "Mapping[str, ReservedName]", kept: "Mapping[str, ReservedName]", lock: int
+    ) -> None:
         _removed, stuck = names.remove(begun.values())
         try:
             self._write({**kept, **stuck}, lock)
         except OSError:  # the journal lists too much then, and that harms nobody
             return
 
-    def _read(self, lock: int) -> dict[str, Entry]:
+    def _read(self, lock: int) -> dict[str, ReservedName]:
         """Return what the journal lists; nothing if it is damaged, or belongs to another lock than that inode."""
         content = read_private(self._journal, limit=_LARGEST_JOURNAL)
         if content is None:
@@ -222,7 +224,7 @@ class Placeholders:
             return {}
         return {entry.path: entry for entry in entries} if known else {}
 
-    def _write(self, entries: "Mapping[str, Entry]", lock: int) -> None:
+    def _write(self, entries: "Mapping[str, ReservedName]", lock: int) -> None:
         import json
 
         if entries:
@@ -270,7 +272,7 @@ def _leave_to_parent() -> None:
 os.register_at_fork(after_in_child=_leave_to_parent)
 
 
-def _sort(names: Names, wanted: "Iterable[Placeholder]", known: "Mapping[str, Entry]") -> _Sorted:
+def _sort(names: ReservedNames, wanted: "Iterable[Placeholder]", known: "Mapping[str, ReservedName]") -> _Sorted:
     """Tell the names apart: held already, there before us, without a place, missing. Directories before what is in."""
     held: list[Placeholder] = []
     present: list[str] = []

@@ -3,23 +3,85 @@ which directories of programs it must not see. Reads, never writes.
 
 The program is started by its interpreter, if it is a script: then nothing but one file, and the loader of that file, is
 ever executed by the kernel on its behalf.
+
+Which programs execute what they are told: interpreters, and programs that start the program their words name.
+
+Where `access.commands` lists one of them, the programs that it starts are judged like those of the tool. The table is
+for names; a version, or the way a program was built, may stand behind one (`python3.11`, `bash-static`).
+
+Could a tool have put a program where it was found? Then it is not the one that somebody judged by its name.
 """
 
 import os
 from struct import unpack_from
 
-from byleave.core.fs import is_under
+from byleave.core.access import Default
+from byleave.core.action import FileAction
+from byleave.core.decision import ALLOW
+from byleave.core.fs_rules import WRITES, is_under
 from byleave.record import Record
 from byleave.sandbox import host
-from byleave.sandbox.interpreters import interprets
-from byleave.sandbox.plan import DIRECTORY, LINK, Approximation, Link, Programs
+from byleave.sandbox.plan.plan import DIRECTORY, LINK, AllowedPrograms, Approximation, Link
 from byleave.text import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from byleave.core.commands import CommandTable
+    from byleave.core.command_rules import CommandTable
+    from byleave.policy.live_policy import LivePolicy
+
+
+_SHELLS = (
+    "ash bash csh dash elvish fish ksh mksh nu oksh osh pdksh posh powershell pwsh rbash sash sh tcsh xonsh yash zsh"
+)
+_LANGUAGES = (
+    "awk bun clisp d8 deno elixir erl escript expect gawk ghci gjs groovy groovysh guile iex ipython irb jrunscript "
+    "jshell julia jython lli lua luajit m4 mawk micropython nawk node nodejs ocaml octave original-awk perl php pypy "
+    "python qjs racket rscript ruby runghc runhaskell sbcl scala tcl tclsh ts-node tsx wish"
+)
+_OF_THE_KERNEL = (  # a priority, a namespace, a limit, a lock, another user: then what the words name
+    "capsh cgexec choom chpst chroot chrt coresched doas dumb-init firejail flock gosu i386 ionice ld-linux ld-musl "
+    "linux32 linux64 ld.so newgrp nice nsenter numactl pkexec prlimit proot runcon runuser setarch setpgrp "
+    "setpriv setuidgid sg softlimit su su-exec sudo systemd-nspawn systemd-run taskset tini uclampset uname26 unshare "
+    "x86_64 bwrap switch_root pivot_root pipesz setpgid enosys envuidgid fghack pgrphack supervise tcpserver tcpclient "
+    "runsv catatonit conmon cpulimit trickle schedtool hugectl sandbox-exec apptainer singularity"
+)
+_OF_TIME_AND_STREAMS = (
+    "caffeinate chronic dbus-launch dbus-run-session dtach entr env envdir execlineb fakechroot fakeroot faketime "
+    "find fd fdfind ifne ltrace mispipe nohup parallel pee rlwrap run-one run-parts run-this-one screen script "
+    "scriptlive sem setlock setsid ssh-agent sshpass start-stop-daemon stdbuf strace time timeout tmux torify "
+    "torsocks tsocks unbuffer valgrind watch xargs xvfb-run proxychains gdb gdbtui lldb perf catchsegv fakeroot-sysv "
+    "fakeroot-tcp heaptrack logsave luit memusage msgexec msgfilter pg_virtualenv sotruss systemd-cat systemd-inhibit "
+    "systemd-socket-activate systemd-notify run0 gpg-agent lckdo zrun nodemon watchexec hyperfine daemon daemonize nq "
+    "tsp reptyr xinit startx xterm flatpak-spawn direnv mise dotenv doppler foreman honcho socat ncat rr gprofng operf "
+    "ocount samply bpftrace"
+)
+_OF_BUILDS = "bear intercept-build scan-build ccache sccache distcc icecc libtool eatmydata"
+_SEVERAL_IN_ONE = "busybox toybox coreutils"
+_NAMES = frozenset(
+    name
+    for names in (_SHELLS, _LANGUAGES, _OF_THE_KERNEL, _OF_TIME_AND_STREAMS, _OF_BUILDS, _SEVERAL_IN_ONE)
+    for name in names.split()
+)
+_BUILDS = ("-static", "-dbg", "-debug", "-minimal")
+_VERSION = "0123456789.-_"
+_MACHINES = ("-gnu", "-musl")  # what a program was built for, as in `perl5.36-x86_64-linux-gnu`
+_LOADERS = ("ld-linux", "ld-musl", "ld.so")  # a processor's name stands behind it
+
+
+def interprets(path: str) -> bool:
+    """Whether a program executes what it is told, by its own name or by that of the file which a link leads to."""
+    return any(_is_known(os.path.basename(each).lower()) for each in (path, os.path.realpath(path)))
+
+
+def _is_known(name: str) -> bool:
+    for build in _BUILDS:
+        name = name.removesuffix(build)
+    if name.endswith(_MACHINES):
+        name = name.partition("-")[0]
+    return name in _NAMES or name.rstrip(_VERSION) in _NAMES or name.startswith(_LOADERS)
+
 
 _SYSTEM = (
     *("/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/games", "/usr/libexec"),
@@ -38,7 +100,7 @@ _DEEPEST, _MOST_DIRECTORIES = 3, 4096  # how far programs are looked for among t
 _MOST_SCRIPTS = 4  # the kernel follows as many
 
 
-class Start(Record):
+class ExecStart(Record):
     """What the kernel is to execute, and the words that it puts before a script's own: interpreter to script."""
 
     path: str
@@ -49,14 +111,14 @@ class Start(Record):
         return (*self.words, *argv[1:]) if self.words else argv
 
 
-def follow(program: str, search: str) -> Start:
+def follow(program: str, search: str) -> ExecStart:
     """Return what starts a program; a script's `#!` line is read as the kernel does it, and `env` as env does it."""
-    start = Start(program)
+    start = ExecStart(program)
     for _ in range(_MOST_SCRIPTS):
         line = _first_words(start.path, search)
         if line is None:
             break
-        start = Start(line[0], (*line, start.path, *start.words[1:]))
+        start = ExecStart(line[0], (*line, start.path, *start.words[1:]))
     return start
 
 
@@ -96,21 +158,21 @@ def find_listed(
 
 def find_programs(
     program: str | None, search: str, listed: tuple[tuple[str, str], ...], libraries: tuple[str, ...]
-) -> Programs:
+) -> AllowedPrograms:
     """Return how a program is held to what is listed. `libraries` are places whose files may be mapped as code."""
     covered = tuple(_outermost(_program_directories(libraries)))
-    found = Programs(listed, covered=covered, libraries=libraries)
+    found = AllowedPrograms(listed, covered=covered, libraries=libraries)
     return found if program is None else held_to(found, program, search)
 
 
-def held_to(programs: Programs, program: str, search: str) -> Programs:
+def held_to(programs: AllowedPrograms, program: str, search: str) -> AllowedPrograms:
     """Return the same for another program: what it executes, and what it sees where programs are covered."""
     start = follow(program, search)
     real = os.path.realpath(start.path)
     paths = dict.fromkeys([*host.interpreters(program, search), start.path])
     hops = dict.fromkeys(hop for path in paths for hop in host.hops(path) if _is_covered(hop, programs))
     places = [_stand_in_place(name) for name, _path in programs.listed if os.path.isabs(name)]
-    return Programs(
+    return AllowedPrograms(
         programs.listed,
         (real, *loader_of(real)),
         programs.covered,
@@ -121,7 +183,7 @@ def held_to(programs: Programs, program: str, search: str) -> Programs:
     )
 
 
-def _is_covered(path: str, programs: Programs) -> bool:
+def _is_covered(path: str, programs: AllowedPrograms) -> bool:
     return any(is_under(path, place) for place in programs.covered)
 
 
@@ -180,7 +242,7 @@ def _outermost(paths: "Iterable[str]") -> "Iterator[str]":
             yield path
 
 
-def approximations(programs: Programs, commands: "CommandTable", root: str) -> "Iterator[Approximation]":
+def approximations(programs: AllowedPrograms, commands: "CommandTable", root: str) -> "Iterator[Approximation]":
     """Yield what is not held exactly where only listed programs may be started."""
     listed = dict(programs.listed)
     for name in sorted(commands.rules):
@@ -199,7 +261,7 @@ def approximations(programs: Programs, commands: "CommandTable", root: str) -> "
     yield Approximation(root, "exec", why)
 
 
-def _approximation(name: str, programs: Programs) -> Approximation:
+def _approximation(name: str, programs: AllowedPrograms) -> Approximation:
     if "/" in name and not os.path.isabs(name):
         why = "a relative path is another program in another directory: the sandbox starts none of them"
         return Approximation(shown(name), "spawn", why)
@@ -210,3 +272,32 @@ def _approximation(name: str, programs: Programs) -> Approximation:
         return Approximation(shown(name), "spawn", why, laxer=True)
     why = "it may start other programs of the system, with any words: they are held to everything but this list"
     return Approximation(shown(name), "spawn", why, laxer=True)
+
+
+class PlantedProgram:
+    """Knows what one tool may write: in the workspace, through mounts, and of what every sandbox may write."""
+
+    def __init__(self, policy: "LivePolicy", tool: str, writable: "Sequence[str]") -> None:
+        self._policy = policy
+        self._tool = tool
+        self._writable = writable
+
+    def is_trusted(self, program: str) -> bool:
+        """Whether neither the program, nor a link on the way to it, can be the tool's own doing."""
+        access = self._policy.compiled.policy.tool(self._tool).access
+        if isinstance(access.commands, Default) and access.commands.decision is ALLOW:  # any program may be started
+            return True
+        return not any(self._writes(hop) for hop in host.hops(program))
+
+    def _writes(self, path: str) -> bool:
+        inside = self._policy.root.relative(path)
+        if inside is not None:
+            asked = [FileAction(kind, inside, self._tool) for kind in ("create", "update")]
+            return any(self._policy.decide(action).decision is ALLOW for action in asked)
+        return any(is_under(path, os.path.realpath(place)) for place in (*self._writable, *self._mounted()))
+
+    def _mounted(self) -> "Iterable[str]":
+        table = self._policy.compiled.policy.tool(self._tool).access.fs
+        for rule in () if isinstance(table, Default) else table.rules:
+            if rule.approved_target is not None and any(rule.grants(name) for name in WRITES):
+                yield rule.approved_target

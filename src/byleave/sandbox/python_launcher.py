@@ -1,4 +1,4 @@
-"""The launcher where there is no C compiler: the same tape as launcher/launcher.c, step by step, only slower.
+"""The launcher where there is no C compiler: the same tape as native/launcher.c, step by step, only slower.
 
     python -I -S python_launcher.py TAPE CONTROL
 

@@ -9,15 +9,15 @@ There are no mounts, so there is nothing private; `landlock.reduced` says what s
 `make_profile`, then `sandbox_words`.
 """
 
-from byleave.core.fs import CAPABILITIES, is_under
+from byleave.core.fs_rules import CAPABILITIES, is_under
 from byleave.record import Record
-from byleave.sandbox.plan import EVERYTHING, FILE, NOTHING, PRIVATE, PROXY, Approximation, nested
+from byleave.sandbox.plan.plan import EVERYTHING, FILE, NOTHING, PRIVATE, PROXY, Approximation, nested
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from byleave.sandbox.plan import Place, Plan
+    from byleave.sandbox.plan.plan import PathGrant, SandboxPlan
 
 PROGRAM = "/usr/bin/sandbox-exec"
 # What each capability is to the kernel. Permissions and times count as content: whoever may update may change them.
@@ -83,7 +83,7 @@ class Profile(Record):
     parameters: tuple[tuple[str, str], ...]
 
 
-def obstacle(plan: "Plan") -> str | None:
+def obstacle(plan: "SandboxPlan") -> str | None:
     """Return why a profile cannot hold a plan; None if it can."""
     if plan.commands is not None:
         return "a list of commands needs a view of the sandbox's own, and macOS has none"
@@ -92,7 +92,7 @@ def obstacle(plan: "Plan") -> str | None:
     return None
 
 
-def make_profile(plan: "Plan", *, proxy_port: int | None = None) -> Profile:
+def make_profile(plan: "SandboxPlan", *, proxy_port: int | None = None) -> Profile:
     """Return the profile of a plan without private places; with a proxy, only its port on loopback is in reach."""
     return _Writer(plan).write(proxy_port)
 
@@ -104,7 +104,7 @@ def sandbox_words(profile: Profile, words: "Sequence[str]") -> tuple[str, ...]:
 
 
 class _Writer:
-    def __init__(self, plan: "Plan") -> None:
+    def __init__(self, plan: "SandboxPlan") -> None:
         self._plan = plan
         self._held = {held.path for held in plan.held}
         self._parameters: dict[str, str] = {}
@@ -121,7 +121,7 @@ class _Writer:
         text = _BASE + "".join(f"{line}\n" for line in lines)
         return Profile(text, tuple((name, path) for path, name in self._parameters.items()))
 
-    def _rules(self, place: "Place", around: "Place | None") -> "Iterator[str]":
+    def _rules(self, place: "PathGrant", around: "PathGrant | None") -> "Iterator[str]":
         """Yield what a place grants that its surroundings do not, and what it takes away, from the base too."""
         where, given = self._where(place), place.capabilities
         granted, withheld = (NOTHING, EVERYTHING) if around is None else (around.capabilities, around.capabilities)
@@ -130,18 +130,18 @@ class _Writer:
             if operations:
                 yield f"({word} {' '.join(operations)} {where})"
 
-    def _where(self, place: "Place") -> str:
+    def _where(self, place: "PathGrant") -> str:
         """A file is itself; a name that is not there yet may become anything."""
         kind = "literal" if place.kind == FILE and place.path not in self._held else "subpath"
         return f"({kind} {self._parameter(place.path)})"
 
-    def _above(self, places: "Sequence[Place]") -> "Iterator[str]":
+    def _above(self, places: "Sequence[PathGrant]") -> "Iterator[str]":
         """Programs look at every directory on the way to where they are."""
         found = dict.fromkeys(path for place in places if place.capabilities for path in _parents(place.path))
         if found:
             yield f"(allow file-read-metadata {' '.join(f'(literal {self._parameter(path)})' for path in found)})"
 
-    def _pins(self, places: "Sequence[Place]") -> "Iterator[str]":
+    def _pins(self, places: "Sequence[PathGrant]") -> "Iterator[str]":
         """Keep directories in their places, or the rules would lose sight of what is in them."""
         found: dict[str, None] = {}
         for place, around in nested(places):
@@ -170,7 +170,7 @@ def _parents(path: str) -> "Iterator[str]":
         at = path.find("/", at + 1)
 
 
-def approximations(plan: "Plan") -> "Iterator[Approximation]":
+def approximations(plan: "SandboxPlan") -> "Iterator[Approximation]":
     """Yield what a profile does not hold as namespaces do."""
     for held in plan.held:
         why = "it is not there yet, and a volume that ignores case lets it be made in another spelling"

@@ -5,12 +5,12 @@ host enforce the same policy without it.
 """
 
 from byleave.core.access import COOPERATIVE, Access, with_defaults
-from byleave.core.commands import CommandRule, CommandTable, args_problem
-from byleave.core.env import EnvRule, EnvTable, name_problem
-from byleave.core.fs import NO_FS_RULE, WRITES, FsRule, FsTable, FsTarget, Refused, fs_rule, is_under
+from byleave.core.command_rules import CommandRule, CommandTable, args_problem
+from byleave.core.decision import ALLOW
+from byleave.core.env_rules import EnvRule, EnvTable, name_problem
+from byleave.core.fs_rules import NO_FS_RULE, WRITES, FsRule, FsTable, FsTarget, RefusedPath, fs_rule, is_under
 from byleave.core.paths import collapse, refuse_input
 from byleave.core.protected import Protected, Protection, resolved_places
-from byleave.core.verdict import ALLOW
 from byleave.errors import FsAccessError, InputError
 from byleave.text import quoted, sentence_list, shown
 from byleave.workspace.resolve import Root
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from byleave.core.net import NetRule, NetTable
+    from byleave.core.net_rules import NetRule, NetTable
 
 _ACTIONS = ("run", "format_arguments")
 _HINT = "pass on the context exactly as the host wrote it"
@@ -86,16 +86,16 @@ class Context:
         place = self._judged(self._root.resolve_entry(path), path, capability)
         if place.link:
             led = self._root.resolve_input(path)
-            nowhere = isinstance(led, Refused) and led.code in ("io", "not_a_directory")
-            if not nowhere and (isinstance(led, Refused) or led.relative is None):
+            nowhere = isinstance(led, RefusedPath) and led.code in ("io", "not_a_directory")
+            if not nowhere and (isinstance(led, RefusedPath) or led.relative is None):
                 self._judged(led, path, capability)
         return place
 
     def _check(self, path: str, capability: str) -> str:
         return self._judged(self._root.resolve_input(path), path, capability).canonical
 
-    def _judged(self, place: FsTarget | Refused, path: str, capability: str) -> FsTarget:
-        if isinstance(place, Refused):
+    def _judged(self, place: FsTarget | RefusedPath, path: str, capability: str) -> FsTarget:
+        if isinstance(place, RefusedPath):
             raise self._denial(place.code, path, capability, place.problem)
         access = self.access if self.access is not None else COOPERATIVE
         name = place.relative if place.relative is not None else place.door
@@ -197,7 +197,7 @@ def _path(tree: "Mapping[str, Any]") -> str:
 def _net(rules: "list[dict[str, Any]]") -> "NetTable | None":
     if not rules:
         return None
-    from byleave.core.net import NetTable
+    from byleave.core.net_rules import NetTable
 
     try:
         return NetTable([_net_rule(rule) for rule in rules])
@@ -206,7 +206,7 @@ def _net(rules: "list[dict[str, Any]]") -> "NetTable | None":
 
 
 def _net_rule(tree: "Mapping[str, Any]") -> "NetRule":
-    from byleave.core.net import NetRule
+    from byleave.core.net_rules import NetRule
 
     scheme, port = _checked(tree, "scheme", str), _checked(tree, "port", int)
     if port is not None and not 0 < port < 65536:

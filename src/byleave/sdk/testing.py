@@ -8,18 +8,43 @@
 
 `access` is what the tool's configuration would say; None is the default of a mediated tool, which may read files and
 nothing else; "all" allows everything there is in the harness.
+
+The host of the harness: the real policy, the real methods and the real messages, over files that are in memory.
+
+Only the ends are made up: no file, no server and no program is touched. For tests; nothing here is loaded by a tool.
 """
 
+from byleave.core.action import SUBSTITUTE, EnvAction
+from byleave.core.command_rules import CommandTable
+from byleave.core.redact import Redactor
+from byleave.core.url import Target, parse_url
+from byleave.errors import RequestError
+from byleave.guard.guard import Guard
+from byleave.net.http_exchange import HttpRequest, HttpResponse
+from byleave.policy.compile import CompileContext, compile_layers
+from byleave.policy.layers import inline_layer
+from byleave.policy.live_policy import LivePolicy
+from byleave.protocol.content import WAITING, update_tree
+from byleave.protocol.jsonrpc import INTERNAL_ERROR, NOT_FOUND
+from byleave.protocol.vfs import Bad, Failed, Finished, GivesUp, HostSide, StateChanged, ToolRequest
 from byleave.record import Record
-from byleave.sdk.testing_host import HarnessHost, World, open_access
 from byleave.sdk.tool import Tool
 from byleave.sdk.vfs import Host
+from byleave.sdk.vfs_conversation import ToolConversation
 from byleave.sdk.vfs_errors import QuestionAsked
-from byleave.sdk.vfs_talk import Talk
-from byleave.toolhost.conversation import Ending
+from byleave.sdk.vfs_results import Completed, HttpReply
+from byleave.text import quoted
+from byleave.toolhost.context import FORMAT_ARGUMENTS, context_tree
+from byleave.toolhost.conversation import ConversationEnd
+from byleave.toolhost.conversation_io import FAST
+from byleave.toolhost.deadline import Deadline
 from byleave.toolhost.host import outcome_of
+from byleave.toolhost.http_methods import HttpMethods
+from byleave.toolhost.methods import READING, MethodService
 from byleave.toolhost.outcome import NeedsInput, outcome_tree
-from byleave.wire.blocks import WAITING, update_tree
+from byleave.toolhost.process import ProcessOutput
+from byleave.toolhost.process_methods import ProcessMethods
+from byleave.toolhost.redact import SecretFilter
 from byleave.workspace.in_memory import ProjectInMemory
 
 TYPE_CHECKING = False
@@ -27,12 +52,222 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
-    from byleave.sdk.testing_host import Page, Program
+    Program = Completed | str | Callable[[list[str]], Completed | str]
+    Page = HttpReply | str | bytes | Callable[[HttpRequest], HttpReply | str | bytes]
+
+
+TOOL = "t"
+_ALL = {"path": ".", "read": True, "write": True, "execute": True}
+
+
+class World(Record):
+    """All that a tool under test may reach: files, variables, servers and programs; and what of it is allowed."""
+
+    project: ProjectInMemory
+    access: "Mapping[str, Any] | None"
+    env: "Mapping[str, str]"
+    http: "Mapping[str, Page]"
+    programs: "Mapping[str, Program]"
+
+
+def open_access(http: "Mapping[str, Page]", programs: "Mapping[str, Program]") -> "dict[str, Any]":
+    """Return the access of a tool that may do everything that there is to do in the harness."""
+    targets = [target for url in http if isinstance(target := parse_url(url), Target)]
+    net = [{"host": each.host, "scheme": each.scheme, "port": each.port, "allow": True} for each in targets]
+    return {
+        "fs": [_ALL],
+        "net": net or [{"host": "nowhere.invalid", "allow": False}],
+        "env": [{"name": "*", "read": True}],
+        "commands": {program: {"envs": ["*"]} for program in programs},
+    }
+
+
+class HarnessHost:
+    """One conversation with a tool under test: a wire for the tool's side, with the host at its other end.
+
+    Everything happens when the tool sends: its requests are answered before it looks. When it waits and nothing is
+    there, it gets the next of `inputs`; when there is none, it would wait for ever, and is told so.
+    """
+
+    def __init__(
+        self, world: World, told: "Mapping[str, Any]", action: str, inputs: "Sequence[Any]", cancel_at: int | None
+    ) -> None:
+        policy = _policy(world)
+        scrub = SecretFilter()
+        self._guard = _guard(policy)
+        self._side = HostSide(FAST)
+        self._inputs = list(inputs)
+        self._cancel_at = cancel_at
+        self._service = MethodService(
+            self._guard,
+            TOOL,
+            world.project,
+            scrub,
+            others={} if action == FORMAT_ARGUMENTS else _others(world, self._guard, scrub),
+            only=READING if action == FORMAT_ARGUMENTS else None,
+        )
+        self.requests: list[ToolRequest] = []
+        self.updates: list[StateChanged] = []
+        self.last: Finished | Failed | StateChanged | None = None
+        self.cancelled = False
+        context = context_tree(world.project.display_root, action, policy.compiled.policy.tool(TOOL).access)
+        self._unread = [self._side.init(told, context, self._service.methods)]
+
+    def fileno(self) -> None:
+        """Return nothing: there is no descriptor to wait for."""
+
+    def send(self, data: bytes) -> None:
+        """Hear what the tool says, and answer it."""
+        for heard in self._side.receive(data):
+            if isinstance(heard, ToolRequest):
+                self._unread.extend(self._answers(heard))
+            elif isinstance(heard, Bad):
+                self._unread.append(heard.reply)
+            elif not isinstance(heard, GivesUp):
+                self._hear(heard)
+
+    def receive(self, timeout: float | None) -> bytes | None:
+        """Return what the host has said and the tool has not read."""
+        if self._unread:
+            return self._unread.pop(0)
+        if timeout == 0:
+            return None
+        if self._inputs:
+            return self._side.apply(self._inputs.pop(0))
+        raise AssertionError("the tool waits for input that never comes: give the harness some `inputs`")
+
+    def _hear(self, heard: "Finished | Failed | StateChanged") -> None:
+        if isinstance(heard, StateChanged):
+            self.updates.append(heard)
+        self.last = heard
+
+    def _answers(self, wish: ToolRequest) -> "list[bytes]":
+        self.requests.append(wish)
+        if len(self.requests) == self._cancel_at:
+            self.cancelled = True
+            return [self._side.cancel(), self._answer(wish)]
+        return [self._answer(wish)]
+
+    def _answer(self, wish: ToolRequest) -> bytes:
+        try:
+            return self._side.answer(wish.id, self._service.serve(wish.method, wish.params, Deadline()))
+        except RequestError as error:
+            return self._side.refuse(wish.id, error.number, error.problem, error.data)
+
+
+def _policy(world: World) -> LivePolicy:
+    """Return the policy of one vfs tool with this access, compiled as if it stood in a file."""
+    described: dict[str, Any] = {"source": "local", "runtime": "vfs", "command": ["tool"]}
+    if world.access is not None:
+        described["access"] = world.access
+    root = world.project.root
+    layer = inline_layer({"tools": {TOOL: described}})
+    surroundings = CompileContext(resolve=root.resolve_rule, approved=lambda _path, _target: False, root=root.path)
+    compiled = compile_layers([layer], surroundings)
+    return LivePolicy(compiled, root, lambda: compiled)
+
+
+def _guard(policy: LivePolicy) -> Guard:
+    """Return a guard that asks nobody and keeps nothing."""
+    forgetful: Any = _Forgetful()
+    return Guard(policy, forgetful, forgetful, door="harness", now=lambda: "", mask=Redactor())
+
+
+class _Forgetful:
+    """Approvals that approve nothing, and a log that is not kept."""
+
+    def __init__(self) -> None:
+        self.warnings: list[str] = []
+
+    def stamp(self) -> tuple[int, ...]:
+        return ()
+
+    def refresh(self) -> None:
+        """Do nothing: there is nothing that could have changed."""
+
+    def recalls(self, _key: str) -> bool:
+        return False
+
+    def append(self, _fields: "Mapping[str, Any]") -> int:
+        return 0
+
+    def mask_with(self, _mask: Redactor) -> None:
+        """Do nothing: nothing is kept."""
+
+    def close(self) -> None:
+        """Do nothing: nothing is open."""
+
+
+def _others(world: World, guard: Guard, scrub: SecretFilter) -> "dict[str, Any]":
+    """Return what serves `http.*` and `process.run`: the real ones, whose ends are made up."""
+
+    def may_use(name: str) -> bool:
+        return guard.check(EnvAction(name, TOOL, way=SUBSTITUTE)).allowed
+
+    def envs_of(program: str) -> tuple[str, ...] | None:
+        table = guard.policy.compiled.policy.tool(TOOL).access.commands
+        rule = table.rules.get(program) if isinstance(table, CommandTable) else None
+        return None if rule is None else rule.envs
+
+    client: Any = _Servers(world.http)
+    web = HttpMethods(guard, TOOL, client, world.env, scrub, may_use=may_use)
+    programs = _Programs(world, guard, scrub, may_use, envs_of)
+    return {**dict.fromkeys(web.methods, web.serve), **dict.fromkeys(programs.methods, programs.serve)}
+
+
+class _Servers:
+    """Answers requests from a table, or says that it has no answer."""
+
+    def __init__(self, pages: "Mapping[str, Page]") -> None:
+        self._pages = pages
+
+    def request(self, _permit: object, ask: HttpRequest, _rules: object, **_options: object) -> HttpResponse:
+        if ask.url not in self._pages:
+            problem = f"the harness has no reply for {quoted(ask.url)}"
+            raise RequestError(problem, hint="add it to `http`", number=INTERNAL_ERROR)
+        page = self._pages[ask.url]
+        said = page(ask) if callable(page) else page
+        if isinstance(said, HttpReply):
+            return HttpResponse(said.status, said.headers, said.data, said.url or ask.url)
+        return HttpResponse(200, (), said.encode() if isinstance(said, str) else said, ask.url)
+
+
+class _Programs(ProcessMethods):
+    """Runs made-up programs."""
+
+    def __init__(
+        self,
+        world: World,
+        guard: Guard,
+        scrub: SecretFilter,
+        may_use: "Callable[[str], bool]",
+        envs_of: "Callable[[str], tuple[str, ...] | None]",
+    ) -> None:
+        super().__init__(guard, TOOL, _no_box, world.env, scrub, may_use=may_use, envs_of=envs_of)
+        self._programs = world.programs
+
+    def _run(self, permit: "Any", _given: object, _turn: object) -> ProcessOutput:
+        program = self._programs.get(permit.action.program)
+        if program is None:
+            problem = f"the harness has no program {quoted(permit.action.program)}"
+            raise RequestError(problem, hint="add it to `programs`", number=NOT_FOUND)
+        said = program(list(permit.action.args)) if callable(program) else program
+        done = Completed(said, "", 0) if isinstance(said, str) else said
+        return ProcessOutput(_bytes(done.stdout), _bytes(done.stderr), done.exit_code)
+
+
+def _no_box() -> "Any":
+    raise AssertionError("the harness starts no real program")
+
+
+def _bytes(text: str | bytes) -> bytes:
+    return text.encode() if isinstance(text, str) else text
+
 
 COMPLETED, ERROR, NEEDS_INPUT, CANCELLED = "completed", "error", "needs_input", "cancelled"
 
 
-class Asked(Record):
+class RecordedRequest(Record):
     """A request that the tool made."""
 
     method: str
@@ -95,7 +330,7 @@ class Harness:
         self._world = World(ProjectInMemory(files), access, env or {}, http or {}, programs or {})
         self._answers = dict(answers or {})
         self._options = dict(options or {})
-        self.requests: list[Asked] = []
+        self.requests: list[RecordedRequest] = []
 
     @property
     def files(self) -> "dict[str, str | bytes]":
@@ -124,13 +359,13 @@ class Harness:
         except QuestionAsked:
             pass
         finally:
-            self.requests = [Asked(wish.method, wish.params) for wish in host.requests]
+            self.requests = [RecordedRequest(wish.method, wish.params) for wish in host.requests]
         return _outcome(host)
 
 
 def _run(tool: "Tool | Callable[[Host], Any]", wire: HarnessHost) -> None:
     if not isinstance(tool, Tool):
-        host = Host(Talk(wire))
+        host = Host(ToolConversation(wire))
         content = tool(host)
         if content is not None and not host.ended:
             host.result(content)
@@ -140,11 +375,11 @@ def _run(tool: "Tool | Callable[[Host], Any]", wire: HarnessHost) -> None:
         from byleave.sdk.vfs_async import AsyncHost
 
         async def main() -> None:
-            await tool.serve_async(AsyncHost(Talk(wire)))
+            await tool.serve_async(AsyncHost(ToolConversation(wire)))
 
         asyncio.run(main())
     else:
-        tool.serve(Host(Talk(wire)))
+        tool.serve(Host(ToolConversation(wire)))
 
 
 def _outcome(host: HarnessHost) -> Outcome:
@@ -152,7 +387,9 @@ def _outcome(host: HarnessHost) -> Outcome:
     last = states[-1] if states else None
     if last is not None and last["type"] == WAITING:
         return Outcome(outcome_tree(NeedsInput(last["question"])), states)
-    ending = Ending(host.last, host.cancelled, 0, "the tool ended without a result" if host.last is None else "")
+    ending = ConversationEnd(
+        host.last, host.cancelled, 0, "the tool ended without a result" if host.last is None else ""
+    )
     return Outcome(outcome_tree(outcome_of(ending)), states)
 
 

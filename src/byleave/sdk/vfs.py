@@ -12,9 +12,9 @@ itself, for other languages: docs/protocol.md. Functions as tools, with a schema
 `sdk.testing`.
 """
 
-from byleave.sdk import vfs_calls as calls
+from byleave.sdk import vfs_conversation as calls
 from byleave.sdk import vfs_results as results
-from byleave.sdk.vfs_base import Told
+from byleave.sdk.vfs_conversation import RESPONSE_TIMEOUT, HostInfo, ToolConversation, failure, state_of
 from byleave.sdk.vfs_errors import (
     AccessDenied,
     AlreadyExists,
@@ -33,7 +33,6 @@ from byleave.sdk.vfs_errors import (
 )
 from byleave.sdk.vfs_pipe import pipe_of
 from byleave.sdk.vfs_results import Completed, Entry, HttpReply, Line, Listing, Match, Metadata
-from byleave.sdk.vfs_talk import RESPONSE_TIMEOUT, Talk, failure, state_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,9 +40,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from byleave.sdk.vfs_async import AsyncHost
-    from byleave.sdk.vfs_calls import Call
+    from byleave.sdk.vfs_conversation import Call, Content
     from byleave.sdk.vfs_pipe import Stream
-    from byleave.sdk.vfs_talk import Content
 
     Headers = Mapping[str, str] | Sequence[tuple[str, str]]
 
@@ -87,7 +85,7 @@ def connect(
     Without streams these are the process's own, which then belong to the conversation: what the tool prints goes to
     stderr, and what it reads is empty. HostGone if there is no host, ProtocolError if it is none of ours.
     """
-    return Host(Talk(pipe_of(stdin, stdout), response_timeout=response_timeout))
+    return Host(ToolConversation(pipe_of(stdin, stdout), response_timeout=response_timeout))
 
 
 async def connect_async(
@@ -99,17 +97,17 @@ async def connect_async(
     """Return the host that started this tool, as `connect` does, with coroutines for methods."""
     from byleave.sdk.vfs_async import AsyncHost  # loads asyncio
 
-    return AsyncHost(Talk(pipe_of(stdin, stdout), response_timeout=response_timeout))
+    return AsyncHost(ToolConversation(pipe_of(stdin, stdout), response_timeout=response_timeout))
 
 
-class Host(Told):
+class Host(HostInfo):
     """The host, one request at a time: each method waits for its answer, and raises a VfsError if it is a refusal.
 
     Paths are relative to the project. When the host wants the tool to stop, the call that waits raises Cancelled; once,
     so that the tool can tidy up.
     """
 
-    def __init__(self, talk: Talk) -> None:
+    def __init__(self, talk: ToolConversation) -> None:
         super().__init__(talk)
         self.http = Http(self)
 

@@ -2,11 +2,10 @@
 
 import asyncio
 
-from byleave.sdk import vfs_calls as calls
+from byleave.sdk import vfs_conversation as calls
 from byleave.sdk import vfs_results as results
-from byleave.sdk.vfs_base import Told
+from byleave.sdk.vfs_conversation import HostInfo, ToolConversation, failure, state_of
 from byleave.sdk.vfs_errors import TimedOut, VfsError
-from byleave.sdk.vfs_talk import Talk, failure, state_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,17 +13,16 @@ if TYPE_CHECKING:
     from typing import Any
 
     from byleave.sdk.vfs import Headers
-    from byleave.sdk.vfs_calls import Call
-    from byleave.sdk.vfs_talk import Content
+    from byleave.sdk.vfs_conversation import Call, Content
 
 
-class AsyncHost(Told):
+class AsyncHost(HostInfo):
     """The host, many requests at a time. Each method is that of `vfs.Host`, as a coroutine, in one event loop.
 
     What is written is written at once: a large file holds the loop up until the host has taken it.
     """
 
-    def __init__(self, talk: Talk) -> None:
+    def __init__(self, talk: ToolConversation) -> None:
         super().__init__(talk)
         self.http = AsyncHttp(self)
         self._waiting: dict[int, asyncio.Future[None]] = {}

@@ -17,8 +17,8 @@
 They are no `ByleaveError`s: those are for people who run byleave, these for programs that run under it.
 """
 
+from byleave.protocol import jsonrpc
 from byleave.text import sentence_list
-from byleave.wire import codes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -98,15 +98,15 @@ class HostGone(VfsError): ...  # noqa: N818
 
 
 _CLASSES: "dict[int, type[VfsError]]" = {
-    codes.PARSE_ERROR: InvalidRequest,
-    codes.INVALID_REQUEST: InvalidRequest,
-    codes.METHOD_NOT_FOUND: MethodNotFound,
-    codes.INVALID_PARAMS: InvalidParams,
-    codes.ACCESS_DENIED: AccessDenied,
-    codes.NOT_FOUND: NotFound,
-    codes.ALREADY_EXISTS: AlreadyExists,
-    codes.TIMED_OUT: TimedOut,
-    codes.CANCELLED: Cancelled,
+    jsonrpc.PARSE_ERROR: InvalidRequest,
+    jsonrpc.INVALID_REQUEST: InvalidRequest,
+    jsonrpc.METHOD_NOT_FOUND: MethodNotFound,
+    jsonrpc.INVALID_PARAMS: InvalidParams,
+    jsonrpc.ACCESS_DENIED: AccessDenied,
+    jsonrpc.NOT_FOUND: NotFound,
+    jsonrpc.ALREADY_EXISTS: AlreadyExists,
+    jsonrpc.TIMED_OUT: TimedOut,
+    jsonrpc.CANCELLED: Cancelled,
 }
 
 

@@ -6,24 +6,23 @@ nothing to the shell that matters to a reader.
 
 import itertools
 
-from byleave.shell.assigned import forms_of, relative_value
-from byleave.shell.cursor import is_decimal, is_identifier
-from byleave.shell.directory import AT_HOME, entered, followed, moved, united
+from byleave.shell.assignments import forms_of, relative_value
 from byleave.shell.model import Assignment, NotUnderstoodError, Piece
-from byleave.shell.vocabulary import BINARY_TESTS, SET_NAMES, SET_OPTIONS, SHOPT_NAMES, UNARY_TESTS
+from byleave.shell.state import AT_HOME, entered, followed, moved, united
+from byleave.shell.syntax.cursor import is_decimal, is_identifier
+from byleave.shell.syntax.vocabulary import BINARY_TESTS, SET_NAMES, SET_OPTIONS, SHOPT_NAMES, UNARY_TESTS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import NoReturn
 
-    from byleave.shell.directory import Places
     from byleave.shell.model import Word
-    from byleave.shell.state import Flow, State
+    from byleave.shell.state import Flow, Places, ShellState
     from byleave.shell.walk import Walker
 
     Words = tuple[Word, ...]
-    Checker = Callable[["Walker", Words, State], Flow]
+    Checker = Callable[["Walker", Words, ShellState], Flow]
 
 
 def _refuse(reason: str, word: "Word") -> "NoReturn":
@@ -40,7 +39,7 @@ def _texts(words: "Words", what: str) -> list[str]:
     return texts
 
 
-def change_directory(walker: "Walker", words: "Words", state: "State") -> "Flow":
+def change_directory(walker: "Walker", words: "Words", state: "ShellState") -> "Flow":
     """`cd` and `pushd`: followed when the operand is one word that is known, or that the line makes known."""
     arguments = list(words[1:])
     physical = stays = False
@@ -66,7 +65,7 @@ def change_directory(walker: "Walker", words: "Words", state: "State") -> "Flow"
     return state.at(moved(state.places, target, walker.start), state.places), state
 
 
-def reached(word: "Word", state: "State", start: str) -> "Places":
+def reached(word: "Word", state: "ShellState", start: str) -> "Places":
     """Return where a directory is that a word names which is not literal; None where that is not known."""
     found: Places = ()
     for form in forms_of(word, state.values):
@@ -107,11 +106,11 @@ def _is_open(piece: "Piece") -> bool:
     return piece.kind not in ("raw", "value") or any(char in "*?[{\\ \t\n" for char in piece.text)
 
 
-def _lose_directory(_walker: "Walker", _words: "Words", state: "State") -> "Flow":
+def _lose_directory(_walker: "Walker", _words: "Words", state: "ShellState") -> "Flow":
     return state.at(None, None), state
 
 
-def _source(_walker: "Walker", words: "Words", state: "State") -> "Flow":
+def _source(_walker: "Walker", words: "Words", state: "ShellState") -> "Flow":
     """A script may change the directory and every variable; the one that activates a virtual environment stays."""
     lost = state.lost()
     if len(words) == 2 and (words[1].text or "").endswith("/bin/activate"):
@@ -119,14 +118,14 @@ def _source(_walker: "Walker", words: "Words", state: "State") -> "Flow":
     return lost, lost
 
 
-def _leave(_walker: "Walker", words: "Words", state: "State") -> "Flow":
+def _leave(_walker: "Walker", words: "Words", state: "ShellState") -> "Flow":
     """`exit` ends the shell, unless it has too many arguments."""
     if len(words) > 2 or any(word.many and not word.number for word in words):
         return state, state
     return None, None
 
 
-def _set(_walker: "Walker", words: "Words", state: "State") -> "Flow":
+def _set(_walker: "Walker", words: "Words", state: "ShellState") -> "Flow":
     """`set`: only options that leave the reading of words as it is."""
     named = False
     for word in words[1:]:
@@ -148,36 +147,36 @@ def _set(_walker: "Walker", words: "Words", state: "State") -> "Flow":
     return state, state
 
 
-def _shopt(_walker: "Walker", words: "Words", state: "State") -> "Flow":
+def _shopt(_walker: "Walker", words: "Words", state: "ShellState") -> "Flow":
     for text in _texts(words, "`shopt`"):
         if text not in SHOPT_NAMES and text not in ("-s", "-u", "-q", "-p"):
             _refuse(f"`shopt {text}` changes how bash reads", words[0])
     return state, state
 
 
-def _alias(_walker: "Walker", words: "Words", state: "State") -> "Flow":
+def _alias(_walker: "Walker", words: "Words", state: "ShellState") -> "Flow":
     if any("=" in text for text in _texts(words, "`alias`")):
         _refuse("an alias changes what later words mean", words[0])
     return state, state
 
 
-def _never(_walker: "Walker", words: "Words", _state: "State") -> "Flow":
+def _never(_walker: "Walker", words: "Words", _state: "ShellState") -> "Flow":
     _refuse(f"`{words[0].text}` changes what later words mean, or evaluates its arguments", words[0])
 
 
-def _hash(_walker: "Walker", words: "Words", state: "State") -> "Flow":
+def _hash(_walker: "Walker", words: "Words", state: "ShellState") -> "Flow":
     if any("=" in text or (text.startswith("-") and text != "-r") for text in _texts(words, "`hash`")):
         _refuse("`hash` changes what later words run", words[0])
     return state, state
 
 
-def _enable(_walker: "Walker", words: "Words", state: "State") -> "Flow":
+def _enable(_walker: "Walker", words: "Words", state: "ShellState") -> "Flow":
     if len(words) > 1:
         _refuse("`enable` changes what later words run", words[0])
     return state, state
 
 
-def _declare(walker: "Walker", words: "Words", state: "State") -> "Flow":
+def _declare(walker: "Walker", words: "Words", state: "ShellState") -> "Flow":
     """`declare`, `export` and their like: plain names and values, no integers, references or functions."""
     for word in words[1:]:
         name = word.prefix.partition("=")[0].removesuffix("+")
@@ -196,7 +195,7 @@ def _declare(walker: "Walker", words: "Words", state: "State") -> "Flow":
     return state, state
 
 
-def _names(walker: "Walker", words: "Words", state: "State", *, values: str, flags: str) -> "Flow":
+def _names(walker: "Walker", words: "Words", state: "ShellState", *, values: str, flags: str) -> "Flow":
     """Check a builtin that sets the variables it names: each must be a plain name that changes nothing."""
     index = 1
     while index < len(words):
@@ -231,28 +230,28 @@ def _plain_name(walker: "Walker", text: str, word: "Word") -> None:
     walker.taint(text, word.start)
 
 
-def _read(walker: "Walker", words: "Words", state: "State") -> "Flow":
+def _read(walker: "Walker", words: "Words", state: "ShellState") -> "Flow":
     return _names(walker, words, state, values="dinNptu", flags="rsea")  # the name of -a is checked like the others
 
 
-def _mapfile(walker: "Walker", words: "Words", state: "State") -> "Flow":
+def _mapfile(walker: "Walker", words: "Words", state: "ShellState") -> "Flow":
     return _names(walker, words, state, values="dnsuO", flags="t")
 
 
-def _unset(walker: "Walker", words: "Words", state: "State") -> "Flow":
+def _unset(walker: "Walker", words: "Words", state: "ShellState") -> "Flow":
     if walker.functions:
         _refuse("`unset` may remove a function", words[0])
     return _names(walker, words, state, values="", flags="v")
 
 
-def _getopts(walker: "Walker", words: "Words", state: "State") -> "Flow":
+def _getopts(walker: "Walker", words: "Words", state: "ShellState") -> "Flow":
     if len(words) < 3 or words[1].text is None or words[2].text is None:
         _refuse("`getopts` with a word known only at run time", words[0])
     _plain_name(walker, words[2].text, words[2])
     return state, state
 
 
-def _printf(walker: "Walker", words: "Words", state: "State") -> "Flow":
+def _printf(walker: "Walker", words: "Words", state: "ShellState") -> "Flow":
     """`printf -v name` sets a variable; its options end at the format."""
     if len(words) < 2:
         return state, state
@@ -275,19 +274,19 @@ def _counts(text: str) -> bool:
     return text.startswith("-") or any(part.lstrip("-+ #'0123456789.*$hlLjzt").startswith("n") for part in parts)
 
 
-def _wait(_walker: "Walker", words: "Words", state: "State") -> "Flow":
+def _wait(_walker: "Walker", words: "Words", state: "ShellState") -> "Flow":
     for word in words[1:]:
         if (word.text is None and word.could_be_option and word.number is None) or (word.text or "").startswith("-p"):
             _refuse("`wait -p` sets a variable", word)
     return state, state
 
 
-def _wait_for_numbers(walker: "Walker", words: "Words", state: "State") -> "Flow":
+def _wait_for_numbers(walker: "Walker", words: "Words", state: "ShellState") -> "Flow":
     walker.check_numbers([word for word in words[1:] if word.text is None], state)
     return _wait(walker, words, state)
 
 
-def _test(walker: "Walker", words: "Words", state: "State") -> "Flow":
+def _test(walker: "Walker", words: "Words", state: "ShellState") -> "Flow":
     """`test` and `[`: -v and -R evaluate a subscript, so it must be clear which words are operators."""
     arguments = list(words[1:])
     if words[0].text == "[":
@@ -310,14 +309,14 @@ def _test(walker: "Walker", words: "Words", state: "State") -> "Flow":
     return state, state
 
 
-def _known_test(arguments: "list[Word]", state: "State") -> "Flow":
+def _known_test(arguments: "list[Word]", state: "ShellState") -> "Flow":
     for word, following in itertools.pairwise(arguments):
         if word.text in ("-v", "-R") and not is_identifier(following.text or ""):
             _refuse("-v evaluates a subscript", following)
     return state, state
 
 
-def _jobs(_walker: "Walker", words: "Words", state: "State") -> "Flow":
+def _jobs(_walker: "Walker", words: "Words", state: "ShellState") -> "Flow":
     if any(text.startswith("-") and "x" in text for text in _texts(words, "`jobs`")):
         _refuse("`jobs -x` runs a command", words[0])
     return state, state

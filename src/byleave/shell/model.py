@@ -7,7 +7,7 @@ from byleave.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from byleave.shell.syntax import Effect, Number
+    from byleave.shell.syntax.tree import Effect, Number
 
 
 class Piece(Record):
@@ -152,7 +152,7 @@ class Command(Record):
         return None if name is None else name[name.rfind("/") + 1 :]
 
 
-class Problem(Record):
+class ReadingProblem(Record):
     """Why a text was not understood, and where: offset from 0, line from 1."""
 
     reason: str
@@ -165,7 +165,7 @@ class Reading(Record):
 
     text: str
     commands: tuple[Command, ...] = ()
-    problem: Problem | None = None
+    problem: ReadingProblem | None = None
 
     @property
     def understood(self) -> bool:

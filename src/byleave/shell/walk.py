@@ -4,7 +4,7 @@ The order is that of the text: a command, then the children it wraps, then the c
 functions and numbers are followed in a `State`; what cannot be followed is refused. Wrappers: `wrappers`.
 """
 
-from byleave.shell.assigned import (
+from byleave.shell.assignments import (
     MOST_FORMS,
     NOTHING_KNOWN,
     assigned_forms,
@@ -18,20 +18,17 @@ from byleave.shell.assigned import (
     without,
 )
 from byleave.shell.builtins import CHECKERS, DECLARING, declared, reached
-from byleave.shell.calls import TOP, Call, Frame
-from byleave.shell.characters import keeps_characters, refused_at
-from byleave.shell.cursor import ZSH
-from byleave.shell.directory import is_followed, plain
-from byleave.shell.grammar import parse
+from byleave.shell.knowledge.options import worked_in
 from byleave.shell.model import Assignment, Command, NotUnderstoodError, Piece, Redirect, Via
-from byleave.shell.numbers import yields_number
-from byleave.shell.options import worked_in
-from byleave.shell.state import UNKNOWN, State, merged
-from byleave.shell.syntax import (
+from byleave.shell.state import UNKNOWN, ShellState, is_followed, merged, plain
+from byleave.shell.syntax.cursor import ZSH, keeps_characters, refused_at
+from byleave.shell.syntax.grammar import parse
+from byleave.shell.syntax.redirects import redirect_of
+from byleave.shell.syntax.tree import (
     AndOr,
     Arithmetic,
     Case,
-    Evaluation,
+    EvaluatedText,
     Function,
     Group,
     If,
@@ -41,9 +38,10 @@ from byleave.shell.syntax import (
     Sets,
     Simple,
     Substitution,
+    yields_number,
 )
-from byleave.shell.targets import redirect_of
-from byleave.shell.vocabulary import BUILTIN_NAMES, SHELL_VARIABLES
+from byleave.shell.syntax.vocabulary import BUILTIN_NAMES, SHELL_VARIABLES
+from byleave.shell.wrapped_command import TOP, CommandCall, Frame
 from byleave.shell.wrappers import unwrap
 
 TYPE_CHECKING = False
@@ -51,12 +49,12 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import NoReturn
 
-    from byleave.shell.assigned import Values
-    from byleave.shell.grammar import Grammar
+    from byleave.shell.assignments import Values
+    from byleave.shell.knowledge.programs import ProgramTables
     from byleave.shell.model import Word
-    from byleave.shell.programs import Programs
     from byleave.shell.state import Flow
-    from byleave.shell.syntax import AssignmentNode, Effect, Node, Number, RedirectNode
+    from byleave.shell.syntax.grammar import Grammar
+    from byleave.shell.syntax.tree import AssignmentNode, Effect, Node, Number, RedirectNode
 
     Words = tuple[Word, ...]
 
@@ -89,7 +87,7 @@ class Walker:
     )
 
     def __init__(
-        self, grammar: "Grammar", commands: list[Command], start: str, programs: "Programs", frame: Frame = TOP
+        self, grammar: "Grammar", commands: list[Command], start: str, programs: "ProgramTables", frame: Frame = TOP
     ) -> None:
         self.commands = commands
         self.programs = programs
@@ -113,7 +111,7 @@ class Walker:
     def refuse(self, reason: str, at: int) -> "NoReturn":
         raise NotUnderstoodError(reason, at)
 
-    def sequence(self, node: Sequence, state: "State | None") -> "Flow":
+    def sequence(self, node: Sequence, state: "ShellState | None") -> "Flow":
         flow: Flow = (state, state)
         for item, background in node.items:
             state = merged(*flow)
@@ -125,14 +123,14 @@ class Walker:
                 flow = (after, after)
         return flow
 
-    def follow(self, node: "Node", state: State) -> "Flow":
+    def follow(self, node: "Node", state: ShellState) -> "Flow":
         kind = type(node)
         if kind is Simple:
             return self._simple(node, state)  # type: ignore[arg-type]
         flow: Flow = FOLLOWERS[kind](self, node, state)  # type: ignore[operator]
         return flow
 
-    def _and_or(self, node: AndOr, state: State) -> "Flow":
+    def _and_or(self, node: AndOr, state: ShellState) -> "Flow":
         success, failure = self.follow(node.first, state)
         for operator, part in node.rest:
             entry = success if operator == "&&" else failure
@@ -145,7 +143,7 @@ class Walker:
                 success, failure = merged(success, after), otherwise
         return success, failure
 
-    def _pipeline(self, node: Pipeline, state: State) -> "Flow":
+    def _pipeline(self, node: Pipeline, state: ShellState) -> "Flow":
         if len(node.stages) == 1:
             success, failure = self._timed(node, node.stages[0], state)
             return (failure, success) if node.negated else (success, failure)
@@ -159,7 +157,7 @@ class Walker:
             state = state.lost()  # its last stage runs in the shell itself
         return state, state
 
-    def _timed(self, node: Pipeline, stage: "Node", state: State) -> "Flow":
+    def _timed(self, node: Pipeline, stage: "Node", state: ShellState) -> "Flow":
         if not node.timed:
             return self.follow(stage, state)
         frame = self.frame
@@ -174,7 +172,7 @@ class Walker:
 
         A stage is given as the place of its first command, and whether it calls a function.
         """
-        from byleave.shell.receivers import reads_script
+        from byleave.shell.knowledge.program_input import reads_script
 
         commands = self.commands
         self._feed(range(stages[1][0], len(commands)))
@@ -203,17 +201,17 @@ class Walker:
             if self.commands[place].piped_to_shell is not True:
                 self.commands[place] = self.commands[place].replace(piped_to_shell=piped)
 
-    def _group(self, node: Group, state: State) -> "Flow":
+    def _group(self, node: Group, state: ShellState) -> "Flow":
         self._hold(node.redirects, state)
         flow = self.sequence(node.body, state)
         self._release(node.redirects, state)
         return (state, state) if node.subshell else flow
 
-    def _if(self, node: If, state: State) -> "Flow":
+    def _if(self, node: If, state: ShellState) -> "Flow":
         self._hold(node.redirects, state)
-        entry: State | None = state
-        success: State | None = None
-        failure: State | None = None
+        entry: ShellState | None = state
+        success: ShellState | None = None
+        failure: ShellState | None = None
         for condition, body in node.branches:
             holds, entry = self.sequence(condition, entry)
             after = self.sequence(body, holds)
@@ -226,7 +224,7 @@ class Walker:
         self._release(node.redirects, state)
         return success, failure
 
-    def _loop(self, node: Loop, state: State) -> "Flow":
+    def _loop(self, node: Loop, state: ShellState) -> "Flow":
         self._hold(node.redirects, state)
         known = without(state.values, assigned_in(node))
         inside = (state.at(None, None) if node.moves else state).knowing(known)
@@ -238,7 +236,7 @@ class Walker:
             if node.name not in self.tainted:
                 inside = inside.counting(node.name)
             inside = inside.knowing(known if self.odd else _each_value(node, state, known))
-        entry: State | None = inside
+        entry: ShellState | None = inside
         if node.condition is not None:
             holds, fails = self.sequence(node.condition, inside)
             entry = fails if node.until else holds
@@ -247,12 +245,12 @@ class Walker:
         after = (state.at(None, None) if node.moves else state).knowing(known)
         return after, after
 
-    def _case(self, node: Case, state: State) -> "Flow":
+    def _case(self, node: Case, state: ShellState) -> "Flow":
         self._hold(node.redirects, state)
         self._each_effect(node.word.effects, state)
-        success: State | None = state
-        failure: State | None = state
-        entry: State | None = state
+        success: ShellState | None = state
+        failure: ShellState | None = state
+        entry: ShellState | None = state
         for patterns, body in node.branches:
             for pattern in patterns:
                 self._each_effect(pattern.effects, state)
@@ -262,23 +260,23 @@ class Walker:
         self._release(node.redirects, state)
         return success, failure
 
-    def _function(self, node: Function, state: State) -> "Flow":
+    def _function(self, node: Function, state: ShellState) -> "Flow":
         """List the body where it is defined; it runs in whatever directory it is called from."""
         if node.moves:
             self.movers.add(node.name)
-        defined = State(state.places, state.previous, state.numeric, state.functions | {node.name})
+        defined = ShellState(state.places, state.previous, state.numeric, state.functions | {node.name})
         begin = len(self.commands)
-        self.follow(node.body, State(None, None, frozenset(), defined.functions))
+        self.follow(node.body, ShellState(None, None, frozenset(), defined.functions))
         self.bodies.extend(range(begin, len(self.commands)))
         return defined, defined  # without values: a call may set any
 
-    def _evaluation(self, node: Evaluation, state: State) -> "Flow":
+    def _evaluation(self, node: EvaluatedText, state: ShellState) -> "Flow":
         self._hold(node.redirects, state)
         after = self._counted(node.effects, state)
         self._release(node.redirects, state)
         return after, after
 
-    def _counted(self, effects: "tuple[Effect, ...]", state: State) -> State:
+    def _counted(self, effects: "tuple[Effect, ...]", state: ShellState) -> ShellState:
         """Follow effects one after the other; return the state with the variables that now hold numbers."""
         for effect in effects:
             self._each_effect((effect,), state)
@@ -288,22 +286,22 @@ class Walker:
                         state = state.counting(name)
         return state
 
-    def _hold(self, redirects: "tuple[RedirectNode, ...]", state: State) -> None:
+    def _hold(self, redirects: "tuple[RedirectNode, ...]", state: ShellState) -> None:
         if redirects:
             self.waiting = (*self.waiting, *[_redirect(node, state) for node in redirects])
 
-    def _release(self, redirects: "tuple[RedirectNode, ...]", state: State) -> None:
+    def _release(self, redirects: "tuple[RedirectNode, ...]", state: ShellState) -> None:
         """Read what the words of a group's redirections do; give the redirections a place if none took them."""
         if not redirects:
             return
         if self.waiting:
-            self.emit(Call((), (), (), state, redirects[0].at, redirects[-1].at))
+            self.emit(CommandCall((), (), (), state, redirects[0].at, redirects[-1].at))
         self._redirect_effects(redirects, state)
 
-    def _simple(self, node: Simple, state: State) -> "Flow":
+    def _simple(self, node: Simple, state: ShellState) -> "Flow":
         assignments = self._assignments(node.assignments) if node.assignments else ()
         redirects = tuple([_redirect(item, state) for item in node.redirects]) if node.redirects else ()
-        flow = self._run(Call(node.words, assignments, redirects, state, node.start, node.end), node)
+        flow = self._run(CommandCall(node.words, assignments, redirects, state, node.start, node.end), node)
         for assignment in node.assignments:
             self._each_effect(assignment.effects, state)
             self._each_effect(assignment.value.effects, state)
@@ -319,7 +317,7 @@ class Walker:
             self._mark_substituted(node, begin)
         return self._with_values(node, state, flow)
 
-    def _with_values(self, node: Simple, before: State, flow: "Flow") -> "Flow":
+    def _with_values(self, node: Simple, before: ShellState, flow: "Flow") -> "Flow":
         """Return the flow behind a command, with what its variables may hold from there on."""
         if node.words and not before.values and node.words[0].text not in DECLARING:
             return flow
@@ -351,8 +349,7 @@ class Walker:
 
     def _mark_substituted(self, node: Simple, begin: int) -> None:
         """Mark the commands inside `bash <(..)`: their output is the script of a shell."""
-        from byleave.shell.data_programs import takes_data
-        from byleave.shell.receivers import is_interpreter
+        from byleave.shell.knowledge.program_input import is_interpreter, takes_data
 
         words = [*node.words, *[item.target for item in node.redirects if item.target is not None]]
         bodies = [item.body for item in node.redirects if item.body is not None]
@@ -367,7 +364,7 @@ class Walker:
         elif not takes_data(Command(node.words)):
             self._mark(range(begin, len(self.commands)), piped=None)
 
-    def _run(self, call: Call, node: Simple) -> "Flow":
+    def _run(self, call: CommandCall, node: Simple) -> "Flow":
         state = call.state
         if not call.words:
             self.emit(call)
@@ -379,20 +376,20 @@ class Walker:
             return self._called(call)
         return self.run(call)
 
-    def _called(self, call: Call) -> "Flow":
+    def _called(self, call: CommandCall) -> "Flow":
         """Follow a call to a function of this text: its body is listed where it is defined."""
         name = call.words[0].text or ""
         state = call.state
         if name not in state.functions:
             self.refuse("a function that may not be defined yet", call.start)
         if call.assignments or call.redirects:
-            self.emit(Call((), call.assignments, call.redirects, state, call.start, call.end))
+            self.emit(CommandCall((), call.assignments, call.redirects, state, call.start, call.end))
         self.calls += 1
         if name in self.movers:
             state = state.at(None, None)
         return state, state
 
-    def run(self, call: Call) -> "Flow":
+    def run(self, call: CommandCall) -> "Flow":
         """List a command and its children; return the flow behind it."""
         if call.words[0].text is None:
             self.emit(call)
@@ -400,7 +397,7 @@ class Walker:
             return lost, lost
         return unwrap(self, call.words[0].text, call)
 
-    def plain(self, call: Call) -> "Flow":
+    def plain(self, call: CommandCall) -> "Flow":
         """List a command that wraps nothing, and follow it if it is a builtin."""
         checker = CHECKERS.get(call.words[0].text or "") if self.frame.inside else None
         if checker is None:
@@ -409,11 +406,11 @@ class Walker:
         flow = checker(self, call.words, call.state)
         if call.words[0].text in DECLARING:
             made = call.assignments + declared(call.words)
-            call = Call(call.words, made, call.redirects, call.state, call.start, call.end)
+            call = CommandCall(call.words, made, call.redirects, call.state, call.start, call.end)
         self.emit(call)
         return flow
 
-    def emit(self, call: Call, wraps: str | None = None) -> None:
+    def emit(self, call: CommandCall, wraps: str | None = None) -> None:
         """Put a command on the list."""
         frame, words, state = self.frame, call.words, call.state
         assignments, redirects = call.assignments, call.redirects
@@ -450,7 +447,7 @@ class Walker:
             )
         )
 
-    def script(self, text: str, frame: Frame, state: State, dialect: str, at: int) -> None:
+    def script(self, text: str, frame: Frame, state: ShellState, dialect: str, at: int) -> None:
         """Read a text that another shell runs; nothing of it stays behind in this one."""
         grammar, tree = self._parsed(text, dialect, at)
         for assignment in frame.assignments:
@@ -459,11 +456,11 @@ class Walker:
         walker = Walker(grammar, self.commands, self.start, self.programs, frame)
         walker.odd = walker.odd or self.odd
         try:
-            walker.sequence(tree, State(state.places, None, frozenset(), frozenset()))
+            walker.sequence(tree, ShellState(state.places, None, frozenset(), frozenset()))
         except NotUnderstoodError as problem:
             self.refuse(problem.reason, at)
 
-    def evaluate(self, text: str, frame: Frame, state: State, at: int) -> "tuple[Flow, bool]":
+    def evaluate(self, text: str, frame: Frame, state: ShellState, at: int) -> "tuple[Flow, bool]":
         """Read a text that this very shell runs; return the flow behind it and whether it may change directory."""
         grammar, tree = self._parsed(text, self.dialect, at)
         if grammar.functions:
@@ -495,14 +492,14 @@ class Walker:
             made.append(Assignment(node.name, value, node.append, relative))
         return tuple(made)
 
-    def _redirect_effects(self, nodes: "tuple[RedirectNode, ...]", state: State) -> None:
+    def _redirect_effects(self, nodes: "tuple[RedirectNode, ...]", state: ShellState) -> None:
         for node in nodes:
             if node.target is not None:
                 self._each_effect(node.target.effects, state)
             elif node.body is not None:
                 self._each_effect(node.body.effects, state)
 
-    def _each_effect(self, effects: "tuple[Effect, ...]", state: State) -> None:
+    def _each_effect(self, effects: "tuple[Effect, ...]", state: ShellState) -> None:
         for effect in effects:
             if isinstance(effect, Substitution):
                 waiting, self.waiting = self.waiting, ()
@@ -513,13 +510,13 @@ class Walker:
             else:
                 self._arithmetic(effect, state)
 
-    def _arithmetic(self, effect: Arithmetic, state: State) -> None:
+    def _arithmetic(self, effect: Arithmetic, state: ShellState) -> None:
         for use in effect.uses:
             self.check_number(use, state, effect.at)
         for name in effect.sets:
             self.check_exotic(name, effect.at)
 
-    def check_number(self, number: "Number", state: State, at: int, why: str = NOT_A_NUMBER) -> None:
+    def check_number(self, number: "Number", state: ShellState, at: int, why: str = NOT_A_NUMBER) -> None:
         """Refuse what may hold anything but a number."""
         if number is True:
             return
@@ -531,7 +528,7 @@ class Walker:
             return
         self.refuse(why, at)
 
-    def check_numbers(self, words: "Iterable[Word]", state: State) -> None:
+    def check_numbers(self, words: "Iterable[Word]", state: ShellState) -> None:
         for word in words:
             self.check_number(word.number, state, word.start, "a word that may become an operator or an option")
 
@@ -544,7 +541,7 @@ class Walker:
 
     def check_exotic(self, name: str, at: int) -> None:
         """Refuse to set, other than by a plain assignment, a variable that changes what runs."""
-        from byleave.shell.variables import harmless_in_shell
+        from byleave.shell.knowledge.variables import harmless_in_shell
 
         self.check_variable(name, at)
         if not harmless_in_shell(name):
@@ -557,7 +554,7 @@ class Walker:
         self.tainted.add(name)
 
 
-def _listed(word: "Word", state: State) -> "Word":
+def _listed(word: "Word", state: ShellState) -> "Word":
     """Return a word as it is listed: without what it does, with what it may become."""
     forms = forms_of(word, state.values) if word.text is None else ()
     prefix = word.prefix
@@ -585,7 +582,7 @@ def _is_rooted(form: tuple[Piece, ...]) -> bool:
     return first is not None and first.kind in ("home", "here")
 
 
-def _redirect(node: "RedirectNode", state: State) -> Redirect:
+def _redirect(node: "RedirectNode", state: ShellState) -> Redirect:
     """Return a redirection as it is reported, with what its target may become."""
     made = redirect_of(node)
     if node.target is None or made.target is not None or made.kind != "file":
@@ -594,7 +591,7 @@ def _redirect(node: "RedirectNode", state: State) -> Redirect:
     return filled
 
 
-def _each_value(node: Loop, state: State, known: "Values") -> "Values":
+def _each_value(node: Loop, state: ShellState, known: "Values") -> "Values":
     """Return the values inside a `for`: its variable holds each of its words, one at a time (`each`)."""
     forms = [forms_of(word, state.values) for word in node.words]
     held = tuple(dict.fromkeys([looped(each) for word in forms for each in pinned(word, state.places)]))
@@ -619,5 +616,5 @@ FOLLOWERS = {
     Loop: Walker._loop,  # noqa: SLF001
     Case: Walker._case,  # noqa: SLF001
     Function: Walker._function,  # noqa: SLF001
-    Evaluation: Walker._evaluation,  # noqa: SLF001
+    EvaluatedText: Walker._evaluation,  # noqa: SLF001
 }

@@ -3,24 +3,237 @@
 Which program wraps what is data (`programs.toml`, key `wrap`; read in `wrapped`). In code are only those with a
 grammar of their own: the shell's own (`inside`), those over many things (`batches`), shells (`shells`). Where the
 child cannot be told for sure the text is not understood; a program without an entry is simply a command.
+
+The shell's own wrappers: `command`, `builtin`, `exec`, `eval`, `trap`.
+
+Wrappers that run a command for each of many things: `find -exec`, `fd -x`, `xargs`, `parallel`.
+
+What they put into the command is known only at run time.
+
+Shells and other interpreters: where does their script come from?
+
+A literal script of `sh -c`, or of a here-document, is read like the text itself. A script that is known only at run
+time, or in the language of a shell that is not followed, is not understood. A script in a file is just an argument.
 """
 
-from byleave.shell.batches import run_fd, run_find, run_parallel, run_xargs
-from byleave.shell.cursor import BASH, POSIX, ZSH
-from byleave.shell.inside import run_builtin, run_command, run_eval, run_exec, run_trap
-from byleave.shell.options import scan_words
-from byleave.shell.wrapped import Wrapped, from_table
+from byleave.shell.knowledge.named_files import find_roots
+from byleave.shell.knowledge.options import scan_words
+from byleave.shell.knowledge.program_input import names_input
+from byleave.shell.model import Piece, Word
+from byleave.shell.syntax.cursor import BASH, POSIX, ZSH, is_decimal
+from byleave.shell.syntax.vocabulary import SET_NAMES
+from byleave.shell.wrapped_command import APPENDED, WrappedCommand, child_words, from_table
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from byleave.shell.state import Flow
+
+    Words = tuple[Word, ...]
     from collections.abc import Callable, Mapping
 
-    from byleave.shell.calls import Call
-    from byleave.shell.state import Flow
     from byleave.shell.walk import Walker
+    from byleave.shell.wrapped_command import CommandCall
 
 
-def unwrap(walker: "Walker", name: str, call: "Call") -> "Flow":
+def run_command(wrapped: "WrappedCommand") -> "Flow":
+    """`command` runs a program or builtin, never a function; with -v or -V nothing."""
+    words = wrapped.words[1:]
+    while words and words[0].text in ("-p", "--"):
+        ended, words = words[0].text == "--", words[1:]
+        if ended:
+            break
+    if words and words[0].text in ("-v", "-V", "-pv", "-pV"):
+        return wrapped.plain()
+    if not words:
+        return wrapped.plain()
+    if words[0].text is None or words[0].text.startswith("-"):
+        wrapped.refuse("which command `command` runs is known only at run time", words[0])
+    wrapped.list_itself(transparent=True)
+    return wrapped.child(words, transparent=True, inside=wrapped.walker.dialect != ZSH)  # zsh runs only programs by it
+
+
+def run_builtin(wrapped: "WrappedCommand") -> "Flow":
+    words = wrapped.words[1:]
+    if words and words[0].text == "--":
+        words = words[1:]
+    if not words:
+        return wrapped.plain()
+    if words[0].text is None or words[0].text.startswith("-"):
+        wrapped.refuse("which builtin runs is known only at run time", words[0])
+    wrapped.list_itself(transparent=True)
+    return wrapped.child(words, transparent=True, inside=True)
+
+
+def run_exec(wrapped: "WrappedCommand") -> "Flow":
+    """`exec` replaces the shell; without a command it only redirects."""
+    words = wrapped.words[1:]
+    while words and (text := words[0].text) is not None and text.startswith("-"):
+        words = words[2:] if text == "-a" else words[1:]
+        if text not in ("-a", "-c", "-l", "-cl", "-lc", "--"):
+            wrapped.refuse("an option of `exec` that is not known")
+        if text == "--":
+            break
+    if not words:
+        return wrapped.plain()
+    if words[0].text is None and words[0].could_be_option:
+        wrapped.refuse("which command `exec` runs is known only at run time", words[0])
+    wrapped.list_itself(transparent=True)
+    wrapped.child(words, transparent=True)
+    return None, None
+
+
+def run_eval(wrapped: "WrappedCommand") -> "Flow":
+    words = wrapped.words[1:]
+    if words and words[0].text == "--":
+        words = words[1:]
+    texts = [word.text for word in words]
+    if None in texts:
+        wrapped.refuse("a script known only at run time")
+    wrapped.list_itself(transparent=True)
+    return wrapped.evaluate(" ".join([text or "" for text in texts]), wrapped.state)[0]
+
+
+def run_trap(wrapped: "WrappedCommand") -> "Flow":
+    """`trap action signal..`: the action may run at any time, so it must leave the shell where it is."""
+    words = wrapped.words[1:]
+    ended = bool(words) and words[0].text == "--"
+    if ended:
+        words = words[1:]
+    action = words[0].text if words else ""
+    if action is None or any(word.text is None for word in words):
+        wrapped.refuse("a script known only at run time")
+    if len(words) < 2 or action in ("", "-") or (action[0] == "-" and not ended) or is_decimal(action):
+        return wrapped.plain()
+    wrapped.list_itself(transparent=True)
+    _, moves = wrapped.evaluate(action, wrapped.state.lost())
+    if moves:
+        wrapped.refuse("a trap that may change the directory")
+    return wrapped.state, wrapped.state
+
+
+def run_find(wrapped: "WrappedCommand") -> "Flow":
+    """`find .. -exec command ;`: each such action is a child; `{}` in its words is known only at run time."""
+    words = wrapped.words
+    children: list[tuple[Words, bool]] = []
+    index = 1
+    while index < len(words):
+        action = words[index].text
+        index += 1
+        if action in ("-exec", "-execdir", "-ok", "-okdir"):
+            begin = index
+            while index < len(words) and not _ends_exec(words, index, begin):
+                index += 1
+            if index >= len(words) or index == begin:
+                wrapped.refuse(f"`find {action}` without an end", words[begin - 1])
+            children.append((words[begin:index], action.endswith("dir")))
+    if not children:
+        return wrapped.plain()
+    wrapped.list_itself(transparent=False)
+    below = _below(words[1:])
+    for child, elsewhere in children:
+        state = wrapped.state.at(None, None) if elsewhere else wrapped.state
+        marked = tuple([_found(word, below) if word.text == "{}" else replaced(word, "{}") for word in child])
+        wrapped.child(marked, transparent=False, state=state)
+    return wrapped.state, wrapped.state
+
+
+def _below(words: "Words") -> tuple[Piece, ...]:
+    """Return what stands for everything below the places where `find` starts; nothing where those are not known."""
+    if any(word.text == "-files0-from" for word in words):
+        return ()
+    roots = [word.text for word in find_roots(words)]
+    return tuple([Piece("below", root) for root in roots or ["."] if root is not None]) if None not in roots else ()
+
+
+def _found(word: Word, below: tuple[Piece, ...]) -> Word:
+    return Word(None, "", word.start, word.end, splits=True, pieces=below)
+
+
+def _ends_exec(words: "Words", index: int, begin: int) -> bool:
+    text = words[index].text
+    return text == ";" or (text == "+" and index > begin and words[index - 1].text == "{}")
+
+
+def replaced(word: Word, mark: str) -> Word:
+    """Return the word with `mark` standing for something known only at run time."""
+    if word.text is None or mark not in word.text:
+        return word
+    many = mark == word.text
+    return Word(None, word.text[: word.text.index(mark)], word.start, word.end, splits=many)
+
+
+def run_fd(wrapped: "WrappedCommand") -> "Flow":
+    """`fd -x command` and `fd -X command`: the child runs to the end or to a `;`."""
+    words = wrapped.words
+    for index, word in enumerate(words):
+        text = word.text or ""
+        if index and text.startswith("--exec") and "=" in text:
+            wrapped.refuse("`fd --exec=..` of an unusual form", word)
+        if index and (text in ("--exec", "--exec-batch") or _ends_in_exec(text)):
+            child = words[index + 1 :]
+            stops = [place for place, item in enumerate(child) if item.text == ";"]
+            child = child[: stops[0]] if stops else child
+            if not child:
+                break
+            wrapped.list_itself(transparent=False)
+            marked = tuple([_any_replaced(item, ("{}", "{/}", "{//}", "{.}", "{/.}")) for item in child])
+            wrapped.child((*marked, APPENDED), transparent=False)
+            return wrapped.state, wrapped.state
+    return wrapped.plain()
+
+
+def _ends_in_exec(text: str) -> bool:
+    return text.startswith("-") and not text.startswith("--") and text.endswith(("x", "X"))
+
+
+def _any_replaced(word: Word, marks: tuple[str, ...]) -> Word:
+    for mark in marks:
+        word = replaced(word, mark)
+    return word
+
+
+def run_xargs(wrapped: "WrappedCommand") -> "Flow":
+    """`xargs command`: words from its input are added, or put in place of the mark of -I."""
+    table = wrapped.walker.programs.table("xargs")
+    if table is None:
+        return wrapped.plain()
+    found = scan_words(wrapped.words, table)
+    child, _ = child_words(wrapped, found, {})
+    marks = [option.value for option in found.given if option.name in ("-I", "-i")]
+    if not child:
+        return wrapped.plain()
+    wrapped.list_itself(transparent=False)
+    if marks:
+        mark = marks[-1].text if isinstance(marks[-1], Word) else marks[-1]
+        if not mark:
+            mark = "{}"
+        child = tuple([replaced(word, mark) for word in child])
+    else:
+        child = (*child, APPENDED)
+    wrapped.child(child, transparent=False)
+    return wrapped.state, wrapped.state
+
+
+def run_parallel(wrapped: "WrappedCommand") -> "Flow":
+    """`parallel command ::: words`: the command goes through a shell, so its words must be plain."""
+    table = wrapped.walker.programs.table("parallel")
+    if table is None:
+        return wrapped.plain()
+    child, _ = child_words(wrapped, scan_words(wrapped.words, table), {})
+    stops = [index for index, word in enumerate(child) if (word.text or "").startswith(":::")]
+    child = child[: stops[0]] if stops else child
+    if not child:
+        wrapped.refuse("commands that `parallel` reads from its input")
+    for word in child:
+        if word.text is None or not frozenset("|&;()<>$`\\\"'*?[]~#= \t\n").isdisjoint(word.text):
+            wrapped.refuse("`parallel` gives its words to a shell", word)
+    wrapped.list_itself(transparent=False)
+    marked = tuple([_any_replaced(word, ("{}", "{.}", "{/}", "{//}", "{/.}", "{1}", "{2}")) for word in child])
+    wrapped.child((*marked, APPENDED), transparent=False)
+    return wrapped.state, wrapped.state
+
+
+def unwrap(walker: "Walker", name: str, call: "CommandCall") -> "Flow":
     """List a command, and its children if it is a wrapper; return the flow behind it."""
     base = name[name.rfind("/") + 1 :]
     inside = INSIDE.get(name) if walker.frame.inside else None
@@ -30,7 +243,7 @@ def unwrap(walker: "Walker", name: str, call: "Call") -> "Flow":
     table = walker.programs.table(base) if special is None else None
     if special is None and (table is None or not table.may_wrap(call.words)):
         return walker.plain(call)
-    wrapped = Wrapped(walker, base, call)
+    wrapped = WrappedCommand(walker, base, call)
     if special is not None:
         return special(wrapped)
     found = scan_words(call.words, table)
@@ -38,7 +251,7 @@ def unwrap(walker: "Walker", name: str, call: "Call") -> "Flow":
     return wrapped.plain() if wrap is None else from_table(wrapped, found, wrap)
 
 
-def _env(wrapped: Wrapped) -> "Flow":
+def _env(wrapped: WrappedCommand) -> "Flow":
     for word in wrapped.words[1:]:
         if word.text is not None and (word.text.startswith(("-S", "--s")) or _clusters(word.text, "S")):
             wrapped.refuse("`env -S` splits words by rules of its own", word)
@@ -52,14 +265,13 @@ def _clusters(text: str, letter: str) -> bool:
     return text.startswith("-") and not text.startswith("--") and letter in text
 
 
-def _shell(wrapped: Wrapped) -> "Flow":
-    from byleave.shell.shells import run_shell
+def _shell(wrapped: WrappedCommand) -> "Flow":
 
     return run_shell(wrapped)
 
 
 # Run by the shell itself; found only where the name has no directory.
-INSIDE: "Mapping[str, Callable[[Wrapped], Flow]]" = {
+INSIDE: "Mapping[str, Callable[[WrappedCommand], Flow]]" = {
     "command": run_command,
     "builtin": run_builtin,
     "exec": run_exec,
@@ -82,7 +294,7 @@ SHELLS = {
     "pwsh": "",
     "xonsh": "",
 }
-SPECIAL: "Mapping[str, Callable[[Wrapped], Flow]]" = {
+SPECIAL: "Mapping[str, Callable[[WrappedCommand], Flow]]" = {
     "env": _env,
     "find": run_find,
     "gfind": run_find,
@@ -93,3 +305,85 @@ SPECIAL: "Mapping[str, Callable[[Wrapped], Flow]]" = {
     "parallel": run_parallel,
     **dict.fromkeys(SHELLS, _shell),
 }
+
+PLAIN_LETTERS = frozenset("abefhlnuvxCET")  # options that leave the reading of the script as it is
+LONG_OPTIONS = frozenset(["--norc", "--noprofile", "--login", "--verbose", "--noediting"])
+
+
+def run_shell(wrapped: "WrappedCommand") -> "Flow":
+    """List a shell, and the commands of its script where that is literal."""
+    words = wrapped.words
+    dialect = SHELLS[wrapped.name]
+    index, from_option, from_input = _options(wrapped)
+    if not from_option:
+        if index < len(words) and not from_input:
+            return _file(wrapped, words[index])
+        return _input(wrapped, dialect)
+    if index >= len(words):
+        wrapped.refuse("a shell without the script that -c announces")
+    text = words[index].text
+    if text is None:
+        wrapped.refuse("a script known only at run time", words[index])
+    if not dialect:
+        wrapped.refuse(f"a script in the language of `{wrapped.name}`", words[index])
+    wrapped.list_itself(transparent=True)
+    wrapped.script(text, dialect, transparent=True)
+    return wrapped.state, wrapped.state
+
+
+def _options(wrapped: "WrappedCommand") -> tuple[int, bool, bool]:
+    """Return where the operands start, whether -c is given, and whether -s is."""
+    words = wrapped.words
+    index, from_option, from_input = 1, False, False
+    while index < len(words):
+        word = words[index]
+        text = word.text
+        if text is None:
+            if word.could_be_option:
+                wrapped.refuse("an option known only at run time", word)
+            break
+        if text in ("--", "-"):
+            index += 1
+            break
+        if text[:1] not in ("-", "+") or len(text) == 1:
+            break
+        index += 1
+        if text.startswith("--"):
+            if text not in LONG_OPTIONS and text not in ("--version", "--help"):
+                wrapped.refuse(f"an option of `{wrapped.name}` that is not followed", word)
+            continue
+        letters = text[1:]
+        from_option = from_option or "c" in letters
+        from_input = from_input or "s" in letters
+        if not PLAIN_LETTERS.issuperset(letters.replace("c", "").replace("s", "").replace("o", "")):
+            wrapped.refuse(f"an option of `{wrapped.name}` that is not followed", word)
+        for _ in range(letters.count("o")):
+            if index >= len(words) or words[index].text not in SET_NAMES:
+                wrapped.refuse(f"an option of `{wrapped.name}` that is not followed", word)
+            index += 1
+    return index, from_option, from_input
+
+
+def _file(wrapped: "WrappedCommand", script: Word) -> "Flow":
+    if script.many and script.text is None and script.splits:
+        wrapped.refuse("a script known only at run time", script)
+    if names_input(script):
+        return _input(wrapped, "")
+    return wrapped.plain()
+
+
+def _input(wrapped: "WrappedCommand", dialect: str) -> "Flow":
+    """Follow a shell that reads its script from its input, where that is literal text."""
+    texts = [item for item in wrapped.redirects if item.kind == "text" and item.fd in (None, 0)]
+    if not texts:
+        return wrapped.plain()
+    body = texts[-1].body
+    if body is None or not dialect or len(wrapped.redirects) > 1 + _outputs(wrapped):
+        wrapped.refuse("a script known only at run time")
+    wrapped.list_itself(transparent=True)
+    wrapped.script(body, dialect, transparent=True)
+    return wrapped.state, wrapped.state
+
+
+def _outputs(wrapped: "WrappedCommand") -> int:
+    return len([item for item in wrapped.redirects if item.fd != 0 and item.operator.startswith((">", "&>"))])

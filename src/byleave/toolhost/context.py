@@ -6,16 +6,16 @@ goes out without a target: it grants nothing, and nothing shorter grants in its 
 """
 
 from byleave.core.access import Default
-from byleave.core.fs import CAPABILITIES, WRITES
-from byleave.core.verdict import ALLOW, named_path
+from byleave.core.decision import ALLOW, named_path
+from byleave.core.fs_rules import CAPABILITIES, WRITES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
     from byleave.core.access import Access
-    from byleave.core.commands import CommandTable
-    from byleave.core.fs import FsRule
+    from byleave.core.command_rules import CommandTable
+    from byleave.core.fs_rules import FsRule
 
 RUN, FORMAT_ARGUMENTS = "run", "format_arguments"
 _NO_HOST = {"host": "nowhere.invalid", "allow": False}  # RFC 2606: no host has such a name

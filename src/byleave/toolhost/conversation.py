@@ -9,7 +9,7 @@ serving every few milliseconds, so that nothing it does keeps us from stopping i
 
 With its last word a tool is closing: what it asked for before and is done at once is still done, nothing else is begun.
 
-Start at `Conversation.run`. What is said: `wire.vfs`. What it means: `serving`.
+Start at `Conversation.run`. What is said: `protocol.vfs`. What it means: `serving`.
 """
 
 import os
@@ -19,23 +19,22 @@ from threading import Thread
 from time import monotonic
 
 from byleave.errors import RequestError
+from byleave.protocol.content import STOPPED, WAITING
+from byleave.protocol.jsonrpc import CANCELLED, INTERNAL_ERROR, TIMED_OUT
+from byleave.protocol.vfs import Bad, Failed, Finished, GivesUp, StateChanged, ToolRequest
 from byleave.record import Record
 from byleave.text import shown
-from byleave.toolhost.announcing import announced
-from byleave.toolhost.pipes import Outbox, Summons
-from byleave.toolhost.serving import NeedsPersonError, Service
-from byleave.toolhost.turn import Turn
-from byleave.wire.blocks import STOPPED, WAITING
-from byleave.wire.codes import CANCELLED, INTERNAL_ERROR, TIMED_OUT
-from byleave.wire.vfs import Bad, Changed, Failed, Finished, GivesUp, Wish
+from byleave.toolhost.conversation_io import Outbox, WakeupQueue
+from byleave.toolhost.deadline import Deadline, announced
+from byleave.toolhost.methods import MethodService, NeedsPersonError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from byleave.toolhost.started import Started
-    from byleave.wire.vfs import Heard, HostSide, Id
+    from byleave.protocol.vfs import Heard, HostSide, Id
+    from byleave.toolhost.process import ToolProcess
 
 _PIECE = 64 << 10  # bytes read at once; what they hold is the most that can be queued beyond the bound
 _MOST_WAITING = 10_000  # requests; some 20 MB of memory
@@ -57,10 +56,10 @@ class Timing(Record):
     wall: float | None = None
 
 
-class Ending(Record):
+class ConversationEnd(Record):
     """How a conversation ended: the tool's last word, if it had one, and what became of its process."""
 
-    last: "Finished | Failed | Changed | None"
+    last: "Finished | Failed | StateChanged | None"
     cancelled: bool
     exit_code: int | None
     stderr: str
@@ -71,7 +70,7 @@ class Ending(Record):
 class _Slow:
     """A request that is being served elsewhere: in a thread of its own, by `serve`."""
 
-    def __init__(self, wish: Wish, turn: Turn, serve: "Callable[[_Slow], None]") -> None:
+    def __init__(self, wish: ToolRequest, turn: Deadline, serve: "Callable[[_Slow], None]") -> None:
         self.wish = wish
         self.turn = turn
         self.thread = Thread(target=serve, args=(self,), name="byleave-request", daemon=True)
@@ -82,12 +81,12 @@ class Conversation:
 
     def __init__(
         self,
-        started: "Started",
+        started: "ToolProcess",
         side: "HostSide",
-        service: Service,
+        service: MethodService,
         timing: Timing,
         *,
-        changed: "Callable[[Changed], object] | None" = None,
+        changed: "Callable[[StateChanged], object] | None" = None,
     ) -> None:
         self.count = 0
         self._started = started
@@ -95,7 +94,7 @@ class Conversation:
         self._service = service
         self._timing = timing
         self._changed = changed
-        self._queue: deque[Wish | Bad | Finished | Failed | Changed] = deque()
+        self._queue: deque[ToolRequest | Bad | Finished | Failed | StateChanged] = deque()
         self._piled = 0
         self._queued: Counter[Id] = Counter()  # how many requests of an id are in the queue
         self._given_up: Counter[Id] = Counter()  # and how many of those are to be refused when their turn comes
@@ -105,7 +104,7 @@ class Conversation:
         self._unsent = Outbox(started)
         self._stderr = b""
         self._odd = b""  # the beginning of the first line that was no message
-        self._last: Finished | Failed | Changed | None = None
+        self._last: Finished | Failed | StateChanged | None = None
         self._problem: str | None = None
         self._over = False
         self._waiting = False
@@ -113,14 +112,14 @@ class Conversation:
         self._stop_at: float | None = None
         self._begun = self._quiet_since = monotonic()
         self._left_early = False
-        self._summons = Summons()
+        self._summons = WakeupQueue()
         self._open = set(started.readers)
         self._watching: tuple[object, ...] = ()
         self._poll = select.poll()
         for descriptor in (started.stdin, *started.readers):
             os.set_blocking(descriptor, False)
 
-    def run(self, first: bytes) -> Ending:
+    def run(self, first: bytes) -> ConversationEnd:
         """Say `first`, and talk until the end. Whatever happens, nothing of the tool is left."""
         try:
             self._send(first)
@@ -251,12 +250,12 @@ class Conversation:
             self._queue.append(heard)
             return
         self._quiet_since = monotonic()
-        if isinstance(heard, Wish):
+        if isinstance(heard, ToolRequest):
             self._queue.append(heard)
             self._queued[heard.id] += 1
         elif isinstance(heard, GivesUp):
             self._give_up(heard)
-        elif isinstance(heard, Changed) and heard.update.type != STOPPED:
+        elif isinstance(heard, StateChanged) and heard.update.type != STOPPED:
             self._waiting = heard.update.type == WAITING
             self._tell(heard)
         else:
@@ -264,7 +263,7 @@ class Conversation:
             self._queue.append(heard)
             self._let_go()
 
-    def _tell(self, heard: Changed) -> None:
+    def _tell(self, heard: StateChanged) -> None:
         if self._changed is not None:
             self._changed(heard)
 
@@ -276,7 +275,7 @@ class Conversation:
             if isinstance(following, Bad):
                 self._odd = self._odd or following.line
                 self._send(following.reply, answers=False)
-            elif isinstance(following, Wish):
+            elif isinstance(following, ToolRequest):
                 self.count += 1
                 if self._is_wanted(following):
                     self._serve_one(following)
@@ -292,13 +291,13 @@ class Conversation:
             self._piled = 0
             self._over = self._over or self._closing
 
-    def _finished(self, last: "Finished | Failed | Changed") -> None:
-        if isinstance(last, Changed):
+    def _finished(self, last: "Finished | Failed | StateChanged") -> None:
+        if isinstance(last, StateChanged):
             self._tell(last)
         self._last, self._over = last, True
 
-    def _serve_one(self, wish: Wish) -> None:
-        turn = Turn(monotonic() + self._timing.request)
+    def _serve_one(self, wish: ToolRequest) -> None:
+        turn = Deadline(monotonic() + self._timing.request)
         if self._service.is_quick(wish.method):
             try:
                 self._send(self._reply(wish, turn, patient=False))
@@ -326,7 +325,7 @@ class Conversation:
         """Have the clock looked at: it runs again."""
         self._summons.post(lambda: None)
 
-    def _reply(self, wish: Wish, turn: Turn, *, patient: bool) -> bytes:
+    def _reply(self, wish: ToolRequest, turn: Deadline, *, patient: bool) -> bytes:
         try:
             result = self._service.serve(wish.method, wish.params, turn, patient=patient)
             return self._side.answer(wish.id, result)
@@ -357,7 +356,7 @@ class Conversation:
         if heard.asked is not None:  # answered in its turn, like everything: a tool may say so for ever
             self._queue.append(Bad(self._side.answer(heard.asked, {})))
 
-    def _is_wanted(self, wish: Wish) -> bool:
+    def _is_wanted(self, wish: ToolRequest) -> bool:
         """Take note that a request leaves the queue; whether the tool still wants it done."""
         given_up = wish.id in self._given_up
         for counted in (self._queued, self._given_up):
@@ -382,7 +381,7 @@ class Conversation:
             slow.turn.cancel()
         return slow
 
-    def _refused(self, wish: Wish, number: int, why: str) -> bytes:
+    def _refused(self, wish: ToolRequest, number: int, why: str) -> bytes:
         return self._side.refuse(wish.id, number, why)
 
     def _send(self, line: bytes, *, answers: bool = True) -> None:
@@ -467,14 +466,14 @@ class Conversation:
         else:
             self._leave()
 
-    def _ending(self) -> Ending:
+    def _ending(self) -> ConversationEnd:
         cancelled = self._stop_step > 0
         known = self._last is not None or self._problem is not None or self._left_early
         code = None if known else self._started.exit_code()
         if self._problem is None and self._started.problem is not None:
             self._problem = str(self._started.problem)
         stderr, odd = self._stderr.decode("utf-8", "replace"), self._odd.decode("utf-8", "replace")
-        return Ending(self._last, cancelled, code, stderr, self._problem, odd)
+        return ConversationEnd(self._last, cancelled, code, stderr, self._problem, odd)
 
     def _close(self) -> None:
         self._let_go()

@@ -8,22 +8,22 @@ Each runs in a thread of its own. What a handle was in the end can be looked at 
 from threading import Event, Lock, Thread
 
 from byleave.errors import ByleaveError, ConfigErrors
+from byleave.protocol.content import RUNNING, STOPPED, ToolFailure, Update
 from byleave.text import quoted, shown
-from byleave.toolhost.host import VFS, Call, outcome_of, timing_of
-from byleave.toolhost.outcome import Broken, Completed, NeedsInput, State, broken
-from byleave.wire.blocks import RUNNING, STOPPED, Failure, Update
+from byleave.toolhost.host import VFS, ToolInvocation, outcome_of, timing_of
+from byleave.toolhost.outcome import CompletedOutcome, FailedOutcome, NeedsInput, StateOutcome, broken
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from byleave.config.compile import Tool
     from byleave.guard.asking import Who
+    from byleave.policy.compile import CompiledTool
+    from byleave.protocol.vfs import StateChanged
     from byleave.toolhost.conversation import Conversation
     from byleave.toolhost.host import ToolHost
     from byleave.toolhost.outcome import Outcome
-    from byleave.wire.vfs import Changed
 
 ACTIONS = ("spawn", "fetch", "apply", "abort")
 _KEYS = {
@@ -72,7 +72,9 @@ class Handles:
         """How many of them have not stopped."""
         return sum(handle.update.type != STOPPED for handle in list(self._handles.values()))
 
-    def act(self, tool: "Tool", arguments: "Mapping[str, Any]", who: "Who", answers: "Mapping[str, str]") -> "Outcome":
+    def act(
+        self, tool: "CompiledTool", arguments: "Mapping[str, Any]", who: "Who", answers: "Mapping[str, str]"
+    ) -> "Outcome":
         """Do what the arguments say: `action`, `id`, and what that action needs."""
         action, id_ = str(arguments.get("action")), arguments.get("id")
         supported = tool.settings.get("actions", ACTIONS)
@@ -92,7 +94,7 @@ class Handles:
         return _ACTIONS[action](self, handle, arguments)
 
     def _spawn(
-        self, tool: "Tool", id_: str, arguments: "Mapping[str, Any]", who: "Who", answers: "Mapping[str, str]"
+        self, tool: "CompiledTool", id_: str, arguments: "Mapping[str, Any]", who: "Who", answers: "Mapping[str, str]"
     ) -> "Outcome":
         given = arguments.get("args", {})
         if not isinstance(given, dict):
@@ -104,12 +106,12 @@ class Handles:
             return broken(f"{_MOST} tools run already: stop one of them first")
         if tool.runtime != VFS:
             return broken(f'{quoted(tool.name)} cannot stay: only tools with runtime = "vfs" can be stateful')
-        return self._begin(tool, id_, Call(tool.name, given, answers, who))
+        return self._begin(tool, id_, ToolInvocation(tool.name, given, answers, who))
 
-    def _begin(self, tool: "Tool", id_: str, call: Call) -> "Outcome":
+    def _begin(self, tool: "CompiledTool", id_: str, call: ToolInvocation) -> "Outcome":
         made: list[Handle] = []
 
-        def changed(heard: "Changed") -> None:
+        def changed(heard: "StateChanged") -> None:
             made[0].change(heard.update)
 
         try:
@@ -122,14 +124,14 @@ class Handles:
         self._forget_old()
         self._handles[tool.name, id_] = made[0]
         Thread(target=_run, args=(made[0], first), name="byleave-handle", daemon=True).start()
-        return State(Update(RUNNING))
+        return StateOutcome(Update(RUNNING))
 
     def _forget_old(self) -> None:
         for key in [key for key, handle in self._handles.items() if handle.update.type == STOPPED][:-_MOST_KEPT]:
             del self._handles[key]
 
     def _fetch(self, handle: Handle, _arguments: "Mapping[str, Any]") -> "Outcome":
-        return State(handle.update)
+        return StateOutcome(handle.update)
 
     def _apply(self, handle: Handle, arguments: "Mapping[str, Any]") -> "Outcome":
         """Hand over input; to a tool that waits it is the answer to its question."""
@@ -141,13 +143,13 @@ class Handles:
             return broken("it has not read what it was given before", transient=True)
         handle.change(Update(RUNNING))
         handle.conversation.apply(arguments["input"])
-        return State(Update(RUNNING))
+        return StateOutcome(Update(RUNNING))
 
     def _abort(self, handle: Handle, _arguments: "Mapping[str, Any]") -> "Outcome":
         if handle.update.type != STOPPED:
             handle.conversation.cancel()
         handle.gone.wait(2 * timing_of(self._host.tool(handle.tool)).cancel + _MARGIN)
-        return State(handle.update)
+        return StateOutcome(handle.update)
 
     def close(self) -> None:
         """Stop everything that still runs."""
@@ -168,7 +170,7 @@ _ACTIONS: "dict[str, Callable[[Handles, Handle, Mapping[str, Any]], Outcome]]" =
 
 def _run(handle: Handle, first: bytes) -> None:
     """Talk with the tool to its end, and take note of it, whatever it is."""
-    update = Update(STOPPED, error=Failure("the host failed"))
+    update = Update(STOPPED, error=ToolFailure("the host failed"))
     try:
         update = _stopped(outcome_of(handle.conversation.run(first)))
     finally:
@@ -177,10 +179,12 @@ def _run(handle: Handle, first: bytes) -> None:
 
 
 def _stopped(outcome: "Outcome") -> Update:
-    if isinstance(outcome, Completed):
+    if isinstance(outcome, CompletedOutcome):
         return Update(STOPPED, result=outcome.content)
-    if isinstance(outcome, Broken):
+    if isinstance(outcome, FailedOutcome):
         return Update(STOPPED, error=outcome.failure)
     if isinstance(outcome, NeedsInput):
-        return Update(STOPPED, error=Failure("the tool ended with a question; a stateful tool waits for its answer"))
-    return Update(STOPPED, error=Failure("it was aborted"))
+        return Update(
+            STOPPED, error=ToolFailure("the tool ended with a question; a stateful tool waits for its answer")
+        )
+    return Update(STOPPED, error=ToolFailure("it was aborted"))

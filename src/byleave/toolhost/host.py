@@ -8,27 +8,26 @@ import os
 from threading import Lock
 
 from byleave.core.action import SUBSTITUTE, EnvAction
-from byleave.core.commands import CommandTable
-from byleave.effects.files import LARGEST_FILE
+from byleave.core.command_rules import CommandTable
 from byleave.errors import ByleaveError, ConfigErrors, InputError
 from byleave.guard.asking import UNKNOWN
-from byleave.private import digest
+from byleave.protocol.content import WAITING, read_content
+from byleave.protocol.vfs import LONGEST_LINE, METHODS, Failed, Finished, HostSide, StateChanged
 from byleave.record import Record
 from byleave.text import quoted
-from byleave.toolhost.announcing import current_turn
-from byleave.toolhost.boxes import OWN_TOOLS, Boxes
-from byleave.toolhost.codec import FAST
 from byleave.toolhost.context import FORMAT_ARGUMENTS, RUN, access_tree, context_tree
 from byleave.toolhost.conversation import Conversation, Timing
-from byleave.toolhost.outcome import Broken, Cancelled, NeedsInput, broken, completed
-from byleave.toolhost.plain import run_plain
-from byleave.toolhost.scrubbing import Scrub
-from byleave.toolhost.self_description import NOTHING, SelfDescription, ask_tool, is_asked
-from byleave.toolhost.serving import READING, Service
-from byleave.toolhost.started import Started
-from byleave.toolhost.turn import Turn
-from byleave.wire.blocks import WAITING, read_content
-from byleave.wire.vfs import LONGEST_LINE, METHODS, Changed, Failed, Finished, HostSide
+from byleave.toolhost.conversation_io import FAST
+from byleave.toolhost.deadline import Deadline, current_turn
+from byleave.toolhost.description import NOTHING, SelfDescription, ask_tool, is_asked
+from byleave.toolhost.methods import READING, MethodService
+from byleave.toolhost.outcome import CancelledOutcome, FailedOutcome, NeedsInput, broken, completed
+from byleave.toolhost.process import ToolProcess
+from byleave.toolhost.redact import SecretFilter
+from byleave.toolhost.spawn import OWN_TOOLS, ToolSandboxes
+from byleave.toolhost.stdio_runtime import run_plain
+from byleave.user_files import digest
+from byleave.workspace.file_effects import LARGEST_FILE
 from byleave.workspace.on_disk import ProjectOnDisk
 
 TYPE_CHECKING = False
@@ -37,14 +36,14 @@ if TYPE_CHECKING:
     from typing import Any
 
     from byleave.api import Workspace
-    from byleave.config.compile import Tool
-    from byleave.effects.http import Client
     from byleave.guard.asking import Who
     from byleave.guard.guard import Guard
-    from byleave.guard.judge import Policy
-    from byleave.toolhost.conversation import Ending
+    from byleave.net.http_client import HttpClient
+    from byleave.policy.compile import CompiledTool
+    from byleave.policy.live_policy import LivePolicy
+    from byleave.toolhost.conversation import ConversationEnd
     from byleave.toolhost.outcome import Outcome
-    from byleave.workspace.grep import Start
+    from byleave.workspace.grep import SearchStart
     from byleave.workspace.project import FileMatches, Query
 
 VFS = "vfs"
@@ -52,7 +51,7 @@ _ESCAPED = 6  # bytes that JSON may take for one, at most
 _ROOM = 1 << 20  # bytes of a line beside the content
 
 
-class Call(Record):
+class ToolInvocation(Record):
     """One call of a tool: what it is given, on whose behalf, and whether it runs or only says what it would do."""
 
     tool: str
@@ -71,26 +70,26 @@ class ToolHost:
         guard: "Guard",
         *,
         environment: "Mapping[str, str] | None" = None,
-        make_client: "Callable[[], Client] | None" = None,
+        make_client: "Callable[[], HttpClient] | None" = None,
     ) -> None:
         self.guard = guard
         self._workspace = workspace
         self._environment = os.environ if environment is None else environment
         self._make_client = make_client
-        self._client: Client | None = None
+        self._client: HttpClient | None = None
         self._alone = Lock()  # several calls may run at once, each in a thread of its own
-        self._boxes: dict[str, tuple[Tool, Boxes]] = {}
-        self._retired: list[Boxes] = []  # of settings that have changed; something may still run in them
+        self._boxes: dict[str, tuple[CompiledTool, ToolSandboxes]] = {}
+        self._retired: list[ToolSandboxes] = []  # of settings that have changed; something may still run in them
         self._end: Callable[[], object] = _nothing
-        self._scrubs: dict[str, Scrub] = {}
+        self._scrubs: dict[str, SecretFilter] = {}
         self._described: dict[str, tuple[str, SelfDescription]] = {}  # by name, with the pin that the tool had
         self.running: Conversation | None = None  # the one that was begun last
 
     @property
-    def _policy(self) -> "Policy":
+    def _policy(self) -> "LivePolicy":
         return self.guard.policy
 
-    def tool(self, name: str) -> "Tool":
+    def tool(self, name: str) -> "CompiledTool":
         """Return a configured tool that can be run here; an InputError if there is none."""
         tool = self._policy.compiled.tools.get(name)
         if tool is None:
@@ -106,7 +105,7 @@ class ToolHost:
             raise InputError(f"the tool {quoted(name)} has no command", hint='add command = ["program", "argument"]')
         return tool
 
-    def execute(self, call: Call, cancel: Turn) -> "Outcome":
+    def execute(self, call: ToolInvocation, cancel: Deadline) -> "Outcome":
         """Run a call to its end, and return what came of it. What goes wrong on the way is an outcome, too."""
         tool = self.tool(call.tool)
         try:
@@ -124,18 +123,18 @@ class ToolHost:
         """End the call that runs now, without giving it any time."""
         self._end()
 
-    def describe(self, call: Call, cancel: Turn) -> str | None:
+    def describe(self, call: ToolInvocation, cancel: Deadline) -> str | None:
         """Return what the tool itself says that a call would do; None if it says nothing. Nothing is changed by it."""
         tool = self.tool(call.tool)
         command = tool.settings.get("command") or [""]
         if not tool.settings.get("format_arguments", command[0] == OWN_TOOLS) or not self._can_describe(tool):
             return None
-        asked: Call = call.replace(action=FORMAT_ARGUMENTS)
+        asked: ToolInvocation = call.replace(action=FORMAT_ARGUMENTS)
         outcome = self.execute(asked, cancel)
         content = getattr(outcome, "content", None) or []
         return "\n".join(block["text"] for block in content if block["type"] == "text") or None
 
-    def self_description(self, name: str, cancel: Turn) -> SelfDescription:
+    def self_description(self, name: str, cancel: Deadline) -> SelfDescription:
         """Return what a tool says of itself; asked once for each content of its files, and only in a sandbox."""
         tool = self.tool(name)
         if not is_asked(tool) or self._boxes_of(tool).unconfined is not None:
@@ -149,7 +148,7 @@ class ToolHost:
             self._described[name] = known
         return known[1]
 
-    def _can_describe(self, tool: "Tool") -> bool:
+    def _can_describe(self, tool: "CompiledTool") -> bool:
         """Whether something keeps a tool from changing, or seeing, more than it may before anybody has agreed."""
         policy = self._policy.compiled.policy
         if self._boxes_of(tool).unconfined is not None:
@@ -164,7 +163,7 @@ class ToolHost:
         told = json.dumps([known, access_tree(access)], sort_keys=True, default=str)
         return digest("\n".join([told, *self._boxes_of(tool).prints()]).encode("utf-8", "surrogateescape"))
 
-    def _run_plain(self, tool: "Tool", call: Call, cancel: Turn) -> "Outcome":
+    def _run_plain(self, tool: "CompiledTool", call: ToolInvocation, cancel: Deadline) -> "Outcome":
         boxes, describes = self._boxes_of(tool), call.action == FORMAT_ARGUMENTS
         told = {"context": self._context(tool, call, boxes), "tool": _told(tool, call)}
 
@@ -178,11 +177,11 @@ class ToolHost:
         limit = limit_of(tool)
         return run_plain(boxes, told, timing_of(tool), cancel, decide, begun=begun, limit=limit, reads_only=describes)
 
-    def _mediate(self, tool: "Tool", call: Call, cancel: Turn) -> "Outcome":
-        asked: list[Changed] = []
+    def _mediate(self, tool: "CompiledTool", call: ToolInvocation, cancel: Deadline) -> "Outcome":
+        asked: list[StateChanged] = []
         answered: list[dict[str, Any]] = []
 
-        def changed(heard: Changed) -> None:
+        def changed(heard: StateChanged) -> None:
             question = heard.update.question or {}
             if heard.update.type == WAITING and question.get("id") in call.answers and question not in answered:
                 answered.append(question)
@@ -200,7 +199,7 @@ class ToolHost:
         return outcome_of(ending)
 
     def converse(
-        self, tool: "Tool", call: Call, changed: "Callable[[Changed], object]"
+        self, tool: "CompiledTool", call: ToolInvocation, changed: "Callable[[StateChanged], object]"
     ) -> "tuple[Conversation, bytes]":
         """Start a mediated tool, and return the conversation with it and its first line."""
         boxes = self._boxes_of(tool)
@@ -210,20 +209,20 @@ class ToolHost:
         first = side.init(_told(tool, call), self._context(tool, call, boxes), service.methods)
         process = boxes.start_mediated()
         try:
-            return Conversation(Started(process), side, service, timing_of(tool), changed=changed), first
+            return Conversation(ToolProcess(process), side, service, timing_of(tool), changed=changed), first
         except BaseException:
             process.__exit__()
             raise
 
-    def _context(self, tool: "Tool", call: Call, boxes: Boxes) -> "dict[str, Any]":
+    def _context(self, tool: "CompiledTool", call: ToolInvocation, boxes: ToolSandboxes) -> "dict[str, Any]":
         access = self._policy.compiled.policy.tool(tool.name).access
         return context_tree(self._workspace.root.path, call.action, None if boxes.unconfined is not None else access)
 
-    def _service(self, tool: "Tool", call: Call, boxes: Boxes, limit: int) -> Service:
-        scrub = self._scrubs.setdefault(tool.name, Scrub())  # what was used in one call may come back in another
+    def _service(self, tool: "CompiledTool", call: ToolInvocation, boxes: ToolSandboxes, limit: int) -> MethodService:
+        scrub = self._scrubs.setdefault(tool.name, SecretFilter())  # what was used in one call may come back in another
         project = ProjectOnDisk(self._workspace.root, search=self._search(boxes))
         describes = call.action == FORMAT_ARGUMENTS
-        return Service(
+        return MethodService(
             self.guard,
             tool.name,
             project,
@@ -234,23 +233,27 @@ class ToolHost:
             only=READING if describes else None,
         )
 
-    def _others(self, tool: "Tool", call: Call, boxes: Boxes, scrub: Scrub, limit: int) -> "dict[str, Any]":
+    def _others(
+        self, tool: "CompiledTool", call: ToolInvocation, boxes: ToolSandboxes, scrub: SecretFilter, limit: int
+    ) -> "dict[str, Any]":
         """Return what serves the other groups of methods; each is loaded when the first request of it comes."""
 
         def may_use(name: str) -> bool:
             return self.guard.check(EnvAction(name, tool.name, way=SUBSTITUTE), call.who).allowed
 
-        def web(method: str, params: "Mapping[str, Any]", turn: Turn) -> "dict[str, Any]":
-            from byleave.toolhost.web import Web
+        def web(method: str, params: "Mapping[str, Any]", turn: Deadline) -> "dict[str, Any]":
+            from byleave.toolhost.http_methods import HttpMethods
 
             client, environment = self._http(), self._environment
-            serves = Web(self.guard, tool.name, client, environment, scrub, may_use=may_use, limit=limit, who=call.who)
+            serves = HttpMethods(
+                self.guard, tool.name, client, environment, scrub, may_use=may_use, limit=limit, who=call.who
+            )
             return serves.serve(method, params, turn)
 
-        def processes(method: str, params: "Mapping[str, Any]", turn: Turn) -> "dict[str, Any]":
-            from byleave.toolhost.processes import Processes
+        def processes(method: str, params: "Mapping[str, Any]", turn: Deadline) -> "dict[str, Any]":
+            from byleave.toolhost.process_methods import ProcessMethods
 
-            serves = Processes(
+            serves = ProcessMethods(
                 self.guard,
                 tool.name,
                 boxes.access,
@@ -276,20 +279,20 @@ class ToolHost:
                 listed = rule.envs if listed is None else tuple(name for name in listed if name in rule.envs)
         return listed
 
-    def _http(self) -> "Client":
-        from byleave.effects.http import Client
+    def _http(self) -> "HttpClient":
+        from byleave.net.http_client import HttpClient
 
         with self._alone:
             if self._client is None:
-                self._client = Client() if self._make_client is None else self._make_client()
+                self._client = HttpClient() if self._make_client is None else self._make_client()
             return self._client
 
-    def _search(self, boxes: Boxes) -> "Callable[[Query, Sequence[Start]], list[FileMatches]] | None":
+    def _search(self, boxes: ToolSandboxes) -> "Callable[[Query, Sequence[SearchStart]], list[FileMatches]] | None":
         """Return what searches with ripgrep, if there is one and something to hold it with."""
         if boxes.unconfined is not None:
             return None
 
-        def search(query: "Query", starts: "Sequence[Start]") -> "list[FileMatches]":
+        def search(query: "Query", starts: "Sequence[SearchStart]") -> "list[FileMatches]":
             from byleave.errors import SandboxError
             from byleave.toolhost.ripgrep import Ripgrep, find_ripgrep
 
@@ -303,14 +306,14 @@ class ToolHost:
 
         return search
 
-    def _boxes_of(self, tool: "Tool") -> Boxes:
+    def _boxes_of(self, tool: "CompiledTool") -> ToolSandboxes:
         """Return the sandboxes of a tool, made anew if its settings have changed."""
         with self._alone:
             known = self._boxes.get(tool.name)
             if known is None or known[0].settings != tool.settings:
                 if known is not None:
                     self._retired.append(known[1])
-                known = tool, Boxes(self._workspace, self._policy, tool, self._environment)
+                known = tool, ToolSandboxes(self._workspace, self._policy, tool, self._environment)
                 self._boxes[tool.name] = known
             return known[1]
 
@@ -333,36 +336,36 @@ def _nothing() -> None:
     """Nothing runs."""
 
 
-def timing_of(tool: "Tool") -> Timing:
+def timing_of(tool: "CompiledTool") -> Timing:
     """Return how long things may take for this tool."""
     limits, usual = tool.settings.get("limits", {}), Timing()
     request = float(limits.get("request_timeout", usual.request))
     return Timing(request, float(limits.get("cancel_timeout", usual.cancel)), tool.limits.wall_time)
 
 
-def limit_of(tool: "Tool") -> int:
+def limit_of(tool: "CompiledTool") -> int:
     """Return how many bytes one file, body or stream of this tool may have."""
     limit: int = tool.settings.get("limits", {}).get("max_file_size", LARGEST_FILE)
     return limit
 
 
-def _told(tool: "Tool", call: Call) -> "dict[str, Any]":
+def _told(tool: "CompiledTool", call: ToolInvocation) -> "dict[str, Any]":
     options = tool.settings.get("options", {})
     return {"name": tool.name, "arguments": call.arguments, "answers": dict(call.answers), "options": options}
 
 
-def outcome_of(ending: "Ending") -> "Outcome":
+def outcome_of(ending: "ConversationEnd") -> "Outcome":
     """Return what the end of a conversation means for the call."""
     if ending.cancelled:
-        return Cancelled()
+        return CancelledOutcome()
     last = ending.last
     if isinstance(last, Finished):
         return completed(last.content)
     if isinstance(last, Failed):
-        return Broken(last.failure)
-    if isinstance(last, Changed) and last.update.error is not None:
-        return Broken(last.update.error)
-    if isinstance(last, Changed) and last.update.result is not None:
+        return FailedOutcome(last.failure)
+    if isinstance(last, StateChanged) and last.update.error is not None:
+        return FailedOutcome(last.update.error)
+    if isinstance(last, StateChanged) and last.update.result is not None:
         return completed(read_content(last.update.result) or [])
     if ending.problem is not None:
         return broken(ending.problem)

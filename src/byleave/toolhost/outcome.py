@@ -1,25 +1,25 @@
 """What comes of a call, whatever the runtime. Each outcome has a JSON form that programs rely on, and an exit code."""
 
+from byleave.protocol.content import ToolFailure, Update, failure_tree, question_in, update_tree
 from byleave.record import Record
-from byleave.wire.blocks import Failure, Update, failure_tree, question_in, update_tree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from byleave.wire.blocks import Block
+    from byleave.protocol.content import Block
 
 
-class Completed(Record):
+class CompletedOutcome(Record):
     """The tool did its work; these blocks are its result."""
 
     content: "list[Block]"
 
 
-class Broken(Record):
+class FailedOutcome(Record):
     """The tool failed, or could not be run."""
 
-    failure: Failure
+    failure: ToolFailure
 
 
 class NeedsInput(Record):
@@ -29,22 +29,22 @@ class NeedsInput(Record):
     content: "list[Block]" = []
 
 
-class Cancelled(Record):
+class CancelledOutcome(Record):
     """Somebody stopped the call."""
 
 
-class State(Record):
+class StateOutcome(Record):
     """How a stateful tool stands."""
 
     update: Update
 
 
-Outcome = Completed | Broken | NeedsInput | Cancelled | State
+Outcome = CompletedOutcome | FailedOutcome | NeedsInput | CancelledOutcome | StateOutcome
 
 
-def broken(message: str, *, transient: bool = False) -> Broken:
+def broken(message: str, *, transient: bool = False) -> FailedOutcome:
     """Return the outcome of a call that failed for this reason."""
-    return Broken(Failure(message, (), transient))
+    return FailedOutcome(ToolFailure(message, (), transient))
 
 
 def completed(content: "list[Block]") -> Outcome:
@@ -54,21 +54,27 @@ def completed(content: "list[Block]") -> Outcome:
         return NeedsInput(question, [block for block in content if block["type"] != "question"])
     if any(block["type"] == "question" for block in content):
         return broken("the tool asks a question without an id or a text")
-    return Completed(content)
+    return CompletedOutcome(content)
 
 
 def outcome_tree(outcome: Outcome) -> "dict[str, Any]":
     """Return an outcome as JSON."""
-    if isinstance(outcome, Completed):
+    if isinstance(outcome, CompletedOutcome):
         return {"outcome": "completed", "content": outcome.content}
-    if isinstance(outcome, Broken):
+    if isinstance(outcome, FailedOutcome):
         return {"outcome": "error", **failure_tree(outcome.failure)}
     if isinstance(outcome, NeedsInput):
         tree = {"outcome": "needs_input", "question": outcome.question}
         return {**tree, "content": outcome.content} if outcome.content else tree
-    if isinstance(outcome, State):
+    if isinstance(outcome, StateOutcome):
         return {"outcome": "state", "state": update_tree(outcome.update)}
     return {"outcome": "cancelled"}
 
 
-EXIT_CODES: "dict[type, int]" = {Completed: 0, Broken: 1, NeedsInput: 10, Cancelled: 130, State: 0}
+EXIT_CODES: "dict[type, int]" = {
+    CompletedOutcome: 0,
+    FailedOutcome: 1,
+    NeedsInput: 10,
+    CancelledOutcome: 130,
+    StateOutcome: 0,
+}

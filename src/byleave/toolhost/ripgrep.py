@@ -18,24 +18,24 @@ from functools import cache
 
 import msgspec
 
-from byleave.core.fs import is_under
+from byleave.core.fs_rules import is_under
 from byleave.errors import RequestError, SandboxError
-from byleave.sandbox.backends import LACKING, LANDLOCK
-from byleave.sandbox.plan import nested
+from byleave.protocol.jsonrpc import CANCELLED, INTERNAL_ERROR, TIMED_OUT
+from byleave.sandbox.linux.backends import LACKING, LANDLOCK
+from byleave.sandbox.plan.plan import nested
 from byleave.sandbox.process import DEVNULL, PIPE
 from byleave.text import shown_lines
-from byleave.wire.codes import CANCELLED, INTERNAL_ERROR, TIMED_OUT
 from byleave.workspace.grep import LARGEST_SEARCHED, Findings, endings_of, is_searched, shown_line, too_much
 from byleave.workspace.pattern import refuse, refuse_pattern
-from byleave.workspace.project import DIRECTORY, FileMatches, Line
+from byleave.workspace.project import DIRECTORY, FileLine, FileMatches
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from byleave.sandbox.box import Sandbox
     from byleave.sandbox.process import Process
-    from byleave.workspace.grep import Start
+    from byleave.sandbox.sandbox import Sandbox
+    from byleave.workspace.grep import SearchStart
     from byleave.workspace.project import Query
 
     OnCancel = Callable[[Callable[[], None]], object]  # is given what ends the search
@@ -103,7 +103,7 @@ class Ripgrep:
     def search(
         self,
         query: "Query",
-        starts: "Sequence[Start]",
+        starts: "Sequence[SearchStart]",
         *,
         deadline: float | None = None,
         on_cancel: "OnCancel | None" = None,
@@ -178,7 +178,7 @@ class _Run:
     def __init__(
         self,
         process: "Process",
-        starts: "Sequence[Start]",
+        starts: "Sequence[SearchStart]",
         endings: tuple[str, ...],
         deadline: float | None,
         on_cancel: "OnCancel | None",
@@ -190,7 +190,7 @@ class _Run:
         self._cancelled = False
         self._complaint = b""
         self._finished = False
-        self._lines: list[Line] = []
+        self._lines: list[FileLine] = []
         self._found = Findings()
         if on_cancel is not None:
             on_cancel(self._cancel)
@@ -256,7 +256,7 @@ class _Run:
         if kind == "begin":
             self._lines = []
         elif kind in ("match", "context") and data.lines is not None and data.line_number is not None:
-            self._lines.append(Line(data.line_number, shown_line(data.lines.raw()), kind == "match"))
+            self._lines.append(FileLine(data.line_number, shown_line(data.lines.raw()), kind == "match"))
         elif kind == "end" and data.path is not None and data.binary_offset is None:
             for name in self._names(os.fsdecode(data.path.raw())):
                 if name not in self._found and is_searched(name, self._endings):

@@ -65,10 +65,10 @@ def _serve(tool: "Tool") -> int:
 
 def _serve_mediated(tool: "Tool", arrived: bytes) -> int:
     from byleave.sdk.vfs import Host
+    from byleave.sdk.vfs_conversation import ToolConversation
     from byleave.sdk.vfs_pipe import take_over
-    from byleave.sdk.vfs_talk import Talk
 
-    return 0 if tool.serve(Host(Talk(take_over(arrived=arrived)))) else 1
+    return 0 if tool.serve(Host(ToolConversation(take_over(arrived=arrived)))) else 1
 
 
 def _serve_directly(tool: "Tool", call: "Any") -> int:
@@ -105,7 +105,7 @@ def _rest() -> bytes:
 
 def _read(data: bytes) -> "Any":
     """Return the JSON that is in the first line, or in all of it; None if it is none."""
-    from byleave.wire.plain import PLAIN
+    from byleave.protocol.json_codec import PLAIN
 
     for text in (data.partition(b"\n")[0], data):
         try:

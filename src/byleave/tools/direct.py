@@ -7,14 +7,14 @@ those of the mediated host, so that a tool cannot tell the two apart.
 import os
 import sys
 
-from byleave.core.env import MINIMAL_ENVIRONMENT, EnvRule, EnvTable
-from byleave.core.fs import FsTable, FsTarget
+from byleave.core.env_rules import MINIMAL_ENVIRONMENT, EnvRule, EnvTable
+from byleave.core.fs_rules import FsTable, FsTarget
 from byleave.errors import FsAccessError, RequestError, TooLargeError, UnsafePathError
+from byleave.protocol.vfs import ALIASES
 from byleave.sdk import vfs_errors as errors
 from byleave.sdk.context import Context
 from byleave.sdk.vfs_results import Completed, Entry, Line, Listing, Match, Metadata, speakable
 from byleave.text import quoted
-from byleave.wire.vfs import ALIASES
 from byleave.workspace.on_disk import ProjectOnDisk, refuse_directory_name
 from byleave.workspace.project import Query
 from byleave.workspace.resolve import Root
@@ -196,7 +196,7 @@ class DirectHost:
         self._print({"error": {"message": message, "trace": list(trace), "transient": transient}})
 
     def _print(self, tree: "Mapping[str, Any]") -> None:
-        from byleave.wire.plain import PLAIN
+        from byleave.protocol.json_codec import PLAIN
 
         self.ended = True
         sys.stdout.buffer.write(PLAIN.encode(speakable(tree)) + b"\n")

@@ -7,7 +7,7 @@ from byleave.record import Record
 from byleave.sdk.tool import ToolError, tool
 from byleave.sdk.vfs_errors import NotFound, NotText, VfsError
 from byleave.text import quoted, shown
-from byleave.tools.diffs import unified
+from byleave.tools.texts import unified
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -2,7 +2,6 @@
 
 from itertools import islice
 
-from byleave.translate.deep import TELLING, hides_something
 from byleave.translate.names import (
     DIRECTORY,
     MOST_ENDS,
@@ -17,17 +16,27 @@ from byleave.translate.names import (
     bare,
     exact_role,
 )
-from byleave.translate.patch import UnreadableError, looks_like_patch, read_patch
-from byleave.translate.told import DELETE, EDIT, MOST, MOVE, Change, Said, is_empty
+from byleave.translate.parsed_input import (
+    DELETE,
+    EDIT,
+    MOST,
+    MOVE,
+    TELLING,
+    FileChange,
+    InputText,
+    hides_something,
+    is_empty,
+)
+from byleave.translate.patch import UnreadablePatchError, looks_like_patch, read_patch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from byleave.translate.told import Told
+    from byleave.translate.parsed_input import ParsedInput
 
 
-def read_paths(told: "Told", value: "Any", place: str, *, several: bool) -> None:
+def read_paths(told: "ParsedInput", value: "Any", place: str, *, several: bool) -> None:
     """Take in paths: one, several, objects that name one each, or, for several, an object whose names are the paths."""
     if isinstance(value, dict):
         if several:
@@ -37,7 +46,7 @@ def read_paths(told: "Told", value: "Any", place: str, *, several: bool) -> None
         return
     for each in value if isinstance(value, list) else [value]:
         if isinstance(each, str):
-            if each and not told.keep(told.paths, Said(each, place, anywhere=True)):
+            if each and not told.keep(told.paths, InputText(each, place, anywhere=True)):
                 return
         elif not isinstance(each, dict):
             told.doubt(f"{place} is no path")
@@ -46,7 +55,7 @@ def read_paths(told: "Told", value: "Any", place: str, *, several: bool) -> None
             return
 
 
-def read_edits(told: "Told", value: "Any", place: str) -> None:
+def read_edits(told: "ParsedInput", value: "Any", place: str) -> None:
     """Take in edits: by path, as objects that may name one, or as text that is a diff or just words."""
     if isinstance(value, str):
         if value.lstrip().startswith(("[", "{")):
@@ -62,7 +71,7 @@ def read_edits(told: "Told", value: "Any", place: str) -> None:
         read_paths(told, value, place, several=True)
 
 
-def read_diff(told: "Told", value: "Any", place: str) -> None:
+def read_diff(told: "ParsedInput", value: "Any", place: str) -> None:
     """Take in a diff; one without any header, such as blocks to search and replace, says nothing of paths."""
     if isinstance(value, list | dict):
         read_edits(told, value, place)
@@ -72,11 +81,11 @@ def read_diff(told: "Told", value: "Any", place: str) -> None:
         take_patch(told, value, place)
 
 
-def take_patch(told: "Told", text: str, place: str) -> None:
+def take_patch(told: "ParsedInput", text: str, place: str) -> None:
     """Take in what a patch does; one that cannot be read is a doubt."""
     try:
         changes = read_patch(text, place)
-    except UnreadableError:
+    except UnreadablePatchError:
         told.doubt(f"{place} is a patch that cannot be read")
         return
     for change in changes:
@@ -84,7 +93,7 @@ def take_patch(told: "Told", text: str, place: str) -> None:
             return
 
 
-def _named_entry(told: "Told", tree: "dict[Any, Any]", place: str) -> bool:
+def _named_entry(told: "ParsedInput", tree: "dict[Any, Any]", place: str) -> bool:
     """Take in an object that must name a file."""
     before = len(told.paths)
     room = _entry(told, tree, place)
@@ -93,7 +102,7 @@ def _named_entry(told: "Told", tree: "dict[Any, Any]", place: str) -> bool:
     return room
 
 
-def _entry(told: "Told", tree: "dict[Any, Any]", place: str) -> bool:
+def _entry(told: "ParsedInput", tree: "dict[Any, Any]", place: str) -> bool:
     """Take in an object about one file; return whether there is room for another."""
     paths: list[str] = []
     targets: list[str] = []
@@ -110,11 +119,11 @@ def _entry(told: "Told", tree: "dict[Any, Any]", place: str) -> bool:
             told.doubt(f"{place} holds more than is understood")
     if any(_deletes(key, value) for key, value in islice(tree.items(), MOST)):
         for path in paths:
-            told.keep(told.changes, Change(DELETE, path, "", place))
-    room = all(told.keep(told.paths, Said(path, place, anywhere=True)) for path in (*paths, *targets))
+            told.keep(told.changes, FileChange(DELETE, path, "", place))
+    room = all(told.keep(told.paths, InputText(path, place, anywhere=True)) for path in (*paths, *targets))
     if max(len(paths), len(targets)) > MOST_ENDS:
         told.doubt(f"{place} names too many paths")
-    moves = [Change(MOVE, path, to, place) for path in paths[:MOST_ENDS] for to in targets[:MOST_ENDS]]
+    moves = [FileChange(MOVE, path, to, place) for path in paths[:MOST_ENDS] for to in targets[:MOST_ENDS]]
     return all(told.keep(told.changes, move) for move in moves) and room
 
 
@@ -126,7 +135,7 @@ def _deletes(key: "Any", value: "Any") -> bool:
     return isinstance(word, str) and VERBS.get(word.lower()) == DELETE
 
 
-def _table(told: "Told", tree: "dict[Any, Any]", place: str) -> None:
+def _table(told: "ParsedInput", tree: "dict[Any, Any]", place: str) -> None:
     """Take in an object whose names are paths; one that looks like an object about one file may be either."""
     if any(exact_role(key) in TELLING for key in islice(tree, MOST)):
         told.doubt(f"{place} may be about one file or several")
@@ -138,19 +147,19 @@ def _table(told: "Told", tree: "dict[Any, Any]", place: str) -> None:
             return
 
 
-def _change(told: "Told", path: str, value: "Any", place: str) -> Change:
+def _change(told: "ParsedInput", path: str, value: "Any", place: str) -> FileChange:
     """Return what a change says of its path: content, `{"delete": ..}` or `{"type": "update", "move_path": ..}`."""
     if not isinstance(value, dict):
-        return Change(EDIT, path, "", place)
+        return FileChange(EDIT, path, "", place)
     if value.get("type") == DELETE or set(value) == {DELETE}:
-        return Change(DELETE, path, "", place)
+        return FileChange(DELETE, path, "", place)
     tables = [table for table in (value, value.get("update")) if isinstance(table, dict)]
     targets = [target for table in tables for target in _targets(table)]
     if not targets:
-        return Change(EDIT, path, "", place)
+        return FileChange(EDIT, path, "", place)
     if len(targets) > 1 or not isinstance(targets[0], str):
         told.doubt(f"{place} holds more than is understood")
-    return Change(MOVE, path, str(targets[0]), place)
+    return FileChange(MOVE, path, str(targets[0]), place)
 
 
 def _targets(table: "dict[Any, Any]") -> "list[Any]":

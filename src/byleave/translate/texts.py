@@ -1,17 +1,17 @@
 """What is said in a call's title and content: diffs, arguments as JSON text, and, where nothing else is, a command."""
 
+from byleave.translate.input_reader import read_input, read_json
 from byleave.translate.names import PLACEHOLDERS, bare
-from byleave.translate.places import plain_text
-from byleave.translate.raw_input import read_input, read_json
-from byleave.translate.told import DELETE, EDIT, Change, Said
+from byleave.translate.parsed_input import DELETE, EDIT, FileChange, InputText
+from byleave.translate.paths import plain_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import Any
 
-    from byleave.translate.call import Call
-    from byleave.translate.told import Told
+    from byleave.translate.call import ToolCall
+    from byleave.translate.parsed_input import ParsedInput
 
 CONTENT, TITLE = "content", "title"
 MOST_BLOCKS = 1000
@@ -20,7 +20,7 @@ _CUT = ("…", "...")
 _LINE_ENDS = "\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029"
 
 
-def read_diffs(told: "Told", content: "Sequence[Any]") -> None:
+def read_diffs(told: "ParsedInput", content: "Sequence[Any]") -> None:
     """Take in the files whose changes are shown."""
     for block in content[:MOST_BLOCKS]:
         if not isinstance(block, dict) or block.get("type") != "diff":
@@ -30,15 +30,15 @@ def read_diffs(told: "Told", content: "Sequence[Any]") -> None:
             told.doubt("a diff in its content names no file")
             continue
         told.shows_diff = True
-        told.keep(told.changes, Change(EDIT, path, "", CONTENT))
+        told.keep(told.changes, FileChange(EDIT, path, "", CONTENT))
         meta = block.get("_meta")
         if isinstance(meta, dict) and meta.get("kind") == DELETE:
-            told.keep(told.changes, Change(DELETE, path, "", CONTENT))
+            told.keep(told.changes, FileChange(DELETE, path, "", CONTENT))
     if len(content) > MOST_BLOCKS:
         told.doubt(f"its content has more than {MOST_BLOCKS} blocks")
 
 
-def read_json_texts(told: "Told", content: "Sequence[Any]") -> None:
+def read_json_texts(told: "ParsedInput", content: "Sequence[Any]") -> None:
     """Take in arguments that stand in the content as JSON."""
     for text in texts(content):
         inside = _unfenced(text)
@@ -67,7 +67,7 @@ def _unfenced(text: str) -> str:
     return text
 
 
-def read_title(told: "Told", call: "Call") -> None:
+def read_title(told: "ParsedInput", call: "ToolCall") -> None:
     """Take the title for the command: it is all there is. Where it may say less, or where is open, that is a doubt.
 
     The command is judged all the same: what a rule denies stays denied, though nothing can allow it any more.
@@ -78,16 +78,16 @@ def read_title(told: "Told", call: "Call") -> None:
         return
     if any(end in title for end in _LINE_ENDS) or _is_cut(title):
         told.doubt("its title may not be the whole command")
-    told.keep(told.commands, Said(title, TITLE))
+    told.keep(told.commands, InputText(title, TITLE))
     if directory := _directory_told(told, call.content):
-        told.keep(told.cwds, Said(directory, CONTENT))
+        told.keep(told.cwds, InputText(directory, CONTENT))
 
 
 def _is_cut(title: str) -> bool:
     return _CUT[0] in title or title.rstrip().rstrip("`'\")]}").endswith(_CUT[1])
 
 
-def _directory_told(told: "Told", content: "Sequence[Any]") -> str | None:
+def _directory_told(told: "ParsedInput", content: "Sequence[Any]") -> str | None:
     """Return the directory that the content names, empty if it names none; None if the content leaves doubts."""
     found = set()
     for text in texts(content):
@@ -153,6 +153,6 @@ def _says_nothing(title: str, tool: "str | None") -> bool:
     return not words or words in PLACEHOLDERS or (isinstance(tool, str) and words == bare(tool))
 
 
-def title_of(call: "Call") -> str | None:
+def title_of(call: "ToolCall") -> str | None:
     """Return the title as it can be kept."""
     return plain_text(call.title) if isinstance(call.title, str) and call.title else None

@@ -11,16 +11,16 @@ import stat
 from itertools import islice
 from time import monotonic
 
-from byleave.core.closed import Covered, CoveredPlace, advance, is_match, is_whole
-from byleave.core.fs import FsTarget, is_under
+from byleave.core.closed_places import Covered, CoveredPlace, advance, is_match, is_whole
+from byleave.core.fs_rules import FsTarget, is_under
 from byleave.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from byleave.core.closed import ClosedPlaces, Progress
-    from byleave.core.selecting import Selection
+    from byleave.core.closed_places import ClosedPlaces, Progress
+    from byleave.core.search import Selection
     from byleave.workspace.resolve import Root
 
 __all__ = ("Covered", "covered_below")

@@ -2,7 +2,7 @@
 
 import os
 
-from byleave.core.globs import name_matches, unclosed
+from byleave.core.patterns import name_matches, unclosed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

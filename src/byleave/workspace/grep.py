@@ -7,20 +7,20 @@ any other character, and is not part of what is shown. Text with a UTF-16 mark i
 Start at `search_project`. Which patterns are understood: `pattern`. What searches faster: `toolhost.ripgrep`.
 """
 
-from byleave.core.fs import FsTarget
+from byleave.core.fs_rules import FsTarget
 from byleave.errors import RequestError, UnsafePathError
+from byleave.protocol.jsonrpc import INVALID_PARAMS
 from byleave.record import Record
 from byleave.text import quoted
-from byleave.wire.codes import INVALID_PARAMS
 from byleave.workspace.on_disk import inside
 from byleave.workspace.pattern import read_pattern, refuse
-from byleave.workspace.project import DIRECTORY, FILE, FileMatches, Line
+from byleave.workspace.project import DIRECTORY, FILE, FileLine, FileMatches
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from byleave.workspace.pattern import Pattern
+    from byleave.workspace.pattern import SearchPattern
     from byleave.workspace.project import MayRead, ProjectFiles, Query
 
 LARGEST_SEARCHED = 64 << 20  # bytes of a file; longer ones are passed over, as by `rg --max-filesize`
@@ -32,7 +32,7 @@ _LETTERS = frozenset("_+.-")
 _MARKS = ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
 
 
-class Start(Record):
+class SearchStart(Record):
     """Where a search begins: how the tool names it ("" is all of the project), where it is, and what is there."""
 
     name: str
@@ -40,7 +40,7 @@ class Start(Record):
     kind: str
 
 
-def find_starts(project: "ProjectFiles", query: "Query") -> list[Start]:
+def find_starts(project: "ProjectFiles", query: "Query") -> list[SearchStart]:
     """Return where to search. What is not there is an OSError; what is never searched is left out."""
     if len(query.paths) > MOST_PATHS:
         raise too_much(f"more than {MOST_PATHS} paths", MOST_PATHS)
@@ -52,7 +52,7 @@ def find_starts(project: "ProjectFiles", query: "Query") -> list[Start]:
         metadata = project.metadata(place)
         small = metadata.kind == FILE and metadata.size <= LARGEST_SEARCHED
         if (small or metadata.kind == DIRECTORY) and is_searched(_name_of(place)):
-            found.append(Start(_name_of(place), place, metadata.kind))
+            found.append(SearchStart(_name_of(place), place, metadata.kind))
     return found
 
 
@@ -104,7 +104,7 @@ class Findings:
     def __contains__(self, path: str) -> bool:
         return path in self._by_path
 
-    def add(self, path: str, lines: "Iterable[Line]") -> None:
+    def add(self, path: str, lines: "Iterable[FileLine]") -> None:
         """Keep the lines of one file."""
         kept = []
         for line in lines:
@@ -138,7 +138,7 @@ def search_project(project: "ProjectFiles", query: "Query", may_read: "MayRead")
     return found.all()
 
 
-def _walk(project: "ProjectFiles", starts: "Sequence[Start]") -> "Iterator[tuple[str, FsTarget]]":
+def _walk(project: "ProjectFiles", starts: "Sequence[SearchStart]") -> "Iterator[tuple[str, FsTarget]]":
     """Yield every file at or below the starts. What vanishes, or turns into a link meanwhile, is passed over."""
     waiting = [(start.name, start.place) for start in reversed(starts)]
     while waiting:
@@ -183,12 +183,12 @@ def _read(project: "ProjectFiles", place: FsTarget) -> bytes | None:
 class _Look:
     """A compiled pattern, and the lines that it finds."""
 
-    def __init__(self, pattern: "Pattern") -> None:
+    def __init__(self, pattern: "SearchPattern") -> None:
         self._only_ascii = pattern.only_ascii
         self._anywhere = _compile(f"(?m){pattern.text}")
         self._in_line = _compile(pattern.text)
 
-    def lines(self, name: str, data: bytes, context: int) -> "Iterable[Line]":
+    def lines(self, name: str, data: bytes, context: int) -> "Iterable[FileLine]":
         """Return the lines of a file that match, and those around them."""
         # RE2's \s is not the vertical tab, ripgrep's is.
         if self._only_ascii and not (data.isascii() and b"\x0b" not in data):
@@ -224,10 +224,10 @@ def _without_invalid(line: bytes) -> bytes:
     return "".join(["\n" if "\udc80" <= char <= "\udcff" else char for char in text]).encode()
 
 
-def _with_context(lines: list[bytes], matching: list[int], context: int) -> "Iterator[Line]":
+def _with_context(lines: list[bytes], matching: list[int], context: int) -> "Iterator[FileLine]":
     """Yield the lines that match and those around them, each once."""
     hits, end = set(matching), 0
     for hit in matching:
         for number in range(max(hit - context, end), min(hit + context + 1, len(lines))):
-            yield Line(number + 1, shown_line(lines[number]), number in hits)
+            yield FileLine(number + 1, shown_line(lines[number]), number in hits)
         end = max(end, min(hit + context + 1, len(lines)))

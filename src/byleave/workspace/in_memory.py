@@ -2,19 +2,30 @@
 
 Its root has a made-up path, so that places in it are judged like any others. `materialize` writes it out and takes back
 what was changed; how that is done without being led astray is in `written_out`.
+
+The files of no project at all: nothing exists, and nothing can be made.
+
+A tree of memory as a real directory for a while, and what was changed in it afterwards.
+
+Whoever worked in the directory may have left anything there: links, devices, files without end. What is taken back are
+regular files and directories, read without following a link; everything else is left out.
 """
 
 import errno
 import os
+import shutil
+import stat
+import tempfile
 from threading import RLock
 from time import time
 
-from byleave.core.fs import FsTarget, Refused
+from byleave.core.fs_rules import FsTarget, RefusedPath
 from byleave.errors import TooLargeError, UnsafePathError
 from byleave.record import Record
 from byleave.text import quoted
 from byleave.workspace.on_disk import inside
-from byleave.workspace.project import DIRECTORY, FILE, Metadata
+from byleave.workspace.opening import Anchor
+from byleave.workspace.project import DIRECTORY, FILE, FileMetadata
 from byleave.workspace.resolve import Root
 
 TYPE_CHECKING = False
@@ -26,12 +37,15 @@ if TYPE_CHECKING:
     from byleave.workspace.project import FileMatches, MayRead, Query, Where
 
     Value = TypeVar("Value")
+    from collections.abc import Callable
+    from typing import Any
+
 
 ROOT = "/project"
 LARGEST_FILE = 10 << 20  # bytes of one file that is taken back, as `max_file_size` of a tool
 
 
-class File(Record):
+class MemoryFile(Record):
     """One file: what it says, and when that was last changed."""
 
     data: bytes
@@ -42,7 +56,7 @@ class Tree:
     """Files and directories by their relative paths; "" is the top. Every directory above a file is there."""
 
     def __init__(self) -> None:
-        self.files: dict[str, File] = {}
+        self.files: dict[str, MemoryFile] = {}
         self.directories: dict[str, float] = {"": time()}
 
     def kind(self, path: str) -> str | None:
@@ -61,7 +75,7 @@ class Tree:
     def put(self, path: str, data: bytes) -> None:
         """Make `data` the content of a file, and the directories above it."""
         self.make_directories(path.rpartition("/")[0])
-        self.files[path] = File(data, time())
+        self.files[path] = MemoryFile(data, time())
 
     def names(self, path: str) -> list[str]:
         """Return the names in a directory, sorted."""
@@ -91,21 +105,23 @@ class MemoryRoot(Root):
         super().__init__(path)
         self._tree = tree
 
-    def _walk(self, start: str, lexical: str, *, ends_as_directory: bool) -> FsTarget | Refused:
+    def _walk(self, start: str, lexical: str, *, ends_as_directory: bool) -> FsTarget | RefusedPath:
         here = start
         for name in lexical.split("/"):
             kind = self._kind(here)
             if name == "..":
                 if kind is None:
-                    return Refused("io", f"{quoted(lexical)} cannot be resolved: it climbs out of what does not exist")
+                    return RefusedPath(
+                        "io", f"{quoted(lexical)} cannot be resolved: it climbs out of what does not exist"
+                    )
                 here = here.rpartition("/")[0] or "/"
             elif name and name != ".":
                 if kind == FILE:
-                    return Refused("not_a_directory", f"{quoted(self._name(here))} is a file, not a directory")
+                    return RefusedPath("not_a_directory", f"{quoted(self._name(here))} is a file, not a directory")
                 here = f"{here.rstrip('/')}/{name}"
         kind = self._kind(here)
         if kind == FILE and ends_as_directory:
-            return Refused("not_a_directory", f"{quoted(self._name(here))} is a file, not a directory")
+            return RefusedPath("not_a_directory", f"{quoted(self._name(here))} is a file, not a directory")
         return FsTarget(here, self.relative(here), None, kind is not None, kind == DIRECTORY)
 
     @staticmethod
@@ -139,7 +155,7 @@ class ProjectInMemory:
         """The made-up path of the root."""
         return self.root.path
 
-    def find(self, path: str) -> FsTarget | Refused:
+    def find(self, path: str) -> FsTarget | RefusedPath:
         """Resolve what a tool wrote."""
         with self._lock:
             return self.root.resolve_input(path)
@@ -190,14 +206,14 @@ class ProjectInMemory:
                 raise self._error(NotADirectoryError, errno.ENOTDIR, path)
             return self._tree.names(path)
 
-    def metadata(self, where: "Where") -> Metadata:
+    def metadata(self, where: "Where") -> FileMetadata:
         """Return what stands there."""
         with self._lock:
             path = self._path(where)
             if self._kind(path) == DIRECTORY:
-                return Metadata(DIRECTORY, 0, self._tree.directories[path])
+                return FileMetadata(DIRECTORY, 0, self._tree.directories[path])
             file = self._tree.files[path]
-            return Metadata(FILE, len(file.data), file.modified)
+            return FileMetadata(FILE, len(file.data), file.modified)
 
     def delete(self, where: "Where") -> None:
         """Remove a file."""
@@ -229,9 +245,7 @@ class ProjectInMemory:
 
     def materialize(self) -> "AbstractContextManager[str]":
         """Write everything into a new directory for the user alone; in the end, take back what was changed."""
-        from byleave.workspace.written_out import WrittenOut
-
-        return WrittenOut(self._tree, self._lock, limit=self._limit)
+        return MaterializedTree(self._tree, self._lock, limit=self._limit)
 
     def _path(self, where: "Where") -> str:
         """Return a place relative to the root; a judged place that lies elsewhere is none of ours."""
@@ -263,3 +277,162 @@ def _above(path: str) -> "Iterator[str]":
     while path:
         path = path.rpartition("/")[0]
         yield path
+
+
+class NoProject(ProjectInMemory):
+    """An empty project that stays empty."""
+
+    def __init__(self) -> None:
+        super().__init__()
+
+    @property
+    def display_root(self) -> str:
+        """What stands for the path of a root."""
+        return "(no project)"
+
+    def write(self, where: "Where", data: bytes, *, create: bool, update: bool) -> None:
+        """Refuse to make anything; what is to be updated does not exist."""
+        if create:
+            raise self._error(PermissionError, errno.EACCES, self._path(where))
+        super().write(where, data, create=create, update=update)
+
+    def materialize(self) -> "AbstractContextManager[str]":
+        """Return an empty directory; what is written there is dropped."""
+        return MemoryScratch()
+
+
+MOST_BYTES = 256 << 20  # of everything that is taken back
+MOST_NAMES = 100_000
+DEEPEST = 200  # directories in one another
+_MESSAGE = "write less into a project that is kept in memory"
+
+
+class MemoryScratch:
+    """An empty directory of our own for the length of a `with`. Nothing of it is kept."""
+
+    def __init__(self) -> None:
+        self._path = ""
+
+    def __enter__(self) -> str:
+        self._path = os.path.realpath(tempfile.mkdtemp(prefix="byleave-project-"))  # with mode 0700
+        return self._path
+
+    def __exit__(self, *_raised: object) -> None:
+        shutil.rmtree(self._path, onerror=_open_up)
+
+
+class MaterializedTree(MemoryScratch):
+    """A tree in a directory of its own. In the end what differs from then is done to the tree, all of it or nothing."""
+
+    def __init__(self, tree: "Tree", lock: "AbstractContextManager[Any]", *, limit: int) -> None:
+        super().__init__()
+        self._tree = tree
+        self._lock = lock
+        self._limit = limit
+        self._before: TreeContent = TreeContent()
+
+    def __enter__(self) -> str:
+        path = super().__enter__()
+        try:
+            with self._lock:
+                files = {name: file.data for name, file in self._tree.files.items()}
+                self._before = TreeContent(files, set(self._tree.directories))
+            with Anchor.open(path) as anchor:
+                _write(anchor, self._before)
+        except BaseException:
+            super().__exit__()
+            raise
+        return path
+
+    def __exit__(self, *raised: object) -> None:
+        try:
+            with Anchor.open(self._path) as anchor:
+                after = _Reading(anchor, self._limit).all()
+            with self._lock:
+                _apply(self._tree, self._before, after)
+        finally:
+            super().__exit__(*raised)
+
+
+class TreeContent:
+    """Files with their contents and directories, by their relative paths."""
+
+    def __init__(self, files: "dict[str, bytes] | None" = None, directories: "set[str] | None" = None) -> None:
+        self.files = files if files is not None else {}
+        self.directories = directories if directories is not None else {""}
+
+
+def _write(anchor: Anchor, found: TreeContent) -> None:
+    for path in sorted(found.directories):
+        anchor.make_directories(path or ".")
+    for path, data in found.files.items():
+        anchor.write_bytes(path, data, create=True, update=False)
+
+
+class _Reading:
+    """Reads a whole directory back, within bounds."""
+
+    def __init__(self, anchor: Anchor, limit: int) -> None:
+        self._anchor = anchor
+        self._limit = limit
+        self._bytes = 0
+        self._names = 0
+        self._found = TreeContent()
+
+    def all(self) -> TreeContent:
+        """Return every regular file and directory."""
+        waiting = [""]
+        while waiting:
+            path = waiting.pop()
+            for name in self._anchor.list_names(path or "."):
+                below = f"{path}/{name}" if path else name
+                if self._take(below):
+                    waiting.append(below)
+        return self._found
+
+    def _take(self, path: str) -> bool:
+        """Take a file; note a directory, and say so."""
+        self._names += 1
+        if self._names > MOST_NAMES or path.count("/") > DEEPEST:
+            raise UnsafePathError("there are too many names in the directory of the project", hint=_MESSAGE)
+        try:
+            mode = self._anchor.stat(path).st_mode
+        except UnsafePathError:  # a link
+            return False
+        if stat.S_ISDIR(mode):
+            self._found.directories.add(path)
+            return True
+        if stat.S_ISREG(mode):
+            self._found.files[path] = data = self._anchor.read_bytes(path, limit=self._limit)
+            self._bytes += len(data)
+            if self._bytes > MOST_BYTES:
+                problem = f"with {quoted(path)} the project would be longer than {MOST_BYTES} bytes"
+                raise UnsafePathError(problem, hint=_MESSAGE)
+        return False
+
+
+def _apply(tree: "Tree", before: TreeContent, after: TreeContent) -> None:
+    """Do to a tree what turned one state into another. What others changed in it meanwhile stays, if it can."""
+    for path in before.files.keys() - after.files.keys():
+        tree.files.pop(path, None)
+    for path in sorted(before.directories - after.directories, reverse=True):
+        if not tree.names(path):
+            tree.directories.pop(path, None)
+    for path in sorted(after.directories - before.directories):
+        if tree.kind(path) is None and not tree.blocked(path):
+            tree.make_directories(path)
+    for path, data in after.files.items():
+        free = path not in tree.directories and not tree.blocked(path)
+        if before.files.get(path) != data and free:
+            tree.put(path, data)
+
+
+def _open_up(act: "Callable[..., Any]", path: str, _raised: object) -> None:
+    """Remove what is left although its directory was closed to us; what cannot be removed stays closed to others."""
+    for each in (os.path.dirname(path), path):
+        if stat.S_ISDIR(os.lstat(each).st_mode):
+            os.chmod(each, 0o700)
+    if act in (os.open, os.scandir, os.lstat):
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        act(path)

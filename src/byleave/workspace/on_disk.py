@@ -8,23 +8,23 @@ import errno
 import os
 import stat
 
-from byleave.core.fs import FsTarget, Refused, is_under
+from byleave.core.fs_rules import FsTarget, RefusedPath, is_under
 from byleave.errors import SandboxError, UnsafePathError
 from byleave.text import quoted, shown
 from byleave.workspace.openers import Closing
 from byleave.workspace.opening import Anchor
-from byleave.workspace.project import DIRECTORY, FILE, OTHER, Metadata
+from byleave.workspace.project import DIRECTORY, FILE, OTHER, FileMetadata
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from contextlib import AbstractContextManager
 
-    from byleave.workspace.grep import Start
+    from byleave.workspace.grep import SearchStart
     from byleave.workspace.project import FileMatches, MayRead, Query, Where
     from byleave.workspace.resolve import Root
 
-    Search = Callable[[Query, Sequence[Start]], Iterable[FileMatches]]
+    Search = Callable[[Query, Sequence[SearchStart]], Iterable[FileMatches]]
 
 _STEP_ASIDE = (FileNotFoundError, NotADirectoryError)
 
@@ -41,7 +41,7 @@ class ProjectOnDisk:
         """The path of the root."""
         return shown(self.root.path)
 
-    def find(self, path: str) -> FsTarget | Refused:
+    def find(self, path: str) -> FsTarget | RefusedPath:
         """Resolve what a tool wrote."""
         return self.root.resolve_input(path)
 
@@ -72,7 +72,7 @@ class ProjectOnDisk:
         """Return the names in a directory, sorted."""
         return _everything().list_names(self._place(where))
 
-    def metadata(self, where: "Where") -> Metadata:
+    def metadata(self, where: "Where") -> FileMetadata:
         """Return what stands there, without opening it; a link is refused."""
         return _metadata(_everything().stat(self._place(where)))
 
@@ -121,9 +121,9 @@ class ProjectOnDisk:
         return target.canonical[1:] or "."
 
 
-def inside(found: FsTarget | Refused, path: str) -> FsTarget:
+def inside(found: FsTarget | RefusedPath, path: str) -> FsTarget:
     """Return where a path leads that nobody has judged: only ever into the project."""
-    if isinstance(found, Refused):
+    if isinstance(found, RefusedPath):
         if found.code == "not_a_directory":
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
         raise UnsafePathError(found.problem, hint="name files by paths relative to the project, and inside it")
@@ -155,11 +155,11 @@ def _make_parents(anchor: Anchor, place: str) -> None:
         anchor.make_directories(above)
 
 
-def _metadata(found: os.stat_result) -> Metadata:
+def _metadata(found: os.stat_result) -> FileMetadata:
     if stat.S_ISDIR(found.st_mode):
-        return Metadata(DIRECTORY, 0, found.st_mtime)
+        return FileMetadata(DIRECTORY, 0, found.st_mtime)
     kind = FILE if stat.S_ISREG(found.st_mode) else OTHER
-    return Metadata(kind, found.st_size, found.st_mtime)
+    return FileMetadata(kind, found.st_size, found.st_mtime)
 
 
 class _Move:

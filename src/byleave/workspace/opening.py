@@ -20,12 +20,12 @@ import os
 import stat
 
 from byleave.errors import TooLargeError, UnsafePathError
-from byleave.private import read_all
 from byleave.text import quoted
+from byleave.user_files import read_all
 from byleave.workspace.openers import HOLD, HOLD_DIRECTORY, OPEN_FILE, Closing, beneath, identity_of, link_found
 from byleave.workspace.replacing import (
     SET_ID,
-    Place,
+    DirectoryEntry,
     put_copy,
     put_new,
     rename,
@@ -188,7 +188,7 @@ class Anchor:
                 return
             raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
 
-    def _update(self, place: Place, data: bytes) -> None:
+    def _update(self, place: DirectoryEntry, data: bytes) -> None:
         """Put another file in the place of the one that is there; where that cannot be, write that one."""
         with Closing(self._opener(place.directory, place.name, os.O_WRONLY | OPEN_FILE)) as old:
             _require_regular(old, place.path)
@@ -300,12 +300,12 @@ class Anchor:
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), self._path_of(relative))
         return relative
 
-    def _place(self, relative: str) -> Place:
+    def _place(self, relative: str) -> DirectoryEntry:
         above, _, name = self._inside(relative).rpartition("/")
         if relative == ".":
             problem = f"{quoted(self.path)} cannot be moved or removed through itself"
             raise UnsafePathError(problem, hint="name something below it")
-        return Place(self._open(above or ".", HOLD_DIRECTORY), name, self._path_of(relative))
+        return DirectoryEntry(self._open(above or ".", HOLD_DIRECTORY), name, self._path_of(relative))
 
     def _path_of(self, relative: str) -> str:
         return self.path if relative == "." else f"{self.path.rstrip('/')}/{relative}"
@@ -346,7 +346,7 @@ def _checked(relative: str) -> str:
     return relative
 
 
-def _is_directory(place: Place) -> bool:
+def _is_directory(place: DirectoryEntry) -> bool:
     try:
         return stat.S_ISDIR(os.stat(place.name, dir_fd=place.directory, follow_symlinks=False).st_mode)
     except OSError:

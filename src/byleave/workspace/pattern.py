@@ -5,9 +5,9 @@ one of two ways. Some constructs (`\w`, `(?i)`) mean the same only in ASCII text
 """
 
 from byleave.errors import RequestError
+from byleave.protocol.jsonrpc import INVALID_PARAMS
 from byleave.record import Record
 from byleave.text import quoted
-from byleave.wire.codes import INVALID_PARAMS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,7 +34,7 @@ _POSIX = frozenset(
 _SET_OPERATIONS = ("&&", "--", "~~")
 
 
-class Pattern(Record):
+class SearchPattern(Record):
     """A pattern that both engines read alike. `only_ascii`: what it means in other text depends on the engine."""
 
     text: str
@@ -60,7 +60,7 @@ def refuse(why: str, *, limit: int | None = None) -> "NoReturn":
     raise RequestError(f"the pattern cannot be used: {why}", hint=hint, number=INVALID_PARAMS, data=data)
 
 
-def read_pattern(text: str) -> Pattern:
+def read_pattern(text: str) -> SearchPattern:
     """Return the pattern if both engines are known to mean the same by it; an error otherwise."""
     refuse_pattern(text)
     return _Reader(text).read()
@@ -81,7 +81,7 @@ class _Reader:
         self._beyond = not text.isascii()  # whether it names a character that is not ASCII
         self._categories = False
 
-    def read(self) -> Pattern:
+    def read(self) -> SearchPattern:
         readers = {"\\": self._escape, "[": self._class, "(": self._group, "{": self._count}
         while self._at < len(self._text):
             char = self._text[self._at]
@@ -93,7 +93,7 @@ class _Reader:
                 self._plain(char)
         if self._folds and (self._beyond or self._categories):
             refuse("(?i) is understood for ASCII letters only")
-        return Pattern(self._text, self._only_ascii or self._folds)
+        return SearchPattern(self._text, self._only_ascii or self._folds)
 
     def _plain(self, char: str) -> None:
         if char == "\n":

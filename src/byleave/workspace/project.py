@@ -4,7 +4,7 @@ A place is named by a path relative to the project, as a tool writes it, or is a
 that was judged in between. The former is resolved first; the latter is acted on as it is, and whatever stands there by
 now that did not stand there then is an error. Absolute paths, and paths that climb out, are refused by every backend.
 
-Backends: `workspace.on_disk`, `workspace.in_memory`, `workspace.no_project`.
+Backends: `workspace.on_disk`, `workspace.in_memory`, `workspace.in_memory`.
 """
 
 from byleave.record import Record
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from typing import Protocol
 
-    from byleave.core.fs import FsTarget, Refused
+    from byleave.core.fs_rules import FsTarget, RefusedPath
 
     Where = str | FsTarget
     MayRead = Callable[[str], bool]  # a path relative to the project; what may not be read is not searched
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
             """How people call the project's directory."""
             ...
 
-        def find(self, path: str) -> "FsTarget | Refused":
+        def find(self, path: str) -> "FsTarget | RefusedPath":
             """Resolve what a tool wrote; nothing is opened."""
             ...
 
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
             """Return the names in a directory, sorted, as `os.fsdecode` gives them."""
             ...
 
-        def metadata(self, where: "Where") -> "Metadata": ...
+        def metadata(self, where: "Where") -> "FileMetadata": ...
 
         def delete(self, where: "Where") -> None:
             """Remove a file; a directory is an IsADirectoryError."""
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
 DIRECTORY, FILE, OTHER = "dir", "file", "other"
 
 
-class Metadata(Record):
+class FileMetadata(Record):
     """What is known of a place: its kind, its size in bytes (0 for a directory), and when it was last changed."""
 
     kind: str
@@ -81,7 +81,7 @@ class Query(Record):
     context: int = 0
 
 
-class Line(Record):
+class FileLine(Record):
     """One line of a file, without its end; `matches`, or else it stands beside one that does."""
 
     number: int
@@ -93,4 +93,4 @@ class FileMatches(Record):
     """The lines of one file that match, with those around them, in order. `path` is relative to the project."""
 
     path: str
-    lines: tuple[Line, ...]
+    lines: tuple[FileLine, ...]

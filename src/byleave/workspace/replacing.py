@@ -36,7 +36,7 @@ _NO_LINK = (errno.ENOENT, errno.EPERM, errno.EACCES, errno.EXDEV, errno.ENOSYS, 
 _NOT_REPLACED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.EBUSY, errno.EXDEV, errno.EOPNOTSUPP)
 
 
-class Place:
+class DirectoryEntry:
     """A name in a directory that is held: what the calls that take `dir_fd` act on."""
 
     __slots__ = ("directory", "name", "path")
@@ -53,14 +53,14 @@ class Place:
         os.close(self.directory)
 
 
-def put_new(place: Place, data: bytes) -> None:
+def put_new(place: DirectoryEntry, data: bytes) -> None:
     """Make a file with this content; a name that is taken is a FileExistsError, and stays as it is."""
     if _is_taken(place):  # nothing is written for nothing
         raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), place.name)
     _put(place, lambda new: _write_all(new, data), mode=0o666, replace=False)
 
 
-def put_copy(place: Place, reading: int, *, mode: int, replace: bool) -> None:
+def put_copy(place: DirectoryEntry, reading: int, *, mode: int, replace: bool) -> None:
     """Make a copy of the file that is open as `reading`, of this very mode; with `replace`, over one that is there."""
 
     def fill(new: int) -> None:
@@ -72,7 +72,7 @@ def put_copy(place: Place, reading: int, *, mode: int, replace: bool) -> None:
     _put(place, fill, mode=0o600, replace=replace)
 
 
-def replace_content(place: Place, old: int, data: bytes) -> bool:
+def replace_content(place: DirectoryEntry, old: int, data: bytes) -> bool:
     """Put a file with this content in the place of the one that is open for writing as `old`.
 
     It has the owner, the mode and the attributes of the old one, but never its set-id bits: what is written has not the
@@ -108,12 +108,12 @@ def write_in_place(old: int, data: bytes) -> None:
     os.ftruncate(old, len(data))
 
 
-def rename(source: Place, target: Place) -> None:
+def rename(source: DirectoryEntry, target: DirectoryEntry) -> None:
     """Give a file or a directory another name, in the place of a file that has it."""
     os.rename(source.name, target.name, src_dir_fd=source.directory, dst_dir_fd=target.directory)
 
 
-def rename_to_free_name(source: Place, target: Place) -> None:
+def rename_to_free_name(source: DirectoryEntry, target: DirectoryEntry) -> None:
     """Give a file or a directory another name; one that is taken is a FileExistsError."""
     names = os.fsencode(source.name), os.fsencode(target.name)
     no_replace = 1  # linux/fs.h: RENAME_NOREPLACE
@@ -126,7 +126,7 @@ def rename_to_free_name(source: Place, target: Place) -> None:
         _take_name_and_rename(source, target)
 
 
-def _take_name_and_rename(source: Place, target: Place) -> None:
+def _take_name_and_rename(source: DirectoryEntry, target: DirectoryEntry) -> None:
     """Rename without RENAME_NOREPLACE: neither `link` nor `mkdir` takes a name that is taken."""
     found = os.stat(source.name, dir_fd=source.directory, follow_symlinks=False)
     directories = {"src_dir_fd": source.directory, "dst_dir_fd": target.directory}
@@ -187,7 +187,7 @@ class _Draft:
         descriptor, self.descriptor = self.descriptor, -1
         os.close(descriptor)  # which is where a server says that it has no room
         move = rename if replace else rename_to_free_name
-        move(Place(self._directory, self._name, ""), Place(self._directory, name, ""))
+        move(DirectoryEntry(self._directory, self._name, ""), DirectoryEntry(self._directory, name, ""))
 
     def _link(self, name: str) -> None:
         try:
@@ -202,7 +202,7 @@ class _NoLinkError(Exception):
     """A file without a name cannot be given one here: no /proc, or a sandbox that refuses it."""
 
 
-def _put(place: Place, fill: "Callable[[int], None]", *, mode: int, replace: bool) -> None:
+def _put(place: DirectoryEntry, fill: "Callable[[int], None]", *, mode: int, replace: bool) -> None:
     """Have a file filled, and give it its name; where it cannot be nameless until then, under a name of ours."""
     for named in (False, True):
         try:
@@ -256,7 +256,7 @@ def _reserve(descriptor: int, size: int, wanted: int) -> None:
             raise
 
 
-def _is_taken(place: Place) -> bool:
+def _is_taken(place: DirectoryEntry) -> bool:
     try:
         os.stat(place.name, dir_fd=place.directory, follow_symlinks=False)
     except FileNotFoundError:

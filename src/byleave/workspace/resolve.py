@@ -10,7 +10,7 @@ The links of a process (`/proc/self/cwd`, `/dev/stdin`) lead elsewhere for an ag
 import os
 import stat
 
-from byleave.core.fs import FsTarget, Refused
+from byleave.core.fs_rules import FsTarget, RefusedPath
 from byleave.core.paths import collapse, is_process_name, names_process_link, refuse_input, refuse_name
 from byleave.errors import InputError
 from byleave.text import quoted, shown
@@ -47,17 +47,17 @@ class Root:
             ) from None
         return cls(canonical)
 
-    def resolve_input(self, text: str) -> FsTarget | Refused:
+    def resolve_input(self, text: str) -> FsTarget | RefusedPath:
         """Resolve what a tool passed: relative to the root, never absolute, never climbing out."""
         refused = refuse_input(text)
         if refused is not None:
             return refused
         lexical = collapse(text)
         if lexical is None:
-            return Refused("input_escape", f"{quoted(text)} climbs out of the workspace")
+            return RefusedPath("input_escape", f"{quoted(text)} climbs out of the workspace")
         return self._walk(self.path, lexical, ends_as_directory=_wants_directory(text))
 
-    def resolve_entry(self, text: str) -> FsTarget | Refused:
+    def resolve_entry(self, text: str) -> FsTarget | RefusedPath:
         """Resolve what a tool passed to remove or to move: a link at its end is meant itself, not what it leads to.
 
         With a slash at its end a path names what is behind the link, as everywhere.
@@ -102,7 +102,7 @@ class Root:
         except (OSError, ValueError):
             return False
 
-    def resolve_any(self, text: str, cwd: str | None = None, *, home: str | None = None) -> FsTarget | Refused:
+    def resolve_any(self, text: str, cwd: str | None = None, *, home: str | None = None) -> FsTarget | RefusedPath:
         """Resolve a path that an agent's own tool named: absolute, or relative to `cwd`, inside or outside.
 
         With `home`, a leading `~` means it, as it does for whoever expands the path before using it.
@@ -115,15 +115,15 @@ class Root:
         joined = os.path.join(cwd or self.path, text).lstrip("/")
         wants_directory = _wants_directory(text)
         physical = self._walk("/", joined, ends_as_directory=wants_directory)
-        if ".." not in joined or isinstance(physical, Refused):
+        if ".." not in joined or isinstance(physical, RefusedPath):
             return physical
         lexical = collapse(joined)
         by_text = None if lexical is None else self._walk("/", lexical, ends_as_directory=wants_directory)
         if by_text != physical:  # the kernel and an editor that tidies paths up would touch different files
-            return Refused("escape", f"{quoted(text)} climbs out of a symbolic link, and may be read in two ways")
+            return RefusedPath("escape", f"{quoted(text)} climbs out of a symbolic link, and may be read in two ways")
         return physical
 
-    def resolve_place(self, text: str, base: str) -> FsTarget | Refused:
+    def resolve_place(self, text: str, base: str) -> FsTarget | RefusedPath:
         """Resolve a path as the kernel does for a process in `base`: links before `..`."""
         refused = refuse_name(text.removeprefix(self._prefix))
         if refused is not None:
@@ -131,7 +131,7 @@ class Root:
         joined = os.path.join(base, text)
         return self._walk("/", joined.lstrip("/"), ends_as_directory=_wants_directory(text))
 
-    def resolve_rule(self, path: str) -> FsTarget | Refused:
+    def resolve_rule(self, path: str) -> FsTarget | RefusedPath:
         """Resolve the path of a rule, by the same steps as a tool's input."""
         return self.resolve_input(path)
 
@@ -141,14 +141,14 @@ class Root:
             return canonical[len(self._prefix) :]
         return "" if canonical == self.path else None
 
-    def _walk(self, start: str, lexical: str, *, ends_as_directory: bool) -> FsTarget | Refused:
+    def _walk(self, start: str, lexical: str, *, ends_as_directory: bool) -> FsTarget | RefusedPath:
         try:
             return _Walk(self).run(start, lexical, ends_as_directory=ends_as_directory)
         except OSError as error:
             why = shown(error.strerror or "cannot be examined")
-            return Refused("io", f"{quoted(lexical)} cannot be resolved: {why}")
+            return RefusedPath("io", f"{quoted(lexical)} cannot be resolved: {why}")
         except (UnicodeEncodeError, ValueError):
-            return Refused("denied", f"{quoted(lexical)} is not a name a file can have")
+            return RefusedPath("denied", f"{quoted(lexical)} is not a name a file can have")
 
 
 class _Walk:
@@ -159,7 +159,7 @@ class _Walk:
         self.followed: list[str] = []  # links, by their own places
         self._door: str | None = None
 
-    def run(self, start: str, lexical: str, *, ends_as_directory: bool) -> FsTarget | Refused:
+    def run(self, start: str, lexical: str, *, ends_as_directory: bool) -> FsTarget | RefusedPath:
         here = start
         ahead = lexical.split("/")[::-1] if lexical else []
         found: os.stat_result | None = None
@@ -182,7 +182,7 @@ class _Walk:
             if stat.S_ISLNK(mode) and not is_process_name(place):
                 self.followed.append(place)
                 if len(self.followed) > MOST_LINKS:
-                    return Refused("io", f"{quoted(lexical)} leads through too many symbolic links")
+                    return RefusedPath("io", f"{quoted(lexical)} leads through too many symbolic links")
                 if found.st_size in _MADE_UP_SIZES and _is_made_up(os.readlink(place), found.st_size):
                     return _led_by_process(start, lexical)
                 here = self._follow(here, place, ahead)
@@ -208,11 +208,11 @@ class _Walk:
             self._door = "/".join([inside, *rest]) if ".." not in rest else self._door or inside
         return "/" if target.startswith("/") else here
 
-    def _missing(self, place: str, ahead: list[str], lexical: str) -> FsTarget | Refused:
+    def _missing(self, place: str, ahead: list[str], lexical: str) -> FsTarget | RefusedPath:
         """Nothing is there: what remains is a name that may be created, unless it tries to climb."""
         rest = [name for name in reversed(ahead) if name and name != "."]
         if ".." in rest:
-            return Refused("io", f"{self._name(place, lexical)} does not exist, and a link climbs out of it")
+            return RefusedPath("io", f"{self._name(place, lexical)} does not exist, and a link climbs out of it")
         if names_process_link(whole := "/".join([place, *rest])):
             return _led_by_process("", lexical)
         return self._target(whole, exists=False)
@@ -226,8 +226,8 @@ class _Walk:
         door = self._door if relative is None else None
         return FsTarget(place, relative, door, exists, directory, links)
 
-    def _not_a_directory(self, place: str, lexical: str) -> Refused:
-        return Refused("not_a_directory", f"{self._name(place, lexical)} is a file, not a directory")
+    def _not_a_directory(self, place: str, lexical: str) -> RefusedPath:
+        return RefusedPath("not_a_directory", f"{self._name(place, lexical)} is a file, not a directory")
 
     def _name(self, place: str, lexical: str) -> str:
         """Name a place as the workspace does, else as it was asked for: where a link leads is not said."""
@@ -243,9 +243,9 @@ def _is_made_up(text: str, size: int) -> bool:
     return len(os.fsencode(text)) != size and (text.startswith("/") or ":[" in text)
 
 
-def _led_by_process(start: str, lexical: str) -> Refused:
+def _led_by_process(start: str, lexical: str) -> RefusedPath:
     problem = "goes through a link of a running process, which leads elsewhere for each process"
-    return Refused("escape", f"{quoted(f'/{lexical}' if start == '/' else lexical)} {problem}")
+    return RefusedPath("escape", f"{quoted(f'/{lexical}' if start == '/' else lexical)} {problem}")
 
 
 def _wants_directory(text: str) -> bool:

@@ -1,0 +1,327 @@
+"""What the policy says to an agent's tool call: one guard for each workspace that the editor opens a session in.
+
+The workspace is the one around the session's working directory, unless the command line names one: editors start an
+agent wherever they like, and open sessions in several places.
+
+Puts the proxy's parts together: a workspace becomes a relay that judges.
+"""
+
+import os
+from time import monotonic
+
+from byleave.acp.relay import Relay
+from byleave.api import Workspace
+from byleave.core.action import CommandAction, FileAction, OtherAction, action_tree
+from byleave.core.decision import BUILT_IN, DENY, RuleRef, Verdict, shared_tree
+from byleave.core.fs_rules import FsTarget, is_under
+from byleave.errors import ByleaveError, ConfigErrors, InputError
+from byleave.guard.approval_key import input_pin
+from byleave.guard.asking import UNASKED
+from byleave.guard.pending import CombinedVerdict, Pending
+from byleave.policy.dirs import find_root, real_path
+from byleave.policy.live_policy import ResolvedVerdict
+from byleave.record import Record
+from byleave.text import shown
+from byleave.translate.call import Meaning, Where
+from byleave.translate.shell_text import shell_of_agent
+from byleave.translate.translate import meaning
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from typing import Any
+
+    from byleave.acp.sessions import AcpSession
+    from byleave.core.action import Action
+    from byleave.guard.asking import Who
+    from byleave.guard.guard import Guard
+    from byleave.translate.call import ToolCall
+
+
+DOOR = "acp"
+ASKER = "editor"
+_STRANGER = "the editor has not opened this session"
+_LONGEST_NAME = 200
+_MOST_WARNINGS = 20  # at a time
+_UNREADABLE = "its input cannot be kept as it is"
+
+
+class CallEvaluation(Record):
+    """What was meant, by whom it was judged, and what came of it so far."""
+
+    guard: "Guard"
+    meaning: Meaning
+    outcome: CombinedVerdict | Pending
+
+    @property
+    def verdict(self) -> "Verdict":
+        return self.outcome.verdict
+
+    @property
+    def matter(self) -> Pending | None:
+        """The question for a person, where there is one."""
+        return self.outcome if isinstance(self.outcome, Pending) else None
+
+    def without_mark(self, name: str) -> "CallEvaluation":
+        """Return the same, to be recorded without one of the further fields."""
+        if self.matter is None:
+            return self
+        left = {key: value for key, value in self.matter.also.items() if key != name}
+        made: CallEvaluation = self.replace(outcome=self.matter.replace(also=left))
+        return made
+
+    @property
+    def tree(self) -> "dict[str, Any]":
+        """What was judged and the verdict, in JSON."""
+        actions = [action_tree(action) for action in self.meaning.actions]
+        return {
+            "action": actions[0] if len(actions) == 1 else None,
+            "actions": actions,
+            "understood": self.meaning.understood,
+            "sources": dict(self.meaning.sources),
+            "verdict": shared_tree(self.verdict, self.guard.policy.root.path),
+        }
+
+
+class Placed(Record):
+    """Who judges a session's calls; `problem` says why that is not certain.
+
+    `pin` is the hash of a call's input where its actions do not say it: a yes is for that input.
+    """
+
+    guard: "Guard"
+    problem: str = ""
+    pin: str | None = None
+
+
+class CallAuthorizer:
+    """Judges calls, in the workspace of each session. Close it when the door closes."""
+
+    def __init__(
+        self, workspace: Workspace, *, files: "Sequence[str]" = (), session: str, who: "Who", fixed: bool = False
+    ) -> None:
+        self._files = [os.path.abspath(file) for file in files]
+        self._session = session
+        self._who = who
+        self._fixed = fixed
+        self._shell = shell_of_agent(who.agent or "", os.environ)
+        self._homes = workspace.homes
+        self._first = workspace.root.path
+        self._standing: dict[str, frozenset[str]] = {}  # what each guard warned of when it was last looked at
+        self._warnings: list[str] = []
+        self._guards: dict[str, Guard] = {self._first: self._open(workspace)}
+
+    def place(self, cwd: str) -> "Placed":
+        """Return whose policy holds in a directory; where that cannot be told, the first workspace's, and why."""
+        first = self._guards[self._first]
+        if self._fixed:
+            return Placed(first)
+        if not os.path.isdir(cwd):
+            return Placed(first, f"{shown(cwd)} is no directory that can be looked at")
+        root = find_root(real_path(cwd), self._homes)
+        problem = ""
+        if root not in self._guards:
+            try:
+                self._guards[root] = self._open(Workspace(root, homes=self._homes))
+            except (ByleaveError, ConfigErrors, OSError) as error:
+                problem = f"the policy of {shown(root)} cannot be used"
+                self._tell((f"{problem}, so everything there is asked: {error}",))
+        return Placed(self._guards.get(root, first), problem)
+
+    def understand(self, call: "ToolCall", session: "AcpSession") -> "tuple[Meaning, Placed]":
+        """Return what a call means in the workspace of its session, and who judges it there."""
+        placed = session.placed or Placed(self._guards[self._first], _STRANGER)
+        meant = meaning(call, Where(placed.guard.policy.root.path, session.cwd, _exists, self._shell))
+        if placed.problem:  # its own rules might have denied it
+            meant = meant.replace(understood=False, problem=placed.problem)
+        if any(isinstance(action, OtherAction) for action in meant.actions):
+            placed = placed.replace(pin=input_pin(call.raw))
+        return meant, placed
+
+    def understand_all(self, calls: "Sequence[ToolCall]", session: "AcpSession") -> "tuple[Meaning, Placed]":
+        """Return what a call means that can be read in several ways: all of it."""
+        read = [self.understand(call, session) for call in calls]
+        first, placed = read[0]
+        actions = [action for meant, _placed in read for action in meant.actions]
+        unclear = next((meant for meant, _placed in read if not meant.understood), first)
+        return first.replace(actions=tuple(actions), understood=unclear.understood, problem=unclear.problem), placed
+
+    def judge(
+        self, meant: Meaning, placed: "Placed", *, by_hand: bool = False, also: "Mapping[str, Any] | None" = None
+    ) -> CallEvaluation:
+        """Judge what a call means; what a rule allows or denies is recorded by now, a question is not.
+
+        Another workspace that is open, and that the call reaches into, can deny it as well.
+        """
+        guard = placed.guard
+        fields = {**(also or {}), "sources": dict(meant.sources)}
+        if denied := self._denied_elsewhere(meant, placed, fields):
+            return CallEvaluation(guard, meant, denied)
+        asked: dict[str, Any] = {"by_hand": by_hand, "also": fields, "pin": placed.pin}
+        try:
+            outcome = guard.begin_all(meant.actions, self._who, unclear=_unclear(meant), **asked)
+        except InputError:
+            unread = (OtherAction("other", _title(meant)),)
+            meant = Meaning(unread, meant.sources, understood=False, problem=_UNREADABLE)
+            outcome = guard.begin_all(unread, self._who, unclear=_UNREADABLE, **asked)
+        self._tell(outcome.warnings)
+        return CallEvaluation(guard, meant, outcome)
+
+    def _denied_elsewhere(self, meant: Meaning, placed: "Placed", also: "Mapping[str, Any]") -> CombinedVerdict | None:
+        """Return the denial of another open workspace, recorded, if the call reaches there or nobody knows where it is.
+
+        What the session's own workspace denies, that one says itself.
+        """
+        own, others = placed.guard, [guard for guard in self._guards.values() if guard is not placed.guard]
+        if not others or any(own.judge_for(action, self._who)[0].verdict.decision is DENY for action in meant.actions):
+            return None
+        for guard in others:
+            for action in meant.actions:
+                seen = _seen_from(action, own, guard)
+                if not placed.problem and not _reaches(seen, guard):
+                    continue
+                verdict = guard.judge_for(seen, self._who)[0].verdict
+                if verdict.decision is DENY:
+                    judged = ResolvedVerdict(action, (), verdict)
+                    answer = own.answer(judged, self._who, monotonic(), also=also)
+                    return CombinedVerdict(answer.verdict, (answer,))
+        return None
+
+    def finish(self, judgement: CallEvaluation, reply: str, *, by: str = ASKER) -> CombinedVerdict:
+        """Record what became of a question."""
+        if not isinstance(judgement.outcome, Pending):
+            return judgement.outcome
+        done = judgement.guard.finish_all(judgement.outcome, by, reply)
+        self._tell(done.warnings)
+        self._hear(judgement.guard)
+        return done
+
+    def let_pass(self, judgement: CallEvaluation) -> CombinedVerdict:
+        """Record that something went by which a person could have been asked about, and nobody was."""
+        return self.finish(judgement, UNASKED, by="nobody")
+
+    def refuse(self, method: str, problem: str) -> "dict[str, Any]":
+        """Record a request that was refused because it cannot be read for certain; return it with its verdict."""
+        guard, method = self._guards[self._first], method[:_LONGEST_NAME]
+        action = OtherAction(method if method.isprintable() and method else "unreadable", problem)
+        ref = RuleRef("what not every reader reads alike is refused", BUILT_IN, DENY)
+        verdict = Verdict(DENY, problem, "unparsed", (ref,))
+        guard.answer(ResolvedVerdict(action, (), verdict), self._who, monotonic(), also={"method": method})
+        return {"method": method, "action": None, "verdict": shared_tree(verdict, guard.policy.root.path)}
+
+    def touches(self, meant: Meaning, guard: "Guard") -> "list[tuple[str, ...]]":
+        """Return what a call touches, so that two calls can be compared: creating and updating are both writing."""
+        return [touch for action in meant.actions for touch in _touches(action, guard)]
+
+    def covers(self, judgement: CallEvaluation, contents: "Mapping[str, str]") -> "dict[tuple[str, ...], str | None]":
+        """Return what a call may do by now, of each file with the hash of the content that was shown."""
+        covered: dict[tuple[str, ...], str | None] = dict.fromkeys(self.touches(judgement.meaning, judgement.guard))
+        for path, content in contents.items():
+            place = judgement.guard.policy.root.resolve_any(path)
+            if isinstance(place, FsTarget) and ("write", place.canonical) in covered:
+                covered["write", place.canonical] = content
+        return covered
+
+    def look_again(self) -> None:
+        """Take in what has changed in the files of the policy, so that its user hears soon of what is wrong there."""
+        for guard in self._guards.values():
+            try:
+                guard.policy.look_again()
+            except (ByleaveError, ConfigErrors) as error:
+                self._tell((f"the policy cannot be used now: {error}",))
+            self._hear(guard)
+
+    def warnings(self) -> list[str]:
+        """Return what the user should know and has not been told yet."""
+        new, self._warnings = self._warnings, []
+        return new
+
+    def close(self) -> None:
+        """Let the records be finished; nothing is judged any more."""
+        for guard in self._guards.values():
+            guard.close()
+
+    def _open(self, workspace: Workspace) -> "Guard":
+        guard = workspace.guard(DOOR, files=self._files, session=self._session)
+        self._hear(guard)
+        return guard
+
+    def _hear(self, guard: "Guard") -> None:
+        """Take in what a guard warns of by now, and did not warn of before."""
+        before, now = self._standing.get(guard.policy.root.path, frozenset()), tuple(guard.warnings)
+        self._standing[guard.policy.root.path] = frozenset(now)
+        self._tell([warning for warning in now if warning not in before])
+
+    def _tell(self, warnings: "Sequence[str]") -> None:
+        new = [warning for warning in dict.fromkeys(warnings) if warning not in self._warnings]
+        self._warnings += new[: _MOST_WARNINGS - len(self._warnings)]
+
+
+def _exists(path: str) -> bool:
+    try:
+        return os.path.exists(path)
+    except ValueError:  # no name holds a NUL
+        return False
+
+
+def _unclear(meant: Meaning) -> str:
+    return "" if meant.understood else meant.problem or "it cannot be told what this would do"
+
+
+def _title(meant: Meaning) -> str | None:
+    return next((action.title for action in meant.actions if isinstance(action, OtherAction)), None)
+
+
+def _seen_from(action: "Action", here: "Guard", there: "Guard") -> "Action":
+    """Return an action of one workspace as another one names it: paths in full."""
+    if here is there:
+        return action
+    root = here.policy.root.path
+    paths = [name for name in ("path", "to") if isinstance(getattr(action, name, None), str)]
+    full = {name: os.path.join(root, getattr(action, name)) for name in paths if getattr(action, name)[:1] != "~"}
+    if isinstance(action, CommandAction):
+        full["cwd"] = os.path.join(root, action.cwd or "")
+    seen: Action = action.replace(**full) if full else action
+    return seen
+
+
+def _reaches(action: "Action", guard: "Guard") -> bool:
+    """Whether an action, with its paths in full, touches something in this guard's workspace."""
+    root = guard.policy.root
+    if isinstance(action, CommandAction):
+        return is_under(real_path(action.cwd or "/"), root.path)
+    places = [getattr(action, name, None) for name in ("path", "to")]
+    found = [root.resolve_any(place) for place in places if isinstance(place, str)]
+    return any(isinstance(place, FsTarget) and is_under(place.canonical, root.path) for place in found)
+
+
+def _touches(action: "Action", guard: "Guard") -> "Iterator[tuple[str, ...]]":
+    if isinstance(action, FileAction):
+        place = guard.policy.root.resolve_any(action.path)
+        if isinstance(place, FsTarget):
+            yield ("write" if action.kind in ("create", "update") else action.kind, place.canonical)
+            return
+    elif isinstance(action, CommandAction):
+        yield ("command", action.command, real_path(action.cwd or guard.policy.root.path))
+        return
+    yield ("other", repr(action))
+
+
+def make_relay(
+    workspace: "Workspace",
+    *,
+    who: "Who",
+    files: "Sequence[str]" = (),
+    session: str = "default",
+    fixed: bool = False,
+    strict: bool = False,
+    log: "Callable[[dict[str, Any]], None] | None" = None,
+    now: "Callable[[], float]" = monotonic,
+) -> Relay:
+    """Return a relay for an agent in this workspace.
+
+    Unless the workspace is `fixed`, a session that works elsewhere is judged by the policy of its own workspace. `log`
+    is given an object for every request that was judged.
+    """
+    judging = CallAuthorizer(workspace, files=files, session=session, who=who, fixed=fixed)
+    return Relay(judging, strict=strict, log=log, now=now)

@@ -1,0 +1,316 @@
+"""The proxy as a process: moves the bytes between the client and the agent, and sees to it that everything ends.
+
+What is forwarded is decided by the relay, which is asked about every line, under one lock. Two threads read, one from
+each side; the main thread waits for signals and for the end of the agent, and keeps the relay's clock. Whatever goes
+wrong here ends the conversation: nothing is forwarded that nobody has looked at.
+
+Start at `Proxy.run`.
+"""
+
+import os
+import select
+import signal
+from threading import Lock, Thread
+from time import monotonic
+
+from byleave.acp.agent_process import enlarge
+from byleave.acp.readers import Source, TooLongError
+from byleave.acp.relay import TO_AGENT, TO_CLIENT
+from byleave.acp.shutdown import GIVE_UP, KILL, TERMINATE, Shutdown, ShutdownTimes
+from byleave.acp.supervisor import WakeupPipe
+from byleave.acp.write_queue import WriteQueue
+from byleave.text import shown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Protocol
+
+    from byleave.acp.agent_process import Agent
+    from byleave.acp.relay import Send
+
+    Judge = Callable[[bytes], list[Send] | None]
+
+    class Relaying(Protocol):
+        """What a relay does (see `relay.Relay`): it is asked by one thread at a time."""
+
+        @property
+        def is_waiting(self) -> bool: ...
+
+        def from_agent(self, line: bytes, /) -> list[Send] | None: ...
+
+        def from_client(self, line: bytes, /) -> list[Send] | None: ...
+
+        def tick(self) -> list[Send]: ...
+
+        def notices(self) -> list[str]: ...
+
+        def close(self) -> None: ...
+
+
+TIMED_OUT = 124  # as timeout(1) says it
+FAILED = 1
+_KILLED = 128 + signal.SIGKILL
+_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+_TICK, _ATTENTIVE_TICK = 1.0, 0.25  # seconds; the second while the relay waits for somebody
+_LOOK = 0.05  # seconds between two looks at output that is still on its way when everything has ended
+_PATIENT_LOCK = 1.0  # seconds; a relay that takes longer does not keep us from ending everything else
+
+
+class AcpProxy:
+    """One conversation between a client, at two descriptors, and an agent that was started."""
+
+    def __init__(
+        self,
+        agent: "Agent",
+        relay: "Relaying",
+        tell: "Callable[[Sequence[str]], None]",
+        *,
+        patience: ShutdownTimes | None = None,
+        longest: float | None = None,
+        client: tuple[int, int] = (0, 1),
+    ) -> None:
+        self._agent = agent
+        self._relay = relay
+        self._tell = tell
+        self._patience = patience or ShutdownTimes()
+        self._ending = Shutdown(self._patience)
+        self._reasons: set[str] = set()  # why the end has begun
+        self._until = None if longest is None else monotonic() + longest
+        self._lock = Lock()  # of the relay
+        self._is_stopped = False  # nothing more is handed to the relay, so nothing more is forwarded
+        self.problem: str | None = None  # what has gone wrong here, for people
+        self._is_waiting = self._is_attentive = False  # the relay waits for somebody; we know
+        self._is_client_silent = self._is_agent_silent = False  # it will write nothing more
+        self._is_late = self._has_given_up = self._is_gone = False
+        self._moved, self._moved_at = (-1, -1), 0.0  # what was read and written in the end, when it was last more
+        self._next_tick = 0.0
+        self._input, self._output = Source(client[0]), Source(agent.stdout)
+        self._to_agent = WriteQueue(agent.stdin, is_own=True, shut=lambda: os.close(agent.stdin))
+        self._to_client = WriteQueue(client[1], is_own=False, shut=lambda: _lead_nowhere(client[1]))
+        self._lanes = {TO_AGENT: self._to_agent, TO_CLIENT: self._to_client}
+        self._sink = client[1]
+        for descriptor in client:
+            enlarge(descriptor)
+
+    def run(self) -> int:
+        """Carry the conversation to its end, and return the exit code: the agent's own."""
+        self._waking = WakeupPipe(_SIGNALS)
+        self._watched = select.poll()
+        self._watched.register(self._waking.descriptor, select.POLLIN)
+        self._watched.register(self._agent.descriptor, select.POLLIN)
+        self._watched.register(self._sink, 0)  # without being asked it says when nobody reads there any more
+        if self._until is not None:
+            self._ending.kill_at(self._until)
+        for work in (self._from_client, self._from_agent):
+            Thread(target=self._guarded, args=(work,), name="byleave-acp", daemon=True).start()
+        while not self._is_over(monotonic()):
+            self._attend()
+        return self._leave()
+
+    # What the two threads do.
+
+    def _from_client(self) -> None:
+        for whole in self._input.whole_lines():
+            self._hand(whole, self._relay.from_client, self._to_agent, self._to_client)
+            del whole  # it may be large, and the next may be long in coming
+        self._is_client_silent = True
+        self._waking.wake()  # before the rest is written, for which an agent may take its time
+        self._to_agent.finish()
+
+    def _from_agent(self) -> None:
+        try:
+            for whole in self._output.whole_lines():
+                self._hand(whole, self._relay.from_agent, self._to_client, self._to_agent)
+                del whole
+            self._to_client.finish()
+        finally:
+            self._is_agent_silent = True
+            self._waking.wake()
+
+    def _guarded(self, work: "Callable[[], None]") -> None:
+        try:
+            work()
+        except TooLongError:
+            self._fail("a line is longer than any message, so the conversation was ended")
+        except Exception as error:  # noqa: BLE001 -- whatever it is, nothing may be forwarded any more
+            self._fail(_defect(error))
+
+    def _hand(self, whole: bytes, judge: "Judge", ahead: WriteQueue, back: WriteQueue) -> None:
+        """Hand lines to the relay, and send what it says: the very bytes that came, unless it has others."""
+        with self._lock:
+            if self._is_stopped or not ahead.is_open:
+                return
+            if self._judge(whole, judge, ahead):
+                self._is_waiting = self._relay.is_waiting
+        if back.waiting:
+            back.nudge()
+            back.hold_back()
+        ahead.flush()
+        if ahead.is_broken or (self._is_waiting and not self._is_attentive):
+            self._waking.wake()
+
+    def _judge(self, whole: bytes, judge: "Judge", ahead: WriteQueue) -> bool:
+        """Have every line judged, and return whether one was not simply forwarded; those that are become one write."""
+        begin = start = 0
+        length = len(whole)
+        others = False
+        while start < length:
+            end = whole.find(b"\n", start) + 1 or length
+            sends = judge(whole[start:end])
+            if sends is not None:
+                others = True
+                if begin < start:
+                    ahead.add(memoryview(whole)[begin:start])
+                self._add(sends)
+                begin = end
+            start = end
+        if begin < length:
+            ahead.add(memoryview(whole)[begin:] if begin else whole)
+        return others
+
+    def _add(self, sends: "Sequence[Send]") -> None:
+        for send in sends:
+            self._lanes[send.to].add(send.data)
+
+    def _fail(self, problem: str) -> None:
+        """Stop at once: what nobody can judge goes nowhere."""
+        self._is_stopped = True
+        self.problem = self.problem or problem
+        self._waking.wake()
+
+    # What the main thread does.
+
+    def _attend(self) -> None:
+        """Wait until something happens or is due, and do what follows from it."""
+        ready = dict(self._watched.poll(self._pause(monotonic()) * 1000))
+        now = monotonic()
+        for _number in self._waking.signals():
+            self._to_agent.cut()
+            self._begin("insisted" if "told" in self._reasons else "told", now)
+        if self._agent.descriptor in ready:
+            self._agent.look()
+            self._note_end(now)
+        if self._sink in ready:
+            self._watched.unregister(self._sink)
+            self._to_client.is_broken = True
+        self._note_client(now)
+        self._tick(now)
+        self._end(now)
+
+    def _pause(self, now: float) -> float:
+        """Return for how many seconds nothing is to be done, unless something happens."""
+        if self._is_gone:
+            return _LOOK
+        self._is_attentive = self._is_waiting
+        if self._is_attentive:
+            self._next_tick = min(self._next_tick, now + _ATTENTIVE_TICK)
+        due = self._ending.next()
+        return max(0.0, min(self._next_tick, self._next_tick if due is None else due) - now)
+
+    def _note_end(self, now: float) -> None:
+        """Take note that the agent has ended, and later that nothing is left of it."""
+        if self._agent.code is not None:
+            self._to_agent.cut()
+            self._begin("left", now)
+        if self._agent.is_gone:
+            self._is_gone = True
+            self._watched.unregister(self._agent.descriptor)
+
+    def _note_client(self, now: float) -> None:
+        """Begin the end if the client is gone, or if we cannot go on."""
+        if self._to_client.is_broken or self.problem is not None:
+            self._to_client.cut()
+            self._to_agent.cut()
+        if self.problem is not None:
+            self._begin("told", now)
+        elif self._is_client_silent or self._to_client.is_broken:
+            self._begin("closed", now)
+
+    def _begin(self, reason: str, now: float) -> None:
+        """Begin the end, once for each reason; `Patience` says how long it takes."""
+        if reason not in self._reasons:
+            self._reasons.add(reason)
+            self._ending.begin(getattr(self._patience, reason), now)
+
+    def _tick(self, now: float) -> None:
+        """Keep the relay's clock; not now, if it is busy."""
+        if now < self._next_tick:
+            return
+        if not self._lock.acquire(blocking=False):
+            self._next_tick = now + _LOOK
+            return
+        try:
+            self._next_tick = now + _TICK
+            if self._is_stopped:
+                return
+            self._add(self._relay.tick())
+            notices = self._relay.notices()
+            self._is_waiting = self._relay.is_waiting
+        except Exception as error:  # noqa: BLE001 -- as in `_guarded`
+            self._fail(_defect(error))
+            return
+        finally:
+            self._lock.release()
+        for lane in self._lanes.values():
+            lane.nudge()
+        self._tell(notices)
+
+    def _end(self, now: float) -> None:
+        step = None if self._agent.is_gone else self._ending.due(now)
+        if step == TERMINATE:
+            self._agent.terminate()
+        elif step == KILL:
+            if self._until is not None and now >= self._until:
+                self._is_late = True
+                self.problem = "the agent was ended: it took longer than it may"
+            self._agent.kill()
+        elif step == GIVE_UP:
+            self._has_given_up = True
+
+    def _is_over(self, now: float) -> bool:
+        """Whether everything has ended, and the client has everything that was written to it, or does not want it."""
+        if not self._is_gone:
+            return self._has_given_up
+        moved = (self._output.reads, self._to_client.written)
+        if moved != self._moved:
+            self._moved, self._moved_at = moved, now
+        return self._is_agent_silent or now - self._moved_at > self._still_patient()
+
+    def _still_patient(self) -> float:
+        """Return for how long nothing may move: somebody we cannot see may hold the pipe, or nobody may read."""
+        if self._output.is_waiting and not self._output.has_news():
+            return self._patience.last_words
+        return self._patience.killed if "told" in self._reasons else self._patience.unread
+
+    def _leave(self) -> int:
+        """Let go of everything but the agent, which is our caller's, and return the exit code."""
+        self._is_stopped = True
+        notices: list[str] = []
+        if self._lock.acquire(timeout=_PATIENT_LOCK):  # for good: the relay hears nothing more
+            try:
+                self._relay.close()
+                notices = self._relay.notices()
+            except Exception as error:  # noqa: BLE001 -- as in `_guarded`
+                self.problem = self.problem or _defect(error)
+        self._tell(notices)
+        self._waking.close()
+        return self._code()
+
+    def _code(self) -> int:
+        if self._is_late:
+            return TIMED_OUT
+        if self.problem is not None:
+            return FAILED
+        return _KILLED if self._agent.code is None else self._agent.code
+
+
+def _lead_nowhere(descriptor: int) -> None:
+    """Close our end of what may be standard output: nothing that is opened later may take its number."""
+    nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+    os.dup2(nowhere, descriptor)
+    os.close(nowhere)
+
+
+def _defect(error: Exception) -> str:
+    return f"internal error, so the conversation was ended: {type(error).__name__}: {shown(str(error))}"

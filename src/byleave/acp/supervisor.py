@@ -1,0 +1,274 @@
+"""The keeper: a process between byleave and the agent, which outlives byleave by as much as it takes to end the agent.
+
+Editors kill what they have started without a word, and an agent is often a script that starts the real one: if byleave
+is killed, somebody has to be left who ends them all. The keeper is the agent's parent, and that of everything orphaned
+below it, so that whatever the agent starts stays below a door of ours. It is forked before byleave has any thread, does
+what it is told over a socket, and reads from it that byleave is gone.
+
+    to the keeper     S start the agent, T SIGTERM, K SIGKILL; the end of the socket: byleave is gone
+    from the keeper   R the agent runs, F it could not be started (errno), X it has ended (status), D nothing is left
+
+What runs below a process, whoever started it there. Linux: elsewhere nobody tells, and nothing is found.
+
+Have a thread that waits for descriptors wake up for signals, and for other threads.
+"""
+
+import os
+import select
+import signal
+import socket
+import sys
+from contextlib import suppress
+from time import monotonic
+
+from byleave.acp.shutdown import GIVE_UP, KILL, TERMINATE, Shutdown, ShutdownTimes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from subprocess import Popen
+
+
+_SET_CHILD_SUBREAPER = 36  # linux/prctl.h
+_SET_PDEATHSIG = 1
+_SET_NAME = 15
+
+
+def adopt_orphans() -> None:
+    """Become the parent of whatever is orphaned below this process: nothing down there gets away by forking twice."""
+    _prctl(_SET_CHILD_SUBREAPER, 1)
+
+
+def die_with_parent(parent: int) -> None:
+    """Have this process killed when its parent ends. SIGKILL: nobody will be left to insist."""
+    _prctl(_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it has ended before that
+        os._exit(1)
+
+
+def name_process(name: str) -> None:
+    """Have `ps` and `top` show this process by a name of at most 15 characters."""
+    _prctl(_SET_NAME, name.encode() + b"\0")
+
+
+def _prctl(option: int, argument: int | bytes) -> None:
+    import ctypes
+
+    prctl = getattr(ctypes.CDLL(None), "prctl", None)  # Linux has it
+    if prctl is not None:
+        word = ctypes.c_char_p(argument) if isinstance(argument, bytes) else ctypes.c_ulong(argument)
+        prctl(option, word, ctypes.c_ulong(0), ctypes.c_ulong(0), ctypes.c_ulong(0))
+
+
+def descendants(ancestor: int) -> list[int]:
+    """Return every process below `ancestor` that has not ended."""
+    children: dict[int, list[int]] = {}
+    ended: set[int] = set()
+    for process, parent, state in _processes():
+        children.setdefault(parent, []).append(process)
+        if state in (b"Z", b"X"):
+            ended.add(process)
+    found: list[int] = []
+    ahead = [ancestor]
+    while ahead:
+        below = children.pop(ahead.pop(), [])
+        found += below
+        ahead += below
+    return [process for process in found if process not in ended]
+
+
+def send(process: int, number: int) -> None:
+    """Send a signal to a process, if it is still there and ours."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.kill(process, number)
+
+
+def send_group(group: int, number: int) -> None:
+    """Send a signal to a process group, if there is one."""
+    with suppress(ProcessLookupError, PermissionError):
+        os.killpg(group, number)
+
+
+def _processes() -> "Iterator[tuple[int, int, bytes]]":
+    """Yield the number of each process, its parent's, and its state."""
+    try:
+        names = os.listdir("/proc")
+    except OSError:
+        return
+    for name in names:
+        if name.isdecimal():
+            # It may end while we look. Its name may hold anything, parentheses too; the rest is behind the last one.
+            with suppress(OSError, ValueError, IndexError), open(f"/proc/{name}/stat", "rb") as file:
+                state, parent = file.read().rpartition(b")")[2].split()[:2]
+                yield int(name), int(parent), state
+
+
+class WakeupPipe:
+    """A descriptor that can be read from as soon as one of these signals came, or somebody called `wake`.
+
+    To be made in the main thread. What a signal means is done by whoever reads, where there are no surprises.
+    """
+
+    def __init__(self, numbers: "Sequence[int]") -> None:
+        self.descriptor, self._writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+        signal.set_wakeup_fd(self._writing, warn_on_full_buffer=False)
+        self._before = {number: signal.signal(number, _nothing) for number in numbers}
+
+    def wake(self) -> None:
+        """Wake the thread that waits."""
+        with suppress(BlockingIOError):  # it has a lot to read already
+            os.write(self._writing, b"\0")
+
+    def signals(self) -> list[int]:
+        """Return the signals that came since the last time. They are in the pipe: a handler may run only later."""
+        try:
+            return [number for number in os.read(self.descriptor, 4096) if number]
+        except BlockingIOError:
+            return []
+
+    def close(self) -> None:
+        """Let signals do again what they did before."""
+        signal.set_wakeup_fd(-1)
+        for number, before in self._before.items():
+            signal.signal(number, before)
+
+
+def _nothing(_number: int, _frame: object) -> None:
+    """Do nothing here: the number of the signal is in the pipe by now."""
+
+
+START, RUNNING, FAILED, ENDED, DONE = b"S", b"R", b"F", b"X", b"D"
+TELL, FORCE = b"T", b"K"
+LONGEST = 64  # bytes of a message
+_AGAIN = 0.02  # seconds between two looks for what was started while everything was being killed
+
+
+class Supervisor:
+    """What the keeper does, in its own process. `run` never returns."""
+
+    def __init__(
+        self, control: socket.socket, argv: "Sequence[str]", env: "Mapping[bytes, bytes]", patience: ShutdownTimes
+    ) -> None:
+        self._control = control
+        self._argv = argv
+        self._env = env
+        self._patience = patience
+        self._ending = Shutdown(patience)
+        self._agent: Popen[bytes] | None = None
+        self._status: int | None = None
+        self._is_alone = self._is_killing = False
+
+    def run(self, stdin: int, stdout: int) -> None:
+        """Keep the agent, whose standard input and output these are, until nothing is left of it."""
+        try:
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # whoever started us may ignore it, and then nobody is told
+            os.setpgid(0, 0)  # whoever kills byleave's process group leaves somebody to clean up
+            adopt_orphans()
+            name_process("byleave-keeper")
+            if self._control.recv(LONGEST) == START and self._start(stdin, stdout):
+                self._keep()
+        finally:
+            os._exit(0)
+
+    def _start(self, stdin: int, stdout: int) -> bool:
+        from subprocess import Popen
+
+        keeper = os.getpid()
+        try:
+            self._agent = Popen(  # noqa: S603 -- what the user has named
+                self._argv,
+                env=self._env,
+                stdin=stdin,
+                stdout=stdout,
+                process_group=0,
+                preexec_fn=lambda: die_with_parent(keeper),  # noqa: PLW1509 -- this process has no threads
+            )
+        except OSError as error:
+            self._say(FAILED + str(error.errno or 0).encode())
+            return False
+        for stream in (stdin, stdout):
+            os.close(stream)
+        nowhere = os.open(os.devnull, os.O_RDWR | os.O_CLOEXEC)
+        os.dup2(nowhere, sys.stderr.fileno())  # it is the agent's now
+        self._say(RUNNING + str(self._agent.pid).encode())
+        return True
+
+    def _keep(self) -> None:
+        waking = WakeupPipe((signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD))
+        watched = select.poll()
+        watched.register(waking.descriptor, select.POLLIN)
+        watched.register(self._control, select.POLLIN)
+        while self._reap():
+            ready = dict(watched.poll(self._pause()))
+            for number in waking.signals():
+                if number != signal.SIGCHLD:
+                    self._ending.begin(self._patience.told, monotonic())
+            if self._control.fileno() in ready and not self._hear():
+                watched.unregister(self._control)
+            self._end()
+
+    def _pause(self) -> float | None:
+        """Return for how many milliseconds nothing is to be done, unless something happens."""
+        when = self._ending.next()
+        if self._is_killing:
+            return _AGAIN * 1000
+        return None if when is None else max(0.0, when - monotonic()) * 1000
+
+    def _reap(self) -> bool:
+        """Take note of what has ended; return whether something is left."""
+        while True:
+            try:
+                process, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                self._say(DONE)
+                return False
+            if process == 0:
+                return True
+            if self._agent is not None and process == self._agent.pid:
+                self._status = status
+                self._say(ENDED + str(status).encode())
+                if self._is_alone:
+                    self._ending.begin(self._patience.left, monotonic())
+
+    def _hear(self) -> bool:
+        """Do what we are told; return False if nobody will tell us anything any more."""
+        told = self._control.recv(LONGEST)
+        if told == TELL:
+            self._terminate()
+        elif told == FORCE:
+            self._is_killing = True
+        elif not told:
+            self._is_alone = True
+            self._ending.begin(self._patience.told if self._status is None else self._patience.left, monotonic())
+        return bool(told)
+
+    def _end(self) -> None:
+        step = self._ending.due(monotonic())
+        if step == TERMINATE:
+            self._terminate()
+        self._is_killing = self._is_killing or step == KILL
+        if self._is_killing:
+            self._kill()
+        if step == GIVE_UP:
+            os._exit(0)
+
+    def _terminate(self) -> None:
+        """Tell the agent and its process group, or, if it is gone, what it has left behind. What is stopped goes on."""
+        for number in (signal.SIGTERM, signal.SIGCONT):
+            if self._agent is not None and self._status is None:
+                send_group(self._agent.pid, number)
+            else:
+                for process in descendants(os.getpid()):
+                    send(process, number)
+
+    def _kill(self) -> None:
+        if self._agent is not None and self._status is None:
+            send_group(self._agent.pid, signal.SIGKILL)
+        for process in descendants(os.getpid()):
+            send(process, signal.SIGKILL)
+
+    def _say(self, message: bytes) -> None:
+        try:
+            self._control.send(message, socket.MSG_NOSIGNAL)
+        except OSError:  # nobody listens any more
+            return

@@ -1,0 +1,220 @@
+"""Which places path rules close: what a `deny` or an `ask` of `rules` says of one operation, as patterns to look for.
+
+Pure. A pattern says where to look; what was found there is judged by the rules themselves, in their order, so that an
+earlier `allow` still opens what a later `deny` closes. The search on the disk is workspace.covered's.
+"""
+
+from byleave.core.decision import ALLOW
+from byleave.core.fs_rules import fold
+from byleave.core.match_context import MatchContext
+from byleave.core.matchers import All, AnyOf, Not, PathMatcher
+from byleave.core.patterns import ANY_DEPTH, name_matches
+from byleave.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from byleave.core.decision import Decision
+    from byleave.core.fs_rules import FsTarget
+    from byleave.core.matchers import Matcher
+    from byleave.core.patterns import Glob
+    from byleave.core.policy import CompiledPolicy
+    from byleave.core.rules import CompiledRule
+    from byleave.core.search import Selection
+
+    # Patterns that are partly matched, each with the number of the name that comes next.
+    Progress = frozenset[tuple["PathPattern", int]]
+
+
+# What each kind of file action is called in rules, where nothing else is said.
+OPERATIONS = {"read": "read", "create": "edit", "update": "edit", "delete": "delete", "exec": "execute"}
+
+
+class PathPattern(Record):
+    """Where a rule's path pattern can match: a directory by its absolute name, and names below it, folded.
+
+    `whole`: what lies below a match is a match as well, if the pattern ends so.
+    """
+
+    base: tuple[str, ...]
+    names: tuple[str, ...]
+    whole: bool = True
+
+
+class CoveredPlace(Record):
+    """A closed place that exists. `whole`: everything below it is closed as well."""
+
+    place: "FsTarget"
+    path: str  # absolute, where it was found; a link's own path
+    whole: bool
+    decision: "Decision"
+    rule: "CompiledRule"
+
+    @property
+    def name(self) -> str:
+        """The place as the workspace names it, else by its absolute path."""
+        place = self.place
+        return place.door or self.path if place.relative is None else place.relative or "."
+
+
+class Covered(Record):
+    """What was found, what lies high first; `complete` says that there is nothing else."""
+
+    places: tuple[CoveredPlace, ...] = ()
+    complete: bool = True
+
+    @property
+    def may_cover(self) -> bool:
+        """Whether something is closed, or may be."""
+        return bool(self.places) or not self.complete
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The places by their names."""
+        return tuple(each.name for each in self.places)
+
+
+class ClosedPlaces:
+    """The places of one workspace that `rules` close to one operation of one agent, or to one of several."""
+
+    def __init__(
+        self,
+        policy: "CompiledPolicy",
+        op: str | tuple[str, ...],
+        *,
+        root: str,
+        agent: str | None = None,
+        operation: str | None = None,
+    ) -> None:
+        self._tables = list(policy.rule_tables())
+        self._ops = (op,) if isinstance(op, str) else op
+        self._agent = agent
+        self._operation = operation
+        base = _names(root)
+        closing = [rule for table in self._tables for rule in table.rules if rule.outcome is not ALLOW]
+        found = [(rule, each) for rule in closing for op in self._ops for each in _patterns(rule.matcher, op, base)]
+        self.rules = tuple(dict.fromkeys(rule for rule, _pattern in found))
+        self.patterns = tuple(dict.fromkeys(pattern for _rule, pattern in found))
+
+    def __bool__(self) -> bool:
+        """Whether some rule names places that it closes."""
+        return bool(self.patterns)
+
+    def decision(self, place: "FsTarget") -> "tuple[Decision, CompiledRule] | None":
+        """Return what a rule that denies or asks says of `place`, and the rule; None where it is not closed."""
+        said = [
+            (ruling.decision, ruling.rules[0])
+            for op in self._ops
+            for table in self._tables
+            if (ruling := table.judge(self._subject(place, op))).decision is not None and ruling.decision is not ALLOW
+        ]
+        return max(said, key=_strictness) if said else None
+
+    def _subject(self, place: "FsTarget", op: str) -> MatchContext:
+        return MatchContext(self._operation or OPERATIONS[op], self._agent, op=op, file=place)
+
+    def begin(self, directory: str, selection: "Selection | None" = None) -> "Progress":
+        """Return the patterns that can match at or below the absolute `directory`, as far as its names match them.
+
+        With a `selection`, only those that can match a file it selects.
+        """
+        kept = [each for each in self.patterns if selection is None or not each.names or _ends_alike(selection, each)]
+        progress: Progress = frozenset((pattern, 0) for pattern in kept)
+        for name in _names(directory):
+            progress = advance(progress, name)
+        return progress
+
+
+_ANYWHERE = PathPattern((), (ANY_DEPTH,), whole=False)  # of `not`: everything has to be judged
+
+
+def advance(progress: "Progress", name: str) -> "Progress":
+    """Return what remains possible below the next `name`."""
+    folded = fold(name)
+    return frozenset(_advanced(progress, name, folded))
+
+
+def is_match(progress: "Progress") -> bool:
+    """Whether the names so far match a pattern as a whole."""
+    return any(_is_done(pattern, at) for pattern, at in progress)
+
+
+def is_whole(progress: "Progress") -> bool:
+    """Whether the names so far match a pattern that also matches everything below them."""
+    return any(
+        _is_done(pattern, at) and pattern.whole and pattern.names[-1:] == (ANY_DEPTH,) for pattern, at in progress
+    )
+
+
+def _is_done(pattern: PathPattern, at: int) -> bool:
+    rest = at - len(pattern.base)
+    return rest >= 0 and all(name == ANY_DEPTH for name in pattern.names[rest:])
+
+
+def _advanced(progress: "Progress", name: str, folded: str) -> "Iterator[tuple[PathPattern, int]]":
+    for pattern, at in progress:
+        base = pattern.base
+        if at < len(base):
+            if base[at] == name:
+                yield pattern, at + 1
+            continue
+        names, step = pattern.names, at - len(base)
+        while step < len(names) and names[step] == ANY_DEPTH:
+            yield pattern, step + len(base)  # the name is one of any number
+            step += 1
+        if step < len(names) and name_matches(names[step], folded):
+            yield pattern, step + 1 + len(base)
+
+
+def _patterns(matcher: "Matcher", op: str, base: tuple[str, ...]) -> "Iterator[PathPattern]":
+    """Yield where a matcher that closes can match; one without a path says the same of every file: nothing to find."""
+    if isinstance(matcher, PathMatcher):
+        if op in matcher.ops:
+            yield _pattern(matcher.glob, () if matcher.absolute else base)
+            if matcher.resolved is not None:
+                yield _pattern(matcher.resolved, ())
+    elif isinstance(matcher, AnyOf):
+        for each in matcher.matchers:
+            yield from _patterns(each, op, base)
+    elif isinstance(matcher, All):
+        yield from _narrowest(matcher.matchers, op, base)
+    elif isinstance(matcher, Not) and _has_path(matcher.matcher):
+        yield _ANYWHERE
+
+
+def _narrowest(matchers: "Iterable[Matcher]", op: str, base: tuple[str, ...]) -> "Iterator[PathPattern]":
+    """Yield the patterns of one of several matchers that all have to match: of one that names places, if one does."""
+    kept: list[PathPattern] = []
+    for matcher in matchers:
+        if not _has_path(matcher):
+            continue
+        found = list(_patterns(matcher, op, base))
+        if not found:
+            return  # it never matches this operation
+        if not kept or _ANYWHERE in kept:
+            kept = found
+    yield from kept
+
+
+def _has_path(matcher: "Matcher") -> bool:
+    if isinstance(matcher, All | AnyOf):
+        return any(_has_path(each) for each in matcher.matchers)
+    return isinstance(matcher, PathMatcher) or (isinstance(matcher, Not) and _has_path(matcher.matcher))
+
+
+def _pattern(glob: "Glob", base: tuple[str, ...]) -> PathPattern:
+    return PathPattern(base, tuple(fold(name) for name in glob.names))
+
+
+def _ends_alike(selection: "Selection", pattern: PathPattern) -> bool:
+    last = pattern.names[-1]
+    return last == ANY_DEPTH or selection.may_end_like(last)
+
+
+def _names(path: str) -> tuple[str, ...]:
+    return tuple(name for name in path.split("/") if name)
+
+
+def _strictness(said: "tuple[Decision, CompiledRule]") -> "Decision":
+    return said[0]

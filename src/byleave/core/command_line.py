@@ -1,0 +1,390 @@
+"""Judge a command line: every command in it, every file its redirections write, the strictest answer.
+
+Pure: the line arrives read (shell) and its paths resolved. A line that was not understood is never allowed.
+"""
+
+from byleave.core.command_files import file_name, judge_files, leaves
+from byleave.core.decision import ALLOW, ASK, BUILT_IN, DENY, FileTouch, PartVerdict, RuleRef, Verdict
+from byleave.core.file_decision import names_place
+from byleave.core.fs_rules import FsTarget, RefusedPath
+from byleave.core.match_context import MatchContext
+from byleave.core.matchers import All, AnyOf, CommandMatcher, OperationMatcher, is_any_command
+from byleave.core.policy import NO_RULE
+from byleave.core.rules import CODES, VERBS, RuleAnswer, RuleTable
+from byleave.core.self_protection import GUARDED_COMMANDS, changes_trust
+from byleave.core.suggest import suggest_command_rule, suggest_path_rule
+from byleave.record import Record
+from byleave.text import quoted, shown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from collections.abc import Set as AbstractSet
+
+    from byleave.core.command_files import FileObjection
+    from byleave.core.decision import Decision
+    from byleave.core.match_context import MatchPart
+    from byleave.core.matchers import Matcher
+    from byleave.core.protected import Protected
+    from byleave.core.rules import CompiledRule
+
+MOST_SPELLINGS = 1000  # more than any rule that a person writes has
+_NOTHING = RuleRef("a comment runs nothing", BUILT_IN, ALLOW)
+_SELF_GUARD = RuleRef("byleave guards itself", BUILT_IN, DENY)
+
+
+class Redirection(Record):
+    """A file that a redirection touches; None stands for a name known only at run time."""
+
+    text: str
+    writes: bool
+    place: "FsTarget | RefusedPath | None"
+
+
+class CommandLine(Record):
+    """A command line, read and resolved. `problem` says why it was not understood, if it was not."""
+
+    text: str
+    parts: "tuple[MatchPart, ...]" = ()
+    argvs: tuple[tuple[str | None, ...], ...] = ()
+    redirections: tuple[Redirection, ...] = ()
+    problem: str | None = None
+    loose_words: frozenset[str] = frozenset()  # of a line that was not understood: whatever could be a word
+
+
+class ConfinePolicy(Record):
+    """How commands may run: what `[shell]` says (None without that table), and whether this caller can confine."""
+
+    mode: str | None = None
+    possible: bool = False
+
+
+UNCONFINED = ConfinePolicy()
+
+
+class _Answer(Record):
+    """What one piece of the line comes to; `decision` None is silence.
+
+    `soft`: it holds only where the command does not run confined; there `otherwise` allows it, if it needs a rule.
+    `sandbox` is what the deciding rule says of that.
+    """
+
+    text: str
+    decision: "Decision | None"
+    why: str
+    ref: RuleRef = NO_RULE
+    code: str = "ok"
+    soft: bool = False
+    sandbox: bool | None = None
+    otherwise: RuleRef | None = None
+    runs: bool = False  # this is a command that some rule has to speak about, not a file or a wrapper
+    part: int = 0
+    also: tuple[RuleRef, ...] = ()  # rules that had a say behind the deciding one
+    silent: bool = False  # it asks because no rule reaches this far, and one could
+
+
+def judge_line(
+    line: CommandLine,
+    table: RuleTable,
+    protected: "Protected",
+    agent: str | None = None,
+    confining: ConfinePolicy = UNCONFINED,
+) -> Verdict:
+    """Return the verdict on a whole line, with one part for each command and each redirection."""
+    if line.problem is not None:
+        return _unread(line, table, confining)
+    if not line.parts and not line.redirections and line.text.strip():
+        return Verdict(ALLOW, "it is a comment: nothing runs", "ok", (_NOTHING,), sandbox=(False, False))
+    files: list[tuple[FileTouch, ...]] = []
+    answers: list[_Answer] = []
+    for number, judged in enumerate(_commands(line, table, agent)):
+        touched = judge_files(line.parts[number], table, protected, agent, allowing=judged.allowing)
+        files.append(touched.files)
+        answers.append(judged.answer.replace(part=number))
+        answers.extend([_of_file(line.parts[number], each).replace(part=number) for each in touched.objections])
+    for number, (answer, touch) in enumerate(_redirections(line, table, protected, agent), start=len(files)):
+        files.append(() if touch is None else (touch,))
+        answers.append(answer.replace(part=number))
+    way = _way(answers, confining)
+    eased = way.confined and any(answer.soft for answer in answers)
+    if way.confined:
+        answers = [_held_by_kernel(answer) if answer.soft else answer for answer in answers]
+    elif way.required:
+        answers = [_needs_confining(answer, confining) for answer in answers]
+    heard = [answer for answer in answers if answer.decision is not None]
+    if not heard:
+        heard = [_Answer(line.text, ASK, "no rule matches", NO_RULE, "no_match", silent=True)]
+    first = max(heard, key=_strictness)
+    said = [ref for answer in heard for ref in (answer.ref, *answer.also)]
+    refs = dict.fromkeys([first.ref, *first.also, *said])
+    decision = first.decision if first.decision is not None else ASK
+    said_of: list[list[_Answer]] = [[] for _ in files]
+    for answer in answers:
+        said_of[answer.part].append(answer)
+    parts = tuple(_part_verdict(own, touched) for own, touched in zip(said_of, files, strict=True))
+    suggestion = _suggestion(line, answers) if decision is ASK else None
+    required = way.required or (decision is ALLOW and eased)
+    sandbox = (True, required) if way.confined and decision is not DENY else (False, False)
+    return Verdict(decision, _reason(first), first.code, tuple(refs), suggestion, parts=parts, sandbox=sandbox)
+
+
+class _Way(Record):
+    """How a line runs: confined, and whether only that may be."""
+
+    confined: bool
+    required: bool
+
+
+def _way(answers: "Sequence[_Answer]", confining: ConfinePolicy) -> _Way:
+    """One part that runs confined confines the whole line; it runs plainly only where every rule says so."""
+    wanted = [_wanted(answer.sandbox, confining.mode) for answer in answers if answer.runs]
+    required = "required" in wanted
+    possible = confining.possible and confining.mode is not None
+    return _Way(possible and (required or "auto" in wanted), required)
+
+
+def _wanted(sandbox: bool | None, mode: str | None) -> str:  # noqa: FBT001 -- what a rule says: true, false or nothing
+    if sandbox is not None:
+        return "required" if sandbox else "plain"
+    return {"require": "required", "auto": "auto"}.get(mode or "off", "plain")
+
+
+def _needs_confining(answer: _Answer, confining: ConfinePolicy) -> _Answer:
+    """An allow that holds only for a confined run asks where nothing confines."""
+    if not answer.runs or answer.decision is not ALLOW or _wanted(answer.sandbox, confining.mode) != "required":
+        return answer
+    why = "it is allowed only in a confined run, and here nothing confines it"
+    if confining.mode is None:
+        why = "it is allowed only in a confined run, and there is no [shell] table"
+    ref = RuleRef("a command that is allowed confined asks elsewhere", BUILT_IN, ASK)
+    asked: _Answer = answer.replace(decision=ASK, why=why, code="no_match", ref=ref, also=(answer.ref, *answer.also))
+    return asked
+
+
+def _held_by_kernel(answer: _Answer) -> _Answer:
+    """Return what becomes of an answer that the kernel gives instead, where the command runs confined."""
+    if answer.otherwise is None:
+        silent: _Answer = answer.replace(decision=None, why="the sandbox holds it")
+        return silent
+    allowed: _Answer = answer.replace(
+        decision=ALLOW, why=answer.otherwise.rule, ref=answer.otherwise, also=(), code="ok", sandbox=True
+    )
+    return allowed
+
+
+def _part_verdict(own: "Sequence[_Answer]", files: "tuple[FileTouch, ...]") -> PartVerdict:
+    """Return what one command came to: the strictest of what was said of it and of the files that it names."""
+    first = max(own, key=_strictness)
+    return PartVerdict(shown(own[0].text), first.decision or ALLOW, first.why, first.ref, files)
+
+
+def _of_file(part: "MatchPart", objection: "FileObjection") -> _Answer:
+    return _Answer(
+        part.text, objection.decision, objection.why, objection.ref, CODES[objection.decision], objection.soft
+    )
+
+
+def _suggestion(line: CommandLine, answers: "Sequence[_Answer]") -> str | None:
+    """Return the rules that would let the whole line run; None where a rule would not be enough."""
+    blocks: list[str | None] = []
+    for answer in answers:
+        if answer.decision is not ASK:
+            continue
+        number = answer.part
+        plain = answer.silent and answer.runs and line.parts[number].blocked is None
+        if plain and not _is_placed(line.parts[number]):
+            return None  # its name means another file elsewhere, and a rule could not say which
+        blocks.append(suggest_command_rule(line.argvs[number]) if plain else _suggest_write(line, answer))
+    if None in blocks:
+        return None
+    return "\n\n".join(dict.fromkeys(block for block in blocks if block is not None))
+
+
+def _is_placed(part: "MatchPart") -> bool:
+    """Whether the name of the program means to a rule what it means here."""
+    return part.at_root or part.name is None or "/" not in part.name or part.name.startswith("/")
+
+
+def _suggest_write(line: CommandLine, answer: _Answer) -> str | None:
+    """Return the rule for a file that a redirection writes, if nothing but a rule is missing."""
+    place = next((each.place for each in line.redirections if each.text == answer.text), None)
+    if not answer.silent or not isinstance(place, FsTarget):
+        return None
+    return suggest_path_rule(place, "update" if place.exists else "create")
+
+
+class _OfCommand(Record):
+    """What was said of one command, and the rule that allows it, if one does."""
+
+    answer: _Answer
+    allowing: "CompiledRule | None" = None
+
+
+def _commands(line: CommandLine, table: RuleTable, agent: str | None) -> "Iterator[_OfCommand]":
+    rulings: list[RuleAnswer] = []
+    for number, part in enumerate(line.parts):
+        subject = MatchContext("execute", agent, part)
+        transparent = part.empty or (part.wraps == "transparent" and part.knowledge.uncovered((), ()) is None)
+        ruling = table.judge(subject, restricting_only=transparent)
+        if ruling.decision is None and not transparent and part.parent is not None:
+            ruling = _named_by_wrapper(part, line.parts[part.parent], rulings[part.parent]) or ruling
+        rulings.append(ruling)
+        allowing = ruling.rules[0] if ruling.decision is ALLOW else None
+        yield _OfCommand(_of_command(line, number, ruling, transparent=transparent), allowing)
+
+
+def _of_command(line: CommandLine, number: int, ruling: RuleAnswer, *, transparent: bool) -> _Answer:
+    part = line.parts[number]
+    if changes_trust(line.argvs[number]):
+        why = "this byleave command changes what is trusted; a person runs it, no tool and no agent does"
+        return _Answer(part.text, DENY, why, _SELF_GUARD, "denied", runs=True)
+    rule = ruling.rules[0] if ruling.rules else None
+    sandbox = None if rule is None else rule.sandbox
+    if part.blocked is not None and ruling.decision in (None, ALLOW):
+        ref = RuleRef(f"caution: {part.blocked}", BUILT_IN, ASK)
+        said = _Answer(part.text, ASK, part.blocked, ref, "no_match", sandbox=sandbox, runs=True, also=ruling.refs[:1])
+        eased: _Answer = said.replace(soft=True, otherwise=rule.ref) if rule is not None and rule.unread else said
+        return eased
+    if ruling.decision is None and transparent:
+        return _Answer(part.text, None, "judged by what it runs")
+    judged: _Answer = _from_ruling(part.text, ruling).replace(sandbox=sandbox, runs=True)
+    later = ruling.rules[1] if len(ruling.rules) > 1 and ruling.decision is ASK else None
+    if later is not None and later.outcome is ALLOW:  # a deny or an ask that may be meant stands before it
+        judged = judged.replace(sandbox=later.sandbox)
+        judged = judged.replace(soft=True, otherwise=later.ref) if later.unread else judged
+    return judged
+
+
+def _named_by_wrapper(part: "MatchPart", wrapper: "MatchPart", ruling: RuleAnswer) -> RuleAnswer | None:
+    """A rule that allows a wrapper with this very child covers the child's name, not its dangerous options."""
+    if ruling.decision is not ALLOW or part.name is None or "/" in part.name:
+        return None
+    rule = ruling.rules[0]
+    subject = MatchContext("execute", None, wrapper)
+    names = any(part.name in _named_children(each) for each in leaves(rule.matcher, subject))
+    if not names:
+        return None
+    uncovered = part.knowledge.uncovered((), ())
+    return RuleAnswer(ALLOW, (rule,)) if uncovered is None else RuleAnswer(None, (), uncovered)
+
+
+def _named_children(matcher: CommandMatcher) -> "Sequence[str]":
+    return matcher.subcommands or (matcher.args or ())[:1]
+
+
+def _redirections(
+    line: CommandLine, table: RuleTable, protected: "Protected", agent: str | None
+) -> "Iterator[tuple[_Answer, FileTouch | None]]":
+    for redirection in line.redirections:
+        place = redirection.place
+        if place is None or isinstance(place, RefusedPath):
+            if redirection.writes or table.restricts("read"):
+                verb = "writes" if redirection.writes else "reads"
+                why = (
+                    place.problem if isinstance(place, RefusedPath) else f"the file it {verb} is known only at run time"
+                )
+                ref = RuleRef("redirections", BUILT_IN, ASK)
+                yield _Answer(redirection.text, ASK, why, ref, "no_match", soft=place is None), None
+            continue
+        answer = _redirection(redirection, place, table, protected, agent)
+        kind = ("update" if place.exists else "create") if redirection.writes else "read"
+        decision = None if answer.silent else answer.decision
+        yield answer, FileTouch(file_name(place), kind, decision)
+
+
+def _redirection(
+    redirection: Redirection, place: FsTarget, table: RuleTable, protected: "Protected", agent: str | None
+) -> _Answer:
+    op = ("update" if place.exists else "create") if redirection.writes else "read"
+    subject = MatchContext("edit" if redirection.writes else "read", agent, op=op, file=place)
+    ruling = table.judge(subject)
+    if not redirection.writes:
+        closed = ruling.decision is not None and ruling.decision is not ALLOW
+        return _from_ruling(redirection.text, ruling) if closed else _Answer(redirection.text, None, "reads")
+    protection = protected.of(place, subtree=False)
+    if protection is not None:
+        named = bool(ruling.rules) and names_place(ruling.rules[0].matcher, protection)
+        if protection.final or (ruling.decision in (None, ALLOW) and not named):
+            decision = DENY if protection.final else ASK
+            ref = RuleRef(f"protected place {shown(protection.place)}", BUILT_IN, decision)
+            why = f"{shown(protection.place)} is protected"
+            return _Answer(redirection.text, decision, why, ref, CODES[decision], also=ruling.refs[:1])
+    return _from_ruling(redirection.text, ruling)
+
+
+def _from_ruling(text: str, ruling: RuleAnswer) -> _Answer:
+    if ruling.decision is None:
+        if ruling.withheld is not None:
+            why = f"a rule allows the program, but not {shown(ruling.withheld)}"
+            ref = RuleRef(f"caution: no rule names {shown(ruling.withheld)}", BUILT_IN, ASK)
+            also = () if ruling.passed is None else (ruling.passed.ref,)
+            return _Answer(text, ASK, why, ref, "no_match", also=also, silent=True)
+        return _Answer(text, ASK, "no rule matches", NO_RULE, "no_match", silent=True)
+    rule = ruling.rules[0]
+    why = rule.why if rule.why and ruling.decision is not ALLOW else rule.text
+    if ruling.decision is ASK and rule.outcome is not ASK:
+        why = f"it may be what {rule.text} means"
+    return _Answer(text, ruling.decision, why, ruling.refs[0], CODES[ruling.decision], also=ruling.refs[1:])
+
+
+def names_guarded(words: "AbstractSet[str]") -> bool:
+    """Whether loose words could be a command of byleave that changes what is trusted."""
+    return "byleave" in words and not words.isdisjoint(GUARDED_COMMANDS)
+
+
+def _unread(line: CommandLine, table: RuleTable, confining: ConfinePolicy) -> Verdict:
+    """Not understood: ask, or deny where a deny rule's own words stand in the text, or byleave's guarded ones.
+
+    A rule with `unread = true` covers such a line where it runs confined.
+    """
+    if names_guarded(line.loose_words):
+        reason = f"the command was not understood ({line.problem}), and it names what byleave guards"
+        return Verdict(DENY, reason, "unparsed", (_SELF_GUARD,), sandbox=(False, False))
+    for rule in table.rules:
+        if rule.outcome is DENY and any(line.loose_words.issuperset(spelled) for spelled in rule.words):
+            reason = f"the command was not understood ({line.problem}), and it names what {rule.text} forbids"
+            return Verdict(DENY, reason, "unparsed", (rule.ref,), sandbox=(False, False))
+    covering = next((rule for rule in table.rules if rule.unread and is_any_command(rule.matcher)), None)
+    if covering is not None and confining.possible and confining.mode is not None:
+        reason = f"the command was not understood ({line.problem}), and {covering.text} covers that in a confined run"
+        return Verdict(ALLOW, reason, "ok", (covering.ref,), sandbox=(True, True))
+    ref = RuleRef("what is not understood asks", BUILT_IN, ASK)
+    reason = f"the command was not understood: {line.problem}"
+    return Verdict(ASK, reason, "unparsed", (ref,), sandbox=(False, False))
+
+
+def spellings(matcher: "Matcher") -> tuple[tuple[str, ...], ...]:
+    """Return the sets of literals that name what a matcher is about: program, subcommand, flags."""
+    if isinstance(matcher, CommandMatcher):
+        args = [word for word in matcher.args or () if word != "**"]
+        tails = [(*((sub,) if sub else ()), *matcher.flags, *args) for sub in matcher.subcommands or ("",)]
+        if not matcher.names:  # any command at all: no word is missing, unless it is about a place or a pipe
+            return ((),) if matcher.within is None and not matcher.piped_to_shell else ()
+        return tuple((name, *tail) for name in matcher.names for tail in tails)
+    if isinstance(matcher, OperationMatcher):
+        return ((),) if "execute" in matcher.kinds else ()
+    if isinstance(matcher, AnyOf):
+        return tuple(spelled for each in matcher.matchers for spelled in spellings(each))
+    if isinstance(matcher, All):
+        found = [spellings(each) for each in matcher.matchers]
+        ways = _joined([each for each in found if each]) if any(found) else ()
+        return ways if all(found) else tuple(way for way in ways if way)  # without a word, nothing may be left open
+    return ()
+
+
+def _joined(known: "list[tuple[tuple[str, ...], ...]]") -> tuple[tuple[str, ...], ...]:
+    """Return every way to take one spelling of each; where there are too many, the first matcher's alone."""
+    ways: tuple[tuple[str, ...], ...] = ((),)
+    for spelled in known:
+        if len(ways) * len(spelled) > MOST_SPELLINGS:
+            return known[0]
+        ways = tuple((*way, *words) for way in ways for words in spelled)
+    return ways
+
+
+def _reason(answer: _Answer) -> str:
+    return f"{quoted(answer.text)} {VERBS[answer.decision or ALLOW]}: {answer.why}"
+
+
+def _strictness(answer: _Answer) -> int:
+    return answer.decision if answer.decision is not None else 0

@@ -1,0 +1,255 @@
+"""What the policy said: a decision, its reason, and every rule that had a say.
+
+An allowed action. Effects take nothing else, so that nobody can forget to ask.
+"""
+
+from byleave.record import Record
+from byleave.text import shown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any, ClassVar, Protocol
+
+    class Written(Protocol):
+        """A rule that somebody wrote somewhere."""
+
+        @property
+        def text(self) -> str: ...
+
+        @property
+        def source(self) -> str: ...
+
+    from typing import NoReturn
+
+    from byleave.core.action import Action
+    from byleave.core.fs_rules import FsTarget, RefusedPath
+
+
+WORDS = ("allow", "ask", "deny")
+
+
+class Decision(int):
+    """Ordered by strictness, so the strictest of several is simply `max`. There are three, and no more.
+
+    Not an IntEnum: importing `enum` would cost every start nearly half an interpreter.
+    """
+
+    __slots__ = ()
+
+    ALLOW: "ClassVar[Decision]"
+    ASK: "ClassVar[Decision]"
+    DENY: "ClassVar[Decision]"
+
+    def __new__(cls, value: int) -> "Decision":  # noqa: PYI034 -- there is no subclass
+        """Return the one decision of this strictness."""
+        return _DECISIONS[value] if value in (0, 1, 2) else _no_decision(value)
+
+    @property
+    def word(self) -> str:
+        """The decision as it stands in JSON and in configuration."""
+        return WORDS[self]
+
+    def __repr__(self) -> str:
+        return f"Decision.{WORDS[self].upper()}"
+
+    def __str__(self) -> str:
+        return WORDS[self]
+
+    def __reduce__(self) -> "tuple[type[Decision], tuple[int]]":
+        return Decision, (int(self),)
+
+
+def _no_decision(value: int) -> Decision:
+    raise ValueError(f"{value} is no decision")
+
+
+_DECISIONS = tuple(int.__new__(Decision, value) for value in range(3))
+ALLOW, ASK, DENY = Decision.ALLOW, Decision.ASK, Decision.DENY = _DECISIONS
+
+BUILT_IN = "built-in"
+INLINE = "inline"
+
+
+class RuleRef(Record):
+    """One rule that had a say: its text, where it was written, and what it answered."""
+
+    rule: str
+    source: str
+    decision: Decision
+
+
+class FileTouch(Record):
+    """A file that a command names: where it is, what is done to it, what was said of that (None: nothing)."""
+
+    path: str
+    op: str
+    decision: Decision | None
+
+
+class PartVerdict(Record):
+    """What one command or redirection of a command line came to, and why."""
+
+    text: str
+    decision: Decision
+    why: str
+    rule: RuleRef
+    files: tuple[FileTouch, ...] = ()
+
+
+class Verdict(Record):
+    """The answer to one action. `because` names the deciding rule first and is never empty.
+
+    `sandbox` is set for commands: whether the command runs confined, and whether only that is allowed.
+    """
+
+    decision: Decision
+    reason: str
+    code: str
+    because: tuple[RuleRef, ...]
+    suggestion: str | None = None
+    canonical: str | None = None
+    grants: tuple[str, ...] | None = None
+    parts: tuple[PartVerdict, ...] = ()
+    sandbox: tuple[bool, bool] | None = None
+
+    @property
+    def allowed(self) -> bool:
+        return self.decision is ALLOW
+
+
+def ref_to(rule: "Written | None", *, allowed: bool, missing: RuleRef) -> RuleRef:
+    """Return the reference to a rule that a verdict carries; `missing` stands for a rule that is not there."""
+    if rule is None:
+        return missing
+    return RuleRef(rule.text, rule.source, ALLOW if allowed else DENY)
+
+
+def strictest(verdicts: "list[Verdict]") -> Verdict:
+    """Return the strictest verdict, with the rules of the others behind its own."""
+    if len(verdicts) == 1:
+        return verdicts[0]
+    first = max(verdicts, key=_strictness)
+    others = [ref for verdict in verdicts if verdict is not first for ref in verdict.because]
+    because = (*first.because, *(ref for ref in others if ref not in first.because))
+    sandbox = first.sandbox
+    if sandbox is not None and first.decision is not DENY:  # a confined allow is stricter than a plain one
+        sandbox = max([verdict.sandbox for verdict in verdicts if verdict.sandbox is not None])
+    combined: Verdict = first.replace(because=because, sandbox=sandbox)
+    return combined
+
+
+def verdict_tree(verdict: Verdict) -> "dict[str, Any]":
+    """Return the verdict in the JSON shape that other programs rely on."""
+    tree: dict[str, Any] = {
+        "decision": WORDS[verdict.decision],
+        "reason": verdict.reason,
+        "code": verdict.code,
+        "because": [
+            {"rule": ref.rule, "source": ref.source, "decision": WORDS[ref.decision]} for ref in verdict.because
+        ],
+    }
+    if verdict.canonical is not None:
+        tree |= named_path("canonical", verdict.canonical)
+    if verdict.grants is not None:
+        spoken = _is_utf8("".join(verdict.grants))  # all at once: there may be thousands
+        tree["grants"] = verdict.grants if spoken else [shown(path) for path in verdict.grants]
+    if verdict.parts:
+        tree["parts"] = [_part_tree(part) for part in verdict.parts]
+    if verdict.sandbox is not None:
+        confined, required = verdict.sandbox
+        tree["sandbox"] = {"table": "shell", "required": required} if confined else None
+    if verdict.decision is not ALLOW:
+        tree["suggestion"] = verdict.suggestion
+    return tree
+
+
+def shared_tree(verdict: Verdict, root: str) -> "dict[str, Any]":
+    """Return the verdict as others may see it (agents, tools, records): where a mount leads is the user's own affair.
+
+    A place outside the workspace at `root` is left out, and with it a suggestion that would name it.
+    """
+    place = verdict.canonical
+    if any(file.path.startswith("/") for part in verdict.parts for file in part.files):
+        verdict = verdict.replace(parts=tuple(_shared_part(part) for part in verdict.parts))
+    if place is None or place == root or place.startswith(root if root.endswith("/") else f"{root}/"):
+        return verdict_tree(verdict)
+    tree = verdict_tree(verdict.replace(canonical=None))
+    if verdict.suggestion is not None and place in verdict.suggestion:
+        tree["suggestion"] = None
+    return tree
+
+
+def _shared_part(part: PartVerdict) -> PartVerdict:
+    shared: PartVerdict = part.replace(files=tuple(file for file in part.files if not file.path.startswith("/")))
+    return shared
+
+
+def _part_tree(part: PartVerdict) -> "dict[str, Any]":
+    tree: dict[str, Any] = {
+        "text": part.text,
+        "decision": WORDS[part.decision],
+        "why": part.why,
+        "source": part.rule.source,
+    }
+    if part.files:
+        tree["files"] = [
+            {
+                **named_path("path", file.path),
+                "op": file.op,
+                "decision": None if file.decision is None else WORDS[file.decision],
+            }
+            for file in part.files
+        ]
+    return tree
+
+
+def named_path(key: str, path: str) -> dict[str, str]:
+    """Return a path for JSON; a name that is not UTF-8 is escaped, and its bytes stand beside it in base64."""
+    if _is_utf8(path):
+        return {key: path}
+    from binascii import b2a_base64
+
+    try:
+        raw = b2a_base64(path.encode("utf-8", "surrogateescape"), newline=False).decode()
+    except UnicodeEncodeError:  # half of a character: no file can have that name
+        return {key: shown(path)}
+    return {key: shown(path), f"{key}_b64": raw}
+
+
+def _is_utf8(path: str) -> bool:
+    try:
+        path.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _strictness(verdict: Verdict) -> int:
+    return verdict.decision
+
+
+class Permit(Record):
+    """An action, where its paths led when it was judged, and the verdict that allowed it: without one there is none."""
+
+    action: "Action"
+    places: "tuple[FsTarget | RefusedPath, ...]"
+    verdict: "Verdict"
+
+    def __init__(self, action: "Action", places: "tuple[FsTarget | RefusedPath, ...]", verdict: "Verdict") -> None:
+        if verdict.decision is not ALLOW:
+            raise PermissionError(f"no permit without an allowed verdict: {verdict.reason}")
+        # A permit is for what was judged, once and here: it can be neither changed nor sent elsewhere.
+        _set_action(self, action)
+        _set_places(self, places)
+        _set_verdict(self, verdict)
+
+    def replace(self, **_changes: object) -> "NoReturn":
+        """Refuse: what is not what was judged needs a permit of its own."""
+        raise PermissionError("a permit cannot be changed: ask again")
+
+    def __reduce__(self) -> "NoReturn":
+        raise PermissionError("a permit cannot be copied or sent: ask again")
+
+
+# A record's fields cannot be assigned; these are the slots themselves.
+_set_action, _set_places, _set_verdict = [getattr(Permit, name).__set__ for name in Permit.field_names()]

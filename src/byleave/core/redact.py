@@ -1,0 +1,237 @@
+"""Secrets are masked before anything is recorded: what the environment gave, and what looks like a secret.
+
+Pure. A `Mask` is made of the values that must not be seen. It also knows the forms that secrets have everywhere; those
+an agent can imitate, to hide what it does, so where a person decides, only the known values are masked (`values`).
+"""
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+    from re import Match, Pattern
+    from typing import Any
+
+REDACTED = "[REDACTED]"
+SHORTEST = 4  # a shorter value occurs everywhere by chance, and masking it would hide the record
+# Values that give nothing away, though a granted variable may hold them.
+PLAIN = frozenset({"true", "false", "none", "null", "always", "never", "auto", "default", "production", "development"})
+
+_UNSEEN = "\ufeff\u200b\u2060\0"  # no blanks, and yet nothing to see
+
+# Names whose values are secret, and among them those that never hold a harmless number.
+_HARD_NAMES = ("password", "passwd", "passphrase", "passcode", "pwd", "secret", "credential")
+_SECRET_NAMES = (
+    *_HARD_NAMES,
+    *("token", "api_key", "apikey", "access_key", "private_key", "auth_key", "authorization", "cookie"),
+)
+# Every form below holds one of these, or a name and a password before a host.
+_MARKS = (
+    *("auth", "bearer", "pass", "token", "secret", "key", "pwd", "credential", "cookie", " -u", "--user", "mysql"),
+    *("sk-", "sk_", "xox", "akia", "asia", "aiza", "npm_", "pypi-", "eyj", "ghp_", "gho_", "ghu_", "ghs_", "ghr_"),
+    *("github_pat_", "glpat-", "hf_", "sg.", "dapi"),
+)
+
+# What a secret looks like wherever it stands; `keep` is what may be seen before it. Every repetition is bounded, and
+# every form begins where a word does: no text takes longer than its length.
+_HEADER = r"""
+  (?:(?:proxy-)?authorization|(?:set-)?cookie|x-[a-z0-9-]{0,40}(?:key|token|secret))\s{0,8}:\s{0,8}
+  (?:(?:bearer|basic|token|digest)\s{1,8})?
+"""
+_NAME = r"""
+  (?:(?<![a-z])pass(?![a-z])|passw(?:or)?d|passphrase|passcode|pwd|secret|token|credential
+    |(?:api|access|private|auth)[-_]?key)
+"""
+_ASSIGNED = rf"""(?<![\w.-])[\w.-]{{0,64}}?{_NAME}[\w-]{{0,32}}\\?["']?\s{{0,8}}[=:]\s{{0,8}}"""
+_FORMS = rf"""
+  (?P<header1>(?<='){_HEADER})[^\r\n']+
+| (?P<header2>(?<="){_HEADER})[^\r\n"]+
+| (?P<header3>(?<![\w"'-]){_HEADER})[^\r\n"']+
+| (?P<bearer>(?<!\w)bearer\s{{1,8}})[^\s"']+
+| (?P<url>(?<![a-z0-9+.-])[a-z][a-z0-9+.-]{{0,30}}://(?:[^\s/?\#"'@:]{{0,256}}:)?)[^\s/?\#"']{{1,512}}(?=@)
+| (?P<user>(?<!\S)(?:-u|--user)[=\s]\s{{0,8}}["']?[^\s:"']{{1,256}}:)[^\s"']{{1,512}}
+| (?P<sshpass>(?<![\w-])sshpass\s{{1,8}}-p\s{{0,8}}["']?)[^\s"']{{1,512}}
+| (?P<mysql>(?<![\w-])mysql(?:dump|admin)?(?=\s)[^|;&\r\n]{{0,200}}?\s-p["']?)[^\s"']{{1,512}}
+| (?P<assigned1>{_ASSIGNED}\\?")(?:\\[^"]|[^"\\])+
+| (?P<assigned2>{_ASSIGNED}')[^']+
+| (?P<assigned3>{_ASSIGNED})[^\s"'&;|<>\\]+
+| (?P<set>(?<!\S)(?:aws_)?(?:secret_access_key|session_token)\s{{1,8}}["']?)[^\s"']+
+| (?P<option>(?<!\S)--?[a-z-]{{0,32}}{_NAME}\s{{1,8}}["']?)(?!-)[^\s"']+
+| (?<![a-z0-9])(?:gh[pousr]_[a-z0-9]{{20,255}}|github_pat_[a-z0-9_]{{20,255}}|glpat-[\w-]{{16,255}}
+    |sk-[\w-]{{16,255}}|[sr]k_(?:live|test)_[a-z0-9]{{8,255}}|xox[abprs]-[a-z0-9-]{{10,255}}|a[ks]ia[a-z0-9]{{16}}
+    |aiza[\w-]{{30,255}}|npm_[a-z0-9]{{30,255}}|pypi-[\w-]{{40,255}}|hf_[a-z0-9]{{20,255}}|dapi[0-9a-f]{{32}}
+    |sg\.[\w-]{{16,255}}\.[\w-]{{16,255}})
+| (?<![\w-])eyJ[\w-]{{8,4096}}\.eyJ[\w-]{{8,8192}}\.[\w-]{{0,4096}}
+| -----BEGIN[ ][A-Z ]{{0,32}}PRIVATE[ ]KEY-----(?:\s{{0,8}}[A-Za-z0-9+/=]{{16,128}}){{0,400}}
+    (?:\s{{0,8}}[A-Za-z0-9+/=]{{1,128}})?(?:\s{{0,8}}-----END[ ][A-Z ]{{0,32}}PRIVATE[ ]KEY-----)?
+"""
+
+
+class Redactor:
+    """Hides the given values, in every spelling that JSON and URLs have for them, and whatever has a secret's form."""
+
+    def __init__(self, values: "Iterable[str]" = ()) -> None:
+        secret = {core for value in values for core in cores_of(value) if is_secret(core)}
+        # The longest first: a value may begin with another.
+        self._values = tuple(sorted({form for value in secret for form in _spellings(value)}, key=len, reverse=True))
+        self._forms: Pattern[str] | None = None
+        self._marks: Pattern[bytes] | None = None
+
+    def prepare(self) -> None:
+        """Make ready for many records: all marks are looked for at once, which takes some milliseconds to set up."""
+        import re2  # type: ignore[import-untyped]
+
+        # Of bytes: from a text, re2 would first count where each of its letters begins.
+        self._marks = re2.compile(("(?i)" + "|".join(re2.escape(mark) for mark in _MARKS)).encode())
+
+    def touches(self, text: str) -> bool:
+        """Whether a record, as ASCII JSON, may hold something to mask; nearly every one is told apart by this."""
+        for value in self._values:
+            if value in text:
+                return True
+        if self._marks is None:
+            return _may_hold_a_secret(text)
+        return self._marks.search(text.encode()) is not None or ("@" in text and "://" in text)
+
+    def text(self, text: str) -> str:
+        """Return `text` without the secrets."""
+        text = self.values(text)
+        return self._pattern().sub(_hidden, text) if _may_hold_a_secret(text) else text
+
+    def values(self, text: str) -> str:
+        """Return `text` without the known values, and otherwise as it is: for whoever has to see what it says."""
+        found = [value for value in self._values if value in text]
+        return _without(text, found) if found else text
+
+    @property
+    def forms(self) -> tuple[str, ...]:
+        """Every spelling of the values that is hidden, the longest first."""
+        return self._values
+
+    def tree(self, tree: "Any") -> "Any":
+        """Return a JSON tree without the secrets, in keys as well as in values."""
+        return _mapped(tree, self.text, names=True)
+
+    def values_tree(self, tree: "Any") -> "Any":
+        """Return a JSON tree without the known values."""
+        return _mapped(tree, self.values, names=False)
+
+    def _pattern(self) -> "Pattern[str]":
+        if self._forms is None:
+            import re  # a third of an interpreter's start: only where records are written
+
+            self._forms = re.compile(_FORMS, re.IGNORECASE | re.VERBOSE)
+        return self._forms
+
+
+def is_secret(value: str) -> bool:
+    """Whether a value is to be hidden: it is not too short, and gives something away."""
+    return len(value) >= SHORTEST and value.lower() not in PLAIN
+
+
+def cores_of(value: str) -> "Iterator[str]":
+    """Yield a value as it is, and without what programs take off: blanks and line ends around it, then quotes."""
+    yield value
+    core = value.strip().strip(_UNSEEN).strip()
+    if core != value:
+        yield core
+    if core[:1] in ("'", '"') and core[-1:] == core[:1] and (inner := core[1:-1].strip()):
+        yield inner
+
+
+def _without(text: str, values: "list[str]") -> str:
+    """Return `text` with all that the values cover hidden: where two of them overlap, no rest of either is left."""
+    kept, done = [], 0
+    for start, end in sorted(span for value in values for span in _spans(text, value)):
+        if end <= done:
+            continue
+        if start >= done:
+            kept += [text[done:start], REDACTED]
+        done = end
+    return "".join([*kept, text[done:]])
+
+
+def _spans(text: str, value: str) -> "Iterator[tuple[int, int]]":
+    """Yield where a value stands; where it overlaps itself, all of that at once."""
+    start = text.find(value)
+    while start >= 0:
+        end, following = start + len(value), text.find(value, start + 1)
+        while 0 <= following < end:
+            end, following = following + len(value), text.find(value, following + 1)
+        yield start, end
+        start = following
+
+
+def _mapped(tree: "Any", mask: "Callable[[str], str]", *, names: bool) -> "Any":
+    if isinstance(tree, str):
+        return mask(tree)
+    if isinstance(tree, dict):
+        return {
+            mask(str(key)): _hide_all(value, str(key))
+            if names and _is_secret_name(str(key))
+            else _mapped(value, mask, names=names)
+            for key, value in tree.items()
+        }
+    if isinstance(tree, list | tuple):
+        return [_mapped(value, mask, names=names) for value in tree]
+    if isinstance(tree, int | float) and not isinstance(tree, bool):
+        return tree if mask(str(tree)) == str(tree) else REDACTED
+    return tree
+
+
+def _hide_all(tree: "Any", name: str) -> "Any":
+    """Hide everything below a name that alone says what it is; a number of tokens is no secret."""
+    if isinstance(tree, dict):
+        return {key: _hide_all(value, name) for key, value in tree.items()}
+    if isinstance(tree, list | tuple):
+        return [_hide_all(value, name) for value in tree]
+    if tree is None or isinstance(tree, bool) or tree == "":
+        return tree
+    if isinstance(tree, int | float) and not any(hard in _plain_name(name) for hard in (*_HARD_NAMES, "pass")):
+        return tree
+    return REDACTED
+
+
+def _may_hold_a_secret(text: str) -> bool:
+    lowered = text.lower()
+    for mark in _MARKS:
+        if mark in lowered:
+            return True
+    return "@" in text and "://" in text
+
+
+def _is_secret_name(key: str) -> bool:
+    plain = _plain_name(key)
+    return any(name in plain for name in _SECRET_NAMES) or "pass" in plain.split("_")
+
+
+def _plain_name(key: str) -> str:
+    return key.lower().replace("-", "_")
+
+
+def _hidden(found: "Match[str]") -> str:
+    return f"{found[found.lastgroup] if found.lastgroup else ''}{REDACTED}"
+
+
+def _spellings(value: str) -> "set[str]":
+    """Return the value as it is, as JSON writes it with and without ASCII escapes, and as URLs and base64 do."""
+    import json
+    from binascii import b2a_base64
+
+    plain = value.encode("utf-8", "surrogatepass")
+    encoded = b2a_base64(plain, newline=False).decode().rstrip("=")
+    forms, written = {value}, [value]
+    for _ in range(3):  # JSON inside of JSON is written with more backslashes each time
+        written = [json.dumps(text, ensure_ascii=ascii_only)[1:-1] for text in written for ascii_only in (True, False)]
+        forms.update(written)
+    forms |= {_percent(plain, ""), _percent(plain, "/"), _percent(plain, "").replace("%20", "+")}
+    forms |= {_percent(plain, "", hexes="%02x"), _percent(plain, "/", hexes="%02x")}
+    return forms | ({encoded} if len(encoded) >= 2 * SHORTEST else set())
+
+
+def _percent(plain: bytes, safe: str, hexes: str = "%02X") -> str:
+    kept = f"-._~{safe}"
+    return "".join(
+        [
+            chr(byte) if (byte < 0x80 and chr(byte).isalnum()) or chr(byte) in kept else f"%{hexes % byte}"
+            for byte in plain
+        ]
+    )

@@ -1,0 +1,482 @@
+"""The front that clients reach over HTTP: `/mcp` for all revisions, `/sse` for the oldest, `/health` and `/metrics`.
+
+    POST   one message. `initialize` begins a session, whose id every further one names; a revision without a
+           handshake needs none. The response is the answer, alone or after events; 202 where there is none.
+    GET    the standing stream of a session
+    DELETE the end of a session
+
+Of a message only its method and id are looked at here; the conversation reads it strictly. Who is calling is settled
+before anything else (`identity`). How requests and responses travel: `http_server`.
+
+Start at `serve_http`.
+"""
+
+import os
+from collections import Counter
+from functools import partial
+
+import msgspec
+
+from byleave.errors import InputError
+from byleave.gateway.http_errors import (
+    RequestContext,
+    id_of,
+    is_opening,
+    look_at,
+    no_room,
+    no_session,
+    not_allowed,
+    refuse,
+    takes_events,
+    too_many,
+    too_many_connections,
+    unspoken,
+)
+from byleave.gateway.http_exchange import BadRequest
+from byleave.gateway.http_server import HttpServer, ServerLimits
+from byleave.gateway.http_sessions import EventStream, HttpSessions, Opening, PostResponse, answered, heard
+from byleave.gateway.http_trust import Proxies, check_address, is_foreign
+from byleave.gateway.identity import ANOTHER_USER, FOREIGN_PAGE, OTHER_USER, Identity, RefusedCaller, unknown_key
+from byleave.gateway.interfaces import Caller
+from byleave.gateway.jwt import JwtReader
+from byleave.gateway.revisions import HANDSHAKE, STATELESS
+from byleave.net.peers import PeerAddress, group_of
+from byleave.protocol.jsonrpc import INVALID_REQUEST
+from byleave.protocol.sse import endpoint_event
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping
+
+    from byleave.gateway.http_exchange import HttpExchange, RequestHead
+    from byleave.gateway.http_server import Work
+    from byleave.gateway.http_server_connection import ServerConnection
+    from byleave.gateway.http_sessions import HttpSession
+    from byleave.gateway.interfaces import FrontSettings, Measured, MessageContext
+
+    Serve = Callable[["HttpFront", HttpExchange, Caller], "Work | None"]
+
+
+_TEXT = b"Content-Type: text/plain; version=0.0.4; charset=utf-8\r\nCache-Control: no-store\r\n"
+_HEALTH = "/health"
+_HEALTHY = b'{"status":"ok"}'
+_MOST_OPEN = 512  # messages of one session, or of one caller without any, that are being heard at a time
+_MOST_UNKNOWN = 1 << 16  # bytes of a body that may wait until the key of its token is known
+_ACCEPTED = b"Accepted"
+_WHY = {400: "malformed", 408: "late", 413: "too_large", 429: "too_many", 431: "too_large", 503: "connections"}
+_PLAIN = b"Content-Type: text/plain\r\nCache-Control: no-store\r\n"
+
+
+async def serve_http(
+    gateway: "Measured",
+    host: str,
+    port: int,
+    *,
+    settings: "FrontSettings",
+    tokens: "Mapping[str, tuple[str, ...]]",
+    bound: "Collection[str]" = (),
+    subjects: "Mapping[str, str] | None" = None,
+    limits: ServerLimits | None = None,
+    warn: "Callable[[str], None]" = lambda _text: None,
+) -> "HttpFront":
+    """Serve `gateway` at an address; an InputError or a ConfigError if that cannot be, or must not.
+
+    `tokens`: hashes by agent. `bound`: agents that nobody may merely claim to be, beside those with tokens.
+    `subjects`: agents by what the agent claim of a JWT says. `warn` hears of failures of our own.
+    """
+    check_address(host, has_identity=bool(settings.jwt) or any(tokens.values()))
+    front = HttpFront(gateway, limits or ServerLimits(), warn)
+    await front.renew(settings=settings, tokens=tokens, bound=bound, subjects=subjects)
+    await front.listen(host, port)
+    return front
+
+
+class HttpFront:
+    """The front, while it is open."""
+
+    def __init__(self, gateway: "Measured", limits: ServerLimits, warn: "Callable[[str], None]") -> None:
+        self._gateway = gateway
+        self._server = HttpServer(self._receive, limits, warn)
+        self._server.on_tick = self._tick
+        self._server.admits = self._admits
+        self._server.screen = self._screen
+        self._server.on_refused = self._turned_away
+        self._sessions = HttpSessions(0)
+        self._open_of: Counter[str] = Counter()  # messages without a session that are being heard, by principal
+        self._proofs: object = None
+        self._proxies = Proxies()
+        self._see_all: frozenset[str] = frozenset()  # agents that see the figures of all
+        self.identity = Identity(tokens={}, require=True)
+
+    @property
+    def addresses(self) -> "list[PeerAddress]":
+        """Where it listens."""
+        return self._server.addresses
+
+    @property
+    def session_count(self) -> int:
+        return len(self._sessions)
+
+    @property
+    def connection_count(self) -> int:
+        return len(self._server.connections)
+
+    async def renew(
+        self,
+        *,
+        settings: "FrontSettings",
+        tokens: "Mapping[str, tuple[str, ...]]",
+        bound: "Collection[str]" = (),
+        subjects: "Mapping[str, str] | None" = None,
+    ) -> None:
+        """Take on new settings. Sessions live on. A ConfigError if they cannot be used: then nobody proves anything.
+
+        What was good before must not stay good because something else is wrong; call it again until it works. Where
+        the ways to prove who one is have changed, a standing stream that was opened by a proof ends: whoever has the
+        new one opens it again.
+        """
+        subjects = subjects or {}
+        rest = (settings.require_identity, frozenset(bound), settings.trusted_proxies, settings.proxy_header)
+        proofs = (settings.jwt, dict(tokens), dict(subjects), rest)
+        self._proxies = Proxies(settings.trusted_proxies, settings.proxy_header)
+        self._see_all = frozenset(settings.metrics_agents)
+        if proofs != self._proofs:
+            self._proofs = None  # until all of it holds
+            before, self.identity = self.identity, Identity(tokens={}, require=True)
+            self._sessions.end_streams()
+            self.identity = self._identity_by(settings, tokens, [*bound, *subjects.values()], subjects, before)
+            if self.identity.jwt is not None and self.identity.jwt is not before.jwt:
+                await self.identity.jwt.open()
+            self._proofs = proofs
+        self._server.limit(
+            self._server.limits.replace(
+                body_bytes=settings.max_body,
+                connections=settings.max_connections,
+                per_caller=settings.max_connections_per_caller,
+                per_peer=settings.max_connections_per_peer,
+            )
+        )
+        self._sessions.most = settings.max_sessions
+        self._sessions.most_per_caller = settings.max_sessions_per_caller
+
+    def _identity_by(
+        self,
+        settings: "FrontSettings",
+        tokens: "Mapping[str, tuple[str, ...]]",
+        bound: "Collection[str]",
+        subjects: "Mapping[str, str]",
+        before: Identity,
+    ) -> Identity:
+        jwt = None
+        if settings.jwt is not None:
+            kept = before.jwt is not None and before.jwt.is_for(settings.jwt, subjects)
+            jwt = before.jwt if kept else JwtReader(settings.jwt, subjects=subjects)
+        identity = Identity(
+            tokens=tokens, bound=bound, require=settings.require_identity, jwt=jwt, proxies=self._proxies
+        )
+        if not identity.is_configured:
+            for address in self.addresses:
+                check_address(address.host, has_identity=False)
+        return identity
+
+    async def listen(self, host: str, port: int) -> None:
+        """Begin to serve; an InputError if the address cannot be had, or leads to others after all."""
+        try:
+            await self._server.listen("127.0.0.1" if host.lower() == "localhost" else host.strip("[]"), port)
+        except OSError as problem:
+            raise InputError(
+                f"cannot listen on {host}:{port}: {os.strerror(problem.errno or 0)}",
+                hint="choose another address or port",
+            ) from None
+        if not self.identity.is_configured and not all(address.is_loopback for address in self.addresses):
+            await self.close(grace=0)
+            check_address("", has_identity=False)
+
+    async def close(self, *, grace: float = 5.0) -> None:
+        """Finish the open requests within `grace` seconds, then end all sessions and connections."""
+        await self._server.close(grace=grace)
+        await self._sessions.close()
+
+    def _tick(self, now: float) -> None:
+        self._sessions.tick(now)
+        if self.identity.jwt is not None:
+            self.identity.jwt.keep_fresh()
+
+    def _admits(self, connection: "ServerConnection") -> BadRequest | None:
+        """Note who is at the other end; where callers cannot prove who they are, turn away all but our own user."""
+        remote = connection.remote
+        connection.peer = None if self._proxies.has(remote.host) else group_of(remote, connection.owner)
+        if self.identity.is_configured or connection.is_ours:
+            return None
+        self._gateway.refused(OTHER_USER, connection.peer or remote.host)
+        return BadRequest(ANOTHER_USER, status=403)
+
+    def _turned_away(self, problem: BadRequest) -> None:
+        """Count what was refused for its form, or for lack of room."""
+        why = _WHY.get(problem.status)
+        if why is not None:
+            self._gateway.refused(why)
+
+    def _screen(self, exchange: "HttpExchange", length: int | None) -> None:
+        """Refuse a request before its body is read: what nobody is let in for takes up no room."""
+        who = self.identity.who(exchange.head, exchange.connection)
+        if isinstance(who, RefusedCaller):
+            self._refuse(exchange, who)
+        elif who is None and (length is None or length > _MOST_UNKNOWN):
+            self._refuse(exchange, unknown_key())
+        elif who is not None:
+            self._has_room(exchange, who)
+
+    def _refuse(self, exchange: "HttpExchange", refused: RefusedCaller) -> None:
+        """Refuse a request, and note to whom: a proxy that is believed says for whom it asks."""
+        connection, peer = exchange.connection, exchange.connection.peer
+        if peer is None:
+            proxy = connection.remote.host
+            peer = group_of(PeerAddress(self._proxies.client_of(proxy, exchange.head.fields), 0), None)
+            peer = f"{peer} (by {proxy})"
+        self._gateway.refused(refused.kind, peer)
+        refuse(exchange, refused)
+
+    def _has_room(self, exchange: "HttpExchange", caller: Caller) -> bool:
+        """Have the connection be this caller's; return False, having refused, where it has too many."""
+        if exchange.connection.belongs_to(caller.principal):
+            return True
+        self._gateway.refused("connections")
+        too_many_connections(exchange)
+        return False
+
+    def _receive(self, exchange: "HttpExchange") -> "Work | None":
+        """Take a request: answer it at once, or return the work that it takes."""
+        head = exchange.head
+        methods = _ROUTES.get(head.path)
+        if methods is None:
+            exchange.refuse(404, INVALID_REQUEST, "there is nothing here; the gateway is at /mcp")
+            return None
+        serve = methods.get(head.method)
+        if serve is None:
+            not_allowed(exchange, ", ".join(methods))
+            return None
+        if head.path == _HEALTH:
+            self._healthy(exchange)
+            return None
+        return self._identified(exchange, serve, self.identity.who(head, exchange.connection))
+
+    def _identified(
+        self, exchange: "HttpExchange", serve: "Serve", who: Caller | RefusedCaller | None
+    ) -> "Work | None":
+        if type(who) is Caller:
+            return serve(self, exchange, who) if self._has_room(exchange, who) else None
+        if isinstance(who, RefusedCaller):
+            self._refuse(exchange, who)
+            return None
+        return partial(self._with_new_keys, exchange, serve)
+
+    async def _with_new_keys(self, exchange: "HttpExchange", serve: "Serve") -> None:
+        identity = self.identity
+        if identity.jwt is not None:
+            await identity.jwt.refresh()
+        who = identity.who(exchange.head, exchange.connection) or unknown_key()
+        work = self._identified(exchange, serve, who)
+        if work is not None:
+            await work()
+
+    def _post(self, exchange: "HttpExchange", caller: Caller) -> "Work | None":
+        head = exchange.head
+        message = look_at(exchange)
+        if message is None:
+            return None
+        if head.revision in STATELESS:
+            return self._stateless(exchange, caller, message)
+        if not head.session and head.revision in ("", *HANDSHAKE) and is_opening(message):
+            return self._opening(exchange, caller)
+        session = self._named_session(exchange, caller, message)
+        return None if session is None else self._in_session(exchange, session, message)
+
+    def _stateless(self, exchange: "HttpExchange", caller: Caller, message: RequestContext) -> "Work | None":
+        if self._open_of[caller.principal] >= _MOST_OPEN:
+            too_many(exchange)
+            return None
+        conversation, told = self._gateway.stateless(caller), _told(exchange.head, caller)
+        if message.method is msgspec.UNSET:
+            exchange.refuse(400, INVALID_REQUEST, "the message is no request and no notification", id_=id_of(message))
+            return None
+        if message.id is msgspec.UNSET:
+            work = partial(heard, exchange, conversation, told)
+        else:
+            work = partial(answered, exchange, PostResponse(exchange), conversation, told, id_of(message))
+        return partial(self._counted, caller.principal, work)
+
+    async def _counted(self, principal: str, work: "Work") -> None:
+        """Do what belongs to no session, counted: the answer to a notification may come before its work is done."""
+        self._open_of[principal] += 1
+        try:
+            await work()
+        finally:
+            self._open_of[principal] -= 1
+            if not self._open_of[principal]:
+                del self._open_of[principal]
+
+    def _in_session(self, exchange: "HttpExchange", session: "HttpSession", message: RequestContext) -> "Work | None":
+        if len(session.open) >= _MOST_OPEN:
+            too_many(exchange)
+            return None
+        told = _told(exchange.head, session.caller)
+        if message.method is msgspec.UNSET or message.id is msgspec.UNSET:
+            work = partial(heard, exchange, session.conversation, told)
+        else:
+            work = partial(answered, exchange, PostResponse(exchange), session.conversation, told, id_of(message))
+        return partial(_within, exchange, session, work)
+
+    def _opening(self, exchange: "HttpExchange", caller: Caller) -> "Work | None":
+        session = self._sessions.add(caller, self._gateway.converse, exchange.connection.now)
+        if session is None:
+            self._no_room(exchange)
+            return None
+        return partial(self._open, exchange, session, Opening(exchange, _session_field(session)))
+
+    async def _open(self, exchange: "HttpExchange", session: "HttpSession", reply: Opening) -> None:
+        told = _told(exchange.head, session.caller)
+        session.open.add(exchange)
+        try:
+            await session.conversation.handle(exchange.body, reply, told)
+        finally:
+            session.open.discard(exchange)
+            session.rests_since = exchange.connection.now
+            if not reply.is_established:
+                self._sessions.end(session)
+
+    def _listen(self, exchange: "HttpExchange", caller: Caller) -> None:
+        """Open the standing stream of a session. An older one ends: its client lost it, and has not noticed."""
+        head = exchange.head
+        if head.revision in STATELESS:
+            not_allowed(exchange, "POST")
+            return
+        if not takes_events(exchange):
+            return
+        session = self._named_session(exchange, caller)
+        if session is None:
+            return
+        if session.stream is not None:
+            session.stream.end()
+        is_proven = caller.identity == "verified"
+        ended = partial(_stream_ended, session)
+        session.stream = EventStream(exchange, ended, fields=_session_field(session), is_proven=is_proven)
+        session.conversation.attach(session.stream)
+
+    def _delete(self, exchange: "HttpExchange", caller: Caller) -> None:
+        if exchange.head.revision in STATELESS:
+            not_allowed(exchange, "POST")
+            return
+        session = self._named_session(exchange, caller)
+        if session is not None:
+            self._sessions.end(session)
+            exchange.reply(200)
+
+    def _named_session(
+        self, exchange: "HttpExchange", caller: Caller, message: RequestContext | None = None
+    ) -> "HttpSession | None":
+        """Return the session that a request names; None if it was refused."""
+        head, id_ = exchange.head, id_of(message)
+        if head.revision and head.revision not in HANDSHAKE:
+            unspoken(exchange, id_)
+        elif not head.session:
+            exchange.refuse(400, INVALID_REQUEST, "the Mcp-Session-Id header is missing", id_=id_)
+        else:
+            session = self._sessions.find(head.session, caller)
+            if session is not None:
+                return session
+            no_session(exchange, id_)
+        return None
+
+    def _old_listen(self, exchange: "HttpExchange", caller: Caller) -> None:
+        """Begin a session of revision 2024-11-05: it lives as long as its stream, by which everything is answered."""
+        if not takes_events(exchange):
+            return
+        session = self._sessions.add(caller, self._gateway.converse, exchange.connection.now, is_old=True)
+        if session is None:
+            self._no_room(exchange)
+            return
+        first = endpoint_event(f"/messages?session_id={session.id}")
+        session.stream = EventStream(exchange, lambda _stream: self._sessions.end(session), first=first)
+        session.conversation.attach(session.stream)
+
+    def _old_post(self, exchange: "HttpExchange", caller: Caller) -> "Work | None":
+        head = exchange.head
+        session = self._sessions.find(_query(head.query).get("session_id", ""), caller, is_old=True)
+        if session is None or session.stream is None:
+            no_session(exchange)
+            return None
+        message = look_at(exchange)
+        if message is None:
+            return None
+        if len(session.open) >= _MOST_OPEN:
+            too_many(exchange)
+            return None
+        told = _told(head, session.caller)
+        exchange.reply(202, _ACCEPTED, fields=_PLAIN)
+        work = partial(session.conversation.handle, exchange.body, session.stream, told)
+        return partial(_within, exchange, session, work)
+
+    def _no_room(self, exchange: "HttpExchange") -> None:
+        self._gateway.refused("sessions")
+        no_room(exchange)
+
+    def _metrics(self, exchange: "HttpExchange", caller: Caller) -> None:
+        """Show the figures: all of them to the user of this machine, and to agents that are named for it."""
+        if caller.identity == "verified" and caller.agent not in self._see_all:
+            text = self._gateway.metrics_text_for(caller.agent)
+        else:
+            self._gateway.metrics.connections = self._server.admission.counts()
+            self._gateway.metrics.gave_way = self._server.gave_way
+            text = self._gateway.metrics_text()
+        exchange.reply(200, text.encode(), fields=_TEXT)
+
+    def _healthy(self, exchange: "HttpExchange") -> None:
+        if is_foreign(exchange.head.fields):
+            self._refuse(exchange, FOREIGN_PAGE)
+        else:
+            exchange.reply(200, _HEALTHY)
+
+
+async def _within(exchange: "HttpExchange", session: "HttpSession", work: "Work") -> None:
+    """Do what belongs to a session; until it is done, the session does not rest."""
+    session.open.add(exchange)
+    try:
+        await work()
+    finally:
+        session.open.discard(exchange)
+        session.rests_since = exchange.connection.now
+
+
+def _told(head: "RequestHead", caller: Caller) -> "MessageContext":
+    return head.told_unclaimed if caller.identity == "verified" else head.told
+
+
+def _session_field(session: "HttpSession") -> bytes:
+    return b"Mcp-Session-Id: %b\r\n" % session.id.encode()
+
+
+def _stream_ended(session: "HttpSession", stream: EventStream) -> None:
+    if session.stream is stream:
+        session.stream = None
+        session.rests_since = stream.now
+
+
+def _query(text: str) -> dict[str, str]:
+    """Return the parameters of a query as they are written; ours need no escapes. Of two the last counts."""
+    return {name: value for name, _mark, value in (pair.partition("=") for pair in text.split("&"))}
+
+
+_ENDPOINT: "Mapping[str, Serve]" = {
+    "POST": HttpFront._post,  # noqa: SLF001 -- the table belongs to the class
+    "GET": HttpFront._listen,  # noqa: SLF001
+    "DELETE": HttpFront._delete,  # noqa: SLF001
+}
+_ROUTES: "Mapping[str, Mapping[str, Serve]]" = {
+    "/mcp": _ENDPOINT,
+    "/mcp/": _ENDPOINT,
+    "/sse": {"GET": HttpFront._old_listen},  # noqa: SLF001
+    "/messages": {"POST": HttpFront._old_post},  # noqa: SLF001
+    _HEALTH: {"GET": HttpFront._metrics},  # noqa: SLF001
+    "/metrics": {"GET": HttpFront._metrics},  # noqa: SLF001
+}

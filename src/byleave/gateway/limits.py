@@ -1,0 +1,174 @@
+"""How often, and how many at a time: calls per minute of one agent, and calls that are open. Pure; time is passed in.
+
+An agent may use up a minute's calls at once, and then gets new ones at an even pace. Agents that merely claim a name
+can claim any number of names, so only so many are told apart; all further ones share.
+
+Requests that were refused before anything was judged, for the audit log: counted, so that a flood does not fill it.
+
+The first refusal of a kind to a peer is recorded at once. What follows is counted, and recorded once a minute. Only so
+many peers are told apart; all further ones share. What a caller sent is in no record: not its token, not its
+headers. Pure: time is passed in, and `record` writes.
+
+How long to wait before a server that failed is tried again. Pure: the clock is the caller's.
+"""
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Hashable
+    from typing import Any
+
+    Record = Callable[[dict[str, Any], str | None], None]
+    Key = tuple[str, str, str | None]
+
+
+_MOST = 4096  # agents that are told apart
+_PAUSE = 1.0  # seconds between two searches for agents to forget
+_OTHERS = object()
+
+
+class Buckets:
+    """Calls per minute (above 0), by agent. None: as many as they like."""
+
+    def __init__(self, rate: float | None) -> None:
+        self.rate = rate
+        self._left: dict[Hashable, tuple[float, float]] = {}
+        self._searched = -_PAUSE
+
+    def take(self, agent: "Hashable", now: float) -> float:
+        """Take one call; return 0, or in how many seconds there will be one."""
+        if self.rate is None:
+            return 0.0
+        if agent not in self._left and len(self._left) >= _MOST:
+            self._forget(now, self.rate)
+            agent = agent if len(self._left) < _MOST else _OTHERS
+        left = _refilled(self._left.get(agent), now, self.rate)
+        self._left[agent] = (left - 1 if left >= 1 else left), now
+        return 0.0 if left >= 1 else (1 - left) * 60 / self.rate
+
+    def _forget(self, now: float, rate: float) -> None:
+        """Forget the agents whose calls are all there again."""
+        if now < self._searched + _PAUSE:
+            return
+        self._searched = now
+        full = _refilled(None, now, rate)
+        self._left = {agent: each for agent, each in self._left.items() if _refilled(each, now, rate) < full}
+
+
+def _refilled(bucket: tuple[float, float] | None, now: float, rate: float) -> float:
+    full = max(rate, 1.0)
+    if bucket is None:
+        return full
+    left, since = bucket
+    return min(full, left + max(0.0, now - since) * rate / 60)
+
+
+class OpenCalls:
+    """How many calls of each caller are open."""
+
+    def __init__(self, most: int) -> None:
+        self.most = most
+        self._open: dict[Hashable, int] = {}
+
+    def enter(self, caller: "Hashable") -> bool:
+        """Begin a call; return whether there is room for it. Only one that began is to `leave`."""
+        count = self._open.get(caller, 0)
+        if count >= self.most:
+            return False
+        self._open[caller] = count + 1
+        return True
+
+    def leave(self, caller: "Hashable") -> None:
+        count = self._open.pop(caller, 0)
+        if count > 1:
+            self._open[caller] = count - 1
+
+    def __len__(self) -> int:
+        return sum(self._open.values())
+
+
+MINUTE = 60.0  # seconds between two records of the same kind
+_REFUSAL_LOG_MOST = 64  # peers (by kind of refusal) that are told apart
+OTHERS = "others"
+# What the user should look at. Mere mistakes, and what was too much at a time, are only among the figures.
+RECORDED = frozenset({"wrong_token", "no_token", "origin", "host", "proxy", "user", "agent", "rate", "calls"})
+
+
+class RefusalLog:
+    """Counts refusals by kind, peer and agent."""
+
+    def __init__(self, record: "Record") -> None:
+        self._record = record
+        self._counted: dict[Key, tuple[float, int]] = {}  # since when, and how many that are not recorded yet
+
+    def note(self, why: str, peer: str, agent: str | None, now: float) -> None:
+        """Take note of one refusal. `agent` is one of the configuration, or None."""
+        key: Key = (why, peer, agent)
+        if key not in self._counted and len(self._counted) >= _REFUSAL_LOG_MOST:
+            key = (why, OTHERS, None)
+        counted = self._counted.get(key)
+        if counted is None:
+            self._counted[key] = now, 0
+            self._tell(key, 1)
+        else:
+            self._counted[key] = counted[0], counted[1] + 1
+
+    def tick(self, now: float) -> None:
+        """Record what was counted for a minute; forget what has stopped."""
+        for key, (since, count) in [item for item in self._counted.items() if now - item[1][0] >= MINUTE]:
+            if count:
+                self._counted[key] = now, 0
+                self._tell(key, count, now - since)
+            else:
+                del self._counted[key]
+
+    def close(self, now: float) -> None:
+        """Record all that was counted."""
+        counted, self._counted = self._counted, {}
+        for key, (since, count) in counted.items():
+            if count:
+                self._tell(key, count, now - since)
+
+    def _tell(self, key: "Key", count: int, seconds: float = 0.0) -> None:
+        why, peer, agent = key
+        told: dict[str, Any] = {"why": why, "peer": peer or None, "count": count, "seconds": round(seconds)}
+        self._record(told, agent)
+
+
+FIRST, LONGEST = 0.5, 30.0  # seconds
+LIVED = 30.0  # seconds after which a server counts as one that works: the next failure is its first
+
+
+class Backoff:
+    """Counts the failures of one server: the first is tried again at once, then after 0.5, 1, 2, ... 30 seconds."""
+
+    def __init__(self) -> None:
+        self._failures = 0
+        self._not_before = 0.0
+        self._since: float | None = None
+
+    def started(self, now: float) -> None:
+        """Note that it runs."""
+        self._since = now
+
+    def failed(self, now: float) -> float:
+        """Note that it did not start, or has ended; return how many seconds to wait."""
+        since, self._since = self._since, None
+        if since is not None:
+            self.lived(now - since)
+        wait = min(LONGEST, FIRST * 2 ** (self._failures - 1)) if self._failures else 0.0
+        self._failures = min(self._failures + 1, 64)
+        self._not_before = now + wait
+        return wait
+
+    def lived(self, seconds: float) -> None:
+        """Forget earlier failures, if it has worked for long enough."""
+        if seconds >= LIVED:
+            self._failures = 0
+
+    def may_try(self, now: float) -> bool:
+        """Whether the wait is over."""
+        return now >= self._not_before
+
+    def left(self, now: float) -> float:
+        """Return how many seconds of the wait are left."""
+        return max(0.0, self._not_before - now)

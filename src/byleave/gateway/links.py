@@ -1,0 +1,164 @@
+"""A link for every server, by how it is reached: started by us, over streamable HTTP, or over HTTP with a stream.
+
+`make_link` makes one for one caller; nothing happens before it is opened. For a server with `stateful = false` make one
+for each call, with the name of the access that holds for that call (`server.tool_of`), and close it after the answer.
+"""
+
+import asyncio
+from collections import deque
+
+from byleave.gateway.http_client import AsyncHttpClient
+from byleave.gateway.interfaces import DownError
+from byleave.text import quoted, shown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    from byleave.api import Workspace
+    from byleave.gateway.interfaces import Hearer, Link
+    from byleave.gateway.spawn import ServerSpawner
+    from byleave.net.proxy import Decide
+    from byleave.policy.live_policy import LivePolicy
+    from byleave.policy.servers import ExpandedServer, ServerConfig
+
+    Make = Callable[[ServerConfig, ExpandedServer, Hearer, "LinkContext", str | None], Link]
+
+
+WAITS = 10.0  # seconds that a server waits for a place among the processes
+
+
+class ServerProcesses:
+    """How many servers run that we have started: no more than `most` at a time, and further ones wait for a place."""
+
+    def __init__(self, most: "Callable[[], int]", make_room: "Callable[[], Awaitable[None]] | None" = None) -> None:
+        """`make_room` ends a process that no client needs at the moment."""
+        self.running = 0
+        self._most = most
+        self._make_room = make_room
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    async def take(self, server: str) -> None:
+        """Take a place; a DownError if none becomes free in time."""
+        if self.running >= self._most() and self._make_room is not None:
+            await self._make_room()
+        if self.running < self._most() and not self._waiting:
+            self.running += 1
+        else:
+            await self._wait(server)
+
+    async def _wait(self, server: str) -> None:
+        place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(place)
+        try:
+            async with asyncio.timeout(WAITS):
+                await place
+        except TimeoutError:
+            if place.done() and not place.cancelled():
+                return
+            problem = f"the server {shown(server)} cannot be started: the gateway runs {self.running} servers already"
+            hint = "raise `[gateway] max_processes`, or let clients share servers that keep no state: `share = true`"
+            raise DownError(problem, hint=hint, public=problem) from None
+        except asyncio.CancelledError:
+            if place.done() and not place.cancelled():  # it was given to us, and is not used
+                self.give()
+            raise
+        finally:
+            if place in self._waiting:
+                self._waiting.remove(place)
+
+    def give(self) -> None:
+        """Give a place back; the server that waits longest gets it."""
+        while self._waiting and self.running <= self._most():
+            place = self._waiting.popleft()
+            if not place.done():
+                place.set_result(None)  # the place goes from hand to hand, so no other start comes in between
+                return
+        self.running -= 1
+
+
+class LinkContext:
+    """What the links of a gateway share: sandboxes, connections, one TLS context. Close it after the last link."""
+
+    def __init__(
+        self,
+        workspace: "Workspace",
+        policy: "LivePolicy",
+        environment: "Mapping[str, str]",
+        *,
+        decide: "Decide | None" = None,
+        told: "Callable[[str, bytes], None] | None" = None,
+        client: AsyncHttpClient | None = None,
+        processes: ServerProcesses | None = None,
+    ) -> None:
+        """`decide` answers what servers want of the network (a guard's records it); `told` hears their stderr."""
+        self.processes = processes
+        self.client = client if client is not None else AsyncHttpClient()
+        self.told = told
+        self._how = (workspace, policy, environment, decide)
+        self._starter: ServerSpawner | None = None
+
+    @property
+    def starter(self) -> "ServerSpawner":
+        """What starts servers; loaded when one is to be started."""
+        if self._starter is None:
+            from byleave.gateway.spawn import ServerSpawner
+
+            self._starter = ServerSpawner(*self._how)
+        return self._starter
+
+    async def close(self) -> None:
+        """Let go of everything."""
+        await self.client.close()
+        if self._starter is not None:
+            await asyncio.to_thread(self._starter.close)
+
+
+def make_link(
+    server: "ServerConfig",
+    expanded: "ExpandedServer",
+    hearer: "Hearer",
+    surroundings: LinkContext,
+    tool: str | None = None,
+) -> "Link":
+    """Return a link to a server, not opened yet. `tool`: of `server.tool_of`, where a link is for one call."""
+    make = _MAKERS.get(server.transport)
+    if make is None:
+        problem = f"the server {shown(server.name)} is reached by {quoted(server.transport)}, which is unknown"
+        raise DownError(problem, hint="use stdio, http or sse", public=problem)
+    return make(server, expanded, hearer, surroundings, tool)
+
+
+def _stdio(
+    server: "ServerConfig", expanded: "ExpandedServer", hearer: "Hearer", surroundings: LinkContext, tool: str | None
+) -> "Link":
+    from byleave.gateway.stdio_link import StdioLink
+
+    return StdioLink(
+        server,
+        expanded,
+        hearer,
+        surroundings.starter,
+        tool=tool,
+        told=surroundings.told,
+        processes=surroundings.processes,
+    )
+
+
+def _http(
+    server: "ServerConfig", expanded: "ExpandedServer", hearer: "Hearer", surroundings: LinkContext, _tool: str | None
+) -> "Link":
+    from byleave.gateway.http_link import HttpLink
+
+    return HttpLink(server, expanded, hearer, surroundings.client)
+
+
+def _sse(
+    server: "ServerConfig", expanded: "ExpandedServer", hearer: "Hearer", surroundings: LinkContext, _tool: str | None
+) -> "Link":
+    from byleave.gateway.sse_link import SseLink
+
+    return SseLink(server, expanded, hearer, surroundings.client)
+
+
+_MAKERS: "dict[str, Make]" = {"stdio": _stdio, "http": _http, "sse": _sse}

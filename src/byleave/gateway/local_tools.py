@@ -1,0 +1,384 @@
+"""The tools of this workspace as an MCP server, `local`: listed like any server's, run by the tool host.
+
+Whether a call may run is decided before it comes here (`toolhost.authorize.WithRunModes` gives the run mode its say);
+what a tool asks for while it runs is judged by the guard, on behalf of whoever called. A tool host belongs to one
+caller, and so do its sandboxes, its tools that stay and the secrets it has used: nobody meets what another has started.
+
+The tool host waits, so every call has a thread. A call that is cancelled is over when its tool is.
+
+    cancelled -> the tool is asked to stop -> SIGTERM -> SIGKILL, `cancel_timeout` apart
+
+Start at `LocalTools.call`. What it returns is ready for the client, but for a tool's question: `NeedsInput`.
+"""
+
+import asyncio
+from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
+from contextlib import suppress
+from threading import Lock
+from time import monotonic
+
+from byleave.errors import ByleaveError, ConfigErrors, InputError
+from byleave.gateway.elicitation import ASKER
+from byleave.gateway.local_format import definition, result_tree
+from byleave.gateway.redact import without_escapes
+from byleave.guard.asking import CANCELLED, NOBODY, SILENCE, Who
+from byleave.text import shown
+from byleave.toolhost.authorize import SKIP
+from byleave.toolhost.deadline import AnnouncingAsker, Deadline, current_turn
+from byleave.toolhost.description import NOTHING, PATIENCE, SelfDescription, file_stamps, is_asked
+from byleave.toolhost.handles import Handles
+from byleave.toolhost.host import ToolHost, ToolInvocation, timing_of
+from byleave.toolhost.outcome import NeedsInput, broken
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from concurrent.futures import Future
+    from typing import Any
+
+    from byleave.api import Workspace
+    from byleave.guard.asking import Asker, AsyncAsker, Question
+    from byleave.guard.guard import Guard
+    from byleave.policy.compile import CompiledTool
+    from byleave.toolhost.outcome import Outcome
+
+    Tree = dict[str, Any]
+    Progress = Callable[[float, float | None, str], None]
+    Owner = tuple[str, str | None, str]
+
+_MOST_CALLS = 64  # at one time, of all callers together; each has a thread
+_MOST_OF_ONE = 16  # of one caller; further ones wait for their turn
+_MOST_CALLERS = 64  # whose sandboxes are kept
+_MOST_STAYING = 256  # tools that stay, of all callers together
+_EVERY = 1.0  # seconds between two notes of progress
+_MARGIN = 3.0  # seconds for the ending of a process beyond what it is given
+_GRACE = 1.0  # seconds for an answer's own way
+
+
+class LocalCaller(Who):
+    """Whoever calls a tool, with the way to ask them while it runs."""
+
+    asker: "Asker | None" = None
+
+
+class CallerAsker:
+    """The asker of the gateway's guard: what a tool needs a person for is put to the client that has called it."""
+
+    name = ASKER
+
+    def ask(self, question: "Question", patience: float) -> str:
+        """Return what the person says; there is nobody where no tool of ours is running."""
+        asker = question.who.asker if isinstance(question.who, LocalCaller) else None
+        return NOBODY if asker is None else asker.ask(question, patience)
+
+
+class _ClientAsker:
+    """Puts questions of one call to its client, from any thread, as long as that call is not over.
+
+    Where there is no client to ask, they wait for `byleave approvals approve`.
+    """
+
+    name = ASKER
+
+    def __init__(self, guard: "Guard", asker: "AsyncAsker | None", turn: Deadline) -> None:
+        self._guard = guard
+        self._asker = asker
+        self._turn = turn
+        self._loop = asyncio.get_running_loop()
+        self.over = False
+
+    def ask(self, question: "Question", patience: float) -> str:
+        """Return what the person says."""
+        if self._asker is None or self.over:
+            with suppress(ByleaveError):  # it is denied either way
+                self._guard.await_approval(question)
+            return NOBODY
+        asking = self._asker.ask(question, patience)
+        try:
+            future: Future[str] = asyncio.run_coroutine_threadsafe(asking, self._loop)
+        except RuntimeError:  # the gateway has ended
+            asking.close()
+            return NOBODY
+        for turn in (self._turn, current_turn()):
+            if turn is not None:
+                turn.on_cancel(future.cancel)
+        try:
+            return future.result(patience + _GRACE)
+        except TimeoutError:
+            future.cancel()
+            return SILENCE
+        except CancelledError:
+            return CANCELLED
+        except Exception:  # noqa: BLE001 -- whatever went wrong on the way to the person: nobody has agreed
+            return NOBODY
+
+
+class _House:
+    """What belongs to one caller: a tool host, the tools of it that stay, and how many calls run."""
+
+    def __init__(self, host: ToolHost) -> None:
+        self.host = host
+        self.handles = Handles(host)
+        self.turns = asyncio.Semaphore(_MOST_OF_ONE)
+        self.calls = 0
+
+    def is_idle(self) -> bool:
+        return not self.calls and not self.handles.running
+
+    def close(self) -> None:
+        self.handles.close()
+        self.host.close()
+
+
+class LocalTools:
+    """The local tools, for all callers of one gateway. Close it in the end: nothing of any tool is left then."""
+
+    def __init__(
+        self,
+        workspace: "Workspace",
+        guard: "Guard",
+        *,
+        note: "Callable[[str], None]",
+        environment: "Mapping[str, str] | None" = None,
+    ) -> None:
+        """`note` takes what the user should know; it is called on the event loop."""
+        self._workspace = workspace
+        self._guard = guard
+        self._note = note
+        self._environment = environment
+        self._houses: dict[Owner, _House] = {}  # the one that was used last is the last
+        self._threads = ThreadPoolExecutor(_MOST_CALLS, thread_name_prefix="byleave-local")
+        self._running: set[Deadline] = set()
+        self._futures: set[asyncio.Future[Any]] = set()
+        self._spawning = Lock()
+        self._listed: tuple[object, list[SelfDescription], list[Tree]] = (None, [], [])
+        self._asked: dict[str, tuple[object, Future[SelfDescription]]] = {}  # by the tool's name
+        self._stop_asking = Deadline()
+        self._ask_until = 0.0  # a time of the monotonic clock: no list waits longer
+        self._closed = False
+
+    async def definitions(self) -> "list[Tree]":
+        """Return the tools as MCP lists them; made anew when something has changed. Those that never run are left out.
+
+        What a tool says of itself is waited for, a few seconds at most, once for each content of its files; a tool that
+        takes longer is listed without it. Other requests have their turn meanwhile.
+        """
+        tools = list(self._tools())
+        asked = [self._ask(tool) for tool in tools]
+        waiting = [future for future in asked if future is not None and not future.done()]
+        if waiting:
+            patience = max(0.0, self._ask_until - monotonic())
+            await asyncio.wait([_heard(future) for future in waiting], timeout=patience)
+        said = [NOTHING if future is None or not future.done() else _outcome_of(future) for future in asked]
+        compiled = self._guard.policy.compiled
+        if self._listed[0] is not compiled or self._listed[1] != said:
+            self._listed = compiled, said, [definition(*each) for each in zip(tools, said, strict=True)]
+            for tool, each in zip(tools, said, strict=True):
+                if each.problem is not None:
+                    self._note(f"what the tool {shown(tool.name)} says of itself is not used: {each.problem}")
+        return self._listed[2]
+
+    def _tools(self) -> "Iterator[CompiledTool]":
+        host = ToolHost(self._workspace, self._guard)  # which knows what can be run; nothing of it is started
+        for name, tool in self._guard.policy.compiled.tools.items():
+            with suppress(InputError):
+                if tool.settings.get("run") != SKIP:
+                    yield host.tool(name)
+
+    def _ask(self, tool: "CompiledTool") -> "Future[SelfDescription] | None":
+        """Have a tool asked what it is, unless that was done for the files that it has now; None if it is not asked."""
+        if self._closed or not is_asked(tool):
+            return None
+        stamp = tool.settings, file_stamps(self._workspace.root.path, tool.settings["command"])
+        known = self._asked.get(tool.name)
+        if known is None or known[0] != stamp:
+            self._ask_until = monotonic() + PATIENCE + _GRACE
+            known = stamp, self._threads.submit(self._hear_of, tool.name)
+            self._asked[tool.name] = known
+        return known[1]
+
+    def _hear_of(self, name: str) -> "SelfDescription":
+        host = ToolHost(self._workspace, self._guard, environment=self._environment)
+        try:
+            return host.self_description(name, self._stop_asking)
+        finally:
+            host.close()
+
+    async def pin(self, name: str, who: Who, *, principal: str) -> str:
+        """Return what a yes to a call of this tool rests on; an InputError if there is no such tool."""
+        house = await self._house(principal, who)
+        pin: str = await self._in_thread(house, lambda: house.host.pin(name))
+        return pin
+
+    async def describe(self, name: str, arguments: "Mapping[str, Any]", who: Who, *, principal: str) -> str:
+        """Return what the tool itself says that a call would do, for people; nothing where it says nothing."""
+        house, turn = await self._house(principal, who), Deadline()
+
+        def describe() -> str:
+            try:
+                return house.host.describe(ToolInvocation(name, arguments, {}, who), turn) or ""
+            except (ByleaveError, ConfigErrors):
+                return ""
+
+        return without_escapes(await self._in_thread(house, describe, turn))
+
+    async def call(
+        self,
+        name: str,
+        arguments: "Tree",
+        who: Who,
+        *,
+        principal: str,
+        answers: "Mapping[str, str] | None" = None,
+        pin: str | None = None,
+        progress: "Progress | None" = None,
+        asker: "AsyncAsker | None" = None,
+    ) -> "Tree | NeedsInput":
+        """Run a call that was agreed to, and return its result as MCP has it; a tool's question, where it has one.
+
+        `principal` is whom the session belongs to: tools that stay are for nobody else. `answers` are what was said to
+        the tool's questions so far, by their ids. With `pin`, it must still be the tool that it was. `asker` puts to
+        the client what comes up meanwhile. Cancelled, it waits until the tool has ended.
+        """
+        turn = Deadline()
+        asking = _ClientAsker(self._guard, asker, turn)
+        calling = LocalCaller(who.agent, who.identity, AnnouncingAsker(asking))
+        try:
+            house = await self._house(principal, who)
+            call = ToolInvocation(name, arguments, answers or {}, calling)
+            outcome = await self._in_thread(house, lambda: self._run(house, call, pin, turn), turn, name, progress)
+        except (ByleaveError, ConfigErrors) as error:
+            outcome = broken(str(error))
+        finally:
+            asking.over = True
+        return outcome if isinstance(outcome, NeedsInput) else result_tree(outcome)
+
+    def _run(self, house: _House, call: ToolInvocation, pin: str | None, turn: Deadline) -> "Outcome":
+        """Run a call to its end, in a thread of its own."""
+        host = house.host
+        tool = host.tool(call.tool)
+        if pin is not None and pin != host.pin(call.tool):
+            return broken("the tool has changed since this was agreed to; call it again")
+        if not tool.settings.get("stateful") or "action" not in call.arguments:
+            return host.execute(call, turn)
+        if call.arguments["action"] != "spawn":
+            return house.handles.act(tool, call.arguments, call.who, call.answers)
+        with self._spawning:
+            if self._closed or sum(each.handles.running for each in list(self._houses.values())) >= _MOST_STAYING:
+                return broken("too many tools run already: stop one of them first", transient=True)
+            return house.handles.act(tool, call.arguments, call.who, call.answers)
+
+    async def _in_thread(
+        self,
+        house: _House,
+        work: "Callable[[], Any]",
+        turn: Deadline | None = None,
+        name: str = "",
+        progress: "Progress | None" = None,
+    ) -> "Any":
+        """Do some work of one caller in a thread; cancelled, have it stopped, and wait for its end."""
+        house.calls += 1
+        try:
+            async with house.turns:
+                return await self._attend(house, work, turn or Deadline(), name, progress)
+        finally:
+            house.calls -= 1
+
+    async def _attend(
+        self, house: _House, work: "Callable[[], Any]", turn: Deadline, name: str, progress: "Progress | None"
+    ) -> "Any":
+        if self._closed:
+            raise _ended()
+        started = self._threads.submit(work)
+        future = asyncio.wrap_future(started)
+        self._running.add(turn)
+        self._futures.add(future)
+        future.add_done_callback(lambda _done: self._forget(turn, future))
+        try:
+            await _wait(future, name, progress)
+        except asyncio.CancelledError:
+            turn.cancel()
+            if not started.cancel():
+                await asyncio.wait([future], timeout=_longest_ending(house.host, name))
+            raise
+        if future.cancelled():
+            raise _ended()
+        return future.result()
+
+    def _forget(self, turn: Deadline, future: "asyncio.Future[Any]") -> None:
+        self._running.discard(turn)
+        self._futures.discard(future)
+        if not future.cancelled():
+            future.exception()  # somebody has looked at it: whoever waited may be gone
+
+    async def _house(self, principal: str, who: Who) -> _House:
+        """Return what belongs to a caller; made when they first come, and given up when too many others came since."""
+        if self._closed:
+            raise _ended()
+        owner = principal, who.agent, who.identity
+        house = self._houses.pop(owner, None)
+        if house is None:
+            house = _House(ToolHost(self._workspace, self._guard, environment=self._environment))
+        self._houses[owner] = house
+        house.calls += 1  # so that nobody gives it up meanwhile
+        try:
+            await self._make_room()
+        except ByleaveError:
+            self._houses.pop(owner, None)
+            raise
+        finally:
+            house.calls -= 1
+        return house
+
+    async def _make_room(self) -> None:
+        while len(self._houses) > _MOST_CALLERS:
+            idle = next((owner for owner, house in self._houses.items() if house.is_idle()), None)
+            if idle is None:
+                raise InputError("too many callers use local tools at once", hint="try again later")
+            await asyncio.to_thread(self._houses.pop(idle).close)
+
+    async def close(self) -> None:
+        """Stop everything that still runs, and let go of all sandboxes. Nothing is run any more."""
+        self._closed = True
+        self._stop_asking.cancel()
+        for turn in list(self._running):
+            turn.cancel()
+        if self._futures:
+            longest = max((_longest_ending(house.host, "") for house in self._houses.values()), default=_MARGIN)
+            await asyncio.wait(list(self._futures), timeout=longest)
+        houses, self._houses = list(self._houses.values()), {}
+        await asyncio.gather(*(asyncio.to_thread(house.close) for house in houses))
+        await asyncio.to_thread(wait, [future for _stamp, future in self._asked.values()], timeout=_MARGIN)
+        self._threads.shutdown(wait=False, cancel_futures=True)
+
+
+def _heard(future: "Future[SelfDescription]") -> "asyncio.Future[SelfDescription]":
+    """Return a future that the event loop can wait for; whether it went well is looked at elsewhere."""
+    heard = asyncio.wrap_future(future)
+    heard.add_done_callback(lambda done: done.cancelled() or done.exception())
+    return heard
+
+
+def _outcome_of(future: "Future[SelfDescription]") -> SelfDescription:
+    """Return what a tool said of itself; nothing, if asking it failed."""
+    return NOTHING if future.cancelled() or future.exception() is not None else future.result()
+
+
+def _ended() -> InputError:
+    return InputError("the gateway is ending", hint="start it again")
+
+
+def _longest_ending(host: ToolHost, name: str) -> float:
+    """Return how long it takes at most until a tool that was cancelled is gone; without a name, the slowest tool."""
+    tools = host.guard.policy.compiled.tools
+    asked = [tools[name]] if name in tools else list(tools.values())
+    return 2 * max((timing_of(tool).cancel for tool in asked), default=0.0) + _MARGIN
+
+
+async def _wait(future: "asyncio.Future[Any]", name: str, progress: "Progress | None") -> None:
+    """Wait for the end, and tell now and then that there is none yet."""
+    begun = monotonic()
+    while not (await asyncio.wait([future], timeout=None if progress is None else _EVERY))[0]:
+        if progress is not None:
+            took = monotonic() - begun
+            progress(round(took, 3), None, f"{shown(name)} has run for {took:.0f} s")

@@ -1,0 +1,285 @@
+"""From an agent's hook event to what it is about to do: each agent tells it in its own shape. Pure.
+
+Start at `read_wish`. What its tools do: `tools`. How it is answered: `answers`.
+
+The workspace is never taken from what a model chooses: agents move their working directory (`cd`, a command's own
+directory), and whoever could move the workspace along would choose the rules.
+
+Read one hook event: a JSON object, strictly, or not at all. Pure.
+
+Uses the scanner in C directly: the `json` package would load `re`, and a hook runs before every tool call.
+"""
+
+from byleave.hooks.agent_tools import CLAUDE_CODE, CODEX, CURSOR, GEMINI, KINDS, OPENCODE
+from byleave.record import Record
+from byleave.text import quoted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    Tree = Mapping[str, Any]
+
+
+LARGEST = 32 << 20  # bytes of one event; a file that is written goes along whole
+_FEW = 1 << 20  # bytes that cannot hold too many values
+_BLANKS = " \t\n\r"
+
+
+class UnreadableEventError(ValueError):
+    """An event, or a part of one, that cannot be read in one way only. Its text is a sentence for people."""
+
+
+def read_object(data: bytes) -> "dict[str, Any]":
+    """Return the object that these bytes are; names given twice, NaN and anything around the object are refused."""
+    if len(data) > LARGEST:
+        raise UnreadableEventError(f"the event is larger than {LARGEST >> 20} MB")
+    if len(data) > _FEW:
+        from byleave.protocol.lines import has_too_many_values
+
+        if has_too_many_values(data):
+            raise UnreadableEventError("the event holds too many values")
+    try:
+        text = data.decode().strip(_BLANKS)
+    except UnicodeDecodeError:
+        raise UnreadableEventError("the event is not UTF-8") from None
+    return read_text(text)
+
+
+def read_text(text: str) -> "dict[str, Any]":
+    """Do the same for a text without blanks around it."""
+    if not text:
+        raise UnreadableEventError("there is no event on standard input")
+    try:
+        tree, end = _scanner()(text, 0)
+    except UnreadableEventError:
+        raise
+    except (ValueError, StopIteration, SystemError):  # the last where `json`, which has the error, is not loaded
+        raise UnreadableEventError("the event is not JSON") from None
+    except RecursionError:
+        raise UnreadableEventError("the event is nested too deeply") from None
+    if end != len(text) or not isinstance(tree, dict):
+        raise UnreadableEventError("the event is not one JSON object")
+    return tree
+
+
+class _Ways:
+    """How the scanner makes values of what it reads."""
+
+    strict = True
+    object_hook = None
+    parse_float = float
+    parse_int = int
+
+    @staticmethod
+    def object_pairs_hook(pairs: "list[tuple[str, Any]]") -> "dict[str, Any]":
+        read = dict(pairs)
+        if len(read) != len(pairs):
+            raise UnreadableEventError("the event gives a name twice")
+        return read
+
+    @staticmethod
+    def parse_constant(name: str) -> None:
+        raise UnreadableEventError(f"the event holds {name}, which is no JSON")
+
+
+def _scanner() -> "Callable[[str, int], tuple[Any, int]]":
+    try:
+        from _json import make_scanner
+    except ImportError:
+        from json import JSONDecoder
+
+        return JSONDecoder(object_pairs_hook=_Ways.object_pairs_hook, parse_constant=_Ways.parse_constant).raw_decode
+    ways: Any = _Ways
+    scan: Callable[[str, int], tuple[Any, int]] = make_scanner(ways)
+    return scan
+
+
+BEFORE_SHELL, BEFORE_MCP, BEFORE_TOOL = "beforeShellExecution", "beforeMCPExecution", "preToolUse"
+BEFORE_READ, BEFORE_TAB_READ = "beforeReadFile", "beforeTabFileRead"
+_SERVER_NAMES = ("mcp_server_name", "server_name", "server")
+_LEAVES_SANDBOX = "dangerouslyDisableSandbox"
+_CURSOR_MCP = "MCP:"
+# Modes of Claude Code in which a question may never reach its user: in one a classifier answers in their place, in the
+# other some versions take it for a yes (2.0.0 does).
+_UNASKED = ("auto", "bypassPermissions")
+
+
+class HookContext(Record):
+    """What surrounds the hook: variables of the agent's own, and where the agent started it ("" if unknown)."""
+
+    variables: "Mapping[str, str]"
+    here: str = ""
+    installed: bool = False
+
+
+class HookToolCall(Record):
+    """A tool call that waits for an answer. `project` is where the agent works, as far as it told.
+
+    `can_ask`: whether the agent would put a question to its user. `server` is set where the agent told itself which MCP
+    server the tool is on. `problem` says why it cannot be told what would be done.
+    """
+
+    event: str
+    tool: str
+    raw: "Tree"
+    cwd: str | None
+    project: str | None
+    call: str | None = None
+    can_ask: bool = True
+    server: str | None = None
+    problem: str = ""
+
+
+def read_wish(agent: str, tree: "Tree", around: HookContext) -> HookToolCall | None:
+    """Return what an event asks for, None for an event that asks for nothing of ours."""
+    event = _text(tree, "hook_event_name")
+    reader = _READERS[agent].get(event)
+    if reader is not None:
+        return reader(tree, around)
+    if event.lower() in {known.lower() for known in _READERS[agent]}:
+        raise UnreadableEventError(f"the event {quoted(event)} is nearly one that is judged")
+    return None
+
+
+def _claude_code(tree: "Tree", around: HookContext) -> HookToolCall:
+    cwd = _directory(tree.get("cwd"))
+    wish = HookToolCall(
+        "PreToolUse",
+        _text(tree, "tool_name"),
+        _object(tree, "tool_input"),
+        cwd,
+        _directory(around.variables.get("CLAUDE_PROJECT_DIR")) or cwd,  # set by Claude Code, above all settings
+        _name(tree.get("tool_use_id")),
+        can_ask=tree.get("permission_mode") not in _UNASKED,
+    )
+    if wish.raw.get(_LEAVES_SANDBOX):
+        return _with(wish, problem="it would leave the agent's own sandbox, of which rules say nothing")
+    return wish
+
+
+def _codex(tree: "Tree", around: HookContext) -> HookToolCall:
+    cwd = _directory(tree.get("cwd"))
+    # The event's directory is the one that the model chose for its command; Codex starts hooks in the session's own.
+    project = around.here if around.installed else cwd
+    tool, raw = _text(tree, "tool_name"), _object(tree, "tool_input")
+    return HookToolCall("PreToolUse", tool, raw, cwd, project, _name(tree.get("tool_use_id")), can_ask=False)
+
+
+def _gemini(tree: "Tree", _around: HookContext) -> HookToolCall:
+    cwd = _directory(tree.get("cwd"))
+    wish = HookToolCall("BeforeTool", _text(tree, "tool_name"), _object(tree, "tool_input"), cwd, cwd)
+    if tree.get("mcp_context") is None:
+        return wish
+    context = _object(tree, "mcp_context")
+    return _with(wish, server=_text(context, "server_name"), tool=_text(context, "tool_name"))
+
+
+def _cursor_shell(tree: "Tree", _around: HookContext) -> HookToolCall:
+    cwd = _directory(tree.get("cwd"))
+    return HookToolCall(BEFORE_SHELL, "Shell", {"command": _text(tree, "command")}, cwd, _cursor_root(tree, cwd))
+
+
+def _cursor_mcp(tree: "Tree", _around: HookContext) -> HookToolCall:
+    given = tree.get("tool_input")
+    raw = read_text(given.strip()) if isinstance(given, str) else _object(tree, "tool_input")
+    wish = HookToolCall(BEFORE_MCP, _text(tree, "tool_name"), raw, None, _cursor_root(tree, None))
+    return _on_server(wish, tree)
+
+
+def _cursor_read(tree: "Tree", _around: HookContext) -> HookToolCall:
+    path = _text(tree, "file_path")
+    root = _cursor_root(tree, path)
+    return HookToolCall(_text(tree, "hook_event_name"), "Read", {"file_path": path}, root, root, can_ask=False)
+
+
+def _cursor_tool(tree: "Tree", _around: HookContext) -> HookToolCall:
+    tool, cwd = _text(tree, "tool_name"), _directory(tree.get("cwd"))
+    root = _cursor_root(tree, cwd)
+    # A question about these two is put at the event of their own, which follows; this one knows no questions.
+    asked_later = tool == "Shell" or tool.startswith(_CURSOR_MCP)
+    raw, call = _object(tree, "tool_input"), _name(tree.get("tool_use_id"))
+    wish = HookToolCall(BEFORE_TOOL, tool, raw, cwd or root, root, call, can_ask=asked_later)
+    if tool.startswith(_CURSOR_MCP):
+        return _on_server(_with(wish, tool=tool.removeprefix(_CURSOR_MCP)), tree)
+    return wish
+
+
+def _on_server(wish: HookToolCall, tree: "Tree") -> HookToolCall:
+    server = next((tree[name] for name in _SERVER_NAMES if isinstance(tree.get(name), str) and tree[name]), None)
+    if server is None:
+        return _with(wish, problem="it does not tell which MCP server the tool is on")
+    return _with(wish, server=server)
+
+
+def _cursor_root(tree: "Tree", inside: str | None) -> str | None:
+    """Return the folder that is open in the editor; of several, the one that this path lies in, else the first."""
+    given = tree.get("workspace_roots")
+    roots = [root for root in given if _directory(root)] if isinstance(given, list) else []
+    around = [root for root in roots if inside is not None and f"{inside}/".startswith(f"{root.rstrip('/')}/")]
+    return max(around, key=len) if around else next(iter(roots), inside)
+
+
+def _opencode(tree: "Tree", _around: HookContext) -> HookToolCall:
+    directory = _directory(tree.get("directory"))
+    tool, raw = _text(tree, "tool"), _object(tree, "args")
+    wish = HookToolCall(
+        "tool.execute.before", tool, raw, directory, directory, _name(tree.get("call_id")), can_ask=False
+    )
+    named = tree.get("servers")
+    servers = [name for name in named if isinstance(name, str) and name] if isinstance(named, list) else []
+    fitting = [name for name in servers if tool.startswith(f"{_as_opencode_names(name)}_")]
+    if len(fitting) > 1 or (fitting and tool in KINDS[OPENCODE]):
+        return _with(wish, problem="its tool's name does not tell which server it is on")
+    if fitting:
+        return _with(wish, server=fitting[0], tool=tool[len(_as_opencode_names(fitting[0])) + 1 :])
+    return wish
+
+
+def _as_opencode_names(server: str) -> str:
+    """Return how opencode writes a server's name in front of its tools."""
+    return "".join([char if char.isascii() and (char.isalnum() or char in "_-") else "_" for char in server])
+
+
+_READERS: "Mapping[str, Mapping[str, Callable[[Tree, HookContext], HookToolCall]]]" = {
+    CLAUDE_CODE: {"PreToolUse": _claude_code},
+    CODEX: {"PreToolUse": _codex},
+    GEMINI: {"BeforeTool": _gemini},
+    CURSOR: {
+        BEFORE_SHELL: _cursor_shell,
+        BEFORE_MCP: _cursor_mcp,
+        BEFORE_READ: _cursor_read,
+        BEFORE_TAB_READ: _cursor_read,
+        BEFORE_TOOL: _cursor_tool,
+    },
+    OPENCODE: {"tool.execute.before": _opencode},
+}
+
+
+def _with(wish: HookToolCall, **changes: "Any") -> HookToolCall:
+    made: HookToolCall = wish.replace(**changes)
+    return made
+
+
+def _text(tree: "Tree", name: str) -> str:
+    value = tree.get(name)
+    if not isinstance(value, str) or not value:
+        raise UnreadableEventError(f"the event has no {name}")
+    return value
+
+
+def _object(tree: "Tree", name: str) -> "Tree":
+    value = tree.get(name)
+    if not isinstance(value, dict):
+        raise UnreadableEventError(f"the event has no {name}, or it is no object")
+    return value
+
+
+def _directory(value: object) -> str | None:
+    """Return an absolute path; anything else says nothing about where something happens."""
+    return value if isinstance(value, str) and value.startswith("/") and "\0" not in value else None
+
+
+def _name(value: object) -> str | None:
+    return value if isinstance(value, str) else None

@@ -1,0 +1,222 @@
+"""One hook event, from standard input to the agent's answer. Whatever goes wrong on the way blocks the call.
+
+A process that lives for some milliseconds before every tool call: nothing heavy is imported, no thread is started, and
+once the answer is out, the process ends without tidying up. The record was written before.
+
+Start at `serve`. What the policy says: `judging`.
+
+How each agent is told what the policy says, in its own format. Pure.
+
+What goes wrong is told otherwise, and alike to all of them: exit code 2, and the reason on standard error.
+"""
+
+import os
+import sys
+
+from byleave.core.decision import ALLOW, DENY, WORDS
+from byleave.errors import ByleaveError, ConfigErrors
+from byleave.hooks.agent_tools import CLAUDE_CODE, CODEX, CURSOR, GEMINI, OPENCODE
+from byleave.hooks.event_reader import LARGEST, HookContext, UnreadableEventError, read_object, read_wish
+from byleave.record import Record
+from byleave.store.audit.records import encode
+from byleave.text import shown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import NoReturn
+
+    from byleave.core.decision import Decision
+
+
+BLOCKED = 2  # the one exit code that blocks in all of the agents
+TIME_LIMIT = 10.0  # seconds; what is written into the agents' settings is more
+LONGEST_REASON = 2000  # characters
+_MOST_PROBLEMS = 3
+
+
+class Hook(Record):
+    """Whose hook this is, and what the command line says about it. `home` takes the place of the environment."""
+
+    agent: str
+    home: str | None = None
+    root: str | None = None
+    files: tuple[str, ...] = ()
+    session: str = "default"
+    profile: str | None = None
+
+
+class HookOutput(Record):
+    """What to write to standard output, and what is to be done once it is out."""
+
+    text: str
+    afterwards: "Callable[[], None] | None" = None
+
+
+def serve(hook: Hook, *, limit: float = TIME_LIMIT) -> "NoReturn":
+    """Answer the event on standard input, and end the process."""
+    try:
+        _fill_closed_descriptors()
+        stop = _block_after(limit)
+        said = respond(hook, _read_event(), os.environ)
+        if sys.__stdout__ is None:  # it was closed from the start: no answer must not be taken for a yes
+            block("the call is blocked: standard output is closed")
+        stop()
+        _write(1, said.text)
+    except BaseException as error:  # noqa: BLE001 -- whatever it was: the agent must not take it for a yes
+        block(_reason_of(error))
+    _leave(said)
+
+
+def respond(hook: Hook, data: bytes, variables: "Mapping[str, str]") -> HookOutput:
+    """Return the answer to an event, recorded. An error means that the call must be blocked."""
+    around = HookContext(variables, _here(), installed=hook.home is not None)
+    wish = read_wish(hook.agent, read_object(data), around)
+    # Only now, because most of what is heavy is not needed for an event that is none of ours.
+
+    if wish is None:
+        return HookOutput(NEUTRAL[hook.agent])
+    from byleave.hooks.authorize import judge
+
+    judged = judge(hook, wish, around)
+    text = answer_text(hook.agent, judged.decision, judged.reason)
+    return HookOutput(text, judged.afterwards)
+
+
+def block(reason: str) -> "NoReturn":
+    """End the process in the form that blocks the call."""
+    try:
+        _write(2, f"byleave: {shown(reason[:LONGEST_REASON])}")
+    finally:
+        os._exit(BLOCKED)
+
+
+def _here() -> str:
+    try:
+        return os.getcwd()
+    except OSError:
+        return ""
+
+
+def _read_event() -> bytes:
+    chunks, left = [], LARGEST + 1
+    while left > 0 and (chunk := os.read(0, min(left, 1 << 20))):
+        chunks.append(chunk)
+        left -= len(chunk)
+    return b"".join(chunks)
+
+
+def _fill_closed_descriptors() -> None:
+    """Open what is closed of the standard descriptors, so that no file of ours becomes one."""
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number that is free: this one
+
+
+def _block_after(seconds: float) -> "Callable[[], object]":
+    """Block the call when this much time has passed, whatever we are at then; return what calls it off."""
+    import _signal  # type: ignore[import-not-found] # `signal` would load `enum`
+
+    def blocked(_number: int, _frame: object) -> None:
+        block(f"the call is blocked: no answer within {seconds:g} seconds")
+
+    _signal.signal(_signal.SIGALRM, blocked)
+    _signal.pthread_sigmask(_signal.SIG_UNBLOCK, [_signal.SIGALRM])  # whoever started us may have held it back
+    _signal.setitimer(_signal.ITIMER_REAL, seconds)
+    return lambda: _signal.setitimer(_signal.ITIMER_REAL, 0)
+
+
+def _write(descriptor: int, text: str) -> None:
+    left = f"{text}\n".encode("utf-8", "backslashreplace") if text else b""
+    while left:
+        left = left[os.write(descriptor, left) :]
+
+
+def _reason_of(error: BaseException) -> str:
+    if isinstance(error, UnreadableEventError):
+        return f"the call is blocked: {error}"
+    if isinstance(error, ByleaveError):
+        return f"the call is blocked: {error.problem} ({error.hint})"
+    if isinstance(error, ConfigErrors):
+        problems = [str(each).partition("\n")[0] for each in error.exceptions[:_MOST_PROBLEMS]]
+        return f"the call is blocked, because the configuration cannot be used: {'; '.join(problems)}"
+    return f"the call is blocked by an internal error: {type(error).__name__}: {error}"
+
+
+def _leave(said: HookOutput) -> "NoReturn":
+    """Let the agent go on at once: a child does what is left, and nobody tidies up."""
+    try:
+        if said.afterwards is not None and os.fork() == 0:
+            nowhere = os.open(os.devnull, os.O_RDWR)
+            for number in range(3):  # the agent waits until nobody has them any more
+                os.dup2(nowhere, number)
+            said.afterwards()
+    finally:
+        os._exit(0)
+
+
+LONGEST_CONTEXT = 2000  # characters; a command of 30,000 helps nobody in a sentence
+_NOTHING, _EMPTY = "", "{}"
+# Where byleave has nothing to say; some agents want an object even then.
+NEUTRAL: "Mapping[str, str]" = {
+    CLAUDE_CODE: _NOTHING,
+    CODEX: _NOTHING,
+    GEMINI: _EMPTY,
+    CURSOR: _EMPTY,
+    OPENCODE: _EMPTY,
+}
+
+
+def answer_text(agent: str, decision: "Decision | None", reason: str) -> str:
+    """Return what to write to standard output: no decision leaves the call to the agent.
+
+    An ask is for an agent that can put it to its user.
+    """
+    if decision is None and agent == OPENCODE:  # its plugin is ours, and knows nothing in between
+        decision = ALLOW
+    return NEUTRAL[agent] if decision is None else _FORMATS[agent](decision, plain_reason(reason))
+
+
+def plain_reason(reason: str) -> str:
+    """Return a reason that every reader of JSON takes, and that fits into a line: never empty, never half a letter."""
+    text = shown(reason).strip() or "byleave gives no reason"
+    return text if len(text) <= LONGEST_CONTEXT else f"{text[:LONGEST_CONTEXT]}... (cut)"
+
+
+def _claude_code(decision: "Decision", reason: str) -> str:
+    said = {"permissionDecision": WORDS[decision], "permissionDecisionReason": f"byleave: {reason}"}
+    return encode({"hookSpecificOutput": {"hookEventName": "PreToolUse", **said}})
+
+
+def _codex(decision: "Decision", reason: str) -> str:
+    """Codex takes a deny. An allow it calls unsupported, and an ask as well, and then runs the call."""
+    return _NOTHING if decision is ALLOW else _claude_code(DENY, reason)
+
+
+def _gemini(decision: "Decision", reason: str) -> str:
+    if decision is ALLOW:
+        return encode({"decision": "allow"})
+    told = f"byleave: {reason}"
+    return encode({"decision": WORDS[decision], "reason": told, "systemMessage": told})
+
+
+def _cursor(decision: "Decision", reason: str) -> str:
+    if decision is ALLOW:
+        return encode({"permission": "allow"})
+    told = f"byleave: {reason}"
+    return encode({"permission": WORDS[decision], "user_message": told, "agent_message": told})
+
+
+def _opencode(decision: "Decision", reason: str) -> str:
+    return encode({"decision": WORDS[decision], "reason": f"byleave: {reason}"})
+
+
+_FORMATS: "Mapping[str, Callable[[Decision, str], str]]" = {
+    CLAUDE_CODE: _claude_code,
+    CODEX: _codex,
+    GEMINI: _gemini,
+    CURSOR: _cursor,
+    OPENCODE: _opencode,
+}

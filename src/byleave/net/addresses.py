@@ -1,0 +1,60 @@
+"""From the name of a host to the addresses that may be dialled for it, and why one could not be.
+
+A name is looked up once; what passed `dialable` is what is dialled, so that a name cannot lead elsewhere in between.
+The proxy of a sandbox and the HTTP client both go this way.
+"""
+
+import os
+import socket
+from ipaddress import ip_address
+
+from byleave.core.net_rules import may_dial
+from byleave.text import sentence_list, shown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from byleave.core.net_rules import NetRule
+
+MOST_ADDRESSES = 16
+
+
+def is_address(host: str) -> bool:
+    """Whether the host of a place is an address rather than a name."""
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
+
+
+def look_up(host: str, port: int) -> list[str]:
+    """Return the addresses of `host`, best first; OSError if there are none. Nobody can hurry it."""
+    try:
+        entries = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except UnicodeError:
+        raise OSError("it is no name") from None
+    return list(dict.fromkeys([str(entry[4][0]) for entry in entries]))
+
+
+def dialable(rules: "Sequence[NetRule | None]", found: "Sequence[str]") -> tuple[str, ...]:
+    """Return the addresses that every one of the rules lets a connection go to; without a rule there are none."""
+    usable = [address for address in found if rules and all(may_dial(rule, address) for rule in rules)]
+    return tuple(usable[:MOST_ADDRESSES])
+
+
+def not_dialable(host: str, found: "Sequence[str]") -> str:
+    """Say why none of the addresses of a host is dialled."""
+    leads = "is" if is_address(host) else f"leads to {sentence_list(list(found))}, which is"
+    return (
+        f"{shown(host)} {leads} in a private range, or not an address that may be dialled; "
+        "a rule opens it by naming that very address, or with private = true"
+    )
+
+
+def why(problem: OSError) -> str:
+    """Return what went wrong in the system's own words, without places that others add."""
+    if isinstance(problem, socket.gaierror) or problem.errno is None:
+        return problem.strerror or str(problem)
+    return os.strerror(problem.errno)

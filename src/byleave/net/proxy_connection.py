@@ -1,0 +1,191 @@
+"""Serve one client of the proxy, from its first byte to its last.
+
+Each request is read, judged (gate) and carried on a connection of its own, so that no two requests of a client can
+ever be confused at a server. A tunnel opens only for TLS that names the very host that was judged.
+
+Start at `Visit.serve`.
+"""
+
+import asyncio
+
+from byleave.net.addresses import is_address, why
+from byleave.net.client_hello import BadHello, HelloReader, RecordGuard
+from byleave.net.proxy_forward import ProxyExchange, RefusedError
+from byleave.net.proxy_policy import place_of
+from byleave.net.streams import SocketStream, dial, join
+from byleave.protocol.http_head import NO_BODY, BadHead, own_head, read_request
+from byleave.text import quoted, shown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from byleave.net.client_hello import ClientHello
+    from byleave.net.proxy_forward import ProxyLimits
+    from byleave.net.proxy_policy import ProxyPolicy, ProxyTarget, UrlVerdict
+    from byleave.protocol.http_head import HttpRequestHead
+
+PHRASES = {
+    400: "400 Bad Request",
+    403: "403 Forbidden",
+    408: "408 Request Timeout",
+    502: "502 Bad Gateway",
+    504: "504 Gateway Timeout",
+}
+OPENED = b"HTTP/1.1 200 Connection established\r\n\r\n"
+ACCESS_DENIED = b"\x15\x03\x03\x00\x02\x02\x31"  # a fatal TLS alert, RFC 8446, section 6
+
+
+class ProxyConnection:
+    """One connection of a client."""
+
+    def __init__(self, client: SocketStream, gate: "ProxyPolicy", limits: "ProxyLimits", *, ech: bool) -> None:
+        self._client = client
+        self._gate = gate
+        self._limits = limits
+        self._ech = ech
+
+    async def serve(self) -> None:
+        """Answer requests until the client leaves, or can no longer be followed. OSError if it breaks off."""
+        patience = self._limits.head
+        while await self._comes(patience) and await self._next():
+            patience = self._limits.keep_alive
+
+    async def _comes(self, patience: float) -> bool:
+        try:
+            async with asyncio.timeout(patience):
+                return await self._client.has_more()
+        except TimeoutError:
+            return False
+
+    async def _next(self) -> bool:
+        """Serve one request, and return whether another may follow."""
+        request: HttpRequestHead | None = None
+        try:
+            request = await self._request()
+            return await self._carry(request)
+        except RefusedError as refusal:
+            return await self._refuse(request, refusal)
+
+    async def _request(self) -> "HttpRequestHead":
+        try:
+            async with asyncio.timeout(self._limits.head):
+                head = await self._client.read_head(self._limits.head_bytes)
+        except TimeoutError:
+            raise RefusedError(408, "the head of the request took too long") from None
+        request = read_request(head)
+        if isinstance(request, BadHead):
+            raise RefusedError(400, request.problem)
+        return request
+
+    async def _carry(self, request: "HttpRequestHead") -> bool:
+        place = place_of(request)
+        if isinstance(place, BadHead):
+            raise RefusedError(400, place.problem)
+        carry = self._tunnel if request.method == "CONNECT" else self._exchange
+        return await carry(request, place)
+
+    async def _refuse(self, request: "HttpRequestHead | None", refusal: RefusedError) -> bool:
+        """Send the proxy's own answer. Only a good request without a body leaves the connection in a known state."""
+        known = request is not None and request.body == NO_BODY and refusal.status in (403, 502, 504)
+        keep = known and request is not None and request.keeps_alive
+        body = f"{shown(refusal.text)}\n".encode()
+        fields = [("Content-Type", "text/plain; charset=utf-8"), ("Content-Length", str(len(body)))]
+        if refusal.status == 403:
+            fields.append(("X-Byleave", "denied"))
+        head = own_head(PHRASES[refusal.status], fields, keep=keep)
+        async with asyncio.timeout(self._limits.head):
+            await self._client.send(head if request is not None and request.method == "HEAD" else head + body)
+        if not known:
+            await self._client.linger()
+        return keep
+
+    async def _reach(self, place: "ProxyTarget", *, tunnel: bool) -> "tuple[SocketStream, UrlVerdict]":
+        """Return a connection to `place`, if the policy opens it."""
+        try:
+            admission = await self._gate.admit(place, tunnel=tunnel)
+            if not admission.judgement.allowed:
+                raise RefusedError(403, admission.judgement.reason)
+            stream = await dial(admission.addresses, place.port, limit=self._limits.connect)
+        except TimeoutError:
+            raise RefusedError(504, f"{place.host} could not be reached in time") from None
+        except OSError as problem:
+            raise RefusedError(502, f"{place.host} could not be reached: {why(problem)}") from None
+        return stream, admission.judgement
+
+    async def _tunnel(self, request: "HttpRequestHead", place: "ProxyTarget") -> bool:
+        if request.body != NO_BODY:
+            raise RefusedError(400, "a CONNECT has no body")
+        server, judgement = await self._reach(place, tunnel=True)
+        try:
+            async with asyncio.timeout(self._limits.idle):
+                await self._client.send(OPENED)
+                greeting = await self._greeting(place, judgement)
+                await server.send(greeting)
+            if greeting:
+                await join(self._client, server, self._screen(place, judgement), idle=self._limits.idle)
+        finally:
+            server.close()
+        return False
+
+    async def _greeting(self, place: "ProxyTarget", judgement: "UrlVerdict") -> bytes:
+        """Return the client's ClientHello, if it is one for `place`; nothing if the tunnel must not be used."""
+        reader = HelloReader()
+        found: ClientHello | BadHello | None = None
+        try:
+            async with asyncio.timeout(self._limits.head):
+                while found is None and (data := await self._client.read()):
+                    found = reader.feed(data)
+        except TimeoutError:
+            found = BadHello("no TLS greeting came in time")
+        if found is None:
+            return b""
+        if self._suits(found, place, judgement):
+            self._client.unread(reader.rest)
+            return reader.sent
+        if not isinstance(found, BadHello):
+            await self._client.send(ACCESS_DENIED)
+        await self._client.linger()
+        return b""
+
+    def _screen(self, place: "ProxyTarget", judgement: "UrlVerdict") -> "Callable[[bytes], bytes]":
+        """Return what looks through everything that the client sends behind its greeting."""
+        guard = RecordGuard()
+
+        def screened(data: bytes) -> bytes:
+            passed: list[bytes] = []
+            for found in guard.feed(data):
+                if isinstance(found, bytes):
+                    passed.append(found)
+                elif not self._suits(found, place, judgement):
+                    raise ConnectionAbortedError
+            return b"".join(passed)
+
+        return screened
+
+    def _suits(self, found: "ClientHello | BadHello", place: "ProxyTarget", judgement: "UrlVerdict") -> bool:
+        """Whether a tunnel to `place` may carry this; tells why not."""
+        problem = _problem_with(found, place.host, ech=self._ech)
+        if problem is not None:
+            self._gate.refuse(place, judgement, problem)
+        return problem is None
+
+    async def _exchange(self, request: "HttpRequestHead", place: "ProxyTarget") -> bool:
+        server, _judgement = await self._reach(place, tunnel=False)
+        try:
+            return await ProxyExchange(self._client, server, request, place, self._limits).run()
+        finally:
+            server.close()
+
+
+def _problem_with(found: "ClientHello | BadHello", host: str, *, ech: bool) -> str | None:
+    """Return why a tunnel to `host` must not carry what starts like this, None if it may."""
+    if isinstance(found, BadHello):
+        return f"only TLS goes through a tunnel, and {found.problem}"
+    if found.encrypted and not ech:
+        return "the TLS greeting has an encrypted part (ECH), which may name another server"
+    if found.server_name is None:
+        return None if is_address(host) else "the TLS greeting names no server (SNI)"
+    if found.server_name != host:
+        return f"the TLS greeting names {quoted(found.server_name)}, not {host}"
+    return None

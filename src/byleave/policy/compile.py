@@ -1,0 +1,609 @@
+"""From layers to a policy: merge what each tool is given, check it, resolve its paths, index its rules.
+
+What touches the disk is passed in: `resolve` turns a rule's path into a place, `approved` says whether the user has
+agreed to an external target. All problems of all layers are raised together.
+
+Start at `compile_layers`.
+"""
+
+from byleave.core.access import COOPERATIVE, SERVER, SERVER_DECLARED, STDIO, VFS, VFS_DECLARED, Access, with_defaults
+from byleave.core.action import LOCAL
+from byleave.core.decision import BUILT_IN
+from byleave.core.fs_rules import FsRule, is_under
+from byleave.core.policy import CompiledPolicy, PolicyView, ToolPolicy
+from byleave.core.protected import Protected, resolved_places, system_places
+from byleave.core.suggest import SERVERS
+from byleave.errors import InputError
+from byleave.policy.compile_access import AccessCompiler
+from byleave.policy.dirs import real_path
+from byleave.policy.layers import ENCLOSING, MANAGED, SESSION, Problems
+from byleave.policy.merge import NOTHING, Item, Patch, compose, patch
+from byleave.policy.normalize import ACCESS_LISTS, AT, HOST_PATHS, LEFT_OUT, LEGACY, LINE
+from byleave.record import Record
+from byleave.text import quoted, sentence_list, shown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from typing import Any
+
+    from byleave.core.access import ProcessLimits
+    from byleave.core.agents import Agents
+    from byleave.core.command_line import CommandLine
+    from byleave.core.fs_rules import FsTarget, RefusedPath
+    from byleave.core.protected import Protection
+    from byleave.core.rules import RuleTable
+    from byleave.policy.compile_access import ExternalRule
+    from byleave.policy.compile_agents import MissingAgentRule
+    from byleave.policy.gateway_settings import GatewaySettings
+    from byleave.policy.layers import Layer
+    from byleave.policy.normalize import At, Tree
+    from byleave.policy.servers import ServerConfig, ServerDescription
+
+    Resolve = Callable[[str], FsTarget | RefusedPath]
+    Approved = Callable[[str, str], bool]
+    ReadLine = Callable[..., CommandLine]  # the text of a command, and where it would run
+
+RUN_TOOL = "byleave-run"  # what `byleave run` runs where no tool is named: always in the sandbox
+_NOTHING: "dict[str, Any]" = {}
+MOST_WARNINGS = 50  # more than anybody reads
+LONGEST_NAME = 60  # characters of a tool's name worth repeating in a warning
+_JOINED = frozenset(
+    {
+        *("tools", "rules", "defaults", "programs", "audit", "sensitive_paths", "sandbox", "shell"),
+        *("agents", "servers", "gateway", LEFT_OUT),
+    }
+)
+_OPEN = (FsRule("", read=True, create=True, update=True, delete=True, execute=True, source=BUILT_IN),)
+_SCALARS = (
+    *("source", "command", "runtime", "run", "enable", "description"),
+    *("parameters", "stateful", "actions", "format_arguments"),
+)
+
+
+def _nowhere(_path: str) -> str | None:
+    return None
+
+
+class CompileContext(Record):
+    """What the compiler must be told about the world: how paths resolve, what was approved, what is ours."""
+
+    resolve: "Resolve"
+    approved: "Approved"
+    root: str
+    own_places: tuple[str, ...] = ()
+    kept: "tuple[Protection, ...]" = ()  # found on this machine: byleave's own code, PATH, what git obeys
+    home: str = ""
+    directory: "Callable[[str], str | None]" = _nowhere
+    line_reader: "Callable[[Mapping[str, Any]], ReadLine] | None" = None
+    real: "Callable[[str], str]" = real_path
+
+
+class CompiledTool(Record):
+    """One tool after all layers have spoken: its settings, and its merged rules with their origins."""
+
+    name: str
+    settings: "Mapping[str, Any]"
+    lists: "Mapping[str, Patch]"
+    commands: "Mapping[str, Mapping[str, Any]] | None"
+    layer: "Layer"
+    at: "At"
+    line: int
+    declares: bool  # whether it was given access of its own: what a session's mounts add does not count
+
+    @property
+    def runtime(self) -> str:
+        command = self.settings.get("command") or [""]
+        inferred = "wasm" if command[0].endswith(".wasm") else "stdio"
+        runtime: str = self.settings.get("runtime", inferred)
+        return runtime
+
+    @property
+    def limits(self) -> "ProcessLimits":
+        """What its processes may use at most."""
+        from byleave.core.access import limits_of
+
+        return limits_of(self.settings.get("limits", {}))
+
+    @property
+    def has_access(self) -> bool:
+        return self.commands is not None or any(merged.items for merged in self.lists.values())
+
+
+class Compiled(Record):
+    """A policy and what is worth knowing beside it: its tools, settings, warnings, and the places it rests on."""
+
+    policy: CompiledPolicy
+    tools: "Mapping[str, CompiledTool]"
+    settings: "Mapping[str, Any]"
+    warnings: tuple[str, ...]
+    places: "Mapping[str, FsTarget | RefusedPath]"
+    layers: "tuple[Layer, ...]"
+    read_line: "ReadLine | None" = None
+    directories: "Mapping[str, str | None]" = _NOTHING  # those that rules name, as they were resolved
+    externals: "tuple[ExternalRule, ...]" = ()  # what the trusted layers let out of the workspace, approved or not
+    servers: "Mapping[str, ServerConfig]" = _NOTHING  # behind the gateway, as the trusted layers describe them
+    agent_tokens: "Mapping[str, tuple[str, ...]]" = _NOTHING  # hashes of tokens in hex, by agent
+    agent_subjects: "Mapping[str, tuple[str, ...]]" = _NOTHING  # what the agent claim of a JWT says, by agent
+
+    @property
+    def gateway(self) -> "GatewaySettings":
+        """How the gateway behaves."""
+        from byleave.policy.gateway_settings import GatewaySettings
+
+        settings: GatewaySettings = self.settings.get("gateway") or GatewaySettings()
+        return settings
+
+    @property
+    def bound_agents(self) -> frozenset[str]:
+        """The agents that prove who they are, so that nobody can merely claim to be one."""
+        return frozenset(self.agent_tokens) | frozenset(self.agent_subjects)
+
+    def no_tool(self, name: str) -> InputError:
+        """Return how it is said that no such tool is configured; one that waits for trust is there, after all."""
+        for layer in self.layers:
+            if not layer.trusted and "source" in layer.tree["tools"].get(name, {}):
+                problem = f"the tool {quoted(name)} is configured in {shown(layer.file or '')}, which is not trusted"
+                return InputError(
+                    problem,
+                    hint="it has changed, or a script that it starts has: `byleave trust` shows it and asks",
+                )
+        known = ", ".join(sorted(self.tools)) or "none"
+        return InputError(f"no tool named {quoted(name)} is configured", hint=f"the configured tools are: {known}")
+
+
+def compile_layers(layers: "Sequence[Layer]", surroundings: CompileContext) -> Compiled:
+    """Return the policy of these layers, weakest first; every problem there is, if there are any."""
+    work = _Compilation(layers, surroundings)
+    compiled = work.run()
+    work.problems.raise_any()
+    return compiled
+
+
+class _Compilation:
+    """One compilation: collects problems and warnings while the voices are built."""
+
+    def __init__(self, layers: "Sequence[Layer]", surroundings: CompileContext) -> None:
+        self._layers = tuple(layers)
+        self._surroundings = surroundings
+        self.problems = Problems()
+        self.warnings: list[str] = []
+        self._settings = _settings(layer for layer in layers if layer.trusted)
+        self._settings["sandbox"] = self._host_paths()
+        self._settings["gateway"] = self._gateway()
+        self._rules = AccessCompiler(surroundings, self.problems, self.warnings)
+        self._directories: dict[str, str | None] = {}
+        self._read_line = self._make_reader()
+
+    def _host_paths(self) -> dict[str, list[str]]:
+        told = [layer for layer in self._layers if layer.trusted and "sandbox" in layer.tree]
+        if not told:
+            return {key: [] for key in HOST_PATHS}
+        from byleave.policy.sandbox_settings import HostPathCompiler
+
+        return HostPathCompiler(self._surroundings, self.problems).merged(told)
+
+    def _check_sensitive(self) -> None:
+        from byleave.core.patterns import glob_problem
+
+        for layer in self._layers:
+            for number, pattern in enumerate(layer.tree.get("sensitive_paths", ())):
+                problem = glob_problem(pattern)
+                if problem is not None:
+                    at: At = ("sensitive_paths", number)
+                    self._problem(layer, at, f"{quoted(pattern)}: {problem}", 'write a glob such as "**/*.pem"')
+
+    def _gateway(self) -> "GatewaySettings | None":
+        told = [layer for layer in self._layers if layer.trusted and "gateway" in layer.tree]
+        if not told:
+            return None
+        from byleave.policy.gateway_settings import read_gateway
+
+        return read_gateway(told, self._surroundings.root, self._surroundings.home, self.problems)
+
+    def _agents(self, layers: "Sequence[Layer]") -> "Agents | None":
+        if not any("agents" in layer.tree for layer in layers):
+            return None
+        from byleave.policy.compile_agents import merge_agents
+
+        return merge_agents(layers, self._missing())
+
+    def _missing(self) -> "MissingAgentRule":
+        from byleave.policy.compile_agents import MissingAgentRule
+
+        gateway = self._settings["gateway"]
+        denied = self._settings["defaults"].get("deny_on_missing_agent", True)
+        return MissingAgentRule(denied, None if gateway is None else gateway.default_agent)
+
+    def _describe(self, trusted: "Sequence[Layer]") -> "tuple[ServerDescription, ...]":
+        """Return the servers that the trusted layers describe."""
+        if not any("servers" in layer.tree for layer in self._layers):
+            return ()
+        from byleave.policy.servers import ServerReader
+
+        def inside(path: str) -> bool:
+            place = self._surroundings.directory(path)
+            return place is not None and is_under(place, self._surroundings.root)
+
+        reader = ServerReader(self.problems, self.warnings, inside)
+        return tuple(reader.read(trusted, [layer for layer in self._layers if not layer.trusted]))
+
+    def _server_tools(
+        self, described: "Iterable[ServerDescription]", layers: "Sequence[Layer]"
+    ) -> "Iterator[CompiledTool]":
+        """Yield the processes of servers, and those for calls of single tools, as tools that the sandbox can hold."""
+        for each in described:
+            if each.server.command is None:
+                continue
+            for name, path in [(each.server.tool, ()), *((one, ("tools", t)) for t, one in each.server.tools.items())]:
+                told = [layer for layer in each.layers if any(layer is one for one in layers)]
+                found = [(layer, table) for layer in told if (table := _inner(layer, each.server.name, path))]
+                if found:
+                    made = [layer.replace(tree={"tools": {name: table}}) for layer, table in found]
+                    yield self._merge_tool(name, made)
+
+    def run(self) -> Compiled:
+        if self._settings["sensitive_paths"]:
+            self._check_sensitive()
+        trusted = [layer for layer in self._layers if layer.trusted]
+        tools = {tool.name: tool for tool in self._merge(trusted) if self._is_whole(tool)}
+        described = self._describe(trusted)
+        held = {tool.name: tool for tool in self._server_tools(described, trusted)}
+        known = {**tools, **held}
+        agents = self._agents(trusted)
+        voices = [
+            self._voice("trusted", known.values(), rules=self._rule_table(trusted), noted=True).replace(agents=agents)
+        ]
+        voices[0] = _naming(voices[0], described)
+        for layer in self._layers:
+            if layer.name == ENCLOSING:
+                voices += self._enclosing(layer, trusted, known)
+            elif not layer.trusted:
+                self.warnings.append(_untrusted(layer))
+                present = [_access_only(other) if other is layer else other for other in self._layers]
+                heard = [other for other in present if other.trusted or other.file == layer.file]
+                told = _known(self._merge(heard), tools)
+                voice = self._voice(f"{layer.file} (untrusted)", told, rules=self._rule_table(heard))
+                voices.append(voice.replace(agents=self._agents(heard)))
+            elif layer.name == MANAGED and len(self._layers) > 1:
+                alone = _known([*self._merge([layer]), *self._server_tools(described, [layer])], known)
+                voices.append(self._voice("managed", alone, denies_only=True).replace(agents=self._agents([layer])))
+        tokens, subjects = self._proofs(trusted)
+        if agents is not None:
+            self._warn_of_agents(agents)
+        for layer in self._layers:
+            self.warnings.extend(layer.tree.get(LEFT_OUT, ()))
+        shell = self._settings.get("shell", {}).get("confine")
+        policy = CompiledPolicy(tuple(voices), self._protected(), bool(self._settings.get("strict_links")), shell)
+        return Compiled(
+            policy,
+            tools,
+            self._settings,
+            _told(self.warnings),
+            self._rules.places,
+            self._layers,
+            self._read_line,
+            self._directories,
+            tuple(self._rules.externals),
+            {each.server.name: each.server for each in described},
+            tokens,
+            subjects,
+        )
+
+    def _enclosing(
+        self, layer: "Layer", trusted: "Sequence[Layer]", known: "Mapping[str, CompiledTool]"
+    ) -> "Iterator[PolicyView]":
+        """Yield what a project file around the workspace adds: where it is silent, the trusted layers answer for it."""
+        name = f"{layer.file} (around this workspace)"
+        if "rules" in layer.tree:
+            yield self._voice(name, (), rules=self._rule_table([*trusted, layer]))
+        told = _known(self._merge([layer]), known)
+        yield self._voice(name, told, denies_only=True).replace(agents=self._agents([_access_only(layer)]))
+
+    def _proofs(self, trusted: "Sequence[Layer]") -> "tuple[Mapping[str, tuple[str, ...]], ...]":
+        if not any("agents" in layer.tree for layer in trusted):
+            return _NOTHING, _NOTHING
+        from byleave.policy.compile_agents import proofs_of
+
+        proofs = proofs_of(trusted, self._missing().default_agent, self.problems)
+        return proofs.tokens, proofs.subjects
+
+    def _warn_of_agents(self, agents: "Agents") -> None:
+        from byleave.policy.compile_agents import agent_warnings
+
+        servers = frozenset(name for layer in self._layers for name in layer.tree.get("servers", ()))
+        named = servers | {LOCAL} if servers else servers
+        self.warnings.extend(agent_warnings(agents, self._missing(), named))
+
+    def _directory(self, path: str) -> str | None:
+        """Resolve a directory that a rule names, and remember it: it is looked at again while the policy is in use."""
+        if path not in self._directories:
+            self._directories[path] = self._surroundings.directory(path)
+        return self._directories[path]
+
+    def _make_reader(self) -> "ReadLine | None":
+        self._check_programs()
+        make = self._surroundings.line_reader
+        return None if make is None else make(self._settings.get("programs", {}))
+
+    def _check_programs(self) -> None:
+        """Look at the programs of every layer before anything is read with them."""
+        programs = self._settings.get("programs", {})
+        if not programs:
+            return
+        from byleave.policy.rule_types import program_problem
+        from byleave.shell.knowledge.programs import BUILT_IN
+
+        for layer in self._layers:
+            for name in layer.tree.get("programs", {}) if layer.trusted else ():
+                problem = program_problem(name, programs, BUILT_IN)
+                if problem is not None:
+                    self._problem(layer, ("programs", name), problem, "see docs/commands.md for the keys")
+        self.problems.raise_any()
+
+    def _rule_table(self, layers: "Sequence[Layer]") -> "RuleTable | None":
+        """Return the ordered rules of these layers, the strongest first; None if there are none."""
+        merged = NOTHING
+        for layer in layers:
+            if "rules" in layer.tree:
+                patched = _patch(layer.tree["rules"], layer)
+                merged = compose(merged, patched.replace(front=(*_unheard(merged, patched), *patched.front)))
+        if not merged.items:
+            return None
+        from byleave.core.rules import RuleTable
+        from byleave.policy.compile_rules import RuleCompiler
+
+        reader = RuleCompiler(
+            self.problems,
+            self.warnings,
+            directory=self._directory,
+            home=self._surroundings.home,
+            read_line=self._read_line,
+        )
+        return RuleTable([rule for item in merged.items if (rule := reader.rule(item)) is not None])
+
+    def _merge(self, layers: "Sequence[Layer]") -> "Iterator[CompiledTool]":
+        names = dict.fromkeys(name for layer in layers for name in layer.tree["tools"])
+        for name in names:
+            yield self._merge_tool(name, [layer for layer in layers if name in layer.tree["tools"]])
+
+    def _merge_tool(self, name: str, layers: "Sequence[Layer]") -> CompiledTool:
+        settings: Tree = {}
+        lists = dict.fromkeys(ACCESS_LISTS, NOTHING)
+        own_files = NOTHING
+        commands: dict[str, dict[str, Any]] | None = None
+        spellings = set()
+        for layer in layers:
+            tool = layer.tree["tools"][name]
+            settings |= {key: tool[key] for key in _SCALARS if key in tool}
+            settings["options"] = {**settings.get("options", {}), **tool.get("options", {})}
+            if "limits" in tool:
+                settings["limits"] = {**settings.get("limits", {}), **tool["limits"]}
+            access = tool.get("access", {})
+            if access:
+                spellings.add(access.get(LEGACY, False))
+            for key in ACCESS_LISTS:
+                if key in access:
+                    lists[key] = _joined(lists[key], _patch(access[key], layer))
+            if "fs" in access and layer.name != SESSION:
+                own_files = compose(own_files, _patch(access["fs"], layer))
+            if "commands" in access:
+                commands = _merge_commands(commands or {}, access["commands"], layer)
+        last = layers[-1]
+        at, line = last.tree["tools"][name][AT], last.tree["tools"][name][LINE]
+        if len(spellings) > 1:
+            self._problem(last, at, "a tool has access or the older sandbox, not both", "move sandbox to access")
+        own_lists = {**lists, "fs": own_files}
+        declares = commands is not None or any(merged.items for merged in own_lists.values())
+        return CompiledTool(name, settings, lists, commands, last, at, line, declares)
+
+    def _is_whole(self, tool: CompiledTool) -> bool:
+        """Check what only the merged tool can show; a tool that is not there in full is left out."""
+        source = tool.settings.get("source")
+        if tool.name.startswith(SERVERS):
+            hint = "rename it: such names stand for the processes of MCP servers"
+            self._tool_problem(tool, f"begins with {quoted(SERVERS)}", hint)
+        if isinstance(tool.settings.get("run"), list):
+            self._check_run(tool)
+        if source is None:
+            if self._defined_untrusted(tool.name):
+                self.warnings.append(
+                    f"the tool {shown(_cut(tool.name))} is not available until its project file is trusted"
+                )
+            elif tool.layer.name == SESSION:  # of a tool that is gone, or that only another `--policy` describes
+                self.warnings.append(
+                    f"the session has grants for the tool {shown(_cut(tool.name))}, which is not configured"
+                )
+            else:
+                self._tool_problem(tool, "has no source", 'add source = "local" (or "builtin", or "mcp.<server>")')
+            return False
+        if source != "local":
+            if tool.has_access:
+                hint = "remove access, or make the tool local: only a local tool's process can be held to it"
+                self._tool_problem(tool, f"has access, but its source is {quoted(source)}", hint)
+            for key, means in (("runtime", "means"), ("limits", "mean")):
+                if key in tool.settings:
+                    said = f"{key} {means} nothing for source {quoted(source)}"
+                    self.warnings.append(f"tools.{shown(_cut(tool.name))}: {said}")
+        elif tool.runtime == "wasm":
+            self._tool_problem(tool, "wants the wasm runtime, which does not exist here", 'use "vfs" or "stdio"')
+        return True
+
+    def _check_run(self, tool: CompiledTool) -> None:
+        """Look at the conditions on arguments: a pointer or a pattern that cannot be used is an error."""
+        from byleave.core.arguments import pointer_problem
+        from byleave.core.patterns import searcher
+
+        for number, rule in enumerate(tool.settings["run"]):
+            at = (*tool.at, "run", number)
+            problem = pointer_problem(rule["arg"])
+            if problem is not None:
+                self._problem(tool.layer, (*at, "arg"), problem, 'write "/name"')
+            try:
+                searcher(rule.get("regex", ""))
+            except ValueError as error:
+                self._problem(tool.layer, (*at, "regex"), f"the pattern cannot be used: {error}", "write RE2 syntax")
+
+    def _defined_untrusted(self, name: str) -> bool:
+        return any("source" in layer.tree["tools"].get(name, {}) for layer in self._layers if not layer.trusted)
+
+    def _voice(
+        self,
+        name: str,
+        tools: "Iterable[CompiledTool]",
+        *,
+        denies_only: bool = False,
+        rules: "RuleTable | None" = None,
+        noted: bool = False,
+    ) -> PolicyView:
+        policies = {tool.name: self._tool_policy(tool, denies_only=denies_only, noted=noted) for tool in tools}
+        return PolicyView(name, policies, denies_only, rules)
+
+    def _tool_policy(self, tool: CompiledTool, *, denies_only: bool, noted: bool) -> ToolPolicy:
+        """Compile one tool. Where only denies count, all is open but what is written: no default denies anything."""
+        rules = self._rules
+        defaults = COOPERATIVE if denies_only else self._defaults(tool)
+        tables = {
+            "fs": rules.fs(
+                tool.lists["fs"].items, floor=_OPEN if denies_only else (), noted_for=tool.name if noted else None
+            ),
+            "net": rules.net(tool.lists["net"].items),
+            "env": rules.env(tool.lists["env"].items),
+            "commands": None if tool.commands is None else rules.commands(tool.commands),
+        }
+        access = with_defaults(defaults, **tables)  # type: ignore[arg-type]
+        return ToolPolicy(tool.name, access, bool(tool.settings.get("enable", True)))
+
+    def _defaults(self, tool: CompiledTool) -> Access:
+        if tool.name.startswith(SERVERS):
+            return SERVER_DECLARED if tool.declares else SERVER
+        if tool.runtime == "vfs":
+            return VFS_DECLARED if tool.declares else VFS
+        off = self._settings.get("defaults", {}).get("os_sandbox") == "off" and tool.name != RUN_TOOL
+        return COOPERATIVE if off else STDIO
+
+    def _protected(self) -> Protected:
+        around = self._surroundings
+        kept = (*around.kept, *system_places())
+        return Protected(resolved_places(self._rules.resolve), around.own_places, kept)
+
+    def _problem(self, layer: "Layer", at: "At", problem: str, hint: str) -> None:
+        self.problems.add(layer, problem, hint=hint, at=at)
+
+    def _tool_problem(self, tool: CompiledTool, problem: str, hint: str) -> None:
+        self._problem(tool.layer, tool.at, f"the tool {quoted(_cut(tool.name))} {problem}", hint)
+
+
+def _told(warnings: "Iterable[str]") -> tuple[str, ...]:
+    """Return each warning once, and no more than anybody reads."""
+    distinct = list(dict.fromkeys(warnings))
+    more = len(distinct) - MOST_WARNINGS
+    return (*distinct[:MOST_WARNINGS], f"and {more} more warnings") if more > 0 else tuple(distinct)
+
+
+def _settings(layers: "Iterable[Layer]") -> "Tree":
+    """Return the scalars of all layers, the strongest that sets one winning."""
+    merged: Tree = {"defaults": {}, "programs": {}, "audit": {}, "sensitive_paths": []}
+    for layer in layers:
+        for name in ("defaults", "programs", "audit"):
+            merged[name] |= layer.tree.get(name, {})
+        merged["sensitive_paths"] += layer.tree.get("sensitive_paths", [])
+        if "shell" in layer.tree:
+            merged["shell"] = {"confine": "auto", **merged.get("shell", {}), **layer.tree["shell"]}
+        merged |= {key: value for key, value in layer.tree.items() if key not in _JOINED}
+    return merged
+
+
+def _patch(configured: "Mapping[str, Any]", layer: "Layer") -> Patch:
+    return patch(configured["strategy"], [Item(_frozen(entry), layer) for entry in configured["value"]])
+
+
+def _joined(weaker: Patch, stronger: Patch) -> Patch:
+    """Compose two patches of an access list; what only tightens is not replaced, but moves to where it is heard."""
+    composed = compose(weaker, stronger)
+    joined: Patch = composed.replace(back=(*composed.back, *_unheard(weaker, stronger)))
+    return joined
+
+
+def _unheard(weaker: Patch, stronger: Patch) -> "tuple[Item, ...]":
+    """Return the entries of an untrusted layer that a stronger one would replace: in its own voice it is heard."""
+    return tuple(item for item in weaker.items if not item.layer.trusted) if stronger.replaces else ()
+
+
+def _frozen(entry: "Any") -> "Any":
+    return tuple(entry) if isinstance(entry, list) else entry
+
+
+def _merge_commands(
+    known: "dict[str, dict[str, Any]]", added: "Mapping[str, Any]", layer: "Layer"
+) -> "dict[str, dict[str, Any]]":
+    merged = dict(known)
+    for program, entry in added.items():
+        weaker = merged.get(program, {})
+        lists = {
+            key: compose(weaker.get(key, NOTHING), _patch(entry[key], layer))
+            for key in ("args", "envs")
+            if key in entry
+        }
+        merged[program] = {**weaker, **lists, LINE: entry[LINE], AT: entry[AT], "layer": layer}
+    return merged
+
+
+def _access_only(layer: "Layer") -> "Layer":
+    """Return what an untrusted layer may say: grants and refusals for tools that others define."""
+    tools = {
+        name: {key: value for key, value in tool.items() if key == "access" or key.startswith("#")}
+        for name, tool in layer.tree["tools"].items()
+    }
+    kept = {"rules": layer.tree["rules"]} if "rules" in layer.tree else {}
+    if "agents" in layer.tree:
+        from byleave.policy.compile_agents import without_proofs
+
+        kept["agents"] = without_proofs(layer.tree["agents"])
+    reduced: Layer = layer.replace(tree={**kept, "tools": tools})
+    return reduced
+
+
+def _inner(layer: "Layer", server: str, path: "tuple[str, ...]") -> "Tree | None":
+    """Return what a layer says of a server's process, or of that for one of its tools, as it would of a tool."""
+    table = layer.tree["servers"][server]
+    for step in path:
+        table = table.get(step, {})
+    if not table:
+        return None
+    access = {"access": table["access"]} if "access" in table else {}
+    return {"source": "local", "runtime": "stdio", **access, LINE: table[LINE], AT: table[AT]}
+
+
+def _naming(voice: PolicyView, described: "Iterable[ServerDescription]") -> PolicyView:
+    """Add to what servers may touch the variables that are filled in for them, which are secrets from then on."""
+    tools = dict(voice.tools)
+    for each in described:
+        if each.server.variables:
+            from byleave.policy.servers import with_variables
+
+            for name in (each.server.tool, *each.server.tools.values()):
+                if name in tools:
+                    tools[name] = with_variables(tools[name], each.server)
+    named: PolicyView = voice.replace(tools=tools)
+    return named
+
+
+def _known(merged: "Iterable[CompiledTool]", tools: "Mapping[str, CompiledTool]") -> "Iterator[CompiledTool]":
+    """Yield the merged tools that exist in the trusted reading, with the settings that hold there."""
+    for tool in merged:
+        if tool.name in tools:
+            yield tool.replace(settings=tools[tool.name].settings)
+
+
+def _untrusted(layer: "Layer") -> str:
+    file = shown(layer.file or "")
+    tools = sentence_list([_cut(name) for name, tool in layer.tree["tools"].items() if "source" in tool])
+    servers = sentence_list([_cut(name) for name in layer.tree.get("servers", ())])
+    named = [f"{word} ({names})" for word, names in (("tools", tools), ("servers", servers)) if names]
+    ignored = f"its {', '.join(named)} and other settings are ignored" if named else "its settings are ignored"
+    return f"{file} is not trusted yet: it can only tighten, and {ignored}; see `byleave trust {file}`"
+
+
+def _cut(name: str) -> str:
+    return name if len(name) <= LONGEST_NAME else f"{name[:LONGEST_NAME]}..."

@@ -1,0 +1,218 @@
+"""The shape of `agents` and `gateway`, as types. Servers, and the rest of the file: policy.schema_types."""
+
+from typing import Annotated, Literal
+
+from msgspec import UNSET, Meta, UnsetType
+
+from byleave.core.access import LARGEST
+from byleave.policy.rule_types import ConfigTable, Merge
+
+_DAY = 24 * 3600  # seconds
+Names = list[str] | Merge[str]
+_ByServer = dict[str, Names]
+
+
+class ReachTable(ConfigTable):
+    """What an agent may reach (`allow`), or may not (`deny`). Denies are heard before allows."""
+
+    servers: Annotated[
+        Names | UnsetType,
+        Meta(description="MCP servers, by name or glob.", examples=[["postgres", "browser_*"]]),
+    ] = UNSET
+    tools: Annotated[
+        _ByServer | UnsetType,
+        Meta(
+            description="Tools by server, each by name or glob. In allow: a server that is not listed here has all of "
+            "its tools. The servers may be globs, too.",
+            examples=[{"postgres": ["query", "list_*"]}],
+        ),
+    ] = UNSET
+    resources: Annotated[
+        _ByServer | UnsetType,
+        Meta(
+            description="Resources by server, as globs over their URIs. Needed where allow.tools narrows the server.",
+            examples=[{"postgres": ["schema://*"]}],
+        ),
+    ] = UNSET
+    prompts: Annotated[
+        _ByServer | UnsetType,
+        Meta(
+            description="Prompts by server, by name or glob. Needed where allow.tools narrows the server.",
+            examples=[{"postgres": ["explain_*"]}],
+        ),
+    ] = UNSET
+
+
+# `$` alone would let a trailing newline pass; editors' regular expressions know no \Z.
+_Token = Annotated[str, Meta(pattern=r"^sha256:[0-9a-fA-F]{64}(?!\n)$")]
+
+
+class AgentTable(ConfigTable):
+    """One agent: what it may reach, and how it proves who it is. Its name may be a glob."""
+
+    allow: Annotated[
+        ReachTable | UnsetType, Meta(description="What it may reach.", examples=[{"servers": ["postgres"]}])
+    ] = UNSET
+    deny: Annotated[
+        ReachTable | UnsetType,
+        Meta(description="What it may not reach, whatever allow says.", examples=[{"tools": {"postgres": ["drop_*"]}}]),
+    ] = UNSET
+    description: Annotated[
+        str | UnsetType, Meta(description="What the agent is for.", examples=["works on the database"])
+    ] = UNSET
+    token: Annotated[
+        _Token | list[_Token] | UnsetType,
+        Meta(
+            description="The hash of the agent's token, as `byleave agents token` prints it; or several.",
+            examples=["sha256:" + 64 * "0"],
+            extra={"hint": "write the line that `byleave agents token` prints: sha256: and 64 hex digits"},
+        ),
+    ] = UNSET
+    jwt: Annotated[
+        str | list[str] | UnsetType,
+        Meta(
+            description="What the agent claim of a JWT says when it means this agent; or several such words.",
+            examples=["build-robot@example.com"],
+        ),
+    ] = UNSET
+
+
+class JwtTable(ConfigTable):
+    """Which JSON Web Tokens say who is calling. `exp` and `aud` are always required."""
+
+    issuer: Annotated[str, Meta(description="What `iss` must be.", examples=["https://id.example.com"])]
+    audience: Annotated[str | list[str], Meta(description="What `aud` must hold: this gateway.", examples=["byleave"])]
+    jwks: Annotated[
+        str,
+        Meta(
+            description="The keys: a file, or a URL (https, and not in a project's file).",
+            examples=["keys.json", "https://id.example.com/jwks.json"],
+        ),
+    ]
+    agent_claim: Annotated[
+        str | UnsetType, Meta(description="The claim that names the agent (default: sub).", examples=["sub"])
+    ] = UNSET
+    algorithms: Annotated[
+        list[Literal["RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA"]]
+        | UnsetType,
+        Meta(description="Accepted signatures; asymmetric ones only (default: all of them).", examples=[["ES256"]]),
+    ] = UNSET
+
+
+_Size = Annotated[int, Meta(ge=1, le=LARGEST)] | str | UnsetType
+_Seconds = Annotated[float, Meta(gt=0, le=_DAY)] | UnsetType
+_Count = Annotated[int, Meta(ge=1, le=1_000_000)] | UnsetType
+
+
+class GatewayTable(ConfigTable):
+    """The MCP gateway, `byleave mcp`."""
+
+    expose: Annotated[
+        Literal["flat", "discovery", "both"] | UnsetType,
+        Meta(
+            description="flat: every permitted tool as server__tool. discovery: three tools that find and run the "
+            "others. both: all of them.",
+            examples=["flat"],
+        ),
+    ] = UNSET
+    pin_tools: Annotated[
+        bool | UnsetType,
+        Meta(description="A tool whose definition changes waits until a person has seen it (default: true)."),
+    ] = UNSET
+    new_tools: Annotated[
+        Literal["serve", "ask"] | UnsetType,
+        Meta(
+            description="What becomes of a tool, prompt or template that a known server has not listed before. serve: "
+            "it is recorded and served (default). ask: it is hidden until a person approves it.",
+            examples=["ask"],
+        ),
+    ] = UNSET
+    require_identity: Annotated[
+        bool | UnsetType, Meta(description="Refuse callers that do not prove who they are.")
+    ] = UNSET
+    default_agent: Annotated[
+        str | UnsetType, Meta(description="Who a caller is that names no agent.", examples=["default"])
+    ] = UNSET
+    approve: Annotated[
+        Literal["client", "person"] | UnsetType,
+        Meta(
+            description="Who answers when the policy asks. client: a form that the client shows. person: only "
+            "`byleave approvals`: no agent approves its own call (default: client over stdio, person over HTTP).",
+            examples=["person"],
+        ),
+    ] = UNSET
+    max_body: Annotated[
+        _Size, Meta(description="Bytes of one message, or text with a unit (default: 8 MB).", examples=["8 MB"])
+    ] = UNSET
+    max_result: Annotated[
+        _Size,
+        Meta(description="Bytes of one result, or text with a unit (default: any number).", examples=["20 MB"]),
+    ] = UNSET
+    call_timeout: Annotated[
+        _Seconds, Meta(description="Seconds that a server has for one call (default: 300).", examples=[300])
+    ] = UNSET
+    ask_timeout: Annotated[
+        _Seconds, Meta(description="Seconds that a person has to answer (default: 60).", examples=[60])
+    ] = UNSET
+    max_calls: Annotated[
+        _Count, Meta(description="Open calls of one caller at a time (default: 64).", examples=[64])
+    ] = UNSET
+    max_sessions: Annotated[_Count, Meta(description="Open sessions at a time (default: 1000).", examples=[1000])] = (
+        UNSET
+    )
+    max_sessions_per_caller: Annotated[
+        _Count, Meta(description="Open sessions of one caller at a time (default: 500).", examples=[500])
+    ] = UNSET
+    max_connections: Annotated[
+        _Count, Meta(description="Connections over HTTP at a time (default: 1024).", examples=[1024])
+    ] = UNSET
+    max_connections_per_caller: Annotated[
+        _Count, Meta(description="Connections of one caller at a time (default: 512).", examples=[512])
+    ] = UNSET
+    max_connections_per_peer: Annotated[
+        _Count,
+        Meta(
+            description="Connections of one address (on this machine: of one user) that have not shown who is calling "
+            "(default: 512).",
+            examples=[512],
+        ),
+    ] = UNSET
+    trusted_proxies: Annotated[
+        list[str] | UnsetType,
+        Meta(
+            description="Addresses or networks of proxies that are believed about the addresses of clients, for limits "
+            "and records; never about who is calling.",
+            examples=[["10.0.0.0/8", "::1"]],
+        ),
+    ] = UNSET
+    proxy_header: Annotated[
+        Literal["x-forwarded-for", "forwarded"] | UnsetType,
+        Meta(
+            description="The header in which trusted_proxies name the client (default: x-forwarded-for).",
+            examples=["forwarded"],
+        ),
+    ] = UNSET
+    metrics_agents: Annotated[
+        list[str] | UnsetType,
+        Meta(
+            description="Agents whose token shows the figures of all agents at /metrics; others see their own.",
+            examples=[["prometheus"]],
+        ),
+    ] = UNSET
+    max_processes: Annotated[
+        _Count,
+        Meta(
+            description="Servers that run at a time as processes of the gateway; further ones wait (default: 200).",
+            examples=[200],
+        ),
+    ] = UNSET
+    rate: Annotated[
+        _Count, Meta(description="Calls of one agent in a minute (default: any number).", examples=[600])
+    ] = UNSET
+    jwt: Annotated[
+        JwtTable | UnsetType,
+        Meta(
+            description="Which JSON Web Tokens say who is calling.",
+            examples=[{"issuer": "https://id.example.com", "audience": "byleave", "jwks": "keys.json"}],
+        ),
+    ] = UNSET

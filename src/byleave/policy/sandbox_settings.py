@@ -1,0 +1,162 @@
+"""What every sandbox sees of the machine beside the system and the workspace: `[sandbox] read` and `write`.
+
+Only what its owner trusts is heard. Each path is made absolute by its text; where it really leads is looked at once,
+to refuse what byleave keeps to itself. A link can be turned later, so whoever mounts a path looks again.
+
+The file that `byleave run --access` takes: an `[access]` table alone, and `[limits]` if it likes.
+"""
+
+import os
+
+from byleave.core.fs_rules import is_under
+from byleave.errors import ConfigError, ConfigErrors
+from byleave.policy.dirs import hook_settings
+from byleave.policy.layers import COMMAND_LINE, Layer, read_given_file
+from byleave.policy.merge import NOTHING, Item, compose, patch
+from byleave.policy.normalize import AT, HOST_PATHS
+from byleave.text import quoted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+    from typing import Any
+
+    from byleave.errors import SourceSpan
+    from byleave.policy.compile import CompileContext
+    from byleave.policy.layers import Problems
+    from byleave.policy.normalize import At
+    from byleave.policy.toml_spans import TomlSpans
+
+
+_ABSOLUTE = 'write the whole path, from / on, or "~/..." for what lies in your home directory'
+_CLOSED = {"read": "byleave keeps to itself", "write": "no sandbox may change"}
+
+
+class HostPathCompiler:
+    """Reads the lists of all layers, and notes what is wrong with them."""
+
+    def __init__(self, surroundings: "CompileContext", problems: "Problems") -> None:
+        self._surroundings = surroundings
+        self._problems = problems
+        settings = hook_settings(surroundings.home)
+        # Everybody may know an agent's settings; who writes them writes the commands that the agent starts.
+        readable = tuple(place for place in surroundings.own_places if place not in settings)
+        self._closed = {"read": readable, "write": surroundings.own_places}
+
+    def merged(self, layers: "Iterable[Layer]") -> dict[str, list[str]]:
+        """Return the absolute paths of these layers, weakest first."""
+        lists = dict.fromkeys(HOST_PATHS, NOTHING)
+        for layer in layers:
+            for key, configured in layer.tree.get("sandbox", {}).items():
+                items = [Item(path, layer) for path in self._paths(key, layer)]
+                lists[key] = compose(lists[key], patch(configured["strategy"], items))
+        return {key: [item.tree for item in merged.items] for key, merged in lists.items()}
+
+    def _paths(self, key: str, layer: "Layer") -> "Iterator[str]":
+        """Yield the usable paths of one list, and note the others."""
+        configured = layer.tree["sandbox"][key]
+        for number, text in enumerate(configured["value"]):
+            path = _absolute(text, self._surroundings.home)
+            problem = self._problem(key, text, path)
+            if problem is not None:
+                self._problems.add(layer, problem[0], hint=problem[1], at=(*configured[AT], number))
+            elif path is not None:
+                yield path
+
+    def _problem(self, key: str, text: str, path: str | None) -> tuple[str, str] | None:
+        """Return what is wrong with a path, and what to do about it."""
+        if any(_is_odd(char) for char in text):
+            return f"{quoted(text)} contains a control character", "write the path without it"
+        if ".." in text.split("/"):
+            return f"{quoted(text)} climbs with ..", "write the path that it leads to"
+        if path is None:
+            return (f"{quoted(text)} is not absolute" if text else "the path is empty"), _ABSOLUTE
+        real = self._surroundings.real(path)
+        if real == "/" or path == "/":
+            return f"{quoted(text)} is the whole machine", "name the directories that a tool needs"
+        place = self._reached(key, path) or self._reached(key, real)
+        if place is not None:
+            problem = f"{quoted(text)} reaches {quoted(place)}, which {_CLOSED[key]}"
+            return problem, "name a path that neither holds it nor lies in it"
+        return None
+
+    def _reached(self, key: str, path: str) -> str | None:
+        """Return the place of ours that a path is, holds or lies in.
+
+        What lies in the workspace does not count for a path around it: there the workspace's own rules decide.
+        """
+        root = self._surroundings.root
+        around = is_under(root, path)
+        for place in self._closed[key]:
+            if is_under(path, place) or (is_under(place, path) and not (around and is_under(place, root))):
+                return place
+        return None
+
+
+def _absolute(text: str, home: str) -> str | None:
+    """Return the path from / on, without empty names and dots; None if it is relative, or there is no home."""
+    if text == "~" or text.startswith("~/"):
+        text = os.path.join(home, text[2:])
+    if not text.startswith("/"):
+        return None
+    return "/" + "/".join([name for name in text.split("/") if name not in ("", ".")])
+
+
+def _is_odd(char: str) -> bool:
+    return char < " " or "\x7f" <= char <= "\x9f" or "\ud800" <= char <= "\udfff"
+
+
+_KEYS = ("access", "limits")
+
+
+def access_layer(tool: str, path: str | None, shown: str | None = None) -> Layer:
+    """Return a layer that describes one tool, with the access of the file at `path`; without one, none of its own.
+
+    Its rules are found in the file by line; `shown` is how the user wrote its path.
+    """
+    from byleave.policy.diagnostics import check_tree
+    from byleave.policy.normalize import normal_tree
+    from byleave.policy.parse import parse_tree
+    from byleave.policy.toml_spans import locate
+    from byleave.policy.toml_text import parse_toml, read_text
+
+    entry: dict[str, Any] = {"source": "local", "runtime": "stdio"}
+    if path is None:
+        return Layer(COMMAND_LINE, parse_tree({"tools": {tool: entry}}))
+    file = shown or path
+    content = read_given_file(file, path)
+    text = read_text(content, file)
+    tree = parse_toml(text, file)
+    places = _Inside(locate(text))
+    unknown = [key for key in tree if key not in _KEYS]
+    if unknown:
+        hint = "the file holds an [access] table, and a [limits] table if it likes; see docs/sandbox.md"
+        at = places.point((*_AROUND, unknown[0]), file)
+        raise ConfigErrors([ConfigError(f"{quoted(unknown[0])} means nothing here", hint=hint, at=at)])
+    entry |= {key: tree[key] for key in _KEYS if key in tree}
+    whole = {"tools": {tool: entry}}
+    problems = check_tree(whole, file=file, places=places)
+    if problems:
+        raise ConfigErrors(problems)
+    made, found = normal_tree(whole, places.line)
+    if found:
+        raise ConfigErrors(
+            [ConfigError(error.problem, hint=error.hint, at=places.point(at, file)) for at, error in found]
+        )
+    return Layer(COMMAND_LINE, made, file, content, path=path, around=len(_AROUND))
+
+
+_AROUND = ("tools", "")
+
+
+class _Inside:
+    """Where things stand in a file that holds one tool's tables, given by their places in a whole tree."""
+
+    def __init__(self, places: "TomlSpans") -> None:
+        self._places = places
+
+    def line(self, at: "At") -> int:
+        return self._places.line(at[len(_AROUND) :])
+
+    def point(self, at: "At", file: str, *, at_key: bool = False) -> "SourceSpan":
+        return self._places.point(at[len(_AROUND) :], file, at_key=at_key)

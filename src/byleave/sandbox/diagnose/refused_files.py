@@ -1,0 +1,349 @@
+"""Places that a program was refused, by the rule that holds there or because the view has no such place. Pure."""
+
+from errno import EBUSY, EEXIST, EISDIR, ENOENT, ENOTDIR, EXDEV, errorcode
+from os.path import commonpath, dirname, normpath
+
+from byleave.core.fs_rules import CAPABILITIES, is_under
+from byleave.core.suggest import is_speakable, toml_string
+from byleave.sandbox.diagnose.finding import (
+    COMMAND,
+    FILE,
+    HELD,
+    LOOKED,
+    NEVER,
+    OUTSIDE,
+    SANDBOX,
+    RefusalFinding,
+    built_in,
+    merged,
+)
+from byleave.sandbox.diagnose.probe import CREATE, DELETE, EXEC, OWN, READ, UPDATE, attempts_of
+from byleave.sandbox.plan.plan import PRIVATE
+from byleave.text import shown
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+
+    from byleave.core.decision import Verdict
+    from byleave.sandbox.diagnose.diagnosis import Scene
+    from byleave.sandbox.diagnose.probe import Attempt
+    from byleave.sandbox.diagnose.traced_calls import Observed
+    from byleave.sandbox.plan.plan import PathGrant
+
+LOOK = "look"
+_ABSENT = (ENOENT, ENOTDIR)
+_TAKEN = (EEXIST, EISDIR)
+_CHANGES = frozenset({CREATE, UPDATE, DELETE, OWN})
+_KERNEL = ("/proc", "/dev", "/sys")
+# What every C library or language runtime looks at and does without.
+_QUIET = (
+    "/proc",
+    "/run/nscd",
+    "/run/systemd",
+    "/sys/devices/system",
+    "/sys/fs/cgroup",
+    "/sys/kernel/mm",
+    "/var/lib/sss",
+    "/var/run/nscd",
+)
+_CROWDED = ("", ".cache", ".config", ".local", ".local/lib", ".local/share", ".local/state")  # of a home directory
+_SHARED = ("/", "/home", "/media", "/mnt", "/opt", "/srv", "/usr", "/usr/local", "/var", "/var/cache", "/var/lib")
+_DEVICES = "of the kernel's own files a sandbox has a few devices, and /proc to read"
+_OWNERS = "a sandbox has one user, and gives nothing away to others"
+_MOUNTS = "in the sandbox the two places are mounts of their own, so that nothing is renamed from one to the other"
+_HELD_NAME = "it is held in place while the sandbox runs"
+_PROTECTED = "protected place "
+_UNREADABLE = "how paths are resolved"  # as core.file_decision calls it: no rule can name such a path
+
+
+class RefusedFiles:
+    """Judges what was observed of a program's files."""
+
+    def __init__(self, scene: "Scene") -> None:
+        self._scene = scene
+        self._plan = scene.plan
+        self._root = scene.plan.root
+        self._held = frozenset(held.path for held in scene.plan.held)
+
+    def refused(self, observed: "Observed") -> "Iterator[RefusalFinding]":
+        """Yield what one call was refused, each thing that it tried by itself."""
+        found = []
+        for attempt in attempts_of(observed, self._exists):
+            each = self._judge(attempt, observed)
+            if each is not None:
+                found.append(each)
+        if not found and observed.error == EXDEV:
+            found.extend(self._apart(observed))
+        yield from found
+
+    def _judge(self, attempt: "Attempt", observed: "Observed") -> RefusalFinding | None:
+        """Return the finding about one attempt; None if it would have failed outside as well."""
+        outside = self._scene.outside
+        lexical = normpath(attempt.path) if ".." not in attempt.path.split("/") else outside.real(attempt.path)
+        path = outside.real(attempt.path, follows=attempt.follows)
+        if observed.error in _ABSENT and not self._is_hidden(attempt.op, path):
+            return None
+        if observed.error in _TAKEN and not any(is_under(path, held) for held in self._held):
+            return None
+        if attempt.op == READ and self._is_quiet(lexical, path):
+            return None
+        if not self._could(attempt.op, path):
+            return None
+        if (attempt.look or attempt.op == EXEC) and self._is_found_elsewhere(path):
+            return None
+        if self._plan.commands is not None and self._is_command(attempt, lexical):
+            return self._command(attempt, lexical, observed.words)
+        inside = next((each for each in (lexical, path) if is_under(each, self._root)), None)
+        place = self._plan.at(path)
+        if inside is not None and (place is None or not place.source):
+            return self._by_policy(attempt, inside, observed.error)
+        return None if observed.error == EXDEV else self._by_view(attempt, path, place)
+
+    def _exists(self, path: str) -> bool:
+        """Whether something is at a path outside, beside what holds its name."""
+        return path not in self._held and self._scene.outside.exists(path)
+
+    def _could(self, op: str, path: str) -> bool:
+        """Whether it would have worked without a sandbox. Held names are not there, and where they are is."""
+        while op == CREATE and dirname(path) in self._held:
+            path = dirname(path)
+        return self._scene.outside.could(op, path)
+
+    def _is_hidden(self, op: str, path: str) -> bool:
+        """Whether a place is there outside, but not in the view: what is absent in both is nobody's doing."""
+        place = self._plan.at(path)
+        if place is not None and place.kind != PRIVATE and place.capabilities and not self._is_covered(path):
+            return False
+        return self._scene.outside.exists(dirname(path) if op == CREATE else path)
+
+    def _is_covered(self, path: str) -> bool:
+        """Whether a place is in a directory of programs that only listed ones are seen of."""
+        programs = self._plan.programs
+        return programs is not None and any(is_under(path, covered) for covered in programs.covered)
+
+    def _is_found_elsewhere(self, path: str) -> bool:
+        """Whether a shell that looks for a program in one directory of PATH finds it in another."""
+        directory, _slash, name = path.rpartition("/")
+        others = [other for other in self._scene.search if other != directory]
+        if len(others) == len(self._scene.search):
+            return False
+        return any(
+            not self._is_hidden(EXEC, found) and self._scene.outside.exists(found)
+            for found in [self._scene.outside.real(f"{other}/{name}") for other in others]
+        )
+
+    @staticmethod
+    def _is_quiet(*paths: str) -> bool:
+        return any(is_under(path, quiet) for path in paths for quiet in _QUIET)
+
+    def _is_command(self, attempt: "Attempt", path: str) -> bool:
+        """Whether a program was to be started: shells look for it first, and do not even try what is not there."""
+        name = path.rpartition("/")[2]
+        looked_for = attempt.look and dirname(path) in self._scene.search and name not in self._names()
+        return looked_for or (attempt.op == EXEC and not attempt.look)
+
+    def _names(self) -> "Container[str]":
+        return self._plan.commands.rules if self._plan.commands is not None else ()
+
+    def _command(self, attempt: "Attempt", path: str, words: "Sequence[str]") -> RefusalFinding:
+        """Only listed programs may run: say what would list this one."""
+        name = path.rpartition("/")[2]
+        verdict = self._scene.ask("spawn", program=name, args=list(words[1:]))
+        subject = " ".join([name, *words[1:]])
+        if verdict.allowed:
+            why = "it is listed, but not to be started by this path"
+            return RefusalFinding(COMMAND, (EXEC,), (subject,), why, built_in(why), rank=NEVER, group=subject)
+        suggestion = verdict.suggestion
+        if attempt.look and suggestion is not None:  # nobody knows yet with which words
+            suggestion = suggestion.partition("\nargs = ")[0]
+        rule = verdict.because[0]
+        return RefusalFinding(COMMAND, (EXEC,), (subject,), verdict.reason, rule, suggestion=suggestion, group=subject)
+
+    # In the workspace
+
+    def _by_policy(self, attempt: "Attempt", inside: str, error: int) -> RefusalFinding | None:
+        """Return what the policy says: the same words that `byleave check` has for it."""
+        verdict = self._asked(attempt.op, inside)
+        if verdict.allowed:
+            return None if error == EXDEV else self._in_spite(attempt, inside, error)
+        rank = LOOKED if attempt.look else HELD
+        verb = LOOK if attempt.look else attempt.op
+        rule = verdict.because[0]
+        group = ("rule", rule.rule, rule.source, verdict.code)
+        return RefusalFinding(
+            FILE, (verb,), (self._name(inside),), verdict.reason, rule, rank=rank, group=group, places=(inside,)
+        )
+
+    def _asked(self, op: str, path: str) -> "Verdict":
+        name = path[len(self._root) :].strip("/") or "."
+        return self._scene.ask(UPDATE if op == OWN else op, path=name)
+
+    def _in_spite(self, attempt: "Attempt", inside: str, error: int) -> RefusalFinding:
+        """The policy allows it and the kernel did not: say what stands in between."""
+        why = self._approximation(attempt.op, inside)
+        if attempt.op == OWN:
+            why = _OWNERS
+        elif why is None:
+            refusal = f"the kernel refused it ({errorcode.get(error, error)})"
+            why = _HELD_NAME if error in (EBUSY, *_TAKEN) else refusal
+        why = f"the policy allows it, but {why}" if attempt.op != OWN else why
+        rank = LOOKED if attempt.look else NEVER
+        verb = LOOK if attempt.look else attempt.op
+        subjects = (self._name(inside),)
+        return RefusalFinding(FILE, (verb,), subjects, why, built_in(why), rank=rank, group=why, places=(inside,))
+
+    def _approximation(self, op: str, path: str) -> str | None:
+        name, capability = self._name(path), "execute" if op == EXEC else op
+        for each in self._scene.approximate:
+            if not each.laxer and each.op in (capability, "any") and (each.path == "." or is_under(name, each.path)):
+                return each.why
+        return None
+
+    def _apart(self, observed: "Observed") -> "Iterator[RefusalFinding]":
+        """Yield a rename between two places of the workspace that is none in the sandbox."""
+        paths = [self._scene.outside.real(path, follows=False) for path in observed.paths]
+        if len(paths) == 2 and all(is_under(path, self._root) for path in paths):
+            subject = " to ".join([self._name(path) for path in paths])
+            yield RefusalFinding(FILE, ("rename",), (subject,), _MOUNTS, built_in(_MOUNTS), rank=NEVER, group=_MOUNTS)
+
+    # Outside of it
+
+    def _by_view(self, attempt: "Attempt", path: str, place: "PathGrant | None") -> RefusalFinding | None:
+        """Return what the view has to do with it."""
+        changes = attempt.op in _CHANGES
+        if attempt.look and changes:
+            return None
+        rank = LOOKED if attempt.look else OUTSIDE
+        verb = LOOK if attempt.look else attempt.op
+        if attempt.op == OWN or any(is_under(path, kernel) for kernel in _KERNEL):
+            why = _OWNERS if attempt.op == OWN else _DEVICES
+            return self._outside(verb, path, why, NEVER if rank == OUTSIDE else rank, ("never", why))
+        why = _why(place, changes=changes)
+        return self._outside(verb, path, why, rank, ("view", self._natural(path, attempt.op), why))
+
+    def _outside(self, verb: str, path: str, why: str, rank: int, group: object) -> RefusalFinding:
+        rule, names = built_in(why), (self._name(path),)
+        return RefusalFinding(FILE, (verb,), names, why, rule, None, None, SANDBOX, rank, 1, group, (path,))
+
+    def _natural(self, path: str, op: str) -> str:
+        """Return what a place belongs to, as people speak of it: ~/.cargo, or /opt/tool. New names need a directory."""
+        found = self._belonging(path)
+        return dirname(path) if found == path and op in (CREATE, DELETE) else found
+
+    def _belonging(self, path: str) -> str:
+        home = self._plan.home
+        if home and is_under(path, home) and path != home:
+            names = path[len(home) :].strip("/").split("/")
+            depth = 1
+            while depth < len(names) and "/".join(names[:depth]) in _CROWDED:
+                depth += 1
+            if names[0].startswith("."):
+                return f"{home}/{'/'.join(names[:depth])}"
+        above = dirname(path)
+        return path if above in (*_SHARED, home) or is_under(self._root, above) else above
+
+    # Remedies
+
+    def with_remedy(self, found: RefusalFinding) -> RefusalFinding:
+        """Return a finding with what would allow it, or with the reason to leave it alone."""
+        if found.kind != FILE or found.rank == NEVER or not found.places:
+            return found
+        sensitive = next((name for place in found.places if (name := self._scene.sensitive(place))), None)
+        if sensitive is not None:
+            caution = f"secrets are kept there ({shown(sensitive)}): let the program do without if you can"
+            kept: RefusalFinding = found.replace(caution=caution)
+            return kept
+        return self._opened(found) if found.belongs == SANDBOX else self._ruled(found)
+
+    def _ruled(self, found: RefusalFinding) -> RefusalFinding:
+        """Suggest the rule for all places of a finding: their common directory, where there are several."""
+        if found.rule.rule == _UNREADABLE:
+            return found
+        target = self._target(found)
+        texts = [self._suggestion(READ if verb == LOOK else verb, target, found) for verb in found.verbs]
+        caution = None
+        if found.rule.rule.startswith(_PROTECTED):
+            caution = "what is written there is obeyed by programs outside of the sandbox; open it only for this"
+        suggestion = None if None in texts else merged(texts)
+        offered: RefusalFinding = found.replace(suggestion=suggestion, caution=caution if suggestion else None)
+        return offered
+
+    def _suggestion(self, op: str, target: str, found: RefusalFinding) -> str | None:
+        verdict = self._asked(op, target)
+        return (self._asked(op, found.places[0]) if verdict.allowed else verdict).suggestion
+
+    def _target(self, found: RefusalFinding) -> str:
+        """Return what a rule would have to name: the kernel opens directories, not names that are not there yet."""
+        if len(found.places) > 1:
+            return commonpath(found.places)
+        (place,) = found.places
+        named = found.rule.rule == f"{_PROTECTED}{self._name(place)}"
+        needs_directory = bool({CREATE, DELETE}.intersection(found.verbs)) and not named and place != self._root
+        return dirname(place) if needs_directory else place
+
+    def _opened(self, found: RefusalFinding) -> RefusalFinding:
+        """Suggest a line of `[sandbox]`: the place itself if it is the only one, else what they all belong to."""
+        changes = bool(_CHANGES.intersection(found.verbs))
+        (first, *others) = found.places
+        new = CREATE if {CREATE, DELETE}.intersection(found.verbs) else READ
+        path = self._natural(first, new) if others or new == CREATE else first
+        if others and not all(is_under(each, path) for each in found.places):
+            path = commonpath(found.places)
+        place = self._plan.at(first)
+        covered = place is not None and not place.capabilities
+        if covered or not self._can_be_listed(path):
+            cautious: RefusalFinding = found.replace(
+                caution="on this machine only few may read it" if covered else None
+            )
+            return cautious
+        key = "write" if changes else "read"
+        of_system = changes and place is not None and place.kind != PRIVATE
+        offered: RefusalFinding = found.replace(
+            suggestion=sandbox_toml([(key, path)], self._scene.listed, self._plan.home),
+            listing=(key, path),
+            caution="what is changed there is changed for the whole machine" if of_system else None,
+        )
+        return offered
+
+    def _can_be_listed(self, path: str) -> bool:
+        apart = not is_under(self._root, path) and not is_under(path, self._root)
+        if path in ("/", self._plan.home) or not apart or not is_speakable(path):
+            return False
+        return path.isprintable() and not any(
+            is_under(path, own) or is_under(own, path) for own in self._scene.own_places
+        )
+
+    def _name(self, path: str) -> str:
+        """Name a place as its user does: from the workspace on, or from home."""
+        for base, short in ((self._root, ""), (self._plan.home, "~")):
+            if base and is_under(path, base):
+                return f"{short}{path[len(base) :]}".removeprefix("" if short else "/") or "."
+        return path
+
+
+def sandbox_toml(wanted: "Iterable[tuple[str, str]]", listed: "Mapping[str, Sequence[str]]", home: str) -> str:
+    """Return the `[sandbox]` table that lists some paths, each by its key, beside those that are listed already."""
+    lines = ["[sandbox]"]
+    asked = list(wanted)
+    for key in ("read", "write"):
+        paths = [path for each, path in asked if each == key]
+        if paths:
+            names = [toml_string(_from_home(path, home)) for path in dict.fromkeys([*listed.get(key, ()), *paths])]
+            lines.append(f"{key} = [{', '.join(names)}]")
+    return "\n".join(lines)
+
+
+def _from_home(path: str, home: str) -> str:
+    return f"~{path[len(home) :]}" if home and is_under(path, home) else path
+
+
+def _why(place: "PathGrant | None", *, changes: bool) -> str:
+    if place is None:
+        return "it is not in the view of the sandbox"
+    if changes and place.capabilities and place.kind != PRIVATE:
+        may = "+".join(name for name in CAPABILITIES if name in place.capabilities)
+        return f"{shown(place.path)} may only be used for {may}: {place.why}"
+    if place.kind == PRIVATE:
+        return f"{shown(place.path)} is {place.why}"
+    return f"{shown(place.path)} is covered: {place.why}"

@@ -1,0 +1,215 @@
+"""Which mechanism holds a plan on this machine: the one that holds most of it, among those that really work here.
+
+    namespaces   a view of its own, made by our launcher: holds everything
+    bwrap        the same view, made by bubblewrap, which some systems allow where they refuse us
+    landlock     no view: grants and a filter of calls. Stricter than the policy in places, laxer in a few
+
+Where none does, nothing is run: `byleave run` was asked for a sandbox, and whoever wants none needs no `run`. So
+`os_sandbox = "auto"` lets less do (with a warning that says what is not held), "require" nothing that is laxer, and
+neither runs a program with nothing around it. What else "auto" means for tools is for whoever starts those to decide:
+the error's `step` is LACKING then.
+"""
+
+import os
+import stat
+
+from byleave.errors import SandboxError
+from byleave.record import Record
+from byleave.sandbox.host import look, names_in
+from byleave.sandbox.linux import bubblewrap, landlock
+from byleave.sandbox.linux.bubblewrap import WrappedProcess
+from byleave.sandbox.linux.program import write_tape
+from byleave.sandbox.linux.seccomp import FilterOptions, known_architecture, make_filter
+from byleave.sandbox.linux.steps import Arrangement, MachineFacts, arrange, view_steps
+from byleave.sandbox.plan.plan import Approximation, SandboxPlan
+from byleave.sandbox.process import DEVNULL, PIPE, Process
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from byleave.sandbox.host import Base
+    from byleave.sandbox.native.build import Launcher
+
+NAMESPACES, BWRAP, LANDLOCK = "namespaces", "bwrap", "landlock"
+BACKENDS = (NAMESPACES, BWRAP, LANDLOCK)
+LACKING = "lacking"
+_NO_PLACE = "/nowhere"
+_LONGEST_SAID = 300  # letters of what bwrap says that are repeated
+
+
+class Machine(Record):
+    """What a plan is to be held with: this host, its system view, our launcher, and where scratch directories go."""
+
+    host: MachineFacts
+    base: "Base"
+    launcher: "Launcher"
+    scratch: str = _NO_PLACE
+
+
+class BackendSetup(Record):
+    """A plan as it is held: by what, what is left of it there, and what starts it."""
+
+    backend: str
+    plan: SandboxPlan
+    arrangement: Arrangement
+    tape: bytes
+    words: tuple[str, ...]
+    variables: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def weaker(self) -> str | None:
+        """What is not held that namespaces would hold, as a sentence for people; None if nothing worth telling."""
+        known = [each for each in self.arrangement.approximate if each.laxer and each not in self.plan.approximate]
+        told = [f"{each.path}: {each.why}" for each in known if each.op not in bubblewrap.UNTOLD]
+        if not told:
+            return None
+        return (
+            f"namespaces do not work here, so {_WORDS[self.backend]} holds the program. Not enforced: {'; '.join(told)}"
+        )
+
+    @property
+    def process(self) -> type[Process]:
+        """What a started one is."""
+        return WrappedProcess if self.backend == BWRAP else Process
+
+
+class Probe(Record):
+    """Whether a backend works here, and if it does not, why."""
+
+    works: bool
+    why: str = ""
+
+
+def choose(plan: SandboxPlan, machine: Machine, *, exact: bool) -> str:
+    """Return the best backend that can hold a plan here; a SandboxError if none can.
+
+    With `exact`, nothing that is laxer than the policy by its nature will do: only namespaces of our own.
+    """
+    reasons = []
+    for backend in BACKENDS:
+        why = _obstacle(backend, plan, machine, exact=exact) or probe(backend, machine).why
+        if not why:
+            return backend
+        reasons.append(f"{_WORDS[backend]}: {why}")
+    raise SandboxError(
+        f"this machine cannot hold the program to the policy ({'; '.join(reasons)})",
+        hint="`byleave doctor` says what would help; nothing was run",
+        step=LACKING,
+    )
+
+
+def make(backend: str, plan: SandboxPlan, machine: Machine) -> BackendSetup:
+    """Return how a backend holds a plan."""
+    return _MAKERS[backend](plan, machine)
+
+
+_WORDS = {NAMESPACES: "namespaces", BWRAP: "bwrap", LANDLOCK: "Landlock alone"}
+
+
+def _obstacle(backend: str, plan: SandboxPlan, machine: Machine, *, exact: bool) -> str | None:
+    if not known_architecture(machine.host.machine):
+        return f"there is no filter of system calls for {machine.host.machine}"
+    if backend == NAMESPACES:
+        return None
+    if exact:
+        return 'os_sandbox = "require" asks for more than it can hold'
+    if backend == BWRAP:
+        return bubblewrap.obstacle(plan, machine.launcher.command)
+    return landlock.obstacle(plan, machine.host)
+
+
+def probe(backend: str, machine: Machine) -> Probe:
+    """Find out once whether a backend works, by having it do everything but start a program."""
+    key = (backend, machine.launcher.command)
+    if key not in _probed:
+        _probed[key] = _try_out(backend, machine)
+    return _probed[key]
+
+
+_probed: dict[tuple[str, tuple[str, ...]], Probe] = {}
+
+
+def _try_out(backend: str, machine: Machine) -> Probe:
+    if backend == BWRAP and find_bwrap() is None:
+        return Probe(works=False, why="it is not installed")
+    empty = (
+        SandboxPlan(_NO_PLACE, machine.base.places, machine.base.links)
+        if backend == BWRAP
+        else SandboxPlan(_NO_PLACE, ())
+    )
+    if why := _obstacle(backend, empty, machine, exact=False):
+        return Probe(works=False, why=why)
+    setup = make(backend, empty, machine.replace(scratch=_NO_PLACE))
+    with setup.process(setup.words, setup.tape, stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE) as process:
+        said = process.stderr.read() if process.stderr is not None else b""
+        process.wait()
+        problem = process.problem
+    if problem is not None and problem.step == "tape":  # it came to the end, where a program would follow
+        return Probe(works=True)
+    told = os.fsdecode(said).strip().removeprefix("bwrap: ")[:_LONGEST_SAID]
+    return Probe(works=False, why=told or (problem.problem if problem is not None else "it ended for no known reason"))
+
+
+def find_bwrap() -> str | None:
+    """Return where bubblewrap is installed; None if it is not."""
+    return next((path for path in bubblewrap.PROGRAMS if os.access(path, os.X_OK)), None)
+
+
+def _is_setuid(program: str) -> bool:
+    try:
+        return bool(os.stat(program).st_mode & stat.S_ISUID)
+    except OSError:
+        return False
+
+
+def _filter(plan: SandboxPlan, host: MachineFacts) -> bytes:
+    return make_filter(host.machine, FilterOptions(listed_programs_only=plan.commands is not None))
+
+
+def _by_namespaces(plan: SandboxPlan, machine: Machine) -> BackendSetup:
+    arrangement = without_landlock(arrange(plan), plan, machine.host)
+    tape = write_tape(view_steps(plan, arrangement, machine.host, _filter(plan, machine.host)))
+    return BackendSetup(NAMESPACES, plan, arrangement, tape, machine.launcher.command)
+
+
+def without_landlock(arrangement: Arrangement, plan: SandboxPlan, host: MachineFacts) -> Arrangement:
+    """Say what mounts alone do not hold, on a kernel that has no Landlock."""
+    if host.landlock:
+        return arrangement
+    why = "this kernel has no Landlock, and mounts do not tell creating, changing and removing apart"
+    partly = [place for place in plan.places if "create" in place.capabilities or "update" in place.capabilities]
+    notes = [Approximation(place.path, "any", why, laxer=True) for place in partly if len(place.capabilities) < 5]
+    changed: Arrangement = arrangement.replace(approximate=(*arrangement.approximate, *notes))
+    return changed
+
+
+def _by_bwrap(plan: SandboxPlan, machine: Machine) -> BackendSetup:
+    arrangement = landlock.hold_execution(plan, arrange(plan), look, names_in)
+    arrangement = without_landlock(arrangement, plan, machine.host)
+    arrangement = arrangement.replace(
+        approximate=(*arrangement.approximate, *bubblewrap.approximations(plan, arrangement))
+    )
+    tape = write_tape(bubblewrap.steps(plan, arrangement, machine.host, _filter(plan, machine.host)))
+    bwrap = find_bwrap() or ""
+    lends = machine.host.uid == 0 or not _is_setuid(bwrap)
+    program, secrets = machine.launcher.command[0], machine.host.kernel_secrets
+    words = bubblewrap.wrapping(bwrap, plan, arrangement, program, lends=lends, kernel_secrets=secrets)
+    return BackendSetup(BWRAP, plan, arrangement, tape, words)
+
+
+def _by_landlock(plan: SandboxPlan, machine: Machine) -> BackendSetup:
+    scratch = landlock.ScratchPaths(machine.scratch)
+    plan = landlock.reduced(plan, scratch)
+    arrangement = landlock.hold(plan, machine.host, look, names_in)
+    tape = write_tape(landlock.steps(plan, arrangement, machine.host, look))
+    variables = {"TMPDIR": scratch.temporary, "HOME": scratch.home}
+    kept = tuple((name, path) for name, path in variables.items() if plan.at(path) is not None)
+    return BackendSetup(LANDLOCK, plan, arrangement, tape, machine.launcher.command, kept)
+
+
+_MAKERS: "dict[str, Callable[[SandboxPlan, Machine], BackendSetup]]" = {
+    NAMESPACES: _by_namespaces,
+    BWRAP: _by_bwrap,
+    LANDLOCK: _by_landlock,
+}

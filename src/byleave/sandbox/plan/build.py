@@ -1,0 +1,422 @@
+"""Put a plan together: what the policy says of the workspace, the system's own view, what a program needs to start."""
+
+import os
+
+from byleave.core.access import PUBLIC, Default, ProcessLimits
+from byleave.core.action import FileAction
+from byleave.core.closed_places import ClosedPlaces
+from byleave.core.command_rules import CommandTable
+from byleave.core.decide import decide
+from byleave.core.decision import ALLOW
+from byleave.core.env_rules import EnvTable
+from byleave.core.fs_rules import CAPABILITIES, WRITES, FsTarget, is_under
+from byleave.errors import SandboxError
+from byleave.record import Record
+from byleave.sandbox import host
+from byleave.sandbox.plan.filesystem_view import Eyes, TooMuchToCoverError, find_places
+from byleave.sandbox.plan.plan import (
+    DIRECTORY,
+    EVERYTHING,
+    FILE,
+    LINK,
+    NO_NETWORK,
+    NOTHING,
+    PRIVATE,
+    PROXY,
+    READING,
+    Brought,
+    Held,
+    Link,
+    PathGrant,
+    SandboxPlan,
+    in_order,
+    nested,
+    op_of,
+)
+from byleave.sandbox.plan.private_files import prefix_secrets, started_among, without_chosen
+from byleave.sandbox.plan.protected_paths import ProtectedBelow, keep_protected, protected_below
+from byleave.text import quoted
+from byleave.workspace.covered import covered_below
+from byleave.workspace.resolve import Root
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Container, Iterator, Sequence
+
+    from byleave.core.access import Access
+    from byleave.core.closed_places import Covered
+    from byleave.core.policy import CompiledPolicy
+    from byleave.sandbox.plan.filesystem_view import FilesystemView
+    from byleave.sandbox.plan.plan import AllowedPrograms, Approximation
+
+_MOST_LINKS = 1000  # of one directory
+_MOST_COVERED = 1000  # files that patterns of rules match: each is a mount of its own
+_MOST_ENTRIES = 2_000_000  # names that are looked at for them: some seconds
+_LONGEST_LOOK = 20.0  # seconds
+_PRIVATE = ("/tmp", "/var/tmp", "/dev/shm", "/run")  # noqa: S108 -- empty ones of the sandbox's own
+
+
+class PlanRequest(Record):
+    """What a plan is made from, beside the policy: whose sandbox it is and where."""
+
+    tool: str
+    root: str
+    home: str
+    own_places: tuple[str, ...]
+    read: tuple[str, ...] = ()  # `[sandbox] read` and `write`: host paths that every sandbox sees
+    write: tuple[str, ...] = ()
+    limits: ProcessLimits = ProcessLimits()
+    brought: tuple[Brought, ...] = ()
+    agent: str | None = None  # for whom it runs: rules may speak of one agent only
+
+
+class Seen(Record):
+    """What was looked at for a plan, so that a change is noticed before the next start."""
+
+    kinds: "dict[str, str | None]"
+    covered: "tuple[tuple[ClosedPlaces, str, str, Covered], ...]" = ()  # what was looked for, where, and found
+    root: str = ""
+
+    def still_holds(self) -> bool:
+        """Whether everything is as it was."""
+        if not all(host.look(path) == kind for path, kind in self.kinds.items()):
+            return False
+        return all(_cover(self.root, closed, start, named) == found for closed, start, named, found in self.covered)
+
+    def has_no_link(self, root: str, path: str) -> bool:
+        """Whether every name on the way to a relative path was seen, and none was a link."""
+        while path:
+            if self.kinds.get(f"{root}/{path}", LINK) == LINK:
+                return False
+            path = path.rpartition("/")[0]
+        return True
+
+
+def make_plan(
+    policy: "CompiledPolicy",
+    wishes: PlanRequest,
+    base: host.Base,
+    program: str | None,
+    search: str,
+    *,
+    held: "Container[str]" = (),
+    trusted: "Callable[[str], bool] | None" = None,
+    protected: "Callable[[str], ProtectedBelow]" = protected_below,
+) -> tuple[SandboxPlan, Seen]:
+    """Return the plan for a program, which may be None where only the plan is asked for, and what it rests on.
+
+    Listed programs are only those that are `trusted`: nobody inside can have put them there.
+
+    What is `held` already, by whomever, counts as missing: it stands for a name that is kept free.
+    """
+    if wishes.root == "/":
+        raise SandboxError(
+            "the workspace is the whole file system, and a sandbox cannot keep that out",
+            hint="give a directory with --root",
+        )
+    kinds: dict[str, str | None] = {}
+
+    def look(path: str) -> str | None:
+        if path not in kinds:
+            kinds[path] = host.look(path)
+        return None if path in held else kinds[path]
+
+    noted = _Covering(wishes.root)
+    eyes = Eyes(look, host.files_below, host.follow, protected=protected)
+    found = _find(policy, wishes, eyes, noted)
+    access = policy.tool(wishes.tool).access
+    brought = list(_brought(wishes))
+    kept = keep_protected(policy.protected, wishes)
+    own = [*_private(wishes, found.places), *base.places, *_extra(wishes), *kept.lent]
+    places = [*own, *found.places, *brought, *kept.brought]
+    links = [*base.links, *extra_links(wishes), *_links_in_hollows(in_order(places))]
+    names = [Held(place.path, b"" if place.kind == FILE else None) for place in brought if place.source]
+    commands = access.commands if isinstance(access.commands, CommandTable) else None
+    listed = _listed(commands, search, trusted)
+    started = [*((program,) if program is not None else ()), *(path for _name, path in listed)]
+    needed = _needed(started, search, wishes, places, links, writable=_writable(policy, wishes))
+    places = [*needed.places, *places]
+    places = [*places, *prefix_secrets(needed.places, wishes.home)]
+    places = _uncovered(without_chosen(places, [*_extra(wishes), *found.places, *brought]), started, search)
+    programs = None if commands is None else _programs(program, search, listed, (*base.places, *needed.places), places)
+    elsewhere = _closed_elsewhere(policy, wishes, in_order(places), noted)
+    plan = SandboxPlan(
+        wishes.root,
+        in_order([*places, *elsewhere, *_own(wishes, places)]),
+        (*links, *needed.links),
+        (*found.held, *names),
+        _network(access),
+        tuple(_variables(access)),
+        commands,
+        wishes.limits,
+        wishes.home,
+        (*found.approximate, *kept.approximate, *_approximations(programs, commands, wishes.root)),
+        programs,
+        (*((path, "") for path in found.links), *kept.links),
+    )
+    return plan, Seen(kinds, tuple(noted.found), wishes.root)
+
+
+class _Covering:
+    """Finds what exists of closed places, and notes what was looked for."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self.found: list[tuple[ClosedPlaces, str, str, Covered]] = []
+
+    def cover(self, closed: ClosedPlaces, start: str, named: str) -> "Covered":
+        """Return what exists of closed places below a directory, which has a name of its own in the view."""
+        found = _cover(self._root, closed, start, named)
+        self.found.append((closed, start, named, found))
+        return found
+
+
+def _find(policy: "CompiledPolicy", wishes: PlanRequest, eyes: Eyes, noted: _Covering) -> "FilesystemView":
+    """Return the places of the workspace."""
+    try:
+        return find_places(policy, wishes.tool, wishes.root, eyes.replace(covered=noted.cover), wishes.agent)
+    except TooMuchToCoverError as error:
+        raise _too_much(str(error)) from None
+
+
+def _too_much(rule: str) -> SandboxError:
+    return SandboxError(
+        f"there is too much to find everything that {rule} closes, or a directory cannot be listed",
+        hint="name a directory in front of the pattern, such as config/**/.env, or the files themselves",
+    )
+
+
+def _closed_elsewhere(
+    policy: "CompiledPolicy", wishes: PlanRequest, places: "Sequence[PathGrant]", noted: _Covering
+) -> "Iterator[PathGrant]":
+    """Yield what rules close outside of the workspace: by absolute paths, or by names that mounts have in it."""
+    root, agent = wishes.root, wishes.agent
+    closed = {name: ClosedPlaces(policy, op_of(name), root=root, agent=agent) for name in CAPABILITIES}
+    closing = ClosedPlaces(policy, tuple(op_of(name) for name in CAPABILITIES), root=root, agent=agent)
+    names = {each.target: each.name for each in wishes.brought}
+    for place in places if closing else ():
+        if place.kind == PRIVATE or not place.capabilities or (is_under(place.path, wishes.root) and not place.source):
+            continue
+        start = place.source or place.path
+        named = names.get(start, place.path)
+        found = noted.cover(closing, start, named)
+        if not found.complete:
+            raise _too_much(closing.rules[0].text)
+        for each in found.places:
+            kept = [name for name in place.capabilities if closed[name].decision(each.place) is None]
+            path, kind = f"{place.path}{each.path[len(named) :]}", DIRECTORY if each.place.directory else FILE
+            source = f"{start}{each.path[len(named) :]}" if place.source else ""
+            yield PathGrant(path, frozenset(kept), kind, f"{each.rule.text} ({each.rule.source})", source)
+
+
+def _cover(root: str, closed: ClosedPlaces, start: str, named: str) -> "Covered":
+    """Find what exists of closed places below a directory. Links are left alone: where they lead is covered itself."""
+    return covered_below(
+        Root(root),
+        start,
+        closed,
+        named=named,
+        links=False,
+        most_found=_MOST_COVERED,
+        most_entries=_MOST_ENTRIES,
+        seconds=_LONGEST_LOOK,
+    )
+
+
+def _uncovered(places: list[PathGrant], started: "Sequence[str]", search: str) -> list[PathGrant]:
+    """Return the same places with the programs that are started in sight, whoever else may read them."""
+    hops = [hop for program in started for path in host.interpreters(program, search) for hop in host.hops(path)]
+    return [*places, *started_among(places, hops)]
+
+
+def make_reading_plan(
+    policy: "CompiledPolicy", wishes: PlanRequest, base: host.Base, program: str | None
+) -> tuple[SandboxPlan, Seen]:
+    """Return the plan for a program of ours that reads what the tool may read, and what the plan rests on.
+
+    Nothing is written or executed but the program, no name is held, and of the system only programs and libraries are
+    shown. A name that somebody else holds counts as what stands there: we do not hold it with them.
+    """
+    kinds: dict[str, str | None] = {}
+
+    def look(path: str) -> str | None:
+        if path not in kinds:
+            kinds[path] = host.look(path)
+        return kinds[path]
+
+    noted = _Covering(wishes.root)
+    found = _find(policy, wishes, Eyes(look, _no_files, host.follow), noted)
+    held = {each.path for each in found.held}
+    readable = [_only_read(place) for place in found.places if place.path not in held]
+    system = without_chosen((place for place in base.places if not is_under(place.path, "/etc")), found.places)
+    shown = in_order([*system, *_only_program(program), *readable])
+    places = in_order([*_news(shown), *_own(wishes, shown)])
+    return SandboxPlan(wishes.root, places, base.links, limits=wishes.limits), Seen(
+        kinds, tuple(noted.found), wishes.root
+    )
+
+
+def _no_files(_path: str, _most: int) -> list[str]:
+    """Find nothing: files are made read-only one by one, and here all of them are."""
+    return []
+
+
+def _only_read(place: PathGrant) -> PathGrant:
+    narrowed: PathGrant = place.replace(capabilities=place.capabilities & {"read"})
+    return narrowed
+
+
+def _only_program(program: str | None) -> "Iterator[PathGrant]":
+    if program is not None:
+        yield PathGrant(os.path.realpath(program), READING, FILE, "the program itself")
+
+
+def _news(places: "Sequence[PathGrant]") -> "Iterator[PathGrant]":
+    """Yield the places that say something else than what lies around them: each is a mount."""
+    for place, around in nested(places):
+        if around is None or place.capabilities != around.capabilities:
+            yield place
+
+
+def _listed(
+    commands: CommandTable | None, search: str, trusted: "Callable[[str], bool] | None"
+) -> tuple[tuple[str, str], ...]:
+    if commands is None:
+        return ()
+    from byleave.sandbox.programs import find_listed
+
+    return find_listed(commands, search, trusted)
+
+
+def _writable(policy: "CompiledPolicy", wishes: PlanRequest) -> "Callable[[str], bool]":
+    """Return what says of a path whether some sandbox could have written it: this one, or that of another tool."""
+    table = policy.tool(wishes.tool).access.fs
+    rules = () if isinstance(table, Default) else table.rules
+    mounted = [rule.approved_target for rule in rules if any(rule.grants(name) for name in WRITES)]
+    brought = [each.target for each in wishes.brought if each.capabilities & WRITES]
+    outside = [os.path.realpath(path) for path in (*wishes.write, *(path for path in mounted if path), *brought)]
+
+    def writable(path: str) -> bool:
+        if not is_under(path, wishes.root):
+            return any(is_under(path, place) for place in outside)
+        relative = path[len(wishes.root) :].strip("/")
+        target = FsTarget(path, relative, directory=False)
+        if policy.protected.of(target, subtree=False) is None:
+            return True
+        return decide(policy, FileAction("update", relative, wishes.tool), (target,)).decision is ALLOW
+
+    return writable
+
+
+def _needed(
+    started: "Sequence[str]",
+    search: str,
+    wishes: PlanRequest,
+    places: "Sequence[PathGrant]",
+    links: "Sequence[Link]",
+    *,
+    writable: "Callable[[str], bool]",
+) -> host.Needed:
+    """Return what programs need to start, beside what is shown already."""
+    found = host.Needed()
+    for program in started:
+        visible = [place.path for place in (*places, *found.places) if place.kind != PRIVATE and place.capabilities]
+        visible += [link.path for link in (*links, *found.links)]
+        kept_out = (wishes.root, *wishes.own_places)
+        more = host.needs_of(program, search, visible, home=wishes.home, kept_out=kept_out, writable=writable)
+        found = host.Needed((*found.places, *more.places), (*found.links, *more.links))
+    return found
+
+
+def _programs(
+    program: str | None,
+    search: str,
+    listed: tuple[tuple[str, str], ...],
+    readable: "Sequence[PathGrant]",
+    places: "Sequence[PathGrant]",
+) -> "AllowedPrograms":
+    """Return how only listed programs are started. Code is mapped from what is `readable`, unless it is written to."""
+    from byleave.sandbox.programs import find_programs
+
+    closed = {"/etc", *(place.path for place in places if place.capabilities & WRITES)}
+    libraries = [place.path for place in readable if place.capabilities and place.path not in closed]
+    return find_programs(program, search, listed, tuple(dict.fromkeys(libraries)))
+
+
+def _approximations(
+    programs: "AllowedPrograms | None", commands: CommandTable | None, root: str
+) -> "Iterator[Approximation]":
+    if programs is None or commands is None:
+        return
+    from byleave.sandbox.programs import approximations
+
+    yield from approximations(programs, commands, root)
+
+
+def _private(wishes: PlanRequest, workspace: "Sequence[PathGrant]") -> "Iterator[PathGrant]":
+    """Yield the empty directories of the sandbox's own; the home directory too, unless it is part of the workspace."""
+    home = (wishes.home,) if wishes.home.count("/") and wishes.home != "/" else ()
+    for path in (*_PRIVATE, *home):
+        if not any(is_under(path, place.path) for place in workspace if place.capabilities):
+            yield PathGrant(path, EVERYTHING, PRIVATE, "private to the sandbox, and empty")
+
+
+def _extra(wishes: PlanRequest) -> "Iterator[PathGrant]":
+    for key, paths, capabilities in (("read", wishes.read, READING), ("write", wishes.write, EVERYTHING)):
+        for path in paths:
+            real = os.path.realpath(path)
+            kind = host.look(real)
+            if kind is None or kind == LINK:
+                continue  # not on this machine
+            yield PathGrant(
+                real, capabilities, DIRECTORY if kind == DIRECTORY else FILE, f"[sandbox] {key}: {quoted(path)}"
+            )
+
+
+def _brought(wishes: PlanRequest) -> "Iterator[PathGrant]":
+    """Yield what this run brings along; where a link leads there already, at its own path."""
+    for each in wishes.brought:
+        kind = DIRECTORY if host.look(each.target) == DIRECTORY else FILE
+        linked = host.look(each.name) == LINK
+        path, source = (each.target, "") if linked else (each.name, each.target)
+        yield PathGrant(path, each.capabilities, kind, f"--mount {quoted(each.target)}", source)
+
+
+def _links_in_hollows(places: "Sequence[PathGrant]") -> "Iterator[Link]":
+    """Yield the links in directories that grant nothing themselves: by them people reach the places that do."""
+    open_places = [place.path for place in places if place.capabilities and place.kind != PRIVATE]
+    for place in places:
+        if place.capabilities or place.kind != DIRECTORY:
+            continue
+        if any(is_under(path, place.path) for path in open_places):
+            yield from host.links_in(place.path, _MOST_LINKS)
+
+
+def extra_links(wishes: PlanRequest) -> "Iterator[Link]":
+    """Yield the links by which people name what `[sandbox]` lists."""
+    for path in (*wishes.read, *wishes.write):
+        if host.look(path) == LINK:
+            yield Link(path, os.path.realpath(path))
+
+
+def _own(wishes: PlanRequest, places: "Sequence[PathGrant]") -> "Iterator[PathGrant]":
+    """Yield byleave's own places, covered wherever something would show them. Files of the workspace are judged."""
+    for path in wishes.own_places:
+        kind = host.look(path)
+        inside = is_under(path, wishes.root)
+        if kind not in (DIRECTORY, FILE) or (inside and kind == FILE):
+            continue
+        if any(is_under(path, place.path) for place in places if place.kind != PRIVATE):
+            yield PathGrant(path, NOTHING, kind, "byleave's own files")
+
+
+def _network(access: "Access") -> str:
+    table = access.net
+    if isinstance(table, Default):
+        return PROXY if table is PUBLIC else NO_NETWORK
+    return PROXY if any(rule.allow for rule in table.rules) else NO_NETWORK
+
+
+def _variables(access: "Access") -> "Iterator[str]":
+    if isinstance(access.env, EnvTable):
+        yield from (rule.name for rule in access.env.rules if rule.read)

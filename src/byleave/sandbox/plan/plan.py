@@ -1,0 +1,137 @@
+"""What a sandbox lets its program touch, as a value. Pure: no system is asked anything here.
+
+`Plan` is the answer of a policy for one tool on one host, before any mechanism: linux.py turns it into mounts, Landlock
+rules and a filter, seatbelt.py into a profile. What a mechanism cannot hold exactly, it says as an `Approximation`.
+"""
+
+from byleave.core.access import ProcessLimits
+from byleave.core.command_rules import CommandTable
+from byleave.core.fs_rules import CAPABILITIES, is_under
+from byleave.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+# Kinds of places. PRIVATE: an empty directory of the sandbox's own, gone with it.
+DIRECTORY, FILE, MISSING, PRIVATE = "directory", "file", "missing", "private"
+LINK = "link"  # of what is on the disk; a place is never one, but see `Plan.kept_links`
+NO_NETWORK, PROXY = "none", "proxy"
+BIN = "/.byleave/bin"  # where stand-ins for listed programs are
+NOTHING: frozenset[str] = frozenset()
+READING = frozenset({"read", "execute"})
+EVERYTHING = frozenset(CAPABILITIES)
+
+
+class PathGrant(Record):
+    """What may be done at an absolute, canonical path and below it, as far as no deeper place says otherwise."""
+
+    path: str
+    capabilities: frozenset[str]
+    kind: str
+    why: str
+    source: str = ""  # what is shown there, if it is not what the host has at that path
+
+    @property
+    def given(self) -> str:
+        """The capabilities in words, in their usual order."""
+        return "+".join(name for name in CAPABILITIES if name in self.capabilities) or "nothing"
+
+
+class Link(Record):
+    """A symbolic link of the system that the view repeats, such as /bin -> usr/bin."""
+
+    path: str
+    target: str
+
+
+class Brought(Record):
+    """A place outside that one run sees under a name of the workspace: both absolute, and what may be done there."""
+
+    name: str
+    target: str
+    capabilities: frozenset[str]
+
+
+class Approximation(Record):
+    """A path and an operation that the kernel does not answer exactly as `byleave check` does, and why."""
+
+    path: str
+    op: str
+    why: str
+    laxer: bool = False
+
+
+def op_of(capability: str) -> str:
+    """Return the kind of action that needs a capability, as `byleave check` names it."""
+    return "exec" if capability == "execute" else capability
+
+
+class Held(Record):
+    """A name in the workspace that is missing and must not come into being: it is held while the sandbox runs.
+
+    It is an empty directory, which git does not see, or a file with this content.
+    """
+
+    path: str
+    content: bytes | None = None
+
+
+class AllowedPrograms(Record):
+    """How `access.commands` is held: what the program executes itself, and what the broker runs for it.
+
+    All paths are canonical, but for `listed`: names as rules write them, and where the host has each of them.
+    """
+
+    listed: tuple[tuple[str, str], ...] = ()
+    executed: tuple[str, ...] = ()  # the program or the interpreter of its script, and the loader of both
+    covered: tuple[str, ...] = ()  # directories of programs that the program does not see
+    shown: tuple[str, ...] = ()  # files in them that it does see
+    links: tuple[Link, ...] = ()  # and links
+    libraries: tuple[str, ...] = ()  # places whose files may be mapped as code
+    stand_ins: tuple[str, ...] = ()  # places in covered directories of programs that are listed by their paths
+
+
+class SandboxPlan(Record):
+    """One sandbox. `places` are sorted, so that what lies around a place comes before it."""
+
+    root: str
+    places: tuple[PathGrant, ...]
+    links: tuple[Link, ...] = ()
+    held: tuple[Held, ...] = ()
+    network: str = NO_NETWORK
+    variables: tuple[str, ...] = ()  # names and prefixes that reach the program, beside the minimal ones
+    commands: CommandTable | None = None
+    limits: ProcessLimits = ProcessLimits()
+    home: str = ""
+    approximate: tuple[Approximation, ...] = ()
+    programs: AllowedPrograms | None = None  # with `commands`
+    kept_links: tuple[tuple[str, str], ...] = ()  # links that stay: their paths, and of one from elsewhere its own
+
+    def at(self, path: str) -> PathGrant | None:
+        """Return the place that holds for an absolute path; None if it is not in the view at all."""
+        found = None
+        for place in self.places:
+            if is_under(path, place.path):
+                found = place
+        return found
+
+
+def nested(places: "Iterable[PathGrant]") -> "Iterator[tuple[PathGrant, PathGrant | None]]":
+    """Yield each place in order, with the one that encloses it most closely."""
+    around: list[PathGrant] = []
+    for place in places:
+        while around and not is_under(place.path, around[-1].path):
+            around.pop()
+        yield place, around[-1] if around else None
+        around.append(place)
+
+
+def in_order(places: "Iterable[PathGrant]") -> tuple[PathGrant, ...]:
+    """Return places by path, enclosing ones first; of several at one path, the last that was given."""
+    by_path = {place.path: place for place in places}
+    return tuple(by_path[path] for path in sorted(by_path, key=_names))
+
+
+def _names(path: str) -> list[str]:
+    return path.strip("/").split("/") if path != "/" else []

@@ -1,0 +1,125 @@
+"""Files among those of the system that not everybody may read: keys, tokens, what the kernel tells root alone.
+
+Who runs byleave as root owns them, and so does the program inside, without any capability. They are covered. An
+ordinary user can read few of them; those are the user's own. It only looks.
+"""
+
+import os
+import stat
+from time import monotonic
+
+from byleave.core.fs_rules import is_under
+from byleave.sandbox.plan.plan import DIRECTORY, FILE, NOTHING, READING, PathGrant
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Sequence
+
+NOT_FOR_EVERYBODY = "not everybody may read it"
+# Where people keep files of their own among the system's: all the way down. The rest of /usr comes from packages.
+_WHOLE = ("/etc", "/usr/local")
+_PARTLY, _DEPTH = "/usr", 2
+_OWN = "/etc/byleave"
+_FRESH = 5.0  # seconds
+_MOST_IN_ONE = 32  # files that are covered one by one; where there are more, their directory is
+_MOST_LOOKED_AT = 200_000  # names below one place; nobody installs as many beside a program
+# Everybody may read these, and each reads something else: which keys the user has.
+_OF_THE_USER = ("/proc/keys", "/proc/key-users")
+_NOT_THE_MACHINES = ("/proc/sys/net", "/proc/net", "/proc/self", "/proc/thread-self", "/proc/mounts")
+
+
+def system_secrets(uid: int) -> tuple[PathGrant, ...]:
+    """Return what is covered in the system's own directories; for some seconds, sandboxes share what was seen."""
+    known = _looks.get(uid)
+    if known is None or monotonic() - known[0] > _FRESH:
+        found = [place for path in _WHOLE for place in _covered(path, depth=None)]
+        if uid == 0:
+            found += _covered(_PARTLY, depth=_DEPTH, but=_WHOLE)
+        known = _looks[uid] = (monotonic(), tuple(found))
+    # What has gone meanwhile needs no cover, and a cover for it would keep the sandbox from starting.
+    return tuple(place for place in known[1] if os.path.lexists(place.path))
+
+
+_looks: dict[int, tuple[float, tuple[PathGrant, ...]]] = {}
+
+
+def prefix_secrets(places: "Iterable[PathGrant]", home: str) -> "Iterator[PathGrant]":
+    """Yield what is covered in the prefixes of programs. What lies in the home directory is the user's own anyway."""
+    for place in places:
+        own = home and home != "/" and is_under(place.path, home)
+        if place.kind == DIRECTORY and place.capabilities and not own and not is_under(place.path, _PARTLY):
+            yield from _covered(place.path, depth=None)
+
+
+def started_among(covers: "Sequence[PathGrant]", programs: "Iterable[str]") -> "Iterator[PathGrant]":
+    """Yield programs that are started although not everybody may read them: the user has named them."""
+    hidden = [place.path for place in covers if not place.capabilities and place.why == NOT_FOR_EVERYBODY]
+    for path in dict.fromkeys(programs):
+        if any(is_under(path, each) for each in hidden) and os.path.isfile(path) and not os.path.islink(path):
+            yield PathGrant(path, READING, FILE, "the program itself")
+
+
+def without_chosen(places: "Iterable[PathGrant]", chosen: "Iterable[PathGrant]") -> "list[PathGrant]":
+    """Return the places but for covers in what the user has chosen to show: there the policy says what is closed."""
+    paths = [place.path for place in chosen if place.capabilities]
+    return [
+        place
+        for place in places
+        if place.why != NOT_FOR_EVERYBODY or not any(is_under(place.path, path) for path in paths)
+    ]
+
+
+def kernel_secrets(uid: int) -> tuple[tuple[str, str], ...]:
+    """Return the files and directories of /proc that are covered: what the kernel tells root, or a user, alone."""
+    found = [(path, FILE) for path in _OF_THE_USER if os.path.exists(path)]
+    if uid == 0:
+        found += [(place.path, place.kind) for place in _covered("/proc", depth=None, but=_NOT_THE_MACHINES)]
+    return tuple(found)
+
+
+def _covered(top: str, *, depth: int | None, but: "Sequence[str]" = ()) -> "Iterator[PathGrant]":
+    """Yield what is below a directory and readable for us, but not for everybody."""
+    looked_at = 0
+    waiting = [(top, 0)]
+    while waiting:
+        directory, deep = waiting.pop()
+        files = []
+        try:
+            entries = sorted(os.scandir(directory), key=lambda entry: entry.name)
+        except OSError:
+            continue
+        looked_at += len(entries)
+        for entry in entries:
+            kind = _kind(entry, top)
+            if kind == DIRECTORY:
+                yield PathGrant(entry.path, NOTHING, DIRECTORY, NOT_FOR_EVERYBODY)
+            elif kind == FILE:
+                files.append(entry.path)
+            elif kind is _LOOK_INTO and entry.path not in but and (depth is None or deep < depth):
+                waiting.append((entry.path, deep + 1))
+        if len(files) > _MOST_IN_ONE and directory != top:
+            yield PathGrant(directory, NOTHING, DIRECTORY, NOT_FOR_EVERYBODY)
+        else:
+            yield from (PathGrant(path, NOTHING, FILE, NOT_FOR_EVERYBODY) for path in files)
+        if looked_at > _MOST_LOOKED_AT:
+            yield from (PathGrant(path, NOTHING, DIRECTORY, NOT_FOR_EVERYBODY) for path, _deep in waiting)
+            return
+
+
+_LOOK_INTO = "open"
+
+
+def _kind(entry: "os.DirEntry[str]", top: str) -> str | None:
+    """Return what has to be covered: DIRECTORY or FILE; _LOOK_INTO for a directory that is open to everybody."""
+    if top == "/proc" and entry.name.isdecimal() and entry.path.count("/") == 2:
+        return None  # a process
+    try:
+        mode = entry.stat(follow_symlinks=False).st_mode
+    except OSError:  # gone meanwhile
+        return None
+    if stat.S_ISDIR(mode):
+        closed = entry.path == _OWN or (mode & 0o005 != 0o005 and os.access(entry.path, os.X_OK))
+        return DIRECTORY if closed else _LOOK_INTO
+    if stat.S_ISLNK(mode) or mode & 0o004:
+        return None
+    return FILE if os.access(entry.path, os.R_OK) or top == "/proc" else None

@@ -1,0 +1,155 @@
+"""Names of files inside of words: of options, addresses, inline code, scripts. Each may be a file, or not.
+
+Pure. Such a name counts where it leads to a place that a rule or byleave closes.
+"""
+
+from byleave.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+READ, WRITE, DELETE, EXECUTE = "read", "write", "delete", "exec"
+# Given in place of a file. The names of descriptors stay: what they open is judged where it was opened.
+STANDARD_STREAMS = frozenset(["-", "/dev/null", "/dev/tty", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"])
+
+
+class PossibleFile(Record):
+    """A file that a command names. `text` is None where the name is known only at run time.
+
+    `perhaps`: it may be no file at all, and counts only where it exists and something closes it. `tree`: everything
+    below it is touched as well, if it is a directory. `names`: what would be put there, should it be a directory.
+    `beside`: the name is read from the directory of that other name, as the text of a link is. `top`: it is read from
+    the root of the repository. `started`: from where the shell starts the program, whatever option moves it.
+    `at_home`: from the home directory. `gone`: it is taken away with all that is in it.
+    `kinds`: of the files below it, only those with these endings are touched, and none below the directories `skips`.
+    """
+
+    text: str | None
+    op: str
+    tree: bool = False
+    perhaps: bool = False
+    names: tuple[str, ...] = ()
+    beside: str | None = None
+    top: bool = False
+    started: bool = False
+    at_home: bool = False
+    gone: bool = False
+    kinds: tuple[str, ...] = ()
+    skips: tuple[str, ...] = ()
+
+
+_MARKS = dict.fromkeys(map(ord, "=@:,;<>\"'"), "\n")
+
+
+def perhaps(text: str) -> "Iterator[PossibleFile]":
+    """Yield every path that a word may hold, as `-fFILE`, `--file=FILE`, `@FILE` or `FILE:/elsewhere` do."""
+    candidates = [text] if not text.startswith("-") else []
+    if text.startswith("-") and not text.startswith("--") and len(text) > 2:
+        candidates.append(text[2:])
+    for mark in "=@":
+        if mark in text:
+            candidates.append(text.partition(mark)[2])
+            candidates.append(text.rpartition(mark)[2])
+    for each in list(candidates):
+        if is_local(each):
+            candidates.append(local_path(each))
+        candidates.append(each.lstrip("@<"))
+        candidates.append(each.partition("://")[2])
+        yield from in_commands(each)
+    candidates.extend(text.lstrip("-").translate(_MARKS).split("\n"))
+    for each in dict.fromkeys(candidates):
+        if each and each not in STANDARD_STREAMS:
+            yield PossibleFile(each, READ, perhaps=True)
+            yield PossibleFile(each, WRITE, perhaps=True)
+
+
+_SHELL_MARKS = dict.fromkeys(map(ord, "\"'`()[]{}<>,;|&=+!\t "), "\n")
+# Programs whose words may be code in a language of their own: a file stands in it as a string.
+INTERPRETERS = frozenset(
+    [
+        *("python", "python2", "python3", "pypy", "pypy3", "node", "nodejs", "deno", "bun", "tsx", "ts-node", "perl"),
+        *("ruby", "php", "lua", "luajit", "R", "Rscript", "julia", "tclsh", "osascript", "pwsh", "groovy", "scala"),
+        *("sqlite3", "psql", "mysql", "duckdb", "ghc", "elixir", "erl", "guile", "racket", "swift", "jshell"),
+    ]
+)
+
+
+def in_code(text: str) -> "Iterator[PossibleFile]":
+    """Yield every path that a string in a piece of code may be. The code may do anything to it."""
+    strings = text.replace("'", '"').replace("`", '"').split('"')[1:-1]
+    yield from _each_perhaps(strings)
+    for each in strings:
+        yield from in_commands(each)
+
+
+# Programs by which a text is taken for a command. Fewer than take files: `file` and `look` are words of sentences, too.
+_COMMANDS = frozenset(
+    [
+        *(
+            "cat",
+            "head",
+            "tail",
+            "cp",
+            "mv",
+            "rm",
+            "ln",
+            "sed",
+            "awk",
+            "grep",
+            "rg",
+            "bash",
+            "sh",
+            "source",
+            ".",
+            "tee",
+        ),
+        *("base64", "xxd", "od", "strings", "curl", "wget", "dd", "tar", "zip", "scp", "rsync", "env", "sudo", "exec"),
+        *("git", "chmod", "touch", "echo", "printf", "python3", "node", "less", "bat", "sort", "xargs", "find"),
+    ]
+)
+_ENDS = dict.fromkeys(map(ord, ";|&"), "\n")
+
+
+def in_commands(text: str) -> "Iterator[PossibleFile]":
+    """Yield the words of every line that starts with the name of a program which takes files."""
+    if " " not in text:
+        return
+    for line in text.translate(_ENDS).split("\n"):
+        first = line.split(None, 1)[:1]
+        if first and first[0].rpartition("/")[2] in _COMMANDS:
+            yield from in_script(line)
+
+
+def in_script(text: str) -> "Iterator[PossibleFile]":
+    """Yield every path that a word of a shell script may be, where the script itself is not read."""
+    yield from _each_perhaps(text.translate(_SHELL_MARKS).split("\n"))
+
+
+def _each_perhaps(texts: "Sequence[str]") -> "Iterator[PossibleFile]":
+    for each in dict.fromkeys([text.strip() for text in texts]):
+        if each and "\n" not in each and each not in STANDARD_STREAMS and not each.startswith("-"):
+            yield PossibleFile(each, READ, perhaps=True)
+            yield PossibleFile(each, WRITE, perhaps=True)
+
+
+def is_local(url: str) -> bool:
+    """Whether a text is a `file:` URL."""
+    return url[:5].lower() == "file:"
+
+
+def local_path(url: str) -> str:
+    """Return the path of a `file:` URL."""
+    rest = url.partition(":")[2]
+    if rest.startswith("//"):
+        rest = "/" + rest[2:].partition("/")[2]
+    pieces = rest.split("%")
+    return pieces[0] + "".join([_decoded(piece) for piece in pieces[1:]])
+
+
+def _decoded(piece: str) -> str:
+    """Return what stands behind a percent sign with its first two digits made a character."""
+    try:
+        return chr(int(piece[:2], 16)) + piece[2:]
+    except ValueError:
+        return f"%{piece}"

@@ -1,0 +1,1 @@
+"""PURE. The reader of bash: text in, a tree of commands out. Start at `grammar`."""

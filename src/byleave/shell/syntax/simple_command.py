@@ -1,0 +1,176 @@
+"""Simple commands: assignments, words and redirections in any order; and the start of a function's definition."""
+
+from byleave.shell.model import Word
+from byleave.shell.syntax.cursor import DIGITS, IDENTIFIER_START, ZSH, is_decimal
+from byleave.shell.syntax.redirects import RedirectReader
+from byleave.shell.syntax.tree import AssignmentNode, Simple, Substitution, yields_number
+from byleave.shell.syntax.words import WORD_ENDS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from byleave.shell.syntax.tree import Effect, Node, RedirectNode
+
+CLOSERS = frozenset(["then", "do", "done", "fi", "elif", "else", "esac", "}"])
+OPENERS = frozenset(["{", "if", "while", "until", "for", "case", "[[", "function", "select", "coproc", "time", "!"])
+KEYWORDS = CLOSERS | OPENERS | {"in", "]]"}
+# Words with a grammar of their own in zsh.
+ZSH_WORDS = frozenset(
+    ["repeat", "foreach", "end", "nocorrect", "noglob", "-", "integer", "float", "always", "namespace", "typeset"]
+)
+# The builtins after which `name=(..)` is still an array.
+DECLARERS = frozenset(["declare", "typeset", "local", "readonly", "export"])
+# Commands that can leave the shell in another directory. A name known only at run time can be one of them.
+MOVERS = frozenset(["cd", "pushd", "popd", "eval", "source", ".", "builtin", "command", "trap"])
+EMPTY = Word("", "")
+
+
+class SimpleReader(RedirectReader):
+    """Reads one simple command."""
+
+    __slots__ = ()
+
+    def function(self, name: Word) -> "Node":
+        """Read the body behind `name()`; `grammar` knows how."""
+        raise NotImplementedError
+
+    def empty_parentheses(self) -> None:
+        self.at += 1
+        self.blanks()
+        if self.text[self.at] != ")":
+            self.refuse("`(` cannot stand here")
+        self.at += 1
+
+    def simple(self) -> "Node":
+        start = self.at
+        text = self.text
+        assignments: list[AssignmentNode] = []
+        words: list[Word] = []
+        redirects: list[RedirectNode] = []
+        arrays = False
+        end = start
+        while True:
+            char = text[self.at]
+            if char in WORD_ENDS and not (char in "<>" and text[self.at + 1] == "("):
+                if char not in "<>&" or not self.redirect(redirects):
+                    break
+            elif char in DIGITS and self.redirect(redirects):
+                pass
+            elif char == "{" and self._names_descriptor():
+                self.refuse("a descriptor in a variable")
+            elif (not words or arrays) and char in IDENTIFIER_START and (made := self._assignment(bool(words))):
+                assignments.append(made)
+            else:
+                word = self.word()
+                if text[self.at] == "(":
+                    if words or assignments or redirects:
+                        self.refuse("`(` cannot stand here")
+                    self.empty_parentheses()
+                    return self.function(word)
+                if not words:
+                    self._check_first(word)
+                    arrays = word.text in DECLARERS and not word.quoted
+                words.append(word)
+            end = self.at
+            self.blanks()
+            if len(words) == 1 and not assignments and not redirects and text[self.at] == "(":
+                self.empty_parentheses()
+                return self.function(words[0])
+        if not words and not assignments and not redirects:
+            self.refuse("a command is missing here")
+        if not words and redirects and self.dialect == ZSH:
+            self.refuse("a redirection without a command, to which zsh adds one", start)
+        return self._made(assignments, words, redirects, start, end)
+
+    def _made(
+        self,
+        assignments: list[AssignmentNode],
+        words: list[Word],
+        redirects: "list[RedirectNode]",
+        start: int,
+        end: int,
+    ) -> Simple:
+        if words and (words[0].text is None or words[0].text in MOVERS or words[0].text in self.functions):
+            self.moves += 1
+            if any(item.operator.startswith("&>") for item in redirects):
+                self.not_in_sh("&> of a command that changes the directory", start)
+        return Simple(tuple(assignments), tuple(words), tuple(redirects), start, end)
+
+    def _check_first(self, word: Word) -> None:
+        """Refuse a first word that bash, or another shell, would not take as the name of a command."""
+        text = word.text
+        if word.joined and not frozenset("=[").isdisjoint(self.text[word.start : word.end]):
+            self.refuse("a word continued on the next line that may be an assignment", word.start)
+        if self.dialect == ZSH and (self.text[word.start] == "{" or word.prefix[:1] == "%"):
+            self.refuse("a group or a job in zsh", word.start)
+        if text is None:
+            return
+        if word.joined and text in KEYWORDS:
+            self.refuse("a word continued on the next line that may be part of the grammar", word.start)
+        if self.dialect == ZSH and text in ZSH_WORDS:
+            self.refuse(f"`{text}` has a grammar of its own in zsh", word.start)
+
+    def _assignment(self, as_argument: bool) -> AssignmentNode | None:  # noqa: FBT001 -- two callers, both plain
+        """Read `name=..` at the cursor; None if the word there is something else."""
+        text, start = self.text, self.at
+        end = self.identifier_end(start)
+        effects: list[Effect] = []
+        name = text[start:end]
+        subscript = text[end] == "["
+        if subscript:
+            if as_argument:
+                self.refuse("a subscript that bash evaluates", end)
+            self.only_bash("a subscript", end)
+            end = self.arithmetic(end + 1, "]", effects) + 1
+            if text[end - 2] == "[":
+                self.refuse("an empty subscript", end)
+        append = text[end] == "+"
+        if append:
+            end += 1
+        if text[end] != "=":
+            if subscript:
+                self.refuse("a subscript where a command's name stands", start)
+            return None
+        if as_argument and text[end + 1] != "(":
+            return None  # an ordinary word; `walk` knows which builtins take it as an assignment
+        if append or subscript:
+            self.only_bash("an assignment of this form", start)
+        self.at = end + 1
+        values: tuple[Word, ...] | None = None
+        value = EMPTY
+        if text[self.at] == "(":
+            self.only_bash("an array", self.at)
+            values = self._array()
+        elif text[self.at] not in WORD_ENDS or (text[self.at] in "<>" and text[self.at + 1] == "("):
+            value = self.word()
+        if values is not None or append or not is_number(value):
+            self.tainted.add(name)
+        return AssignmentNode(name, value, append, values, tuple(effects), start)
+
+    def _array(self) -> tuple[Word, ...]:
+        start = self.at
+        self.at += 1
+        words: list[Word] = []
+        self.line_breaks()
+        while self.text[self.at] != ")":
+            if self.text[self.at] == "[" or self.text[self.at] in WORD_ENDS:
+                self.refuse("an array element of an unusual form")
+            words.append(self.word())
+            self.line_breaks()
+        self.at += 1
+        if self.text[self.at] not in WORD_ENDS:
+            self.refuse("text right behind an array")
+        if self.pending:
+            self.check_lines(start, self.at)
+        return tuple(words)
+
+    def _names_descriptor(self) -> bool:
+        """Return whether `{name}` stands right before a redirection."""
+        end = self.identifier_end(self.at + 1)
+        return end > self.at + 1 and self.text[end] == "}" and self.text[end + 1] in "<>\\&"
+
+
+def is_number(word: Word) -> bool:
+    """Return whether the word can be relied on to be a number; a variable's value is not followed here."""
+    if word.text is not None:
+        return is_decimal(word.text.lstrip("-"))
+    return word.number is True or (isinstance(word.number, Substitution) and yields_number(word.number))

@@ -1,0 +1,196 @@
+"""The tree between the text and its commands: what `grammar` yields and `walk` follows.
+
+Effects are what a word does while it is expanded: commands it runs, variables it sets, arithmetic it evaluates.
+
+Which substitutions can be relied on to print nothing but numbers.
+"""
+
+from byleave.record import Record
+from byleave.shell.model import Word
+from byleave.shell.syntax.cursor import is_decimal
+
+
+class Substitution(Record):
+    """`$(..)`, backticks, `<(..)` or `>(..)` inside a word."""
+
+    body: "Sequence"
+    kind: str
+
+
+class Arithmetic(Record):
+    """An arithmetic expression. Bash evaluates what the variables in `uses` hold, subscripts included.
+
+    `sure`: no part of it is conditional, so that everything in `sets` is set.
+    """
+
+    uses: tuple[str | Substitution, ...]
+    sets: tuple[str, ...]
+    at: int
+    sure: bool = False
+
+
+class Sets(Record):
+    """A word that assigns while it expands: `${name:=word}`."""
+
+    name: str
+    at: int
+
+
+Effect = Substitution | Arithmetic | Sets
+
+# What is known of a word as a number: True (one for sure), a variable's name, the substitution it is, or nothing.
+Number = bool | str | Substitution | None
+
+
+class AssignmentNode(Record):
+    """`name=value`, `name+=value`, `name[3]=value`, `name=(values)`; `values` is None for a plain one."""
+
+    name: str
+    value: Word
+    append: bool
+    values: tuple[Word, ...] | None
+    effects: tuple[Effect, ...]
+    at: int
+
+
+class RedirectNode(Record):
+    """A redirection as written; `target` is None for a here-document, whose text is `body`."""
+
+    operator: str
+    fd: int | None
+    target: Word | None
+    body: "Heredoc | None"
+    at: int
+
+
+class Heredoc:
+    """A here-document: announced on one line, filled in when that line ends."""
+
+    __slots__ = ("at", "delimiter", "effects", "quoted", "strips_tabs", "text")
+
+    def __init__(self, delimiter: str, at: int, *, quoted: bool, strips_tabs: bool) -> None:
+        self.delimiter = delimiter
+        self.at = at
+        self.quoted = quoted
+        self.strips_tabs = strips_tabs
+        self.text: str | None = None
+        self.effects: tuple[Effect, ...] = ()
+
+
+class Simple(Record):
+    """A simple command, or bare assignments and redirections."""
+
+    assignments: tuple[AssignmentNode, ...]
+    words: tuple[Word, ...]
+    redirects: tuple[RedirectNode, ...]
+    start: int
+    end: int
+
+
+class Pipeline(Record):
+    """Stages joined by `|`. One stage and `negated`: `! command`. `timed`: the keyword `time` stands before it."""
+
+    stages: "tuple[Node, ...]"
+    negated: bool
+    timed: bool
+
+
+class AndOr(Record):
+    """`first` and then each (`&&` or `||`, node)."""
+
+    first: "Node"
+    rest: "tuple[tuple[str, Node], ...]"
+
+
+class Sequence(Record):
+    """Commands one after the other; each with whether it runs in the background."""
+
+    items: "tuple[tuple[Node, bool], ...]"
+
+
+class Group(Record):
+    """`{ ..; }`, or `( .. )` when `subshell`."""
+
+    body: Sequence
+    redirects: tuple[RedirectNode, ...]
+    subshell: bool
+
+
+class If(Record):
+    """(condition, body) pairs, and what `else` holds."""
+
+    branches: tuple[tuple[Sequence, Sequence], ...]
+    otherwise: Sequence | None
+    redirects: tuple[RedirectNode, ...]
+
+
+class Loop(Record):
+    """`while`, `until` (condition set) and `for` (name set). `moves`: a round may end in another directory."""
+
+    condition: Sequence | None
+    name: str | None
+    words: tuple[Word, ...]
+    body: Sequence
+    redirects: tuple[RedirectNode, ...]
+    until: bool
+    moves: bool
+    effects: tuple[Effect, ...]
+    at: int
+
+
+class Case(Record):
+    """`case word in (patterns) body ;; esac`."""
+
+    word: Word
+    branches: tuple[tuple[tuple[Word, ...], Sequence], ...]
+    redirects: tuple[RedirectNode, ...]
+
+
+class Function(Record):
+    """A definition. `moves`: a call may end in another directory."""
+
+    name: str
+    body: "Node"
+    moves: bool
+    at: int
+
+
+class EvaluatedText(Record):
+    """`(( .. ))` and `[[ .. ]]`: they run nothing but what their words do."""
+
+    effects: tuple[Effect, ...]
+    redirects: tuple[RedirectNode, ...]
+
+
+Node = Simple | Pipeline | AndOr | Sequence | Group | If | Loop | Case | Function | EvaluatedText
+
+DATE_FORMATS = frozenset(["+%s", "+%s%N", "+%N", "+%Y", "+%j", "+%s%3N"])
+
+
+def yields_number(substitution: "Substitution") -> bool:
+    """Return whether the last command of a `$(..)` is one that prints numbers only."""
+    items = substitution.body.items
+    if len(items) != 1 or items[0][1]:
+        return False
+    node = items[0][0]
+    if isinstance(node, Pipeline) and not node.negated:
+        node = node.stages[-1]
+    if not isinstance(node, Simple) or node.assignments:
+        return False
+    words = [word.text for word in node.words]
+    if None in words or not words:
+        return False
+    return _prints_numbers([word or "" for word in words])
+
+
+def _prints_numbers(words: list[str]) -> bool:
+    name, arguments = words[0], words[1:]
+    if name == "nproc":
+        return not arguments
+    if name == "wc":
+        return len(arguments) == 1 and arguments[0] in ("-l", "-c", "-w", "-m")
+    if name == "date":
+        return len(arguments) == 1 and arguments[0] in DATE_FORMATS
+    if name == "seq":
+        return bool(arguments) and all(is_decimal(word.lstrip("-")) for word in arguments)
+    return False

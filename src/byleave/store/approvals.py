@@ -1,0 +1,421 @@
+"""`approvals.json`: what this user has agreed to in this workspace.
+
+    {"mounts":        [{"rule_path", "canonical_target", "approved_at"}],
+     "project_files": [{"path", "sha256", "scripts": {name: sha256}, "approved_at"}],
+     "actions":       [{"key", "kind", "subject", "status", "session", "created", "by"?, "decided_at"?}],
+     "revoked":       [{"kind", ..., "revoked_at"}]}
+
+A mount is approved by target: a path of the workspace may lead to one place and no other. An action is known by a key
+made of everything that was shown (guard.approval_key); here only its masked text is kept. Keys that this version does
+not know are left as they are.
+
+What MCP servers say of their tools is kept beside it: `definitions`.
+
+Written whole or not at all, under a lock, so that two writers lose nothing. A damaged file counts as empty, is kept
+beside the new one, and is warned about: forgetting a yes is safe.
+
+What exactly is trusted when a project file is: its content, and the scripts of the workspace that its tools run.
+"""
+
+import os
+
+from byleave.errors import StateError
+from byleave.record import Record
+from byleave.text import quoted, sentence_list, shown
+from byleave.user_files import ParseCache, digest, read_private, rewrite, stamp_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+    from typing import Any
+
+    ReadScript = Callable[[str], tuple[str, str] | None]
+    from collections.abc import Sequence
+
+    from byleave.store.tool_definitions import Definitions
+
+    Tree = dict[str, Any]
+
+
+UNREAD = ""  # the hash of a script that could not be read whole: nobody can trust it
+_SHELL = str.maketrans(dict.fromkeys("\"'`$(){};|&<>,@", " "))
+
+
+class Fingerprint(Record):
+    """The hash of a project file, and of every script inside the workspace that it would start."""
+
+    file: str
+    sha256: str
+    scripts: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def unread(self) -> tuple[str, ...]:
+        """The scripts that could not be read whole."""
+        return tuple(name for name, sha256 in self.scripts if sha256 == UNREAD)
+
+
+def fingerprint(file: str, content: bytes, tree: "Mapping[str, Any]", read_script: "ReadScript") -> Fingerprint:
+    """Return the fingerprint of a project file as it is now."""
+    words = dict.fromkeys(command_words(tree))
+    found = {script[0]: script[1] for word in words if (script := read_script(word)) is not None}
+    return Fingerprint(file, digest(content), tuple(sorted(found.items())))
+
+
+def command_words(tree: "Mapping[str, Any]") -> "Iterator[str]":
+    """Yield whatever in a command could name a file: words, `--option=FILE`, and what a shell would split."""
+    for tool in (*tree.get("tools", {}).values(), *tree.get("servers", {}).values()):
+        for word in tool.get("command", ()):
+            yield word
+            for part in word.translate(_SHELL).split():
+                yield part
+                _option, _mark, value = part.partition("=")
+                if value:
+                    yield value
+
+
+LARGEST = 16 << 20
+MOST_ACTIONS = 10_000  # the oldest are forgotten: forgetting a yes is safe
+_KINDS = ("mounts", "project_files", "actions", "revoked")
+_LATER = _KINDS[2:]
+_FILE_FIELDS = ("path", "sha256", "approved_at")
+PENDING, APPROVED, REVOKED = "pending", "approved", "revoked"
+TOOL_DEFINITION = "tool_definition"
+BY_LIST = "approvals"  # the way of `byleave approvals approve`
+
+
+class Approval(Record):
+    """One thing the user agreed to, took back, or has yet to answer. `detail` is what its kind knows of it."""
+
+    kind: str
+    status: str
+    subject: str
+    created: str
+    detail: "Mapping[str, str]"
+
+    @property
+    def id(self) -> str:
+        """A short name that stays the same as long as this is about the same thing."""
+        return digest("\0".join([self.kind, *_identity(self.kind, self.detail)]).encode("utf-8", "surrogatepass"))[:12]
+
+
+def definition_detail(server: str, what: str, name: str, sha256: str) -> dict[str, str]:
+    """Return what an approval knows of a definition. `tool` is there for a tool alone, and part of its id."""
+    detail = {"server": server, "definition": what, "name": name, "sha256": sha256}
+    return {**detail, "tool": name} if what == "tool" else detail
+
+
+def now() -> str:
+    """Return the time as approvals keep it."""
+    from datetime import UTC, datetime
+
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+class Approvals:
+    """The approvals of one workspace, in its private directory."""
+
+    def __init__(self, directory: str, memory: ParseCache) -> None:
+        self._directory = directory
+        self._memory = memory
+        self._path = os.path.join(directory, "approvals.json")
+        self._read: Tree | None = None
+        self.warnings: list[str] = []
+
+    def refresh(self) -> None:
+        """Look at the file again at the next question: somebody may have changed their mind."""
+        self._read = None
+        self.warnings.clear()
+
+    def approves_mount(self, rule_path: str, target: str) -> bool:
+        """Whether the user agreed that this path of the workspace may lead to this very target."""
+        return any(
+            entry.get("rule_path") == rule_path and entry.get("canonical_target") == target
+            for entry in self._entries("mounts")
+        )
+
+    def mount_target(self, rule_path: str) -> str | None:
+        """Return where the user agreed that this path may lead, None if they never did."""
+        return next((target for path, target, _at in self.mounts() if path == rule_path), None)
+
+    def mounts(self) -> "list[tuple[str, str, str]]":
+        """Return the agreed paths, each with its target and the time of the agreement."""
+        fields = ("rule_path", "canonical_target", "approved_at")
+        return [(path, target, at) for path, target, at in (_texts(e, fields) for e in self._entries("mounts")) if path]
+
+    def approve_mount(self, rule_path: str, target: str, *, now: str) -> None:
+        """Remember that this path may lead to this target, and to no other."""
+        entry = {"rule_path": rule_path, "canonical_target": target, "approved_at": now}
+        self._change(lambda tree: _replaced(tree, "mounts", {"rule_path": rule_path}, entry))
+
+    def forget_mount(self, rule_path: str, *, target: str | None = None) -> bool:
+        """Forget the agreement about a path (with `target`, only to that one), and say whether there was any."""
+        wanted = {"rule_path": rule_path} | ({} if target is None else {"canonical_target": target})
+        known = any(_has(entry, wanted) for entry in self._entries("mounts"))
+        if known:
+            self._change(lambda tree: _replaced(tree, "mounts", wanted))
+        return known
+
+    def recalls(self, key: str) -> bool:
+        """Whether exactly the action that this key stands for was approved."""
+        return self.approved_by(key) is not None
+
+    def approved_by(self, key: str) -> str | None:
+        """Return on which way exactly the action that this key stands for was approved; None if it was not.
+
+        The way is empty where it was not kept: an older version did not.
+        """
+        for entry in self._entries("actions"):
+            if entry.get("key") == key and entry.get("status") == APPROVED:
+                return BY_LIST if entry.get("decided_at") else _text(entry, "by")
+        return None
+
+    def remember(self, key: str, *, kind: str, subject: str, session: str, status: str, now: str, by: str = "") -> None:
+        """Keep an action as approved, or as one that waits for an answer; what was answered is not made to wait.
+
+        `by` is the way on which it was answered.
+        """
+        entry = {"key": key, "kind": kind, "subject": subject, "status": status, "session": session, "created": now}
+        if by:
+            entry["by"] = by
+
+        def remember(tree: "Tree") -> "Tree":
+            known = any(_has(other, {"key": key}) for other in tree["actions"])
+            return tree if known and status == PENDING else _bounded(_replaced(tree, "actions", {"key": key}, entry))
+
+        self._change(remember)
+
+    def all(self) -> "list[Approval]":
+        """Return everything that is remembered, whatever became of it."""
+        found = [Approval("mount", APPROVED, *_mount_words(entry)) for entry in self._entries("mounts")]
+        found += [Approval("project_file", APPROVED, *_file_words(entry)) for entry in self._entries("project_files")]
+        for entry in self._entries("actions"):
+            kind = "call" if entry.get("kind") == "call" else "action"
+            found.append(Approval(kind, _text(entry, "status"), *_action_words(entry)))
+        for entry in self._entries("revoked"):
+            words = _WORDS.get(_text(entry, "kind"), _action_words)
+            found.append(Approval(_text(entry, "kind"), REVOKED, *words(entry)))
+        return [*found, *self._all_definitions()]
+
+    @property
+    def definitions(self) -> "Definitions":
+        """The definitions of tools that MCP servers offer; in files of their own, which few programs need."""
+        from byleave.store.tool_definitions import Definitions
+
+        return Definitions(self._directory)
+
+    def settle_definition(self, approval: Approval, *, status: str, now: str) -> bool:
+        """Approve or revoke exactly the definition that this approval is about, and say whether it is there."""
+        server, name, sha256, what = (approval.detail[field] for field in ("server", "name", "sha256", "definition"))
+        return self.definitions.settle(server, name, sha256, status=status, now=now, what=what)
+
+    def _all_definitions(self) -> "Iterator[Approval]":
+        for one in self.definitions.all(self.warnings):
+            known, before = one.known, one.before
+            detail = definition_detail(one.server, one.what, one.name, known.sha256)
+            if before is not None or known.status == PENDING:
+                detail |= {"old": "" if before is None else before.text, "new": known.text}
+            subject = _DEFINITION_SUBJECTS[one.what].format(one.server, one.name)
+            yield Approval(TOOL_DEFINITION, known.status, subject, known.created, detail)
+
+    def settle_action(self, key: str, *, status: str, now: str) -> bool:
+        """Approve or revoke an action that is known by its key, and say whether there is one."""
+        known = any(entry.get("key") == key for entry in self._entries("actions"))
+        if known:
+
+            def settle(tree: "Tree") -> "Tree":
+                settled = [
+                    {**entry, "status": status, "decided_at": now} if _has(entry, {"key": key}) else entry
+                    for entry in tree["actions"]
+                ]
+                return {**tree, "actions": settled}
+
+            self._change(settle)
+        return known
+
+    def revoke(self, approval: Approval, *, now: str) -> bool:
+        """Take an approval back; it stays listed as revoked. Say whether it was there."""
+        if approval.kind == TOOL_DEFINITION:
+            return self.settle_definition(approval, status=REVOKED, now=now)
+        if approval.kind not in _LISTS:
+            return self.settle_action(approval.detail["key"], status=REVOKED, now=now)
+        name, field = _LISTS[approval.kind]
+        wanted = {field: approval.detail[field]}
+        known = any(_has(entry, wanted) for entry in self._entries(name))
+        taken = {"kind": approval.kind, **approval.detail, "approved_at": approval.created, "revoked_at": now}
+
+        def change(tree: "Tree") -> "Tree":
+            return _replaced(_replaced(tree, name, wanted), "revoked", {"kind": approval.kind, **wanted}, taken)
+
+        if known:
+            self._change(change)
+        return known
+
+    def stamp(self) -> tuple[int, ...]:
+        """Return what changes whenever the file does."""
+        return stamp_of(self._path)
+
+    def trusts(self, print_: Fingerprint) -> bool:
+        """Whether the user trusted exactly this content of this file, and of the scripts it starts."""
+        scripts = dict(print_.scripts)
+        return not print_.unread and any(
+            entry.get("scripts", {}) == scripts for entry in self._yeses(print_.file, print_.sha256)
+        )
+
+    def knows(self, file: str, sha256: str) -> bool:
+        """Whether the user ever trusted this content of this file, whatever its scripts were."""
+        return any(True for _ in self._yeses(file, sha256))
+
+    def trusted_files(self) -> "list[str]":
+        """Return the project files that the user trusted, in whatever state they are now."""
+        return [
+            path for path, _sha256, _at in (_texts(e, _FILE_FIELDS) for e in self._entries("project_files")) if path
+        ]
+
+    def trust(self, print_: Fingerprint, *, now: str) -> None:
+        """Remember that the user trusts this file as it is; an earlier yes to the same file is replaced."""
+        if print_.unread:
+            raise StateError(
+                f"{quoted(print_.file)} cannot be trusted: its tools run {sentence_list(print_.unread)}, "
+                "which cannot be read whole",
+                hint="make it a readable file of moderate size, or keep the program outside the workspace",
+            )
+        entry = {
+            "path": print_.file,
+            "sha256": print_.sha256,
+            "scripts": dict(print_.scripts),
+            "approved_at": now,
+        }
+        self._change(lambda tree: _replaced(tree, "project_files", {"path": print_.file}, entry))
+
+    def untrust(self, file: str) -> bool:
+        """Forget the trust in a file, and say whether there was any."""
+        known = any(entry.get("path") == file for entry in self._entries("project_files"))
+        self._change(lambda tree: _replaced(tree, "project_files", {"path": file}))
+        return known
+
+    def _yeses(self, file: str, sha256: str) -> "Iterator[Tree]":
+        for entry in self._entries("project_files"):
+            if entry.get("path") == file and entry.get("sha256") == sha256:
+                yield entry
+
+    def _entries(self, kind: str) -> "list[Tree]":
+        read = self._read  # another thread may forget it meanwhile
+        if read is None:
+            read = self._read = self._load()
+        return [entry for entry in read[kind] if isinstance(entry, dict)]
+
+    def _load(self) -> "Tree":
+        content = read_private(self._path, limit=LARGEST)
+        if content is None:
+            return _nothing()
+        tree = self._memory.recall(self._path, content, _parse)
+        if tree is None:
+            self.warnings.append(
+                f"{shown(self._path)} is damaged: nothing counts as approved until you approve it again"
+            )
+            return _nothing()
+        return tree
+
+    def _change(self, change: "Callable[[Tree], Tree]") -> None:
+        import json
+
+        def changed() -> bytes:
+            self._keep_damaged()
+            return json.dumps(_lean(change(self._load())), indent=2, ensure_ascii=True).encode() + b"\n"
+
+        rewrite(self._path, "approvals.lock", changed, limit=LARGEST)
+        self._read = None
+
+    def _keep_damaged(self) -> None:
+        """Put a file we cannot read aside before it is replaced."""
+        content = read_private(self._path, limit=LARGEST)
+        if content is not None and _parse(content) is None:
+            os.replace(self._path, f"{self._path}.damaged")
+
+
+def _parse(content: bytes) -> "Tree | None":
+    """Return the tree of a well-formed file with every kind of approval present; None if it is damaged."""
+    import json
+
+    try:
+        tree = json.loads(content)
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(tree, dict) or not all(isinstance(tree.get(kind, []), list) for kind in _KINDS):
+        return None
+    return {**_nothing(), **tree}
+
+
+def _nothing() -> "Tree":
+    return {kind: [] for kind in _KINDS}
+
+
+def _replaced(tree: "Tree", name: str, wanted: "Mapping[str, str]", *added: "Tree") -> "Tree":
+    """Return the tree with the entries of one list that hold `wanted` exchanged for those `added`.
+
+    What is agreed to again is no longer revoked.
+    """
+    kept = [entry for entry in tree[name] if not _has(entry, wanted)]
+    changed = {**tree, name: [*kept, *added]}
+    kind = next((kind for kind, (list_name, _field) in _LISTS.items() if list_name == name), None)
+    if added and kind is not None:
+        again = {"kind": kind, **wanted}
+        changed["revoked"] = [entry for entry in tree["revoked"] if not _has(entry, again)]
+    return changed
+
+
+def _lean(tree: "Tree") -> "Tree":
+    """Leave out the later kinds while there is nothing of them: the file is read by people."""
+    return {key: value for key, value in tree.items() if value or key not in _LATER}
+
+
+def _bounded(tree: "Tree") -> "Tree":
+    return {**tree, "actions": tree["actions"][-MOST_ACTIONS:]}
+
+
+def _has(entry: object, wanted: "Mapping[str, str]") -> bool:
+    return isinstance(entry, dict) and all(entry.get(key) == value for key, value in wanted.items())
+
+
+def _text(entry: "Tree", field: str) -> str:
+    value = entry.get(field)
+    return value if isinstance(value, str) else ""
+
+
+def _texts(entry: "Tree", fields: "Sequence[str]") -> "list[str]":
+    return [_text(entry, field) for field in fields]
+
+
+def _mount_words(entry: "Tree") -> "tuple[str, str, Mapping[str, str]]":
+    path, target, at = _texts(entry, ("rule_path", "canonical_target", "approved_at"))
+    return f"{path} -> {target}", at, {"rule_path": path, "canonical_target": target}
+
+
+def _file_words(entry: "Tree") -> "tuple[str, str, Mapping[str, str]]":
+    path, sha256, at = _texts(entry, _FILE_FIELDS)
+    return f"{path} (sha256 {sha256[:16]})", at, {"path": path, "sha256": sha256}
+
+
+def _action_words(entry: "Tree") -> "tuple[str, str, Mapping[str, str]]":
+    key, subject, session, created = _texts(entry, ("key", "subject", "session", "created"))
+    return subject, created, {"key": key, "session": session}
+
+
+def _identity(kind: str, detail: "Mapping[str, str]") -> "list[str]":
+    """Return what makes an approval this one: of a mount also its target, so that an id never changes its meaning."""
+    return [detail.get(field, "") for field in _IDENTITIES.get(kind, ("key",))]
+
+
+_DEFINITION_SUBJECTS = {
+    "tool": "{}/{}",
+    "prompt": "prompt {}/{}",
+    "resource_template": "resource template {}/{}",
+    "instructions": "instructions of {}",
+}
+_WORDS = {"mount": _mount_words, "project_file": _file_words}
+_LISTS = {"mount": ("mounts", "rule_path"), "project_file": ("project_files", "path")}
+_IDENTITIES = {
+    "mount": ("rule_path", "canonical_target"),
+    "project_file": ("path", "sha256"),
+    TOOL_DEFINITION: ("server", "tool", "sha256"),
+}

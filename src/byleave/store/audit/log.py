@@ -1,0 +1,212 @@
+"""The audit log of one workspace: append, fold, search, verify. Nothing is written before the first record.
+
+A process that stays calls `start`, and a thread folds; one that goes calls `fold_later`, and a child does.
+"""
+
+import os
+import time
+
+from byleave.core.redact import Redactor
+from byleave.errors import InputError
+from byleave.store.audit.chain import EMPTY, OWN_EVENTS, ChainHead
+from byleave.store.audit.journal import HEAD, JOURNAL, TABLE, AuditJournal
+from byleave.store.audit.records import record_text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Callable, Iterator, Mapping
+    from typing import Any
+
+    from byleave.store.audit.query import Filter
+    from byleave.store.audit.retention import Retention
+    from byleave.store.audit.table import StoredRecord
+    from byleave.store.audit.table_writer import FoldThread, TableWriter
+    from byleave.store.audit.verify import Verification
+
+_OURS = ("sequence", "time")  # the log sets them
+
+
+class AuditLog:
+    """Records of what was decided and done, in the workspace's private directory. What went wrong is in `warnings`.
+
+    Without a `retention` nothing is removed: whoever only looks does not know what the user wants to keep.
+    """
+
+    def __init__(
+        self,
+        directory: str,
+        *,
+        mask: Redactor | None = None,
+        retention: "Retention | None" = None,
+        now: "Callable[[], int]" = time.time_ns,
+        up: "Callable[[], tuple[str, float]] | None" = None,
+    ) -> None:
+        self.directory = directory
+        self.warnings: list[str] = []
+        self._mask = mask if mask is not None else Redactor()
+        self._retention = retention
+        self._now = now
+        self._up = up
+        self._journal = AuditJournal(directory, warnings=self.warnings, now=now)
+        self._made: TableWriter | None = None
+        self._thread: FoldThread | None = None
+
+    def mask_with(self, mask: Redactor) -> None:
+        """Mask what is appended from now on with another mask."""
+        self._mask = mask
+        if self._thread is not None:
+            mask.prepare()
+
+    def append(self, fields: "Mapping[str, Any]") -> int:
+        """Keep one record and return its number. It survives this process; a StateError says that it was not kept."""
+        if not isinstance(fields, dict) or "sequence" in fields or "time" in fields:
+            fields = {key: value for key, value in fields.items() if key not in _OURS}
+        if fields.get("event") in OWN_EVENTS:
+            raise InputError(f"the event {fields['event']} is the log's own", hint="name what happened otherwise")
+        return self._journal.append(record_text(fields, self._mask))
+
+    def head(self) -> ChainHead:
+        """Return where the chain ends: the number and the hash of the last record."""
+        return self._journal.settled()[0] if self._exists() else EMPTY
+
+    def query(self, wanted: "Filter") -> "Iterator[StoredRecord]":
+        """Yield the newest records that the filter means, the oldest of them first."""
+        from byleave.store.audit.query import find
+
+        return self._reading(lambda connection: find(connection, wanted))
+
+    def get(self, sequence: int) -> "StoredRecord | None":
+        """Return one record, None if there is no such number."""
+        from byleave.store.audit.table import StoredRecord
+
+        query = "SELECT sequence, hash, record FROM records WHERE sequence = ?"
+        found = self._reading(lambda connection: (StoredRecord(*row) for row in connection.execute(query, (sequence,))))
+        return next(iter(list(found)), None)
+
+    def verify(self, wanted: ChainHead | None = None) -> "Verification":
+        """Walk the whole chain, also against a head that was kept elsewhere."""
+        from byleave.errors import StateError
+        from byleave.store.audit.verify import Verification, head_problem, remember, walk_table
+
+        told: list[str | None] = []
+        kept: ChainHead | None = None
+        try:
+            told.append(head_problem(self.directory))
+            kept = self.head()
+            if self._exists():
+                self._folder.fold()
+        except StateError as error:
+            told.append(error.problem)
+        walk = walk_table(self.directory, wanted, now=self._now() / 1e9)
+        for problem in told:
+            if problem is not None:
+                walk.tell(problem)
+        if kept is not None and walk.read:  # what could not be looked at is neither whole nor missing
+            walk.check_kept(kept, max(kept, self._quiet_head(), key=lambda head: head.sequence))
+        own = len(walk.problems)
+        walk.check_wanted()
+        if self._exists():
+            now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self._now() / 1e9))
+            remember(self.directory, walk, own, given=wanted is not None, now=now)
+        last = walk.head.sequence if walk.records else None
+        return Verification(walk.records, walk.first, last, walk.head, tuple(walk.problems), walk.removed)
+
+    def doubts(self) -> "list[str]":
+        """Say what the last verification found, and what a short look at both ends of the chain finds now."""
+        from byleave.store.audit.verify import quick_problems, recalled
+
+        known = recalled(self.directory)
+        found = [] if known is None else [str(each) for each in (*known["problems"], *known["contradicted"])]
+        when = "" if known is None else str(known["time"])
+        said = [f"`byleave audit verify` found at {when}: {each}" for each in found]
+        if not self._exists():
+            return said
+        kept = self.head()
+        self.fold()
+        return [*said, *quick_problems(self.directory, kept)]
+
+    def fold(self) -> None:
+        """Move all records into the table; a StateError says why not. They are safe in the journal either way."""
+        if self._exists():
+            self._folder.fold()
+
+    def start(self) -> None:
+        """Fold from now on in a thread of this process, which stays."""
+        from byleave.store.audit.chain import load_fast_hash
+        from byleave.store.audit.records import load_fast_encoder
+        from byleave.store.audit.table_writer import FoldThread
+
+        if self._thread is None:
+            load_fast_hash()
+            load_fast_encoder()
+            self._mask.prepare()
+            self._thread = FoldThread(self._folder, self.warnings)
+
+    def fold_later(self) -> None:
+        """Leave a child behind that folds in a moment: for a process that ends before that."""
+        from byleave.store.audit.table_writer import fold_behind
+
+        if self._exists():
+            fold_behind(self.directory, self.fold)
+
+    def close(self) -> None:
+        """Fold a last time, if this process folded at all, and let go of the files."""
+        if self._thread is not None:
+            from byleave.store.audit.table_writer import fold_or_keep
+
+            self._thread.stop()
+            self._thread = None
+            if self._folder.waiting():
+                fold_or_keep(self._folder, self.warnings, patient=False)
+        self._journal.close()
+
+    @property
+    def _folder(self) -> "TableWriter":
+        if self._made is None:
+            from byleave.store.audit.retention import Pruner, since_start
+            from byleave.store.audit.table_writer import TableWriter
+
+            self._made = folder = TableWriter(self._journal, warnings=self.warnings)
+            if self._retention is not None:
+                folder.after = Pruner(
+                    self._retention,
+                    append=self._journal.append,
+                    fold=folder.move,
+                    now=self._now,
+                    up=self._up or since_start,
+                )
+        return self._made
+
+    def _exists(self) -> bool:
+        return any(os.path.lexists(os.path.join(self.directory, name)) for name in (JOURNAL, HEAD, TABLE))
+
+    def _quiet_head(self) -> ChainHead:
+        from byleave.errors import StateError
+
+        try:
+            return self.head()
+        except StateError:
+            return EMPTY
+
+    def _reading(self, read: "Callable[[sqlite3.Connection], Iterator[StoredRecord]]") -> "Iterator[StoredRecord]":
+        """Fold, then read from the table; what cannot be folded is a warning, what can be read is read."""
+        from byleave.store.audit.table_writer import fold_or_keep
+
+        if self._exists():
+            fold_or_keep(self._folder, self.warnings, patient=True)
+        return self._from_table(read)
+
+    def _from_table(self, read: "Callable[[sqlite3.Connection], Iterator[StoredRecord]]") -> "Iterator[StoredRecord]":
+        from byleave.store.audit.table import damaged_table, read_table, table_errors
+
+        try:
+            connection = read_table(self.directory)
+            if connection is None:
+                return
+            try:
+                yield from read(connection)
+            finally:
+                connection.close()
+        except table_errors() as error:
+            raise damaged_table(self.directory, error) from None

@@ -1,0 +1,224 @@
+"""Search the table: which records a filter means, newest first, by one index that tells most of them apart.
+
+A path is matched by `core.patterns`; SQLite's own GLOB, whose `*` also crosses slashes, only narrows the search before.
+
+Points in time as people write them: 90s, 30m, 2h, 7d, or a date and time. Without a zone it is UTC.
+"""
+
+from byleave.core.patterns import ANY_DEPTH, compile_glob, glob_problem, name_matches
+from byleave.errors import InputError
+from byleave.record import Record
+from byleave.store.audit.table import StoredRecord
+from byleave.text import quoted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterator
+
+    from byleave.core.patterns import Glob
+
+    Condition = tuple[str, str | int]
+
+
+_EQUAL = ("decision", "door", "kind", "tool", "session", "event")
+# The index that is searched: the first of these that the filter names. The others are looked up record by record.
+_NARROWEST = ("path", "agent", "tool", "session", "decision", "kind", "door", "time")
+_SCAN = " NOT INDEXED"
+_RECENT = 2000  # the newest records are looked at one by one first: most searches end there
+_STEP = 500  # records that are read from the table at once
+_NAMES = """
+WITH RECURSIVE names(name) AS (
+  SELECT MIN(agent) FROM records WHERE agent >= ''
+  UNION ALL SELECT (SELECT MIN(agent) FROM records WHERE agent > name) FROM names WHERE name IS NOT NULL
+) SELECT name FROM names WHERE name IS NOT NULL
+"""
+
+
+class Filter(Record):
+    """Which records are wanted; None means any. `root` is the workspace, below which a path may also be absolute."""
+
+    since: str | None = None
+    until: str | None = None
+    decision: str | None = None
+    agent: str | None = None
+    door: str | None = None
+    kind: str | None = None
+    tool: str | None = None
+    path: str | None = None
+    text: str | None = None
+    session: str | None = None
+    event: str | None = None
+    after: int | None = None
+    limit: int | None = None
+    root: str = ""
+
+
+def find(connection: "sqlite3.Connection", wanted: Filter) -> "Iterator[StoredRecord]":
+    """Yield the newest records that the filter means, the oldest of them first."""
+    numbers = sorted(_newest(connection, wanted))
+    for start in range(0, len(numbers), _STEP):  # below, `marks` is nothing but question marks
+        some = numbers[start : start + _STEP]
+        marks = ",".join("?" * len(some))
+        query = f"SELECT sequence, hash, record FROM records WHERE sequence IN ({marks}) ORDER BY sequence"  # noqa: S608
+        yield from (StoredRecord(*row) for row in connection.execute(query, some))
+
+
+def _newest(connection: "sqlite3.Connection", wanted: Filter) -> "list[int]":
+    """Return the numbers of the newest records that are meant: as many as are wanted, in no order."""
+    last = connection.execute("SELECT MAX(sequence) FROM records").fetchone()[0] or 0
+    if wanted.limit is not None:
+        recent = wanted.replace(after=max(last - _RECENT, wanted.after or 0))
+        found = sorted(set(_numbers(connection, recent, _SCAN)), reverse=True)[: wanted.limit]
+        if len(found) == wanted.limit:
+            return found
+    using = _index(wanted)
+    return sorted(set(_numbers(connection, wanted, using)), reverse=True)[: wanted.limit]
+
+
+def _index(wanted: Filter) -> str:
+    """Return which index is searched: refusals are few, paths are many, and the others lie between."""
+    if wanted.decision not in (None, "allow"):
+        return " INDEXED BY records_decision"
+    name = next((name for name in _NARROWEST if _is_named(wanted, name)), None)
+    return f" INDEXED BY records_{name}" if name is not None else ""
+
+
+def _numbers(connection: "sqlite3.Connection", wanted: Filter, using: str) -> "Iterator[int]":
+    conditions = _conditions(wanted)
+    for further in _variants(connection, wanted, by_name=using != _SCAN):
+        yield from _search(connection, [*further, *conditions], using, wanted)
+
+
+def _search(
+    connection: "sqlite3.Connection", conditions: "list[Condition]", using: str, wanted: Filter
+) -> "Iterator[int]":
+    """Yield the numbers of at most `limit` records, newest first."""
+    where = f" WHERE {' AND '.join(sql for sql, _value in conditions)}" if conditions else ""
+    glob = _glob(wanted.path) if wanted.path is not None else None
+    column = "path" if glob is not None else "NULL"
+    agent = wanted.agent if using == _SCAN else None  # else the conditions name it
+    bound = f" LIMIT {int(wanted.limit)}" if wanted.limit is not None and glob is None and agent is None else ""
+    # Every piece of the text below is a constant of ours; what the user wants stands in the values.
+    named = "agent" if agent is not None else "NULL"
+    query = f"SELECT sequence, {column}, {named} FROM records{using}{where} ORDER BY sequence DESC{bound}"  # noqa: S608
+    left = wanted.limit if wanted.limit is not None else -1
+    for sequence, path, name in connection.execute(query, [value for _sql, value in conditions]):
+        if left == 0:
+            return
+        if agent is not None and not _is_agent(agent, name):
+            continue
+        if glob is None or _path_matches(glob, path, wanted.root):
+            left -= 1
+            yield sequence
+
+
+def _conditions(wanted: Filter) -> "list[Condition]":
+    found: list[Condition] = [(f"{name} = ?", value) for name in _EQUAL if (value := getattr(wanted, name)) is not None]
+    if wanted.since is not None:
+        found.append(("time >= ?", wanted.since))
+    if wanted.until is not None:
+        found.append(("time <= ?", wanted.until))
+    if wanted.after is not None:
+        found.append(("sequence > ?", wanted.after))
+    if wanted.text is not None:
+        found.append(("record GLOB ?", f"*{_literally(_as_stored(wanted.text))}*"))
+    return found
+
+
+def _variants(connection: "sqlite3.Connection", wanted: Filter, *, by_name: bool) -> "Iterator[list[Condition]]":
+    """Yield the conditions that have several forms: one per agent that a pattern means, one per place of a path."""
+    agents: list[list[Condition]] = [[]]
+    if wanted.agent is not None and by_name:
+        agents = [[("agent = ?", name)] for name in _agents(connection, wanted.agent)]
+    paths = [[]] if wanted.path is None else list(_places(_glob(wanted.path), wanted.root))
+    for path in paths:
+        for agent in agents:
+            yield [*path, *agent]
+
+
+def _agents(connection: "sqlite3.Connection", pattern: str) -> "list[str]":
+    if not set(pattern) & set("*?["):
+        return [pattern]
+    return [name for (name,) in connection.execute(_NAMES) if _is_agent(pattern, name)]
+
+
+def _is_agent(pattern: str, name: str | None) -> bool:
+    return name is not None and (name == pattern or name_matches(pattern, name))
+
+
+def _glob(text: str) -> "Glob":
+    problem = glob_problem(text)
+    if problem is not None:
+        raise InputError(f"{quoted(text)} is no glob for paths: {problem}", hint="write it like 'src/**' or '**/*.pem'")
+    return compile_glob(text)
+
+
+def _places(glob: "Glob", root: str) -> "Iterator[list[Condition]]":
+    """Yield where a match may lie: as it is written and, for a relative pattern, below the root."""
+    fronts = ["/"] if glob.text.startswith("/") else ["", *([f"{root}/"] if root else [])]
+    for front in fronts:
+        start = f"{front}{glob.literal}"
+        conditions: list[Condition] = [("path IS NOT NULL AND path GLOB ?", f"{_literally(front)}{_wider(glob)}")]
+        if start:
+            conditions += [("path >= ?", start), ("path < ?", f"{start}\U0010ffff")]
+        yield conditions
+
+
+def _path_matches(glob: "Glob", path: str, root: str) -> bool:
+    if glob.text.startswith("/"):
+        return path.startswith("/") and glob.matches(path[1:])
+    if root and path.startswith(f"{root}/"):
+        path = path[len(root) + 1 :]
+    return not path.startswith("/") and glob.matches(path)
+
+
+def _wider(glob: "Glob") -> str:
+    """Return a pattern for SQLite that matches at least what the glob does."""
+    wide = ""
+    for name in glob.names:
+        if name == ANY_DEPTH:
+            wide = f"{wide.rstrip('/*')}*"  # any depth may be none at all, and then no slash is there
+        else:
+            wide += f"{'' if not wide or wide.endswith('*') else '/'}{_wide_name(name)}"
+    return wide
+
+
+def _wide_name(name: str) -> str:
+    kept = name.partition("[")[0]
+    return kept if kept == name else f"{kept}*"
+
+
+def _literally(text: str) -> str:
+    return "".join(f"[{char}]" if char in "*?[" else char for char in text)
+
+
+def _as_stored(text: str) -> str:
+    from byleave.store.audit.records import encode
+
+    return encode(text)[1:-1]
+
+
+def _is_named(wanted: Filter, name: str) -> bool:
+    if name == "time":
+        return wanted.since is not None or wanted.until is not None
+    return getattr(wanted, name) is not None
+
+
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+_HINT = "write 90s, 30m, 2h or 7d (that long ago), or a date and time such as 2026-01-31 or 2026-01-31T12:00 (UTC)"
+
+
+def read_when(text: str, *, now: float) -> str:
+    """Return a point in time as records name it; `now` is in seconds since 1970."""
+    from datetime import UTC, datetime
+
+    try:
+        if text[-1:] in _UNITS and text[:-1].isascii() and text[:-1].isdigit():
+            moment = datetime.fromtimestamp(now - int(text[:-1]) * _UNITS[text[-1]], UTC)
+        else:
+            moment = datetime.fromisoformat(text)
+            moment = moment.replace(tzinfo=UTC) if moment.tzinfo is None else moment.astimezone(UTC)
+    except (ValueError, OverflowError, OSError):
+        raise InputError(f"{quoted(text)} is no point in time", hint=_HINT) from None
+    return f"{moment.replace(tzinfo=None).isoformat(timespec='microseconds')}Z"

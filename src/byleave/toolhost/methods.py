@@ -1,0 +1,379 @@
+"""What a mediated tool may ask for, and the one way from a request to its answer: read it, have it judged, do it.
+
+A request is refused by a `RequestError`, whose number and sentence go to the tool. Nothing is done that was not
+allowed, and to nothing but the place that was judged.
+
+Files are served here; `web` and `processes` serve the other groups, where a tool has them. Start at `Service.serve`.
+"""
+
+from time import monotonic
+
+from byleave.core.access import Default
+from byleave.core.action import FileAction, MoveAction, SearchAction
+from byleave.core.decision import ALLOW, named_path
+from byleave.core.file_decision import judge_reading_all
+from byleave.core.fs_rules import FsTarget
+from byleave.core.paths import collapse, refuse_name
+from byleave.errors import RequestError
+from byleave.guard.asking import UNKNOWN, Evaluation
+from byleave.protocol.jsonrpc import ACCESS_DENIED, ALREADY_EXISTS, METHOD_NOT_FOUND, TIMED_OUT
+from byleave.text import quoted
+from byleave.toolhost.encode_reply import Params, RequestErrors, content_fields, denied, told_grants
+from byleave.workspace import file_effects
+from byleave.workspace.project import DIRECTORY, FILE, Query
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any
+
+    from byleave.core.action import Action
+    from byleave.core.decision import Permit
+    from byleave.guard.asking import Who
+    from byleave.guard.guard import Guard
+    from byleave.toolhost.deadline import Deadline
+    from byleave.toolhost.redact import SecretFilter
+    from byleave.workspace.project import FileMatches, ProjectFiles
+
+    Serve = Callable[[str, Mapping[str, Any], Deadline], dict[str, Any]]  # method, params, turn: `http.*`, `process.*`
+
+
+_ATTEMPTS = 3  # somebody may make or remove the file between the judgement and the act, but not for ever
+_HINT = "see docs/protocol.md"
+_IN_THE_WAY = ("not_a_directory", "io")  # codes: something on the way to a path is no directory, or a loop
+
+
+class NeedsPersonError(Exception):
+    """A person has to be asked, which takes a while: serve the request again where waiting is no harm."""
+
+
+class MethodService:
+    """Serves the requests of one tool. Not for two threads at once."""
+
+    def __init__(
+        self,
+        guard: "Guard",
+        tool: str,
+        project: "ProjectFiles",
+        scrub: "SecretFilter",
+        *,
+        limit: int = file_effects.LARGEST_FILE,
+        who: "Who" = UNKNOWN,
+        others: "Mapping[str, Serve] | None" = None,
+        only: "frozenset[str] | None" = None,
+    ) -> None:
+        self._guard = guard
+        self._tool = tool
+        self._project = project
+        self._scrub = scrub
+        self._limit = limit
+        self._who = who
+        self._others = dict(others or {})
+        self._only = only
+        self._later: list[Callable[[], None]] = []
+
+    @property
+    def methods(self) -> tuple[str, ...]:
+        """What can be asked for here."""
+        return tuple(name for name in (*_FILES, *self._others) if self._only is None or name in self._only)
+
+    @staticmethod
+    def is_quick(method: str) -> bool:
+        """Whether this is done at once, if nobody has to be asked."""
+        return method in _FILES and method != "fs.grep"
+
+    def serve(
+        self, method: str, params: "Mapping[str, Any]", turn: "Deadline", *, patient: bool = True
+    ) -> "dict[str, Any]":
+        """Return the result of a request; a RequestError if there is none.
+
+        Unless it is `patient`, a NeedsPersonError where a person would have to be asked; nothing was done then.
+        """
+        if self._only is not None:
+            if method not in self._only:
+                raise RequestError(
+                    "nothing is changed while a call is being described", hint=_HINT, number=ACCESS_DENIED
+                )
+            patient = False
+        other = self._others.get(method)
+        if other is not None:
+            return other(method, params, turn)
+        serve = _FILES.get(method)
+        if serve is None:
+            raise RequestError(f"there is no method {quoted(method)}", hint=_HINT, number=METHOD_NOT_FOUND)
+        with RequestErrors():
+            return serve(self, Params(params), self._leave(turn, patient=patient))
+
+    def _leave(self, turn: "Deadline", *, patient: bool) -> "_Leave":
+        later = None if patient else self._later
+        return _Leave(self._guard, self._who, turn, patient=patient, asks=self._only is None, later=later)
+
+    def settle(self) -> None:
+        """Record what was done at once, now that it is answered: the tool does not wait for that."""
+        for record in self._later:
+            record()
+        self._later.clear()
+
+    def _for(self, kind: str, path: str, leave: "_Leave") -> Evaluation:
+        """Return the answer about one path if it is a yes; else the request is refused."""
+        answer = leave.ask(FileAction(kind, path, self._tool))
+        if answer.permit is None:
+            raise self._denied(answer, path, kind)
+        return answer
+
+    def _read(self, params: Params, leave: "_Leave") -> "dict[str, Any]":
+        answer = self._for("read", params.path("path"), leave)
+        data = leave.do(answer, lambda permit: file_effects.read_file(permit, self._project, limit=self._limit))
+        shown, size = self._scrub.data(data), len(data)
+        return {**content_fields("content", shown), "size": size}
+
+    def _write(self, params: Params, leave: "_Leave") -> "dict[str, Any]":
+        path, data = params.path("path"), params.data("content", limit=self._limit)
+        exclusive = params.flag("exclusive")
+
+        def attempt() -> None:
+            place = self._project.find(path)
+            known = isinstance(place, FsTarget) and place.exists and not exclusive
+            answer = leave.ask(FileAction("update" if known else "create", path, self._tool))
+            if answer.permit is None:
+                raise self._denied(answer, path, "update" if known else "create")
+            leave.do(answer, lambda permit: file_effects.write_file(permit, data, self._project))
+
+        _again(attempt, () if exclusive else (FileExistsError, FileNotFoundError))
+        return {}
+
+    def _exists(self, params: Params, leave: "_Leave") -> "dict[str, Any]":
+        path = params.path("path")
+        begun = leave.ask(FileAction("read", path, self._tool))
+        if begun.permit is None and begun.verdict.code == "not_a_directory" and self._may_know(path):
+            return {"exists": False}
+        if begun.permit is None:
+            raise self._denied(begun, path, "read")
+        (place,) = begun.permit.places
+        return {"exists": isinstance(place, FsTarget) and place.exists}
+
+    def _list_dir(self, params: Params, leave: "_Leave") -> "dict[str, Any]":
+        path = params.path("path", default=".")
+        answer = self._for("read", path, leave)
+        names = leave.do(answer, lambda permit: file_effects.list_names(permit, self._project))
+        entries = [entry for name in names if (entry := self._entry(path, name)) is not None]
+        return {"entries": entries, "hidden": len(names) - len(entries)}
+
+    def _entry(self, directory: str, name: str) -> "dict[str, Any] | None":
+        """Return what the tool is told of one entry; None if it may not read it."""
+        judged = self._guard.policy.judge(FileAction("read", f"{directory.rstrip('/')}/{name}", self._tool))
+        place = judged.places[0]
+        if judged.verdict.decision is not ALLOW or not isinstance(place, FsTarget) or not place.exists:
+            return None
+        return {**self._scrub.tree(named_path("path", name)), "kind": DIRECTORY if place.directory else FILE}
+
+    def _metadata(self, params: Params, leave: "_Leave") -> "dict[str, Any]":
+        answer = self._for("read", params.path("path"), leave)
+        found = leave.do(answer, lambda permit: file_effects.look(permit, self._project))
+        known = {"kind": found.kind, "size": found.size}
+        return known if found.modified is None else {**known, "modified": found.modified}
+
+    def _delete(self, params: Params, leave: "_Leave") -> "dict[str, Any]":
+        answer = self._for("delete", params.path("path"), leave)
+        leave.do(answer, lambda permit: file_effects.delete_file(permit, self._project))
+        return {}
+
+    def _rename(self, params: Params, leave: "_Leave") -> "dict[str, Any]":
+        action = MoveAction(params.path("from"), params.path("to"), self._tool)
+        exclusive = params.flag("exclusive")
+
+        def attempt() -> None:
+            answer = leave.ask(action)
+            if answer.permit is None:
+                raise self._denied_move(action, answer)
+            replaces = _replaces(answer)
+            if replaces and exclusive:
+                raise _taken(action.to)
+
+            def move(permit: "Permit") -> None:
+                self._keep_unreadable(permit)
+                file_effects.move_file(permit, self._project, replace=replaces)
+
+            try:
+                leave.do(answer, move)
+            except FileExistsError:
+                if replaces:
+                    raise _taken(action.to) from None
+                raise
+
+        _again(attempt, (FileExistsError,))
+        return {}
+
+    def _search_for(self, path: str, pattern: str, leave: "_Leave") -> Evaluation:
+        answer = leave.ask(SearchAction(path, pattern, self._tool))
+        if answer.permit is None:
+            raise self._denied(answer, path, "read")
+        return answer
+
+    def _keep_unreadable(self, permit: "Permit") -> None:
+        """Refuse to make something readable by moving it: what may not be read stays where that holds."""
+        source, target = permit.places
+        action = permit.action
+        if not isinstance(source, FsTarget) or not isinstance(target, FsTarget) or not isinstance(action, MoveAction):
+            return
+        whole = judge_reading_all(self._guard.policy.compiled.policy, action.path, self._tool, source)
+        if whole.decision is not ALLOW and self._may_read(action.to):
+            problem = f"moving {quoted(action.path)} is denied: it may not be read, and could be where it would go"
+            raise RequestError(problem, hint="ask the user for a rule", number=ACCESS_DENIED, data={"code": "denied"})
+
+    def _may_read(self, path: str) -> bool:
+        return self._guard.policy.decide(FileAction("read", path, self._tool)).decision is ALLOW
+
+    def _may_know(self, path: str) -> bool:
+        """Whether the tool may read what stands in the way of a path, and so may know that it does.
+
+        Of `x/` that is `x` itself. Behind a link that leads out, nothing may be known.
+        """
+        while path:
+            path = path.rstrip("/") if path.endswith("/") else path.rpartition("/")[0]
+            place = self._project.find(path or ".")
+            if isinstance(place, FsTarget) and place.exists:
+                return self._may_read(path or ".")
+            if not isinstance(place, FsTarget) and place.code not in _IN_THE_WAY:
+                return False
+        return False
+
+    def _denied_move(self, action: MoveAction, answer: Evaluation) -> RequestError:
+        """Return how a tool is told that it may not move something: by the name of the two that it may not touch."""
+        removes = FileAction("delete", action.path, self._tool)
+        kind, path = "delete", action.path
+        if self._guard.policy.decide(removes).decision is ALLOW and self._may_read(action.path):
+            found = self._project.find(action.to)
+            kind, path = "update" if isinstance(found, FsTarget) and found.exists else "create", action.to
+        return self._denied(answer, path, kind, action.path, action.to)
+
+    def _denied(self, answer: Evaluation, path: str, kind: str, *more: str) -> RequestError:
+        """Return how a tool is told no. About what it may not read it learns nothing else, not even that it exists."""
+        unknown = answer.verdict.code in _IN_THE_WAY
+        if all(self._may_read(each) or (unknown and self._may_know(each)) for each in (path, *more)):
+            return denied(answer.verdict, kind)
+        if answer.verdict.code in ("absolute", "input_escape"):
+            return denied(answer.verdict, kind)
+        needed = ("create", "update") if kind in ("create", "update") else (kind,)  # which of them would tell too much
+        capability = " or ".join(needed)
+        problem = f"{capability} on {quoted(path)} is denied: {self._by_its_name(path)}"
+        data: dict[str, Any] = {"code": "denied", "capability": capability}
+        access = self._guard.policy.compiled.policy.tool(self._tool).access
+        data["grants"] = told_grants(tuple(dict.fromkeys(path for each in needed for path in access.grants(each))))
+        return RequestError(problem, hint="ask the user for a rule", number=ACCESS_DENIED, data=data)
+
+    def _by_its_name(self, path: str) -> str:
+        """Say why a path is closed, by nothing but its text: the same, whatever stands there."""
+        refused = refuse_name(path)
+        if refused is not None:
+            return refused.problem
+        table = self._guard.policy.compiled.policy.tool(self._tool).access.fs
+        if isinstance(table, Default):
+            return table.rule
+        rule = table.match(collapse(path) or "")
+        if rule is None:
+            return "no access.fs rule covers it"
+        return "what is there is not for this tool" if rule.grants("read") else rule.text
+
+    def _grep(self, params: Params, leave: "_Leave") -> "dict[str, Any]":
+        pattern = params.text("pattern")
+        answers = [self._search_for(path, pattern, leave) for path in params.paths("paths") or ["."]]
+        query = Query(pattern, (), tuple(params.texts("extensions")), params.number("context", most=_MOST_CONTEXT))
+        permits = [leave.allowed(answer) for answer in answers]
+
+        def may_read(path: str) -> bool:
+            leave.go_on()
+            return self._may_read(path)
+
+        found = leave.do(answers[0], lambda _permit: file_effects.search_files(permits, query, may_read, self._project))
+        return {"matches": [self._match(each) for each in found]}
+
+    def _match(self, found: "FileMatches") -> "dict[str, Any]":
+        lines = [
+            {"line_number": line.number, "content": self._scrub.text(line.content), "is_match": line.matches}
+            for line in found.lines
+        ]
+        return {**self._scrub.tree(named_path("path", found.path)), "lines": lines}
+
+
+_MOST_CONTEXT = 1000  # lines around a match
+READING = frozenset({"fs.read", "fs.exists", "fs.list_dir", "fs.metadata", "fs.grep"})
+_FILES: "dict[str, Callable[[MethodService, Params, _Leave], dict[str, Any]]]" = {
+    "fs.read": MethodService._read,  # noqa: SLF001 -- the table of our own methods
+    "fs.write": MethodService._write,  # noqa: SLF001
+    "fs.exists": MethodService._exists,  # noqa: SLF001
+    "fs.list_dir": MethodService._list_dir,  # noqa: SLF001
+    "fs.metadata": MethodService._metadata,  # noqa: SLF001
+    "fs.delete": MethodService._delete,  # noqa: SLF001
+    "fs.rename": MethodService._rename,  # noqa: SLF001
+    "fs.grep": MethodService._grep,  # noqa: SLF001
+}
+
+
+class _Leave:
+    """Asks the guard on the tool's behalf, and does what it allows."""
+
+    def __init__(
+        self,
+        guard: "Guard",
+        who: "Who",
+        turn: "Deadline",
+        *,
+        patient: bool,
+        asks: bool,
+        later: "list[Callable[[], None]] | None",
+    ) -> None:
+        self._guard = guard
+        self._who = who
+        self._turn = turn
+        self._patient = patient
+        self._asks = asks
+        self._later = later
+
+    def ask(self, action: "Action") -> Evaluation:
+        """Return the guard's answer, whatever it is."""
+        if self._patient:
+            return self._guard.check(action, self._who)
+        begun = self._guard.begin(action, self._who)
+        if not isinstance(begun, Evaluation) and not self._asks:
+            raise RequestError("nobody is asked while a call is being described", hint=_HINT, number=ACCESS_DENIED)
+        if not isinstance(begun, Evaluation):
+            raise NeedsPersonError
+        return begun
+
+    @staticmethod
+    def allowed(answer: Evaluation) -> "Permit":
+        """Return the permit; without one the request is refused, for the reason that the verdict gives."""
+        if answer.permit is None:
+            raise denied(answer.verdict)
+        return answer.permit
+
+    def do(self, answer: Evaluation, effect: "Callable[[Permit], Any]") -> "Any":
+        """Do what was allowed, unless nobody wants it any more: a person may have taken their time to say yes."""
+        self._turn.go_on()
+        return self._guard.perform(answer, effect, later=self._later)
+
+    def go_on(self) -> None:
+        """Return while the request is wanted and has time left."""
+        self._turn.go_on()
+        if self._turn.deadline is not None and monotonic() > self._turn.deadline:
+            raise RequestError("the search took too long", hint="search less", number=TIMED_OUT)
+
+
+def _replaces(answer: Evaluation) -> bool:
+    target = answer.permit.places[1] if answer.permit is not None else None
+    return isinstance(target, FsTarget) and target.exists
+
+
+def _taken(path: str) -> RequestError:
+    return RequestError(f"{quoted(path)} exists already", hint="choose another name", number=ALREADY_EXISTS)
+
+
+def _again(attempt: "Callable[[], None]", changed: "tuple[type[OSError], ...]") -> None:
+    """Do it; where what was judged has changed since, judge and do it anew."""
+    for _ in range(_ATTEMPTS - 1):
+        try:
+            return attempt()
+        except changed:
+            continue
+    return attempt()

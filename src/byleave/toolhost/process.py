@@ -1,0 +1,320 @@
+"""A tool's process with its pipes, as the host holds it: in a sandbox, or where the user wants none, without.
+
+Wait for a program in a sandbox, hearing both its streams, until it ends or has to be ended.
+"""
+
+import os
+import select
+import signal
+from contextlib import suppress
+from threading import Lock
+from time import monotonic
+
+from byleave.errors import RequestError, SandboxError
+from byleave.protocol.jsonrpc import INVALID_PARAMS, TIMED_OUT
+from byleave.record import Record
+from byleave.text import quoted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import IO, Protocol, Self
+
+    from byleave.sandbox.process import Stream
+
+    class Running(Protocol):
+        """What `sandbox.process.Process` and `Unconfined` have in common."""
+
+        pid: int
+        stdin: "IO[bytes] | None"
+        stdout: "IO[bytes] | None"
+        stderr: "IO[bytes] | None"
+        problem: "SandboxError | None"
+
+        def poll(self) -> int | None: ...
+
+        def wait(self, timeout: float | None = None) -> int: ...
+
+        def terminate(self) -> None: ...
+
+        def close(self) -> None: ...
+
+        def __enter__(self) -> "Self": ...
+
+        def __exit__(self, *_raised: object) -> None: ...
+
+    from collections.abc import Iterator
+
+    from byleave.sandbox.process import Process
+    from byleave.toolhost.deadline import Deadline
+
+
+_LAST_BREATH = 1.0  # seconds that a process may take to end after its output has
+
+
+class ToolProcess:
+    """The descriptors of a process that was started with three pipes, and its end."""
+
+    def __init__(self, process: "Running") -> None:
+        self._process = process
+        self._files = [file for file in (process.stdin, process.stdout, process.stderr) if file is not None]
+        self.stdin = -1 if process.stdin is None else process.stdin.fileno()
+        self.stdout = -1 if process.stdout is None else process.stdout.fileno()
+        self.stderr = -1 if process.stderr is None else process.stderr.fileno()
+        self.ended = os.pidfd_open(process.pid) if hasattr(os, "pidfd_open") else -1
+
+    @property
+    def readers(self) -> tuple[int, ...]:
+        return tuple(each for each in (self.stdout, self.stderr) if each >= 0)
+
+    @property
+    def problem(self) -> "SandboxError | None":
+        """What kept the process from running, if something did."""
+        return self._process.problem
+
+    def reaped(self) -> None:
+        """Take note that the process has ended."""
+        self._process.poll()
+        self._forget_end()
+
+    def terminate(self) -> None:
+        """Tell the process to end."""
+        with suppress(OSError):
+            self._process.terminate()
+
+    def exit_code(self) -> int | None:
+        """Return how it ended, if it ends by itself within a moment; None if it still runs."""
+        with suppress(TimeoutError):
+            return self._process.wait(_LAST_BREATH)
+        return None
+
+    def close_stdin(self) -> None:
+        """Let the process know that nothing more will come."""
+        if self.stdin >= 0:
+            self._files[0].close()
+            self.stdin = -1
+
+    def close(self) -> None:
+        """End the process and everything it started, and let go of the pipes."""
+        self._process.close()
+        for file in self._files:
+            with suppress(OSError):  # a pipe that nobody reads any more
+                file.close()
+        self._forget_end()
+
+    def _forget_end(self) -> None:
+        if self.ended >= 0:
+            os.close(self.ended)
+            self.ended = -1
+
+
+class Unconfined:
+    """A process that nothing holds, where the user has switched the sandbox off or the system has none."""
+
+    def __init__(self, argv: list[str], *, cwd: str, env: dict[str, str], stdin: "Stream") -> None:
+        from subprocess import PIPE, Popen
+
+        self.problem: SandboxError | None = None
+        self._popen = Popen(  # noqa: S603 -- what the user has configured and the policy has allowed
+            argv, cwd=cwd, env=env, stdin=stdin, stdout=PIPE, stderr=PIPE, start_new_session=True
+        )
+        self.pid = self._popen.pid
+        self.stdin, self.stdout, self.stderr = self._popen.stdin, self._popen.stdout, self._popen.stderr
+
+    @property
+    def returncode(self) -> int | None:
+        return self._popen.returncode
+
+    def poll(self) -> int | None:
+        """Return the exit code, None while it runs."""
+        return self._popen.poll()
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for the end; a TimeoutError if it takes longer."""
+        from subprocess import TimeoutExpired
+
+        try:
+            return self._popen.wait(timeout)
+        except TimeoutExpired:
+            raise TimeoutError from None
+
+    def terminate(self) -> None:
+        """Tell its process group to end."""
+        self._signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        """End its process group."""
+        self._signal(signal.SIGKILL)
+
+    def close(self) -> None:
+        """End whatever is left of its process group."""
+        self.kill()
+        until = monotonic() + _LAST_BREATH
+        with suppress(TimeoutError):
+            self.wait(until - monotonic())
+
+    def __enter__(self) -> "Self":
+        return self
+
+    def __exit__(self, *_raised: object) -> None:
+        self.close()
+        for stream in (self.stdin, self.stdout, self.stderr):
+            if stream is not None:
+                with suppress(OSError):
+                    stream.close()
+
+    def _signal(self, number: int) -> None:
+        with suppress(ProcessLookupError, PermissionError):
+            os.killpg(self.pid, number)
+
+
+class UnsandboxedTool:
+    """Stands where a sandbox would, and starts programs without one."""
+
+    def __init__(self, root: str) -> None:
+        self._root = root
+        self.decide: object = None  # nobody asks: what it starts is held by nothing
+
+    def spawn(
+        self,
+        argv: "Sequence[str]",
+        *,
+        cwd: str | None = None,
+        env: "Mapping[str, str] | None" = None,
+        stdin: "Stream" = None,
+        stdout: "Stream" = None,  # noqa: ARG002 -- both are pipes, always
+        stderr: "Stream" = None,  # noqa: ARG002
+        also: "Mapping[str, str] | None" = None,
+        apart: bool = True,  # noqa: ARG002 -- it always is
+        own: bool = False,
+    ) -> Unconfined:
+        """Start a program; a SandboxError if it cannot be started."""
+        variables = {**dict(env or {}), **dict(also or {})}
+        words = [self._find(argv[0], variables.get("PATH", os.defpath), own=own), *argv[1:]]
+        try:
+            return Unconfined(words, cwd=cwd or self._root, env=variables, stdin=stdin)
+        except OSError as error:
+            missing = isinstance(error, FileNotFoundError)
+            problem = f"{quoted(argv[0])} cannot be started: {error.strerror}"
+            raise SandboxError(problem, hint="check the command", exit_code=127 if missing else 126) from None
+
+    def _find(self, name: str, search: str, *, own: bool) -> str:
+        """Return the program of that name; one that a tool asks for is never taken from the workspace."""
+        if "/" in name:
+            return name
+        for directory in search.split(":"):
+            path = os.path.join(directory, name)
+            inside = (
+                os.path.realpath(directory).startswith(f"{self._root}/") or os.path.realpath(directory) == self._root
+            )
+            if os.path.isabs(directory) and (own or not inside) and os.access(path, os.X_OK) and os.path.isfile(path):
+                return path
+        raise SandboxError(f"{quoted(name)} was not found", hint="check the name and PATH", exit_code=127)
+
+    def close(self) -> None:
+        """Let go of nothing: what was started is its caller's."""
+
+
+LARGEST_OUTPUT = 10 << 20  # bytes of one stream; `max_file_size` of a tool
+_PIECE = 1 << 16
+_LONGEST_WAIT = 3600_000  # milliseconds in one go; poll takes no more than a C int
+
+
+class ProcessOutput(Record):
+    """What a program said, and how it ended: 128 and the number of the signal, if it was one."""
+
+    out: bytes
+    err: bytes
+    exit_code: int
+
+
+class _Leash:
+    """The way to end a program from another thread, as long as it is there."""
+
+    def __init__(self, process: "Process | Unconfined") -> None:
+        self._process: Process | Unconfined | None = process
+        self._lock = Lock()
+
+    def pull(self) -> None:
+        with self._lock:
+            if self._process is not None:
+                with suppress(OSError):  # it has ended by itself
+                    self._process.kill()
+
+    def drop(self) -> None:
+        with self._lock:
+            self._process = None
+
+
+def attend(process: "Process | Unconfined", turn: "Deadline", *, limit: int) -> ProcessOutput:
+    """Return what the program said once it has ended. Both its streams are pipes.
+
+    A RequestError if it is cancelled, takes too long, or says more than `limit` bytes on one stream; nothing of it
+    runs any more then. What it has left behind, still writing, is not waited for.
+    """
+    leash = _Leash(process)
+    turn.on_cancel(leash.pull)
+    try:
+        out, err = _hear(process, turn, limit)
+    except BaseException:
+        leash.pull()
+        raise
+    finally:
+        leash.drop()
+        code = process.wait()
+    turn.go_on()
+    return ProcessOutput(out, err, code if code >= 0 else 128 - code)
+
+
+def _hear(process: "Process | Unconfined", turn: "Deadline", limit: int) -> tuple[bytes, bytes]:
+    """Collect both streams until the program has ended."""
+    heard: dict[int, bytearray] = {
+        stream.fileno(): bytearray() for stream in (process.stdout, process.stderr) if stream
+    }
+    ended = os.pidfd_open(process.pid)
+    try:
+        watched = select.poll()
+        for number in (ended, *heard):
+            os.set_blocking(number, False)
+            watched.register(number, select.POLLIN)
+        while ended not in (ready := list(_ready(watched, turn.deadline))):
+            for number in ready:
+                if not _take(number, heard[number], limit):
+                    watched.unregister(number)
+        for number, content in heard.items():  # what it said last; others may still write, and never end
+            _take(number, content, limit, all_of_it=True)
+    finally:
+        os.close(ended)
+    out, err = heard.values()
+    return bytes(out), bytes(err)
+
+
+def _ready(watched: "select.poll", deadline: float | None) -> "Iterator[int]":
+    """Yield what can be read, or has ended; a RequestError if nothing does in time."""
+    left = None if deadline is None else (deadline - monotonic()) * 1000
+    if left is not None and left <= 0:
+        hint = "ask for less, or for more time"
+        raise RequestError("the program took too long, and was ended", hint=hint, number=TIMED_OUT)
+    wait = _LONGEST_WAIT if left is None else min(int(left) + 1, _LONGEST_WAIT)
+    yield from (number for number, _event in watched.poll(wait))
+
+
+def _take(stream: int, content: bytearray, limit: int, *, all_of_it: bool = False) -> bool:
+    """Read what has arrived; False at the end of the stream."""
+    while True:
+        try:
+            piece = os.read(stream, _PIECE)
+        except BlockingIOError:
+            return True
+        content += piece
+        if len(content) > limit:
+            raise RequestError(
+                f"the program says more than {limit} bytes, and was ended",
+                hint="have it say less",
+                number=INVALID_PARAMS,
+                data={"limit": limit},
+            )
+        if not piece:
+            return False
+        if not all_of_it:
+            return True
