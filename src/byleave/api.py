@@ -114,8 +114,7 @@ class Workspace:
             if problem is None:
                 return compiled
             told = f"the configuration has changed and cannot be used; what it said before still holds:\n{problem}"
-            warned: Compiled = compiled.replace(warnings=(told, *compiled.warnings))
-            return warned
+            return compiled.replace(warnings=(told, *compiled.warnings))
         raise problem or ConfigErrors([])
 
     def guard(
@@ -219,8 +218,7 @@ class Workspace:
     def _trusted_now(self, layer: Layer) -> Layer:
         if layer.name not in (PROJECT, LOCAL):
             return layer
-        same: Layer = layer.replace(trusted=self._trusts(layer.file or "", layer.content, layer.tree))
-        return same
+        return layer.replace(trusted=self._trusts(layer.file or "", layer.content, layer.tree))
 
     def compile_tree(self, tree: "Mapping[str, Any]") -> LivePolicy:
         """Return the policy of one tree alone: no other layer has a say."""

@@ -6,7 +6,7 @@ tool call. A `Record` is declared like a dataclass and behaves like a frozen, sl
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, dataclass_transform
+    from typing import Any, Self, dataclass_transform
 else:
 
     def dataclass_transform(**_options: object) -> object:
@@ -112,7 +112,7 @@ class Record(metaclass=_RecordType):
     def __reduce__(self) -> "tuple[Any, ...]":
         return (type(self), self._values())
 
-    def replace(self, **changes: "Any") -> "Any":
+    def replace(self, **changes: "Any") -> "Self":
         """Return a copy with some fields changed."""
         values = {field: getattr(self, field) for field in self._fields}  # type: ignore[attr-defined]
         return type(self)(**{**values, **changes})

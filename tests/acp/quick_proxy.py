@@ -7,6 +7,8 @@ all the patience of the world until somebody insists.
 import sys
 from collections.abc import Callable
 
+from msgspec import structs
+
 from byleave.acp.agent_process import SupervisedAgent
 from byleave.acp.proxy import AcpProxy
 from byleave.acp.relay import TO_AGENT, TO_CLIENT, Send
@@ -89,7 +91,7 @@ RELAYS: dict[str, Callable[[], Passes]] = {
 
 
 def main(relay: str, argv: list[str]) -> int:
-    patience = {"passes": QUICK, "deaf": QUICK.replace(told=(300.0, 300.0))}.get(relay, ShutdownTimes())
+    patience = {"passes": QUICK, "deaf": structs.replace(QUICK, told=(300.0, 300.0))}.get(relay, ShutdownTimes())
     agent = SupervisedAgent(argv, patience)
     agent.start()
     proxy = AcpProxy(agent, RELAYS[relay](), sys.stderr.writelines, patience=patience)

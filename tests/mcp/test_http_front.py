@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from msgspec import structs
 
 from byleave.gateway import http_front, http_sessions
 from fakes.mcp_front import BRISK, PATIENCE, Client, Settings, run, scene, until
@@ -160,7 +161,7 @@ def test_a_request_that_is_never_answered_still_ends() -> None:
 
 def test_a_long_silence_is_broken_by_signs_of_life() -> None:
     async def scenario() -> None:
-        async with scene(limits=BRISK.replace(quiet=0.02)) as opened:
+        async with scene(limits=structs.replace(BRISK, quiet=0.02)) as opened:
             client, standing = await opened.client(), await opened.client()
             session = await client.initialize()
             await client.send(client.request("POST", "/mcp", PING.replace(b"echo", b"wait"), mcp_session_id=session))

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from msgspec import Raw
+from msgspec import Raw, structs
 
 from byleave.gateway import negotiation
 from byleave.gateway.interfaces import DownError
@@ -348,7 +348,7 @@ def test_what_was_learnt_is_forgotten_when_the_server_is_another_one(play: Calla
         known = talk.gateway._memory_of(server)  # noqa: SLF001 -- nobody else can tell
         assert known.worked == {False: BY_HANDSHAKE}
         assert talk.gateway._memory_of(server) is known  # noqa: SLF001 -- as above
-        assert talk.gateway._memory_of(server.replace(description="other")).worked == {}  # noqa: SLF001 -- as above
+        assert talk.gateway._memory_of(structs.replace(server, description="other")).worked == {}  # noqa: SLF001 -- as above
 
     play(scene, old=FakeServer("a"))
 
@@ -368,7 +368,7 @@ def test_a_server_that_learnt_the_other_way_is_found_out_anew(play: Callable[...
 
 def test_a_server_over_the_older_transport_is_never_asked_for_the_newer_revision(play: Callable[..., None]) -> None:
     async def scene(talk: Talk) -> None:
-        server = talk.gateway.servers["shop"].replace(transport="sse")
+        server = structs.replace(talk.gateway.servers["shop"], transport="sse")
         memory = talk.gateway._memory_of(server)  # noqa: SLF001 -- nobody else can tell
         asked: list[str] = []
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from byleave.api import Workspace
 from byleave.gateway.interfaces import DownError
@@ -103,7 +104,7 @@ def test_a_link_in_the_workspace_does_not_choose_what_a_server_sees(root: Path, 
 
     async def scenario() -> None:
         for word in ("config", str(root / "config")):
-            expanded = known.replace(command=(*(known.command or ()), word))
+            expanded = structs.replace(known, command=(*(known.command or ()), word))
             shared = surroundings(root, environment=environment(own_home))
             async with linked(root, far(), expanded, shared) as (link, ear):
                 assert await ask(link, ear, "look", str(own_home / "secret.txt")) == "FileNotFoundError"
@@ -134,7 +135,7 @@ def test_byleaves_own_files_are_not_shown_though_a_command_names_them(root: Path
     known = behaving("answers")
 
     async def scenario() -> None:
-        expanded = known.replace(command=(*(known.command or ()), str(own_home / "config.toml")))
+        expanded = structs.replace(known, command=(*(known.command or ()), str(own_home / "config.toml")))
         shared = surroundings(root, environment=environment(own_home))
         async with linked(root, far(), expanded, shared) as (link, ear):
             assert await ask(link, ear, "look", str(own_home / "config.toml")) == "FileNotFoundError"

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from byleave.gateway import stdio_link
 from byleave.gateway.interfaces import DownError
@@ -46,7 +47,7 @@ def token(root: Path) -> str:
 
 def marked(root: Path, behaviour: str) -> Any:
     known = behaving(behaviour)
-    return known.replace(command=(*(known.command or ()), token(root)))
+    return structs.replace(known, command=(*(known.command or ()), token(root)))
 
 
 def test_a_request_gets_its_answer_as_it_was_written(root: Path) -> None:

@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import structs
 
 from byleave.cli.main import run as run_command_line
 from byleave.core.fs_rules import CAPABILITIES, is_under
@@ -99,8 +100,8 @@ CHOICES = [
     (PLAN, (LANDLOCK,), False, LANDLOCK),
     (PLAN, (LANDLOCK,), True, None),
     (PLAN, (), False, None),
-    (PLAN.replace(network=PROXY), (BWRAP, LANDLOCK), False, BWRAP),
-    (PLAN.replace(network=PROXY), (LANDLOCK,), False, None),
+    (structs.replace(PLAN, network=PROXY), (BWRAP, LANDLOCK), False, BWRAP),
+    (structs.replace(PLAN, network=PROXY), (LANDLOCK,), False, None),
 ]
 
 
@@ -124,18 +125,18 @@ def test_the_best_that_works_and_can_hold_the_plan_is_taken(
 
 @pytest.mark.parametrize("version", [0, 1, 2])
 def test_an_old_landlock_holds_nothing_alone(version: int) -> None:
-    assert "version 3 of Landlock is needed" in str(landlock.obstacle(PLAN, HOST.replace(landlock=version)))
-    assert landlock.obstacle(PLAN, HOST.replace(landlock=3)) is None
+    assert "version 3 of Landlock is needed" in str(landlock.obstacle(PLAN, structs.replace(HOST, landlock=version)))
+    assert landlock.obstacle(PLAN, structs.replace(HOST, landlock=3)) is None
 
 
 def test_an_unknown_processor_has_no_sandbox() -> None:
     with pytest.raises(SandboxError, match="no filter of system calls for riscv64"):
-        choose(PLAN, MACHINE.replace(host=HOST.replace(machine="riscv64")), exact=False)
+        choose(PLAN, structs.replace(MACHINE, host=structs.replace(HOST, machine="riscv64")), exact=False)
 
 
 @needs_sandbox
 def test_a_launcher_that_does_nothing_is_no_sandbox() -> None:
-    machine = MACHINE.replace(launcher=Launcher(("/bin/true",), "test"), host=HOST)
+    machine = structs.replace(MACHINE, launcher=Launcher(("/bin/true",), "test"), host=HOST)
     assert [probe(name, machine).works for name in (NAMESPACES, LANDLOCK)] == [False, False]
 
 

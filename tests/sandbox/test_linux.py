@@ -1,5 +1,7 @@
 """How places become mounts and Landlock rules."""
 
+from msgspec import structs
+
 from byleave.core.access import ProcessLimits
 from byleave.sandbox.linux.steps import NOEXEC, RDONLY, MachineFacts, arrange, view_steps
 from byleave.sandbox.plan.plan import (
@@ -116,7 +118,7 @@ def test_steps_are_in_the_order_that_gives_nothing_away() -> None:
 
 
 def test_without_landlock_the_mounts_still_hold() -> None:
-    names = [name for name, _fields in steps(plan(whole()), HOST.replace(landlock=0))]
+    names = [name for name, _fields in steps(plan(whole()), structs.replace(HOST, landlock=0))]
     assert "landlock" not in names
     assert "pivot" in names
 
@@ -124,17 +126,17 @@ def test_without_landlock_the_mounts_still_hold() -> None:
 def test_the_machine_s_own_number_of_processes_is_never_changed() -> None:
     made = plan(whole(), limits=ProcessLimits(processes=5))
     assert "setting" in [name for name, _fields in steps(made)]
-    assert "setting" not in [name for name, _fields in steps(made, HOST.replace(release=(6, 13)))]
+    assert "setting" not in [name for name, _fields in steps(made, structs.replace(HOST, release=(6, 13)))]
 
 
 def test_rights_that_a_version_of_landlock_does_not_know_are_not_asked_for() -> None:
     for version, bits in ((1, 13), (2, 14), (3, 15), (5, 16), (7, 16)):
-        made = steps(plan(whole()), HOST.replace(landlock=version))
+        made = steps(plan(whole()), structs.replace(HOST, landlock=version))
         fields = next(fields for name, fields in made if name == "landlock")
         assert fields[0] == (1 << bits) - 1
 
 
 def test_the_view_is_not_built_on_something_it_shows() -> None:
-    host = HOST.replace(directories=("/mnt", "/srv"))
+    host = structs.replace(HOST, directories=("/mnt", "/srv"))
     made = plan(whole(), PathGrant("/mnt/x", READING, DIRECTORY, "[sandbox] read"))
     assert next(fields for name, fields in steps(made, host) if name == "root")[0] == b"/srv"

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from byleave.api import Workspace
 from byleave.gateway import local_tools
@@ -136,7 +137,7 @@ def test_a_tool_that_says_something_else_takes_anything(
     with workspace.guard("call", files=[str(tmp_path / "policy.toml")]) as guard:
         host = ToolHost(workspace, guard)
         said = host.self_description("t", Deadline())
-        assert (said.replace(problem=None), said.problem is not None) == (NOTHING, warned), said
+        assert (structs.replace(said, problem=None), said.problem is not None) == (NOTHING, warned), said
         assert host.self_description("t", Deadline()) is said, "it is asked once"
         host.close()
 

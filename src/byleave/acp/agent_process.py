@@ -1,10 +1,13 @@
 """The agent as the proxy sees it: two pipes, a way to end it, and the news that it has ended."""
 
+from __future__ import annotations
+
 import errno
 import os
 import signal
 import socket
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from byleave.acp.shutdown import ShutdownTimes
 from byleave.acp.supervisor import (
@@ -23,7 +26,6 @@ from byleave.acp.supervisor import (
 from byleave.errors import SandboxError
 from byleave.text import quoted
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import IO, Protocol
@@ -37,7 +39,7 @@ if TYPE_CHECKING:
         stdout: int
         code: int | None
         is_gone: bool
-        problem: "SandboxError | None"
+        problem: SandboxError | None
 
         @property
         def descriptor(self) -> int:
@@ -65,7 +67,7 @@ class SupervisedAgent:
     this process was given, and nothing of what is open here but standard error.
     """
 
-    def __init__(self, argv: "Sequence[str]", patience: ShutdownTimes | None = None) -> None:
+    def __init__(self, argv: Sequence[str], patience: ShutdownTimes | None = None) -> None:
         self.code: int | None = None
         self.is_gone = False
         self.problem: SandboxError | None = None
@@ -141,7 +143,7 @@ class SupervisedAgent:
 class SandboxedAgent:
     """An agent in a sandbox, where everything ends with the agent, and with us."""
 
-    def __init__(self, process: "Process") -> None:
+    def __init__(self, process: Process) -> None:
         self._process = process
         if process.stdin is None or process.stdout is None:
             raise ValueError("the agent needs two pipes")
@@ -178,7 +180,7 @@ def exit_code(code: int) -> int:
     return code if code >= 0 else 128 - code
 
 
-def original_environment() -> "Mapping[bytes, bytes]":
+def original_environment() -> Mapping[bytes, bytes]:
     """Return the environment that this process was started with: Python itself adds to it, in some locales."""
     try:
         with open("/proc/self/environ", "rb") as file:
@@ -209,7 +211,7 @@ def keep_open_only(*kept: int) -> None:
     os.closerange(lowest, os.sysconf("SC_OPEN_MAX"))
 
 
-def _taken(file: "IO[bytes]") -> int:
+def _taken(file: IO[bytes]) -> int:
     """Return a descriptor of our own in place of a file object, which would close it when it likes."""
     with file:
         descriptor = os.dup(file.fileno())

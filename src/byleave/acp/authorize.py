@@ -6,8 +6,13 @@ agent wherever they like, and open sessions in several places.
 Puts the proxy's parts together: a workspace becomes a relay that judges.
 """
 
+from __future__ import annotations
+
 import os
 from time import monotonic
+from typing import TYPE_CHECKING
+
+from msgspec import Struct, structs
 
 from byleave.acp.relay import Relay
 from byleave.api import Workspace
@@ -20,13 +25,11 @@ from byleave.guard.asking import UNASKED
 from byleave.guard.pending import CombinedVerdict, Pending
 from byleave.policy.dirs import find_root, real_path
 from byleave.policy.live_policy import ResolvedVerdict
-from byleave.record import Record
 from byleave.text import shown
 from byleave.translate.call import Meaning, Where
 from byleave.translate.shell_text import shell_of_agent
 from byleave.translate.translate import meaning
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any
@@ -46,15 +49,15 @@ _MOST_WARNINGS = 20  # at a time
 _UNREADABLE = "its input cannot be kept as it is"
 
 
-class CallEvaluation(Record):
+class CallEvaluation(Struct, frozen=True):
     """What was meant, by whom it was judged, and what came of it so far."""
 
-    guard: "Guard"
+    guard: Guard
     meaning: Meaning
     outcome: CombinedVerdict | Pending
 
     @property
-    def verdict(self) -> "Verdict":
+    def verdict(self) -> Verdict:
         return self.outcome.verdict
 
     @property
@@ -62,16 +65,15 @@ class CallEvaluation(Record):
         """The question for a person, where there is one."""
         return self.outcome if isinstance(self.outcome, Pending) else None
 
-    def without_mark(self, name: str) -> "CallEvaluation":
+    def without_mark(self, name: str) -> CallEvaluation:
         """Return the same, to be recorded without one of the further fields."""
         if self.matter is None:
             return self
         left = {key: value for key, value in self.matter.also.items() if key != name}
-        made: CallEvaluation = self.replace(outcome=self.matter.replace(also=left))
-        return made
+        return structs.replace(self, outcome=self.matter.replace(also=left))
 
     @property
-    def tree(self) -> "dict[str, Any]":
+    def tree(self) -> dict[str, Any]:
         """What was judged and the verdict, in JSON."""
         actions = [action_tree(action) for action in self.meaning.actions]
         return {
@@ -83,13 +85,13 @@ class CallEvaluation(Record):
         }
 
 
-class Placed(Record):
+class Placed(Struct, frozen=True):
     """Who judges a session's calls; `problem` says why that is not certain.
 
     `pin` is the hash of a call's input where its actions do not say it: a yes is for that input.
     """
 
-    guard: "Guard"
+    guard: Guard
     problem: str = ""
     pin: str | None = None
 
@@ -98,7 +100,7 @@ class CallAuthorizer:
     """Judges calls, in the workspace of each session. Close it when the door closes."""
 
     def __init__(
-        self, workspace: Workspace, *, files: "Sequence[str]" = (), session: str, who: "Who", fixed: bool = False
+        self, workspace: Workspace, *, files: Sequence[str] = (), session: str, who: Who, fixed: bool = False
     ) -> None:
         self._files = [os.path.abspath(file) for file in files]
         self._session = session
@@ -111,7 +113,7 @@ class CallAuthorizer:
         self._warnings: list[str] = []
         self._guards: dict[str, Guard] = {self._first: self._open(workspace)}
 
-    def place(self, cwd: str) -> "Placed":
+    def place(self, cwd: str) -> Placed:
         """Return whose policy holds in a directory; where that cannot be told, the first workspace's, and why."""
         first = self._guards[self._first]
         if self._fixed:
@@ -128,17 +130,17 @@ class CallAuthorizer:
                 self._tell((f"{problem}, so everything there is asked: {error}",))
         return Placed(self._guards.get(root, first), problem)
 
-    def understand(self, call: "ToolCall", session: "AcpSession") -> "tuple[Meaning, Placed]":
+    def understand(self, call: ToolCall, session: AcpSession) -> tuple[Meaning, Placed]:
         """Return what a call means in the workspace of its session, and who judges it there."""
         placed = session.placed or Placed(self._guards[self._first], _STRANGER)
         meant = meaning(call, Where(placed.guard.policy.root.path, session.cwd, _exists, self._shell))
         if placed.problem:  # its own rules might have denied it
             meant = meant.replace(understood=False, problem=placed.problem)
         if any(isinstance(action, OtherAction) for action in meant.actions):
-            placed = placed.replace(pin=input_pin(call.raw))
+            placed = structs.replace(placed, pin=input_pin(call.raw))
         return meant, placed
 
-    def understand_all(self, calls: "Sequence[ToolCall]", session: "AcpSession") -> "tuple[Meaning, Placed]":
+    def understand_all(self, calls: Sequence[ToolCall], session: AcpSession) -> tuple[Meaning, Placed]:
         """Return what a call means that can be read in several ways: all of it."""
         read = [self.understand(call, session) for call in calls]
         first, placed = read[0]
@@ -147,7 +149,7 @@ class CallAuthorizer:
         return first.replace(actions=tuple(actions), understood=unclear.understood, problem=unclear.problem), placed
 
     def judge(
-        self, meant: Meaning, placed: "Placed", *, by_hand: bool = False, also: "Mapping[str, Any] | None" = None
+        self, meant: Meaning, placed: Placed, *, by_hand: bool = False, also: Mapping[str, Any] | None = None
     ) -> CallEvaluation:
         """Judge what a call means; what a rule allows or denies is recorded by now, a question is not.
 
@@ -167,7 +169,7 @@ class CallAuthorizer:
         self._tell(outcome.warnings)
         return CallEvaluation(guard, meant, outcome)
 
-    def _denied_elsewhere(self, meant: Meaning, placed: "Placed", also: "Mapping[str, Any]") -> CombinedVerdict | None:
+    def _denied_elsewhere(self, meant: Meaning, placed: Placed, also: Mapping[str, Any]) -> CombinedVerdict | None:
         """Return the denial of another open workspace, recorded, if the call reaches there or nobody knows where it is.
 
         What the session's own workspace denies, that one says itself.
@@ -200,7 +202,7 @@ class CallAuthorizer:
         """Record that something went by which a person could have been asked about, and nobody was."""
         return self.finish(judgement, UNASKED, by="nobody")
 
-    def refuse(self, method: str, problem: str) -> "dict[str, Any]":
+    def refuse(self, method: str, problem: str) -> dict[str, Any]:
         """Record a request that was refused because it cannot be read for certain; return it with its verdict."""
         guard, method = self._guards[self._first], method[:_LONGEST_NAME]
         action = OtherAction(method if method.isprintable() and method else "unreadable", problem)
@@ -209,11 +211,11 @@ class CallAuthorizer:
         guard.answer(ResolvedVerdict(action, (), verdict), self._who, monotonic(), also={"method": method})
         return {"method": method, "action": None, "verdict": shared_tree(verdict, guard.policy.root.path)}
 
-    def touches(self, meant: Meaning, guard: "Guard") -> "list[tuple[str, ...]]":
+    def touches(self, meant: Meaning, guard: Guard) -> list[tuple[str, ...]]:
         """Return what a call touches, so that two calls can be compared: creating and updating are both writing."""
         return [touch for action in meant.actions for touch in _touches(action, guard)]
 
-    def covers(self, judgement: CallEvaluation, contents: "Mapping[str, str]") -> "dict[tuple[str, ...], str | None]":
+    def covers(self, judgement: CallEvaluation, contents: Mapping[str, str]) -> dict[tuple[str, ...], str | None]:
         """Return what a call may do by now, of each file with the hash of the content that was shown."""
         covered: dict[tuple[str, ...], str | None] = dict.fromkeys(self.touches(judgement.meaning, judgement.guard))
         for path, content in contents.items():
@@ -241,18 +243,18 @@ class CallAuthorizer:
         for guard in self._guards.values():
             guard.close()
 
-    def _open(self, workspace: Workspace) -> "Guard":
+    def _open(self, workspace: Workspace) -> Guard:
         guard = workspace.guard(DOOR, files=self._files, session=self._session)
         self._hear(guard)
         return guard
 
-    def _hear(self, guard: "Guard") -> None:
+    def _hear(self, guard: Guard) -> None:
         """Take in what a guard warns of by now, and did not warn of before."""
         before, now = self._standing.get(guard.policy.root.path, frozenset()), tuple(guard.warnings)
         self._standing[guard.policy.root.path] = frozenset(now)
         self._tell([warning for warning in now if warning not in before])
 
-    def _tell(self, warnings: "Sequence[str]") -> None:
+    def _tell(self, warnings: Sequence[str]) -> None:
         new = [warning for warning in dict.fromkeys(warnings) if warning not in self._warnings]
         self._warnings += new[: _MOST_WARNINGS - len(self._warnings)]
 
@@ -272,7 +274,7 @@ def _title(meant: Meaning) -> str | None:
     return next((action.title for action in meant.actions if isinstance(action, OtherAction)), None)
 
 
-def _seen_from(action: "Action", here: "Guard", there: "Guard") -> "Action":
+def _seen_from(action: Action, here: Guard, there: Guard) -> Action:
     """Return an action of one workspace as another one names it: paths in full."""
     if here is there:
         return action
@@ -281,11 +283,10 @@ def _seen_from(action: "Action", here: "Guard", there: "Guard") -> "Action":
     full = {name: os.path.join(root, getattr(action, name)) for name in paths if getattr(action, name)[:1] != "~"}
     if isinstance(action, CommandAction):
         full["cwd"] = os.path.join(root, action.cwd or "")
-    seen: Action = action.replace(**full) if full else action
-    return seen
+    return action.replace(**full) if full else action
 
 
-def _reaches(action: "Action", guard: "Guard") -> bool:
+def _reaches(action: Action, guard: Guard) -> bool:
     """Whether an action, with its paths in full, touches something in this guard's workspace."""
     root = guard.policy.root
     if isinstance(action, CommandAction):
@@ -295,7 +296,7 @@ def _reaches(action: "Action", guard: "Guard") -> bool:
     return any(isinstance(place, FsTarget) and is_under(place.canonical, root.path) for place in found)
 
 
-def _touches(action: "Action", guard: "Guard") -> "Iterator[tuple[str, ...]]":
+def _touches(action: Action, guard: Guard) -> Iterator[tuple[str, ...]]:
     if isinstance(action, FileAction):
         place = guard.policy.root.resolve_any(action.path)
         if isinstance(place, FsTarget):
@@ -308,15 +309,15 @@ def _touches(action: "Action", guard: "Guard") -> "Iterator[tuple[str, ...]]":
 
 
 def make_relay(
-    workspace: "Workspace",
+    workspace: Workspace,
     *,
-    who: "Who",
-    files: "Sequence[str]" = (),
+    who: Who,
+    files: Sequence[str] = (),
     session: str = "default",
     fixed: bool = False,
     strict: bool = False,
-    log: "Callable[[dict[str, Any]], None] | None" = None,
-    now: "Callable[[], float]" = monotonic,
+    log: Callable[[dict[str, Any]], None] | None = None,
+    now: Callable[[], float] = monotonic,
 ) -> Relay:
     """Return a relay for an agent in this workspace.
 

@@ -10,7 +10,10 @@ Listening to what the agent tells about its tool calls.
 So that its requests can be understood, and what it did without asking is recorded.
 """
 
+from __future__ import annotations
+
 from collections import OrderedDict
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -21,7 +24,6 @@ from byleave.protocol.json_members import repeats_a_name
 from byleave.translate.call import ToolCall, as_own_question, is_own_question
 from byleave.translate.names import is_thought
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
@@ -65,7 +67,7 @@ class TrackedCall:
         self.asked_for: frozenset[tuple[str, ...]] = frozenset()  # commands and files, wherever they are
         self.covers: dict[tuple[str, ...], str | None] = {}  # what was allowed, of a file with the hash of its content
 
-    def hear(self, told: "Mapping[str, Any]") -> None:
+    def hear(self, told: Mapping[str, Any]) -> None:
         """Take in what an update says."""
         self._hear_names(told)
         if raw := _structured(told.get("rawInput")):
@@ -73,7 +75,7 @@ class TrackedCall:
         self.content = _listed(told.get("content")) or self.content
         self.locations = _listed(told.get("locations")) or self.locations
 
-    def with_request(self, told: "Mapping[str, Any]", servers: "Sequence[str]" = ()) -> ToolCall:
+    def with_request(self, told: Mapping[str, Any], servers: Sequence[str] = ()) -> ToolCall:
         """Return the call with what a request for permission says about it on top; what is kept does not change."""
         asked = self.asked_with(told)
         if not asked.raw:
@@ -85,11 +87,11 @@ class TrackedCall:
         """Whether something was told of what the call would do, besides its title and its places."""
         return bool(self.raw or self._arguments())
 
-    def _arguments(self) -> "tuple[Any, ...]":
+    def _arguments(self) -> tuple[Any, ...]:
         """Return the blocks of the content that say what would be done: texts that may be arguments, and diffs."""
         return tuple(block for block in self.content if _is_diff(block) or _may_be_arguments(block))
 
-    def asked_with(self, told: "Mapping[str, Any]") -> "TrackedCall":
+    def asked_with(self, told: Mapping[str, Any]) -> TrackedCall:
         """Return the call as it is on the screen when a request for permission is shown."""
         asked = TrackedCall()
         asked.kind, asked.kinds, asked.title, asked.tool = self.kind, list(self.kinds), self.title, self.tool
@@ -99,7 +101,7 @@ class TrackedCall:
         asked.hear({**told, "rawInput": {**self.raw, **_structured(told.get("rawInput"))}})
         return asked
 
-    def call(self, servers: "Sequence[str]" = ()) -> ToolCall:
+    def call(self, servers: Sequence[str] = ()) -> ToolCall:
         """Return the call as it stands, in a session that has these MCP servers."""
         return ToolCall(
             kind=self.kind,
@@ -112,7 +114,7 @@ class TrackedCall:
             takes_directory=self.takes_directory,
         )
 
-    def _served(self, servers: "Sequence[str]") -> str | None:
+    def _served(self, servers: Sequence[str]) -> str | None:
         """Return the usual name of an MCP tool, where the agent joins server and tool in another way.
 
         Only of calls that are nothing else: a built-in tool may begin with what a server is called, too.
@@ -125,7 +127,7 @@ class TrackedCall:
             return None
         return f"mcp__{found[0]}__{name.removeprefix('mcp_').removeprefix(found[0]).lstrip('_')}"
 
-    def _hear_names(self, told: "Mapping[str, Any]") -> None:
+    def _hear_names(self, told: Mapping[str, Any]) -> None:
         kind = told.get("kind")
         if isinstance(kind, str) and kind:
             self.kind = kind
@@ -146,14 +148,14 @@ class Screen:
     anything else is something new, also what was told before the request.
     """
 
-    def __init__(self, before: TrackedCall, request: "Mapping[str, Any]") -> None:
+    def __init__(self, before: TrackedCall, request: Mapping[str, Any]) -> None:
         now = before.asked_with(request)
         self._names = {"title": now.title, "kind": now.kind}
         self._tool = now.tool
         self._raws = (now.raw, _structured(request.get("rawInput")))
         self._lists = {"content": now.content, "locations": now.locations}
 
-    def is_changed_by(self, told: "Mapping[str, Any]") -> bool:
+    def is_changed_by(self, told: Mapping[str, Any]) -> bool:
         """Whether an update says something else than what is shown."""
         if any(told.get(name) and told[name] != known for name, known in self._names.items()):
             return True
@@ -164,7 +166,7 @@ class Screen:
         given = [(told[name], known) for name, known in self._lists.items() if told.get(name) is not None]
         return any(not _is_same(now, known) for now, known in given)
 
-    def _is_shown(self, raw: "dict[str, Any]", known: "dict[str, Any]") -> bool:
+    def _is_shown(self, raw: dict[str, Any], known: dict[str, Any]) -> bool:
         """Whether an input is the one that is shown, but for what a command is for."""
         words = raw.get(_WHAT_FOR)
         is_command = self._names["kind"] == "execute" and isinstance(known.get("command"), str)
@@ -181,7 +183,7 @@ class TrackedCalls:
         self._over: OrderedDict[str, None] = OrderedDict()  # ended, or forgotten after having been asked about
         self._bytes = 0
 
-    def hear(self, told: "Mapping[str, Any]", size: int) -> TrackedCall | None:
+    def hear(self, told: Mapping[str, Any], size: int) -> TrackedCall | None:
         """Take in an update of `size` bytes; return the call it is about, None if there is none, or it is over."""
         name = told.get("toolCallId")
         if not isinstance(name, str) or (name in self._over and told.get("sessionUpdate") != "tool_call"):
@@ -201,7 +203,7 @@ class TrackedCalls:
             self._forget(next(iter(self._known)))
         return call
 
-    def pass_over(self, told: "Mapping[str, Any]") -> None:
+    def pass_over(self, told: Mapping[str, Any]) -> None:
         """Take a call for one that is over, whatever is told of it."""
         if isinstance(told.get("toolCallId"), str):
             self._note_over(told["toolCallId"])
@@ -221,7 +223,7 @@ class TrackedCalls:
         for call in self._known.values():
             call.is_unclear = True
 
-    def cover(self, wanted: "Iterable[tuple[str, ...]]", content: str | None = None) -> bool:
+    def cover(self, wanted: Iterable[tuple[str, ...]], content: str | None = None) -> bool:
         """Whether one call that has not ended was allowed to do all of this when its agent asked; once only.
 
         `content` is the hash of what would be written: where that was shown, it has to be the same.
@@ -234,7 +236,7 @@ class TrackedCalls:
                 return True
         return False
 
-    def uncover(self, touches: "Iterable[tuple[str, ...]] | None" = None) -> None:
+    def uncover(self, touches: Iterable[tuple[str, ...]] | None = None) -> None:
         """Forget what calls were allowed to do: these things, since they were refused; or everything."""
         for call in self._known.values():
             if touches is None:
@@ -254,7 +256,7 @@ class TrackedCalls:
             self._over.popitem(last=False)
 
 
-def _structured(value: "Any") -> "dict[str, Any]":
+def _structured(value: Any) -> dict[str, Any]:
     """Return a structured input as a table; text that is JSON counts, and anything else is kept under a name."""
     if isinstance(value, str) and value.strip().startswith("{"):
         value = _read(value) or value
@@ -263,14 +265,14 @@ def _structured(value: "Any") -> "dict[str, Any]":
     return {} if value in (None, "", [], ()) else {"input": value}
 
 
-def _read(text: str) -> "Any":
+def _read(text: str) -> Any:
     try:
         return None if repeats_a_name(text) else msgspec.json.decode(text)
     except (ValueError, RecursionError):
         return None
 
 
-def _is_same(one: "Any", other: "Any") -> bool:
+def _is_same(one: Any, other: Any) -> bool:
     """Whether two values are written alike: true is not 1."""
     try:
         return msgspec.json.encode(one, order="sorted") == msgspec.json.encode(other, order="sorted")
@@ -278,21 +280,21 @@ def _is_same(one: "Any", other: "Any") -> bool:
         return False
 
 
-def _is_diff(block: "Any") -> bool:
+def _is_diff(block: Any) -> bool:
     return isinstance(block, dict) and block.get("type") == "diff"
 
 
-def _may_be_arguments(block: "Any") -> bool:
+def _may_be_arguments(block: Any) -> bool:
     inner = block.get("content") if isinstance(block, dict) else None
     text = inner.get("text") if isinstance(inner, dict) else None
     return isinstance(text, str) and text.lstrip().startswith(("{", "```"))
 
 
-def _listed(value: "Any") -> "tuple[Any, ...]":
+def _listed(value: Any) -> tuple[Any, ...]:
     return tuple(value) if isinstance(value, list) else ()
 
 
-def _tool_name(told: "Mapping[str, Any]") -> str | None:
+def _tool_name(told: Mapping[str, Any]) -> str | None:
     """Return what the agent calls its own tool: in its `_meta`, or doubled at the front of the call's id."""
     meta = told.get("_meta")
     if isinstance(meta, dict):
@@ -318,11 +320,11 @@ class UnreadError(Exception):
 class CallTracker:
     """What the agents of all sessions have told so far. Nothing of it is changed or held up."""
 
-    def __init__(self, sessions: "AcpSessions", judging: "CallAuthorizer") -> None:
+    def __init__(self, sessions: AcpSessions, judging: CallAuthorizer) -> None:
         self._sessions = sessions
         self._judging = judging
 
-    def hear(self, envelope: "Envelope", line: bytes) -> "tuple[str, dict[str, Any]] | None":
+    def hear(self, envelope: Envelope, line: bytes) -> tuple[str, dict[str, Any]] | None:
         """Remember what an update tells of a tool call; return its session, and what it tells.
 
         Nearly all are pieces of text, and not decoded any further. One that cannot be read is an error.
@@ -345,7 +347,7 @@ class CallTracker:
         for session in self._sessions.everyone():
             session.calls.doubt_all()
 
-    def _hear_call(self, name: str, update: "dict[str, Any]", size: int) -> None:
+    def _hear_call(self, name: str, update: dict[str, Any], size: int) -> None:
         session = self._sessions.get(name)
         if session.is_replaying:  # neither done now, nor by a shell that is still there
             session.calls.pass_over(update)
@@ -360,8 +362,8 @@ class CallTracker:
             session.directories.end(str(update.get("toolCallId")))
 
     def _understand(
-        self, session: "AcpSession", call: "TrackedCall", name: str, told: "Mapping[str, Any] | None" = None
-    ) -> "tuple[Meaning, Placed]":
+        self, session: AcpSession, call: TrackedCall, name: str, told: Mapping[str, Any] | None = None
+    ) -> tuple[Meaning, Placed]:
         """Return what a call of a session means, and note where its shell may stand afterwards."""
         as_told = call.call(session.servers) if told is None else call.with_request(told, session.servers)
         meant, placed = self._judging.understand(as_told, session)
@@ -373,7 +375,7 @@ class CallTracker:
         session.directories.hear(meant, name)
         return session.directories.spread(meant, name), placed
 
-    def _hear_end(self, name: str, call: "TrackedCall", update: "dict[str, Any]") -> None:
+    def _hear_end(self, name: str, call: TrackedCall, update: dict[str, Any]) -> None:
         """Record what an agent did without asking, as far as it told; or in spite of an answer, or before one."""
         session = self._sessions.get(name)
         meant, placed = self._understand(session, call, str(update.get("toolCallId")))
@@ -385,14 +387,12 @@ class CallTracker:
         told["outcome"] = update.get("status")
         self._judging.let_pass(self._judging.judge(meant, placed, also={**told, mark: True}))
 
-    def meaning_of(
-        self, wish: "PermissionRequest", session: "AcpSession", call: "TrackedCall"
-    ) -> "tuple[Meaning, Placed]":
+    def meaning_of(self, wish: PermissionRequest, session: AcpSession, call: TrackedCall) -> tuple[Meaning, Placed]:
         """Return what a request for permission means, with all that was told before, and who judges it."""
         meant, placed = self._understand(session, call, wish.call_id, wish.call)
         return self._with_earlier(meant, call, session, wish.call_id), placed
 
-    def _with_earlier(self, meant: "Meaning", call: "TrackedCall", session: "AcpSession", name: str) -> "Meaning":
+    def _with_earlier(self, meant: Meaning, call: TrackedCall, session: AcpSession, name: str) -> Meaning:
         """Return what a request means together with what was told before, where that was something else."""
         if not call.tells_arguments or all(isinstance(action, OtherAction) for action in meant.actions):
             return meant
@@ -401,26 +401,25 @@ class CallTracker:
         others = [each for each in before.actions if not isinstance(each, OtherAction) and _named(each) not in named]
         if not others:
             return meant
-        both: Meaning = meant.replace(
+        return meant.replace(
             actions=(*meant.actions, *others), understood=False, problem=meant.problem or _SOMETHING_ELSE
         )
-        return both
 
 
-def _named(action: "Action") -> str:
+def _named(action: Action) -> str:
     """Return what an action is about, to compare it: the command, the place, the address."""
     fields = ("command", "path", "to", "url", "server", "tool")
     return repr([getattr(action, field, None) for field in fields])
 
 
-def _only_says_that_it_thinks(meant: "Meaning", call: "ToolCall") -> bool:
+def _only_says_that_it_thinks(meant: Meaning, call: ToolCall) -> bool:
     """Whether a call brings more than thoughts: thinking is allowed without any rule."""
     if not all(getattr(action, "name", None) == "think" for action in meant.actions):
         return False
     return any(not is_thought(name) for name, value in (call.raw or {}).items() if value)
 
 
-def _mark(call: "TrackedCall", touched: "set[tuple[str, ...]]", status: str) -> str | None:
+def _mark(call: TrackedCall, touched: set[tuple[str, ...]], status: str) -> str | None:
     """Return the word for what is odd about the end of a call; None if it did what it was allowed to do."""
     if not call.asked:
         return "unasked"

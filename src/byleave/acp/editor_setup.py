@@ -4,13 +4,15 @@ Each editor has its own place and form; everything else is the same command line
 own documentation; docs/acp.md says which of them were tried.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import shlex
+from typing import TYPE_CHECKING
 
-from byleave.record import Record
+from msgspec import Struct, structs
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
@@ -19,7 +21,7 @@ _RUNNERS = frozenset({"npx", "bunx", "pnpx", "uvx", "pipx", "node", "bun", "deno
 _SCRIPTS = frozenset({".py", ".js", ".mjs", ".ts", ".sh"})
 
 
-class KnownAgent(Record):
+class KnownAgent(Struct, frozen=True):
     """An agent that plug-ins know by names of their own."""
 
     word: str  # in its command line
@@ -37,7 +39,7 @@ KNOWN = (
 )
 
 
-class AgentCommand(Record):
+class AgentCommand(Struct, frozen=True):
     """The command line of byleave with its agent, and what that agent is called."""
 
     command: tuple[str, ...]
@@ -50,7 +52,7 @@ class AgentCommand(Record):
         return next((each for each in KNOWN if each.word in line), KNOWN[0])
 
 
-class EditorSetup(Record):
+class EditorSetup(Struct, frozen=True):
     """Where something belongs, and what that is. `advice` is what is left for the user to do, or to know."""
 
     place: str
@@ -58,16 +60,15 @@ class EditorSetup(Record):
     advice: str = ""
 
 
-def setup_for(editor: str, byleave: "Sequence[str]", agent: "Sequence[str]") -> EditorSetup:
+def setup_for(editor: str, byleave: Sequence[str], agent: Sequence[str]) -> EditorSetup:
     """Return what this editor needs to start `agent` by the command line `byleave`."""
     words = tuple(agent) or EXAMPLE
-    made: EditorSetup = EDITORS[editor](AgentCommand((*byleave, "--", *words), agent_name(words))).replace(
-        advice=_advice(words)
+    return structs.replace(
+        EDITORS[editor](AgentCommand((*byleave, "--", *words), agent_name(words))), advice=_advice(words)
     )
-    return made
 
 
-def _advice(agent: "Sequence[str]") -> str:
+def _advice(agent: Sequence[str]) -> str:
     """Say what a proxy does not see of an agent that is known to act by itself, and what does."""
     if "claude" not in " ".join(agent):
         return ""
@@ -77,7 +78,7 @@ def _advice(agent: "Sequence[str]") -> str:
     )
 
 
-def agent_name(words: "Sequence[str]") -> str:
+def agent_name(words: Sequence[str]) -> str:
     """Return what a person would call the agent of a command line, whatever runs it."""
     named = [word for word in words if not word.startswith("-")]
     if len(named) > 1 and os.path.basename(named[0]) in _RUNNERS:
@@ -148,7 +149,7 @@ def _toad(wanted: AgentCommand) -> EditorSetup:
     )
 
 
-EDITORS: "dict[str, Callable[[AgentCommand], EditorSetup]]" = {
+EDITORS: dict[str, Callable[[AgentCommand], EditorSetup]] = {
     "zed": _zed,
     "jetbrains": _jetbrains,
     "neovim": _neovim,
@@ -158,11 +159,11 @@ EDITORS: "dict[str, Callable[[AgentCommand], EditorSetup]]" = {
 }
 
 
-def _entry(wanted: AgentCommand) -> "dict[str, object]":
+def _entry(wanted: AgentCommand) -> dict[str, object]:
     return {"command": wanted.command[0], "args": list(wanted.command[1:])}
 
 
-def _servers(wanted: AgentCommand, entry: "dict[str, object]") -> str:
+def _servers(wanted: AgentCommand, entry: dict[str, object]) -> str:
     return _json({"agent_servers": {f"{wanted.name} (byleave)": entry}})
 
 
@@ -179,6 +180,6 @@ def _lisp(word: str) -> str:
     return f'"{_escaped(word, lambda char: f"{chr(92)}{ord(char):03o}")}"'
 
 
-def _escaped(word: str, numbered: "Callable[[str], str]") -> str:
+def _escaped(word: str, numbered: Callable[[str], str]) -> str:
     plain = word.replace("\\", "\\\\").replace('"', '\\"')
     return "".join([numbered(char) if ord(char) < 32 else char for char in plain])

@@ -6,12 +6,15 @@ some take for the end of a line, bytes that one decoder refuses and another repa
 reader may see; a line that is not one plain object is only searched for names that matter (`may_hold`).
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import msgspec
 
 from byleave.protocol.json_members import members
 from byleave.protocol.lines import has_too_many_values
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any
@@ -41,7 +44,7 @@ class Envelope:
 
     __slots__ = ("members", "methods")  # no record: one is made for every line
 
-    def __init__(self, members: "dict[str, msgspec.Raw]", methods: tuple[str, ...]) -> None:
+    def __init__(self, members: dict[str, msgspec.Raw], methods: tuple[str, ...]) -> None:
         self.members = members
         self.methods = methods
 
@@ -51,7 +54,7 @@ class Envelope:
         return len(self.methods) <= 1
 
     @property
-    def id(self) -> "tuple[str, Any] | None":
+    def id(self) -> tuple[str, Any] | None:
         """The id as a key that tells 1 from "1", but not from 1.0; None where there is none that can be relied on."""
         raw = self.members.get("id")
         return None if raw is None else id_key(decoded(raw))
@@ -113,7 +116,7 @@ def kind_of_update(envelope: Envelope) -> str | None:
         return None
 
 
-def may_hold(line: bytes, names: "Iterable[str]") -> bool:
+def may_hold(line: bytes, names: Iterable[str]) -> bool:
     """Whether some reader could find a message with one of these names in a line that is not one plain JSON object.
 
     There are clients that end a line at a carriage return, drop odd blanks and marks around it, take it for UTF-16,
@@ -125,7 +128,7 @@ def may_hold(line: bytes, names: "Iterable[str]") -> bool:
     return any(name.encode() in plain for name in names)
 
 
-def ids_in(line: bytes) -> "Iterator[msgspec.Raw]":
+def ids_in(line: bytes) -> Iterator[msgspec.Raw]:
     """Yield the ids in a line, as far as it can be read: of the message that it is, or of those in a batch."""
     try:
         if has_too_many_values(line):
@@ -159,7 +162,7 @@ def has_inner_ends(line: bytes) -> bool:
     return b"\r" in line and b"\r" in line.rstrip(_ENDS)
 
 
-def decoded_somehow(raw: msgspec.Raw) -> "Any":
+def decoded_somehow(raw: msgspec.Raw) -> Any:
     """Return the value of a member as a lenient reader would have it: bytes repaired, any number and letter taken."""
     value = decoded(raw)
     if value is not None:
@@ -174,7 +177,7 @@ def decoded_somehow(raw: msgspec.Raw) -> "Any":
         return None
 
 
-def decoded(raw: msgspec.Raw) -> "Any":
+def decoded(raw: msgspec.Raw) -> Any:
     """Return the value of a member; None if it cannot be read after all."""
     try:
         return None if has_too_many_values(bytes(raw)) else _ANY.decode(raw)
@@ -182,7 +185,7 @@ def decoded(raw: msgspec.Raw) -> "Any":
         return None
 
 
-def id_key(value: "Any") -> "tuple[str, Any] | None":
+def id_key(value: Any) -> tuple[str, Any] | None:
     """Return the key of an id; None for one that is none, or that some readers would round."""
     if isinstance(value, str):
         return ("text", value)
@@ -191,7 +194,7 @@ def id_key(value: "Any") -> "tuple[str, Any] | None":
     return ("number", value) if value == int(value) else None
 
 
-def _looked_into(line: bytes, found: "dict[str, msgspec.Raw]") -> Envelope | None:
+def _looked_into(line: bytes, found: dict[str, msgspec.Raw]) -> Envelope | None:
     """Read a line that is written in an unusual way, member by member."""
     if has_too_many_values(line):
         return None

@@ -3,9 +3,11 @@
 Ids of both directions are independent of each other: here are only those of requests that go to the editor.
 """
 
-from collections import OrderedDict
+from __future__ import annotations
 
-TYPE_CHECKING = False
+from collections import OrderedDict
+from typing import TYPE_CHECKING
+
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
@@ -26,7 +28,7 @@ class OpenQuestion:
     `id` is that of the question: the agent's own, or ours where the request is `held` and we ask in its place.
     """
 
-    def __init__(self, id_: "Id", judgement: "CallEvaluation", session: str, raw_id: "Any", line: bytes) -> None:
+    def __init__(self, id_: Id, judgement: CallEvaluation, session: str, raw_id: Any, line: bytes) -> None:
         self.id = id_
         self.judgement = judgement
         self.session = session
@@ -66,22 +68,22 @@ class OpenQuestions:
         """Whether so many are open that nobody can be expected to answer one more."""
         return len(self._open) >= MOST_OPEN
 
-    def asked_with(self, id_: "Id | None") -> OpenQuestion | None:
+    def asked_with(self, id_: Id | None) -> OpenQuestion | None:
         """Return the open question that the agent's request with this id has led to."""
         return None if id_ is None else self._held.get(id_) or self._open.get(id_)
 
-    def withdraw(self, id_: "Id") -> None:
+    def withdraw(self, id_: Id) -> None:
         """Answer a question in the editor's place: its id is not free before the editor has answered as well."""
         if self.take(id_) is not None:
             self._withdrawn[id_] = None
             if len(self._withdrawn) > _MOST_ANSWERED:
                 self._withdrawn.popitem(last=False)
 
-    def is_withdrawn(self, id_: "Id | None") -> bool:
+    def is_withdrawn(self, id_: Id | None) -> bool:
         """Whether the editor may still answer an older question with this id."""
         return id_ in self._withdrawn
 
-    def take(self, id_: "Id") -> OpenQuestion | None:
+    def take(self, id_: Id) -> OpenQuestion | None:
         """Return the question with this id, which is answered by that."""
         question = self._open.pop(id_, None)
         if question is not None:
@@ -92,12 +94,12 @@ class OpenQuestions:
                 self._answered.popitem(last=False)
         return question
 
-    def was_answered(self, id_: "Id") -> bool:
+    def was_answered(self, id_: Id) -> bool:
         """Whether the question with this id has been answered, so that nobody wants to hear of it again."""
         self._withdrawn.pop(id_, None)  # this was the editor's answer
         return id_ in self._answered
 
-    def reuse(self, id_: "Id | None") -> None:
+    def reuse(self, id_: Id | None) -> None:
         """Heed that the agent uses an id again, for another request."""
         if self._answered and id_ is not None:
             self._answered.pop(id_, None)

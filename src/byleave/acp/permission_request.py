@@ -8,6 +8,10 @@ somebody edit the call first. Names are for people and in any language, so they 
 What the proxy says itself, as lines: answers to the agent, questions to the editor.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import msgspec
 
 from byleave.acp.requests import READ, TERMINAL, WRITE, PermissionOption
@@ -26,7 +30,6 @@ from byleave.translate.call import ToolCall
 from byleave.translate.shell_text import is_script_option, known_shell
 from byleave.user_files import digest
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
@@ -59,7 +62,7 @@ _PLAIN = frozenset(
 )
 
 
-def plain_option(options: "Sequence[PermissionOption]", kind: str) -> PermissionOption | None:
+def plain_option(options: Sequence[PermissionOption], kind: str) -> PermissionOption | None:
     """Return the option of a kind that has no further effect; None where there is none, or it cannot be told."""
     fitting = [option for option in options if option.kind == kind and not _options_words(_both(option)) & _EFFECTS]
     if len(fitting) > 1:
@@ -69,7 +72,7 @@ def plain_option(options: "Sequence[PermissionOption]", kind: str) -> Permission
     return fitting[0] if len(fitting) == 1 else None
 
 
-def reject_option(options: "Sequence[PermissionOption]") -> PermissionOption | None:
+def reject_option(options: Sequence[PermissionOption]) -> PermissionOption | None:
     """Return the option that rejects once: the plain one, else the first that changes nothing for later."""
     plain = plain_option(options, REJECT_ONCE)
     if plain is not None:
@@ -80,13 +83,13 @@ def reject_option(options: "Sequence[PermissionOption]") -> PermissionOption | N
     )
 
 
-def once_option(options: "Sequence[PermissionOption]", kind: str) -> PermissionOption | None:
+def once_option(options: Sequence[PermissionOption], kind: str) -> PermissionOption | None:
     """Return an option for once in place of one for always, which a person has chosen: one that does no more."""
     harmless = [option for option in options if option.kind == kind and not _options_words(_both(option)) & _EFFECTS]
     return plain_option(options, kind) or next(iter(harmless), None)
 
 
-def is_a_question(meant: "Meaning", wish: "PermissionRequest") -> bool:
+def is_a_question(meant: Meaning, wish: PermissionRequest) -> bool:
     """Whether the agent has a question for its user, in the form of a request for permission to think.
 
     Nobody else can answer that: its option says "Submit", or the like, and not yes.
@@ -123,7 +126,7 @@ _CODEC = Codec(msgspec.json.decode, msgspec.json.encode)
 OUR_OPTIONS = (PermissionOption("allow", ALLOW_ONCE, "Allow"), PermissionOption("reject", REJECT_ONCE, "Reject"))
 
 
-def permission(raw_id: "Any", option: PermissionOption | None, verdict: "Verdict | None") -> bytes:
+def permission(raw_id: Any, option: PermissionOption | None, verdict: Verdict | None) -> bytes:
     """Return the answer to a request for permission; with a deny, why, where agents that care can find it."""
     outcome = {"outcome": "cancelled"} if option is None else {"outcome": "selected", "optionId": option.id}
     result: dict[str, Any] = {"outcome": outcome}
@@ -132,28 +135,28 @@ def permission(raw_id: "Any", option: PermissionOption | None, verdict: "Verdict
     return write_result(_CODEC, raw_id, result)
 
 
-def denial(raw_id: "Any", verdict: "Verdict", root: str) -> bytes:
+def denial(raw_id: Any, verdict: Verdict, root: str) -> bytes:
     """Return the error that a denied request gets. What would allow it is for the user to hear, not for the agent."""
     told = {name: value for name, value in shared_tree(verdict, root).items() if name != "suggestion"}
     return write_error(_CODEC, raw_id, ACCESS_DENIED, shown(verdict.reason), told)
 
 
-def refusal(raw_id: "Any", problem: str) -> bytes:
+def refusal(raw_id: Any, problem: str) -> bytes:
     """Return the error that a request gets which cannot be read for certain."""
     return write_error(_CODEC, raw_id, INVALID_REQUEST, f"byleave refuses this request: {problem}")
 
 
-def cancelled_request(raw_id: "Any") -> bytes:
+def cancelled_request(raw_id: Any) -> bytes:
     """Return the error that a request gets which was given up."""
     return write_error(_CODEC, raw_id, CANCELLED_REQUEST, "the request was cancelled")
 
 
-def request(id_: str, method: str, params: "Any") -> bytes:
+def request(id_: str, method: str, params: Any) -> bytes:
     """Return the line of a request of ours."""
     return write_request(_CODEC, id_, method, params)
 
 
-def notification(method: str, params: "Any") -> bytes:
+def notification(method: str, params: Any) -> bytes:
     """Return the line of a notification of ours."""
     return write_notification(_CODEC, method, params)
 
@@ -166,7 +169,7 @@ _SHELL_ARGS = 2  # -c TEXT
 _HARMLESS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:,+@%")
 
 
-def readings(wish: "AgentRequest") -> tuple[ToolCall, ...]:
+def readings(wish: AgentRequest) -> tuple[ToolCall, ...]:
     """Return the wish as a tool call, in every way in which an editor may understand it.
 
     A method of `fs/` that nobody knows stays a thing that nobody understands, and may do anything to what it names.
@@ -186,7 +189,7 @@ def readings(wish: "AgentRequest") -> tuple[ToolCall, ...]:
     return tuple(calls)
 
 
-def _places_in(tree: "Any", depth: int = 4) -> "Iterator[str]":
+def _places_in(tree: Any, depth: int = 4) -> Iterator[str]:
     """Yield everything in the params that looks like a place."""
     if isinstance(tree, str):
         if tree.startswith("/"):
@@ -196,7 +199,7 @@ def _places_in(tree: "Any", depth: int = 4) -> "Iterator[str]":
             yield from _places_in(each, depth - 1)
 
 
-def question_about(wish: "AgentRequest", id_: str, verdict: "Verdict", cwd: str | None) -> "dict[str, Any]":
+def question_about(wish: AgentRequest, id_: str, verdict: Verdict, cwd: str | None) -> dict[str, Any]:
     """Return the request for permission that we send in the agent's place. It shows all that a yes would cover."""
     params = wish.params
     what = _words(params) if wish.method == TERMINAL else str(params.get("path", wish.method))
@@ -218,7 +221,7 @@ def question_about(wish: "AgentRequest", id_: str, verdict: "Verdict", cwd: str 
     return {"sessionId": wish.session, "toolCall": tool_call, "options": options}
 
 
-def _details(wish: "AgentRequest", cwd: str | None) -> list[str]:
+def _details(wish: AgentRequest, cwd: str | None) -> list[str]:
     """Return what a title has no room for: the whole command, where it would run, and with which variables."""
     if wish.method != TERMINAL:
         return []
@@ -229,13 +232,13 @@ def _details(wish: "AgentRequest", cwd: str | None) -> list[str]:
     return lines + [f"with {shown(str(each))}" for each in _variables(params.get("env"))]
 
 
-def _variables(env: "Any") -> list[str]:
+def _variables(env: Any) -> list[str]:
     if isinstance(env, list) and all(isinstance(each, dict) for each in env):
         return [f"{each.get('name')}={each.get('value')}" for each in env]
     return [str(env)] if env else []
 
 
-def _differs_in_a_shell(given: "Mapping[str, Any]") -> bool:
+def _differs_in_a_shell(given: Mapping[str, Any]) -> bool:
     """Whether a command would be another one for an editor that joins its words with blanks for a shell to read.
 
     Some do (Zed is one), others start the program with its arguments. A shell's own `-c TEXT` is judged as that text.
@@ -248,7 +251,7 @@ def _differs_in_a_shell(given: "Mapping[str, Any]") -> bool:
     return not all(isinstance(word, str) and word and set(word) <= _HARMLESS for word in (given["command"], *args))
 
 
-def _environment(env: "Any") -> "Mapping[str, Any]":
+def _environment(env: Any) -> Mapping[str, Any]:
     """Return the variables of a command as a table; what has another shape is handed on for nobody to understand."""
     if not env:
         return {}
@@ -257,24 +260,24 @@ def _environment(env: "Any") -> "Mapping[str, Any]":
     return {"env": env}
 
 
-def _words(params: "Mapping[str, Any]") -> str:
+def _words(params: Mapping[str, Any]) -> str:
     args = params.get("args")
     return " ".join([str(params["command"]), *(str(word) for word in args or () if isinstance(args, list))])
 
 
-def strays(wish: "AgentRequest") -> bool:
+def strays(wish: AgentRequest) -> bool:
     """Whether a wish names a place in a way that editors resolve each from where they stand: it should be absolute."""
     named = [wish.params.get(name) for name in ("path", "cwd")]
     return any(isinstance(place, str) and not place.startswith("/") for place in named)
 
 
-def content_of(wish: "AgentRequest") -> str | None:
+def content_of(wish: AgentRequest) -> str | None:
     """Return the hash of what a wish would write; None if it writes nothing."""
     content = wish.params.get("content") if wish.method == WRITE else None
     return _hash(content) if isinstance(content, str) else None
 
 
-def shown_contents(wish: "PermissionRequest") -> "dict[str, str]":
+def shown_contents(wish: PermissionRequest) -> dict[str, str]:
     """Return, by path, the hash of the new content that a request for permission shows."""
     blocks = [block for block in wish.call.get("content") or () if isinstance(block, dict)]
     diffs = [(block.get("path"), block.get("newText")) for block in blocks if block.get("type") == "diff"]

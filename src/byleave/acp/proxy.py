@@ -7,11 +7,14 @@ wrong here ends the conversation: nothing is forwarded that nobody has looked at
 Start at `Proxy.run`.
 """
 
+from __future__ import annotations
+
 import os
 import select
 import signal
 from threading import Lock, Thread
 from time import monotonic
+from typing import TYPE_CHECKING
 
 from byleave.acp.agent_process import enlarge
 from byleave.acp.readers import Source, TooLongError
@@ -21,7 +24,6 @@ from byleave.acp.supervisor import WakeupPipe
 from byleave.acp.write_queue import WriteQueue
 from byleave.text import shown
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Protocol
@@ -62,9 +64,9 @@ class AcpProxy:
 
     def __init__(
         self,
-        agent: "Agent",
-        relay: "Relaying",
-        tell: "Callable[[Sequence[str]], None]",
+        agent: Agent,
+        relay: Relaying,
+        tell: Callable[[Sequence[str]], None],
         *,
         patience: ShutdownTimes | None = None,
         longest: float | None = None,
@@ -128,7 +130,7 @@ class AcpProxy:
             self._is_agent_silent = True
             self._waking.wake()
 
-    def _guarded(self, work: "Callable[[], None]") -> None:
+    def _guarded(self, work: Callable[[], None]) -> None:
         try:
             work()
         except TooLongError:
@@ -136,7 +138,7 @@ class AcpProxy:
         except Exception as error:  # noqa: BLE001 -- whatever it is, nothing may be forwarded any more
             self._fail(_defect(error))
 
-    def _hand(self, whole: bytes, judge: "Judge", ahead: WriteQueue, back: WriteQueue) -> None:
+    def _hand(self, whole: bytes, judge: Judge, ahead: WriteQueue, back: WriteQueue) -> None:
         """Hand lines to the relay, and send what it says: the very bytes that came, unless it has others."""
         with self._lock:
             if self._is_stopped or not ahead.is_open:
@@ -150,7 +152,7 @@ class AcpProxy:
         if ahead.is_broken or (self._is_waiting and not self._is_attentive):
             self._waking.wake()
 
-    def _judge(self, whole: bytes, judge: "Judge", ahead: WriteQueue) -> bool:
+    def _judge(self, whole: bytes, judge: Judge, ahead: WriteQueue) -> bool:
         """Have every line judged, and return whether one was not simply forwarded; those that are become one write."""
         begin = start = 0
         length = len(whole)
@@ -169,7 +171,7 @@ class AcpProxy:
             ahead.add(memoryview(whole)[begin:] if begin else whole)
         return others
 
-    def _add(self, sends: "Sequence[Send]") -> None:
+    def _add(self, sends: Sequence[Send]) -> None:
         for send in sends:
             self._lanes[send.to].add(send.data)
 

@@ -1,9 +1,11 @@
 """Read what one side writes, and hand it on in whole lines, copied as little as possible."""
 
+from __future__ import annotations
+
 import os
 import select
+from typing import TYPE_CHECKING
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -23,7 +25,7 @@ class Source:
         self.is_waiting = False  # for somebody to write
         self.reads = 0
 
-    def whole_lines(self) -> "Iterator[bytes]":
+    def whole_lines(self) -> Iterator[bytes]:
         """Yield what comes, cut only behind line ends; last what is left, if it has no end."""
         pending: list[bytes] = []
         length = 0
@@ -50,7 +52,7 @@ class Source:
         ready.register(self._descriptor, select.POLLIN)
         return bool(ready.poll(0))
 
-    def _pieces(self) -> "Iterator[bytes]":
+    def _pieces(self) -> Iterator[bytes]:
         while True:
             self.is_waiting = True
             try:

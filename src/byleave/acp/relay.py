@@ -9,8 +9,13 @@ Start at `Relay.from_agent`.
 What the relay hands back to whoever moves the bytes.
 """
 
+from __future__ import annotations
+
 import secrets
 from time import monotonic
+from typing import TYPE_CHECKING
+
+from msgspec import Struct, structs
 
 from byleave.acp import permission_request
 from byleave.acp.call_tracker import CallTracker, Screen, UnreadError
@@ -46,10 +51,8 @@ from byleave.acp.sessions import AcpSessions
 from byleave.acp.versions import INITIALIZE, Versions
 from byleave.guard.asking import CANCELLED, CHANGED, ELSEWHERE, FOR_SESSION, NEVER, NO, NOBODY, ONCE, YESES
 from byleave.guard.evaluation import UNKEPT
-from byleave.record import Record
 from byleave.text import quoted
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
@@ -64,7 +67,7 @@ if TYPE_CHECKING:
 TO_AGENT, TO_CLIENT = "agent", "client"
 
 
-class Send(Record):
+class Send(Struct, frozen=True):
     """Bytes that go to one of the two, whole lines with their ends."""
 
     to: str
@@ -84,11 +87,11 @@ class Relay:
 
     def __init__(
         self,
-        judging: "CallAuthorizer",
+        judging: CallAuthorizer,
         *,
         strict: bool = False,
-        log: "Callable[[dict[str, Any]], None] | None" = None,
-        now: "Callable[[], float]" = monotonic,
+        log: Callable[[dict[str, Any]], None] | None = None,
+        now: Callable[[], float] = monotonic,
     ) -> None:
         self._judging = judging
         self._strict = strict
@@ -168,7 +171,7 @@ class Relay:
 
     # Which version of the protocol both speak.
 
-    def _initialize(self, envelope: "Envelope", line: bytes) -> list[Send]:
+    def _initialize(self, envelope: Envelope, line: bytes) -> list[Send]:
         """Let the editor ask for a version that is judged here."""
         try:
             return [Send(TO_AGENT, self._versions.ask(envelope, line))]
@@ -177,7 +180,7 @@ class Relay:
             raw_id = envelope.members.get("id")
             return [] if raw_id is None else [Send(TO_CLIENT, permission_request.refusal(raw_id, str(error)))]
 
-    def _initialized(self, envelope: "Envelope | None", line: bytes) -> list[Send]:
+    def _initialized(self, envelope: Envelope | None, line: bytes) -> list[Send]:
         """Pass on which version the agent answers with; one that is not judged here ends the conversation."""
         answered = self._versions.answer(envelope, line)
         if answered is not None:
@@ -193,7 +196,7 @@ class Relay:
             self._judging.finish(question.judgement, NOBODY)
         return told + [Send(TO_AGENT, permission_request.refusal(question.raw_id, problem)) for question in open_]
 
-    def _stopped(self, envelope: "Envelope | None", back: str) -> list[Send]:
+    def _stopped(self, envelope: Envelope | None, back: str) -> list[Send]:
         """Answer what asks for something though no version was agreed on that is judged; everything else ends here."""
         raw_id = envelope.members.get("id") if envelope is not None and envelope.methods else None
         return [] if raw_id is None else [Send(back, permission_request.refusal(raw_id, self._versions.problem))]
@@ -210,7 +213,7 @@ class Relay:
 
     # What the agent says.
 
-    def _by_method(self, method: str, envelope: "Envelope", line: bytes) -> list[Send] | None:
+    def _by_method(self, method: str, envelope: Envelope, line: bytes) -> list[Send] | None:
         if method == "session/update":
             ended = self._hear(envelope, line)
             return [Send(TO_CLIENT, line), *ended] if ended else None
@@ -240,7 +243,7 @@ class Relay:
         except Exception as error:  # noqa: BLE001 -- a defect of ours: this request is refused, and the others are judged
             return self._refuse(envelope, f"internal error: {type(error).__name__}")
 
-    def _hear(self, envelope: "Envelope", line: bytes) -> list[Send]:
+    def _hear(self, envelope: Envelope, line: bytes) -> list[Send]:
         """Take in an update; return the end of the questions whose call it changes."""
         try:
             heard = self._hearing.hear(envelope, line)
@@ -258,7 +261,7 @@ class Relay:
         self._hearing.doubt_all()
         return [sent for question in self._questions.shown() for sent in self._end(question)]
 
-    def _end_changed(self, session: str, told: "Mapping[str, Any]") -> list[Send]:
+    def _end_changed(self, session: str, told: Mapping[str, Any]) -> list[Send]:
         """End the questions about a call of which something else is told than what is shown: a yes is for that."""
         about = self._questions.about(session, str(told.get("toolCallId")))
         changed = [each for each in about if each.screen is not None and each.screen.is_changed_by(told)]
@@ -284,7 +287,7 @@ class Relay:
         sends = ended + self._refuse(None, problem)
         return sends + [Send(TO_AGENT, permission_request.refusal(raw_id, problem)) for raw_id in ids_in(line)]
 
-    def _permission(self, wish: "PermissionRequest", envelope: "Envelope") -> list[Send] | None:
+    def _permission(self, wish: PermissionRequest, envelope: Envelope) -> list[Send] | None:
         session = self._sessions.get(wish.session)
         call = session.calls.get(wish.call_id)
         call.asked, call.refused, call.is_open = True, False, True
@@ -301,7 +304,7 @@ class Relay:
         return None if self._ask_editor(judgement, wish, call, envelope) else []
 
     def _ask_editor(
-        self, judgement: "CallEvaluation", wish: "PermissionRequest", call: "TrackedCall", envelope: "Envelope"
+        self, judgement: CallEvaluation, wish: PermissionRequest, call: TrackedCall, envelope: Envelope
     ) -> bool:
         """Keep a question until the editor has answered it; return whether it can be answered."""
         if envelope.id is None:
@@ -313,7 +316,7 @@ class Relay:
         self._questions.add(question)
         return True
 
-    def _wish(self, wish: "AgentRequest", envelope: "Envelope", line: bytes) -> list[Send] | None:
+    def _wish(self, wish: AgentRequest, envelope: Envelope, line: bytes) -> list[Send] | None:
         """Judge a request to read, write or start something; nobody may have been asked about it."""
         session = self._sessions.get(wish.session)
         meant, placed = self._judging.understand_all(readings(wish), session)
@@ -331,16 +334,16 @@ class Relay:
             return self._ask_ourselves(judgement.without_mark("unasked"), wish, envelope, line)
         return self._pass_on(judgement, envelope, asked=asked)
 
-    def _pass_on(self, judgement: "CallEvaluation", envelope: "Envelope", *, asked: bool) -> list[Send] | None:
+    def _pass_on(self, judgement: CallEvaluation, envelope: Envelope, *, asked: bool) -> list[Send] | None:
         """Record a wish that goes on though no rule allows it: it was asked about in its call, or nobody was asked."""
         done = self._judging.finish(judgement, ELSEWHERE) if asked else self._judging.let_pass(judgement)
         if all(answer.sequence is not None for answer in done.answers):
             return None
         unkept = done.replace(verdict=UNKEPT)
-        return self._deny(envelope, judgement.replace(outcome=unkept))
+        return self._deny(envelope, structs.replace(judgement, outcome=unkept))
 
     def _ask_ourselves(
-        self, judgement: "CallEvaluation", wish: "AgentRequest", envelope: "Envelope", line: bytes
+        self, judgement: CallEvaluation, wish: AgentRequest, envelope: Envelope, line: bytes
     ) -> list[Send] | None:
         if envelope.id is None:
             return self._deny(envelope, judgement)
@@ -359,7 +362,7 @@ class Relay:
             )
         ]
 
-    def _withdraw(self, envelope: "Envelope") -> list[Send] | None:
+    def _withdraw(self, envelope: Envelope) -> list[Send] | None:
         """Heed that the agent gives a request of its own up: what the editor has is its own to answer, in a moment."""
         raw = envelope.members.get("params")
         params = decoded(raw) if raw is not None else None
@@ -412,7 +415,7 @@ class Relay:
             )
         ]
 
-    def _cancel_session(self, envelope: "Envelope") -> list[Send]:
+    def _cancel_session(self, envelope: Envelope) -> list[Send]:
         """Answer what we hold; the editor has a moment for what it was asked itself."""
         raw = envelope.members.get("params")
         params = decoded(raw) if raw is not None else None
@@ -449,10 +452,10 @@ class Relay:
 
     def _settle(
         self,
-        call: "TrackedCall | None",
-        judgement: "CallEvaluation",
-        session: "AcpSession",
-        contents: "Mapping[str, str]",
+        call: TrackedCall | None,
+        judgement: CallEvaluation,
+        session: AcpSession,
+        contents: Mapping[str, str],
         *,
         allowed: bool,
     ) -> None:
@@ -464,16 +467,16 @@ class Relay:
         elif judgement.meaning.understood:
             call.covers |= self._judging.covers(judgement, contents)
 
-    def _reply(self, raw_id: "Any", option: "PermissionOption | None", verdict: "Any") -> list[Send]:
+    def _reply(self, raw_id: Any, option: PermissionOption | None, verdict: Any) -> list[Send]:
         """Answer a request for permission with an option; without one, with `cancelled`."""
         return [] if raw_id is None else [Send(TO_AGENT, permission_request.permission(raw_id, option, verdict))]
 
-    def _deny(self, envelope: "Envelope", judgement: "CallEvaluation") -> list[Send]:
+    def _deny(self, envelope: Envelope, judgement: CallEvaluation) -> list[Send]:
         raw_id = envelope.members.get("id")
         root = judgement.guard.policy.root.path
         return [] if raw_id is None else [Send(TO_AGENT, permission_request.denial(raw_id, judgement.verdict, root))]
 
-    def _refuse(self, envelope: "Envelope | None", problem: str) -> list[Send]:
+    def _refuse(self, envelope: Envelope | None, problem: str) -> list[Send]:
         """Answer what cannot be judged because it cannot be read for certain; it goes nowhere."""
         method = "" if envelope is None else f" {quoted(envelope.methods[0][:_LONGEST_NAME])}"
         if len(self._notices) < _MOST_NOTICES:
@@ -484,13 +487,13 @@ class Relay:
             self._log({"id": None if raw_id is None else decoded(raw_id), **refused})
         return [] if raw_id is None else [Send(TO_AGENT, permission_request.refusal(raw_id, problem))]
 
-    def _keep_log(self, judgement: "CallEvaluation", envelope: "Envelope", told: "dict[str, Any]") -> None:
+    def _keep_log(self, judgement: CallEvaluation, envelope: Envelope, told: dict[str, Any]) -> None:
         if self._log is not None:
             raw = envelope.members.get("id")
             self._log({"id": None if raw is None else decoded(raw), **told, **judgement.tree})
 
 
-def _reply_in(line: bytes, options: "tuple[PermissionOption, ...]") -> tuple[str, bool]:
+def _reply_in(line: bytes, options: tuple[PermissionOption, ...]) -> tuple[str, bool]:
     """Return what the editor's answer says, and whether it can be read; an error is an answer that is no yes."""
     try:
         chosen, cancelled = read_outcome(line)

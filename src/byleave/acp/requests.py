@@ -3,14 +3,17 @@
 A name given twice, or one that differs from a known name only in case, is refused: another reader may take the other.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import msgspec
+from msgspec import Struct
 
 from byleave.protocol.json_members import repeats_a_name
 from byleave.protocol.lines import has_too_many_values
-from byleave.record import Record
 from byleave.text import quoted
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any
@@ -43,7 +46,7 @@ class MalformedRequestError(Exception):
     """A message that we intercept, and that not every reader would read alike. The text is for people."""
 
 
-class PermissionOption(Record):
+class PermissionOption(Struct, frozen=True):
     """One answer that the agent offers."""
 
     id: str
@@ -51,21 +54,21 @@ class PermissionOption(Record):
     name: str
 
 
-class PermissionRequest(Record):
+class PermissionRequest(Struct, frozen=True):
     """A request for permission: the call it is about, as far as the request tells, and how it can be answered."""
 
     session: str
     call_id: str
-    call: "Mapping[str, Any]"
+    call: Mapping[str, Any]
     options: tuple[PermissionOption, ...]
 
 
-class AgentRequest(Record):
+class AgentRequest(Struct, frozen=True):
     """Something the agent wants the editor to do: read or write a file, start a command."""
 
     method: str
     session: str
-    params: "Mapping[str, Any]"
+    params: Mapping[str, Any]
 
 
 def intercepts(method: str) -> bool:
@@ -114,7 +117,7 @@ def is_plain_update(line: bytes) -> bool:
     return True
 
 
-def read_outcome(line: bytes) -> "tuple[str | None, bool]":
+def read_outcome(line: bytes) -> tuple[str | None, bool]:
     """Return the option that the editor's answer selects, and whether it says `cancelled`."""
     tree = _decoded(line)
     result = _table(tree.get("result"), ("outcome", "_meta"), "result")
@@ -126,14 +129,14 @@ def read_outcome(line: bytes) -> "tuple[str | None, bool]":
     return _text(outcome, "optionId"), False
 
 
-def _params(line: bytes, method: str) -> "Mapping[str, Any]":
+def _params(line: bytes, method: str) -> Mapping[str, Any]:
     tree = _table(_decoded(line), _ENVELOPE, "message")
     if tree.get("method") != method:
         raise MalformedRequestError("its method cannot be told")
     return _table(tree.get("params"), _PARAMS.get(method, _OTHER_FILES), "params")
 
 
-def _decoded(line: bytes) -> "dict[str, Any]":
+def _decoded(line: bytes) -> dict[str, Any]:
     if has_too_many_values(line):
         raise MalformedRequestError("it holds too many values")
     try:
@@ -147,7 +150,7 @@ def _decoded(line: bytes) -> "dict[str, Any]":
     return tree
 
 
-def _table(value: "Any", known: "Iterable[str]", name: str) -> "dict[str, Any]":
+def _table(value: Any, known: Iterable[str], name: str) -> dict[str, Any]:
     """Return an object in which no name is almost a known one."""
     if not isinstance(value, dict):
         raise MalformedRequestError(f"its {name} is no object")
@@ -158,7 +161,7 @@ def _table(value: "Any", known: "Iterable[str]", name: str) -> "dict[str, Any]":
     return value
 
 
-def _list(value: "Any", name: str) -> "list[Any]":
+def _list(value: Any, name: str) -> list[Any]:
     if value is None:
         return []
     if not isinstance(value, list):
@@ -166,14 +169,14 @@ def _list(value: "Any", name: str) -> "list[Any]":
     return value
 
 
-def _text(table: "Mapping[str, Any]", name: str) -> str:
+def _text(table: Mapping[str, Any], name: str) -> str:
     value = table.get(name)
     if not isinstance(value, str):
         raise MalformedRequestError(f"its {name} is no text")
     return value
 
 
-def _option(value: "Any") -> PermissionOption:
+def _option(value: Any) -> PermissionOption:
     table = _table(value, _OPTION, "option")
     kind = _text(table, "kind")
     name = table.get("name")

@@ -6,17 +6,20 @@ Some agents keep one shell for all commands of a session, run `cd` without askin
 run. So where an agent names no directory, a command is judged in every directory that an earlier one may have led to.
 """
 
+from __future__ import annotations
+
 import os
 from collections import OrderedDict
+from typing import TYPE_CHECKING
+
+from msgspec import Struct, structs
 
 from byleave.acp.call_tracker import TrackedCalls
 from byleave.acp.envelope import decoded, decoded_somehow
 from byleave.core.action import CommandAction
 from byleave.policy.dirs import real_path
-from byleave.record import Record
 from byleave.shell.reader import read_command
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import Any
@@ -42,7 +45,7 @@ class Directories:
     def __init__(self) -> None:
         self._moves: dict[str, set[str]] = {}
 
-    def hear(self, meant: "Meaning", call: str) -> None:
+    def hear(self, meant: Meaning, call: str) -> None:
         """Note the commands of a call, if they run in the session's own shell and may move it."""
         for action in _at_large(meant):
             if action.command in self._moves:
@@ -57,7 +60,7 @@ class Directories:
                 calls.remove(call)
                 calls.add(_ENDED)
 
-    def spread(self, meant: "Meaning", call: str) -> "Meaning":
+    def spread(self, meant: Meaning, call: str) -> Meaning:
         """Return what a call means in every directory where other calls may have left the session's shell."""
         at_large = _at_large(meant)
         own = {action.command for action in at_large}
@@ -68,14 +71,12 @@ class Directories:
         for action in meant.actions:
             standing = _reached(moves, action) if action in at_large and isinstance(action, CommandAction) else (None,)
             if standing is None:
-                lost: Meaning = meant.replace(understood=False, problem=meant.problem or LOST)
-                return lost
+                return meant.replace(understood=False, problem=meant.problem or LOST)
             spread += [action if place is None else action.replace(cwd=place) for place in standing]
-        everywhere: Meaning = meant.replace(actions=tuple(spread))
-        return everywhere
+        return meant.replace(actions=tuple(spread))
 
 
-def _reached(moves: "Sequence[str]", action: CommandAction) -> "Sequence[str] | None":
+def _reached(moves: Sequence[str], action: CommandAction) -> Sequence[str] | None:
     """Return every directory that the moves may have led to, in any order and as often as may be.
 
     None if that cannot be told.
@@ -98,7 +99,7 @@ def _ways(start: str, place: str) -> list[str]:
     return [way for way in dict.fromkeys((os.path.normpath(path), real_path(path))) if os.path.isdir(way)]
 
 
-def _at_large(meant: "Meaning") -> list[CommandAction]:
+def _at_large(meant: Meaning) -> list[CommandAction]:
     """Return the commands of a call whose directory the agent did not name."""
     if meant.sources.get("cwd") != "session":
         return []
@@ -140,18 +141,18 @@ class AcpSession:
         self.directories = Directories()
 
 
-class _Asked(Record):
+class _Asked(Struct, frozen=True):
     """A request of the editor whose answer we want to hear, and whose policy holds where it wants to work."""
 
     method: str
-    params: "dict[str, Any]"
-    placed: "Placed | None" = None
+    params: dict[str, Any]
+    placed: Placed | None = None
 
 
 class AcpSessions:
     """Learns of sessions by listening to both sides; changes nothing of what they say."""
 
-    def __init__(self, place: "Callable[[str], Placed]") -> None:
+    def __init__(self, place: Callable[[str], Placed]) -> None:
         self._place_at = place
         self._known: OrderedDict[str, AcpSession] = OrderedDict()
         self._asked: OrderedDict[tuple[str, Any], _Asked] = OrderedDict()
@@ -164,7 +165,7 @@ class AcpSessions:
         """Return all sessions that the editor has opened."""
         return list(self._known.values())
 
-    def hear_editor(self, method: str, envelope: "Envelope") -> None:
+    def hear_editor(self, method: str, envelope: Envelope) -> None:
         """Note what the editor opens."""
         if method not in (*_OPENING, PROMPT):
             return
@@ -180,7 +181,7 @@ class AcpSessions:
             if len(self._asked) > _MOST_ASKED:
                 self._asked.popitem(last=False)
 
-    def hear_answer(self, envelope: "Envelope") -> None:
+    def hear_answer(self, envelope: Envelope) -> None:
         """Note the agent's answer to what the editor opened."""
         asked = self._asked.pop(envelope.id, None) if self._asked and envelope.id is not None else None
         if asked is not None and asked.method in (PROMPT, *_NAMED_BEFORE):
@@ -194,7 +195,7 @@ class AcpSessions:
             return
         self._place(result.get("sessionId"), asked.params, asked.placed, by_agent=True)
 
-    def _place(self, name: "Any", params: "dict[str, Any]", placed: "Placed | None", *, by_agent: bool = False) -> None:
+    def _place(self, name: Any, params: dict[str, Any], placed: Placed | None, *, by_agent: bool = False) -> None:
         if not isinstance(name, str):
             return
         session = self._known.setdefault(name, AcpSession())
@@ -202,19 +203,19 @@ class AcpSessions:
         if len(self._known) > MOST_SESSIONS:
             self._known.popitem(last=False)
         if placed is not None and session.placed is not None and session.cwd != params["cwd"] and by_agent:
-            placed = placed.replace(problem=_TWICE)
+            placed = structs.replace(placed, problem=_TWICE)
         if placed is not None:
             session.cwd, session.placed = params["cwd"], placed
             session.servers = tuple(_names(params.get("mcpServers")))
 
 
-def _names(servers: "Any") -> "Iterator[str]":
+def _names(servers: Any) -> Iterator[str]:
     for each in servers if isinstance(servers, list) else ():
         if isinstance(each, dict) and isinstance(each.get("name"), str) and each["name"]:
             yield each["name"]
 
 
-def _params(envelope: "Envelope") -> "dict[str, Any]":
+def _params(envelope: Envelope) -> dict[str, Any]:
     raw = envelope.members.get("params")
     params = None if raw is None else decoded(raw)
     return params if isinstance(params, dict) else {}

@@ -1,12 +1,12 @@
 """When an agent that should go is told so, and when it is no longer asked. Pure: the time is passed in."""
 
-from byleave.record import Record
+from msgspec import Struct
 
 TERMINATE, KILL, GIVE_UP = "terminate", "kill", "give up"
 STEPS = (TERMINATE, KILL, GIVE_UP)
 
 
-class ShutdownTimes(Record):
+class ShutdownTimes(Struct, frozen=True):
     """How long everybody may take, in seconds. Pairs: until SIGTERM, until SIGKILL.
 
     An agent whose client is gone has to be gone within 10 s, whatever it does.

@@ -13,6 +13,8 @@ What runs below a process, whoever started it there. Linux: elsewhere nobody tel
 Have a thread that waits for descriptors wake up for signals, and for other threads.
 """
 
+from __future__ import annotations
+
 import os
 import select
 import signal
@@ -20,10 +22,10 @@ import socket
 import sys
 from contextlib import suppress
 from time import monotonic
+from typing import TYPE_CHECKING
 
 from byleave.acp.shutdown import GIVE_UP, KILL, TERMINATE, Shutdown, ShutdownTimes
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from subprocess import Popen
@@ -89,7 +91,7 @@ def send_group(group: int, number: int) -> None:
         os.killpg(group, number)
 
 
-def _processes() -> "Iterator[tuple[int, int, bytes]]":
+def _processes() -> Iterator[tuple[int, int, bytes]]:
     """Yield the number of each process, its parent's, and its state."""
     try:
         names = os.listdir("/proc")
@@ -109,7 +111,7 @@ class WakeupPipe:
     To be made in the main thread. What a signal means is done by whoever reads, where there are no surprises.
     """
 
-    def __init__(self, numbers: "Sequence[int]") -> None:
+    def __init__(self, numbers: Sequence[int]) -> None:
         self.descriptor, self._writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
         signal.set_wakeup_fd(self._writing, warn_on_full_buffer=False)
         self._before = {number: signal.signal(number, _nothing) for number in numbers}
@@ -147,7 +149,7 @@ class Supervisor:
     """What the keeper does, in its own process. `run` never returns."""
 
     def __init__(
-        self, control: socket.socket, argv: "Sequence[str]", env: "Mapping[bytes, bytes]", patience: ShutdownTimes
+        self, control: socket.socket, argv: Sequence[str], env: Mapping[bytes, bytes], patience: ShutdownTimes
     ) -> None:
         self._control = control
         self._argv = argv

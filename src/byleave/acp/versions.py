@@ -6,15 +6,18 @@ becomes an error, and nothing passes from then on: neither side comes to speak a
 Start at `Versions`.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 import msgspec
+from msgspec import Struct
 
 from byleave.acp.envelope import decoded, may_hold
 from byleave.acp.requests import MalformedRequestError
 from byleave.protocol.json_members import repeats_a_name
-from byleave.record import Record
 from byleave.text import shown
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
@@ -41,7 +44,7 @@ class Versions:
         self.problem = ""
         self._pending: dict[Id, _Pending] = {}
 
-    def ask(self, envelope: "Envelope", line: bytes) -> bytes:
+    def ask(self, envelope: Envelope, line: bytes) -> bytes:
         """Return the editor's `initialize` with a version that is judged here; malformed ones are an error."""
         asked = line
         if _names_version(line):
@@ -56,7 +59,7 @@ class Versions:
             self._pending[envelope.id] = _Pending(envelope.members["id"], is_lowered=asked is not line)
         return asked
 
-    def concerns(self, envelope: "Envelope | None", line: bytes) -> bool:
+    def concerns(self, envelope: Envelope | None, line: bytes) -> bool:
         """Whether some reader could take a line of the agent for the answer to an open `initialize`."""
         if not self._pending:
             return False
@@ -65,7 +68,7 @@ class Versions:
         could_answer = envelope is None or not envelope.methods or "result" in envelope.members
         return could_answer and _names_version(line)
 
-    def answer(self, envelope: "Envelope | None", line: bytes) -> bytes | None:
+    def answer(self, envelope: Envelope | None, line: bytes) -> bytes | None:
         """Return the agent's answer to `initialize`, as the editor may see it; None if its version is not judged."""
         try:
             answered = self._answered(envelope, line)
@@ -75,13 +78,13 @@ class Versions:
         self.problem = ""
         return answered
 
-    def give_up(self) -> "list[Any]":
+    def give_up(self) -> list[Any]:
         """Return the ids, as they were written, of every `initialize` that is open, and forget them."""
         open_ = [each.raw_id for each in self._pending.values()]
         self._pending.clear()
         return open_
 
-    def _answered(self, envelope: "Envelope | None", line: bytes) -> bytes:
+    def _answered(self, envelope: Envelope | None, line: bytes) -> bytes:
         if envelope is None or envelope.methods or envelope.id is None or envelope.id not in self._pending:
             raise MalformedRequestError("not every reader reads its line alike")
         pending = self._pending[envelope.id]
@@ -90,10 +93,10 @@ class Versions:
         return answered
 
 
-class _Pending(Record):
+class _Pending(Struct, frozen=True):
     """An open `initialize`: its id as it was written, and whether the editor had named another version."""
 
-    raw_id: "Any"
+    raw_id: Any
     is_lowered: bool
 
 
@@ -127,23 +130,23 @@ def _answered(line: bytes) -> bytes:
     return _written({**members, "result": _raw({**result, _VERSION: msgspec.Raw(b"%d" % number)})})
 
 
-def _is_known(version: "Any") -> bool:
+def _is_known(version: Any) -> bool:
     """Whether every reader takes this for a version up to the newest that is judged."""
     return isinstance(version, int) and not isinstance(version, bool) and 0 <= version <= NEWEST
 
 
-def _as_number(version: "Any") -> int | None:
+def _as_number(version: Any) -> int | None:
     """Return the number that another spelling of a version means: `1.0`, `"1"`."""
     if isinstance(version, float) and version.is_integer():
         return int(version)
     return int(version) if version in ("0", "1") else None
 
 
-def _read(table: "dict[str, msgspec.Raw]") -> "Any":
+def _read(table: dict[str, msgspec.Raw]) -> Any:
     return decoded(table[_VERSION]) if _VERSION in table else None
 
 
-def _members(text: bytes, name: str) -> "dict[str, msgspec.Raw]":
+def _members(text: bytes, name: str) -> dict[str, msgspec.Raw]:
     """Return the members of an object, if every reader sees the same ones in it."""
     try:
         if repeats_a_name(text.strip()):
@@ -158,9 +161,9 @@ def _members(text: bytes, name: str) -> "dict[str, msgspec.Raw]":
     return found
 
 
-def _raw(members: "dict[str, msgspec.Raw]") -> msgspec.Raw:
+def _raw(members: dict[str, msgspec.Raw]) -> msgspec.Raw:
     return msgspec.Raw(msgspec.json.encode(members))
 
 
-def _written(members: "dict[str, msgspec.Raw]") -> bytes:
+def _written(members: dict[str, msgspec.Raw]) -> bytes:
     return msgspec.json.encode(members) + b"\n"

@@ -5,12 +5,14 @@ who writes faster than the other reads is held back. Answers of ours come from t
 wait for a side that is itself waiting to be read from: `nudge` leaves the waiting to a thread of its own.
 """
 
+from __future__ import annotations
+
 import os
 import select
 from collections import deque
 from threading import Lock, Thread
+from typing import TYPE_CHECKING
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -27,7 +29,7 @@ class WriteQueue:
     shared with others is left as it is.
     """
 
-    def __init__(self, descriptor: int, *, is_own: bool, shut: "Callable[[], None]") -> None:
+    def __init__(self, descriptor: int, *, is_own: bool, shut: Callable[[], None]) -> None:
         self._descriptor = descriptor
         self._is_own = is_own
         self._shut = shut
@@ -41,7 +43,7 @@ class WriteQueue:
         if is_own:
             os.set_blocking(descriptor, False)
 
-    def add(self, data: "Data") -> None:
+    def add(self, data: Data) -> None:
         """Have something written after everything that was added before; in vain if the lane is closed."""
         if self.is_open:
             self._added += len(data)

@@ -3,11 +3,14 @@
 The file behind `byleave acp --log`: one line of JSON for every request that was judged.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import sys
 from contextlib import contextmanager, redirect_stdout
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from byleave.acp.agent_process import SandboxedAgent, SupervisedAgent
 from byleave.acp.proxy import AcpProxy
@@ -19,7 +22,6 @@ from byleave.guard.asking import Who
 from byleave.policy.dirs import real_path
 from byleave.text import quoted, sentence_list, shown, shown_lines, speakable
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any
@@ -37,7 +39,7 @@ _KEPT_VALUES = ("agent_profile", "tool", "session")
 _KEPT_FILES = ("root", "policy", "access", "log")
 
 
-def run(given: "ParsedArguments") -> int:
+def run(given: ParsedArguments) -> int:
     """Carry one conversation, or print how an editor is told to start one; the exit code is the agent's own."""
     try:
         if given.one("setup") is not None:
@@ -49,7 +51,7 @@ def run(given: "ParsedArguments") -> int:
         return error.exit_code
 
 
-def _setup(given: "ParsedArguments", editor: str) -> int:
+def _setup(given: ParsedArguments, editor: str) -> int:
     from byleave.acp.editor_setup import EDITORS, setup_for
 
     if editor not in EDITORS:
@@ -63,7 +65,7 @@ def _setup(given: "ParsedArguments", editor: str) -> int:
     return 0
 
 
-def _ourselves() -> "Sequence[str]":
+def _ourselves() -> Sequence[str]:
     """Return the words that start this very byleave from anywhere: an editor has another PATH than a shell."""
     program = os.path.abspath(sys.argv[0])
     if os.path.basename(program) == "byleave" and os.access(program, os.X_OK):
@@ -71,7 +73,7 @@ def _ourselves() -> "Sequence[str]":
     return [sys.executable, "-P", "-m", "byleave"]
 
 
-def _kept_flags(given: "ParsedArguments") -> "Iterator[str]":
+def _kept_flags(given: ParsedArguments) -> Iterator[str]:
     """Yield the flags that an editor is to give too; files are named from the root, wherever it starts us."""
     for name, values in given.options.items():
         flag = f"--{name.replace('_', '-')}"
@@ -82,7 +84,7 @@ def _kept_flags(given: "ParsedArguments") -> "Iterator[str]":
                 yield from (flag, os.path.abspath(value) if name in _KEPT_FILES else value)
 
 
-def _refuse_misuse(given: "ParsedArguments") -> None:
+def _refuse_misuse(given: ParsedArguments) -> None:
     if sys.platform != "linux":
         raise InputError(f"there is no proxy for this system ({sys.platform})", hint="the agents' hooks work here too")
     if not given.rest:
@@ -95,7 +97,7 @@ def _refuse_misuse(given: "ParsedArguments") -> None:
                 raise InputError(f"--{name} says what holds in a sandbox, and there is none", hint="add --sandbox")
 
 
-def _kept(given: "ParsedArguments") -> int:
+def _kept(given: ParsedArguments) -> int:
     """Run the agent as it is."""
     from byleave.cli.mount_command import mount_first
 
@@ -111,7 +113,7 @@ def _kept(given: "ParsedArguments") -> int:
         agent.close()
 
 
-def _sandboxed(given: "ParsedArguments") -> int:
+def _sandboxed(given: ParsedArguments) -> int:
     """Run the agent as `byleave run` would: held by the operating system, also in what it does without asking."""
     from byleave.cli.mount_command import mount_first, own_mounts
     from byleave.cli.workspace import confining_guard, confining_policy, refuse_both, warn_of_appeared, warn_of_weaker
@@ -151,7 +153,7 @@ def _sandboxed(given: "ParsedArguments") -> int:
             guard.close()
 
 
-def _refuse_home(given: "ParsedArguments", workspace: "Workspace") -> None:
+def _refuse_home(given: ParsedArguments, workspace: Workspace) -> None:
     """Refuse to show a whole home as the workspace, unless it is named: editors start agents wherever they like."""
     home = workspace.homes.user
     if given.one("root") is None and home and is_under(real_path(home), workspace.root.path):
@@ -160,7 +162,7 @@ def _refuse_home(given: "ParsedArguments", workspace: "Workspace") -> None:
 
 
 @contextmanager
-def _relay(given: "ParsedArguments", workspace: "Workspace") -> "Iterator[Relay]":
+def _relay(given: ParsedArguments, workspace: Workspace) -> Iterator[Relay]:
     """Yield what judges the conversation. It is closed here if it never came to one."""
     from byleave.acp.authorize import make_relay
 
@@ -189,7 +191,7 @@ def _relay(given: "ParsedArguments", workspace: "Workspace") -> "Iterator[Relay]
             log.close()
 
 
-def _open_log(given: "ParsedArguments") -> "RequestLog | None":
+def _open_log(given: ParsedArguments) -> RequestLog | None:
     file = given.one("log")
     if file is None:
         return None
@@ -197,7 +199,7 @@ def _open_log(given: "ParsedArguments") -> "RequestLog | None":
     return RequestLog(file, lambda sentence: warn_if_read(given, [sentence]))
 
 
-def _carry(given: "ParsedArguments", agent: "Agent", relay: "Relay", *, longest: float | None = None) -> int:
+def _carry(given: ParsedArguments, agent: Agent, relay: Relay, *, longest: float | None = None) -> int:
     proxy = AcpProxy(agent, relay, lambda sentences: warn_if_read(given, sentences), longest=longest)
     code = proxy.run()
     problem = proxy.problem if agent.problem is None else str(agent.problem)
@@ -212,7 +214,7 @@ class RequestLog:
     What cannot be written is told once. The audit log is the one that keeps something from being allowed.
     """
 
-    def __init__(self, path: str, tell: "Callable[[str], None]") -> None:
+    def __init__(self, path: str, tell: Callable[[str], None]) -> None:
         flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOCTTY | os.O_NONBLOCK
         try:
             self._descriptor = os.open(path, flags, 0o600)
@@ -222,7 +224,7 @@ class RequestLog:
         self._path = path
         self._tell: Callable[[str], None] | None = tell
 
-    def write(self, tree: "Mapping[str, Any]") -> None:
+    def write(self, tree: Mapping[str, Any]) -> None:
         """Append one object."""
         time = datetime.now(UTC).isoformat(timespec="milliseconds")
         line = json.dumps(speakable({"time": time, **tree}), default=str).encode() + b"\n"

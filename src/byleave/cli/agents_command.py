@@ -1,7 +1,10 @@
 """`byleave agents`: who may call MCP servers, and new tokens by which an agent proves who it is."""
 
+from __future__ import annotations
+
 from base64 import urlsafe_b64encode
 from os import urandom
+from typing import TYPE_CHECKING
 
 from byleave.cli.output import columns, paint, say, say_json
 from byleave.cli.recording import record_answers
@@ -13,7 +16,6 @@ from byleave.errors import InputError
 from byleave.text import quoted, shown
 from byleave.user_files import digest
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
@@ -26,12 +28,12 @@ _TOKEN_BYTES = 32
 _KINDS = ("tools", "resources", "prompts")
 
 
-def run(given: "ParsedArguments") -> int:
+def run(given: ParsedArguments) -> int:
     """Print a new token and the line that makes it count; or list the agents."""
     return _token(given) if given.command.name == "token" else _list(given)
 
 
-def _token(given: "ParsedArguments") -> int:
+def _token(given: ParsedArguments) -> int:
     """Print a token once: only its hash is ever written down."""
     agent = given.words["AGENT"]
     if not agent or not is_literal(agent) or oddity(agent) is not None:
@@ -52,7 +54,7 @@ def _token(given: "ParsedArguments") -> int:
     return 0
 
 
-def _list(given: "ParsedArguments") -> int:
+def _list(given: ParsedArguments) -> int:
     compiled = open_policy(given).compiled
     agents = compiled.policy.voices[0].agents
     known = () if agents is None else agents.agents
@@ -69,7 +71,7 @@ def _list(given: "ParsedArguments") -> int:
     return 0
 
 
-def agent_rows(agent: "Agent") -> "Iterator[tuple[str, str, str]]":
+def agent_rows(agent: Agent) -> Iterator[tuple[str, str, str]]:
     """Yield what an agent may and may not reach: the list, its names, and where the first of them is written."""
     for word, reach in (("allow", agent.allow), ("deny", agent.deny)):
         for key, entries in _lists(reach):
@@ -77,7 +79,7 @@ def agent_rows(agent: "Agent") -> "Iterator[tuple[str, str, str]]":
             yield f"{word}.{shown(key)}", names, shown(entries[0].source) if entries else ""
 
 
-def _lists(reach: "AgentReach") -> "Iterator[tuple[str, Any]]":
+def _lists(reach: AgentReach) -> Iterator[tuple[str, Any]]:
     if reach.servers:
         yield "servers", reach.servers
     for kind in _KINDS:
@@ -85,7 +87,7 @@ def _lists(reach: "AgentReach") -> "Iterator[tuple[str, Any]]":
             yield f"{kind}.{server}", entries
 
 
-def _tree(agent: "Agent", compiled: "Compiled") -> "dict[str, Any]":
+def _tree(agent: Agent, compiled: Compiled) -> dict[str, Any]:
     return {
         "name": agent.name,
         "bound": agent.name in compiled.bound_agents,
@@ -94,7 +96,7 @@ def _tree(agent: "Agent", compiled: "Compiled") -> "dict[str, Any]":
     }
 
 
-def reach_tree(reach: "AgentReach") -> "dict[str, Any]":
+def reach_tree(reach: AgentReach) -> dict[str, Any]:
     """Return one side of an agent as it would be configured."""
     tables = {
         kind: {server: [entry.pattern for entry in entries] for server, entries in table.items()}

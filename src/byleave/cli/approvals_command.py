@@ -1,5 +1,11 @@
 """`byleave approvals`: what you agreed to, what waits for you, what you took back."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
 from byleave.cli.output import columns, complain, paint, say, say_json, tell, warn
 from byleave.cli.recording import record_answers
 from byleave.cli.terminal import consents, requires_person
@@ -8,12 +14,10 @@ from byleave.cli.workspace import load_policy, open_workspace
 from byleave.errors import InputError
 from byleave.mounts.review import effect, question, waiting
 from byleave.policy.layers import ENCLOSING
-from byleave.record import Record
 from byleave.store.approvals import APPROVED, PENDING, REVOKED, TOOL_DEFINITION, Approval, now
 from byleave.text import quoted, shown
 from byleave.user_files import digest
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
@@ -30,14 +34,14 @@ _ORDER = {PENDING: 0, APPROVED: 1, REVOKED: 2}
 _COLOURS = {PENDING: "ask", APPROVED: "allow", REVOKED: "deny"}
 
 
-class Waiting(Record):
+class Waiting(Struct, frozen=True):
     """Something that waits for an answer; `binding` is what a mount's yes would be about."""
 
     approval: Approval
-    binding: "Binding | None" = None
+    binding: Binding | None = None
 
 
-def run(given: "ParsedArguments") -> int:
+def run(given: ParsedArguments) -> int:
     """List, approve or revoke."""
     workspace = open_workspace(given)
     policy = load_policy(given, workspace)
@@ -46,7 +50,7 @@ def run(given: "ParsedArguments") -> int:
     return _ACTS[given.command.name](given, workspace, pending)
 
 
-def _list(given: "ParsedArguments", workspace: "Workspace", pending: "list[Waiting]") -> int:
+def _list(given: ParsedArguments, workspace: Workspace, pending: list[Waiting]) -> int:
     found = [one.approval for one in _unanswered(pending, workspace)]
     found += [one for one in workspace.approvals.all() if one.status != PENDING]
     found.sort(key=lambda approval: _ORDER.get(approval.status, 0))
@@ -70,7 +74,7 @@ def _list(given: "ParsedArguments", workspace: "Workspace", pending: "list[Waiti
     return 0
 
 
-def _without_many(found: "list[Approval]") -> "tuple[list[Approval], int]":
+def _without_many(found: list[Approval]) -> tuple[list[Approval], int]:
     """Return what a person wants to see: servers have many tools, and most of them never change."""
     plain = [one for one in found if one.kind == TOOL_DEFINITION and one.status == APPROVED]
     if len(plain) <= _MOST_DEFINITIONS:
@@ -91,7 +95,7 @@ def _subject(approval: Approval) -> str:
     return f"{shown(approval.subject)} ({what}{unseen})"
 
 
-def _difference(approval: Approval, *, most: int = 400) -> "list[str]":
+def _difference(approval: Approval, *, most: int = 400) -> list[str]:
     """Return how a tool's definition differs from the one that was approved, or all of it if it does not."""
     if "new" not in approval.detail:
         return []
@@ -100,7 +104,7 @@ def _difference(approval: Approval, *, most: int = 400) -> "list[str]":
     return difference(approval.detail["old"], approval.detail["new"], most=most)
 
 
-def _approve(given: "ParsedArguments", workspace: "Workspace", pending: "list[Waiting]") -> int:
+def _approve(given: ParsedArguments, workspace: Workspace, pending: list[Waiting]) -> int:
     wanted = given.words.get("ID")
     if wanted is None and given.flag("yes"):
         raise InputError("--yes needs to know to what", hint="name the ID; `byleave approvals list` shows them")
@@ -113,7 +117,7 @@ def _approve(given: "ParsedArguments", workspace: "Workspace", pending: "list[Wa
     return _done(given, "approved", agreed, "nothing was approved", REFUSED)
 
 
-def _agrees(given: "ParsedArguments", workspace: "Workspace", one: Waiting) -> bool:
+def _agrees(given: ParsedArguments, workspace: Workspace, one: Waiting) -> bool:
     """Show one thing that waits, ask, and keep a yes."""
     approval = one.approval
     if approval.kind == "project_file":
@@ -142,7 +146,7 @@ def _agrees(given: "ParsedArguments", workspace: "Workspace", one: Waiting) -> b
     return True
 
 
-def _revoke(given: "ParsedArguments", workspace: "Workspace", pending: "list[Waiting]") -> int:
+def _revoke(given: ParsedArguments, workspace: Workspace, pending: list[Waiting]) -> int:
     wanted = given.words["ID"]
     requires_person(given)
     known = [approval for approval in workspace.approvals.all() if approval.id == wanted]
@@ -158,7 +162,7 @@ def _recorded(approval: Approval) -> str:
     return f"{approval.kind} {approval.detail.get('rule_path') or approval.subject}"
 
 
-def _pending(workspace: "Workspace", compiled: "Compiled") -> "Iterator[Waiting]":
+def _pending(workspace: Workspace, compiled: Compiled) -> Iterator[Waiting]:
     """Yield what nobody has answered: ways out of the workspace, project files, actions."""
     for binding in waiting(compiled, workspace.approvals):
         detail = {"rule_path": binding.rule_path, "canonical_target": binding.target}
@@ -173,13 +177,13 @@ def _pending(workspace: "Workspace", compiled: "Compiled") -> "Iterator[Waiting]
             yield Waiting(approval)
 
 
-def _unanswered(pending: "list[Waiting]", workspace: "Workspace") -> "list[Waiting]":
+def _unanswered(pending: list[Waiting], workspace: Workspace) -> list[Waiting]:
     """Return what waits and was never answered: what was revoked is an answer, until somebody names it again."""
     revoked = {one.id for one in workspace.approvals.all() if one.status == REVOKED}
     return [one for one in pending if one.approval.id not in revoked]
 
 
-def _named(wanted: str, pending: "list[Waiting]", workspace: "Workspace") -> "list[Waiting]":
+def _named(wanted: str, pending: list[Waiting], workspace: Workspace) -> list[Waiting]:
     """Return what an id stands for: something that waits, or an action that was revoked; nothing if it is approved."""
     waits = [one for one in pending if one.approval.id == wanted]
     known = [one for one in workspace.approvals.all() if one.id == wanted]
@@ -198,7 +202,7 @@ def _can_return(approval: Approval) -> bool:
     return "key" in approval.detail or approval.kind == TOOL_DEFINITION
 
 
-def _unknown(wanted: str, pending: "list[Waiting]", workspace: "Workspace") -> InputError:
+def _unknown(wanted: str, pending: list[Waiting], workspace: Workspace) -> InputError:
     ids = [one.approval.id for one in pending] + [one.id for one in workspace.approvals.all()]
     hint = (
         f"`byleave approvals list` shows the ids; there are {len(set(ids))}" if ids else "there are no approvals here"
@@ -206,7 +210,7 @@ def _unknown(wanted: str, pending: "list[Waiting]", workspace: "Workspace") -> I
     return InputError(f"there is no approval {quoted(wanted)}", hint=hint)
 
 
-def _tree(approval: Approval) -> "dict[str, Any]":
+def _tree(approval: Approval) -> dict[str, Any]:
     shared = {"id": approval.id, "kind": approval.kind, "status": approval.status, "subject": approval.subject}
     detail: dict[str, Any] = dict(approval.detail)
     if "new" in detail:  # of a tool definition, which is kept as the JSON that was hashed
@@ -216,13 +220,13 @@ def _tree(approval: Approval) -> "dict[str, Any]":
     return {**shared, "created": approval.created or None, **detail}
 
 
-def _show(given: "ParsedArguments", lines: "list[str]") -> None:
+def _show(given: ParsedArguments, lines: list[str]) -> None:
     if not given.flag("quiet") and not given.flag("json"):
         for line in lines:
             say(line)
 
 
-def _done(given: "ParsedArguments", word: str, ids: "list[str]", otherwise: str, code: int = 0) -> int:
+def _done(given: ParsedArguments, word: str, ids: list[str], otherwise: str, code: int = 0) -> int:
     if given.flag("json"):
         say_json({word: ids})
     elif not given.flag("quiet"):

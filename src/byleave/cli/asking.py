@@ -3,12 +3,15 @@
 Have the user change the arguments of a call in their own editor, before it runs.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import shlex
 import subprocess
 import tempfile
 from time import monotonic
+from typing import TYPE_CHECKING
 
 from byleave.cli.output import paint
 from byleave.cli.terminal import YES, ask_person
@@ -16,7 +19,6 @@ from byleave.errors import InputError
 from byleave.guard.asking import FOR_GOOD, FOR_SESSION, NO, NOBODY, ONCE, SILENCE
 from byleave.text import quoted, shown
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
@@ -56,7 +58,7 @@ class TerminalAsker:
     def __init__(self, *, stop: int | None = None) -> None:
         self._stop = stop
 
-    def ask(self, question: "Question", patience: float) -> str:
+    def ask(self, question: Question, patience: float) -> str:
         """Return what the person says; silence, if they say nothing in time."""
         until = monotonic() + patience
         rows = list(_rows(question, _width()))
@@ -72,7 +74,7 @@ class TerminalAsker:
             return self._for_good(question, until)
         return SILENCE if not typed and monotonic() >= until else choice
 
-    def _for_good(self, question: "Question", until: float) -> str:
+    def _for_good(self, question: Question, until: float) -> str:
         """Show the rule before it is written; a no to the rule is a no."""
         if question.rule is None:
             return NO
@@ -82,14 +84,14 @@ class TerminalAsker:
         typed = ask_person(asked, timeout=max(0.0, until - monotonic()), stop=self._stop)
         return FOR_GOOD if typed is not None and typed.lower() in YES else NO
 
-    def _too_long(self, question: "Question", rows: int) -> str:
+    def _too_long(self, question: Question, rows: int) -> str:
         """Say that nobody can agree to what cannot be shown; without a terminal, nobody is there to be told."""
         kind = shown(question.facts["kind"])
         told = f"{_head(question)}\n  it would take {rows} lines to show this {kind}, so it is refused. Press Enter. "
         return NOBODY if ask_person(told, timeout=1.0) is None else NO
 
 
-def _rows(question: "Question", width: int) -> "Iterator[str]":
+def _rows(question: Question, width: int) -> Iterator[str]:
     """Yield what is asked, row by row. Text from outside stands behind a bar, so that no row of it passes for ours."""
     yield _head(question)
     for name, value in question.facts.items():
@@ -106,19 +108,19 @@ def _rows(question: "Question", width: int) -> "Iterator[str]":
     yield f"  why: {shown(question.judged.verdict.because[0].rule)}"
 
 
-def _head(question: "Question") -> str:
+def _head(question: Question) -> str:
     who = question.who
     name = "somebody" if who.agent is None else quoted(who.agent)
     sure = "" if who.agent is None or who.identity == "verified" else " (unverified)"
     return f"{paint('byleave:', 'bold')} {name}{sure} asks: {shown(question.facts['kind'])}"
 
 
-def _behind_bar(text: str, width: int) -> "Iterator[str]":
+def _behind_bar(text: str, width: int) -> Iterator[str]:
     for line in text.split("\n"):
         yield from (f"    | {row}" for row in _wrapped(shown(line), width))
 
 
-def _wrapped(text: str, width: int) -> "Iterator[str]":
+def _wrapped(text: str, width: int) -> Iterator[str]:
     """Yield a text in rows that fit: a terminal would wrap it too, but without the bar."""
     if text.isascii():
         yield from (text[start : start + width] for start in range(0, max(1, len(text)), width))
@@ -145,7 +147,7 @@ def _width() -> int:
     return _USUAL
 
 
-def edit_arguments(arguments: "dict[str, Any]") -> "dict[str, Any] | None":
+def edit_arguments(arguments: dict[str, Any]) -> dict[str, Any] | None:
     """Return the arguments as the user leaves them; None if they leave nothing. An InputError if that is no object."""
     with tempfile.TemporaryDirectory(prefix="byleave-") as directory:
         path = os.path.join(directory, "arguments.json")
@@ -170,7 +172,7 @@ def _edit(path: str) -> None:
         )
 
 
-def _read(text: str) -> "dict[str, Any]":
+def _read(text: str) -> dict[str, Any]:
     try:
         tree = json.loads(text)
     except (ValueError, RecursionError):

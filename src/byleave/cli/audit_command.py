@@ -1,7 +1,12 @@
 """`byleave audit`: look at what was decided and done, export it, and check that nobody changed it."""
 
+from __future__ import annotations
+
 import sys
 import time
+from typing import TYPE_CHECKING
+
+from msgspec import structs
 
 from byleave.cli.output import paint, say, say_json, silence, tell, warn
 from byleave.cli.workspace import open_workspace
@@ -10,7 +15,6 @@ from byleave.store.audit.log import AuditLog
 from byleave.store.audit.text import COLUMNS, csv_row, deciding_rule, exported, page, said, text, was_seen, what
 from byleave.text import quoted, shown
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import Any
@@ -33,7 +37,7 @@ _BEGIN_ANEW = (
 _FIELDS = ("decision", "agent", "door", "kind", "tool", "path", "text", "session")
 
 
-def run(given: "ParsedArguments") -> int:
+def run(given: ParsedArguments) -> int:
     """Do what the subcommand says."""
     workspace = open_workspace(given)
     log = AuditLog(workspace.homes.workspace(workspace.root.path))
@@ -45,7 +49,7 @@ def run(given: "ParsedArguments") -> int:
         log.close()
 
 
-def _list(given: "ParsedArguments", log: AuditLog, root: str) -> int:
+def _list(given: ParsedArguments, log: AuditLog, root: str) -> int:
     rows = _Rows(given)
     for kept in log.query(_filter(given, root, limit=_NEWEST)):
         rows.show(kept)
@@ -54,7 +58,7 @@ def _list(given: "ParsedArguments", log: AuditLog, root: str) -> int:
     return 0
 
 
-def _show(given: "ParsedArguments", log: AuditLog, _root: str) -> int:
+def _show(given: ParsedArguments, log: AuditLog, _root: str) -> int:
     word = given.words["SEQUENCE"]
     kept = log.get(int(word)) if word.isascii() and word.isdigit() and len(word) <= 18 else None
     if kept is None:
@@ -67,7 +71,7 @@ def _show(given: "ParsedArguments", log: AuditLog, _root: str) -> int:
     return 0
 
 
-def _tail(given: "ParsedArguments", log: AuditLog, root: str) -> int:
+def _tail(given: ParsedArguments, log: AuditLog, root: str) -> int:
     rows = _Rows(given)
     wanted = _filter(given, root, limit=_NEWEST_OF_TAIL)
     last = log.head().sequence
@@ -79,7 +83,7 @@ def _tail(given: "ParsedArguments", log: AuditLog, root: str) -> int:
                 return 0
             now = log.head().sequence
             if now > max(last, rows.last):
-                _show_all(rows, log.query(wanted.replace(after=max(last, rows.last), limit=None)))
+                _show_all(rows, log.query(structs.replace(wanted, after=max(last, rows.last), limit=None)))
                 last = now
     except KeyboardInterrupt:
         return 0
@@ -97,7 +101,7 @@ def _is_closed_within(seconds: float) -> bool:
     return bool(poll.poll(seconds * 1000))
 
 
-def _export(given: "ParsedArguments", log: AuditLog, root: str) -> int:
+def _export(given: ParsedArguments, log: AuditLog, root: str) -> int:
     records = (exported(kept, root) for kept in log.query(_filter(given, root, limit=None)))
     as_csv = given.one("format") == "csv"
     if as_csv and given.flag("json"):
@@ -110,7 +114,7 @@ def _export(given: "ParsedArguments", log: AuditLog, root: str) -> int:
     return 0
 
 
-def _write_csv(records: "Iterable[dict[str, Any]]") -> None:
+def _write_csv(records: Iterable[dict[str, Any]]) -> None:
     import csv
 
     writer = csv.writer(sys.stdout, lineterminator="\n", quoting=csv.QUOTE_ALL)  # some split at other marks too
@@ -119,7 +123,7 @@ def _write_csv(records: "Iterable[dict[str, Any]]") -> None:
         writer.writerow(csv_row(tree))
 
 
-def _verify(given: "ParsedArguments", log: AuditLog, _root: str) -> int:
+def _verify(given: ParsedArguments, log: AuditLog, _root: str) -> int:
     found = log.verify(_wanted_head(given))
     if given.flag("json"):
         say_json(found.tree)
@@ -132,7 +136,7 @@ def _verify(given: "ParsedArguments", log: AuditLog, _root: str) -> int:
     return 0 if found.ok else BROKEN
 
 
-def _verification_lines(found: "Verification", *, checked: bool) -> "list[str]":
+def _verification_lines(found: Verification, *, checked: bool) -> list[str]:
     if not found.ok:
         told = [
             f"  {shown(one.problem)}" if one.sequence is None else f"  record {one.sequence}: {shown(one.problem)}"
@@ -145,7 +149,7 @@ def _verification_lines(found: "Verification", *, checked: bool) -> "list[str]":
     return [f"{paint('ok', 'allow')}: {found.records} records, {found.first} to {found.last}, are whole{also}"]
 
 
-def _head(given: "ParsedArguments", log: AuditLog, _root: str) -> int:
+def _head(given: ParsedArguments, log: AuditLog, _root: str) -> int:
     head = log.head()
     if given.flag("json"):
         say_json({"sequence": head.sequence, "hash": head.hash})
@@ -154,7 +158,7 @@ def _head(given: "ParsedArguments", log: AuditLog, _root: str) -> int:
     return 0
 
 
-def _wanted_head(given: "ParsedArguments") -> "ChainHead | None":
+def _wanted_head(given: ParsedArguments) -> ChainHead | None:
     from byleave.store.audit.chain import read_head
 
     written = given.one("head")
@@ -167,7 +171,7 @@ def _wanted_head(given: "ParsedArguments") -> "ChainHead | None":
     return head
 
 
-def _filter(given: "ParsedArguments", root: str, *, limit: int | None) -> "Filter":
+def _filter(given: ParsedArguments, root: str, *, limit: int | None) -> Filter:
     from byleave.store.audit.query import Filter, read_when
 
     now = time.time()
@@ -176,8 +180,7 @@ def _filter(given: "ParsedArguments", root: str, *, limit: int | None) -> "Filte
     for name, value in fields.items():
         if value is not None and not value.isascii() and not _is_utf8(value):
             raise InputError(f"--{name} is not UTF-8: {quoted(value)}", hint="records hold such names as escapes")
-    wanted: Filter = Filter(limit=_limit(given, limit), root=root).replace(**times, **fields)
-    return wanted
+    return structs.replace(Filter(limit=_limit(given, limit), root=root), **times, **fields)
 
 
 def _is_utf8(value: str) -> bool:
@@ -188,7 +191,7 @@ def _is_utf8(value: str) -> bool:
     return True
 
 
-def _limit(given: "ParsedArguments", default: int | None) -> int | None:
+def _limit(given: ParsedArguments, default: int | None) -> int | None:
     written = given.one("limit")
     if written is None:
         return default
@@ -197,7 +200,7 @@ def _limit(given: "ParsedArguments", default: int | None) -> int | None:
     return int(written)
 
 
-def _show_all(rows: "_Rows", records: "Iterable[StoredRecord]") -> None:
+def _show_all(rows: _Rows, records: Iterable[StoredRecord]) -> None:
     for kept in records:
         rows.show(kept)
 
@@ -205,14 +208,14 @@ def _show_all(rows: "_Rows", records: "Iterable[StoredRecord]") -> None:
 class _Rows:
     """Shows records one by one: a line of a table for people, a line of JSON for programs."""
 
-    def __init__(self, given: "ParsedArguments") -> None:
+    def __init__(self, given: ParsedArguments) -> None:
         self._json = given.flag("json")
         self._width = _terminal_width()
         self._today = time.strftime("%Y-%m-%d", time.gmtime())
         self.shown = 0
         self.last = 0
 
-    def show(self, kept: "StoredRecord") -> None:
+    def show(self, kept: StoredRecord) -> None:
         self.shown += 1
         self.last = kept.sequence
         if self._json:
@@ -222,7 +225,7 @@ class _Rows:
             say(paint(f"{'#':>6}  {'UTC':<8}  {'':<6}  {'door':<8}  {'agent':<14}  what", "dim"))
         say(self._line(kept))
 
-    def _line(self, kept: "StoredRecord") -> str:
+    def _line(self, kept: StoredRecord) -> str:
         tree = kept.tree
         day, _, clock = text(tree.get("time")).partition("T")
         when = clock[:8] if day == self._today else f"{day} {clock[:8]}"
@@ -232,7 +235,7 @@ class _Rows:
         who = f"  {_cut(text(tree.get('door')), 8):<8}  {_cut(text(tree.get('agent')) or '-', 14):<14}  "
         return f"{start}{painted}{who}{self._subject(tree, len(start) + 6 + len(who))}".rstrip()
 
-    def _subject(self, tree: "dict[str, Any]", taken: int) -> str:
+    def _subject(self, tree: dict[str, Any], taken: int) -> str:
         """Return what was attempted, and the rule that decided with its place, in the room that is left."""
         room = max(_NARROWEST, self._width - taken)
         rule, source = deciding_rule(tree)
@@ -260,7 +263,7 @@ def _terminal_width() -> int:
     return max(shutil.get_terminal_size((_USUAL, 24)).columns, 100)
 
 
-_COMMANDS: "dict[str, Callable[[ParsedArguments, AuditLog, str], int]]" = {
+_COMMANDS: dict[str, Callable[[ParsedArguments, AuditLog, str], int]] = {
     "list": _list,
     "show": _show,
     "tail": _tail,

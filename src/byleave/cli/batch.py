@@ -5,11 +5,14 @@ error; the stream goes on. What was found on disk, and what failed, is looked at
 long, and the disk may change under it.
 """
 
+from __future__ import annotations
+
 import os
 from time import monotonic
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec import Struct
 
 from byleave.cli.output import tell, warn
 from byleave.cli.workspace import load_policy, open_workspace, origins
@@ -18,10 +21,8 @@ from byleave.core.decision import BUILT_IN, DENY, RuleRef, Verdict, verdict_tree
 from byleave.errors import ByleaveError, ConfigError, ConfigErrors, InputError
 from byleave.protocol.json_members import members, repeats_a_name
 from byleave.protocol.lines import MOST_VALUES, LineBuffer, TooLong, has_too_many_values
-from byleave.record import Record
 from byleave.text import shown, shown_lines, speakable
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -49,15 +50,15 @@ class BatchLine(msgspec.Struct):
     unconfined: bool | msgspec.UnsetType = msgspec.UNSET
 
 
-class LoadedPolicy(Record):
+class LoadedPolicy(Struct, frozen=True):
     """What loading a policy came to, and until when that holds."""
 
     until: float
-    policy: "LivePolicy | None" = None
-    error: "ByleaveError | ConfigErrors | None" = None
+    policy: LivePolicy | None = None
+    error: ByleaveError | ConfigErrors | None = None
 
 
-def run_batch(given: "ParsedArguments") -> int:
+def run_batch(given: ParsedArguments) -> int:
     """Answer every line of standard input; end of input ends the program."""
     answers = BatchAnswers(given)
     lines = LineBuffer(limit=LONGEST_LINE)
@@ -72,7 +73,7 @@ def run_batch(given: "ParsedArguments") -> int:
 class BatchAnswers:
     """Answers lines, and remembers the policies they name."""
 
-    def __init__(self, given: "ParsedArguments", clock: "Callable[[], float]" = monotonic) -> None:
+    def __init__(self, given: ParsedArguments, clock: Callable[[], float] = monotonic) -> None:
         self._given = given
         self._clock = clock
         self._known: dict[tuple[str | None, bytes], LoadedPolicy] = {}
@@ -80,7 +81,7 @@ class BatchAnswers:
         self._decode = msgspec.json.Decoder(BatchLine).decode
         self._encode = msgspec.json.Encoder().encode
 
-    def answer(self, line: "bytes | TooLong") -> bytes:
+    def answer(self, line: bytes | TooLong) -> bytes:
         """Return the answer to one line, itself a line."""
         if isinstance(line, TooLong):
             problem = f"the line is longer than {line.limit >> 20} MB"
@@ -112,7 +113,7 @@ class BatchAnswers:
             tell(self._given, _trace(error))
             return self._line({"id": question.id, "verdict": verdict_tree(_defect(error, question.action))})
 
-    def _policy(self, key: tuple[str | None, bytes]) -> "LivePolicy":
+    def _policy(self, key: tuple[str | None, bytes]) -> LivePolicy:
         found = self._known.pop(key, None)
         if found is None or found.until < self._clock():
             found = self.load(*key)
@@ -140,17 +141,17 @@ class BatchAnswers:
         now = self._clock()
         return now + max(LOOK_AGAIN_AFTER, _SHARE * (now - started))
 
-    def _report_once(self, policy: "LivePolicy") -> None:
+    def _report_once(self, policy: LivePolicy) -> None:
         """Say what is to be said about a policy, though it may be loaded many times."""
         tell(self._given, [line for line in origins(policy) if line not in self._said])
         warn(self._given, [warning for warning in policy.warnings if warning not in self._said])
         self._said.update(origins(policy), policy.warnings)
 
-    def _error(self, id_: msgspec.Raw, error: "ByleaveError | ConfigErrors") -> bytes:
+    def _error(self, id_: msgspec.Raw, error: ByleaveError | ConfigErrors) -> bytes:
         code = "config" if error.code == "config" else "input"
         return self._line({"id": id_, "error": {"code": code, "message": shown_lines(str(error))}})
 
-    def _line(self, tree: "dict[str, Any]") -> bytes:
+    def _line(self, tree: dict[str, Any]) -> bytes:
         try:
             return self._encode(tree) + b"\n"
         except UnicodeEncodeError:  # a file of the configuration has a name that is not UTF-8
@@ -227,7 +228,7 @@ def _defect(error: Exception, action: Any) -> Verdict:
 _OF_FILES = (*CAPABILITY_OF, "move", "search")
 
 
-def _trace(error: Exception) -> "list[str]":
+def _trace(error: Exception) -> list[str]:
     from traceback import format_exception
 
     return "".join(format_exception(error)).splitlines()

@@ -1,6 +1,9 @@
 """`byleave call`: run one configured tool, and print what came of it."""
 
+from __future__ import annotations
+
 import sys
+from typing import TYPE_CHECKING
 
 from byleave.cli.calls import CallRunner
 from byleave.cli.mount_command import mount_first
@@ -18,7 +21,6 @@ from byleave.toolhost.outcome import (
     outcome_tree,
 )
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     from byleave.toolhost.outcome import Outcome
 
 
-def run(given: "ParsedArguments") -> int:
+def run(given: ParsedArguments) -> int:
     """Run the tool, or keep running calls of it; the exit code says what came of the last one."""
     arguments, answers = read_arguments(given.words.get("ARGUMENTS", "{}")), _answers(given)
     workspace = open_workspace(given)
@@ -45,7 +47,7 @@ def run(given: "ParsedArguments") -> int:
     return EXIT_CODES[type(outcome)]
 
 
-def read_arguments(text: str) -> "dict[str, Any]":
+def read_arguments(text: str) -> dict[str, Any]:
     """Return the arguments of a call; an InputError if they are no JSON object."""
     import json
 
@@ -58,7 +60,7 @@ def read_arguments(text: str) -> "dict[str, Any]":
     return tree
 
 
-def _answers(given: "ParsedArguments") -> dict[str, str]:
+def _answers(given: ParsedArguments) -> dict[str, str]:
     answers: dict[str, str] = {}
     for text in given.options.get("answer", ()):
         name, equals, value = text.partition("=")
@@ -68,7 +70,7 @@ def _answers(given: "ParsedArguments") -> dict[str, str]:
     return answers
 
 
-def _keep(calls: CallRunner, first: "dict[str, Any] | None") -> int:
+def _keep(calls: CallRunner, first: dict[str, Any] | None) -> int:
     """Answer one line of arguments after the other, until there are no more."""
     code = 0
     if first is not None:
@@ -82,13 +84,13 @@ def _keep(calls: CallRunner, first: "dict[str, Any] | None") -> int:
     return code
 
 
-def _told(outcome: "Outcome") -> int:
+def _told(outcome: Outcome) -> int:
     say_json(outcome_tree(outcome))
     sys.stdout.flush()
     return EXIT_CODES[type(outcome)]
 
 
-def _show(given: "ParsedArguments", outcome: "Outcome") -> None:
+def _show(given: ParsedArguments, outcome: Outcome) -> None:
     if given.flag("json"):
         say_json(outcome_tree(outcome))
     elif isinstance(outcome, CompletedOutcome):
@@ -107,14 +109,14 @@ def _show(given: "ParsedArguments", outcome: "Outcome") -> None:
         say_json(outcome_tree(outcome))
 
 
-def _show_content(content: "list[dict[str, Any]]") -> None:
+def _show_content(content: list[dict[str, Any]]) -> None:
     """Print blocks: text as it is, where it cannot act on a terminal; of anything else, what it is."""
     for block in content:
         text = _text_of(block)
         say(shown_lines(text) if sys.stdout.isatty() else _writable(text.removesuffix("\n")))
 
 
-def _text_of(block: "dict[str, Any]") -> str:
+def _text_of(block: dict[str, Any]) -> str:
     if block["type"] == "text":
         return str(block["text"])
     resource = block.get("resource")

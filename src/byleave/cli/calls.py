@@ -3,6 +3,8 @@
 Say on standard error that a call still runs, once it takes more than a second; quietly in a pipe.
 """
 
+from __future__ import annotations
+
 import os
 import select
 import signal
@@ -10,6 +12,7 @@ import sys
 from contextlib import contextmanager, nullcontext, suppress
 from threading import Event, Lock, Thread
 from time import monotonic
+from typing import TYPE_CHECKING
 
 from byleave.cli.asking import TerminalAsker
 from byleave.cli.output import warn
@@ -27,7 +30,6 @@ from byleave.toolhost.handles import Handles
 from byleave.toolhost.host import ToolHost, ToolInvocation
 from byleave.toolhost.outcome import EXIT_CODES, CancelledOutcome, CompletedOutcome, NeedsInput, StateOutcome, broken
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from contextlib import AbstractContextManager
@@ -47,7 +49,7 @@ _SLOWER = 2.0  # how much longer each wait is, where lines stay: nobody wants a 
 class Progress:
     """A line that grows old with the call. On a terminal it is written over, and gone in the end."""
 
-    def __init__(self, given: "ParsedArguments", name: str, count: "Callable[[], int]") -> None:
+    def __init__(self, given: ParsedArguments, name: str, count: Callable[[], int]) -> None:
         self._name = shown(name)
         self._count = count
         self._terminal = sys.stderr is not None and sys.stderr.isatty()
@@ -57,7 +59,7 @@ class Progress:
         self._thread: Thread | None = None
         self._shown = False
 
-    def __enter__(self) -> "Self":
+    def __enter__(self) -> Self:
         if not self._silent:
             self._thread = Thread(target=self._tell, name="byleave-progress", daemon=True)
             self._thread.start()
@@ -83,7 +85,7 @@ class Progress:
             wait = _FIRST if self._terminal else wait * _SLOWER
 
     @contextmanager
-    def silence(self) -> "Iterator[None]":
+    def silence(self) -> Iterator[None]:
         """Say nothing for a while: somebody else has the terminal, and our line would be written over theirs."""
         with self._writing:
             if self._shown and self._terminal:
@@ -103,7 +105,7 @@ class Progress:
 class SilencingAsker:
     """Asks as another asker does, in the silence that `silence` makes."""
 
-    def __init__(self, asker: "Asker", silence: "Callable[[], AbstractContextManager[object]]") -> None:
+    def __init__(self, asker: Asker, silence: Callable[[], AbstractContextManager[object]]) -> None:
         self._asker = asker
         self._silence = silence
 
@@ -111,7 +113,7 @@ class SilencingAsker:
     def name(self) -> str:
         return self._asker.name
 
-    def ask(self, question: "Question", patience: float) -> str:
+    def ask(self, question: Question, patience: float) -> str:
         """Return what the person says."""
         with self._silence():
             return self._asker.ask(question, patience)
@@ -128,7 +130,7 @@ class CallRunner:
     """Runs calls of one tool on behalf of the user at the command line."""
 
     def __init__(
-        self, given: "ParsedArguments", workspace: "Workspace", policy: "LivePolicy", tool: str, answers: dict[str, str]
+        self, given: ParsedArguments, workspace: Workspace, policy: LivePolicy, tool: str, answers: dict[str, str]
     ) -> None:
         self._given = given
         self._name = tool
@@ -148,7 +150,7 @@ class CallRunner:
         self._host = ToolHost(workspace, self._guard)
         self._handles = Handles(self._host)
 
-    def __enter__(self) -> "Self":
+    def __enter__(self) -> Self:
         self._watch_signals()
         return self
 
@@ -158,7 +160,7 @@ class CallRunner:
         warn(self._given, [each for each in self._guard.warnings if each not in self._told])
         self._guard.close()
 
-    def schema(self) -> "dict[str, Any]":
+    def schema(self) -> dict[str, Any]:
         """Return the JSON Schema of the tool's arguments, with what the tool is for as its description."""
         tool = self._host.tool(self._name)
         said = self._host.self_description(self._name, self._cancel)
@@ -167,7 +169,7 @@ class CallRunner:
         schema, description = input_schema(tool, said), description_of(tool, said)
         return {**schema, "description": description} if description and "description" not in schema else schema
 
-    def run(self, arguments: "dict[str, Any]") -> "Outcome":
+    def run(self, arguments: dict[str, Any]) -> Outcome:
         """Run one call, and return what came of it; whatever the tool asks is answered where somebody is there to."""
         self._cancel = Deadline()
         if self._signals:
@@ -175,7 +177,7 @@ class CallRunner:
         outcome = self._run(arguments)
         return CancelledOutcome() if self._signals and not isinstance(outcome, StateOutcome) else outcome
 
-    def _run(self, arguments: "dict[str, Any]") -> "Outcome":
+    def _run(self, arguments: dict[str, Any]) -> Outcome:
         self._guard.policy.look_again()
         tool = self._host.tool(self._name)
         acts = tool.settings.get("stateful") and "action" in arguments
@@ -191,7 +193,7 @@ class CallRunner:
         with Progress(self._given, self._name, self._count) as self._progress:
             return self._run_with_answers(agreed)
 
-    def _agree(self, arguments: "dict[str, Any]") -> "dict[str, Any] | Outcome":
+    def _agree(self, arguments: dict[str, Any]) -> dict[str, Any] | Outcome:
         """Return the arguments that the call runs with, or why it does not."""
         later = goes_on(self._guard.policy, self._name, arguments)
         mode = None if later else run_mode(self._guard.policy, self._name, arguments)
@@ -213,7 +215,7 @@ class CallRunner:
             return broken("the tool has changed while you were asked about it; call it again")
         return arguments
 
-    def _run_with_answers(self, arguments: "dict[str, Any]") -> "Outcome":
+    def _run_with_answers(self, arguments: dict[str, Any]) -> Outcome:
         answers = dict(self._answers)
         for _ in range(_MOST_QUESTIONS):
             outcome = self._host.execute(ToolInvocation(self._name, arguments, answers, _WHO), self._cancel)
@@ -227,7 +229,7 @@ class CallRunner:
             answers[outcome.question["id"]] = answer
         return broken(f"the tool asked more than {_MOST_QUESTIONS} questions")
 
-    def _answer(self, question: "dict[str, Any]", known: dict[str, str]) -> str | None:
+    def _answer(self, question: dict[str, Any], known: dict[str, str]) -> str | None:
         """Return what the person says to a tool's question; None if nobody can be asked, or said it already."""
         if question["id"] in known or not self._asks:
             return None
@@ -239,7 +241,7 @@ class CallRunner:
         with self._silence():
             return ask_person(text, stop=self._stop_reading) or None
 
-    def _silence(self) -> "AbstractContextManager[object]":
+    def _silence(self) -> AbstractContextManager[object]:
         return nullcontext() if self._progress is None else self._progress.silence()
 
     def _asker(self) -> DescribingAsker:
@@ -262,7 +264,7 @@ class CallRunner:
         running = self._host.running
         return 0 if running is None else running.count
 
-    def lines(self) -> "Iterator[str]":
+    def lines(self) -> Iterator[str]:
         """Yield what comes on standard input, line by line, until its end or until we are to stop."""
         buffer = LineBuffer(limit=_LONGEST_LINE)
         while (data := self._read()) is not None:

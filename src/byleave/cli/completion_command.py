@@ -1,19 +1,21 @@
 """`byleave completion SHELL`: completion scripts, made from the table of commands."""
 
-from byleave.cli.arguments import CommandSpec
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from byleave.cli.commands import COMMON, ROOT
 from byleave.cli.output import say, tell
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from byleave.cli.arguments import OptionSpec, ParsedArguments
+    from byleave.cli.arguments import CommandSpec, OptionSpec, ParsedArguments
 
 _FILES = frozenset({"PATH", "FILE", "TO", "DIR"})  # names of values that are files
 
 
-def run(given: "ParsedArguments") -> int:
+def run(given: ParsedArguments) -> int:
     """Print the script for the shell that was named."""
     shell = given.words["SHELL"]
     tell(given, [f"to have it in every shell, see `byleave completion --help` ({shell})"])
@@ -21,13 +23,13 @@ def run(given: "ParsedArguments") -> int:
     return 0
 
 
-def _paths(command: CommandSpec = ROOT, path: tuple[str, ...] = ()) -> "Iterator[tuple[tuple[str, ...], CommandSpec]]":
+def _paths(command: CommandSpec = ROOT, path: tuple[str, ...] = ()) -> Iterator[tuple[tuple[str, ...], CommandSpec]]:
     yield path, command
     for child in command.subcommands:
         yield from _paths(child, (*path, child.name))
 
 
-def _words(command: CommandSpec) -> "list[str]":
+def _words(command: CommandSpec) -> list[str]:
     names = [child.name for child in command.subcommands]
     return names + [choice for positional in command.positionals for choice in positional.choices]
 
@@ -124,7 +126,7 @@ def _fish_condition(path: tuple[str, ...], command: CommandSpec) -> str:
     return f"{seen}; and not __fish_seen_subcommand_from {children}" if children else seen
 
 
-def _fish_option(option: "OptionSpec") -> str:
+def _fish_option(option: OptionSpec) -> str:
     names = " ".join(f"-l {name[2:]}" if name.startswith("--") else f"-s {name[1:]}" for name in option.names)
     value = "" if option.value is None else " -r -F" if option.value in _FILES else " -x"
     return f"{names}{value} -d '{_fish_text(option.help)}'"

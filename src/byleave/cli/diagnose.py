@@ -1,19 +1,22 @@
 """`byleave run --diagnose`: the list that a run ends with, of what was refused, why, and what would allow it."""
 
+from __future__ import annotations
+
 import os
 import sys
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from byleave.cli.output import complain, paint
 from byleave.core.decision import WORDS
 from byleave.core.suggest import toml_key
 from byleave.errors import ByleaveError
-from byleave.record import Record
 from byleave.sandbox.diagnose.diagnosis import Scene, diagnose, unlisted
 from byleave.sandbox.diagnose.finding import ACCESS, NEVER, NOWHERE, SANDBOX, RefusalFinding, merged
 from byleave.sandbox.diagnose.refused_files import sandbox_toml
 from byleave.text import sentence_list, shown, shown_lines, speakable
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
@@ -39,7 +42,7 @@ _UNMENDED = {NEVER: "nothing allows it in a sandbox"}
 _UNHEARD = "there were too many to keep them all"
 
 
-class Destination(Record):
+class Destination(Struct, frozen=True):
     """Where rules for the tool belong: how its tables begin in there, and what that file is called."""
 
     tool: str
@@ -53,7 +56,7 @@ class Destination(Record):
         return suggestion.replace(f"[tools.{toml_key(self.tool)}.access", "[access")
 
 
-def destination(given: "ParsedArguments", tool: str) -> Destination:
+def destination(given: ParsedArguments, tool: str) -> Destination:
     """Return where a rule for this run belongs."""
     if given.one("tool") is not None:
         return Destination(tool, "your configuration", alone=False)
@@ -61,7 +64,7 @@ def destination(given: "ParsedArguments", tool: str) -> Destination:
     return Destination(tool, "a file for --access" if file is None else file, alone=True)
 
 
-def tell_refusals(given: "ParsedArguments", box: "Sandbox", observer: "Observer") -> None:
+def tell_refusals(given: ParsedArguments, box: Sandbox, observer: Observer) -> None:
     """Write what a program was refused to standard error; nothing if it came to nothing for another reason."""
     try:
         _diagnose(given, box, observer)
@@ -69,7 +72,7 @@ def tell_refusals(given: "ParsedArguments", box: "Sandbox", observer: "Observer"
         complain(f"byleave: what was refused cannot be explained: {shown_lines(str(error))}")
 
 
-def _diagnose(given: "ParsedArguments", box: "Sandbox", observer: "Observer") -> None:
+def _diagnose(given: ParsedArguments, box: Sandbox, observer: Observer) -> None:
     started = tuple(unlisted(given.rest, box.tool, box.policy.decide))
     if started:
         _tell(given, started, box, 0)
@@ -78,7 +81,7 @@ def _diagnose(given: "ParsedArguments", box: "Sandbox", observer: "Observer") ->
         _tell(given, diagnose(observer, scene), box, observer.missing)
 
 
-def _scene(box: "Sandbox", plan: "SandboxPlan", approximate: "tuple[Approximation, ...]") -> Scene:
+def _scene(box: Sandbox, plan: SandboxPlan, approximate: tuple[Approximation, ...]) -> Scene:
     from byleave.sandbox.diagnose import probe
 
     compiled = box.policy.compiled
@@ -95,7 +98,7 @@ def _scene(box: "Sandbox", plan: "SandboxPlan", approximate: "tuple[Approximatio
     )
 
 
-def _tell(given: "ParsedArguments", found: "Sequence[RefusalFinding]", box: "Sandbox", missing: int) -> None:
+def _tell(given: ParsedArguments, found: Sequence[RefusalFinding], box: Sandbox, missing: int) -> None:
     where = destination(given, box.tool)
     if given.flag("json"):
         import json
@@ -108,7 +111,7 @@ def _tell(given: "ParsedArguments", found: "Sequence[RefusalFinding]", box: "San
         complain(line)
 
 
-def finding_tree(finding: RefusalFinding, where: Destination) -> "dict[str, Any]":
+def finding_tree(finding: RefusalFinding, where: Destination) -> dict[str, Any]:
     """Return one finding for programs."""
     ref = finding.rule
     return {
@@ -125,7 +128,7 @@ def finding_tree(finding: RefusalFinding, where: Destination) -> "dict[str, Any]
     }
 
 
-def _ref_tree(finding: RefusalFinding) -> "dict[str, str]":
+def _ref_tree(finding: RefusalFinding) -> dict[str, str]:
     ref = finding.rule
     return {"rule": ref.rule, "source": ref.source, "decision": WORDS[ref.decision]}
 
@@ -137,12 +140,12 @@ def _place(finding: RefusalFinding, where: Destination) -> str | None:
 
 
 def finding_lines(
-    found: "Sequence[RefusalFinding]",
+    found: Sequence[RefusalFinding],
     where: Destination,
-    listed: "Mapping[str, Sequence[str]]",
+    listed: Mapping[str, Sequence[str]],
     home: str,
     missing: int = 0,
-) -> "Iterator[str]":
+) -> Iterator[str]:
     """Yield the list for people: what was refused and why, then all that would allow it, as TOML to paste."""
     if not found:
         yield f"{_ours()} nothing was refused" + (f" that was heard; {_UNHEARD}" if missing else "")
@@ -165,7 +168,7 @@ def _counted(number: int) -> str:
     return "one thing was" if number == 1 else f"{number} things were"
 
 
-def _one(number: int, finding: RefusalFinding) -> "Iterator[str]":
+def _one(number: int, finding: RefusalFinding) -> Iterator[str]:
     times = "" if finding.times == 1 else f" ({finding.times} times)"
     yield f"{number:2}. {paint(_what(finding), 'deny', sys.stderr)}{times}"
     ref = finding.rule
@@ -189,8 +192,8 @@ def _cut(text: str) -> str:
 
 
 def _remedies(
-    found: "Sequence[RefusalFinding]", where: Destination, listed: "Mapping[str, Sequence[str]]", home: str
-) -> "Iterator[str]":
+    found: Sequence[RefusalFinding], where: Destination, listed: Mapping[str, Sequence[str]], home: str
+) -> Iterator[str]:
     """Yield the pieces of TOML, put together so that they can be pasted as they are."""
     ruled = [each for each in enumerate(found, 1) if each[1].belongs == ACCESS and each[1].suggestion]
     probe = [each for each in enumerate(found, 1) if each[1].belongs == SANDBOX and each[1].listing]
@@ -202,7 +205,7 @@ def _remedies(
         yield from _block(probe, "your configuration", sandbox_toml(listings, listed, home))
 
 
-def _block(numbered: "Sequence[tuple[int, RefusalFinding]]", file: str, toml: str) -> "Iterator[str]":
+def _block(numbered: Sequence[tuple[int, RefusalFinding]], file: str, toml: str) -> Iterator[str]:
     numbers = sentence_list([str(number) for number, _finding in numbered], most=MOST_SHOWN)
     yield ""
     yield f"to allow {numbers}, add to {shown(file)}:"

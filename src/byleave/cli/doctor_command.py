@@ -5,18 +5,21 @@ What the doctor finds: one thing, and whether it is well.
 `byleave doctor`, the part about the OS sandbox: what this machine has, what works, and what is not enforced.
 """
 
+from __future__ import annotations
+
 import os
 import sys
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from byleave import __version__
 from byleave.cli.output import columns, paint, say, say_json, tell
 from byleave.cli.workspace import load_policy, open_workspace, origins
 from byleave.core.fs_rules import is_under
 from byleave.errors import ByleaveError, ConfigErrors, SandboxError
-from byleave.record import Record
 from byleave.text import shown, shown_lines
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -29,7 +32,7 @@ if TYPE_CHECKING:
 GOOD, NOTE, BAD = "ok", "note", "bad"
 
 
-class DoctorFinding(Record):
+class DoctorFinding(Struct, frozen=True):
     """One thing the doctor looked at."""
 
     state: str
@@ -44,7 +47,7 @@ _HELP = {
 }
 
 
-def sandbox_findings(workspace: "Workspace", policy: "LivePolicy | None") -> "Iterator[DoctorFinding]":
+def sandbox_findings(workspace: Workspace, policy: LivePolicy | None) -> Iterator[DoctorFinding]:
     """Yield what the doctor finds about the sandbox on this machine."""
     from byleave.sandbox.platforms import obstacle_on
 
@@ -85,7 +88,7 @@ def _landlock(version: int) -> DoctorFinding:
     return DoctorFinding(GOOD, "Landlock", f"version {version}")
 
 
-def _backends(machine: "Machine") -> "Iterator[DoctorFinding]":
+def _backends(machine: Machine) -> Iterator[DoctorFinding]:
     """Yield whether each backend works; one that is not needed is no reason to worry."""
     from byleave.sandbox.linux.backends import BWRAP, LANDLOCK, NAMESPACES, probe
 
@@ -102,7 +105,7 @@ def _backends(machine: "Machine") -> "Iterator[DoctorFinding]":
             yield DoctorFinding(state, what, f"{found.why}{hint}" if needed else f"not needed ({found.why})")
 
 
-def _enforced(machine: "Machine", policy: "LivePolicy | None") -> DoctorFinding:
+def _enforced(machine: Machine, policy: LivePolicy | None) -> DoctorFinding:
     """Say by what `byleave run` would hold a program of the default policy, and what of it is not held."""
     from byleave.sandbox.linux.backends import NAMESPACES, choose, make
     from byleave.sandbox.plan.plan import SandboxPlan
@@ -123,7 +126,7 @@ def _enforced(machine: "Machine", policy: "LivePolicy | None") -> DoctorFinding:
 _PAINTS = {GOOD: "allow", NOTE: "ask", BAD: "deny"}
 
 
-def run(given: "ParsedArguments") -> int:
+def run(given: ParsedArguments) -> int:
     """Show every finding; exit 1 if one is bad."""
     findings = [finding for finding in _findings(given) if finding.state != GOOD or not given.flag("quiet")]
     if given.flag("json"):
@@ -135,7 +138,7 @@ def run(given: "ParsedArguments") -> int:
     return int(any(finding.state == BAD for finding in findings))
 
 
-def _findings(given: "ParsedArguments") -> "Iterator[DoctorFinding]":
+def _findings(given: ParsedArguments) -> Iterator[DoctorFinding]:
     yield DoctorFinding(GOOD, "byleave", f"{__version__}, Python {sys.version.split()[0]}, {sys.platform}")
     try:
         workspace = open_workspace(given)
@@ -153,7 +156,7 @@ def _findings(given: "ParsedArguments") -> "Iterator[DoctorFinding]":
     yield from sandbox_findings(workspace, None if isinstance(policy, Exception) else policy)
 
 
-def _state(workspace: "Workspace") -> "Iterator[DoctorFinding]":
+def _state(workspace: Workspace) -> Iterator[DoctorFinding]:
     from byleave.user_files import refuse_shared
 
     for what, path in (("configuration", workspace.homes.config), ("state", workspace.homes.state)):
@@ -168,7 +171,7 @@ def _state(workspace: "Workspace") -> "Iterator[DoctorFinding]":
             yield DoctorFinding(BAD, what, f"{error.problem}; {error.hint}")
 
 
-def _load(given: "ParsedArguments", workspace: "Workspace") -> "LivePolicy | ByleaveError | ConfigErrors":
+def _load(given: ParsedArguments, workspace: Workspace) -> LivePolicy | ByleaveError | ConfigErrors:
     try:
         return load_policy(given, workspace)
     except (ByleaveError, ConfigErrors) as error:
@@ -176,8 +179,8 @@ def _load(given: "ParsedArguments", workspace: "Workspace") -> "LivePolicy | Byl
 
 
 def _policy(
-    given: "ParsedArguments", workspace: "Workspace", policy: "LivePolicy | ByleaveError | ConfigErrors"
-) -> "Iterator[DoctorFinding]":
+    given: ParsedArguments, workspace: Workspace, policy: LivePolicy | ByleaveError | ConfigErrors
+) -> Iterator[DoctorFinding]:
     if isinstance(policy, Exception):
         yield DoctorFinding(BAD, "policy", str(policy).replace("\n", "\n" + " " * 4))
         return
@@ -194,7 +197,7 @@ def _policy(
     yield from _sensitive(workspace, policy)
 
 
-def _sensitive(workspace: "Workspace", policy: "LivePolicy") -> "Iterator[DoctorFinding]":
+def _sensitive(workspace: Workspace, policy: LivePolicy) -> Iterator[DoctorFinding]:
     from byleave.guard.warnings import sensitive_reaches
 
     reaches = sensitive_reaches(policy, workspace.sensitive(policy.compiled))
@@ -204,7 +207,7 @@ def _sensitive(workspace: "Workspace", policy: "LivePolicy") -> "Iterator[Doctor
         yield DoctorFinding(NOTE, "sensitive places", reach.sentence)
 
 
-def _audit(workspace: "Workspace") -> DoctorFinding:
+def _audit(workspace: Workspace) -> DoctorFinding:
     from byleave.core.redact import Redactor
 
     log = workspace.audit_log(None, Redactor())
@@ -226,14 +229,14 @@ def _audit(workspace: "Workspace") -> DoctorFinding:
     return DoctorFinding(GOOD, "audit log", told)
 
 
-def _own_code(workspace: "Workspace") -> "Iterator[DoctorFinding]":
+def _own_code(workspace: Workspace) -> Iterator[DoctorFinding]:
     """Say that byleave's own files are part of the workspace: they are kept from writing, but a new `.pth` is not."""
     if is_under(os.path.abspath(sys.prefix), workspace.root.path):
         told = "byleave is installed inside this workspace: install it elsewhere, with `pipx` or `uv tool`"
         yield DoctorFinding(NOTE, "installation", told)
 
 
-def _search(workspace: "Workspace", written: "Sequence[str]") -> DoctorFinding:
+def _search(workspace: Workspace, written: Sequence[str]) -> DoctorFinding:
     from byleave.toolhost.ripgrep import find_ripgrep
 
     program = find_ripgrep(workspace.root.path, *written)

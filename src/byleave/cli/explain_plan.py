@@ -1,6 +1,9 @@
 """`byleave run --explain`: what a program would be given, and which mechanism holds it to that."""
 
+from __future__ import annotations
+
 from textwrap import wrap
+from typing import TYPE_CHECKING
 
 from byleave.cli.output import columns
 from byleave.core.access import ProcessLimits
@@ -13,7 +16,6 @@ from byleave.text import shown
 
 WIDEST = 110  # columns of the list of names
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
@@ -34,7 +36,7 @@ _NETWORK = {
 }
 
 
-def plan_tree(explained: "Explained") -> "dict[str, Any]":
+def plan_tree(explained: Explained) -> dict[str, Any]:
     """Return the plan for programs."""
     plan, arrangement = explained.plan, explained.arrangement
     return {
@@ -61,16 +63,16 @@ def plan_tree(explained: "Explained") -> "dict[str, Any]":
     }
 
 
-def _place_tree(place: "PathGrant") -> "dict[str, Any]":
+def _place_tree(place: PathGrant) -> dict[str, Any]:
     tree = {"path": place.path, "kind": place.kind, "capabilities": sorted(place.capabilities), "why": place.why}
     return {**tree, "shows": place.source} if place.source else tree
 
 
-def _mount_tree(mount: "ViewMount") -> "dict[str, Any]":
+def _mount_tree(mount: ViewMount) -> dict[str, Any]:
     return {"path": mount.path, "how": _how(mount)}
 
 
-def plan_lines(explained: "Explained") -> "Iterator[str]":
+def plan_lines(explained: Explained) -> Iterator[str]:
     """Yield the plan for people."""
     plan, arrangement = explained.plan, explained.arrangement
     program = explained.program if explained.program is not None else "not found"
@@ -113,13 +115,13 @@ def plan_lines(explained: "Explained") -> "Iterator[str]":
     yield "a host with path rules is reached by plain http only: TLS hides the path"
 
 
-def _path(plan: "SandboxPlan", place: "PathGrant") -> str:
+def _path(plan: SandboxPlan, place: PathGrant) -> str:
     """Name a place as people do: in the workspace, from its root."""
     inside = is_under(place.path, plan.root) and place.path != plan.root
     return shown(place.path[len(plan.root) + 1 :] if inside else place.path)
 
 
-def _held_commands(plan: "SandboxPlan") -> "Iterator[str]":
+def _held_commands(plan: SandboxPlan) -> Iterator[str]:
     """Say how a program is kept from starting anything but what is listed."""
     programs = plan.programs
     if programs is None:
@@ -134,7 +136,7 @@ def _held_commands(plan: "SandboxPlan") -> "Iterator[str]":
         yield f"             not found, or not to be started from here: {', '.join(shown(name) for name in missing)}"
 
 
-def _programs_tree(programs: "AllowedPrograms | None") -> "dict[str, Any] | None":
+def _programs_tree(programs: AllowedPrograms | None) -> dict[str, Any] | None:
     if programs is None:
         return None
     return {
@@ -144,7 +146,7 @@ def _programs_tree(programs: "AllowedPrograms | None") -> "dict[str, Any] | None
     }
 
 
-def _how(mount: "ViewMount") -> str:
+def _how(mount: ViewMount) -> str:
     """Say how a mount holds its place."""
     if mount.is_mask:
         return "covered"

@@ -1,11 +1,13 @@
 """`byleave hook`: answer an agent's own hook event; `--install` and `--uninstall` change the agent's settings."""
 
+from __future__ import annotations
+
 import os
+from typing import TYPE_CHECKING
 
 from byleave.errors import InputError, StateError
 from byleave.text import quoted
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import NoReturn
@@ -18,7 +20,7 @@ REFUSED = 1
 INSTALL, UNINSTALL = "install", "uninstall"
 
 
-def run(given: "ParsedArguments") -> int:
+def run(given: ParsedArguments) -> int:
     """Serve the event on standard input, unless the agent's settings are to be changed."""
     verbs = [verb for verb in (INSTALL, UNINSTALL) if given.flag(verb)]
     agent = given.words.get("AGENT")
@@ -31,7 +33,7 @@ def run(given: "ParsedArguments") -> int:
     return _serve(given, agent)
 
 
-def _serve(given: "ParsedArguments", agent: str) -> "NoReturn":
+def _serve(given: ParsedArguments, agent: str) -> NoReturn:
     from byleave.hooks.loading import load_quickly
 
     load_quickly()
@@ -48,7 +50,7 @@ def _serve(given: "ParsedArguments", agent: str) -> "NoReturn":
     serve(hook)
 
 
-def _change(given: "ParsedArguments", verb: str, agent: str) -> int:
+def _change(given: ParsedArguments, verb: str, agent: str) -> int:
     """Show what would be written, ask, and write it."""
     from byleave.cli.output import say, warn
     from byleave.cli.recording import record_answers
@@ -72,7 +74,7 @@ def _change(given: "ParsedArguments", verb: str, agent: str) -> int:
     return _done(given, verb, plan, changed=plan.changes)
 
 
-def _home(given: "ParsedArguments") -> str:
+def _home(given: ParsedArguments) -> str:
     from byleave.policy.dirs import find_homes
 
     home = given.one("home")
@@ -83,7 +85,7 @@ def _home(given: "ParsedArguments") -> str:
     return os.path.normpath(home)
 
 
-def _plan(given: "ParsedArguments", verb: str, agent: str, home: str) -> "InstallPlan":
+def _plan(given: ParsedArguments, verb: str, agent: str, home: str) -> InstallPlan:
     from byleave.hooks.install import our_words, plan_install, plan_uninstall, settings_file
     from byleave.hooks.snippets import PLACES
 
@@ -101,7 +103,7 @@ def _plan(given: "ParsedArguments", verb: str, agent: str, home: str) -> "Instal
     return plan
 
 
-def _options(given: "ParsedArguments", home: str) -> list[str]:
+def _options(given: ParsedArguments, home: str) -> list[str]:
     """Return the flags that go along into the settings."""
     root, profile, session = given.one("root"), given.one("agent_profile"), given.one("session")
     options = ["--home", home]
@@ -114,7 +116,7 @@ def _options(given: "ParsedArguments", home: str) -> list[str]:
     return options
 
 
-def _show(given: "ParsedArguments", plan: "InstallPlan") -> int:
+def _show(given: ParsedArguments, plan: InstallPlan) -> int:
     from byleave.cli.output import say, say_json
 
     if given.flag("json"):
@@ -128,7 +130,7 @@ def _show(given: "ParsedArguments", plan: "InstallPlan") -> int:
     return 0
 
 
-def _lines(plan: "InstallPlan", verb: str) -> "Iterator[str]":
+def _lines(plan: InstallPlan, verb: str) -> Iterator[str]:
     if not plan.changes:
         state = "asks byleave already" if verb == INSTALL else "does not ask byleave"
         yield f"{plan.place.title} {state} ({plan.file})"
@@ -139,7 +141,7 @@ def _lines(plan: "InstallPlan", verb: str) -> "Iterator[str]":
         yield plan.snippet.rstrip()
 
 
-def _done(given: "ParsedArguments", verb: str, plan: "InstallPlan", *, changed: bool) -> int:
+def _done(given: ParsedArguments, verb: str, plan: InstallPlan, *, changed: bool) -> int:
     from byleave.cli.output import say, say_json
 
     kept = plan.before is not None and not plan.original and os.path.exists(plan.backup)
@@ -151,7 +153,7 @@ def _done(given: "ParsedArguments", verb: str, plan: "InstallPlan", *, changed: 
     return 0
 
 
-def _warnings(plan: "InstallPlan", home: str) -> "Iterator[str]":
+def _warnings(plan: InstallPlan, home: str) -> Iterator[str]:
     from byleave.core.fs_rules import is_under
     from byleave.hooks.install import is_switched_off
     from byleave.policy.dirs import find_homes, find_root
@@ -167,7 +169,7 @@ def _warnings(plan: "InstallPlan", home: str) -> "Iterator[str]":
         yield "byleave is installed inside this workspace: an agent that may write here can change it"
 
 
-def _workspace(given: "ParsedArguments", home: str) -> "Workspace":
+def _workspace(given: ParsedArguments, home: str) -> Workspace:
     from byleave.api import Workspace
     from byleave.policy.dirs import find_homes
 

@@ -1,6 +1,11 @@
 """`byleave init`: write a commented byleave.toml that fits what is found in the project."""
 
+from __future__ import annotations
+
 import os
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from byleave.cli.output import say, say_json, tell
 from byleave.cli.schema_command import shipped_schema
@@ -8,17 +13,15 @@ from byleave.cli.workspace import open_workspace, working_directory
 from byleave.core.suggest import toml_string
 from byleave.errors import ByleaveError, InputError
 from byleave.policy.dirs import PROJECT_FILES, find_root
-from byleave.record import Record
 from byleave.text import quoted, shown
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from byleave.cli.arguments import ParsedArguments
 
 
-class ProjectKind(Record):
+class ProjectKind(Struct, frozen=True):
     """A kind of project: the files that give it away, and the commands that build and test it."""
 
     name: str
@@ -97,7 +100,7 @@ _NET_EXAMPLE = """
 """
 
 
-def run(given: "ParsedArguments") -> int:
+def run(given: ParsedArguments) -> int:
     """Write the file and the schema it names; never overwrite one."""
     root = open_workspace(given).root.path if given.one("root") is not None else working_directory()
     for name in PROJECT_FILES:
@@ -116,7 +119,7 @@ def run(given: "ParsedArguments") -> int:
     return 0
 
 
-def _report(given: "ParsedArguments", root: str, written: "list[str]", found: "list[str]") -> None:
+def _report(given: ParsedArguments, root: str, written: list[str], found: list[str]) -> None:
     if given.flag("json"):
         say_json({"written": written, "found": found})
         return
@@ -129,7 +132,7 @@ def _report(given: "ParsedArguments", root: str, written: "list[str]", found: "l
     say("  next: read it, then let it speak with `byleave trust`")
 
 
-def _parts(root: str, kinds: "list[ProjectKind]") -> "Iterator[str]":
+def _parts(root: str, kinds: list[ProjectKind]) -> Iterator[str]:
     yield _HEAD
     yield _READER
     yield from (_no_access("reader", name) for name in SECRETS if name == ".env" or _is_there(root, name))

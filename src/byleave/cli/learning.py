@@ -1,6 +1,11 @@
 """`byleave policy learn`: rules for what a person has allowed again and again, taken from the records."""
 
+from __future__ import annotations
+
 import time
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from byleave.cli.output import say, say_json, tell, warn
 from byleave.cli.workspace import load_policy, open_workspace, origins
@@ -9,11 +14,9 @@ from byleave.core.decision import ASK
 from byleave.core.redact import Redactor
 from byleave.errors import ByleaveError, InputError
 from byleave.guard.asking import CLIENT, YESES
-from byleave.record import Record
 from byleave.store.audit.query import Filter, read_when
 from byleave.text import quoted, shown, shown_lines
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any
@@ -26,7 +29,7 @@ TIMES = 3  # as often as one answers without having to think any more
 _LONGEST = 6  # digits of a number of times
 
 
-class Lesson(Record):
+class Lesson(Struct, frozen=True):
     """A rule, how often its questions were allowed, and the first of them in a few words."""
 
     rule: str
@@ -34,7 +37,7 @@ class Lesson(Record):
     example: str
 
 
-def learn(given: "ParsedArguments") -> int:
+def learn(given: ParsedArguments) -> int:
     """Print the rules that would have spared the user what they answered again and again."""
     least = _times(given)
     workspace = open_workspace(given)
@@ -53,7 +56,7 @@ def learn(given: "ParsedArguments") -> int:
     return 0
 
 
-def lessons_from(records: "Iterable[StoredRecord]", policy: "LivePolicy") -> "list[Lesson]":
+def lessons_from(records: Iterable[StoredRecord], policy: LivePolicy) -> list[Lesson]:
     """Return what a person's answers suggest, the most frequent first; what the policy allows by now is left out."""
     counted: dict[str, dict[object, str]] = {}
     for kept in records:
@@ -65,7 +68,7 @@ def lessons_from(records: "Iterable[StoredRecord]", policy: "LivePolicy") -> "li
     return sorted(lessons, key=lambda lesson: -lesson.times)
 
 
-def _answer_of(sequence: int, tree: "dict[str, Any]") -> object:
+def _answer_of(sequence: int, tree: dict[str, Any]) -> object:
     """Return what tells one answer from another: a question about several actions has one, and a record for each.
 
     Records of an older byleave do not say which belong together; of those, one session teaches such a rule once.
@@ -75,7 +78,7 @@ def _answer_of(sequence: int, tree: "dict[str, Any]") -> object:
     return (tree.get("session"), tree.get("door")) if isinstance(tree.get("request"), dict) else sequence
 
 
-def _is_yes(tree: "dict[str, Any]") -> bool:
+def _is_yes(tree: dict[str, Any]) -> bool:
     """Whether a person has said yes; a client may have answered by itself, and teaches nothing."""
     answer = tree.get("answer")
     if not isinstance(answer, dict) or answer.get("who") == CLIENT:
@@ -83,7 +86,7 @@ def _is_yes(tree: "dict[str, Any]") -> bool:
     return answer.get("choice") in YESES and isinstance(tree.get("action"), dict)
 
 
-def _rule_for(action: "dict[str, Any]", policy: "LivePolicy") -> "Iterator[str]":
+def _rule_for(action: dict[str, Any], policy: LivePolicy) -> Iterator[str]:
     """Yield the rule that the policy suggests for an action, if it would still ask."""
     try:
         verdict = policy.decide(parse_action(action))
@@ -93,13 +96,13 @@ def _rule_for(action: "dict[str, Any]", policy: "LivePolicy") -> "Iterator[str]"
         yield verdict.suggestion
 
 
-def _few_words(tree: "dict[str, Any]") -> str:
+def _few_words(tree: dict[str, Any]) -> str:
     from byleave.store.audit.text import what
 
     return what(tree)
 
 
-def _times(given: "ParsedArguments") -> int:
+def _times(given: ParsedArguments) -> int:
     word = given.one("times")
     if word is None:
         return TIMES
@@ -108,7 +111,7 @@ def _times(given: "ParsedArguments") -> int:
     return int(word)
 
 
-def _tell(given: "ParsedArguments", lessons: "list[Lesson]") -> None:
+def _tell(given: ParsedArguments, lessons: list[Lesson]) -> None:
     if given.flag("json"):
         say_json([{"rule": lesson.rule, "times": lesson.times, "example": lesson.example} for lesson in lessons])
         return

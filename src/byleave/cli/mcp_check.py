@@ -1,7 +1,12 @@
 """`byleave mcp --check`: start every server once, and say what it offers, who would see it, what would confine it."""
 
+from __future__ import annotations
+
 import asyncio
 import json
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from byleave.cli.output import paint, say, say_json
 from byleave.core.action import LOCAL
@@ -10,11 +15,9 @@ from byleave.gateway.interfaces import Caller, DownError
 from byleave.gateway.pins import HAS_CHANGED, hidden_characters, named_characters, rows
 from byleave.gateway.server_listing import KINDS
 from byleave.gateway.visibility import Visibility
-from byleave.record import Record
 from byleave.store.tool_definitions import INSTRUCTIONS
 from byleave.text import shown, shown_lines
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator, Mapping
     from typing import Any
@@ -29,7 +32,7 @@ _LABELS = {kind: each.what or kind for kind, each in KINDS.items()} | {INSTRUCTI
 _CHANGED = "its definition has changed since it was approved"
 
 
-class Hidden(Record):
+class Hidden(Struct, frozen=True):
     """Something that is hidden because its definition is not approved."""
 
     kind: str  # as in KINDS, or instructions
@@ -38,7 +41,7 @@ class Hidden(Record):
     approval: str  # the id of what to approve
 
 
-class Unseen(Record):
+class Unseen(Struct, frozen=True):
     """A definition that holds characters which no reader sees."""
 
     kind: str
@@ -47,18 +50,18 @@ class Unseen(Record):
     characters: tuple[str, ...]
 
 
-class ServerCheck(Record):
+class ServerCheck(Struct, frozen=True):
     """What one server said when it was started."""
 
     name: str
     problem: str = ""
-    offers: "Mapping[str, tuple[str, ...]]" = {}
-    unlisted: "Mapping[str, str]" = {}  # kinds that it does not list though it has them, each with why
+    offers: Mapping[str, tuple[str, ...]] = {}
+    unlisted: Mapping[str, str] = {}  # kinds that it does not list though it has them, each with why
     hidden: tuple[Hidden, ...] = ()
     unseen: tuple[Unseen, ...] = ()
 
 
-async def check(given: "ParsedArguments", gateway: "Gateway") -> int:
+async def check(given: ParsedArguments, gateway: Gateway) -> int:
     """Start every server once; the exit code is 1 if one of them cannot be used."""
     session = gateway.converse(Caller(None, "default", "check"))
     names = [name for name, server in gateway.servers.items() if server.enabled]
@@ -73,7 +76,7 @@ async def check(given: "ParsedArguments", gateway: "Gateway") -> int:
     return 1 if not found or any(each.problem for each in found) else 0
 
 
-async def _found(session: "Session", name: str) -> ServerCheck:
+async def _found(session: Session, name: str) -> ServerCheck:
     offers, unlisted = {}, {}
     unseen: list[Unseen] = []
     for kind in KINDS:
@@ -93,7 +96,7 @@ def _why(why: str) -> str:
     return _CHANGED if why == HAS_CHANGED else f"its definition {why}"
 
 
-async def _unseen(session: "Session", kind: str, name: str) -> "AsyncIterator[Unseen]":
+async def _unseen(session: Session, kind: str, name: str) -> AsyncIterator[Unseen]:
     """Yield what a server lists with characters that no reader sees, approved or not."""
     for definition in (await session.offers.catalog(kind, name)).definitions:
         found = hidden_characters(definition.text)
@@ -101,13 +104,13 @@ async def _unseen(session: "Session", kind: str, name: str) -> "AsyncIterator[Un
             yield Unseen(kind, definition.tool, definition.text, tuple(named_characters(found)))
 
 
-def _agents(gateway: "Gateway") -> "list[str | None]":
+def _agents(gateway: Gateway) -> list[str | None]:
     compiled = gateway.guard.policy.compiled
     named = [name for layer in compiled.layers if layer.trusted for name in layer.tree.get("agents", {})]
     return [*dict.fromkeys(named), None]
 
 
-def _seen(gateway: "Gateway", agent: str | None, found: "list[ServerCheck]") -> "dict[str, list[str]]":
+def _seen(gateway: Gateway, agent: str | None, found: list[ServerCheck]) -> dict[str, list[str]]:
     sight = Visibility(gateway.guard.policy, agent)
     reachable = sight.servers()
     return {
@@ -117,11 +120,11 @@ def _seen(gateway: "Gateway", agent: str | None, found: "list[ServerCheck]") -> 
     }
 
 
-def _agents_tree(gateway: "Gateway", found: "list[ServerCheck]") -> "dict[str, Any]":
+def _agents_tree(gateway: Gateway, found: list[ServerCheck]) -> dict[str, Any]:
     return {agent or "": _seen(gateway, agent, found) for agent in _agents(gateway)}
 
 
-def _tree(gateway: "Gateway", found: ServerCheck) -> "dict[str, Any]":
+def _tree(gateway: Gateway, found: ServerCheck) -> dict[str, Any]:
     server = gateway.servers.get(found.name)
     tree: dict[str, Any] = {"name": found.name, "ok": not found.problem}
     if found.problem:
@@ -147,7 +150,7 @@ def _tree(gateway: "Gateway", found: ServerCheck) -> "dict[str, Any]":
     return tree
 
 
-def _lines(gateway: "Gateway", found: "list[ServerCheck]") -> "Iterator[str]":
+def _lines(gateway: Gateway, found: list[ServerCheck]) -> Iterator[str]:
     if not found:
         yield "there are no servers: write [servers.NAME] into byleave.toml, or trust a .mcp.json (`byleave trust`)"
     for each in found:
@@ -166,11 +169,11 @@ def _named(kind: str) -> str:
     return "" if kind == "tools" else f"the {_LABELS[kind].replace('_', ' ')} "
 
 
-def _listed(tools: "list[str]") -> str:
+def _listed(tools: list[str]) -> str:
     return f": {', '.join(shown(tool) for tool in tools)}"
 
 
-def _server_lines(gateway: "Gateway", found: ServerCheck) -> "Iterator[str]":
+def _server_lines(gateway: Gateway, found: ServerCheck) -> Iterator[str]:
     heading = paint(found.name, "bold")
     if found.problem:
         yield f"{heading}: {paint('cannot be used', 'red')}: {shown_lines(found.problem)}"
@@ -193,7 +196,7 @@ def _server_lines(gateway: "Gateway", found: ServerCheck) -> "Iterator[str]":
             yield f"    {line}"
 
 
-def _access(gateway: "Gateway", server: "ServerConfig") -> "Iterator[str]":
+def _access(gateway: Gateway, server: ServerConfig) -> Iterator[str]:
     """Yield the table that confines a server to what it used while it was started."""
     yield f"[[servers.{server.name}.access.fs]]"
     yield 'path = "."'

@@ -1,11 +1,14 @@
 """`byleave mcp`: the gateway before every MCP server. Standard output is the client's, and carries nothing of ours."""
 
+from __future__ import annotations
+
 import asyncio
 import gc
 import os
 import signal
 import sys
 from contextlib import redirect_stdout, suppress
+from typing import TYPE_CHECKING
 
 from byleave.cli.output import complain, warn_if_read
 from byleave.cli.workspace import load_policy, open_workspace, origins
@@ -18,7 +21,6 @@ from byleave.gateway.spawn import BEHIND
 from byleave.text import quoted, shown_lines
 from byleave.toolhost.authorize import WithRunModes
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Coroutine
     from typing import Any
@@ -31,7 +33,7 @@ _ENDED_BY_SIGNAL = 128
 _TURN = 0.001  # seconds that the loop waits for a thread that records definitions; five times as long by default
 
 
-def run(given: "ParsedArguments") -> int:
+def run(given: ParsedArguments) -> int:
     """Serve clients until they, or the user, have had enough."""
     try:
         _refuse_misuse(given)
@@ -41,7 +43,7 @@ def run(given: "ParsedArguments") -> int:
         return error.exit_code
 
 
-def _refuse_misuse(given: "ParsedArguments") -> None:
+def _refuse_misuse(given: ParsedArguments) -> None:
     if any(os.environ.get(name) == value for name, value in BEHIND.items()):
         problem = "this gateway was started as a server of another one"
         raise InputError(problem, hint="take `byleave mcp` out of the .mcp.json, or the [servers], that byleave reads")
@@ -55,7 +57,7 @@ def _refuse_misuse(given: "ParsedArguments") -> None:
         raise InputError("the name of the agent is empty", hint="write --agent NAME, or leave it out")
 
 
-def _run(given: "ParsedArguments") -> int:
+def _run(given: ParsedArguments) -> int:
     from byleave.cli.mount_command import mount_first
 
     workspace = open_workspace(given)
@@ -77,7 +79,7 @@ def _run(given: "ParsedArguments") -> int:
         gc.freeze()  # what the last collection would find is not worth it, and msgspec 0.22 frees some of it twice
 
 
-async def _serve(given: "ParsedArguments", workspace: "Workspace", guard: "Guard") -> int:
+async def _serve(given: ParsedArguments, workspace: Workspace, guard: Guard) -> int:
     sys.setswitchinterval(_TURN)
     over_http = given.one("http") is not None
     gateway = Gateway(
@@ -102,7 +104,7 @@ async def _serve(given: "ParsedArguments", workspace: "Workspace", guard: "Guard
         await gateway.close()
 
 
-async def _over_stdio(given: "ParsedArguments", gateway: Gateway) -> int:
+async def _over_stdio(given: ParsedArguments, gateway: Gateway) -> int:
     from byleave.gateway.stdio_front import serve_stdio
 
     if sys.stdin.isatty():
@@ -135,7 +137,7 @@ def _host_and_port(address: str) -> tuple[str, int]:
     return host.removeprefix("[").removesuffix("]") or "127.0.0.1", int(port)
 
 
-async def _until_stopped(work: "Coroutine[Any, Any, int]") -> int:
+async def _until_stopped(work: Coroutine[Any, Any, int]) -> int:
     """Do the work until it ends, or somebody tells us to end."""
     loop, task = asyncio.get_running_loop(), asyncio.ensure_future(work)
     stopped: list[int] = []

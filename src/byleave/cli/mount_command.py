@@ -3,7 +3,10 @@
 --mount and --no-mount, the flag forms of `mount` and `unmount` on commands that start something.
 """
 
+from __future__ import annotations
+
 import os
+from typing import TYPE_CHECKING
 
 from byleave.cli.output import columns, say, say_json, tell, warn
 from byleave.cli.recording import record_answers
@@ -21,7 +24,6 @@ from byleave.sandbox.plan.plan import Brought
 from byleave.store.approvals import now
 from byleave.text import quoted, sentence_list, shown
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
 REFUSED = 1
 
 
-def run(given: "ParsedArguments") -> int:
+def run(given: ParsedArguments) -> int:
     """List the mounts, say what a mount would do, or do it."""
     spec = given.words.get("SPEC")
     listing = given.flag("list")
@@ -50,7 +52,7 @@ def run(given: "ParsedArguments") -> int:
     return _list(given, workspace) if spec is None else _mount(given, workspace, spec)
 
 
-def mount_specs(given: "ParsedArguments", workspace: "Workspace", specs: tuple[str, ...]) -> None:
+def mount_specs(given: ParsedArguments, workspace: Workspace, specs: tuple[str, ...]) -> None:
     """Mount before something is started; a MountError unless all of it was agreed to. Says nothing where it worked."""
     planned, _request = _plan(given, workspace, specs)
     if not _agrees(given, workspace, planned):
@@ -59,9 +61,7 @@ def mount_specs(given: "ParsedArguments", workspace: "Workspace", specs: tuple[s
     record_answers(given, workspace, [_recorded(plan) for plan in done.plans if plan.changes])
 
 
-def _plan(
-    given: "ParsedArguments", workspace: "Workspace", specs: tuple[str, ...]
-) -> "tuple[MountPlans, MountRequest]":
+def _plan(given: ParsedArguments, workspace: Workspace, specs: tuple[str, ...]) -> tuple[MountPlans, MountRequest]:
     session = given.one("session")
     request = MountRequest(
         specs=specs,
@@ -75,7 +75,7 @@ def _plan(
     return planned, request
 
 
-def _mount(given: "ParsedArguments", workspace: "Workspace", spec: str) -> int:
+def _mount(given: ParsedArguments, workspace: Workspace, spec: str) -> int:
     planned, request = _plan(given, workspace, (spec,))
     if given.flag("dry_run"):
         warn(given, _cautions(workspace, planned))
@@ -93,7 +93,7 @@ def _mount(given: "ParsedArguments", workspace: "Workspace", spec: str) -> int:
     return 0
 
 
-def _agrees(given: "ParsedArguments", workspace: "Workspace", planned: "MountPlans") -> bool:
+def _agrees(given: ParsedArguments, workspace: Workspace, planned: MountPlans) -> bool:
     """Have a person agree: naming one tool is its own confirmation, all of them are listed and asked about."""
     if not any(plan.changes for plan in planned.plans):
         return True
@@ -114,7 +114,7 @@ def _agrees(given: "ParsedArguments", workspace: "Workspace", planned: "MountPla
         raise MountError(error.problem, hint=error.hint, code="needs_confirmation") from None
 
 
-def _refused(given: "ParsedArguments", planned: "MountPlans") -> int:
+def _refused(given: ParsedArguments, planned: MountPlans) -> int:
     if given.flag("json"):
         for plan in planned.plans:
             say_json({**plan.tree(), "changed": False})
@@ -123,7 +123,7 @@ def _refused(given: "ParsedArguments", planned: "MountPlans") -> int:
     return REFUSED
 
 
-def _tell_plans(given: "ParsedArguments", planned: "MountPlans") -> None:
+def _tell_plans(given: ParsedArguments, planned: MountPlans) -> None:
     for plan in planned.plans:
         if given.flag("json"):
             say_json(plan.tree())
@@ -137,14 +137,14 @@ def _tell_plans(given: "ParsedArguments", planned: "MountPlans") -> None:
             say("nothing would change")
 
 
-def _effects(plan: "MountPlan") -> "Iterator[str]":
+def _effects(plan: MountPlan) -> Iterator[str]:
     """Yield what the mount means: where it leads, and what each tool may do there."""
     yield f"{shown(plan.rule_path)} -> {shown(plan.target)}"
     given = ", ".join(CAPABILITIES[plan.spec.mode])
     yield from columns([(shown(tool), given) for tool in plan.tools])
 
 
-def _done(plan: "MountPlan", session: str) -> str:
+def _done(plan: MountPlan, session: str) -> str:
     where = f"{shown(plan.rule_path)} -> {shown(plan.target)}"
     given = ", ".join(CAPABILITIES[plan.spec.mode])
     if not plan.changes:
@@ -153,12 +153,12 @@ def _done(plan: "MountPlan", session: str) -> str:
     return f"mounted {where} in session {session} ({given}: {tools})"
 
 
-def _recorded(plan: "MountPlan") -> str:
+def _recorded(plan: MountPlan) -> str:
     """Return what a record says of a mount: not where it leads."""
     return f"{plan.rule_path}:{plan.spec.mode} for {', '.join(plan.tools)}"
 
 
-def _cautions(workspace: "Workspace", planned: "MountPlans") -> "Iterator[str]":
+def _cautions(workspace: Workspace, planned: MountPlans) -> Iterator[str]:
     """Yield what somebody should know who agrees: secrets within reach, and tools that are treated otherwise."""
     yield from _sensitive(workspace, planned)
     for plan in planned.plans:
@@ -168,7 +168,7 @@ def _cautions(workspace: "Workspace", planned: "MountPlans") -> "Iterator[str]":
             yield f"{shown(tool)} is left out: its rules are in the older `sandbox` form"
 
 
-def _sensitive(workspace: "Workspace", planned: "MountPlans") -> "Iterator[str]":
+def _sensitive(workspace: Workspace, planned: MountPlans) -> Iterator[str]:
     request = planned.request
     known = workspace.sensitive(workspace.load(files=request.files, session=request.session).compiled)
     for plan in planned.plans:
@@ -177,12 +177,12 @@ def _sensitive(workspace: "Workspace", planned: "MountPlans") -> "Iterator[str]"
             yield f"{sentence_list(plan.tools)} will reach {shown(place)}, a sensitive place ({shown(entry)})"
 
 
-def _words(rule: "dict[str, object]") -> str:
+def _words(rule: dict[str, object]) -> str:
     flags = [name for name, value in rule.items() if value is True]
     return f"{quoted(str(rule['path']))} {', '.join(flags)}"
 
 
-def _list(given: "ParsedArguments", workspace: "Workspace") -> int:
+def _list(given: ParsedArguments, workspace: Workspace) -> int:
     try:
         recover(workspace)
     except StateError as error:
@@ -199,7 +199,7 @@ def _list(given: "ParsedArguments", workspace: "Workspace") -> int:
     return 0
 
 
-def _row(workspace: "Workspace", each: "MountListing") -> tuple[str, str, str, str]:
+def _row(workspace: Workspace, each: MountListing) -> tuple[str, str, str, str]:
     tools = "; ".join(f"{shown(tool)}: {', '.join(given) or 'nothing'}" for tool, given in each.tools.items())
     state = each.state
     known = workspace.approvals.mount_target(each.name)
@@ -208,7 +208,7 @@ def _row(workspace: "Workspace", each: "MountListing") -> tuple[str, str, str, s
     return shown(each.name), "-" if each.target is None else shown(each.target), tools, state
 
 
-def mount_first(given: "ParsedArguments", workspace: "Workspace", *, own: bool) -> None:
+def mount_first(given: ParsedArguments, workspace: Workspace, *, own: bool) -> None:
     """Change the session's mounts as the flags say, with the consent that `mount` and `unmount` ask for.
 
     With `own`, --mount is not the session's business: it holds for this run.
@@ -224,7 +224,7 @@ def mount_first(given: "ParsedArguments", workspace: "Workspace", *, own: bool) 
         _review(given, workspace)
 
 
-def _review(given: "ParsedArguments", workspace: "Workspace") -> None:
+def _review(given: ParsedArguments, workspace: Workspace) -> None:
     """Ask about ways out of the workspace that nobody has approved yet, if somebody is there to ask."""
     from byleave.cli.terminal import YES, ask_person, may_ask
     from byleave.cli.workspace import load_policy
@@ -242,12 +242,12 @@ def _review(given: "ParsedArguments", workspace: "Workspace") -> None:
     settle(workspace, bindings, ask, now=now())
 
 
-def own_mounts(given: "ParsedArguments", workspace: "Workspace", compiled: "Compiled") -> "list[Brought]":
+def own_mounts(given: ParsedArguments, workspace: Workspace, compiled: Compiled) -> list[Brought]:
     """Return the mounts that hold for this run; a MountError for one that `byleave mount` would refuse as well."""
     return [_own(spec, workspace, compiled) for spec in given.options.get("mount", ())]
 
 
-def _own(text: str, workspace: "Workspace", compiled: "Compiled") -> Brought:
+def _own(text: str, workspace: Workspace, compiled: Compiled) -> Brought:
     left = text.partition("=")[0]
     spec = parse_spec(text if ":" in left else f"run:{text}")  # it is for this run alone, so it may be written to
     name = _name(spec.name, workspace.root)
@@ -263,7 +263,7 @@ def _own(text: str, workspace: "Workspace", compiled: "Compiled") -> Brought:
     return Brought(place, target, given)
 
 
-def _name(written: str, root: "Root") -> str:
+def _name(written: str, root: Root) -> str:
     """Return where in the workspace a name stands, the directories above it being canonical."""
     path = os.path.normpath(os.path.join(working_directory(), written))
     if not path.startswith(f"{root.path}/"):

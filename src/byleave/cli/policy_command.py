@@ -1,5 +1,9 @@
 """`byleave policy`: the merged policy, with the origin of each rule; and what your answers suggest to add to it."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from byleave.cli.agents_command import agent_rows, reach_tree
 from byleave.cli.output import columns, paint, say, say_json
 from byleave.cli.workspace import open_policy
@@ -8,7 +12,6 @@ from byleave.core.decision import named_path
 from byleave.policy.layers import ENCLOSING
 from byleave.text import shown
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
@@ -22,7 +25,7 @@ if TYPE_CHECKING:
 FAMILIES = ("fs", "net", "env", "commands")
 
 
-def run(given: "ParsedArguments") -> int:
+def run(given: ParsedArguments) -> int:
     """Show every tool with its settings and rules; or what could be learned."""
     if given.command.name == "learn":
         from byleave.cli.learning import learn
@@ -38,7 +41,7 @@ def run(given: "ParsedArguments") -> int:
     return 0
 
 
-def rules_of(access: "Access", family: str) -> "Iterator[tuple[str, str]]":
+def rules_of(access: Access, family: str) -> Iterator[tuple[str, str]]:
     """Yield the text and the origin of each rule of a family; a default stands for the rules that are not there."""
     table = getattr(access, family)
     if isinstance(table, Default):
@@ -49,13 +52,13 @@ def rules_of(access: "Access", family: str) -> "Iterator[tuple[str, str]]":
         yield rule.text.removeprefix(f"{family} "), rule.source
 
 
-def _standing(layer: "Layer") -> str:
+def _standing(layer: Layer) -> str:
     if layer.trusted:
         return ""
     return "only tightens" if layer.name == ENCLOSING else "not trusted"
 
 
-def _lines(root: str, compiled: "Compiled") -> "Iterator[str]":
+def _lines(root: str, compiled: Compiled) -> Iterator[str]:
     yield f"workspace: {shown(root)}"
     yield "layers, weakest first:"
     rows = [(layer.name, shown(layer.file or "inline"), _standing(layer)) for layer in compiled.layers]
@@ -85,7 +88,7 @@ def _lines(root: str, compiled: "Compiled") -> "Iterator[str]":
         yield f"also heard, and the stricter answer wins: {shown(voice.name)}"
 
 
-def _server_lines(compiled: "Compiled") -> "Iterator[str]":
+def _server_lines(compiled: Compiled) -> Iterator[str]:
     tools = compiled.policy.voices[0].tools
     for name, server in compiled.servers.items():
         yield ""
@@ -103,7 +106,7 @@ def _server_lines(compiled: "Compiled") -> "Iterator[str]":
         yield from columns(rows)
 
 
-def _settings(tool: "CompiledTool") -> str:
+def _settings(tool: CompiledTool) -> str:
     settings = tool.settings
     words = [settings["source"], tool.runtime]
     words += [] if settings.get("enable", True) else ["disabled"]
@@ -113,7 +116,7 @@ def _settings(tool: "CompiledTool") -> str:
     return ", ".join(words)
 
 
-def _tree(root: str, compiled: "Compiled") -> "dict[str, Any]":
+def _tree(root: str, compiled: Compiled) -> dict[str, Any]:
     table, agents = compiled.policy.voices[0].rules, compiled.policy.voices[0].agents
     return {
         **named_path("root", root),
@@ -129,7 +132,7 @@ def _tree(root: str, compiled: "Compiled") -> "dict[str, Any]":
     }
 
 
-def _server_tree(server: "ServerConfig", compiled: "Compiled") -> "dict[str, Any]":
+def _server_tree(server: ServerConfig, compiled: Compiled) -> dict[str, Any]:
     """Return a server as it is written: variables are named, not filled in."""
     tool = compiled.policy.voices[0].tools.get(server.tool)
     reached: dict[str, Any] = {"url": server.url, "headers": dict(server.headers)}
@@ -150,7 +153,7 @@ def _server_tree(server: "ServerConfig", compiled: "Compiled") -> "dict[str, Any
     }
 
 
-def _tool_tree(tool: "CompiledTool", compiled: "Compiled") -> "dict[str, Any]":
+def _tool_tree(tool: CompiledTool, compiled: Compiled) -> dict[str, Any]:
     access = compiled.policy.voices[0].tools[tool.name].access
     return {
         **{key: value for key, value in tool.settings.items() if key != "options" or value},

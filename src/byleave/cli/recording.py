@@ -1,9 +1,12 @@
 """What a person changes by a command of ours is recorded like every other decision; not where a mount leads."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from byleave.cli.output import warn
 from byleave.errors import ByleaveError
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -11,7 +14,7 @@ if TYPE_CHECKING:
     from byleave.cli.arguments import ParsedArguments
 
 
-def record_answers(given: "ParsedArguments", workspace: "Workspace", subjects: "Iterable[str]") -> None:
+def record_answers(given: ParsedArguments, workspace: Workspace, subjects: Iterable[str]) -> None:
     """Record that the user did with this command what it is for, once for every subject.
 
     It is done by then: where it cannot be recorded, that is said, loudly.

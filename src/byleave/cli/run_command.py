@@ -1,9 +1,12 @@
 """`byleave run`: run a program so that the operating system holds it to the policy."""
 
+from __future__ import annotations
+
 import os
 import signal
 import sys
 from time import monotonic
+from typing import TYPE_CHECKING
 
 from byleave.cli.mount_command import mount_first, own_mounts
 from byleave.cli.output import complain, say, say_json, tell, warn
@@ -22,7 +25,6 @@ from byleave.sandbox.sandbox import Sandbox
 from byleave.sandbox.tamper_check import start_time
 from byleave.text import shown_lines
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from byleave.api import Workspace
     from byleave.cli.arguments import ParsedArguments
@@ -37,7 +39,7 @@ _PASSED_ON = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, sign
 _WAITING = (*_PASSED_ON, signal.SIGCHLD, signal.SIGTSTP, signal.SIGWINCH)
 
 
-def run(given: "ParsedArguments") -> int:
+def run(given: ParsedArguments) -> int:
     """Run the program, or say what it would be given; the exit code is the program's own."""
     if not given.rest:
         raise InputError("no program was named", hint="byleave run -- PROGRAM ARGS...")
@@ -56,7 +58,7 @@ def run(given: "ParsedArguments") -> int:
         return _run(given, workspace, box)
 
 
-def _explain(given: "ParsedArguments", box: Sandbox) -> int:
+def _explain(given: ParsedArguments, box: Sandbox) -> int:
     from byleave.cli.explain_plan import plan_lines, plan_tree
 
     explained = box.explain(list(given.rest))
@@ -68,7 +70,7 @@ def _explain(given: "ParsedArguments", box: Sandbox) -> int:
     return 0
 
 
-def _run(given: "ParsedArguments", workspace: "Workspace", box: Sandbox) -> int:
+def _run(given: ParsedArguments, workspace: Workspace, box: Sandbox) -> int:
     # Signals wait from here on: none is lost between the start of the program and our waiting for it, and none reaches
     # a thread of the guard's, where it would be the end of us.
     waiting = set(_WAITING)
@@ -95,8 +97,8 @@ def _run(given: "ParsedArguments", workspace: "Workspace", box: Sandbox) -> int:
 
 
 def _start(
-    given: "ParsedArguments", workspace: "Workspace", box: Sandbox, observer: "Observer | None"
-) -> "tuple[Process, OwnTerminal | None]":
+    given: ParsedArguments, workspace: Workspace, box: Sandbox, observer: Observer | None
+) -> tuple[Process, OwnTerminal | None]:
     """Start the program, at a terminal of its own if one of our streams is a terminal."""
     from byleave.sandbox.terminal import own_terminal
 
@@ -119,13 +121,13 @@ def _start(
     return process, terminal
 
 
-def _observer(box: Sandbox) -> "Observer":
+def _observer(box: Sandbox) -> Observer:
     from byleave.sandbox.diagnose.diagnosis import Observer
 
     return Observer(box.host.machine)
 
 
-def _outcome(process: "Process", terminal: "OwnTerminal | None", limits: "ProcessLimits") -> int:
+def _outcome(process: Process, terminal: OwnTerminal | None, limits: ProcessLimits) -> int:
     """Wait for the end, passing signals on; return the exit code as a shell says it."""
     try:
         with process:
@@ -143,7 +145,7 @@ def _outcome(process: "Process", terminal: "OwnTerminal | None", limits: "Proces
     return code if code >= 0 else 128 - code
 
 
-def _attend(process: "Process", terminal: "OwnTerminal | None", longest: float | None) -> bool:
+def _attend(process: Process, terminal: OwnTerminal | None, longest: float | None) -> bool:
     """Pass signals on until the program has ended; return False if it had to be ended because it took too long."""
     end = None if longest is None else monotonic() + longest
     while process.poll() is None:
@@ -160,7 +162,7 @@ def _attend(process: "Process", terminal: "OwnTerminal | None", longest: float |
     return True
 
 
-def _pass_on(process: "Process", terminal: "OwnTerminal | None", got: signal.struct_siginfo) -> None:
+def _pass_on(process: Process, terminal: OwnTerminal | None, got: signal.struct_siginfo) -> None:
     """Do for the program what a signal asks of us."""
     number = got.si_signo
     if number == signal.SIGTSTP:
@@ -176,7 +178,7 @@ def _pass_on(process: "Process", terminal: "OwnTerminal | None", got: signal.str
         process.signal_all(number)
 
 
-def _suspend(process: "Process", terminal: "OwnTerminal | None", *, everybody: bool) -> None:
+def _suspend(process: Process, terminal: OwnTerminal | None, *, everybody: bool) -> None:
     """Stop with the program until we are continued; `everybody` of our job, if it was asked for at the keyboard."""
     process.signal_all(signal.SIGSTOP)
     if terminal is not None:

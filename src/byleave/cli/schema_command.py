@@ -1,17 +1,19 @@
 """`byleave schema`: the JSON Schema of the configuration file, as it is shipped."""
 
+from __future__ import annotations
+
 import os
+from typing import TYPE_CHECKING
 
 from byleave.cli.output import say, tell
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from byleave.cli.arguments import ParsedArguments
 
 SHIPPED = os.path.join(os.path.dirname(os.path.dirname(__file__)), "policy", "byleave.schema.json")
 
 
-def run(given: "ParsedArguments") -> int:
+def run(given: ParsedArguments) -> int:
     """Print the schema."""
     tell(given, [f"this is {SHIPPED}"])
     say(shipped_schema().rstrip("\n"))

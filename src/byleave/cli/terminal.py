@@ -1,12 +1,14 @@
 """Is a person there? Asking one through the terminal, and telling a script's consent from an agent's."""
 
+from __future__ import annotations
+
 import os
 import sys
+from typing import TYPE_CHECKING
 
 from byleave.core.self_protection import is_door
 from byleave.errors import StateError
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -16,7 +18,7 @@ _MOST_PARENTS = 256
 YES = ("y", "yes")
 
 
-def consents(given: "ParsedArguments", question: str, *, about: "Sequence[str]" = ()) -> bool:
+def consents(given: ParsedArguments, question: str, *, about: Sequence[str] = ()) -> bool:
     """Return whether the user agrees: by `--yes` of a script, or in person at the terminal. The default is no.
 
     `about` is what the answer hangs on; it has been written to standard output, and the person at the terminal sees it
@@ -36,7 +38,7 @@ def consents(given: "ParsedArguments", question: str, *, about: "Sequence[str]" 
     return answer.lower() in YES
 
 
-def requires_person(given: "ParsedArguments") -> None:
+def requires_person(given: ParsedArguments) -> None:
     """Return if a person is at the terminal, or a script has consented by `--yes`; else say that somebody has to."""
     _refuse_below_a_door()
     if given.flag("yes"):
@@ -47,7 +49,7 @@ def requires_person(given: "ParsedArguments") -> None:
     os.close(terminal)
 
 
-def may_ask(given: "ParsedArguments") -> bool:
+def may_ask(given: ParsedArguments) -> bool:
     """Whether a question would reach a person: there is a terminal, and nobody said not to ask."""
     if given.flag("no_input") or _door_above():
         return False

@@ -1,6 +1,9 @@
 """`byleave trust` and `byleave untrust`: say that a project file, exactly as it is now, speaks for the user."""
 
+from __future__ import annotations
+
 import os
+from typing import TYPE_CHECKING
 
 from byleave.cli.output import say, say_json, tell
 from byleave.cli.recording import record_answers
@@ -13,7 +16,6 @@ from byleave.policy.servers import variables_in
 from byleave.store.approvals import now
 from byleave.text import quoted, sentence_list, shown
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
@@ -26,7 +28,7 @@ REFUSED = 1
 _FAMILIES = ("fs", "net", "env")
 
 
-def run(given: "ParsedArguments") -> int:
+def run(given: ParsedArguments) -> int:
     """Trust or untrust the named file, or every project file there is."""
     workspace = open_workspace(given)
     tell(given, [f"the workspace is {workspace.root.path}"])
@@ -37,14 +39,14 @@ def run(given: "ParsedArguments") -> int:
     return _done(given, "trusted", [], REFUSED) if trusted is None else _done(given, "trusted", trusted)
 
 
-def trust_file(given: "ParsedArguments", workspace: "Workspace", name: str, *, sha256: str) -> bool:
+def trust_file(given: ParsedArguments, workspace: Workspace, name: str, *, sha256: str) -> bool:
     """Show what a project file would make active, ask, and trust it, if it still has this hash."""
     return bool(_trust(given, workspace, [name], only=sha256))
 
 
 def _trust(
-    given: "ParsedArguments", workspace: "Workspace", names: "list[str]", *, only: str | None = None
-) -> "list[str] | None":
+    given: ParsedArguments, workspace: Workspace, names: list[str], *, only: str | None = None
+) -> list[str] | None:
     """Return the files that are trusted now and were not before, None if the user does not agree."""
     effects: list[str] = []
     prints = []
@@ -70,7 +72,7 @@ def _trust(
     return new
 
 
-def _untrust(given: "ParsedArguments", workspace: "Workspace", names: "list[str]") -> int:
+def _untrust(given: ParsedArguments, workspace: Workspace, names: list[str]) -> int:
     if not consents(given, f"Stop trusting {sentence_list(names)}?"):
         return _done(given, "untrusted", [], REFUSED)
     known = [name for name in names if workspace.approvals.untrust(name)]
@@ -79,13 +81,13 @@ def _untrust(given: "ParsedArguments", workspace: "Workspace", names: "list[str]
     return _done(given, "untrusted", known)
 
 
-def _tell_effects(given: "ParsedArguments", lines: "list[str]") -> None:
+def _tell_effects(given: ParsedArguments, lines: list[str]) -> None:
     if not given.flag("quiet") and not given.flag("json"):
         for line in lines:
             say(line)
 
 
-def _done(given: "ParsedArguments", word: str, names: "list[str]", code: int = 0) -> int:
+def _done(given: ParsedArguments, word: str, names: list[str], code: int = 0) -> int:
     if given.flag("json"):
         say_json({word: names})
     elif not given.flag("quiet"):
@@ -93,7 +95,7 @@ def _done(given: "ParsedArguments", word: str, names: "list[str]", code: int = 0
     return code
 
 
-def _names(given: "ParsedArguments", workspace: "Workspace") -> "list[str]":
+def _names(given: ParsedArguments, workspace: Workspace) -> list[str]:
     known = (*PROJECT_FILES, LOCAL_FILE, *FOREIGN_FILES)
     wanted = given.words.get("FILE")
     if wanted is None:
@@ -110,7 +112,7 @@ def _names(given: "ParsedArguments", workspace: "Workspace") -> "list[str]":
     return [name]
 
 
-def _effects(name: str, tree: "dict[str, Any]", print_: "Fingerprint") -> "Iterator[str]":
+def _effects(name: str, tree: dict[str, Any], print_: Fingerprint) -> Iterator[str]:
     """Yield what would become active: commands, variables, grants, settings, scripts."""
     yield f"{shown(name)} (sha256 {print_.sha256[:16]}) would make active:"
     for tool_name, tool in tree.get("tools", {}).items():
@@ -133,7 +135,7 @@ def _effects(name: str, tree: "dict[str, Any]", print_: "Fingerprint") -> "Itera
         yield f"  the script {quoted(script)} {known}"
 
 
-def _server(name: str, server: "dict[str, Any]") -> "Iterator[str]":
+def _server(name: str, server: dict[str, Any]) -> Iterator[str]:
     """Yield what a server is reached by, which of the user's variables go there, and what its process may touch."""
     settings = {key: value for key, value in server.items() if key not in ("access", "tools")}
     yield f"{shown(f'[servers.{toml_key(name)}]')} {_fields(settings)}".rstrip()
@@ -146,7 +148,7 @@ def _server(name: str, server: "dict[str, Any]") -> "Iterator[str]":
         yield from (f"  {shown(toml_key(tool))}: {line}" for line in _grants(entry.get("access", {})))
 
 
-def _agent(name: str, agent: "dict[str, Any]") -> "Iterator[str]":
+def _agent(name: str, agent: dict[str, Any]) -> Iterator[str]:
     settings = {key: value for key, value in agent.items() if key not in ("allow", "deny")}
     yield f"{shown(f'[agents.{toml_key(name)}]')} {_fields(settings)}".rstrip()
     for side in ("allow", "deny"):
@@ -159,7 +161,7 @@ def _agent(name: str, agent: "dict[str, Any]") -> "Iterator[str]":
                 yield f"  {shown(where)}{how} = {_toml([entry['name'] for entry in names['value']])}"
 
 
-def _grants(access: "dict[str, Any]") -> "Iterator[str]":
+def _grants(access: dict[str, Any]) -> Iterator[str]:
     for family in _FAMILIES:
         patch = access.get(family, {})
         if patch.get("strategy", "append") != "append":
@@ -170,13 +172,13 @@ def _grants(access: "dict[str, Any]") -> "Iterator[str]":
         yield f"commands: {shown(toml_key(program))} with {fields or 'any arguments'}"
 
 
-def _fields(tree: "dict[str, Any]") -> str:
+def _fields(tree: dict[str, Any]) -> str:
     return ", ".join(
         f"{shown(toml_key(key))} = {_toml(value)}" for key, value in tree.items() if not key.startswith("#")
     )
 
 
-def _toml(value: "Any") -> str:
+def _toml(value: Any) -> str:
     """Write a value as the file does, so that nobody can pass a name off as a setting."""
     if isinstance(value, bool):
         return str(value).lower()

@@ -1,5 +1,9 @@
 """`byleave unmount`: take a mount of this session away, or all of them."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from byleave.cli.output import say, say_json, tell, warn
 from byleave.cli.recording import record_answers
 from byleave.cli.terminal import requires_person
@@ -9,7 +13,6 @@ from byleave.mounts.unmount import unmount
 from byleave.store.approvals import now
 from byleave.text import shown
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -20,7 +23,7 @@ if TYPE_CHECKING:
 REMAINS = 1
 
 
-def run(given: "ParsedArguments") -> int:
+def run(given: ParsedArguments) -> int:
     """Take the named mount away, or every one, and say what became of each link."""
     workspace = open_workspace(given)
     tell(given, [f"the workspace is {workspace.root.path}"])
@@ -33,7 +36,7 @@ def run(given: "ParsedArguments") -> int:
     return REMAINS if any(each.stays for each in done.unmounts) else 0
 
 
-def unmount_named(given: "ParsedArguments", workspace: "Workspace", name: str | None) -> "Unmounts":
+def unmount_named(given: ParsedArguments, workspace: Workspace, name: str | None) -> Unmounts:
     """Take a mount away, or every one, with the consent of a person or a script, and record it."""
     _require_person(given)
     workspace.approvals.mounts()  # reads them, and says so if that is not possible
@@ -51,7 +54,7 @@ def unmount_named(given: "ParsedArguments", workspace: "Workspace", name: str | 
     return done
 
 
-def _require_person(given: "ParsedArguments") -> None:
+def _require_person(given: ParsedArguments) -> None:
     try:
         requires_person(given)
     except StateError as error:
@@ -60,7 +63,7 @@ def _require_person(given: "ParsedArguments") -> None:
         raise MountError(error.problem, hint=error.hint, code="needs_confirmation") from None
 
 
-def _lines(each: "Unmount") -> "Iterator[str]":
+def _lines(each: Unmount) -> Iterator[str]:
     name = shown(each.name)
     if each.tools:
         yield f"unmounted {name} for {', '.join(shown(tool) for tool in each.tools)}"

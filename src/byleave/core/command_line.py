@@ -157,19 +157,16 @@ def _needs_confining(answer: _Answer, confining: ConfinePolicy) -> _Answer:
     if confining.mode is None:
         why = "it is allowed only in a confined run, and there is no [shell] table"
     ref = RuleRef("a command that is allowed confined asks elsewhere", BUILT_IN, ASK)
-    asked: _Answer = answer.replace(decision=ASK, why=why, code="no_match", ref=ref, also=(answer.ref, *answer.also))
-    return asked
+    return answer.replace(decision=ASK, why=why, code="no_match", ref=ref, also=(answer.ref, *answer.also))
 
 
 def _held_by_kernel(answer: _Answer) -> _Answer:
     """Return what becomes of an answer that the kernel gives instead, where the command runs confined."""
     if answer.otherwise is None:
-        silent: _Answer = answer.replace(decision=None, why="the sandbox holds it")
-        return silent
-    allowed: _Answer = answer.replace(
+        return answer.replace(decision=None, why="the sandbox holds it")
+    return answer.replace(
         decision=ALLOW, why=answer.otherwise.rule, ref=answer.otherwise, also=(), code="ok", sandbox=True
     )
-    return allowed
 
 
 def _part_verdict(own: "Sequence[_Answer]", files: "tuple[FileTouch, ...]") -> PartVerdict:
@@ -243,8 +240,7 @@ def _of_command(line: CommandLine, number: int, ruling: RuleAnswer, *, transpare
     if part.blocked is not None and ruling.decision in (None, ALLOW):
         ref = RuleRef(f"caution: {part.blocked}", BUILT_IN, ASK)
         said = _Answer(part.text, ASK, part.blocked, ref, "no_match", sandbox=sandbox, runs=True, also=ruling.refs[:1])
-        eased: _Answer = said.replace(soft=True, otherwise=rule.ref) if rule is not None and rule.unread else said
-        return eased
+        return said.replace(soft=True, otherwise=rule.ref) if rule is not None and rule.unread else said
     if ruling.decision is None and transparent:
         return _Answer(part.text, None, "judged by what it runs")
     judged: _Answer = _from_ruling(part.text, ruling).replace(sandbox=sandbox, runs=True)

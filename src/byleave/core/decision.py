@@ -134,8 +134,7 @@ def strictest(verdicts: "list[Verdict]") -> Verdict:
     sandbox = first.sandbox
     if sandbox is not None and first.decision is not DENY:  # a confined allow is stricter than a plain one
         sandbox = max([verdict.sandbox for verdict in verdicts if verdict.sandbox is not None])
-    combined: Verdict = first.replace(because=because, sandbox=sandbox)
-    return combined
+    return first.replace(because=because, sandbox=sandbox)
 
 
 def verdict_tree(verdict: Verdict) -> "dict[str, Any]":
@@ -180,8 +179,7 @@ def shared_tree(verdict: Verdict, root: str) -> "dict[str, Any]":
 
 
 def _shared_part(part: PartVerdict) -> PartVerdict:
-    shared: PartVerdict = part.replace(files=tuple(file for file in part.files if not file.path.startswith("/")))
-    return shared
+    return part.replace(files=tuple(file for file in part.files if not file.path.startswith("/")))
 
 
 def _part_tree(part: PartVerdict) -> "dict[str, Any]":

@@ -68,8 +68,7 @@ def judge_move(policy: "CompiledPolicy", action: "MoveAction", places: "tuple[Pl
     if verdict.decision is ALLOW:
         return verdict
     missing = [(place, said) for (place, _), said in zip(steps, verdicts, strict=True) if said.decision is not ALLOW]
-    combined: Verdict = verdict.replace(suggestion=_combined(missing, source, target))
-    return combined
+    return verdict.replace(suggestion=_combined(missing, source, target))
 
 
 class _Touch:
@@ -111,8 +110,7 @@ def with_grants(policy: "CompiledPolicy", action: "Action", verdict: Verdict) ->
     if not isinstance(action, FileAction | MoveAction | SearchAction):
         return verdict
     kind = action.kind if isinstance(action, FileAction) else "delete" if isinstance(action, MoveAction) else "read"
-    helped: Verdict = verdict.replace(grants=_grants(policy, kind, action.tool))
-    return helped
+    return verdict.replace(grants=_grants(policy, kind, action.tool))
 
 
 def _grants(policy: "CompiledPolicy", kind: str, tool: str | None) -> tuple[str, ...]:
@@ -130,8 +128,7 @@ def _judge(policy: "CompiledPolicy", place: "Place", touch: _Touch) -> Verdict:
     verdict = _judge_touch(policy, place, touch)
     if verdict.decision is not DENY or verdict.grants is not None:
         return verdict
-    helped: Verdict = verdict.replace(grants=_grants(policy, touch.kind, touch.tool))
-    return helped
+    return verdict.replace(grants=_grants(policy, touch.kind, touch.tool))
 
 
 def _judge_touch(policy: "CompiledPolicy", place: "Place", touch: _Touch) -> Verdict:
@@ -172,12 +169,10 @@ def _by_rules_alone(
         return _unclaimed(place, touch, protection)
     if ruled.decision is ALLOW and protection is not None and not _named_by_rules(policy, place, touch, protection):
         asked = _unclaimed(place, touch, protection)
-        explained: Verdict = asked.replace(because=(*asked.because, *ruled.because))
-        return explained
+        return asked.replace(because=(*asked.because, *ruled.because))
     if ruled.because[0] == NO_RULE:
         return _unclaimed(place, touch, protection)
-    answered: Verdict = ruled.replace(canonical=place.canonical)
-    return answered
+    return ruled.replace(canonical=place.canonical)
 
 
 def _named_by_rules(policy: "CompiledPolicy", place: FsTarget, touch: _Touch, protection: "Protection") -> bool:
@@ -322,8 +317,7 @@ def _unclaimed(place: FsTarget, touch: _Touch, protection: "Protection | None") 
 def _linked(verdict: Verdict, place: FsTarget, touch: _Touch) -> Verdict:
     """Ask about a file with several names; where it is denied anyway, no rule alone would allow it."""
     if verdict.decision is not ALLOW:
-        denied: Verdict = verdict.replace(suggestion=None)
-        return denied
+        return verdict.replace(suggestion=None)
     ref = RuleRef("strict_links", BUILT_IN, ASK)
     why = f"the file has {place.links} names, and the others may lie elsewhere"
     reason = f"{touch.kind} on {_named(place, touch)} asks: {why}"

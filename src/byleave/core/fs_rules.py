@@ -54,8 +54,7 @@ class FsRule(Record):
         given = {name: self.grants(name) and other.grants(name) for name in CAPABILITIES}
         source = other.source if all(given[name] == other.grants(name) for name in CAPABILITIES) else self.source
         dropped, written = self.dropped or other.dropped, (*self.written, *other.written)
-        narrower: FsRule = self.replace(**given, source=source, dropped=dropped, written=written)
-        return narrower
+        return self.replace(**given, source=source, dropped=dropped, written=written)
 
     @property
     def text(self) -> str:

@@ -136,5 +136,4 @@ def with_help(verdict: Verdict, others: list[Verdict]) -> Verdict:
     """Return the verdict without its suggestion where a rule of the user's alone would not be enough."""
     if verdict.suggestion is None or all(other.decision is ALLOW for other in others):
         return verdict
-    helpless: Verdict = verdict.replace(suggestion=None)
-    return helpless
+    return verdict.replace(suggestion=None)

@@ -7,8 +7,13 @@ stateless client gets the form as the result, and calls again with the answer: `
 Start at `Calling.call`, for tools, and `Calling.use`, for everything else that belongs to a server.
 """
 
+from __future__ import annotations
+
 import asyncio
 from time import monotonic
+from typing import TYPE_CHECKING
+
+from msgspec import structs
 
 from byleave.core.action import LOCAL, CallAction
 from byleave.core.decision import ALLOW, ASK, DENY
@@ -34,7 +39,6 @@ from byleave.guard.pending import CombinedVerdict, Pending
 from byleave.policy.live_policy import ResolvedVerdict
 from byleave.protocol.jsonrpc import ACCESS_DENIED, INVALID_PARAMS
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
     from typing import Any
@@ -57,11 +61,11 @@ _UNPLACED = "it is too long to be shown to anybody, so nobody can approve it"
 class CallAuthorizer:
     """What one session wants of servers."""
 
-    def __init__(self, session: "Session") -> None:
+    def __init__(self, session: Session) -> None:
         self._session = session
         self._errands = Forwarder(session, self._refuse_by_now)
 
-    async def call(self, exchange: "ClientRequest", server: str, tool: str, params: "Members") -> None:
+    async def call(self, exchange: ClientRequest, server: str, tool: str, params: Members) -> None:
         """Answer one call of a tool."""
         arguments = decoded(params["arguments"]) if "arguments" in params else None
         if not isinstance(arguments, dict) and not _is_absent(params.get("arguments")):
@@ -74,29 +78,25 @@ class CallAuthorizer:
         errand = ForwardedCall(CALL, server, sent, params, exchange.who, tool, arguments, pin)
         await self._judge(exchange, errand, lambda: self._begin_call(exchange, errand))
 
-    async def use(
-        self, exchange: "ClientRequest", server: str, kind: str, name: str, sent: "Mapping[str, Any]"
-    ) -> bool:
+    async def use(self, exchange: ClientRequest, server: str, kind: str, name: str, sent: Mapping[str, Any]) -> bool:
         """Answer a request about a resource or a prompt; return whether it may be used, and was."""
         errand = ForwardedCall(exchange.method, server, sent, exchange.params, exchange.who, used=(kind, name))
         action = _use_action(exchange, server, kind, name)
 
-        async def begin() -> "CombinedVerdict | Pending":
+        async def begin() -> CombinedVerdict | Pending:
             refused = await self._hidden_prompt(exchange, action, name) if kind == PROMPTS else None
             return self._begin_use(exchange, action, kind, name) if refused is None else refused
 
         return await self._judge(exchange, errand, begin)
 
-    def allows(self, exchange: "ClientRequest", server: str, kind: str, name: str) -> bool:
+    def allows(self, exchange: ClientRequest, server: str, kind: str, name: str) -> bool:
         """Whether a resource or a prompt may be used without a question, recorded; what asks waits for an approval."""
         verdicts = self._begin_use(exchange, _use_action(exchange, server, kind, name), kind, name)
         if isinstance(verdicts, Pending):
             verdicts = self._put_aside(verdicts)
         return verdicts.allowed
 
-    async def _hidden_prompt(
-        self, exchange: "ClientRequest", action: CallAction, name: str
-    ) -> "CombinedVerdict | None":
+    async def _hidden_prompt(self, exchange: ClientRequest, action: CallAction, name: str) -> CombinedVerdict | None:
         """Return the refusal of a prompt whose definition is not approved, recorded; None if it may be judged."""
         guard, started = self._session.guard, monotonic()
         if guard.policy.judge_use(exchange.who.agent, action.server, PROMPTS, name).decision is DENY:
@@ -112,14 +112,12 @@ class CallAuthorizer:
         return CombinedVerdict(answer.verdict, (answer,))
 
     def _begin_use(
-        self, exchange: "ClientRequest", action: CallAction, kind: str, name: str
-    ) -> "CombinedVerdict | Pending":
+        self, exchange: ClientRequest, action: CallAction, kind: str, name: str
+    ) -> CombinedVerdict | Pending:
         denied = self._denied_use(exchange, action, kind, name)
         return self._session.guard.begin_all((action,), exchange.who) if denied is None else denied
 
-    def _denied_use(
-        self, exchange: "ClientRequest", action: CallAction, kind: str, name: str
-    ) -> "CombinedVerdict | None":
+    def _denied_use(self, exchange: ClientRequest, action: CallAction, kind: str, name: str) -> CombinedVerdict | None:
         """Return that a resource or a prompt is denied, recorded; None if it is not."""
         guard, started = self._session.guard, monotonic()
         verdict = guard.policy.judge_use(exchange.who.agent, action.server, kind, name)
@@ -128,7 +126,7 @@ class CallAuthorizer:
         answer = guard.answer(ResolvedVerdict(action, (), verdict), exchange.who, started)
         return CombinedVerdict(answer.verdict, (answer,))
 
-    async def _begin_call(self, exchange: "ClientRequest", errand: ForwardedCall) -> "CombinedVerdict | Pending":
+    async def _begin_call(self, exchange: ClientRequest, errand: ForwardedCall) -> CombinedVerdict | Pending:
         """Judge a call of a tool with what the tool's schema makes of its arguments."""
         action = await self._call_action(exchange, errand)
         refused = self._unusable(exchange, action)
@@ -136,7 +134,7 @@ class CallAuthorizer:
             return refused
         return self._session.guard.begin_all((action,), exchange.who, pin=errand.pin)
 
-    async def _call_action(self, exchange: "ClientRequest", errand: ForwardedCall) -> CallAction:
+    async def _call_action(self, exchange: ClientRequest, errand: ForwardedCall) -> CallAction:
         """Return a call as an action, with the tool's schema; without, where the server cannot say it.
 
         A server is not started for the sake of a call that is denied whatever its arguments are.
@@ -149,10 +147,9 @@ class CallAuthorizer:
             offer = await self._session.offers.tool(server, tool)
         except DownError:
             return action
-        known: CallAction = action if offer is None else action.replace(schema=offer.tree.get("inputSchema"))
-        return known
+        return action if offer is None else action.replace(schema=offer.tree.get("inputSchema"))
 
-    def _unusable(self, exchange: "ClientRequest", action: CallAction) -> "CombinedVerdict | None":
+    def _unusable(self, exchange: ClientRequest, action: CallAction) -> CombinedVerdict | None:
         """Return the refusal of a call that cannot go out as it is, recorded; None if it can, or is denied anyway."""
         guard, started = self._session.guard, monotonic()
         verdict = None
@@ -168,9 +165,9 @@ class CallAuthorizer:
 
     async def _judge(
         self,
-        exchange: "ClientRequest",
+        exchange: ClientRequest,
         errand: ForwardedCall,
-        begin: "Callable[[], Awaitable[CombinedVerdict | Pending]]",
+        begin: Callable[[], Awaitable[CombinedVerdict | Pending]],
     ) -> bool:
         """Do what the policy, or a person, allows; return whether it was done."""
         parked = None
@@ -187,7 +184,7 @@ class CallAuthorizer:
                 if await self._refuse_by_now(exchange, errand):
                     self._session.parking.give_up(parked, self._session.guard)
                     return False
-                work = self._work(exchange, errand, parked.allowed).replace(rounds=parked.rounds)
+                work = structs.replace(self._work(exchange, errand, parked.allowed), rounds=parked.rounds)
                 return await self._errands.resume(work, parked)
         else:
             busy = self._session.too_busy(exchange.who)
@@ -206,7 +203,7 @@ class CallAuthorizer:
             return False
         return await self._errands.do(self._work(exchange, errand, verdicts.answers[0]))
 
-    def _work(self, exchange: "ClientRequest", errand: ForwardedCall, allowed: "Evaluation") -> ForwardedRequest:
+    def _work(self, exchange: ClientRequest, errand: ForwardedCall, allowed: Evaluation) -> ForwardedRequest:
         """Return allowed work; where the policy alone would not have allowed it, a person has."""
         permit = allowed.permit
         asked = ("_meta" in errand.params or "inputResponses" in errand.params) and (
@@ -214,7 +211,7 @@ class CallAuthorizer:
         )
         return ForwardedRequest(exchange, errand, allowed, asked)
 
-    async def _refuse_by_now(self, exchange: "ClientRequest", errand: ForwardedCall, *, asks: bool = False) -> bool:
+    async def _refuse_by_now(self, exchange: ClientRequest, errand: ForwardedCall, *, asks: bool = False) -> bool:
         """Refuse what has come to be denied since it was allowed, with `asks` also what asks; return whether it was."""
         denied = await self._denied_by_now(exchange, errand, asks=asks)
         if denied is not None:
@@ -222,8 +219,8 @@ class CallAuthorizer:
         return denied is not None
 
     async def _denied_by_now(
-        self, exchange: "ClientRequest", errand: ForwardedCall, *, asks: bool
-    ) -> "CombinedVerdict | None":
+        self, exchange: ClientRequest, errand: ForwardedCall, *, asks: bool
+    ) -> CombinedVerdict | None:
         """Return that what waited is denied by now, recorded; None if it is not."""
         if errand.used is not None:
             return self._denied_use(exchange, _use_action(exchange, errand.server, *errand.used), *errand.used)
@@ -240,18 +237,18 @@ class CallAuthorizer:
 
     async def _verdicts(
         self,
-        exchange: "ClientRequest",
+        exchange: ClientRequest,
         errand: ForwardedCall,
-        begin: "Callable[[], Awaitable[CombinedVerdict | Pending]]",
+        begin: Callable[[], Awaitable[CombinedVerdict | Pending]],
         parked: Continuation | None,
-    ) -> "CombinedVerdict | None":
+    ) -> CombinedVerdict | None:
         if parked is not None and parked.matter is not None:
             answers = members_of(exchange.params.get("inputResponses"))
             return self._answered(parked.matter, reply_in(decoded(answers[KEY])) if KEY in answers else NO)
         begun = await begin()
         return await self._ask(exchange, errand.print, begun) if isinstance(begun, Pending) else begun
 
-    async def _ask(self, exchange: "ClientRequest", print_: str, matter: Pending) -> "CombinedVerdict | None":
+    async def _ask(self, exchange: ClientRequest, print_: str, matter: Pending) -> CombinedVerdict | None:
         """Ask the person at the client; None if that has to be the answer for now, and the client calls again."""
         guard, capabilities = self._session.guard, self._session.capabilities_of(exchange)
         has_modes = exchange.envelope is not None or self._session.has_modes
@@ -275,19 +272,19 @@ class CallAuthorizer:
             raise
         return self._answered(matter, reply)
 
-    def _answered(self, matter: Pending, reply: str) -> "CombinedVerdict":
+    def _answered(self, matter: Pending, reply: str) -> CombinedVerdict:
         """Take what the client says; its yes is none where it may not answer any more."""
         if reply in YESES and not self._session.asks_client:
             return self._put_aside(matter)
         return self._session.guard.finish_all(matter, ASKER, reply)
 
-    def _put_aside(self, matter: Pending) -> "CombinedVerdict":
+    def _put_aside(self, matter: Pending) -> CombinedVerdict:
         """Leave a matter to `byleave approvals`."""
         guard = self._session.guard
         placed = guard.await_approval(matter.questions[0])
         return _with_hint(guard.finish_all(matter, "approvals", ELSEWHERE), _PENDING if placed else _UNPLACED)
 
-    async def _refuse(self, exchange: "ClientRequest", errand: ForwardedCall, verdict: "Verdict") -> None:
+    async def _refuse(self, exchange: ClientRequest, errand: ForwardedCall, verdict: Verdict) -> None:
         """Answer what is not done: a call of a tool by a result with the verdict in it, the rest by an error.
 
         A client may check what is structured against the tool's output schema, and throw away what does not fit.
@@ -306,19 +303,18 @@ class CallAuthorizer:
             await exchange.error(ACCESS_DENIED, verdict.reason, tree)
 
 
-def _use_action(exchange: "ClientRequest", server: str, kind: str, name: str) -> CallAction:
+def _use_action(exchange: ClientRequest, server: str, kind: str, name: str) -> CallAction:
     """Return the use of a resource or a prompt as an action, with all that goes out: a yes is for that."""
     sent = passed(exchange.method, exchange.params) if exchange.method != LISTEN else {}
     told = {key: decoded(value) for key, value in sent.items() if key not in ("name", "uri")}
     return CallAction(server, None, {**told, kind: name, "method": exchange.method}, exchange.who.agent)
 
 
-def _is_absent(raw: "Raw | None") -> bool:
+def _is_absent(raw: Raw | None) -> bool:
     return raw is None or bytes(raw) == b"null"
 
 
-def _with_hint(verdicts: "CombinedVerdict", hint: str) -> "CombinedVerdict":
+def _with_hint(verdicts: CombinedVerdict, hint: str) -> CombinedVerdict:
     """Return verdicts that also say what can be done about it."""
     verdict = verdicts.verdict.replace(reason=f"{verdicts.verdict.reason}; {hint}")
-    told: CombinedVerdict = verdicts.replace(verdict=verdict)
-    return told
+    return verdicts.replace(verdict=verdict)

@@ -4,9 +4,14 @@ A listing is made afresh whenever the client wants one. What was listed last als
 tool's definition is the one that was approved, and to whom a resource belongs.
 """
 
+from __future__ import annotations
+
 import asyncio
 import functools
 from time import monotonic
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from byleave.core.action import LOCAL
 from byleave.core.url import oddity
@@ -15,11 +20,9 @@ from byleave.gateway.interfaces import DownError, NoMethodError
 from byleave.gateway.message import text_of
 from byleave.gateway.pins import ChangedDefinition, LeftOut, defined
 from byleave.gateway.server_listing import KINDS, ListingOptions, Offer, Page, ServerListing, ServerListings, view_of
-from byleave.record import Record
 from byleave.store.tool_definitions import INSTRUCTIONS
 from byleave.text import shown
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
     from typing import Any, Protocol
@@ -39,7 +42,7 @@ if TYPE_CHECKING:
         def version(self) -> object:
             """What is another object whenever the policy is another one."""
 
-        def servers(self) -> "list[str]": ...
+        def servers(self) -> list[str]: ...
 
         def shows_tool(self, server: str, tool: str) -> bool: ...
 
@@ -54,20 +57,20 @@ MOST_BYTES = 16 << 20  # of one listing: five times what ten thousand tools take
 _MOST_NOTED = 10  # hidden definitions of one listing that are named to the operator one by one
 
 
-class MergedListing(Record):
+class MergedListing(Struct, frozen=True):
     """What all servers offer of one kind, and why some say nothing. `written` is each server's share for clients."""
 
     offers: tuple[Offer, ...]
-    silent: "Mapping[str, str]"
+    silent: Mapping[str, str]
     written: tuple[bytes, ...] = ()
 
 
-class LastListing(Record):
+class LastListing(Struct, frozen=True):
     """What a server listed last: over which connection, all of it, and what of it is approved."""
 
     opened: int
     catalog: ServerListing
-    kept: "Mapping[str, Offer]"
+    kept: Mapping[str, Offer]
 
 
 class Catalog:
@@ -75,14 +78,14 @@ class Catalog:
 
     def __init__(
         self,
-        reach: "Callable[[str], Upstream]",
-        local: "Callable[[], Awaitable[list[dict[str, Any]]]]",
-        pins: "Callable[[], Pins | None]",
-        note: "Callable[[str], None]",
-        keeps: "Callable[[str], bool]",
+        reach: Callable[[str], Upstream],
+        local: Callable[[], Awaitable[list[dict[str, Any]]]],
+        pins: Callable[[], Pins | None],
+        note: Callable[[str], None],
+        keeps: Callable[[str], bool],
         *,
-        down: "Callable[[DownError], None]" = lambda _error: None,
-        listed: "Callable[[str, frozenset[str]], None]" = lambda _server, _tools: None,
+        down: Callable[[DownError], None] = lambda _error: None,
+        listed: Callable[[str, frozenset[str]], None] = lambda _server, _tools: None,
         catalogs: ServerListings | None = None,
     ) -> None:
         self._reach = reach
@@ -100,7 +103,7 @@ class Catalog:
             tuple[str, str], dict[str, ChangedDefinition]
         ] = {}  # by kind and server: what is not approved
 
-    async def listing(self, kind: str, sight: "Sight", servers: "Iterable[str] | None" = None) -> MergedListing:
+    async def listing(self, kind: str, sight: Sight, servers: Iterable[str] | None = None) -> MergedListing:
         """Return what the caller may see of one kind, of all servers or of some."""
         asked = sight.servers() if servers is None else list(servers)
         found = await asyncio.gather(*(self._of(kind, server) for server in asked))
@@ -123,7 +126,7 @@ class Catalog:
         written = tuple(view.written for view in views if view.written)
         return MergedListing(tuple(each for view in views for each in view.offers), silent, written)
 
-    def _without_disputed(self, kind: str, offers: "list[Offer]") -> "list[Offer]":
+    def _without_disputed(self, kind: str, offers: list[Offer]) -> list[Offer]:
         """Leave out what two servers call by one name that is not theirs alone: nobody could tell whose it is."""
         owners: dict[str, set[str]] = {}
         for each in offers:
@@ -134,7 +137,7 @@ class Catalog:
                 self._note(f"{who} both list the {kind.rstrip('s')} {shown(name)}, so it is left out")
         return [each for each in offers if len(owners[each.name]) == 1]
 
-    async def all_of(self, kind: str, server: str) -> "Mapping[str, Offer]":
+    async def all_of(self, kind: str, server: str) -> Mapping[str, Offer]:
         """Return everything of one kind that a server offers, whoever may see it; a DownError if it says nothing."""
         return (await self._fresh(kind, server)).kept
 
@@ -142,7 +145,7 @@ class Catalog:
         """Return all that a server has listed, also what is not approved; a DownError if it says nothing."""
         return (await self._last(kind, server)).catalog
 
-    async def _of(self, kind: str, server: str) -> "LastListing | DownError":
+    async def _of(self, kind: str, server: str) -> LastListing | DownError:
         try:
             async with self._patience(server):
                 return await self._fresh(kind, server)
@@ -175,7 +178,7 @@ class Catalog:
         kept = catalog.offers if pins is None else await self._approved(kind, server, catalog, pins)
         return self._learnt(kind, LastListing(upstream.opened, catalog, kept), server)
 
-    async def _read(self, upstream: "Upstream", kind: str, reading: ListingOptions) -> ServerListing:
+    async def _read(self, upstream: Upstream, kind: str, reading: ListingOptions) -> ServerListing:
         """Return everything of one kind that a server lists."""
         what, pages, count, size = KINDS[kind], [], 0, 0
         params: dict[str, Any] = {}
@@ -211,7 +214,7 @@ class Catalog:
                 self._owners.setdefault(uri, server)
         return known
 
-    async def _approved(self, kind: str, server: str, catalog: ServerListing, pins: "Pins") -> "Mapping[str, Offer]":
+    async def _approved(self, kind: str, server: str, catalog: ServerListing, pins: Pins) -> Mapping[str, Offer]:
         """Return what is approved of a catalog; what has changed is hidden until a person has looked at it."""
         what, left_out = KINDS[kind].what, catalog.left_out
         kept: Mapping[str, Offer] = catalog.offers
@@ -233,7 +236,7 @@ class Catalog:
         self._note_left_out(kind, server, left_out)
         return kept
 
-    def _note_left_out(self, kind: str, server: str, left_out: "tuple[LeftOut, ...]") -> None:
+    def _note_left_out(self, kind: str, server: str, left_out: tuple[LeftOut, ...]) -> None:
         if left_out:
             first, more = left_out[0], len(left_out) - 1
             others = f", and {more} more" if more else ""
@@ -255,7 +258,7 @@ class Catalog:
             return offer  # it was never listed, so nothing can have changed
         return (await self._fresh(kind, server)).kept.get(name)  # a person may have approved it, or revoked that
 
-    async def instructions(self, server: str, introduction: "Introduction | None") -> str:
+    async def instructions(self, server: str, introduction: Introduction | None) -> str:
         """Return what a server says about its use, if that is approved: models read it, so it is pinned like a tool."""
         said, pins = "" if introduction is None else introduction.instructions, self._pins()
         if introduction is None or pins is None:
@@ -276,7 +279,7 @@ class Catalog:
             )
         return said if judged.approved else ""
 
-    async def hides(self, kind: str, server: str, name: str) -> "ChangedDefinition | None":
+    async def hides(self, kind: str, server: str, name: str) -> ChangedDefinition | None:
         """Return why a prompt or a template must not be used: its definition is not approved. None if it may."""
         await self._one(kind, server, name)
         hidden = self._hidden.get((kind, server), {}).get(name)
@@ -290,23 +293,23 @@ class Catalog:
         """Whether a list was made without this server, because it took too long; that is forgotten with this."""
         return self._late.pop(server, None) is not None
 
-    def _patience(self, server: str) -> "asyncio.Timeout":
+    def _patience(self, server: str) -> asyncio.Timeout:
         """Return how long a server is waited for: one that has just said nothing for long, hardly any more."""
         quiet = monotonic() < self._late.get(server, 0.0) and not self._reach(server).is_up
         return asyncio.timeout(HARDLY if quiet else PATIENCE)
 
     @property
-    def hidden(self) -> "list[tuple[str, str, str]]":
+    def hidden(self) -> list[tuple[str, str, str]]:
         """What is not approved, by kind and server."""
         return [(*key, name) for key, names in self._hidden.items() for name in names]
 
-    def hidden_of(self, server: str) -> "Iterator[tuple[str, ChangedDefinition]]":
+    def hidden_of(self, server: str) -> Iterator[tuple[str, ChangedDefinition]]:
         """Yield what a server lists and is not approved, with its kind."""
         for kind in (*KINDS, INSTRUCTIONS):
             for each in self._hidden.get((kind, server), {}).values():
                 yield kind, each
 
-    def changed_of(self, server: str) -> "dict[str, str]":
+    def changed_of(self, server: str) -> dict[str, str]:
         """Return the tools of a server whose definition nobody has approved, each with the id of what to approve."""
         return {name: each.id for name, each in self._hidden.get(("tools", server), {}).items()}
 
@@ -336,7 +339,7 @@ class Catalog:
         """Have everything listed anew."""
         self._known.clear()
 
-    async def find(self, kind: str, flat: str, sight: "Sight") -> tuple[str, str] | None:
+    async def find(self, kind: str, flat: str, sight: Sight) -> tuple[str, str] | None:
         """Return server and own name of what a client calls `flat`; None if it cannot be anything here."""
         split = split_name(flat)
         if not may_be_cut(flat):
@@ -353,7 +356,7 @@ class Catalog:
                     return server, name
         return split
 
-    async def owner(self, uri: str, sight: "Sight") -> "ResourceOwner":
+    async def owner(self, uri: str, sight: Sight) -> ResourceOwner:
         """Return the server that a resource belongs to: which lists it, or whose template it fits, or the only one.
 
         Where several might be meant, nobody is: a server must not come by another's requests.
@@ -377,7 +380,7 @@ class Catalog:
             return _only(by_claim[FITS])
         return ResourceOwner(None) if by_claim.get(SILENT) else _only(by_claim.get(ABLE, []))
 
-    def _known_by(self, server: str) -> "Mapping[str, Offer]":
+    def _known_by(self, server: str) -> Mapping[str, Offer]:
         """Return the resources that a server has listed, as far as that was over the connection that there is."""
         known = self._known.get(("resources", server))
         return known.kept if known is not None and known.opened == self._reach(server).opened else {}
@@ -408,20 +411,20 @@ class Catalog:
 LISTS, FITS, ABLE, SILENT, NOTHING = "lists", "fits", "able", "silent", "nothing"
 
 
-class ResourceOwner(Record):
+class ResourceOwner(Struct, frozen=True):
     """Whose a resource is; or nobody's, and why, if there is more to say than that it is not there."""
 
     server: str | None
     problem: str = ""
 
 
-def _only(servers: "list[str]", *, is_listed: bool = False) -> ResourceOwner:
+def _only(servers: list[str], *, is_listed: bool = False) -> ResourceOwner:
     if len(servers) == 1:
         return ResourceOwner(servers[0])
     return ResourceOwner(None, problem=f"{' and '.join(sorted(servers))} both offer it" if is_listed else "")
 
 
-def _is_seen(sight: "Sight", kind: str, offer: Offer) -> bool:
+def _is_seen(sight: Sight, kind: str, offer: Offer) -> bool:
     if kind == "tools":
         return sight.shows_tool(offer.server, offer.name)
     return sight.shows(offer.server, "prompts" if kind == "prompts" else "resources", offer.name)

@@ -1,11 +1,14 @@
 """One request of a client that is not answered yet, and the ways to answer it."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from msgspec import Raw
 
 from byleave.gateway.message import answer_parts, decoded, encode, error_parts, error_tree, members_of
 from byleave.gateway.revisions import STATUS
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from asyncio import Task
     from collections.abc import Mapping
@@ -29,7 +32,7 @@ class ClientRequest:
 
     __slots__ = ("_is_answered", "envelope", "headers", "id", "method", "params", "sink", "task", "who", "withdrawn")
 
-    def __init__(self, id_: bytes, method: str, params: "Members", sink: "Sink", who: "Who") -> None:
+    def __init__(self, id_: bytes, method: str, params: Members, sink: Sink, who: Who) -> None:
         self.id = id_
         self.method = method
         self.params = params
@@ -41,14 +44,14 @@ class ClientRequest:
         self._is_answered = False
         self.withdrawn = False  # the client has said that it wants no answer any more
 
-    async def result(self, result: "Mapping[str, Any] | Raw | bytes") -> None:
+    async def result(self, result: Mapping[str, Any] | Raw | bytes) -> None:
         """Answer with a result; bytes go out as they came, but for what a stateless revision adds."""
         raw = result if isinstance(result, Raw | bytes) else encode(result)
         if self.envelope is not None:
             raw = _completed(raw, self.method)
         await self._answer(*answer_parts(self.id, raw))
 
-    async def need_input(self, wishes: "Mapping[str, Any]", state: str) -> None:
+    async def need_input(self, wishes: Mapping[str, Any], state: str) -> None:
         """Answer a stateless client that more has to be known first."""
         raw = encode({"resultType": "input_required", "inputRequests": wishes, "requestState": state})
         await self._answer(*answer_parts(self.id, raw))
@@ -59,17 +62,17 @@ class ClientRequest:
             self._is_answered = True
             await self.sink.answer(*parts, status=status)
 
-    async def error(self, number: int, message: str, data: "Any" = None) -> None:
+    async def error(self, number: int, message: str, data: Any = None) -> None:
         """Answer with an error."""
         await self.raw_error(error_tree(number, message, data), number)
 
-    async def raw_error(self, error: "Raw | bytes", number: int) -> None:
+    async def raw_error(self, error: Raw | bytes, number: int) -> None:
         """Answer with an error as somebody else wrote it."""
         status = STATUS.get(number, 200) if self.envelope is not None else 200
         await self._answer(*error_parts(self.id, error), status=status)
 
 
-def _completed(raw: "Raw | bytes", method: str) -> bytes:
+def _completed(raw: Raw | bytes, method: str) -> bytes:
     """Return a result with what the stateless revision wants in every result, and in those that may be kept.
 
     Wishes are ours to bring (`need_input`): a server that puts some into its result has them taken out. How long a

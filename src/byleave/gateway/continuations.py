@@ -4,15 +4,18 @@ Such a client gets its call back with the questions in it and a state, and calls
 one that nobody can guess; it is for the same caller, for the very same call, for one use, and for a while.
 """
 
+from __future__ import annotations
+
 import asyncio
 import secrets
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from byleave.gateway.elicitation import ASKER
 from byleave.gateway.message import text_of
 from byleave.guard.asking import SILENCE
-from byleave.record import Record
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -29,19 +32,19 @@ MOST = 200  # calls of one caller
 GIVEN_UP = "failed: the client did not go on with the call"
 
 
-class Continuation(Record):
+class Continuation(Struct, frozen=True):
     """A call that goes on when the client calls again. `print` is a hash of all that it was."""
 
     print: str
-    matter: "Pending | None" = None  # a person is to agree first
-    allowed: "Evaluation | None" = None
-    upstream: "Upstream | None" = None
-    pending: "ServerRequest | None" = None  # the server is in the middle of it
-    asked: "Mapping[str, ServerQuestion]" = {}
-    state: "Raw | None" = None  # of a server that speaks the stateless revision itself
+    matter: Pending | None = None  # a person is to agree first
+    allowed: Evaluation | None = None
+    upstream: Upstream | None = None
+    pending: ServerRequest | None = None  # the server is in the middle of it
+    asked: Mapping[str, ServerQuestion] = {}
+    state: Raw | None = None  # of a server that speaks the stateless revision itself
     rounds: int = 0  # how often it has wanted to know more
     question: str | None = None  # of a local tool, by its id
-    answers: "Mapping[str, str]" = {}  # to what it asked before
+    answers: Mapping[str, str] = {}  # to what it asked before
 
 
 class Continuations:
@@ -50,7 +53,7 @@ class Continuations:
     def __init__(self) -> None:
         self._parked: dict[str, tuple[Continuation, Guard, asyncio.TimerHandle]] = {}
 
-    def park(self, parked: Continuation, guard: "Guard", seconds: float) -> str:
+    def park(self, parked: Continuation, guard: Guard, seconds: float) -> str:
         """Keep a call for a while, and return the state under which it goes on."""
         while len(self._parked) >= MOST:
             self._expire(next(iter(self._parked)))
@@ -59,7 +62,7 @@ class Continuations:
         self._parked[state] = (parked, guard, timer)
         return state
 
-    def take(self, exchange: "ClientRequest", print_: str) -> Continuation | None:
+    def take(self, exchange: ClientRequest, print_: str) -> Continuation | None:
         """Return the call that a request goes on with, if it is the very same one."""
         state = text_of(exchange.params.get("requestState"))
         found = None if state is None else self._parked.get(state)
@@ -79,7 +82,7 @@ class Continuations:
         self.give_up(parked, guard)
 
     @staticmethod
-    def give_up(parked: Continuation, guard: "Guard") -> None:
+    def give_up(parked: Continuation, guard: Guard) -> None:
         """Record that a call does not go on, and tell its server."""
         if parked.matter is not None:
             guard.finish_all(parked.matter, ASKER, SILENCE)

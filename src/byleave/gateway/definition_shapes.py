@@ -9,11 +9,13 @@ The first `__` splits, because no server name holds one. A name that is longer t
 the whole makes it one of its kind again; the way back is then by looking, not by splitting.
 """
 
+from __future__ import annotations
+
 import hashlib
+from typing import TYPE_CHECKING
 
 from byleave.gateway.revisions import wrong_annotation
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
@@ -21,23 +23,23 @@ if TYPE_CHECKING:
     Fits = Callable[[Any], bool]
 
 
-def _text(value: "Any") -> bool:
+def _text(value: Any) -> bool:
     return isinstance(value, str)
 
 
-def _object(value: "Any") -> bool:
+def _object(value: Any) -> bool:
     return isinstance(value, dict)
 
 
-def _number(value: "Any") -> bool:
+def _number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _icons(value: "Any") -> bool:
+def _icons(value: Any) -> bool:
     return isinstance(value, list) and all(isinstance(each, dict) and _text(each.get("src")) for each in value)
 
 
-def _hints(value: "Any") -> bool:
+def _hints(value: Any) -> bool:
     """Whether these are annotations of a tool: a title, and yes or no to some questions."""
     return isinstance(value, dict) and all(
         _text(each) if name == "title" else isinstance(each, bool) or not name.endswith("Hint")
@@ -45,7 +47,7 @@ def _hints(value: "Any") -> bool:
     )
 
 
-def _notes(value: "Any") -> bool:
+def _notes(value: Any) -> bool:
     """Whether these are annotations of a resource."""
     return (
         isinstance(value, dict)
@@ -55,7 +57,7 @@ def _notes(value: "Any") -> bool:
     )
 
 
-def _arguments(value: "Any") -> bool:
+def _arguments(value: Any) -> bool:
     return isinstance(value, list) and all(
         isinstance(each, dict)
         and _text(each.get("name"))
@@ -65,9 +67,9 @@ def _arguments(value: "Any") -> bool:
     )
 
 
-_EVERY: "Mapping[str, Fits]" = {"title": _text, "description": _text, "icons": _icons, "_meta": _object}
-_RESOURCE: "Mapping[str, Fits]" = {**_EVERY, "name": _text, "mimeType": _text, "annotations": _notes}
-SHAPES: "Mapping[str, Mapping[str, Fits]]" = {
+_EVERY: Mapping[str, Fits] = {"title": _text, "description": _text, "icons": _icons, "_meta": _object}
+_RESOURCE: Mapping[str, Fits] = {**_EVERY, "name": _text, "mimeType": _text, "annotations": _notes}
+SHAPES: Mapping[str, Mapping[str, Fits]] = {
     "tools": {
         **_EVERY,
         "name": _text,
@@ -83,7 +85,7 @@ SHAPES: "Mapping[str, Mapping[str, Fits]]" = {
 _NEEDED = {"tools": ("inputSchema",), "resources": ("name",), "resourceTemplates": ("name",)}
 
 
-def shaped(field: str, tree: "Mapping[str, Any]") -> "dict[str, Any] | None":
+def shaped(field: str, tree: Mapping[str, Any]) -> dict[str, Any] | None:
     """Return the members that the protocol knows, without those that are null; None if one has a wrong shape."""
     shape = SHAPES[field]
     kept = {name: value for name, value in tree.items() if name in shape and value is not None}
@@ -93,14 +95,14 @@ def shaped(field: str, tree: "Mapping[str, Any]") -> "dict[str, Any] | None":
     return kept if fits else None
 
 
-def unusable(tool: "Mapping[str, Any]", *, sends_headers: bool) -> str:
+def unusable(tool: Mapping[str, Any], *, sends_headers: bool) -> str:
     """Return why a tool cannot be called through the gateway, whoever may; empty if it can."""
     if tool.get("execution", {}).get("taskSupport") == "required":
         return "it runs as a task only, and tasks are not passed on"
     return wrong_annotation(tool["inputSchema"]) if sends_headers else ""
 
 
-def served(tool: "Mapping[str, Any]") -> "Mapping[str, Any]":
+def served(tool: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return a tool as clients see it: without the promise that it can run as a task."""
     if "execution" not in tool:
         return tool
@@ -108,7 +110,7 @@ def served(tool: "Mapping[str, Any]") -> "Mapping[str, Any]":
     return {name: value for name, value in tool.items() if name != "execution"} | ({"execution": kept} if kept else {})
 
 
-def app_of(tool: "Mapping[str, Any]") -> "Any":
+def app_of(tool: Mapping[str, Any]) -> Any:
     """Return the URI of the resource that shows a tool's results, if it names one; older servers name it flatly."""
     meta = tool.get("_meta", {})
     named = meta.get("ui")

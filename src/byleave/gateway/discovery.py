@@ -3,13 +3,16 @@
 Here alone `agent_id` says on whose behalf a call is, where nobody knows better. Elsewhere it is the tool's own.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from byleave.core.action import LOCAL
 from byleave.gateway.message import decoded, encode, members_of, text_of
 from byleave.gateway.server_info import own_words
 from byleave.protocol.jsonrpc import INVALID_PARAMS
 from byleave.text import quoted
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
     from typing import Any
@@ -22,7 +25,7 @@ _AGENT = {"type": "string", "description": "On whose behalf, where the connectio
 _SERVER = {"type": "string", "description": "A name that list_servers has given."}
 
 
-def _tool(name: str, description: str, required: "list[str]", *, reads: bool, **properties: "Any") -> "dict[str, Any]":
+def _tool(name: str, description: str, required: list[str], *, reads: bool, **properties: Any) -> dict[str, Any]:
     schema = {"type": "object", "properties": {**properties, "agent_id": _AGENT}, "required": required}
     return {
         "name": name,
@@ -32,7 +35,7 @@ def _tool(name: str, description: str, required: "list[str]", *, reads: bool, **
     }
 
 
-DISCOVERY: "Mapping[str, dict[str, Any]]" = {
+DISCOVERY: Mapping[str, dict[str, Any]] = {
     "list_servers": _tool("list_servers", "The MCP servers that you may use.", [], reads=True),
     "get_server_tools": _tool(
         "get_server_tools", "The tools of one server that you may call.", ["server"], reads=True, server=_SERVER
@@ -49,7 +52,7 @@ DISCOVERY: "Mapping[str, dict[str, Any]]" = {
 }
 
 
-async def call_discovery(session: "Session", exchange: "ClientRequest", name: str) -> None:
+async def call_discovery(session: Session, exchange: ClientRequest, name: str) -> None:
     """Answer a call of one of the three."""
     arguments = members_of(exchange.params.get("arguments"))
     agent = text_of(arguments.get("agent_id"))
@@ -58,19 +61,19 @@ async def call_discovery(session: "Session", exchange: "ClientRequest", name: st
     await _DO[name](session, exchange, arguments)
 
 
-async def _list_servers(session: "Session", exchange: "ClientRequest", _arguments: "Members") -> None:
+async def _list_servers(session: Session, exchange: ClientRequest, _arguments: Members) -> None:
     listed = [_described(session, name) for name in session.sight(exchange.who).servers()]
     await exchange.result(_result({"servers": listed}))
 
 
-def _described(session: "Session", name: str) -> "dict[str, str]":
+def _described(session: Session, name: str) -> dict[str, str]:
     server = session.servers.get(name)
     if name == LOCAL or server is None:
         return {"name": name, "transport": LOCAL, "description": "tools of this workspace, run by byleave"}
     return {"name": name, "transport": server.transport, "description": server.description}
 
 
-async def _get_server_tools(session: "Session", exchange: "ClientRequest", arguments: "Members") -> None:
+async def _get_server_tools(session: Session, exchange: ClientRequest, arguments: Members) -> None:
     server, sight = text_of(arguments.get("server")), session.sight(exchange.who)
     if server is None or server not in sight.servers():
         await exchange.error(INVALID_PARAMS, f"there is no server {quoted(server or '')} for you")
@@ -84,7 +87,7 @@ async def _get_server_tools(session: "Session", exchange: "ClientRequest", argum
     await exchange.result(_result({**tree, "instructions": own_words(said)} if said else tree))
 
 
-async def _execute(session: "Session", exchange: "ClientRequest", arguments: "Members") -> None:
+async def _execute(session: Session, exchange: ClientRequest, arguments: Members) -> None:
     server, tool = text_of(arguments.get("server")), text_of(arguments.get("tool"))
     if not server or not tool:
         await exchange.error(INVALID_PARAMS, "execute_tool names a server and a tool")
@@ -95,11 +98,11 @@ async def _execute(session: "Session", exchange: "ClientRequest", arguments: "Me
     await session.calling.call(exchange, server, tool, params)
 
 
-def _result(tree: "dict[str, Any]") -> "dict[str, Any]":
+def _result(tree: dict[str, Any]) -> dict[str, Any]:
     return {"content": [{"type": "text", "text": encode(tree).decode()}], "structuredContent": tree}
 
 
-_DO: "Mapping[str, Callable[[Session, ClientRequest, Members], Awaitable[None]]]" = {
+_DO: Mapping[str, Callable[[Session, ClientRequest, Members], Awaitable[None]]] = {
     "list_servers": _list_servers,
     "get_server_tools": _get_server_tools,
     "execute_tool": _execute,

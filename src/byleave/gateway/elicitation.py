@@ -4,10 +4,13 @@ The form has nothing that must be filled in: accepting it is the yes. Text from 
 that a yes covers is left out: what is too long to be shown is not asked about.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from byleave.guard.asking import CANCELLED, FOR_SESSION, NO, ONCE
 from byleave.text import quoted, shown
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
@@ -33,13 +36,13 @@ _SURE = {"claimed": " (as it says)", "default": " (nobody said who it is)"}
 _SCOPES = {"once": ONCE, "session": FOR_SESSION}
 
 
-def can_be_asked(capabilities: "Mapping[str, Any]") -> bool:
+def can_be_asked(capabilities: Mapping[str, Any]) -> bool:
     """Whether a client shows forms. One that says nothing of modes has forms: they came first."""
     elicitation = capabilities.get("elicitation")
     return isinstance(elicitation, dict) and (not elicitation or "form" in elicitation)
 
 
-def question_params(question: "Question", *, modes: bool) -> "dict[str, Any] | None":
+def question_params(question: Question, *, modes: bool) -> dict[str, Any] | None:
     """Return the form for a question; None if it cannot be shown in full. `modes`: whether the revision has several."""
     facts = question.facts
     name = "an agent that nobody named" if question.who.agent is None else quoted(question.who.agent)
@@ -56,7 +59,7 @@ def question_params(question: "Question", *, modes: bool) -> "dict[str, Any] | N
     return {"mode": "form", **params} if modes else params
 
 
-def _deed(facts: "Mapping[str, str]") -> str:
+def _deed(facts: Mapping[str, str]) -> str:
     """Return what would be done, in a few words."""
     if facts["kind"] != "call":
         return f"do this: {shown(facts['kind'])}{' by ' + quoted(facts['tool']) if 'tool' in facts else ''}"
@@ -64,7 +67,7 @@ def _deed(facts: "Mapping[str, str]") -> str:
     return f"use the server {server}" if tool is None else f"call {server}/{shown(tool)}"
 
 
-def reply_in(result: "Any") -> str:
+def reply_in(result: Any) -> str:
     """Return what a person said. Whatever is not a clear yes is a no."""
     if not isinstance(result, dict):
         return NO

@@ -9,12 +9,15 @@ Start at `Errands.do`.
 Verdicts of the gateway's own on calls that the policy would let out, but that cannot go out as they are. Pure.
 """
 
+from __future__ import annotations
+
 import asyncio
 import os
 from contextlib import suppress
 from time import monotonic
+from typing import TYPE_CHECKING
 
-from msgspec import Raw
+from msgspec import Raw, Struct, structs
 
 from byleave.core.action import LOCAL, CallAction
 from byleave.core.decision import BUILT_IN, DENY, RuleRef, Verdict, shared_tree
@@ -28,12 +31,10 @@ from byleave.gateway.server_questions import labelled, refusal
 from byleave.gateway.server_requests import ServerNotification, ServerQuestion
 from byleave.guard.asking import NO, NOBODY, SILENCE
 from byleave.protocol.jsonrpc import INVALID_PARAMS, INVALID_REQUEST
-from byleave.record import Record
 from byleave.text import quoted, shown
 from byleave.toolhost.outcome import NeedsInput
 from byleave.user_files import digest
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Mapping
     from typing import Any
@@ -55,7 +56,7 @@ def named(server: str, tool: str | None) -> str:
     return f"{shown(server[:_REFUSALS_WORTH_SAYING])}/{shown((tool or '')[:_REFUSALS_WORTH_SAYING])}"
 
 
-def agents_tree(verdict: Verdict, root: str) -> "dict[str, Any]":
+def agents_tree(verdict: Verdict, root: str) -> dict[str, Any]:
     """Return a verdict as agents may see it: files of the workspace by their path in it, others by their name."""
     because = tuple(ref.replace(source=_place(ref.source, root)) for ref in verdict.because)
     return shared_tree(verdict.replace(because=because), root)
@@ -68,14 +69,14 @@ def _place(source: str, root: str) -> str:
     return inside if inside != source else os.path.basename(source)
 
 
-def unfitting(action: "CallAction", problem: str) -> Verdict:
+def unfitting(action: CallAction, problem: str) -> Verdict:
     """Return the refusal of arguments that are not what the tool says that it takes."""
     ref = RuleRef("arguments fit the tool's input schema", BUILT_IN, DENY)
     reason = f"the arguments do not fit the input schema of {named(action.server, action.tool)}: {problem}"
     return Verdict(DENY, reason, UNFITTING, (ref,))
 
 
-def changed(action: "CallAction", why: str = "has changed", what: str = "") -> Verdict:
+def changed(action: CallAction, why: str = "has changed", what: str = "") -> Verdict:
     """Return the refusal of a tool, or `what` else, whose definition is not approved; `why` goes on from its name."""
     ref = RuleRef("a tool whose definition has changed waits for approval", BUILT_IN, DENY)
     name = f"{what}{named(action.server, action.tool)}"
@@ -99,16 +100,16 @@ _TRACES = frozenset({"traceparent", "tracestate", "baggage"})  # what nobody nee
 _LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 
 
-class ForwardedCall(Record):
+class ForwardedCall(Struct, frozen=True):
     """A request for one server: what it gets, and what of it was judged."""
 
     method: str
     server: str
-    sent: "Mapping[str, Any]"
-    params: "Members"  # as the client wrote them
-    who: "Who"
+    sent: Mapping[str, Any]
+    params: Members  # as the client wrote them
+    who: Who
     tool: str = ""
-    arguments: "Any" = None
+    arguments: Any = None
     pin: str | None = None  # of a local tool: what it is, so that a yes is for that
     used: tuple[str, str] | None = None  # a resource or a prompt: its kind and name
 
@@ -119,21 +120,21 @@ class ForwardedCall(Record):
         return digest(encode([self.who.agent, self.who.identity, self.method, self.server, self.pin]) + encode(sent))
 
 
-class ForwardedRequest(Record):
+class ForwardedRequest(Struct, frozen=True):
     """An errand that was allowed, and the request of the client that waits for it."""
 
-    exchange: "ClientRequest"
+    exchange: ClientRequest
     errand: ForwardedCall
-    allowed: "Evaluation"
+    allowed: Evaluation
     was_asked: bool = False  # whether a person has allowed it, now or before
     rounds: int = 0  # how often the server has wanted to know more
-    schema: "Any" = None  # of the tool's arguments, where headers may have to repeat them
+    schema: Any = None  # of the tool's arguments, where headers may have to repeat them
 
 
 class Forwarder:
     """What is done for one session. `refuse` answers what is denied by now, and returns whether it is."""
 
-    def __init__(self, session: "Session", refuse: "Callable[..., Awaitable[bool]]") -> None:
+    def __init__(self, session: Session, refuse: Callable[..., Awaitable[bool]]) -> None:
         self._session = session
         self._refuse = refuse
 
@@ -146,7 +147,7 @@ class Forwarder:
         answers = members_of(work.exchange.params.get("inputResponses"))
         return await self._finish(work, self._resumed(work, parked, answers))
 
-    async def _finish(self, work: ForwardedRequest, doing: "Coroutine[Any, Any, str]") -> bool:
+    async def _finish(self, work: ForwardedRequest, doing: Coroutine[Any, Any, str]) -> bool:
         """Do it, and record what became of it; nothing yet, if it goes on later."""
         started = monotonic()
         outcome, how = "failed: nobody waits for it any more", "cancelled"
@@ -198,7 +199,7 @@ class Forwarder:
         async with self._session.reached_once(errand.server, errand.tool or None) as upstream:
             return await self._pass_on(work, upstream, schema, waited=True)
 
-    async def _pass_on(self, work: ForwardedRequest, upstream: "Upstream", schema: "Any", *, waited: bool) -> str:
+    async def _pass_on(self, work: ForwardedRequest, upstream: Upstream, schema: Any, *, waited: bool) -> str:
         errand = work.errand
         if waited and await self._refuse(work.exchange, errand):  # a server may take a minute to start
             return "failed: it is denied by now"
@@ -209,7 +210,7 @@ class Forwarder:
         if upstream.revision not in STATELESS:
             return await self._send(work, upstream)
         more = None if work.was_asked else known_answers(errand.params)
-        return await self._send(work.replace(schema=schema), upstream, more)
+        return await self._send(structs.replace(work, schema=schema), upstream, more)
 
     def _unknown(self, errand: ForwardedCall) -> str:
         why = self._session.offers.why_hidden(errand.server, errand.tool)
@@ -217,7 +218,7 @@ class Forwarder:
             return changed(CallAction(errand.server, errand.tool), why).reason
         return f"there is no tool {named(errand.server, errand.tool)}"
 
-    async def _send(self, work: ForwardedRequest, upstream: "Upstream", more: "Mapping[str, Any] | None" = None) -> str:
+    async def _send(self, work: ForwardedRequest, upstream: Upstream, more: Mapping[str, Any] | None = None) -> str:
         params = {**work.errand.sent, **(more or {})}
         meta, progress = passed_meta(work.errand.params)
         if work.was_asked:  # a yes is for what was shown
@@ -228,7 +229,7 @@ class Forwarder:
         pending = await upstream.ask(work.errand.method, params, work.exchange, headers, progress=progress)
         return await self._follow(work, upstream, pending)
 
-    async def _follow(self, work: ForwardedRequest, upstream: "Upstream", pending: "ServerRequest") -> str:
+    async def _follow(self, work: ForwardedRequest, upstream: Upstream, pending: ServerRequest) -> str:
         said = await self._session.follow(work.exchange, upstream, pending)
         if isinstance(said, ServerQuestion):
             return await self._hand_over(work, upstream, pending, said)
@@ -251,7 +252,7 @@ class Forwarder:
         return REPORTED if b'"isError"' in bytes(view[-_TAIL:]) + bytes(view[:_TAIL]) and _is_error(result) else DONE
 
     async def _hand_over(
-        self, work: ForwardedRequest, upstream: "Upstream", pending: "ServerRequest", asked: ServerQuestion
+        self, work: ForwardedRequest, upstream: Upstream, pending: ServerRequest, asked: ServerQuestion
     ) -> str:
         """Give a stateless client the wish of a server that is in the middle of its work."""
         problem = refusal(asked.method, self._session.capabilities_for(work.exchange, upstream.name), upstream.name)
@@ -267,14 +268,14 @@ class Forwarder:
         await self._session.need_input(work.exchange, {upstream.name: wish}, parked)
         return ""
 
-    async def _wanted(self, work: ForwardedRequest, upstream: "Upstream", result: Raw) -> str:
+    async def _wanted(self, work: ForwardedRequest, upstream: Upstream, result: Raw) -> str:
         """Bring the wishes of a stateless server to the client, in the way that the client speaks."""
         exchange, found = work.exchange, members_of(result)
         if work.rounds >= MOST_ROUNDS:
             what = f"the server {quoted(upstream.name)} has wanted to know more"
             await exchange.error(SERVER_DOWN, f"{what} {MOST_ROUNDS} times, without an end")
             return "failed: it wanted to know more without an end"
-        work = work.replace(rounds=work.rounds + 1)
+        work = structs.replace(work, rounds=work.rounds + 1)
         wishes = {key: members_of(each) for key, each in members_of(found.get("inputRequests")).items()}
         capabilities = self._session.capabilities_for(exchange, upstream.name)
         methods = [text_of(wish.get("method")) or "" for wish in wishes.values()]
@@ -297,7 +298,7 @@ class Forwarder:
         return await self._ask_in_turn(work, upstream, told, state)
 
     async def _ask_in_turn(
-        self, work: ForwardedRequest, upstream: "Upstream", wishes: "Mapping[str, Mapping[str, Any]]", state: Raw | None
+        self, work: ForwardedRequest, upstream: Upstream, wishes: Mapping[str, Mapping[str, Any]], state: Raw | None
     ) -> str:
         answers: dict[str, Raw] = {}
         for key, wish in wishes.items():
@@ -313,7 +314,7 @@ class Forwarder:
             answers[key] = said.answer
         return await self._send(work, upstream, _with_answers(answers, state))
 
-    async def _resumed(self, work: ForwardedRequest, parked: Continuation, answers: "Members") -> str:
+    async def _resumed(self, work: ForwardedRequest, parked: Continuation, answers: Members) -> str:
         if parked.question is not None:
             said = _answer_to_tool(answers.get(KEY))
             known = parked.answers if said is None else {**parked.answers, parked.question: said}
@@ -327,7 +328,7 @@ class Forwarder:
                 if offer is None:
                     await work.exchange.error(INVALID_PARAMS, self._unknown(work.errand))
                     return "failed: no such tool"
-                work = work.replace(schema=offer.tree.get("inputSchema"))
+                work = structs.replace(work, schema=offer.tree.get("inputSchema"))
             return await self._send(work, upstream, _with_answers(answers, parked.state))
         parked.pending.exchange = work.exchange
         for key, asked in parked.asked.items():
@@ -337,7 +338,7 @@ class Forwarder:
                 upstream.reply(asked.id, error=error_tree(INVALID_REQUEST, "the client gave no answer"))
         return await self._follow(work, upstream, parked.pending)
 
-    async def _call_local(self, work: ForwardedRequest, answers: "Mapping[str, str]") -> str:
+    async def _call_local(self, work: ForwardedRequest, answers: Mapping[str, str]) -> str:
         """Run a tool of this workspace; where it asks something, ask the client, and run it again with the answer."""
         exchange, tool, arguments = work.exchange, work.errand.tool, work.errand.arguments or {}
         asker = self._asker(exchange)
@@ -362,7 +363,7 @@ class Forwarder:
         await exchange.result(result_tree(result))
         return "failed: it has a question"
 
-    async def _put(self, exchange: "ClientRequest", form: "Mapping[str, Any]") -> str | None:
+    async def _put(self, exchange: ClientRequest, form: Mapping[str, Any]) -> str | None:
         """Put a tool's question to the client of a session; None if there is no answer."""
         try:
             async with asyncio.timeout(self._session.settings.ask_timeout):
@@ -371,7 +372,7 @@ class Forwarder:
             return None
         return None if said is None or said.answer is None else _answer_to_tool(said.answer)
 
-    def _asker(self, exchange: "ClientRequest") -> "ClientAsker | None":
+    def _asker(self, exchange: ClientRequest) -> ClientAsker | None:
         """Return what asks the client about what a tool does while it runs; a stateless one cannot be asked then."""
         if exchange.envelope is not None or not self._session.asks_client:
             return None
@@ -385,11 +386,11 @@ class ClientAsker:
 
     name = ASKER
 
-    def __init__(self, session: "Session", exchange: "ClientRequest") -> None:
+    def __init__(self, session: Session, exchange: ClientRequest) -> None:
         self._session = session
         self._exchange = exchange
 
-    async def ask(self, question: "Question", patience: float) -> str:
+    async def ask(self, question: Question, patience: float) -> str:
         """Return what the person says."""
         params = question_params(question, modes=self._session.has_modes)
         if params is None:
@@ -403,7 +404,7 @@ class ClientAsker:
         return reply if self._session.asks_client else NOBODY
 
 
-def _judged_schema(work: ForwardedRequest) -> "Any":
+def _judged_schema(work: ForwardedRequest) -> Any:
     """Return the schema with which a call was judged; None if it was not known then."""
     permit = work.allowed.permit
     return permit.action.schema if permit is not None and isinstance(permit.action, CallAction) else None
@@ -420,7 +421,7 @@ def _is_error(result: Raw) -> bool:
     return bytes(members_of(result).get("isError", b"")) == b"true"
 
 
-def _with_answers(answers: "Mapping[str, Raw]", state: Raw | None) -> "dict[str, Any]":
+def _with_answers(answers: Mapping[str, Raw], state: Raw | None) -> dict[str, Any]:
     more: dict[str, Any] = {"inputResponses": answers}
     return more if state is None else {**more, "requestState": state}
 
@@ -430,17 +431,17 @@ def _wants_input(result: Raw) -> bool:
     return bytes(members_of(result).get("resultType", b"")) == b'"input_required"'
 
 
-def known_answers(params: "Members") -> "dict[str, Any] | None":
+def known_answers(params: Members) -> dict[str, Any] | None:
     """Return the answers that a client gives before it is asked, to questions that it knows from an earlier call."""
     return {"inputResponses": params["inputResponses"]} if "inputResponses" in params else None
 
 
-def passed(method: str, params: "Members") -> "dict[str, Any]":
+def passed(method: str, params: Members) -> dict[str, Any]:
     """Return parameters as a server gets them: those that the method has, and nothing that nobody was shown."""
     return {key: params[key] for key in _PARAMS[method] if key in params}
 
 
-def passed_meta(params: "Members") -> "tuple[dict[str, Any], bool]":
+def passed_meta(params: Members) -> tuple[dict[str, Any], bool]:
     """Return what of a request's `_meta` is the server's business, and whether the client wants to hear of progress."""
     meta = members_of(params.get("_meta"))
     kept = {
@@ -451,7 +452,7 @@ def passed_meta(params: "Members") -> "tuple[dict[str, Any], bool]":
     return kept, "progressToken" in meta
 
 
-def told_about(exchange: "ClientRequest", told: ServerNotification, server: str) -> bytes | None:
+def told_about(exchange: ClientRequest, told: ServerNotification, server: str) -> bytes | None:
     """Return a notification about a request as the client is told of it; None if it does not want to hear it."""
     found: dict[str, Any] = dict(members_of(told.params))
     if told.method == "notifications/progress":
@@ -466,7 +467,7 @@ def _is_wanted(least: str | None, level: str | None) -> bool:
     return least in _LEVELS and level in _LEVELS and _LEVELS.index(level) >= _LEVELS.index(least)
 
 
-def logged(params: "Mapping[str, Any]", server: str) -> "dict[str, Any]":
+def logged(params: Mapping[str, Any], server: str) -> dict[str, Any]:
     """Return a line of a server's log, with whose it is."""
     logger = params.get("logger")
     name = text_of(logger) if isinstance(logger, Raw) else None

@@ -5,9 +5,12 @@ not somebody calls: servers that are another one now are let go of, and every cl
 changed. Sessions stay. A file that is still being written says what it said before (`policy.file_settling`).
 """
 
+from __future__ import annotations
+
 import asyncio
 import os
 from time import monotonic
+from typing import TYPE_CHECKING
 
 from byleave.core.action import LOCAL
 from byleave.core.url import BadUrl, parse_url
@@ -30,7 +33,6 @@ from byleave.policy.gateway_settings import ASK_NEW, CLIENT
 from byleave.policy.servers import expanded
 from byleave.text import quoted
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping
     from typing import Any
@@ -62,12 +64,12 @@ class Gateway:
 
     def __init__(
         self,
-        workspace: "Workspace",
-        guard: "Guard",
+        workspace: Workspace,
+        guard: Guard,
         *,
-        note: "Note",
-        environment: "Mapping[str, str] | None" = None,
-        told: "Callable[[str, bytes], None] | None" = None,
+        note: Note,
+        environment: Mapping[str, str] | None = None,
+        told: Callable[[str, bytes], None] | None = None,
         over_http: bool = False,
         welcome_time: float = 0.0,
     ) -> None:
@@ -117,7 +119,7 @@ class Gateway:
         self._configure()
 
     @property
-    def settings(self) -> "GatewaySettings":
+    def settings(self) -> GatewaySettings:
         compiled = self.guard.policy.compiled
         if self._settled[0] is not compiled:
             self._settled = compiled, compiled.gateway
@@ -132,7 +134,7 @@ class Gateway:
         said = self.settings.approve
         return not self._over_http if said is None else said == CLIENT
 
-    def listed(self, server: str, tools: "Iterable[str]") -> None:
+    def listed(self, server: str, tools: Iterable[str]) -> None:
         """Take note of which tools say what their results look like: clients remember that, too."""
         known = self._structured.setdefault(server, set())
         if len(known) < _MOST_STRUCTURED:
@@ -143,7 +145,7 @@ class Gateway:
         return tool in self._structured.get(server, ())
 
     @property
-    def servers(self) -> "Mapping[str, ServerConfig]":
+    def servers(self) -> Mapping[str, ServerConfig]:
         """The servers that are switched on; for everybody here there are no others."""
         compiled = self.guard.policy.compiled
         if self._enabled[0] is not compiled:
@@ -151,7 +153,7 @@ class Gateway:
         return self._enabled[1]
 
     @property
-    def proofs(self) -> "dict[str, Any]":
+    def proofs(self) -> dict[str, Any]:
         """How callers prove who they are, and what else the front must know, as the policy is now."""
         compiled = self.guard.policy.compiled
         subjects = {subject: agent for agent, each in compiled.agent_subjects.items() for subject in each}
@@ -174,11 +176,11 @@ class Gateway:
 
     # ---- Clients -------------------------------------------------------------------------------------------------
 
-    def converse(self, caller: "Caller") -> Session:
+    def converse(self, caller: Caller) -> Session:
         """Begin a session of a revision with a handshake."""
         return self._add(Session(self, caller))
 
-    def stateless(self, caller: "Caller") -> SessionPool:
+    def stateless(self, caller: Caller) -> SessionPool:
         """Return the lasting conversation of this principal, for revisions without sessions."""
         key = (caller.principal, caller.agent, caller.identity)
         lobby = self._stateless.get(key)
@@ -216,7 +218,7 @@ class Gateway:
         self._sessions.discard(session)
         self.metrics.sessions = len(self._sessions)
 
-    def who(self, caller: "Caller", claimed: str | None) -> Who:
+    def who(self, caller: Caller, claimed: str | None) -> Who:
         """Return on whose behalf a request is. A claim counts only where nothing better is known, and only now.
 
         What the session was opened with is a claim like any other, unless it was proven: the policy may have changed.
@@ -237,7 +239,7 @@ class Gateway:
         agents = self.guard.policy.compiled.policy.voices[0].agents
         return self.settings.default_agent if agents is None else agents.default
 
-    def too_fast(self, who: Who) -> "tuple[str, Any] | None":
+    def too_fast(self, who: Who) -> tuple[str, Any] | None:
         """Return why this agent has to wait, and for how long; None if it has not."""
         wait = self._buckets.take(who.agent, monotonic())
         if wait <= 0:
@@ -247,7 +249,7 @@ class Gateway:
 
     # ---- Servers -------------------------------------------------------------------------------------------------
 
-    def connect(self, server: "ServerConfig", session: Session, tool: str | None = None) -> Upstream:
+    def connect(self, server: ServerConfig, session: Session, tool: str | None = None) -> Upstream:
         """Return a session with a server for a client, not opened yet. `tool`: the one that it is for, if only one."""
         shared = self.pool.join(server, session) if tool is None else None
         if shared is not None:
@@ -255,8 +257,8 @@ class Gateway:
         access = None if tool is None else server.tool_of(tool)
         return Upstream(server.name, client=session, **self._how_to_reach(server, access))
 
-    def _how_to_reach(self, server: "ServerConfig", access: str | None = None) -> "dict[str, Any]":
-        def make(hearer: "Hearer") -> "Link":
+    def _how_to_reach(self, server: ServerConfig, access: str | None = None) -> dict[str, Any]:
+        def make(hearer: Hearer) -> Link:
             try:
                 filled = expanded(server, self._environment)
             except ConfigError as error:
@@ -306,23 +308,23 @@ class Gateway:
             if session.used < before and not session.open and await session.rest():
                 return
 
-    def chore(self, work: "Coroutine[Any, Any, None]") -> None:
+    def chore(self, work: Coroutine[Any, Any, None]) -> None:
         """Do something in the background."""
         task = asyncio.get_running_loop().create_task(work)
         self._chores.add(task)
         task.add_done_callback(self._chores.discard)
 
-    def warned(self, upstream: Upstream, warnings: "Iterable[str]") -> None:
+    def warned(self, upstream: Upstream, warnings: Iterable[str]) -> None:
         """Pass on what people should know about a connection."""
         for warning in warnings:
             self.note(f"the server {quoted(upstream.name)}: {warning}")
 
-    def _lacks(self, server: "ServerConfig") -> str:
+    def _lacks(self, server: ServerConfig) -> str:
         """Return why a server cannot be used as it is configured, without where that is written."""
         missing = [name for name in server.variables if not self._environment.get(name)]
         return "a variable that it needs is not set" if missing else "its configuration is wrong"
 
-    def _memory_of(self, server: "ServerConfig") -> NegotiationMemory:
+    def _memory_of(self, server: ServerConfig) -> NegotiationMemory:
         """Return what was learnt of the revisions that a server speaks; nothing yet, if it is another one by now."""
         known = self._spoken.get(server.name)
         if known is None or known[0] != server:
@@ -330,12 +332,12 @@ class Gateway:
             known = self._spoken[server.name] = server, NegotiationMemory(BY_HANDSHAKE if only_handshake else "")
         return known[1]
 
-    def introduction_of(self, name: str) -> "Introduction | None":
+    def introduction_of(self, name: str) -> Introduction | None:
         """Return what a server said of itself when it was opened last; None if it never was."""
         server = self.servers.get(name)
         return None if server is None else self._memory_of(server).said
 
-    def _visit(self, action: "dict[str, Any]") -> "Verdict":
+    def _visit(self, action: dict[str, Any]) -> Verdict:
         """Judge and record what a server wants of the network. Any thread may ask."""
         target = parse_url(action["url"])
         if not isinstance(target, BadUrl):
@@ -395,7 +397,7 @@ class Gateway:
             await self.on_change(**self.proofs)
             self._proven_by = compiled
 
-    def _do_beside(self, what: str, work: "Callable[[], Awaitable[None]]") -> None:
+    def _do_beside(self, what: str, work: Callable[[], Awaitable[None]]) -> None:
         """Begin some work, unless the same is still going on."""
 
         async def whole() -> None:
@@ -440,7 +442,7 @@ class Gateway:
         for session in list(self._sessions) if changed else ():
             session.changed_all()
 
-    def _pin_stamps(self, servers: "list[str]") -> "dict[str, object]":
+    def _pin_stamps(self, servers: list[str]) -> dict[str, object]:
         return {name: self._pins.stamp(name) for name in servers} if self.settings.pin_tools else {}
 
     def _configure(self) -> None:
@@ -478,7 +480,7 @@ class Gateway:
 class _Scrubbing:
     """Hears a server without the secrets that we gave it: whatever it says, they reach nobody."""
 
-    def __init__(self, hearer: "Hearer", scrub: ResultScrub) -> None:
+    def __init__(self, hearer: Hearer, scrub: ResultScrub) -> None:
         self._hearer = hearer
         self._scrub = scrub
 

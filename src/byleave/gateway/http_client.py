@@ -18,12 +18,17 @@ What a web server answers to one request of ours: a JSON text, a stream of event
 refusals: whoever follows one would carry a user's credentials elsewhere.
 """
 
+from __future__ import annotations
+
 import asyncio
 import socket
 import ssl
 from contextlib import suppress
 from threading import Thread
 from time import monotonic
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from byleave import __version__
 from byleave.core.net_rules import NetRule
@@ -35,10 +40,8 @@ from byleave.net.http_exchange import plain_url
 from byleave.protocol.http_body import MalformedBodyError, body_reader
 from byleave.protocol.http_head import UNTIL_CLOSE, BadHead, end_of_head, is_field, list_of, read_response, values_of
 from byleave.protocol.sse import Event, EventReader
-from byleave.record import Record
 from byleave.text import quoted, shown
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any, TypeVar
@@ -75,15 +78,15 @@ if TYPE_CHECKING:
         def said(self, message: bytes) -> None:
             """Take one message, which is on one line."""
 
-        def over(self, end: "End") -> None: ...
+        def over(self, end: End) -> None: ...
 
 
-async def beside(work: "Callable[[], Done]", seconds: float) -> "Done":
+async def beside(work: Callable[[], Done], seconds: float) -> Done:
     """Do `work` in a thread; a TimeoutError if it takes longer, and the thread is left alone."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[Done] = loop.create_future()
 
-    def tell(set_: "Callable[[Any], None]", value: "Any") -> None:
+    def tell(set_: Callable[[Any], None], value: Any) -> None:
         if not done.done():
             set_(value)
 
@@ -112,7 +115,7 @@ _AGENT = f"byleave/{__version__}"
 _HINT = "check `url` in the server's table, and whether the server works"
 
 
-class Origin(Record):
+class Origin(Struct, frozen=True):
     """Where connections lead."""
 
     scheme: str
@@ -125,7 +128,7 @@ class Origin(Record):
         return f"{self.scheme}://{host}" if usual else f"{self.scheme}://{host}:{self.port}"
 
 
-class Spot(Record):
+class Spot(Struct, frozen=True):
     """A URL, taken apart: the origin, and the path with its query as the request line has it."""
 
     origin: Origin
@@ -153,7 +156,7 @@ def read_spot(url: str) -> Spot:
     return Spot(origin, path[path.find("/") :])
 
 
-def field_lines(fields: "Fields") -> bytes:
+def field_lines(fields: Fields) -> bytes:
     """Return header fields as they are sent; a DownError if one would be read as something else."""
     lines = []
     for name, value in fields:
@@ -170,7 +173,7 @@ def field_lines(fields: "Fields") -> bytes:
 class ClientConnection(asyncio.Protocol):
     """One connection, with at most one request on its way."""
 
-    def __init__(self, client: "AsyncHttpClient", origin: Origin) -> None:
+    def __init__(self, client: AsyncHttpClient, origin: Origin) -> None:
         self.origin = origin
         self.kept_until = 0.0
         self._client = client
@@ -189,7 +192,7 @@ class ClientConnection(asyncio.Protocol):
     def is_open(self) -> bool:
         return self._transport is not None and not self._transport.is_closing()
 
-    def ask(self, request: bytes, method: str, asking: "Asking") -> None:
+    def ask(self, request: bytes, method: str, asking: Asking) -> None:
         """Send a request, and tell `asking` what comes of it."""
         self._asking, self._method, self._head, self._interim = asking, method, bytearray(), 0
         self._silent = True
@@ -271,7 +274,7 @@ class ClientConnection(asyncio.Protocol):
             self._asking.head(response)
         return self._asking is not None
 
-    def _take(self, body: "Body", data: bytes) -> None:
+    def _take(self, body: Body, data: bytes) -> None:
         if not body.done and data:
             piece = body.take(data)
             if piece and self._asking is not None:
@@ -304,7 +307,7 @@ class AsyncHttpClient:
     """All connections of a gateway to web servers. Close it in the end."""
 
     def __init__(
-        self, *, context: ssl.SSLContext | None = None, resolve: "Callable[[str, int], list[str]]" = look_up
+        self, *, context: ssl.SSLContext | None = None, resolve: Callable[[str, int], list[str]] = look_up
     ) -> None:
         self._context = context
         self._resolve = resolve
@@ -409,18 +412,18 @@ class AsyncHttpClient:
         return self._context
 
 
-def media_type(response: "HttpResponseHead") -> str:
+def media_type(response: HttpResponseHead) -> str:
     """Return the type of a body, without its parameters."""
     found = values_of(response.fields, "content-type")
     return found[0].partition(";")[0].strip().lower() if found else ""
 
 
-def is_coded(response: "HttpResponseHead") -> bool:
+def is_coded(response: HttpResponseHead) -> bool:
     """Whether a body is compressed, though nobody asked for that."""
     return any(word not in ("", "identity") for word in list_of(response.fields, "content-encoding"))
 
 
-def _longest_kept(response: "HttpResponseHead") -> float:
+def _longest_kept(response: HttpResponseHead) -> float:
     """Return for how long a connection may wait: a second less than the server says, or what is usual."""
     for word in list_of(response.fields, "keep-alive"):
         name, _equals, number = word.partition("=")
@@ -446,7 +449,7 @@ _SHOWN = 300  # letters of a refusal that people are shown
 _SUCCESS, _REDIRECT, _MISTAKE = 200, 300, 400
 
 
-class End(Record):
+class End(Struct, frozen=True):
     """How an answer ended. `status` is 0 where there was none; `why` is a sentence for people, or empty if all is well.
 
     `body` is what a refusal said. `resumes`: it was a stream of events, which may be gone on with.
@@ -475,7 +478,7 @@ class HttpResponseReader:
         "limit",
     )
 
-    def __init__(self, teller: "Teller", connection: "ClientConnection", secrets: tuple[str, ...], limit: int) -> None:
+    def __init__(self, teller: Teller, connection: ClientConnection, secrets: tuple[str, ...], limit: int) -> None:
         self.events: EventReader | None = None
         self.limit = limit
         self._teller: Teller | None = teller
@@ -492,7 +495,7 @@ class HttpResponseReader:
         self._teller = None
         self._connection.drop()
 
-    def head(self, response: "HttpResponseHead") -> None:
+    def head(self, response: HttpResponseHead) -> None:
         self._status = response.status
         if self._teller is not None:
             self._teller.began(response)
@@ -576,7 +579,7 @@ class HttpResponseReader:
             body = b"".join(self._pieces) if self._status >= _MISTAKE else b""
             teller.over(End(self._status, why, body, unheard, resumes and self.events is not None))
 
-    def _refusal(self, response: "HttpResponseHead") -> str:
+    def _refusal(self, response: HttpResponseHead) -> str:
         if response.status < _MISTAKE:
             where = (values_of(response.fields, "location") or [""])[0]
             return f"wants to be asked at {self._quoted(where)} instead, and redirects are not followed"

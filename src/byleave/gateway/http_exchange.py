@@ -13,9 +13,14 @@ anew each time.
 Start at `read_head`.
 """
 
+from __future__ import annotations
+
 import re
 from functools import lru_cache
 from types import MappingProxyType
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from byleave.gateway.http_trust import passed_on_by
 from byleave.gateway.interfaces import MessageContext
@@ -24,9 +29,7 @@ from byleave.gateway.revisions import HEADER_MISMATCH
 from byleave.protocol.http_body import LAST_CHUNK
 from byleave.protocol.http_head import LONGEST_LENGTH, NO_BODY, BadHead, Framing, read_request
 from byleave.protocol.jsonrpc import INTERNAL_ERROR, INVALID_REQUEST
-from byleave.record import Record
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from asyncio import Task
     from collections.abc import Callable, Mapping, Sequence
@@ -74,7 +77,7 @@ class HttpExchange:
 
     __slots__ = ("_state", "body", "connection", "head", "on_lost", "on_quiet", "quiet_at", "task")
 
-    def __init__(self, connection: "ServerConnection", head: "RequestHead", body: bytes, quiet_at: float) -> None:
+    def __init__(self, connection: ServerConnection, head: RequestHead, body: bytes, quiet_at: float) -> None:
         self.connection = connection
         self.head = head
         self.body = body
@@ -123,7 +126,7 @@ class HttpExchange:
         """Reply with an error of JSON-RPC."""
         self.reply(status, *error_parts(id_, error_tree(code, problem)), fields=fields + JSON)
 
-    def begin_events(self, first: "Sequence[bytes]", *, fields: bytes = b"") -> None:
+    def begin_events(self, first: Sequence[bytes], *, fields: bytes = b"") -> None:
         """Make the response a stream of events, and write the pieces of the first one."""
         if self._state != _WAITING:
             return
@@ -132,12 +135,12 @@ class HttpExchange:
         keep = b"" if self.head.is_old or self.connection.keeps(self.head) else CLOSE
         self._write(first, b"%b%b%b%b%b\r\n" % (LINES[200], fields, _EVENTS, framing, keep))
 
-    def write_event(self, pieces: "Sequence[bytes]") -> None:
+    def write_event(self, pieces: Sequence[bytes]) -> None:
         """Write the pieces of one event; they stay together."""
         if self._state == _STREAMING:
             self._write(pieces, b"")
 
-    def _write(self, pieces: "Sequence[bytes]", start: bytes) -> None:
+    def _write(self, pieces: Sequence[bytes], start: bytes) -> None:
         size = sum(map(len, pieces))
         framed = (start, *pieces) if self.head.is_old else (start, b"%x\r\n" % size, *pieces, b"\r\n")
         for piece in (b"".join(framed),) if size <= _AT_ONCE else framed:
@@ -196,7 +199,7 @@ _REMEMBERED = 1024
 _LONGEST_REMEMBERED = 4096
 
 
-class BadRequest(Record):
+class BadRequest(Struct, frozen=True):
     """Why a request is not taken: one sentence, the status of HTTP, and the code of JSON-RPC."""
 
     problem: str
@@ -204,13 +207,13 @@ class BadRequest(Record):
     code: int = INVALID_REQUEST
 
 
-class RequestHead(Record):
+class RequestHead(Struct, frozen=True):
     """One request without its body. `fields` have lower-case names; `told` are those for the conversation."""
 
     method: str
     path: str
     query: str
-    fields: "Mapping[str, str]"
+    fields: Mapping[str, str]
     keeps_alive: bool
     expects: bool
     is_old: bool  # of HTTP/1.0
@@ -253,7 +256,7 @@ def _read(head: bytes) -> tuple[RequestHead, Framing] | BadRequest:
 _remembered = lru_cache(_REMEMBERED)(_read)
 
 
-def _by_name(fields: "Fields") -> "dict[str, str] | BadRequest":
+def _by_name(fields: Fields) -> dict[str, str] | BadRequest:
     found: dict[str, str] = {}
     for field, value in fields:
         name = field.lower()
@@ -268,7 +271,7 @@ def _by_name(fields: "Fields") -> "dict[str, str] | BadRequest":
     return found
 
 
-def _problem(request: "HttpRequestHead", fields: "Mapping[str, str]") -> BadRequest | None:
+def _problem(request: HttpRequestHead, fields: Mapping[str, str]) -> BadRequest | None:
     if not request.target.startswith("/") or "#" in request.target:
         return BadRequest("the first line does not name a path of this server")
     if request.minor == 1 and "host" not in fields:
@@ -278,7 +281,7 @@ def _problem(request: "HttpRequestHead", fields: "Mapping[str, str]") -> BadRequ
     return None
 
 
-def _head(request: "HttpRequestHead", fields: "dict[str, str]") -> RequestHead:
+def _head(request: HttpRequestHead, fields: dict[str, str]) -> RequestHead:
     path, _mark, query = request.target.partition("?")
     takes_json, takes_events = _accepted(fields.get("accept"))
     told = {name: value for name, value in fields.items() if name in _PASSED_ON or name.startswith(_PARAM)}

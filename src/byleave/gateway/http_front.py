@@ -11,11 +11,15 @@ before anything else (`identity`). How requests and responses travel: `http_serv
 Start at `serve_http`.
 """
 
+from __future__ import annotations
+
 import os
 from collections import Counter
 from functools import partial
+from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec import structs
 
 from byleave.errors import InputError
 from byleave.gateway.http_errors import (
@@ -44,7 +48,6 @@ from byleave.net.peers import PeerAddress, group_of
 from byleave.protocol.jsonrpc import INVALID_REQUEST
 from byleave.protocol.sse import endpoint_event
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
 
@@ -68,17 +71,17 @@ _PLAIN = b"Content-Type: text/plain\r\nCache-Control: no-store\r\n"
 
 
 async def serve_http(
-    gateway: "Measured",
+    gateway: Measured,
     host: str,
     port: int,
     *,
-    settings: "FrontSettings",
-    tokens: "Mapping[str, tuple[str, ...]]",
-    bound: "Collection[str]" = (),
-    subjects: "Mapping[str, str] | None" = None,
+    settings: FrontSettings,
+    tokens: Mapping[str, tuple[str, ...]],
+    bound: Collection[str] = (),
+    subjects: Mapping[str, str] | None = None,
     limits: ServerLimits | None = None,
-    warn: "Callable[[str], None]" = lambda _text: None,
-) -> "HttpFront":
+    warn: Callable[[str], None] = lambda _text: None,
+) -> HttpFront:
     """Serve `gateway` at an address; an InputError or a ConfigError if that cannot be, or must not.
 
     `tokens`: hashes by agent. `bound`: agents that nobody may merely claim to be, beside those with tokens.
@@ -94,7 +97,7 @@ async def serve_http(
 class HttpFront:
     """The front, while it is open."""
 
-    def __init__(self, gateway: "Measured", limits: ServerLimits, warn: "Callable[[str], None]") -> None:
+    def __init__(self, gateway: Measured, limits: ServerLimits, warn: Callable[[str], None]) -> None:
         self._gateway = gateway
         self._server = HttpServer(self._receive, limits, warn)
         self._server.on_tick = self._tick
@@ -109,7 +112,7 @@ class HttpFront:
         self.identity = Identity(tokens={}, require=True)
 
     @property
-    def addresses(self) -> "list[PeerAddress]":
+    def addresses(self) -> list[PeerAddress]:
         """Where it listens."""
         return self._server.addresses
 
@@ -124,10 +127,10 @@ class HttpFront:
     async def renew(
         self,
         *,
-        settings: "FrontSettings",
-        tokens: "Mapping[str, tuple[str, ...]]",
-        bound: "Collection[str]" = (),
-        subjects: "Mapping[str, str] | None" = None,
+        settings: FrontSettings,
+        tokens: Mapping[str, tuple[str, ...]],
+        bound: Collection[str] = (),
+        subjects: Mapping[str, str] | None = None,
     ) -> None:
         """Take on new settings. Sessions live on. A ConfigError if they cannot be used: then nobody proves anything.
 
@@ -149,7 +152,8 @@ class HttpFront:
                 await self.identity.jwt.open()
             self._proofs = proofs
         self._server.limit(
-            self._server.limits.replace(
+            structs.replace(
+                self._server.limits,
                 body_bytes=settings.max_body,
                 connections=settings.max_connections,
                 per_caller=settings.max_connections_per_caller,
@@ -161,10 +165,10 @@ class HttpFront:
 
     def _identity_by(
         self,
-        settings: "FrontSettings",
-        tokens: "Mapping[str, tuple[str, ...]]",
-        bound: "Collection[str]",
-        subjects: "Mapping[str, str]",
+        settings: FrontSettings,
+        tokens: Mapping[str, tuple[str, ...]],
+        bound: Collection[str],
+        subjects: Mapping[str, str],
         before: Identity,
     ) -> Identity:
         jwt = None
@@ -202,7 +206,7 @@ class HttpFront:
         if self.identity.jwt is not None:
             self.identity.jwt.keep_fresh()
 
-    def _admits(self, connection: "ServerConnection") -> BadRequest | None:
+    def _admits(self, connection: ServerConnection) -> BadRequest | None:
         """Note who is at the other end; where callers cannot prove who they are, turn away all but our own user."""
         remote = connection.remote
         connection.peer = None if self._proxies.has(remote.host) else group_of(remote, connection.owner)
@@ -217,7 +221,7 @@ class HttpFront:
         if why is not None:
             self._gateway.refused(why)
 
-    def _screen(self, exchange: "HttpExchange", length: int | None) -> None:
+    def _screen(self, exchange: HttpExchange, length: int | None) -> None:
         """Refuse a request before its body is read: what nobody is let in for takes up no room."""
         who = self.identity.who(exchange.head, exchange.connection)
         if isinstance(who, RefusedCaller):
@@ -227,7 +231,7 @@ class HttpFront:
         elif who is not None:
             self._has_room(exchange, who)
 
-    def _refuse(self, exchange: "HttpExchange", refused: RefusedCaller) -> None:
+    def _refuse(self, exchange: HttpExchange, refused: RefusedCaller) -> None:
         """Refuse a request, and note to whom: a proxy that is believed says for whom it asks."""
         connection, peer = exchange.connection, exchange.connection.peer
         if peer is None:
@@ -237,7 +241,7 @@ class HttpFront:
         self._gateway.refused(refused.kind, peer)
         refuse(exchange, refused)
 
-    def _has_room(self, exchange: "HttpExchange", caller: Caller) -> bool:
+    def _has_room(self, exchange: HttpExchange, caller: Caller) -> bool:
         """Have the connection be this caller's; return False, having refused, where it has too many."""
         if exchange.connection.belongs_to(caller.principal):
             return True
@@ -245,7 +249,7 @@ class HttpFront:
         too_many_connections(exchange)
         return False
 
-    def _receive(self, exchange: "HttpExchange") -> "Work | None":
+    def _receive(self, exchange: HttpExchange) -> Work | None:
         """Take a request: answer it at once, or return the work that it takes."""
         head = exchange.head
         methods = _ROUTES.get(head.path)
@@ -261,9 +265,7 @@ class HttpFront:
             return None
         return self._identified(exchange, serve, self.identity.who(head, exchange.connection))
 
-    def _identified(
-        self, exchange: "HttpExchange", serve: "Serve", who: Caller | RefusedCaller | None
-    ) -> "Work | None":
+    def _identified(self, exchange: HttpExchange, serve: Serve, who: Caller | RefusedCaller | None) -> Work | None:
         if type(who) is Caller:
             return serve(self, exchange, who) if self._has_room(exchange, who) else None
         if isinstance(who, RefusedCaller):
@@ -271,7 +273,7 @@ class HttpFront:
             return None
         return partial(self._with_new_keys, exchange, serve)
 
-    async def _with_new_keys(self, exchange: "HttpExchange", serve: "Serve") -> None:
+    async def _with_new_keys(self, exchange: HttpExchange, serve: Serve) -> None:
         identity = self.identity
         if identity.jwt is not None:
             await identity.jwt.refresh()
@@ -280,7 +282,7 @@ class HttpFront:
         if work is not None:
             await work()
 
-    def _post(self, exchange: "HttpExchange", caller: Caller) -> "Work | None":
+    def _post(self, exchange: HttpExchange, caller: Caller) -> Work | None:
         head = exchange.head
         message = look_at(exchange)
         if message is None:
@@ -292,7 +294,7 @@ class HttpFront:
         session = self._named_session(exchange, caller, message)
         return None if session is None else self._in_session(exchange, session, message)
 
-    def _stateless(self, exchange: "HttpExchange", caller: Caller, message: RequestContext) -> "Work | None":
+    def _stateless(self, exchange: HttpExchange, caller: Caller, message: RequestContext) -> Work | None:
         if self._open_of[caller.principal] >= _MOST_OPEN:
             too_many(exchange)
             return None
@@ -306,7 +308,7 @@ class HttpFront:
             work = partial(answered, exchange, PostResponse(exchange), conversation, told, id_of(message))
         return partial(self._counted, caller.principal, work)
 
-    async def _counted(self, principal: str, work: "Work") -> None:
+    async def _counted(self, principal: str, work: Work) -> None:
         """Do what belongs to no session, counted: the answer to a notification may come before its work is done."""
         self._open_of[principal] += 1
         try:
@@ -316,7 +318,7 @@ class HttpFront:
             if not self._open_of[principal]:
                 del self._open_of[principal]
 
-    def _in_session(self, exchange: "HttpExchange", session: "HttpSession", message: RequestContext) -> "Work | None":
+    def _in_session(self, exchange: HttpExchange, session: HttpSession, message: RequestContext) -> Work | None:
         if len(session.open) >= _MOST_OPEN:
             too_many(exchange)
             return None
@@ -327,14 +329,14 @@ class HttpFront:
             work = partial(answered, exchange, PostResponse(exchange), session.conversation, told, id_of(message))
         return partial(_within, exchange, session, work)
 
-    def _opening(self, exchange: "HttpExchange", caller: Caller) -> "Work | None":
+    def _opening(self, exchange: HttpExchange, caller: Caller) -> Work | None:
         session = self._sessions.add(caller, self._gateway.converse, exchange.connection.now)
         if session is None:
             self._no_room(exchange)
             return None
         return partial(self._open, exchange, session, Opening(exchange, _session_field(session)))
 
-    async def _open(self, exchange: "HttpExchange", session: "HttpSession", reply: Opening) -> None:
+    async def _open(self, exchange: HttpExchange, session: HttpSession, reply: Opening) -> None:
         told = _told(exchange.head, session.caller)
         session.open.add(exchange)
         try:
@@ -345,7 +347,7 @@ class HttpFront:
             if not reply.is_established:
                 self._sessions.end(session)
 
-    def _listen(self, exchange: "HttpExchange", caller: Caller) -> None:
+    def _listen(self, exchange: HttpExchange, caller: Caller) -> None:
         """Open the standing stream of a session. An older one ends: its client lost it, and has not noticed."""
         head = exchange.head
         if head.revision in STATELESS:
@@ -363,7 +365,7 @@ class HttpFront:
         session.stream = EventStream(exchange, ended, fields=_session_field(session), is_proven=is_proven)
         session.conversation.attach(session.stream)
 
-    def _delete(self, exchange: "HttpExchange", caller: Caller) -> None:
+    def _delete(self, exchange: HttpExchange, caller: Caller) -> None:
         if exchange.head.revision in STATELESS:
             not_allowed(exchange, "POST")
             return
@@ -373,8 +375,8 @@ class HttpFront:
             exchange.reply(200)
 
     def _named_session(
-        self, exchange: "HttpExchange", caller: Caller, message: RequestContext | None = None
-    ) -> "HttpSession | None":
+        self, exchange: HttpExchange, caller: Caller, message: RequestContext | None = None
+    ) -> HttpSession | None:
         """Return the session that a request names; None if it was refused."""
         head, id_ = exchange.head, id_of(message)
         if head.revision and head.revision not in HANDSHAKE:
@@ -388,7 +390,7 @@ class HttpFront:
             no_session(exchange, id_)
         return None
 
-    def _old_listen(self, exchange: "HttpExchange", caller: Caller) -> None:
+    def _old_listen(self, exchange: HttpExchange, caller: Caller) -> None:
         """Begin a session of revision 2024-11-05: it lives as long as its stream, by which everything is answered."""
         if not takes_events(exchange):
             return
@@ -400,7 +402,7 @@ class HttpFront:
         session.stream = EventStream(exchange, lambda _stream: self._sessions.end(session), first=first)
         session.conversation.attach(session.stream)
 
-    def _old_post(self, exchange: "HttpExchange", caller: Caller) -> "Work | None":
+    def _old_post(self, exchange: HttpExchange, caller: Caller) -> Work | None:
         head = exchange.head
         session = self._sessions.find(_query(head.query).get("session_id", ""), caller, is_old=True)
         if session is None or session.stream is None:
@@ -417,11 +419,11 @@ class HttpFront:
         work = partial(session.conversation.handle, exchange.body, session.stream, told)
         return partial(_within, exchange, session, work)
 
-    def _no_room(self, exchange: "HttpExchange") -> None:
+    def _no_room(self, exchange: HttpExchange) -> None:
         self._gateway.refused("sessions")
         no_room(exchange)
 
-    def _metrics(self, exchange: "HttpExchange", caller: Caller) -> None:
+    def _metrics(self, exchange: HttpExchange, caller: Caller) -> None:
         """Show the figures: all of them to the user of this machine, and to agents that are named for it."""
         if caller.identity == "verified" and caller.agent not in self._see_all:
             text = self._gateway.metrics_text_for(caller.agent)
@@ -431,14 +433,14 @@ class HttpFront:
             text = self._gateway.metrics_text()
         exchange.reply(200, text.encode(), fields=_TEXT)
 
-    def _healthy(self, exchange: "HttpExchange") -> None:
+    def _healthy(self, exchange: HttpExchange) -> None:
         if is_foreign(exchange.head.fields):
             self._refuse(exchange, FOREIGN_PAGE)
         else:
             exchange.reply(200, _HEALTHY)
 
 
-async def _within(exchange: "HttpExchange", session: "HttpSession", work: "Work") -> None:
+async def _within(exchange: HttpExchange, session: HttpSession, work: Work) -> None:
     """Do what belongs to a session; until it is done, the session does not rest."""
     session.open.add(exchange)
     try:
@@ -448,15 +450,15 @@ async def _within(exchange: "HttpExchange", session: "HttpSession", work: "Work"
         session.rests_since = exchange.connection.now
 
 
-def _told(head: "RequestHead", caller: Caller) -> "MessageContext":
+def _told(head: RequestHead, caller: Caller) -> MessageContext:
     return head.told_unclaimed if caller.identity == "verified" else head.told
 
 
-def _session_field(session: "HttpSession") -> bytes:
+def _session_field(session: HttpSession) -> bytes:
     return b"Mcp-Session-Id: %b\r\n" % session.id.encode()
 
 
-def _stream_ended(session: "HttpSession", stream: EventStream) -> None:
+def _stream_ended(session: HttpSession, stream: EventStream) -> None:
     if session.stream is stream:
         session.stream = None
         session.rests_since = stream.now
@@ -467,12 +469,12 @@ def _query(text: str) -> dict[str, str]:
     return {name: value for name, _mark, value in (pair.partition("=") for pair in text.split("&"))}
 
 
-_ENDPOINT: "Mapping[str, Serve]" = {
+_ENDPOINT: Mapping[str, Serve] = {
     "POST": HttpFront._post,  # noqa: SLF001 -- the table belongs to the class
     "GET": HttpFront._listen,  # noqa: SLF001
     "DELETE": HttpFront._delete,  # noqa: SLF001
 }
-_ROUTES: "Mapping[str, Mapping[str, Serve]]" = {
+_ROUTES: Mapping[str, Mapping[str, Serve]] = {
     "/mcp": _ENDPOINT,
     "/mcp/": _ENDPOINT,
     "/sse": {"GET": HttpFront._old_listen},  # noqa: SLF001

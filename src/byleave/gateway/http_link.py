@@ -10,8 +10,13 @@ One message on its way to a server over HTTP, and what the link itself asks: how
 They tell the link what they heard; the link tells everybody else.
 """
 
+from __future__ import annotations
+
 import asyncio
 from contextlib import suppress
+from typing import TYPE_CHECKING
+
+from msgspec import structs
 
 from byleave.gateway.http_client import LARGEST, End, HttpResponseReader, field_lines, read_spot
 from byleave.gateway.interfaces import DownError
@@ -20,7 +25,6 @@ from byleave.gateway.message import answers, one_line
 from byleave.protocol.http_head import values_of
 from byleave.text import shown
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
@@ -44,7 +48,7 @@ class Post:
 
     __slots__ = ("_left", "_lingering", "_link", "_retried", "_wrong", "answer", "is_answered", "outgoing", "visit")
 
-    def __init__(self, link: "HttpLink", outgoing: "Outgoing") -> None:
+    def __init__(self, link: HttpLink, outgoing: Outgoing) -> None:
         self.outgoing = outgoing
         self.answer: HttpResponseReader | None = None
         self.visit: LinkRequest | None = None  # by which a stream that broke off is gone on with
@@ -67,7 +71,7 @@ class Post:
         if self.visit is not None:
             self.visit.leave()
 
-    def began(self, response: "HttpResponseHead") -> None:
+    def began(self, response: HttpResponseHead) -> None:
         if self.outgoing.method == "initialize" and response.status < 300:
             self._wrong = self._link.take_session(response)
 
@@ -97,7 +101,7 @@ class Post:
         if self._left:
             return
         if self._wrong:
-            self._link.fail(self, end.replace(why=self._wrong))
+            self._link.fail(self, structs.replace(end, why=self._wrong))
         elif self.is_answered or (self.outgoing.id is None and 200 <= end.status < 300):
             self._link.forget(self)
         else:
@@ -116,7 +120,7 @@ class Post:
             link.spawn(link.resume(self, events.last_id, events.retry))
         else:
             usual = "ended its answer without having answered" if end.status else "gave no answer"
-            link.fail(self, end.replace(why=end.why or usual))
+            link.fail(self, structs.replace(end, why=end.why or usual))
 
     async def _again(self) -> None:
         """Send it once more: the connection that it was sent on had been closed already."""
@@ -129,12 +133,12 @@ class Post:
 class LinkRequest:
     """A request of the link's own, whose end is waited for. What is said meanwhile goes to `to`."""
 
-    def __init__(self, to: "HttpLink | Post | None" = None) -> None:
+    def __init__(self, to: HttpLink | Post | None = None) -> None:
         self.answer: HttpResponseReader | None = None
         self.ended: asyncio.Future[End] = asyncio.get_running_loop().create_future()
         self._to = to
 
-    async def ask(self, link: "HttpLink", spot: "Spot", method: str, request: bytes) -> End:
+    async def ask(self, link: HttpLink, spot: Spot, method: str, request: bytes) -> End:
         """Ask, and return how it ended; a DownError if it could not even be asked."""
         connection = await link.client.connection(spot.origin)
         if self.ended.done():
@@ -166,7 +170,7 @@ class LinkRequest:
         """Whether the stream went on after the event of that id."""
         return self.last_id not in ("", before)
 
-    def began(self, response: "HttpResponseHead") -> None:
+    def began(self, response: HttpResponseHead) -> None:
         """Take the head of the answer; nothing in it matters here."""
 
     def said(self, message: bytes) -> None:
@@ -196,7 +200,7 @@ _OURS = frozenset(
 _HINT = "the server may be tried again; its own log may say more"
 
 
-def checked_headers(headers: "dict[str, str]") -> bytes:
+def checked_headers(headers: dict[str, str]) -> bytes:
     """Return configured headers as they are sent; a DownError if one is not the user's to say, or is no header."""
     for name in headers:
         if name.lower() in _OURS or name.lower().startswith("mcp-param-"):
@@ -211,10 +215,10 @@ class HttpLink:
 
     def __init__(
         self,
-        server: "ServerConfig",
-        expanded: "ExpandedServer",
-        hearer: "Hearer",
-        client: "AsyncHttpClient",
+        server: ServerConfig,
+        expanded: ExpandedServer,
+        hearer: Hearer,
+        client: AsyncHttpClient,
         *,
         limit: int = LARGEST,
     ) -> None:
@@ -244,7 +248,7 @@ class HttpLink:
         self._headers = checked_headers(self._given)
         self.client.keep(await self.client.connection(self._spot.origin))
 
-    async def send(self, outgoing: "Outgoing") -> None:
+    async def send(self, outgoing: Outgoing) -> None:
         """Send one message; what the server says to it is for the hearer."""
         post = Post(self, outgoing)
         if outgoing.id is None:
@@ -272,7 +276,7 @@ class HttpLink:
         request = b"".join((self._post_start(self._spot), more, length, outgoing.message))
         connection.ask(request, "POST", post.answer)
 
-    def _post_start(self, spot: "Spot") -> bytes:
+    def _post_start(self, spot: Spot) -> bytes:
         revision, session, known = self._start
         if known and revision == self.revision and session == self.session:
             return known
@@ -289,7 +293,7 @@ class HttpLink:
         if self._listening is None and not self.closed:
             self._listening = self.spawn(self._listen())
 
-    def spawn(self, work: "Coroutine[None, None, None]") -> "asyncio.Task[None]":
+    def spawn(self, work: Coroutine[None, None, None]) -> asyncio.Task[None]:
         """Have something done beside; it ends with the link."""
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
@@ -321,7 +325,7 @@ class HttpLink:
                 async with asyncio.timeout(LONGEST_GOODBYE):
                     await self._goodbye(self._spot)
 
-    async def _goodbye(self, spot: "Spot") -> None:
+    async def _goodbye(self, spot: Spot) -> None:
         head = b"".join((spot.request_line("DELETE"), _ACCEPT, self._common(), b"\r\n"))
         await LinkRequest().ask(self, spot, "DELETE", head)
 
@@ -332,7 +336,7 @@ class HttpLink:
         if id_ is not None and self._open.get(id_) is post:
             del self._open[id_]
 
-    def take_session(self, response: "HttpResponseHead") -> str:
+    def take_session(self, response: HttpResponseHead) -> str:
         """Take the session that an answer to `initialize` opens; return what is wrong with it, if something is."""
         given = values_of(response.fields, "mcp-session-id")
         if not given:
@@ -379,7 +383,7 @@ class HttpLink:
                 break
             tries = 0 if visit.heard_new(last_id) else tries + 1
             last_id, retry = visit.last_id or last_id, visit.retry if visit.retry is not None else retry
-        self.fail(post, end.replace(why=end.why or "ended the stream before it had answered"))
+        self.fail(post, structs.replace(end, why=end.why or "ended the stream before it had answered"))
 
     async def _watch(self, visit: LinkRequest, last_id: str) -> End:
         """Read a stream of events by GET until it ends."""

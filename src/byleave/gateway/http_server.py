@@ -21,19 +21,22 @@ caller that holds most gives way to one that holds fewer. So no number of idle c
 caller keeps another one out.
 """
 
+from __future__ import annotations
+
 import asyncio
 import contextlib
 import errno
 import resource
 import socket
 from collections import Counter
+from typing import TYPE_CHECKING
+
+from msgspec import Struct, structs
 
 from byleave.gateway.http_exchange import BadRequest
 from byleave.gateway.http_server_connection import ServerConnection
 from byleave.net import peers
-from byleave.record import Record
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Hashable, Iterable
     from typing import Any, Protocol
@@ -70,7 +73,7 @@ _SHARE = 8  # of so many places one is for strangers alone
 class ConnectionAdmission:
     """All connections: those of strangers by peer, the oldest first, and those of callers by principal."""
 
-    def __init__(self, limits: "ServerLimits") -> None:
+    def __init__(self, limits: ServerLimits) -> None:
         self.limits = limits
         self._strangers: dict[str | None, dict[Held, None]] = {}
         self._callers: dict[str, dict[Held, None]] = {}
@@ -84,7 +87,7 @@ class ConnectionAdmission:
         """Return how many connections are those of callers, and of strangers."""
         return {"caller": self._proven, "stranger": self._unproven}
 
-    def enter(self, held: "Held") -> None:
+    def enter(self, held: Held) -> None:
         """Take a new connection on, and end another one if there is no room for both."""
         if held.peer is not None and len(self._strangers.get(held.peer, ())) >= self.limits.per_peer:
             self._end(next(iter(self._strangers[held.peer])))
@@ -97,7 +100,7 @@ class ConnectionAdmission:
         self._strangers.setdefault(held.peer, {})[held] = None
         self._unproven += 1
 
-    def prove(self, held: "Held", principal: str) -> bool:
+    def prove(self, held: Held, principal: str) -> bool:
         """Note whose connection it is now; return whether there is room for it among those of callers."""
         if held.principal == principal:
             return True
@@ -118,18 +121,18 @@ class ConnectionAdmission:
         self._proven += 1
         return True
 
-    def leave(self, held: "Held") -> None:
+    def leave(self, held: Held) -> None:
         """Forget a connection; it may be forgotten already."""
         if held.principal is None:
             self._unproven -= _taken(self._strangers, held.peer, held)
         else:
             self._proven -= _taken(self._callers, held.principal, held)
 
-    def _end(self, held: "Held") -> None:
+    def _end(self, held: Held) -> None:
         self.leave(held)
         held.give_way()
 
-    def _going_for(self, principal: str) -> "Held | None":
+    def _going_for(self, principal: str) -> Held | None:
         """Return the connection that makes room for one more of this caller, if it is entitled to it."""
         own = self._callers.get(principal, {})
         largest = max(self._callers.values(), key=len)
@@ -142,7 +145,7 @@ def _for_callers(connections: int) -> int:
     return max(1, connections - max(1, connections // _SHARE))
 
 
-def _taken(groups: "dict[Any, dict[Held, None]]", key: "Hashable", held: "Held") -> int:
+def _taken(groups: dict[Any, dict[Held, None]], key: Hashable, held: Held) -> int:
     """Take a connection out of its group; return how many that were."""
     group = groups.get(key)
     if group is None or held not in group:
@@ -153,7 +156,7 @@ def _taken(groups: "dict[Any, dict[Held, None]]", key: "Hashable", held: "Held")
     return 1
 
 
-def _spare(group: "Iterable[Held]") -> "Held | None":
+def _spare(group: Iterable[Held]) -> Held | None:
     """Return a connection that its client can do without: an idle one, else one that only stands open."""
     idle = next((each for each in group if each.is_idle), None)
     return idle or next((each for each in group if each.is_standing), None)
@@ -168,7 +171,7 @@ _EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 _ALIVE_AFTER, _ALIVE_EVERY, _ALIVE_TIMES, _UNCONFIRMED = 60, 15, 4, 60_000
 
 
-class ServerLimits(Record):
+class ServerLimits(Struct, frozen=True):
     """How much clients may take up, and how long (in seconds) they may take."""
 
     connections: int = 1024
@@ -188,7 +191,7 @@ class ServerLimits(Record):
 class HttpServer:
     """Listens, and keeps what all connections share."""
 
-    def __init__(self, handle: "Handle", limits: ServerLimits, warn: "Callable[[str], None]") -> None:
+    def __init__(self, handle: Handle, limits: ServerLimits, warn: Callable[[str], None]) -> None:
         self.handle = handle
         self.limits = limits
         self.connections: set[ServerConnection] = set()
@@ -212,7 +215,7 @@ class HttpServer:
         room = _room_for(limits.connections)
         if room < limits.connections:
             self._warn(f"there is room for {room} connections only: this process may have no more files open")
-        self.limits = self.admission.limits = limits.replace(connections=room)
+        self.limits = self.admission.limits = structs.replace(limits, connections=room)
 
     async def listen(self, host: str, port: int) -> None:
         """Begin to serve; OSError if the address cannot be had."""
@@ -225,7 +228,7 @@ class HttpServer:
         self.loop.set_exception_handler(self._trouble)
         self._tick()
 
-    def _trouble(self, loop: asyncio.AbstractEventLoop, context: "dict[str, Any]") -> None:
+    def _trouble(self, loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
         """Make room where no more connections could be accepted; leave all other troubles to others."""
         problem = context.get("exception")
         if not (isinstance(problem, OSError) and problem.errno in _EXHAUSTED and "socket" in context):
@@ -236,7 +239,7 @@ class HttpServer:
             connection.give_way()
 
     @property
-    def addresses(self) -> "list[PeerAddress]":
+    def addresses(self) -> list[PeerAddress]:
         """Where it listens."""
         return [peers.address_of(end.getsockname()) for end in self._server.sockets] if self._server else []
 

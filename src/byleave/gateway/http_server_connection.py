@@ -4,10 +4,13 @@ Until a request has shown who is calling, it is a stranger's: it has seconds, no
 (`admission`). What all connections share, and the clock by which they are told the time: `http_server`.
 """
 
+from __future__ import annotations
+
 import asyncio
 import contextlib
 from functools import cached_property
 from math import inf
+from typing import TYPE_CHECKING
 
 from byleave.gateway.http_exchange import CLOSE, JSON, LINES, BadRequest, HttpExchange, read_head
 from byleave.gateway.message import NO_ID, error_parts, error_tree
@@ -15,7 +18,6 @@ from byleave.net import peers
 from byleave.protocol.http_body import MalformedBodyError, body_reader
 from byleave.protocol.http_head import END, NO_BODY
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from byleave.gateway.http_exchange import RequestHead
     from byleave.gateway.http_server import HttpServer, ServerLimits, Work
@@ -38,7 +40,7 @@ _SMALL = 1 << 16  # bytes of a body that is not counted
 class ServerConnection(asyncio.Protocol):
     """One client's connection. A client that ends its own side counts as gone: one that is gone looks like it."""
 
-    def __init__(self, server: "HttpServer") -> None:
+    def __init__(self, server: HttpServer) -> None:
         self.principal: str | None = None  # whose it is; None as long as it is a stranger's
         self.peer: str | None = None
         self._server = server
@@ -71,17 +73,17 @@ class ServerConnection(asyncio.Protocol):
         return self._stalled_at != inf
 
     @cached_property
-    def local(self) -> "PeerAddress":
+    def local(self) -> PeerAddress:
         """The address at which the client reached us, and the port."""
         return peers.address_of(self._transport.get_extra_info("sockname"))
 
     @cached_property
-    def remote(self) -> "PeerAddress":
+    def remote(self) -> PeerAddress:
         """The address at the other end, and the port."""
         return peers.address_of(self._transport.get_extra_info("peername"))
 
     @cached_property
-    def owner(self) -> "SocketOwner | None":
+    def owner(self) -> SocketOwner | None:
         """Who holds the other end, if it is on this machine. Asked once."""
         return peers.owner_of(self.remote, self.local) if self.remote.is_loopback else None
 
@@ -104,7 +106,7 @@ class ServerConnection(asyncio.Protocol):
         """Note whose connection it is; return whether there is room for it among those of this caller."""
         return principal == self.principal or self._server.admission.prove(self, principal)
 
-    def keeps(self, head: "RequestHead") -> bool:
+    def keeps(self, head: RequestHead) -> bool:
         """Whether another request may follow this one."""
         if self._server.is_closing or self._parting or self._is_last:
             return False
@@ -157,7 +159,7 @@ class ServerConnection(asyncio.Protocol):
             self._flowing.set()
         self._advance()
 
-    def write(self, data: "bytes | memoryview") -> None:
+    def write(self, data: bytes | memoryview) -> None:
         if not self.is_lost and not self._transport.is_closing():
             self._transport.write(data)
 
@@ -319,7 +321,7 @@ class ServerConnection(asyncio.Protocol):
         self._begin(head, body)
         return True
 
-    def _begin_body(self, head: "RequestHead") -> bool:
+    def _begin_body(self, head: RequestHead) -> bool:
         """Prepare to wait for a body; return whether it is worth waiting for."""
         if self._server.screen is not None:
             self._is_last = True
@@ -338,7 +340,7 @@ class ServerConnection(asyncio.Protocol):
             self.write(_CONTINUE)
         return True
 
-    def _begin(self, head: "RequestHead", body: bytes) -> None:
+    def _begin(self, head: RequestHead, body: bytes) -> None:
         server = self._server
         self._head = self._body = None
         self._deadline = inf
@@ -386,7 +388,7 @@ class ServerConnection(asyncio.Protocol):
             self._transport.close()
 
 
-async def _run(server: "HttpServer", exchange: HttpExchange, work: "Work") -> None:
+async def _run(server: HttpServer, exchange: HttpExchange, work: Work) -> None:
     """Do the work on one request, and see that it has a response in the end."""
     server.working.add(exchange)  # a task that nobody holds may be collected in the middle of its work
     try:
@@ -400,5 +402,5 @@ async def _run(server: "HttpServer", exchange: HttpExchange, work: "Work") -> No
             exchange.fail()
 
 
-def _too_large(limits: "ServerLimits") -> BadRequest:
+def _too_large(limits: ServerLimits) -> BadRequest:
     return BadRequest(f"the body is longer than {limits.body_bytes} bytes", status=413)

@@ -11,11 +11,14 @@ for long, the response becomes a stream of events and ends with the answer. A cl
 but the answer: `send` says that nothing else can go out.
 """
 
+from __future__ import annotations
+
 import asyncio
 import contextlib
 import secrets
 from asyncio import CancelledError, get_running_loop
 from collections import Counter, OrderedDict
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -23,7 +26,6 @@ from byleave.gateway.http_exchange import JSON
 from byleave.gateway.message import error_parts, error_tree
 from byleave.protocol.sse import ALIVE, message_event
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
@@ -41,7 +43,7 @@ class HttpSession:
 
     __slots__ = ("caller", "conversation", "id", "is_old", "open", "rests_since", "stream")
 
-    def __init__(self, conversation: "Conversation", caller: "Caller", now: float, *, is_old: bool) -> None:
+    def __init__(self, conversation: Conversation, caller: Caller, now: float, *, is_old: bool) -> None:
         self.id = secrets.token_urlsafe(_ID_BYTES)
         self.conversation = conversation
         self.caller = caller
@@ -69,7 +71,7 @@ class HttpSessions:
         return len(self._by_id)
 
     def add(
-        self, caller: "Caller", begin: "Callable[[Caller], Conversation]", now: float, *, is_old: bool = False
+        self, caller: Caller, begin: Callable[[Caller], Conversation], now: float, *, is_old: bool = False
     ) -> HttpSession | None:
         """Begin a session; None if there is no room for one."""
         while self._held[caller.principal] >= self.most_per_caller:
@@ -87,7 +89,7 @@ class HttpSessions:
         self._held[caller.principal] += 1
         return session
 
-    def find(self, id_: str, caller: "Caller", *, is_old: bool = False) -> HttpSession | None:
+    def find(self, id_: str, caller: Caller, *, is_old: bool = False) -> HttpSession | None:
         """Return a session of this principal; one of another is as good as none."""
         session = self._by_id.get(id_)
         if session is None or session.caller.principal != caller.principal or session.is_old != is_old:
@@ -134,18 +136,18 @@ class HttpSessions:
         resting = [each for each in self._by_id.values() if each.is_resting]
         return max(resting, key=lambda each: self._held[each.caller.principal], default=None)
 
-    def _one_of_many(self, caller: "Caller") -> HttpSession | None:
+    def _one_of_many(self, caller: Caller) -> HttpSession | None:
         """Return the longest unused session of whoever holds most, if that is somebody else and they hold more."""
         principal, held = self._held.most_common(1)[0]
         if held <= self._held[caller.principal] + 1 or principal == caller.principal:
             return None
         return next(self._of(principal))
 
-    def _of(self, principal: str) -> "Iterator[HttpSession]":
+    def _of(self, principal: str) -> Iterator[HttpSession]:
         return (each for each in self._by_id.values() if each.caller.principal == principal)
 
 
-async def _closed(conversation: "Conversation") -> None:
+async def _closed(conversation: Conversation) -> None:
     # Whatever it was that did not end: nobody waits for it, and the session is gone.
     with contextlib.suppress(Exception):
         async with asyncio.timeout(_PATIENCE):
@@ -162,7 +164,7 @@ class PostResponse:
 
     __slots__ = ("_exchange", "_fields")
 
-    def __init__(self, exchange: "HttpExchange", fields: bytes = b"") -> None:
+    def __init__(self, exchange: HttpExchange, fields: bytes = b"") -> None:
         self._exchange = exchange
         self._fields = fields
         if exchange.head.takes_events:
@@ -201,7 +203,7 @@ class PostResponse:
         if not self._exchange.connection.is_stalled:
             self._write(ALIVE)
 
-    def _write(self, pieces: "Sequence[bytes]") -> None:
+    def _write(self, pieces: Sequence[bytes]) -> None:
         if self._exchange.is_streaming:
             self._exchange.write_event(pieces)
         else:
@@ -213,7 +215,7 @@ class Opening(PostResponse):
 
     __slots__ = ("is_established",)
 
-    def __init__(self, exchange: "HttpExchange", fields: bytes) -> None:
+    def __init__(self, exchange: HttpExchange, fields: bytes) -> None:
         super().__init__(exchange, fields)
         self.is_established = False
 
@@ -230,7 +232,7 @@ class Receipt(PostResponse):
 
     __slots__ = ()
 
-    def __init__(self, exchange: "HttpExchange") -> None:
+    def __init__(self, exchange: HttpExchange) -> None:
         super().__init__(exchange)
         exchange.on_quiet = None
 
@@ -246,10 +248,10 @@ class EventStream:
 
     def __init__(
         self,
-        exchange: "HttpExchange",
-        on_end: "Callable[[EventStream], None]",
+        exchange: HttpExchange,
+        on_end: Callable[[EventStream], None],
         *,
-        first: "Sequence[bytes]" = ALIVE,
+        first: Sequence[bytes] = ALIVE,
         fields: bytes = b"",
         is_proven: bool = False,
     ) -> None:
@@ -308,7 +310,7 @@ def _is_error(message: bytes) -> bool:
 
 
 async def answered(
-    exchange: "HttpExchange", reply: PostResponse, conversation: "Conversation", told: "MessageContext", id_: bytes
+    exchange: HttpExchange, reply: PostResponse, conversation: Conversation, told: MessageContext, id_: bytes
 ) -> None:
     """Let a request be answered."""
     try:
@@ -319,7 +321,7 @@ async def answered(
     reply.withdraw(id_)
 
 
-async def heard(exchange: "HttpExchange", conversation: "Conversation", told: "MessageContext") -> None:
+async def heard(exchange: HttpExchange, conversation: Conversation, told: MessageContext) -> None:
     """Let a notification or an answer be heard. The client learns of it when that is done, or soon anyway."""
     timer = get_running_loop().call_later(_SOON, exchange.reply, 202)
     try:

@@ -12,15 +12,17 @@ A page in the user's browser can send requests to this machine, under any name t
 cannot choose is the `Host` and `Origin` that the browser writes.
 """
 
+from __future__ import annotations
+
 import re
 from functools import lru_cache
 from ipaddress import IPv4Network, IPv6Network, ip_address
+from typing import TYPE_CHECKING
 
 from byleave.errors import InputError
 from byleave.protocol.http_head import REROUTING, as_servers_read
 from byleave.text import quoted
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
@@ -47,7 +49,7 @@ _FOR = re.compile(
 )
 
 
-def passed_on_by(fields: "Iterable[str]") -> str:
+def passed_on_by(fields: Iterable[str]) -> str:
     """Return the first of these (lower-case) names that only a proxy writes; empty if there is none."""
     for name in fields:
         read = as_servers_read(name)
@@ -63,7 +65,7 @@ class Proxies:
     first address that is no proxy's is the client's.
     """
 
-    def __init__(self, networks: "Iterable[Network]" = (), header: str = X_FORWARDED_FOR) -> None:
+    def __init__(self, networks: Iterable[Network] = (), header: str = X_FORWARDED_FOR) -> None:
         self._networks = tuple(networks)
         self._header = header
 
@@ -74,7 +76,7 @@ class Proxies:
         found = ip_address(host)
         return any(found in network for network in self._networks)
 
-    def client_of(self, host: str, fields: "Mapping[str, str]") -> str:
+    def client_of(self, host: str, fields: Mapping[str, str]) -> str:
         """Return the address of the client, where the connection is one of `host`."""
         if not self.has(host):
             return host
@@ -138,7 +140,7 @@ def names_us(host: str, local_host: str, local_port: int) -> bool:
     return found is not None and found[1] == local_port and (found[0] in _NAMES or found[0] == own)
 
 
-def is_foreign(fields: "Mapping[str, str]") -> bool:
+def is_foreign(fields: Mapping[str, str]) -> bool:
     """Whether a request was caused by a page from elsewhere.
 
     Pages of this machine may call, and those of the very host that is called. That host could be any name that was made

@@ -7,18 +7,21 @@ through no proxy. Such a caller may claim to be an agent, unless that agent has 
 Start at `Identity.who`. Where the keys for JWTs come from: `jwt`.
 """
 
+from __future__ import annotations
+
 from fnmatch import fnmatchcase
 from hashlib import sha256
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from byleave.errors import ConfigError
 from byleave.gateway.http_exchange import AGENT
 from byleave.gateway.http_trust import Proxies, is_foreign, names_us
 from byleave.gateway.interfaces import Caller
 from byleave.gateway.jwt import JwtReader, Rejected, is_name
-from byleave.record import Record
 from byleave.text import quoted, shown
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from typing import Protocol
@@ -50,7 +53,7 @@ WRONG_TOKEN, NO_TOKEN, ORIGIN, HOST, PROXY, OTHER_USER, AGENT_NAME = (
 _USE_A_TOKEN = "give the agent a token (byleave agents token NAME) and have it sent"  # noqa: S105 -- advice
 
 
-class RefusedCaller(Record):
+class RefusedCaller(Struct, frozen=True):
     """Why a request is not taken, with the status and, for 401, the header that says what would help."""
 
     status: int
@@ -65,8 +68,8 @@ class Identity:
     def __init__(
         self,
         *,
-        tokens: "Mapping[str, tuple[str, ...]]",
-        bound: "Collection[str]" = (),
+        tokens: Mapping[str, tuple[str, ...]],
+        bound: Collection[str] = (),
         require: bool = False,
         jwt: JwtReader | None = None,
         proxies: Proxies | None = None,
@@ -83,7 +86,7 @@ class Identity:
         """Whether there is any way to prove who one is."""
         return bool(self._tokens) or self.jwt is not None
 
-    def who(self, head: "RequestHead", connection: "Connection") -> Caller | RefusedCaller | None:
+    def who(self, head: RequestHead, connection: Connection) -> Caller | RefusedCaller | None:
         """Return who sent a request; None if the keys of a JWT's issuer have to be looked at first."""
         fields = head.fields
         if is_foreign(fields):
@@ -131,7 +134,7 @@ class Identity:
             return _unproven(f"the agent {quoted(agent)} has to prove itself by its token", AGENT_NAME)
         return Caller(agent, "claimed", USER)
 
-    def _stranger(self, head: "RequestHead", connection: "Connection") -> tuple[str, str] | None:
+    def _stranger(self, head: RequestHead, connection: Connection) -> tuple[str, str] | None:
         """Return why a caller without a token is not the user of this machine: the kind of it, and a sentence."""
         if head.passed_on:
             field = shown(head.passed_on)
@@ -159,7 +162,7 @@ def unknown_key() -> RefusedCaller:
     return _wrong(UNKNOWN_KEY)
 
 
-def _by_digest(tokens: "Mapping[str, tuple[str, ...]]") -> dict[bytes, Caller]:
+def _by_digest(tokens: Mapping[str, tuple[str, ...]]) -> dict[bytes, Caller]:
     found: dict[bytes, Caller] = {}
     for agent, digests in tokens.items():
         for digest in digests:

@@ -4,11 +4,15 @@ Everything that passes is one JSON-RPC message as bytes, without a line end. Fro
 mean is the conversation's business.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
 from byleave.errors import ByleaveError
-from byleave.record import Record
 from byleave.text import quoted
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Protocol
@@ -42,7 +46,7 @@ if TYPE_CHECKING:
         async def open(self) -> None:
             """Connect, or start the server; a DownError if that cannot be done."""
 
-        async def send(self, outgoing: "Outgoing") -> None:
+        async def send(self, outgoing: Outgoing) -> None:
             """Send one message; a DownError if it cannot be sent."""
 
         def listen(self) -> None:
@@ -69,7 +73,7 @@ if TYPE_CHECKING:
     class Conversation(Protocol):
         """The gateway's side of one client's session."""
 
-        async def handle(self, message: bytes, sink: Sink, told: "MessageContext") -> None:
+        async def handle(self, message: bytes, sink: Sink, told: MessageContext) -> None:
             """Take one message of the client; return when it is answered. Cancelled when the client goes away."""
 
         def attach(self, sink: Sink) -> None:
@@ -81,10 +85,10 @@ if TYPE_CHECKING:
     class Gateway(Protocol):
         """What fronts need of the gateway."""
 
-        def converse(self, caller: "Caller") -> Conversation:
+        def converse(self, caller: Caller) -> Conversation:
             """Begin a session of a revision with a handshake."""
 
-        def stateless(self, caller: "Caller") -> Conversation:
+        def stateless(self, caller: Caller) -> Conversation:
             """Return the lasting conversation of this principal, for revisions without sessions."""
 
     class Measured(Gateway, Protocol):
@@ -129,7 +133,7 @@ if TYPE_CHECKING:
         def jwt(self) -> JwtSettings | None: ...
 
 
-_NOTHING: "Mapping[str, str]" = {}
+_NOTHING: Mapping[str, str] = {}
 HINT = {"hint": "try again later; `byleave mcp --check` shows the operator of this gateway more"}  # to agents
 
 
@@ -164,22 +168,22 @@ class NoMethodError(DownError):
     """A server that does not have what it was asked for, and says so."""
 
 
-class Outgoing(Record):
+class Outgoing(Struct, frozen=True):
     """One message to a server. `id` is ours, for a request; `headers` are for HTTP alone."""
 
     message: bytes
     method: str
     id: str | None = None
-    headers: "Headers" = ()
+    headers: Headers = ()
 
 
-class MessageContext(Record):
+class MessageContext(Struct, frozen=True):
     """What the transport says about one message: its headers that speak of MCP, by lower-case names."""
 
-    headers: "Mapping[str, str]" = _NOTHING
+    headers: Mapping[str, str] = _NOTHING
 
 
-class Caller(Record):
+class Caller(Struct, frozen=True):
     """Who is calling, how we know, and whom its sessions belong to. No agent: nobody was named."""
 
     agent: str | None

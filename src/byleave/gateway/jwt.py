@@ -11,23 +11,24 @@ Get the set of keys of an issuer: from a file of ours, or from its URL. Blocks; 
 A URL is asked over https, or over http on this machine; it may not lead elsewhere, nor take long, nor send much.
 """
 
+from __future__ import annotations
+
 import asyncio
 import os
 import time
 from collections import OrderedDict
 from hashlib import sha256
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec import Struct
 
 from byleave.errors import ByleaveError, ConfigError, InputError
 from byleave.gateway.http_client import beside
 from byleave.gateway.http_trust import is_loopback_host
-from byleave.record import Record
 from byleave.text import quoted, shown
 from byleave.user_files import read_private
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from http.client import HTTPConnection
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
         @property
         def issuer(self) -> str: ...
         @property
-        def audience(self) -> "str | tuple[str, ...]": ...
+        def audience(self) -> str | tuple[str, ...]: ...
         @property
         def jwks(self) -> str: ...
         @property
@@ -84,7 +85,7 @@ def _asked(url: str) -> bytes:
         raise InputError(f"the keys at {quoted(url)} cannot be had", hint="see whether the issuer is up") from None
 
 
-def _connection(scheme: str, host: str, port: int | None) -> "HTTPConnection":
+def _connection(scheme: str, host: str, port: int | None) -> HTTPConnection:
     from http.client import HTTPConnection, HTTPSConnection
 
     if scheme == "https":
@@ -96,7 +97,7 @@ def _connection(scheme: str, host: str, port: int | None) -> "HTTPConnection":
     raise ConfigError("keys are fetched over https, or over http on this machine", hint="write https://")
 
 
-def _got(connection: "HTTPConnection", path: str) -> bytes:
+def _got(connection: HTTPConnection, path: str) -> bytes:
     until = time.monotonic() + PATIENCE
     connection.request("GET", path, headers={"Accept": "application/json", "Connection": "close"})
     response = connection.getresponse()
@@ -130,10 +131,10 @@ _LONGEST_NAME = 256
 
 
 class _KeySet(msgspec.Struct):
-    keys: "list[dict[str, Any]]"
+    keys: list[dict[str, Any]]
 
 
-class Verified(Record):
+class Verified(Struct, frozen=True):
     """A good token: the agent it speaks of, whom sessions opened with it belong to, and until when it is good."""
 
     agent: str
@@ -141,25 +142,25 @@ class Verified(Record):
     expires: float
 
 
-class Rejected(Record):
+class Rejected(Struct, frozen=True):
     """Why a token is not taken: a few words that give nothing away."""
 
     why: str
 
 
-class Key(Record):
+class Key(Struct, frozen=True):
     """A public key, and the signatures it is for."""
 
     kid: str | None
     algorithms: tuple[str, ...]
-    key: "Any"
+    key: Any
 
 
 class JwtReader:
     """Reads tokens of one issuer for one audience. `subjects`: agents by what the claim says, where it is no name."""
 
     def __init__(
-        self, settings: "Settings", *, subjects: "Mapping[str, str]", clock: "Callable[[], float]" = time.time
+        self, settings: Settings, *, subjects: Mapping[str, str], clock: Callable[[], float] = time.time
     ) -> None:
         self._library = _library()
         self._settings = settings
@@ -173,7 +174,7 @@ class JwtReader:
         self._looking: asyncio.Task[None] | None = None
         self._remembered: OrderedDict[bytes, Verified] = OrderedDict()
 
-    def is_for(self, settings: "Settings", subjects: "Mapping[str, str]") -> bool:
+    def is_for(self, settings: Settings, subjects: Mapping[str, str]) -> bool:
         """Whether a reader made of these would be the same, but for the keys that this one has already."""
         return bool(self._keys) and (self._settings, dict(self._subjects)) == (settings, dict(subjects))
 
@@ -241,7 +242,7 @@ class JwtReader:
             ) from None
         return tuple([key for key in found if key is not None])
 
-    def _key(self, each: "dict[str, Any]") -> Key | None:
+    def _key(self, each: dict[str, Any]) -> Key | None:
         """Return a key that we can use; None for others, which a set may well hold."""
         kid, use, named = each.get("kid"), each.get("use", "sig"), each.get("alg")
         names = _USES.get((each.get("kty", ""), each.get("crv", "")), ())
@@ -291,7 +292,7 @@ class JwtReader:
             return Rejected("the token is not good")
         return self._who(claims)
 
-    def _who(self, claims: "dict[str, Any]") -> Verified | Rejected:
+    def _who(self, claims: dict[str, Any]) -> Verified | Rejected:
         settings = self._settings
         said, subject, expires = claims.get(settings.agent_claim), claims.get("sub", ""), claims["exp"]
         if not isinstance(said, str) or not is_name(said) or not isinstance(subject, str):
@@ -320,7 +321,7 @@ def _asymmetric(names: tuple[str, ...]) -> frozenset[str]:
     return frozenset(names or ALGORITHMS)
 
 
-def _library() -> "Any":
+def _library() -> Any:
     try:
         import jwt
         from jwt.algorithms import has_crypto

@@ -12,7 +12,10 @@ headers. Pure: time is passed in, and `record` writes.
 How long to wait before a server that failed is tried again. Pure: the clock is the caller's.
 """
 
-TYPE_CHECKING = False
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
     from typing import Any
@@ -34,7 +37,7 @@ class Buckets:
         self._left: dict[Hashable, tuple[float, float]] = {}
         self._searched = -_PAUSE
 
-    def take(self, agent: "Hashable", now: float) -> float:
+    def take(self, agent: Hashable, now: float) -> float:
         """Take one call; return 0, or in how many seconds there will be one."""
         if self.rate is None:
             return 0.0
@@ -69,7 +72,7 @@ class OpenCalls:
         self.most = most
         self._open: dict[Hashable, int] = {}
 
-    def enter(self, caller: "Hashable") -> bool:
+    def enter(self, caller: Hashable) -> bool:
         """Begin a call; return whether there is room for it. Only one that began is to `leave`."""
         count = self._open.get(caller, 0)
         if count >= self.most:
@@ -77,7 +80,7 @@ class OpenCalls:
         self._open[caller] = count + 1
         return True
 
-    def leave(self, caller: "Hashable") -> None:
+    def leave(self, caller: Hashable) -> None:
         count = self._open.pop(caller, 0)
         if count > 1:
             self._open[caller] = count - 1
@@ -96,7 +99,7 @@ RECORDED = frozenset({"wrong_token", "no_token", "origin", "host", "proxy", "use
 class RefusalLog:
     """Counts refusals by kind, peer and agent."""
 
-    def __init__(self, record: "Record") -> None:
+    def __init__(self, record: Record) -> None:
         self._record = record
         self._counted: dict[Key, tuple[float, int]] = {}  # since when, and how many that are not recorded yet
 
@@ -128,7 +131,7 @@ class RefusalLog:
             if count:
                 self._tell(key, count, now - since)
 
-    def _tell(self, key: "Key", count: int, seconds: float = 0.0) -> None:
+    def _tell(self, key: Key, count: int, seconds: float = 0.0) -> None:
         why, peer, agent = key
         told: dict[str, Any] = {"why": why, "peer": peer or None, "count": count, "seconds": round(seconds)}
         self._record(told, agent)

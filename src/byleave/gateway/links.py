@@ -4,14 +4,16 @@
 for each call, with the name of the access that holds for that call (`server.tool_of`), and close it after the answer.
 """
 
+from __future__ import annotations
+
 import asyncio
 from collections import deque
+from typing import TYPE_CHECKING
 
 from byleave.gateway.http_client import AsyncHttpClient
 from byleave.gateway.interfaces import DownError
 from byleave.text import quoted, shown
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
 
@@ -31,7 +33,7 @@ WAITS = 10.0  # seconds that a server waits for a place among the processes
 class ServerProcesses:
     """How many servers run that we have started: no more than `most` at a time, and further ones wait for a place."""
 
-    def __init__(self, most: "Callable[[], int]", make_room: "Callable[[], Awaitable[None]] | None" = None) -> None:
+    def __init__(self, most: Callable[[], int], make_room: Callable[[], Awaitable[None]] | None = None) -> None:
         """`make_room` ends a process that no client needs at the moment."""
         self.running = 0
         self._most = most
@@ -82,12 +84,12 @@ class LinkContext:
 
     def __init__(
         self,
-        workspace: "Workspace",
-        policy: "LivePolicy",
-        environment: "Mapping[str, str]",
+        workspace: Workspace,
+        policy: LivePolicy,
+        environment: Mapping[str, str],
         *,
-        decide: "Decide | None" = None,
-        told: "Callable[[str, bytes], None] | None" = None,
+        decide: Decide | None = None,
+        told: Callable[[str, bytes], None] | None = None,
         client: AsyncHttpClient | None = None,
         processes: ServerProcesses | None = None,
     ) -> None:
@@ -99,7 +101,7 @@ class LinkContext:
         self._starter: ServerSpawner | None = None
 
     @property
-    def starter(self) -> "ServerSpawner":
+    def starter(self) -> ServerSpawner:
         """What starts servers; loaded when one is to be started."""
         if self._starter is None:
             from byleave.gateway.spawn import ServerSpawner
@@ -115,12 +117,12 @@ class LinkContext:
 
 
 def make_link(
-    server: "ServerConfig",
-    expanded: "ExpandedServer",
-    hearer: "Hearer",
+    server: ServerConfig,
+    expanded: ExpandedServer,
+    hearer: Hearer,
     surroundings: LinkContext,
     tool: str | None = None,
-) -> "Link":
+) -> Link:
     """Return a link to a server, not opened yet. `tool`: of `server.tool_of`, where a link is for one call."""
     make = _MAKERS.get(server.transport)
     if make is None:
@@ -130,8 +132,8 @@ def make_link(
 
 
 def _stdio(
-    server: "ServerConfig", expanded: "ExpandedServer", hearer: "Hearer", surroundings: LinkContext, tool: str | None
-) -> "Link":
+    server: ServerConfig, expanded: ExpandedServer, hearer: Hearer, surroundings: LinkContext, tool: str | None
+) -> Link:
     from byleave.gateway.stdio_link import StdioLink
 
     return StdioLink(
@@ -146,19 +148,19 @@ def _stdio(
 
 
 def _http(
-    server: "ServerConfig", expanded: "ExpandedServer", hearer: "Hearer", surroundings: LinkContext, _tool: str | None
-) -> "Link":
+    server: ServerConfig, expanded: ExpandedServer, hearer: Hearer, surroundings: LinkContext, _tool: str | None
+) -> Link:
     from byleave.gateway.http_link import HttpLink
 
     return HttpLink(server, expanded, hearer, surroundings.client)
 
 
 def _sse(
-    server: "ServerConfig", expanded: "ExpandedServer", hearer: "Hearer", surroundings: LinkContext, _tool: str | None
-) -> "Link":
+    server: ServerConfig, expanded: ExpandedServer, hearer: Hearer, surroundings: LinkContext, _tool: str | None
+) -> Link:
     from byleave.gateway.sse_link import SseLink
 
     return SseLink(server, expanded, hearer, surroundings.client)
 
 
-_MAKERS: "dict[str, Make]" = {"stdio": _stdio, "http": _http, "sse": _sse}
+_MAKERS: dict[str, Make] = {"stdio": _stdio, "http": _http, "sse": _sse}

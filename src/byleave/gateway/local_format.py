@@ -3,7 +3,10 @@
 Blocks that a tool writes have MCP's shapes already; one that no client could read becomes a text that says all of it.
 """
 
+from __future__ import annotations
+
 import json
+from typing import TYPE_CHECKING
 
 from byleave.gateway.redact import without_escapes
 from byleave.protocol.content import text_block
@@ -13,7 +16,6 @@ from byleave.toolhost.description import NOTHING, SelfDescription
 from byleave.toolhost.outcome import CompletedOutcome, FailedOutcome, NeedsInput, StateOutcome, outcome_tree
 from byleave.toolhost.spawn import OWN_TOOLS
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
@@ -27,7 +29,7 @@ if TYPE_CHECKING:
 _READS = {"readOnlyHint": True, "openWorldHint": False}
 _ADDS = {"readOnlyHint": False, "destructiveHint": False, "openWorldHint": False}
 _CHANGES = {"readOnlyHint": False, "destructiveHint": True, "openWorldHint": False}
-_HINTS: "Mapping[str, Mapping[str, bool]]" = {  # of the tools that come with byleave; of others nothing is known
+_HINTS: Mapping[str, Mapping[str, bool]] = {  # of the tools that come with byleave; of others nothing is known
     "fs_read_file": _READS,
     "fs_list_files": _READS,
     "fs_grep_files": _READS,
@@ -39,7 +41,7 @@ _HINTS: "Mapping[str, Mapping[str, bool]]" = {  # of the tools that come with by
 }
 
 
-def definition(tool: "CompiledTool", said: SelfDescription = NOTHING) -> "Tree":
+def definition(tool: CompiledTool, said: SelfDescription = NOTHING) -> Tree:
     """Return a local tool as MCP describes one; `said` is what the tool says of itself."""
     command = tool.settings.get("command") or [""]
     own = command[1] if command[0] == OWN_TOOLS and len(command) > 1 else ""
@@ -54,7 +56,7 @@ def definition(tool: "CompiledTool", said: SelfDescription = NOTHING) -> "Tree":
     return cleaned
 
 
-def result_tree(outcome: "Outcome") -> "Tree":
+def result_tree(outcome: Outcome) -> Tree:
     """Return an outcome as the result of an MCP call."""
     tree: Tree
     if isinstance(outcome, CompletedOutcome):
@@ -76,7 +78,7 @@ def result_tree(outcome: "Outcome") -> "Tree":
     return cleaned
 
 
-def question_form(name: str, needs: NeedsInput) -> "Tree":
+def question_form(name: str, needs: NeedsInput) -> Tree:
     """Return a tool's question as the parameters of an MCP elicitation: one text, named `answer`."""
     question = needs.question
     choices = question.get("options", question.get("choices"))
@@ -99,7 +101,7 @@ def answer_in(content: object) -> str | None:
 
 
 # What a block of each kind must have for an MCP client to read it.
-_BLOCKS: "Mapping[str, tuple[str, ...]]" = {
+_BLOCKS: Mapping[str, tuple[str, ...]] = {
     "text": ("text",),
     "image": ("data", "mimeType"),
     "audio": ("data", "mimeType"),
@@ -107,7 +109,7 @@ _BLOCKS: "Mapping[str, tuple[str, ...]]" = {
 }
 
 
-def _block(block: "Block") -> "Block":
+def _block(block: Block) -> Block:
     """Return a block as it is, if MCP has such blocks; else a text that says all of it."""
     kind = block["type"]
     known = _is_resource(block.get("resource")) if kind == "resource" else _has_texts(block, _BLOCKS.get(kind))
@@ -118,9 +120,9 @@ def _is_resource(tree: object) -> bool:
     return isinstance(tree, dict) and any(_has_texts(tree, ("uri", content)) for content in ("text", "blob"))
 
 
-def _has_texts(tree: "Tree", names: tuple[str, ...] | None) -> bool:
+def _has_texts(tree: Tree, names: tuple[str, ...] | None) -> bool:
     return names is not None and all(isinstance(tree.get(name), str) for name in names)
 
 
-def _written(tree: "Any") -> str:
+def _written(tree: Any) -> str:
     return json.dumps(tree, ensure_ascii=False)

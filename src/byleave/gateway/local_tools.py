@@ -11,11 +11,14 @@ The tool host waits, so every call has a thread. A call that is cancelled is ove
 Start at `LocalTools.call`. What it returns is ready for the client, but for a tool's question: `NeedsInput`.
 """
 
+from __future__ import annotations
+
 import asyncio
 from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
 from contextlib import suppress
 from threading import Lock
 from time import monotonic
+from typing import TYPE_CHECKING
 
 from byleave.errors import ByleaveError, ConfigErrors, InputError
 from byleave.gateway.elicitation import ASKER
@@ -30,7 +33,6 @@ from byleave.toolhost.handles import Handles
 from byleave.toolhost.host import ToolHost, ToolInvocation, timing_of
 from byleave.toolhost.outcome import NeedsInput, broken
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from concurrent.futures import Future
@@ -58,7 +60,7 @@ _GRACE = 1.0  # seconds for an answer's own way
 class LocalCaller(Who):
     """Whoever calls a tool, with the way to ask them while it runs."""
 
-    asker: "Asker | None" = None
+    asker: Asker | None = None
 
 
 class CallerAsker:
@@ -66,7 +68,7 @@ class CallerAsker:
 
     name = ASKER
 
-    def ask(self, question: "Question", patience: float) -> str:
+    def ask(self, question: Question, patience: float) -> str:
         """Return what the person says; there is nobody where no tool of ours is running."""
         asker = question.who.asker if isinstance(question.who, LocalCaller) else None
         return NOBODY if asker is None else asker.ask(question, patience)
@@ -80,14 +82,14 @@ class _ClientAsker:
 
     name = ASKER
 
-    def __init__(self, guard: "Guard", asker: "AsyncAsker | None", turn: Deadline) -> None:
+    def __init__(self, guard: Guard, asker: AsyncAsker | None, turn: Deadline) -> None:
         self._guard = guard
         self._asker = asker
         self._turn = turn
         self._loop = asyncio.get_running_loop()
         self.over = False
 
-    def ask(self, question: "Question", patience: float) -> str:
+    def ask(self, question: Question, patience: float) -> str:
         """Return what the person says."""
         if self._asker is None or self.over:
             with suppress(ByleaveError):  # it is denied either way
@@ -135,11 +137,11 @@ class LocalTools:
 
     def __init__(
         self,
-        workspace: "Workspace",
-        guard: "Guard",
+        workspace: Workspace,
+        guard: Guard,
         *,
-        note: "Callable[[str], None]",
-        environment: "Mapping[str, str] | None" = None,
+        note: Callable[[str], None],
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         """`note` takes what the user should know; it is called on the event loop."""
         self._workspace = workspace
@@ -157,7 +159,7 @@ class LocalTools:
         self._ask_until = 0.0  # a time of the monotonic clock: no list waits longer
         self._closed = False
 
-    async def definitions(self) -> "list[Tree]":
+    async def definitions(self) -> list[Tree]:
         """Return the tools as MCP lists them; made anew when something has changed. Those that never run are left out.
 
         What a tool says of itself is waited for, a few seconds at most, once for each content of its files; a tool that
@@ -178,14 +180,14 @@ class LocalTools:
                     self._note(f"what the tool {shown(tool.name)} says of itself is not used: {each.problem}")
         return self._listed[2]
 
-    def _tools(self) -> "Iterator[CompiledTool]":
+    def _tools(self) -> Iterator[CompiledTool]:
         host = ToolHost(self._workspace, self._guard)  # which knows what can be run; nothing of it is started
         for name, tool in self._guard.policy.compiled.tools.items():
             with suppress(InputError):
                 if tool.settings.get("run") != SKIP:
                     yield host.tool(name)
 
-    def _ask(self, tool: "CompiledTool") -> "Future[SelfDescription] | None":
+    def _ask(self, tool: CompiledTool) -> Future[SelfDescription] | None:
         """Have a tool asked what it is, unless that was done for the files that it has now; None if it is not asked."""
         if self._closed or not is_asked(tool):
             return None
@@ -197,7 +199,7 @@ class LocalTools:
             self._asked[tool.name] = known
         return known[1]
 
-    def _hear_of(self, name: str) -> "SelfDescription":
+    def _hear_of(self, name: str) -> SelfDescription:
         host = ToolHost(self._workspace, self._guard, environment=self._environment)
         try:
             return host.self_description(name, self._stop_asking)
@@ -210,7 +212,7 @@ class LocalTools:
         pin: str = await self._in_thread(house, lambda: house.host.pin(name))
         return pin
 
-    async def describe(self, name: str, arguments: "Mapping[str, Any]", who: Who, *, principal: str) -> str:
+    async def describe(self, name: str, arguments: Mapping[str, Any], who: Who, *, principal: str) -> str:
         """Return what the tool itself says that a call would do, for people; nothing where it says nothing."""
         house, turn = await self._house(principal, who), Deadline()
 
@@ -225,15 +227,15 @@ class LocalTools:
     async def call(
         self,
         name: str,
-        arguments: "Tree",
+        arguments: Tree,
         who: Who,
         *,
         principal: str,
-        answers: "Mapping[str, str] | None" = None,
+        answers: Mapping[str, str] | None = None,
         pin: str | None = None,
-        progress: "Progress | None" = None,
-        asker: "AsyncAsker | None" = None,
-    ) -> "Tree | NeedsInput":
+        progress: Progress | None = None,
+        asker: AsyncAsker | None = None,
+    ) -> Tree | NeedsInput:
         """Run a call that was agreed to, and return its result as MCP has it; a tool's question, where it has one.
 
         `principal` is whom the session belongs to: tools that stay are for nobody else. `answers` are what was said to
@@ -253,7 +255,7 @@ class LocalTools:
             asking.over = True
         return outcome if isinstance(outcome, NeedsInput) else result_tree(outcome)
 
-    def _run(self, house: _House, call: ToolInvocation, pin: str | None, turn: Deadline) -> "Outcome":
+    def _run(self, house: _House, call: ToolInvocation, pin: str | None, turn: Deadline) -> Outcome:
         """Run a call to its end, in a thread of its own."""
         host = house.host
         tool = host.tool(call.tool)
@@ -271,11 +273,11 @@ class LocalTools:
     async def _in_thread(
         self,
         house: _House,
-        work: "Callable[[], Any]",
+        work: Callable[[], Any],
         turn: Deadline | None = None,
         name: str = "",
-        progress: "Progress | None" = None,
-    ) -> "Any":
+        progress: Progress | None = None,
+    ) -> Any:
         """Do some work of one caller in a thread; cancelled, have it stopped, and wait for its end."""
         house.calls += 1
         try:
@@ -285,8 +287,8 @@ class LocalTools:
             house.calls -= 1
 
     async def _attend(
-        self, house: _House, work: "Callable[[], Any]", turn: Deadline, name: str, progress: "Progress | None"
-    ) -> "Any":
+        self, house: _House, work: Callable[[], Any], turn: Deadline, name: str, progress: Progress | None
+    ) -> Any:
         if self._closed:
             raise _ended()
         started = self._threads.submit(work)
@@ -305,7 +307,7 @@ class LocalTools:
             raise _ended()
         return future.result()
 
-    def _forget(self, turn: Deadline, future: "asyncio.Future[Any]") -> None:
+    def _forget(self, turn: Deadline, future: asyncio.Future[Any]) -> None:
         self._running.discard(turn)
         self._futures.discard(future)
         if not future.cancelled():
@@ -352,14 +354,14 @@ class LocalTools:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
-def _heard(future: "Future[SelfDescription]") -> "asyncio.Future[SelfDescription]":
+def _heard(future: Future[SelfDescription]) -> asyncio.Future[SelfDescription]:
     """Return a future that the event loop can wait for; whether it went well is looked at elsewhere."""
     heard = asyncio.wrap_future(future)
     heard.add_done_callback(lambda done: done.cancelled() or done.exception())
     return heard
 
 
-def _outcome_of(future: "Future[SelfDescription]") -> SelfDescription:
+def _outcome_of(future: Future[SelfDescription]) -> SelfDescription:
     """Return what a tool said of itself; nothing, if asking it failed."""
     return NOTHING if future.cancelled() or future.exception() is not None else future.result()
 
@@ -375,7 +377,7 @@ def _longest_ending(host: ToolHost, name: str) -> float:
     return 2 * max((timing_of(tool).cancel for tool in asked), default=0.0) + _MARGIN
 
 
-async def _wait(future: "asyncio.Future[Any]", name: str, progress: "Progress | None") -> None:
+async def _wait(future: asyncio.Future[Any], name: str, progress: Progress | None) -> None:
     """Wait for the end, and tell now and then that there is none yet."""
     begun = monotonic()
     while not (await asyncio.wait([future], timeout=None if progress is None else _EVERY))[0]:

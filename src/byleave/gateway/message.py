@@ -12,18 +12,19 @@ A message goes on to clients that read lines. One with a line end inside could b
 nobody has judged the second, so it is written anew.
 """
 
+from __future__ import annotations
+
 import json
 import re
+from typing import TYPE_CHECKING
 
 import msgspec
-from msgspec import UNSET, Raw, UnsetType
+from msgspec import UNSET, Raw, Struct, UnsetType
 
 from byleave.protocol.json_members import leading_members, members
 from byleave.protocol.jsonrpc import INVALID_REQUEST, PARSE_ERROR
-from byleave.record import Record
 from byleave.text import shown
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any
@@ -66,7 +67,7 @@ _SAID = frozenset({"id", "params", "result", "error"})
 _server = msgspec.json.Decoder(ServerMessage)
 
 
-class RefusedMessage(Record):
+class RefusedMessage(Struct, frozen=True):
     """A message of a client that is not taken, and the error that says so."""
 
     id: bytes
@@ -79,7 +80,7 @@ class ClientMessage:
 
     __slots__ = ("answer", "error", "id", "kind", "method", "params")  # no record: one is made for every call
 
-    def __init__(self, kind: str, id_: bytes, method: str, params: "Members") -> None:
+    def __init__(self, kind: str, id_: bytes, method: str, params: Members) -> None:
         self.kind = kind
         self.id = id_
         self.method = method
@@ -116,7 +117,7 @@ def _is_crowded(message: bytes) -> bool:
     return message.count(b",") > MOST_VALUES and _TEXTS.sub(b"", message).count(b",") > MOST_VALUES
 
 
-def _repeats_a_name(message: bytes, tree: "Any") -> bool:
+def _repeats_a_name(message: bytes, tree: Any) -> bool:
     """Whether any object in this JSON, which was read as `tree`, gives a name twice.
 
     As many colons as names stand in JSON outside of texts, and of two equal names only one was read.
@@ -125,7 +126,7 @@ def _repeats_a_name(message: bytes, tree: "Any") -> bool:
     return message.count(b":") != names and _TEXTS.sub(b"", message).count(b":") != names
 
 
-def _count_names(tree: "Any") -> int:
+def _count_names(tree: Any) -> int:
     count, waiting = 0, [tree]
     for each in waiting:  # which grows meanwhile
         if type(each) is dict:
@@ -145,7 +146,7 @@ def _no_object(message: bytes) -> RefusedMessage:
     return RefusedMessage(NO_ID, INVALID_REQUEST, f"a message is an object, and this is {what}")
 
 
-def _id(found: "Members") -> bytes | None:
+def _id(found: Members) -> bytes | None:
     """Return the id as it is written, empty if there is none; None if it is no id."""
     raw = found.get("id")
     if raw is None:
@@ -156,19 +157,19 @@ def _id(found: "Members") -> bytes | None:
     return bytes(raw) if type(value) is int else None
 
 
-def _misspelt(found: "Iterable[str]", known: "frozenset[str]") -> str:
+def _misspelt(found: Iterable[str], known: frozenset[str]) -> str:
     for name in found:
         if name not in known and _FOLDED.get(name.casefold()) in known:
             return "a name differs from a known one only in case"
     return ""
 
 
-def _unversioned(found: "Members") -> str:
+def _unversioned(found: Members) -> str:
     version = found.get("jsonrpc")
     return "" if version is not None and bytes(version) == b'"2.0"' else 'a message says "jsonrpc": "2.0"'
 
 
-def _asked(found: "Members", id_: bytes) -> ClientMessage | RefusedMessage:
+def _asked(found: Members, id_: bytes) -> ClientMessage | RefusedMessage:
     method = decoded(found["method"])
     if not isinstance(method, str) or "result" in found or "error" in found:
         return RefusedMessage(id_ or NO_ID, INVALID_REQUEST, "a request has a method, which is a text, and no result")
@@ -182,7 +183,7 @@ def _asked(found: "Members", id_: bytes) -> ClientMessage | RefusedMessage:
     return ClientMessage(REQUEST if id_ else NOTIFICATION, id_, method, params)
 
 
-def _answer(found: "Members", id_: bytes) -> ClientMessage | RefusedMessage:
+def _answer(found: Members, id_: bytes) -> ClientMessage | RefusedMessage:
     result, error = found.get("result"), found.get("error")
     if not id_ or (result is None) == (error is None):
         return RefusedMessage(id_ or NO_ID, INVALID_REQUEST, "the message has no method, and is no answer either")
@@ -218,7 +219,7 @@ def read_server_message(message: bytes) -> ServerMessage | None:
     return said
 
 
-def _read_slowly(text: "Raw | bytes") -> "Members":
+def _read_slowly(text: Raw | bytes) -> Members:
     """Return the members of an object that the fast decoder refuses: an escape for half of a character is JSON, too."""
     try:
         return {name: Raw(each.encode()) for name, each in members(bytes(text).decode())}
@@ -226,7 +227,7 @@ def _read_slowly(text: "Raw | bytes") -> "Members":
         return {}
 
 
-def elements_of(raw: "Raw | bytes | None") -> "list[Raw | None]":
+def elements_of(raw: Raw | bytes | None) -> list[Raw | None]:
     """Return the elements of a list, each as it is written; None for one that holds half of a character."""
     try:
         return [] if raw is None else [*_elements.decode(raw)]
@@ -239,7 +240,7 @@ def elements_of(raw: "Raw | bytes | None") -> "list[Raw | None]":
     return [_written(each) for each in found] if isinstance(found, list) else [None]
 
 
-def _written(tree: "Any") -> Raw | None:
+def _written(tree: Any) -> Raw | None:
     try:
         return Raw(encode(tree))
     except (ValueError, RecursionError):
@@ -254,7 +255,7 @@ def first_id(message: bytes) -> str | None:
     return None
 
 
-def decoded(raw: "Raw | bytes") -> "Any":
+def decoded(raw: Raw | bytes) -> Any:
     """Return what a piece of JSON says; None for what cannot be read, as for null."""
     try:
         return _any.decode(raw)
@@ -262,7 +263,7 @@ def decoded(raw: "Raw | bytes") -> "Any":
         return None
 
 
-def members_of(raw: "Raw | bytes | None") -> "Members":
+def members_of(raw: Raw | bytes | None) -> Members:
     """Return the members of an object, each as it is written; none of what is no object."""
     try:
         return {} if raw is None else _members.decode(raw)
@@ -270,35 +271,35 @@ def members_of(raw: "Raw | bytes | None") -> "Members":
         return {} if raw is None else _read_slowly(raw)
 
 
-def text_of(raw: "Raw | bytes | None") -> str | None:
+def text_of(raw: Raw | bytes | None) -> str | None:
     """Return the text that a piece of JSON is, None if it is something else."""
     value = None if raw is None else decoded(raw)
     return value if isinstance(value, str) else None
 
 
-def request(id_: bytes, method: str, params: "Mapping[str, Any]") -> bytes:
+def request(id_: bytes, method: str, params: Mapping[str, Any]) -> bytes:
     """Return a request; values that are `Raw` stand in it as they were written."""
     return b'{"jsonrpc":"2.0","id":%b,"method":%b,"params":%b}' % (id_, encode(method), encode(params))
 
 
-def notification(method: str, params: "Mapping[str, Any] | Raw | None" = None) -> bytes:
+def notification(method: str, params: Mapping[str, Any] | Raw | None = None) -> bytes:
     """Return a notification."""
     if params is None:
         return b'{"jsonrpc":"2.0","method":%b}' % encode(method)
     return b'{"jsonrpc":"2.0","method":%b,"params":%b}' % (encode(method), encode(params))
 
 
-def answer_parts(id_: bytes, result: "bytes | Raw | memoryview") -> "tuple[bytes, Any, bytes]":
+def answer_parts(id_: bytes, result: bytes | Raw | memoryview) -> tuple[bytes, Any, bytes]:
     """Return the parts of an answer; the result, which may be long, is not copied."""
     return b'{"jsonrpc":"2.0","id":%b,"result":' % id_, result, b"}"
 
 
-def error_parts(id_: bytes, error: "bytes | Raw") -> "tuple[bytes, Any, bytes]":
+def error_parts(id_: bytes, error: bytes | Raw) -> tuple[bytes, Any, bytes]:
     """Return the parts of an answer that is an error."""
     return b'{"jsonrpc":"2.0","id":%b,"error":' % id_, error, b"}"
 
 
-def error_tree(number: int, message: str, data: "Any" = None) -> bytes:
+def error_tree(number: int, message: str, data: Any = None) -> bytes:
     """Return an error object."""
     tree = {"code": number, "message": message}
     return encode(tree if data is None else {**tree, "data": data})
@@ -346,7 +347,7 @@ def answers(message: bytes, id_: str) -> bool:
         return False
 
 
-def excerpt(said: bytes, secrets: "Iterable[str]", *, most: int) -> str:
+def excerpt(said: bytes, secrets: Iterable[str], *, most: int) -> str:
     """Return the end of what a server said on the side, in one line that people can be shown."""
     return shown(_last_lines(hide(said.decode(errors="replace"), secrets), most))
 
@@ -364,7 +365,7 @@ def _last_lines(text: str, most: int) -> str:
     return " / ".join(reversed(kept))
 
 
-def hide(text: str, secrets: "Iterable[str]") -> str:
+def hide(text: str, secrets: Iterable[str]) -> str:
     """Return a text of a server without what was sent to it: it may say that back, and agents read errors."""
     for secret in secrets:
         text = text.replace(secret, HIDDEN) if secret else text

@@ -4,10 +4,15 @@ Tools are called in `calling`. Lists are merged over all servers that the caller
 relayed to it once the policy allows it.
 """
 
+from __future__ import annotations
+
 import asyncio
 import functools
 import re
+from typing import TYPE_CHECKING
 from zlib import crc32
+
+from msgspec import Struct
 
 from byleave.gateway.discovery import DISCOVERY, call_discovery
 from byleave.gateway.forward import passed
@@ -18,10 +23,8 @@ from byleave.gateway.server_info import introduce
 from byleave.gateway.server_listing import KINDS
 from byleave.gateway.upstream import INFO
 from byleave.protocol.jsonrpc import INVALID_PARAMS, INVALID_REQUEST
-from byleave.record import Record
 from byleave.text import quoted
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
     from typing import Any
@@ -38,10 +41,10 @@ _LEVELS = frozenset({"debug", "info", "notice", "warning", "error", "critical", 
 _WORTH_SAYING = 100  # letters of a name that somebody else chose
 
 
-class Method(Record):
+class Method(Struct, frozen=True):
     """A method, and whether revisions with a handshake and those without one have it."""
 
-    serve: "Callable[[Session, ClientRequest], Awaitable[None]]"
+    serve: Callable[[Session, ClientRequest], Awaitable[None]]
     handshake: bool = True
     stateless: bool = True
 
@@ -50,7 +53,7 @@ class Method(Record):
         return self.stateless if stateless else self.handshake
 
 
-async def _initialize(session: "Session", exchange: "ClientRequest") -> None:
+async def _initialize(session: Session, exchange: ClientRequest) -> None:
     if session.shakes:
         await exchange.error(INVALID_REQUEST, "the session has begun already")
         return
@@ -66,17 +69,17 @@ async def _initialize(session: "Session", exchange: "ClientRequest") -> None:
     session.welcomed.set()
 
 
-async def _discover(session: "Session", exchange: "ClientRequest") -> None:
+async def _discover(session: Session, exchange: ClientRequest) -> None:
     told = await introduce(session, exchange)
     result = {"supportedVersions": [*STATELESS, *HANDSHAKE], **told, "_meta": {SERVER_KEY: INFO}}
     await exchange.result(result)
 
 
-async def _ping(_session: "Session", exchange: "ClientRequest") -> None:
+async def _ping(_session: Session, exchange: ClientRequest) -> None:
     await exchange.result(b"{}")
 
 
-async def _list(kind: str, session: "Session", exchange: "ClientRequest") -> None:
+async def _list(kind: str, session: Session, exchange: ClientRequest) -> None:
     what = KINDS[kind]
     written: list[bytes] = []
     single: list[bytes] = []  # the same, one by one
@@ -99,14 +102,14 @@ async def _list(kind: str, session: "Session", exchange: "ClientRequest") -> Non
     await exchange.result(b"{%b:[%b]%b%b}" % (encode(what.field), page.written, more, meta))
 
 
-class ListPage(Record):
+class ListPage(Struct, frozen=True):
     """A part of a list as clients get it, and how the client asks for the one that follows."""
 
     written: bytes
     following: str | None = None
 
 
-def page_of(params: "Members", single: "list[bytes]", written: "list[bytes]") -> ListPage | None:
+def page_of(params: Members, single: list[bytes], written: list[bytes]) -> ListPage | None:
     """Return the page that a client asks for; all of the list if it wants no pages, None if there is no such page.
 
     A client that wants pages says how long. The cursor holds where the next one begins, and of which list.
@@ -128,7 +131,7 @@ def page_of(params: "Members", single: "list[bytes]", written: "list[bytes]") ->
     return ListPage(b",".join(single[start:end]), f"{end}.{size}.{mark}" if end < len(single) else None)
 
 
-async def _call(session: "Session", exchange: "ClientRequest") -> None:
+async def _call(session: Session, exchange: ClientRequest) -> None:
     name = text_of(exchange.params.get("name"))
     if not name:
         await exchange.error(INVALID_PARAMS, "tools/call names a tool")
@@ -144,7 +147,7 @@ async def _call(session: "Session", exchange: "ClientRequest") -> None:
     await session.calling.call(exchange, *found, exchange.params)
 
 
-async def _get_prompt(session: "Session", exchange: "ClientRequest") -> None:
+async def _get_prompt(session: Session, exchange: ClientRequest) -> None:
     name = text_of(exchange.params.get("name"))
     found = None if not name else await session.offers.find("prompts", name, session.sight(exchange.who))
     if found is None:  # whether there is such a server is nobody's business before it is judged
@@ -156,7 +159,7 @@ async def _get_prompt(session: "Session", exchange: "ClientRequest") -> None:
     )
 
 
-async def _use_resource(session: "Session", exchange: "ClientRequest") -> str | None:
+async def _use_resource(session: Session, exchange: ClientRequest) -> str | None:
     """Have the server of a resource answer a request about it, if it may be used; return that server, if so."""
     uri = text_of(exchange.params.get("uri"))
     if not uri:
@@ -173,17 +176,17 @@ async def _use_resource(session: "Session", exchange: "ClientRequest") -> str | 
     return server if used else None
 
 
-async def _read_resource(session: "Session", exchange: "ClientRequest") -> None:
+async def _read_resource(session: Session, exchange: ClientRequest) -> None:
     await _use_resource(session, exchange)
 
 
-async def _subscribe(session: "Session", exchange: "ClientRequest") -> None:
+async def _subscribe(session: Session, exchange: ClientRequest) -> None:
     server = await _use_resource(session, exchange)
     if server is not None:
         session.subscribed[text_of(exchange.params["uri"]) or ""] = server
 
 
-async def _unsubscribe(session: "Session", exchange: "ClientRequest") -> None:
+async def _unsubscribe(session: Session, exchange: ClientRequest) -> None:
     uri = text_of(exchange.params.get("uri")) or ""
     server = session.subscribed.pop(uri, None)
     if server is None:
@@ -193,7 +196,7 @@ async def _unsubscribe(session: "Session", exchange: "ClientRequest") -> None:
     await exchange.result(b"{}")
 
 
-async def _complete(session: "Session", exchange: "ClientRequest") -> None:
+async def _complete(session: Session, exchange: ClientRequest) -> None:
     reference = members_of(exchange.params.get("ref"))
     kind, sight = text_of(reference.get("type")), session.sight(exchange.who)
     params = passed(exchange.method, exchange.params)
@@ -215,7 +218,7 @@ async def _complete(session: "Session", exchange: "ClientRequest") -> None:
     await session.calling.use(exchange, server, *used, params)
 
 
-async def _set_level(session: "Session", exchange: "ClientRequest") -> None:
+async def _set_level(session: Session, exchange: ClientRequest) -> None:
     if text_of(exchange.params.get("level")) not in _LEVELS:
         await exchange.error(INVALID_PARAMS, "there is no such level")
         return
@@ -225,7 +228,7 @@ async def _set_level(session: "Session", exchange: "ClientRequest") -> None:
     await exchange.result(b"{}")
 
 
-async def _listen(session: "Session", exchange: "ClientRequest") -> None:
+async def _listen(session: Session, exchange: ClientRequest) -> None:
     """Keep a stream open for a stateless client until it goes away."""
     wanted = decoded(exchange.params.get("notifications", b"null"))
     if not isinstance(wanted, dict):
@@ -240,7 +243,7 @@ async def _listen(session: "Session", exchange: "ClientRequest") -> None:
         _unsubscribe_all(session, uris)
 
 
-async def _tell_changes(session: "Session", exchange: "ClientRequest", kept: "Mapping[str, Any]") -> None:
+async def _tell_changes(session: Session, exchange: ClientRequest, kept: Mapping[str, Any]) -> None:
     """Tell a stateless client of what it listens for, until it goes away."""
     meta = {SUBSCRIPTION_KEY: decoded(exchange.id)}
     told = {"notifications": kept, "_meta": meta}
@@ -256,7 +259,7 @@ async def _tell_changes(session: "Session", exchange: "ClientRequest", kept: "Ma
         listener.aside.close()
 
 
-async def _subscribe_all(session: "Session", exchange: "ClientRequest", uris: "Any", kept: "list[str]") -> None:
+async def _subscribe_all(session: Session, exchange: ClientRequest, uris: Any, kept: list[str]) -> None:
     """Have servers tell us of changes to resources; add to `kept` those that the caller may see, and hears of."""
     sight = session.sight(exchange.who)
     for uri in uris if isinstance(uris, list) else ():
@@ -270,7 +273,7 @@ async def _subscribe_all(session: "Session", exchange: "ClientRequest", uris: "A
             await session.reach(server).subscribe(uri)
 
 
-def _unsubscribe_all(session: "Session", uris: "list[str]") -> None:
+def _unsubscribe_all(session: Session, uris: list[str]) -> None:
     """Hear no longer of changes to resources, but for those that another client of the session listens for."""
     for uri in uris:
         session.listened_for[uri] -= 1
@@ -281,7 +284,7 @@ def _unsubscribe_all(session: "Session", uris: "list[str]") -> None:
                 session.chore(session.reach(server).unsubscribe(uri))
 
 
-def _list_of(kind: str) -> "Callable[[Session, ClientRequest], Awaitable[None]]":
+def _list_of(kind: str) -> Callable[[Session, ClientRequest], Awaitable[None]]:
     return functools.partial(_list, kind)
 
 
@@ -304,25 +307,25 @@ METHODS = {
 }
 
 
-def _cancelled(session: "Session", params: "Members") -> None:
+def _cancelled(session: Session, params: Members) -> None:
     if "requestId" in params:
         session.withdraw(encode(decoded(params["requestId"])))
 
 
-def _roots_changed(session: "Session", _params: "Members") -> None:
+def _roots_changed(session: Session, _params: Members) -> None:
     for upstream in session.opened_servers:
         upstream.notify("notifications/roots/list_changed")
 
 
-def _progress(session: "Session", params: "Members") -> None:
+def _progress(session: Session, params: Members) -> None:
     session.questions.report(params)
 
 
-def _initialized(session: "Session", _params: "Members") -> None:
+def _initialized(session: Session, _params: Members) -> None:
     session.begun.set()
 
 
-NOTICES: "Mapping[str, Callable[[Session, Members], None]]" = {
+NOTICES: Mapping[str, Callable[[Session, Members], None]] = {
     "notifications/initialized": _initialized,
     "notifications/cancelled": _cancelled,
     "notifications/roots/list_changed": _roots_changed,

@@ -5,9 +5,11 @@ and outcomes are words of ours, and whatever else comes counts as `other`. So no
 names, arguments and principals are not in it.
 """
 
-from bisect import bisect_left
+from __future__ import annotations
 
-TYPE_CHECKING = False
+from bisect import bisect_left
+from typing import TYPE_CHECKING
+
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping
 
@@ -47,7 +49,7 @@ class Metrics:
         self.open_calls = 0
         self.hidden_tools = 0
 
-    def configured(self, *, servers: "Iterable[str]", agents: "Iterable[str]") -> None:
+    def configured(self, *, servers: Iterable[str], agents: Iterable[str]) -> None:
         """Take these names as labels from now on; what is counted under others stays what it is."""
         self._servers = frozenset(servers)
         self._agents = frozenset(agents)
@@ -104,13 +106,13 @@ class Metrics:
         own = [] if agent is None or agent not in self._agents else [agent]
         return "".join(f"{line}\n" for line in self._call_lines(own))
 
-    def _call_lines(self, agents: "Collection[str] | None" = None) -> "Iterator[str]":
+    def _call_lines(self, agents: Collection[str] | None = None) -> Iterator[str]:
         names = ("server", "agent", "decision", "outcome")
         wanted = {key: count for key, count in self._calls.items() if agents is None or key[1] in agents}
         calls = {_labels(zip(names, key, strict=True)): count for key, count in sorted(wanted.items())}
         yield from _family("byleave_mcp_calls_total", "counter", "Tool calls that are over.", calls)
 
-    def _lines(self) -> "Iterator[str]":
+    def _lines(self) -> Iterator[str]:
         yield from self._call_lines()
         yield from self._histogram("byleave_mcp_call_seconds", "Seconds from a call's coming to its answer.")
         yield from _family("byleave_mcp_sessions", "gauge", "Sessions of clients that are open.", {"": self.sessions})
@@ -133,7 +135,7 @@ class Metrics:
             ended = {"": self.gave_way}
             yield from _family("byleave_mcp_connections_ended_total", "counter", "Connections ended for others.", ended)
 
-    def _histogram(self, name: str, help_: str) -> "Iterator[str]":
+    def _histogram(self, name: str, help_: str) -> Iterator[str]:
         yield from _family(name, "histogram", help_, {})
         for server, counts in sorted(self._durations.items()):
             total = 0
@@ -144,14 +146,14 @@ class Metrics:
             yield f"{name}_count{_labels([('server', server)])} {total}"
 
 
-def _family(name: str, kind: str, help_: str, samples: "Mapping[str, int]") -> "Iterator[str]":
+def _family(name: str, kind: str, help_: str, samples: Mapping[str, int]) -> Iterator[str]:
     yield f"# HELP {name} {help_}"
     yield f"# TYPE {name} {kind}"
     for labels, value in samples.items():
         yield f"{name}{labels} {value}"
 
 
-def _labels(pairs: "Iterable[tuple[str, str]]") -> str:
+def _labels(pairs: Iterable[tuple[str, str]]) -> str:
     written = ",".join(f'{name}="{_escaped(value)}"' for name, value in pairs)
     return f"{{{written}}}"
 

@@ -11,16 +11,19 @@ speaks both asks such a client in the way of the handshake, as it would if the g
 Start at `negotiate`. Where the questions are sent: `upstream`.
 """
 
+from __future__ import annotations
+
 import asyncio
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from byleave.gateway.interfaces import DownError
 from byleave.gateway.message import decoded
 from byleave.gateway.revisions import HANDSHAKE, LATEST, MODERN, UNSUPPORTED_VERSION
 from byleave.gateway.server_requests import ServerLost
-from byleave.record import Record
 from byleave.text import shown
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
     from typing import Any, Protocol
@@ -30,7 +33,7 @@ if TYPE_CHECKING:
     class Ask(Protocol):
         """How a server is asked before it is known which revision it speaks."""
 
-        async def __call__(self, method: str, params: "Mapping[str, Any]", revision: str) -> ServerAnswer | ServerLost:
+        async def __call__(self, method: str, params: Mapping[str, Any], revision: str) -> ServerAnswer | ServerLost:
             """Return what the server says; a DownError if it cannot be asked. `revision`: empty for the handshake."""
 
     Way = Callable[[], Coroutine[Any, Any, "Agreed | RefusedHandshake"]]
@@ -51,11 +54,11 @@ class EndedError(GoneError):
     """A server that ended when it was asked for the stateless revision; it may still shake hands."""
 
 
-class Introduction(Record):
+class Introduction(Struct, frozen=True):
     """What a server says of itself that concerns every client."""
 
     instructions: str
-    extensions: "Any"
+    extensions: Any
 
 
 class NegotiationMemory:
@@ -80,14 +83,14 @@ class NegotiationMemory:
             self.worked[handshake_first] = BY_HANDSHAKE
 
 
-class Agreed(Record):
+class Agreed(Struct, frozen=True):
     """The revision that is spoken from now on, and what the server said of itself."""
 
     revision: str
-    found: "Mapping[str, Any]"
+    found: Mapping[str, Any]
 
 
-class RefusedHandshake(Record):
+class RefusedHandshake(Struct, frozen=True):
     """Why one way does not work. `answered`: the server said so itself. `speaks`: the revisions that it named.
 
     `why` is for the operator, `public` what of it agents may read.
@@ -100,7 +103,7 @@ class RefusedHandshake(Record):
 
 
 async def negotiate(
-    ask: "Ask", memory: NegotiationMemory, offer: "Mapping[str, Any]", *, handshake_first: bool, hint: str
+    ask: Ask, memory: NegotiationMemory, offer: Mapping[str, Any], *, handshake_first: bool, hint: str
 ) -> Agreed:
     """Return what a server and we speak, in the way that worked before if one did; a DownError if there is none.
 
@@ -125,7 +128,7 @@ async def negotiate(
     return found
 
 
-async def _either(ask: "Ask", offer: "Mapping[str, Any]", *, handshake_first: bool) -> Agreed | RefusedHandshake:
+async def _either(ask: Ask, offer: Mapping[str, Any], *, handshake_first: bool) -> Agreed | RefusedHandshake:
     """Ask in both ways, the second where the first fails, or says nothing for a while."""
     ways: tuple[Way, Way] = (lambda: _discover(ask)), (lambda: _shake_hands(ask, offer))
     first, second = reversed(ways) if handshake_first else ways
@@ -156,7 +159,7 @@ async def _either(ask: "Ask", offer: "Mapping[str, Any]", *, handshake_first: bo
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-async def _agreed(tasks: "list[Task]", seconds: float | None) -> Agreed | None:
+async def _agreed(tasks: list[Task], seconds: float | None) -> Agreed | None:
     """Return the first agreement among these, once one of those that are not done yet is, or the time is up."""
     waiting = [task for task in tasks if not task.done()]
     if waiting:
@@ -165,7 +168,7 @@ async def _agreed(tasks: "list[Task]", seconds: float | None) -> Agreed | None:
     return next((each for each in found if isinstance(each, Agreed)), None)
 
 
-def _said(task: "Task") -> RefusedHandshake:
+def _said(task: Task) -> RefusedHandshake:
     found = task.result() if task.done() else None
     return found if isinstance(found, RefusedHandshake) else RefusedHandshake("it says nothing")
 
@@ -181,7 +184,7 @@ def _both(probed: RefusedHandshake, shaken: RefusedHandshake) -> RefusedHandshak
     return shaken
 
 
-async def _discover(ask: "Ask") -> Agreed | RefusedHandshake:
+async def _discover(ask: Ask) -> Agreed | RefusedHandshake:
     """Ask for the stateless revision; again, if a server refuses it and names it in the same breath."""
     for _ in (1, 2):
         try:
@@ -204,7 +207,7 @@ async def _discover(ask: "Ask") -> Agreed | RefusedHandshake:
     return problem
 
 
-async def _shake_hands(ask: "Ask", offer: "Mapping[str, Any]") -> Agreed | RefusedHandshake:
+async def _shake_hands(ask: Ask, offer: Mapping[str, Any]) -> Agreed | RefusedHandshake:
     said = await ask("initialize", {"protocolVersion": LATEST, **offer}, "")
     if isinstance(said, ServerLost):
         return RefusedHandshake(said.why, public=said.public)
@@ -221,7 +224,7 @@ async def _shake_hands(ask: "Ask", offer: "Mapping[str, Any]") -> Agreed | Refus
     return Agreed(revision, found)
 
 
-def _refused(said: "ServerAnswer") -> RefusedHandshake:
+def _refused(said: ServerAnswer) -> RefusedHandshake:
     told = decoded(said.error or b"null")
     tree = told if isinstance(told, dict) else {}
     data = tree.get("data")
@@ -230,11 +233,11 @@ def _refused(said: "ServerAnswer") -> RefusedHandshake:
     return RefusedHandshake(why, answered=True, speaks=_texts(known), public="it refused the handshake")
 
 
-def _texts(listed: "Any") -> tuple[str, ...]:
+def _texts(listed: Any) -> tuple[str, ...]:
     return tuple(each for each in listed if isinstance(each, str)) if isinstance(listed, list) else ()
 
 
-def words_of(told: "Any") -> str:
+def words_of(told: Any) -> str:
     """Return what an error of a server says, for people."""
     words = told.get("message") if isinstance(told, dict) else None
     return shown(words[:_LONGEST_WORDS]) if isinstance(words, str) and words else "without a word"

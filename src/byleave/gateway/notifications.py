@@ -3,10 +3,12 @@
 Those who hear what belongs to no request: stateless clients that listen, and the standing stream of a session.
 """
 
+from __future__ import annotations
+
 import asyncio
 from collections import deque
+from typing import TYPE_CHECKING
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
@@ -29,7 +31,7 @@ class NotificationQueue:
     def is_open(self) -> bool:
         return self._sink is not None and self._sink.is_open()
 
-    def attach(self, sink: "Sink") -> None:
+    def attach(self, sink: Sink) -> None:
         """Send there from now on, first of all what has waited."""
         self._sink = sink
         self._go_on()
@@ -52,7 +54,7 @@ class NotificationQueue:
                 self._waiting.appendleft(message)
                 return
 
-    def _sent(self, task: "asyncio.Task[None]") -> None:
+    def _sent(self, task: asyncio.Task[None]) -> None:
         self._task = None
         if not task.cancelled() and task.exception() is None and self._waiting and self.is_open:
             asyncio.get_running_loop().call_later(0.05, self._go_on)
@@ -68,7 +70,7 @@ class NotificationQueue:
 class Listener:
     """A stateless client that listens: what it wants to hear of, on a stream of its own."""
 
-    def __init__(self, wanted: "Mapping[str, Any]", meta: "Mapping[str, Any]", sink: "Sink") -> None:
+    def __init__(self, wanted: Mapping[str, Any], meta: Mapping[str, Any], sink: Sink) -> None:
         self.wanted = wanted
         self.meta = meta
         self.aside = NotificationQueue()

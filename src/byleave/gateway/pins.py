@@ -16,20 +16,23 @@ whatever they look like.
 Start at `Pins.judge`, for listings; calls ask `Pins.approves`.
 """
 
+from __future__ import annotations
+
 import json
 from collections import Counter
 from threading import Lock
 from time import monotonic
+from typing import TYPE_CHECKING
 from unicodedata import is_normalized, normalize
 
+from msgspec import Struct
+
 from byleave.errors import StateError
-from byleave.record import Record
 from byleave.store.approvals import APPROVED, PENDING, TOOL_DEFINITION, Approval, definition_detail, now
 from byleave.store.tool_definitions import INSTRUCTIONS, PROMPT, TEMPLATE, TOOL, Definition, ServerDefinitions
 from byleave.text import hidden_in, quoted, shown
 from byleave.user_files import digest
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Any
@@ -40,7 +43,7 @@ if TYPE_CHECKING:
     Tool = dict[str, Any]
 
 _SHOWN = ("title", "description", "icons", "_meta", "annotations")
-PINNED: "Mapping[str, tuple[str, ...]]" = {
+PINNED: Mapping[str, tuple[str, ...]] = {
     TOOL: ("name", *_SHOWN, "inputSchema", "outputSchema", "execution"),
     PROMPT: ("name", *_SHOWN, "arguments"),
     TEMPLATE: ("uriTemplate", "name", *_SHOWN, "mimeType"),
@@ -59,7 +62,7 @@ UNREAD = "its definition cannot be read"
 HAS_CHANGED, IS_NEW, WAS_REVOKED = "has changed", "is new here", "was revoked"
 
 
-class ChangedDefinition(Record):
+class ChangedDefinition(Struct, frozen=True):
     """What is hidden: its definition is not approved. `id` is what to approve; `why` goes on from "its definition"."""
 
     name: str
@@ -69,22 +72,22 @@ class ChangedDefinition(Record):
     why: str = HAS_CHANGED
 
 
-class LeftOut(Record):
+class LeftOut(Struct, frozen=True):
     """Something of a listing that cannot be used, and why: a sentence for people."""
 
     name: str
     why: str
 
 
-class Sorted(Record):
+class Sorted(Struct, frozen=True):
     """The tools of one listing: those that hold, those that have changed, those that are no tools we could serve."""
 
-    shown: "list[Tool]"
+    shown: list[Tool]
     hidden: list[ChangedDefinition]
     left_out: list[LeftOut]
 
 
-class PinResult(Record):
+class PinResult(Struct, frozen=True):
     """What became of the definitions of one listing: the names of those that hold, those that are hidden, the rest."""
 
     approved: frozenset[str]
@@ -92,7 +95,7 @@ class PinResult(Record):
     left_out: tuple[LeftOut, ...]
 
 
-def canonical(tree: "Mapping[str, Any]", what: str = TOOL) -> str:
+def canonical(tree: Mapping[str, Any], what: str = TOOL) -> str:
     """Return all that is pinned as JSON in one form only; a field that is null is as good as absent.
 
     A ValueError or RecursionError if it is no JSON that can be kept.
@@ -100,12 +103,12 @@ def canonical(tree: "Mapping[str, Any]", what: str = TOOL) -> str:
     return text_of_tree({name: tree[name] for name in PINNED[what] if tree.get(name) is not None})
 
 
-def text_of_tree(tree: "Mapping[str, Any]") -> str:
+def text_of_tree(tree: Mapping[str, Any]) -> str:
     """Return a tree as JSON in one form only."""
     return json.dumps(tree, sort_keys=True, separators=(",", ":"), allow_nan=False)
 
 
-def define(tree: "Mapping[str, Any]", what: str = TOOL) -> Definition:
+def define(tree: Mapping[str, Any], what: str = TOOL) -> Definition:
     """Return a definition, to be compared and recorded. Errors as those of `canonical`."""
     name, text = tree[_KEYS.get(what, "name")], canonical(tree, what)
     earlier = ""
@@ -118,7 +121,7 @@ def define(tree: "Mapping[str, Any]", what: str = TOOL) -> Definition:
     return Definition(name, sha256, text, earlier, _asks(name, text, what))
 
 
-def _without(tree: "Mapping[str, Any]", names: "Iterable[str]") -> "dict[str, Any]":
+def _without(tree: Mapping[str, Any], names: Iterable[str]) -> dict[str, Any]:
     return {key: value for key, value in tree.items() if key not in names}
 
 
@@ -129,7 +132,7 @@ def _asks(name: str, text: str, what: str) -> str:
     return "holds characters that are not seen" if hidden_characters(text) else ""
 
 
-def hidden_characters(text: str) -> "list[str]":
+def hidden_characters(text: str) -> list[str]:
     """Return the characters in a canonical definition that no reader sees, each once."""
     if not any(sign in text for sign in _SIGNS):
         return []
@@ -148,14 +151,14 @@ def hidden_characters(text: str) -> "list[str]":
 _SIGNS = ("\\u", "\\b", "\\f", "\\r", "\x7f")  # of anything but plain ASCII in canonical JSON
 
 
-def named_characters(chars: "Iterable[str]") -> "list[str]":
+def named_characters(chars: Iterable[str]) -> list[str]:
     """Return characters as people look them up."""
     from unicodedata import name
 
     return [f"U+{ord(char):04X} {name(char, 'without a name')}" for char in chars]
 
 
-def pinned_hash(tool: "Mapping[str, Any]") -> str:
+def pinned_hash(tool: Mapping[str, Any]) -> str:
     """Return the hash of a tool's definition; empty, which nobody can have approved, if it cannot be read."""
     try:
         return define(tool).sha256
@@ -168,11 +171,11 @@ class Pins:
 
     def __init__(
         self,
-        approvals: "Approvals",
+        approvals: Approvals,
         *,
-        asks_new: "Callable[[], bool]" = lambda: False,
-        now: "Callable[[], str]" = now,
-        clock: "Callable[[], float]" = monotonic,
+        asks_new: Callable[[], bool] = lambda: False,
+        now: Callable[[], str] = now,
+        clock: Callable[[], float] = monotonic,
     ) -> None:
         """`asks_new`: whether what a known server has never listed before waits for a person."""
         self._definitions = approvals.definitions
@@ -182,14 +185,14 @@ class Pins:
         self._lock = Lock()
         self._states: dict[str, _State] = {}
 
-    def sort(self, server: str, tools: "Sequence[Any]", what: str = TOOL) -> Sorted:
+    def sort(self, server: str, tools: Sequence[Any], what: str = TOOL) -> Sorted:
         """Sort what a server lists, and record what is new of it, as `judge` does."""
         found, left_out = read_definitions(tools, what)
         judged = self.judge(server, tuple(definition for _tool, definition in found), what)
         shown_ = [tool for tool, definition in found if definition.tool in judged.approved]
         return Sorted(shown_, list(judged.hidden), [*left_out, *judged.left_out])
 
-    def judge(self, server: str, seen: "tuple[Definition, ...]", what: str = TOOL) -> PinResult:
+    def judge(self, server: str, seen: tuple[Definition, ...], what: str = TOOL) -> PinResult:
         """Judge the definitions of one listing, and record what is new of them, in one write for all.
 
         It may write a file, and wait for another writer. What cannot be recorded is not served.
@@ -214,7 +217,7 @@ class Pins:
                 state.judged[what] = [*state.judged.get(what, [])[-_MOST_JUDGED + 1 :], (seen, stamp, judged)]
         return judged
 
-    def judged(self, server: str, seen: "tuple[Definition, ...]", what: str = TOOL) -> PinResult | None:
+    def judged(self, server: str, seen: tuple[Definition, ...], what: str = TOOL) -> PinResult | None:
         """Return what was judged of these very definitions, if nothing is recorded since; None if `judge` must look."""
         try:
             state = self._state(server, look=True)
@@ -225,7 +228,7 @@ class Pins:
                 return judged
         return None
 
-    def holds(self, server: str, tool: "Mapping[str, Any]") -> bool:
+    def holds(self, server: str, tool: Mapping[str, Any]) -> bool:
         """Whether the definition of a tool, as it was listed last, is approved now. Nothing is recorded by asking."""
         name = tool.get("name")
         return isinstance(name, str) and self.approves(server, name, pinned_hash(tool))
@@ -249,8 +252,8 @@ class Pins:
             return 0
 
     def _recorded(
-        self, server: str, seen: "Sequence[Definition]", what: str
-    ) -> "tuple[Mapping[str, Pin], tuple[int, ...], str]":
+        self, server: str, seen: Sequence[Definition], what: str
+    ) -> tuple[Mapping[str, Pin], tuple[int, ...], str]:
         """Return the pins with everything that is new among `seen`, their stamp, and what went wrong, if something did.
 
         The stamp is taken first: another thread may read the file in between, and older pins never pass for newer.
@@ -274,7 +277,7 @@ class Pins:
             return pins, stamp, str(error)
         return pins, stamp, ""
 
-    def _state(self, server: str, *, look: bool = False) -> "_State":
+    def _state(self, server: str, *, look: bool = False) -> _State:
         """Return what is recorded of a server, read again if the file has changed."""
         state = self._states.get(server)
         time = self._clock()
@@ -312,7 +315,7 @@ class _State:
         self.replaced = float("-inf")  # when something that waits was last replaced by something else
 
 
-def read_definitions(tools: "Sequence[Any]", what: str = TOOL) -> "tuple[list[tuple[Tool, Definition]], list[LeftOut]]":
+def read_definitions(tools: Sequence[Any], what: str = TOOL) -> tuple[list[tuple[Tool, Definition]], list[LeftOut]]:
     """Return what a listing holds with its definitions, and what cannot be read, or has the name of another."""
     key = _KEYS.get(what, "name")
     named = [tool for tool in tools if isinstance(tool, dict) and isinstance(tool.get(key), str) and tool[key]]
@@ -332,7 +335,7 @@ def read_definitions(tools: "Sequence[Any]", what: str = TOOL) -> "tuple[list[tu
     return found, left_out
 
 
-def defined(tree: "Mapping[str, Any]", what: str = TOOL) -> Definition | LeftOut:
+def defined(tree: Mapping[str, Any], what: str = TOOL) -> Definition | LeftOut:
     """Return a definition, or why there is none that a person could approve."""
     name = tree[_KEYS.get(what, "name")]
     try:
@@ -347,7 +350,7 @@ def defined(tree: "Mapping[str, Any]", what: str = TOOL) -> Definition | LeftOut
 TWICE = "the server lists it more than once"
 
 
-def repeated(names: "Iterable[str]") -> "set[str]":
+def repeated(names: Iterable[str]) -> set[str]:
     """Return the names, in one form of Unicode, that occur more than once."""
     return {name for name, count in Counter(map(one_form, names)).items() if count > 1}
 
@@ -357,11 +360,11 @@ def one_form(name: str) -> str:
     return name if name.isascii() or is_normalized("NFKC", name) else normalize("NFKC", name)
 
 
-def _is_approved(pin: "Pin", sha256: str) -> bool:
+def _is_approved(pin: Pin, sha256: str) -> bool:
     return pin.known.sha256 == sha256 and pin.known.status == APPROVED
 
 
-def _answers(kept: "ServerDefinitions") -> int:
+def _answers(kept: ServerDefinitions) -> int:
     return hash(
         frozenset(
             (what, name, pin.known.sha256, pin.known.status, pin.known.decided_at)
@@ -372,7 +375,7 @@ def _answers(kept: "ServerDefinitions") -> int:
     )
 
 
-def _is_news(pin: "Pin | None", seen: Definition, *, soon: bool) -> bool:
+def _is_news(pin: Pin | None, seen: Definition, *, soon: bool) -> bool:
     """Whether a definition is to be recorded; so soon after another one, not in the place of what waits already."""
     if pin is None:
         return True
@@ -382,15 +385,15 @@ def _is_news(pin: "Pin | None", seen: Definition, *, soon: bool) -> bool:
     return not (soon and _waits(pin))
 
 
-def _is_recorded(pin: "Pin", seen: Definition) -> bool:
+def _is_recorded(pin: Pin, seen: Definition) -> bool:
     return any(known is not None and known.sha256 == seen.sha256 for known in (pin.known, pin.changed))
 
 
-def _waits(pin: "Pin | None") -> bool:
+def _waits(pin: Pin | None) -> bool:
     return pin is not None and (pin.changed is not None or pin.known.status == PENDING)
 
 
-def _changed(server: str, what: str, seen: Definition, pin: "Pin") -> ChangedDefinition:
+def _changed(server: str, what: str, seen: Definition, pin: Pin) -> ChangedDefinition:
     """Return what is hidden; where too much changes at a time, the id is of what waits, and not of what was seen."""
     is_known = seen.sha256 == pin.known.sha256
     waiting = pin.known if is_known or pin.changed is None else pin.changed
@@ -402,19 +405,19 @@ def _changed(server: str, what: str, seen: Definition, pin: "Pin") -> ChangedDef
     return ChangedDefinition(seen.tool, pin.known.text, seen.text, id_, WAS_REVOKED if is_known else HAS_CHANGED)
 
 
-def changed_fields(old: str, new: str) -> "list[str]":
+def changed_fields(old: str, new: str) -> list[str]:
     """Return the fields in which two definitions differ."""
     before, after = json.loads(old or "{}"), json.loads(new)
     members = dict.fromkeys(name for names in PINNED.values() for name in names)
     return [name for name in members if _differ(before.get(name), after.get(name))]
 
 
-def _differ(before: "Any", after: "Any") -> bool:
+def _differ(before: Any, after: Any) -> bool:
     """Whether two values are written otherwise: to Python 1, 1.0 and True are one."""
     return json.dumps(before, sort_keys=True) != json.dumps(after, sort_keys=True)
 
 
-def difference(old: str, new: str, *, most: int = 400) -> "list[str]":
+def difference(old: str, new: str, *, most: int = 400) -> list[str]:
     """Return how two definitions differ, in lines for people; characters that they may not notice are named."""
     from difflib import unified_diff
 
@@ -431,7 +434,7 @@ def difference(old: str, new: str, *, most: int = 400) -> "list[str]":
     return [*lines, *notes, *_new_characters(before, after)]
 
 
-def rows(text: str) -> "Iterator[str]":
+def rows(text: str) -> Iterator[str]:
     """Yield a definition in rows that can be read and compared: every text line by line, nothing cut."""
     for name, value in json.loads(text).items():
         written = value if isinstance(value, str) else json.dumps(value, indent=2, ensure_ascii=False)
@@ -441,7 +444,7 @@ def rows(text: str) -> "Iterator[str]":
                 yield row[start : start + _LONGEST_ROW]
 
 
-def _new_characters(before: "list[str]", after: "list[str]") -> "Iterator[str]":
+def _new_characters(before: list[str], after: list[str]) -> Iterator[str]:
     """Name the characters beyond ASCII that were not there before: some look like others."""
     found = sorted({char for char in "".join(after) if not char.isascii()} - set("".join(before)))
     for char, named in zip(found[:_MOST_NAMED], named_characters(found[:_MOST_NAMED]), strict=True):

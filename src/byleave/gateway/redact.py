@@ -9,15 +9,17 @@ JSON inside of JSON up to two levels deep as encoders write it, URLs, base64 and
 that a server cuts into pieces, reverses or encrypts is not found: whoever wants to betray it finds a way.
 """
 
+from __future__ import annotations
+
 import json
 import re
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from byleave.core.redact import REDACTED
 from byleave.text import shown_lines
 from byleave.toolhost.redact import SecretFilter
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from re import Match
@@ -35,7 +37,7 @@ _COLOURS = re.compile(r"\x1b\[[0-9;:]{0,64}m")
 class ResultScrub:
     """Hides the values that were forwarded to one server."""
 
-    def __init__(self, values: "Iterable[str]") -> None:
+    def __init__(self, values: Iterable[str]) -> None:
         self._scrub = SecretFilter()
         for secret in {part for value in values for part in (value, *_leaves(value))}:
             if len(secret) >= SHORTEST:
@@ -64,7 +66,7 @@ class ResultScrub:
             return message
         return _ESCAPES.sub(_respelled, message)
 
-    def _token(self, found: "Match[bytes]") -> bytes:
+    def _token(self, found: Match[bytes]) -> bytes:
         """Return one text, name or number without the values; as it is written, if it holds none."""
         token = found[0]
         if self._finds(token) is None:
@@ -81,7 +83,7 @@ class ResultScrub:
         return json.dumps(hidden).encode() if is_text else _HIDDEN
 
 
-def _shortest(forms: "Iterable[str]") -> "Iterator[str]":
+def _shortest(forms: Iterable[str]) -> Iterator[str]:
     """Yield the forms that hold no other: where a longer one is, the shorter one is found.
 
     A form with a byte that was not UTF-8 is none that JSON could have; its escaped spelling is another form.
@@ -92,7 +94,7 @@ def _shortest(forms: "Iterable[str]") -> "Iterator[str]":
             yield form
 
 
-def _searcher(words: "list[str]") -> "Callable[[bytes], object]":
+def _searcher(words: list[str]) -> Callable[[bytes], object]:
     """Return what looks for all these patterns at once; it is made when it is first needed."""
     made: list[Callable[[bytes], object]] = []
 
@@ -106,7 +108,7 @@ def _searcher(words: "list[str]") -> "Callable[[bytes], object]":
     return search
 
 
-def _escapes(forms: "Iterable[str]") -> "Iterator[str]":
+def _escapes(forms: Iterable[str]) -> Iterator[str]:
     r"""Yield patterns for the escapes by which JSON may write a character of the forms otherwise.
 
     `\n` and its like are among the forms already; left are `\/` and the numbers of characters.
@@ -116,7 +118,7 @@ def _escapes(forms: "Iterable[str]") -> "Iterator[str]":
         yield rf"\\u(?i:{number})"
 
 
-def _respelled(found: "Match[bytes]") -> bytes:
+def _respelled(found: Match[bytes]) -> bytes:
     return _respell(found[0])
 
 
@@ -129,7 +131,7 @@ def _respell(escape: bytes) -> bytes:
         return escape
 
 
-def _leaves(value: str) -> "Iterator[str]":
+def _leaves(value: str) -> Iterator[str]:
     """Yield the texts in a secret that is JSON itself: a server that reads it may tell them one by one."""
     if value.lstrip()[:1] not in ("{", "["):
         return

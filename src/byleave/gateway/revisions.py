@@ -5,16 +5,19 @@ and the client's capabilities, and over HTTP its headers repeat what the body sa
 routes by the headers would see another request than the server does, so that is refused.
 """
 
+from __future__ import annotations
+
 import base64
 import binascii
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from byleave.gateway.message import decoded, members_of, text_of
 from byleave.protocol.http_head import is_field
 from byleave.protocol.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR
-from byleave.record import Record
 from byleave.text import shown
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import Any
@@ -63,28 +66,28 @@ _LONGEST_NUMBER = 400  # digits
 _BEGIN, _END = "=?base64?", "?="
 
 
-class RequestMeta(Record):
+class RequestMeta(Struct, frozen=True):
     """What one stateless request says about the client: its revision, its capabilities, what it wants to be logged."""
 
     revision: str
-    capabilities: "Mapping[str, Any]"
+    capabilities: Mapping[str, Any]
     log_level: str | None = None
 
 
-class Mismatch(Record):
+class Mismatch(Struct, frozen=True):
     """Why a stateless request is not taken."""
 
     number: int
     problem: str
-    data: "Any" = None
+    data: Any = None
 
 
-def is_stateless(params: "Members") -> bool:
+def is_stateless(params: Members) -> bool:
     """Whether a request speaks a revision without sessions: only there is its name in every request."""
     return "_meta" in params and VERSION_KEY in members_of(params["_meta"])
 
 
-def read_envelope(method: str, params: "Members", headers: "Mapping[str, str]") -> RequestMeta | Mismatch:
+def read_envelope(method: str, params: Members, headers: Mapping[str, str]) -> RequestMeta | Mismatch:
     """Return what a stateless request says about itself. Without any headers it did not come over HTTP."""
     meta = members_of(params.get("_meta"))
     missing = [key for key in (VERSION_KEY, CAPABILITIES_KEY) if key not in meta]
@@ -103,7 +106,7 @@ def read_envelope(method: str, params: "Members", headers: "Mapping[str, str]") 
     return RequestMeta(revision, capabilities, text_of(meta.get(LOG_KEY)))
 
 
-def _disagreeing(method: str, params: "Members", headers: "Mapping[str, str]", revision: str | None) -> str:
+def _disagreeing(method: str, params: Members, headers: Mapping[str, str], revision: str | None) -> str:
     if revision is None or headers.get("mcp-protocol-version") != revision:
         return "MCP-Protocol-Version"
     if headers.get("mcp-method") != method:
@@ -113,7 +116,7 @@ def _disagreeing(method: str, params: "Members", headers: "Mapping[str, str]", r
     return "Mcp-Name" if named is not None and header_text(headers.get("mcp-name")) != named else ""
 
 
-def wrong_param_header(schema: "Any", arguments: "Any", headers: "Mapping[str, str]") -> str:
+def wrong_param_header(schema: Any, arguments: Any, headers: Mapping[str, str]) -> str:
     """Return the header of an argument that does not say what the argument says; empty if all do."""
     for name, path, kind in _annotated(schema):
         told, value = headers.get(f"{_PARAM}{name.lower()}"), _at(arguments, path)
@@ -123,7 +126,7 @@ def wrong_param_header(schema: "Any", arguments: "Any", headers: "Mapping[str, s
     return ""
 
 
-def param_headers(schema: "Any", arguments: "Any") -> "Iterator[tuple[str, str]]":
+def param_headers(schema: Any, arguments: Any) -> Iterator[tuple[str, str]]:
     """Yield the headers that repeat arguments, as the tool's own schema wishes."""
     for name, path, _kind in _annotated(schema):
         rendered = _rendered(_at(arguments, path))
@@ -131,7 +134,7 @@ def param_headers(schema: "Any", arguments: "Any") -> "Iterator[tuple[str, str]]
             yield f"Mcp-Param-{name}", header_value(rendered)
 
 
-def routing_headers(method: str, params: "Mapping[str, Any]") -> "Iterator[tuple[str, str]]":
+def routing_headers(method: str, params: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
     """Yield the headers that repeat what a stateless request is called."""
     yield "Mcp-Method", method
     key = _NAMED_BY.get(method)
@@ -159,7 +162,7 @@ def header_text(value: str | None) -> str | None:
         return None
 
 
-def wrong_annotation(schema: "Any") -> str:
+def wrong_annotation(schema: Any) -> str:
     """Return what is wrong with how a schema has headers repeat arguments; empty if nothing is.
 
     Over HTTP a tool that does it wrongly is none at all: who routes by headers could be made to see another call.
@@ -181,7 +184,7 @@ def wrong_annotation(schema: "Any") -> str:
     return ""
 
 
-def _annotated(schema: "Any") -> "list[tuple[str, tuple[str, ...], str]]":
+def _annotated(schema: Any) -> list[tuple[str, tuple[str, ...], str]]:
     """Return header name, place and type of each argument that a header repeats; none if a schema does it wrongly."""
     found = [(path, node) for path, node in _positions(schema) if _ANNOTATION in node]
     if not found or wrong_annotation(schema):
@@ -189,7 +192,7 @@ def _annotated(schema: "Any") -> "list[tuple[str, tuple[str, ...], str]]":
     return [(node[_ANNOTATION], path, node["type"]) for path, node in found if path]
 
 
-def _positions(schema: "Any") -> "Iterator[tuple[tuple[str, ...] | None, dict[str, Any]]]":
+def _positions(schema: Any) -> Iterator[tuple[tuple[str, ...] | None, dict[str, Any]]]:
     """Yield every schema inside of a schema, with the names that lead to it; None where it is no argument's own."""
     waiting: list[tuple[tuple[str, ...] | None, Any]] = [((), schema)]
     while waiting:
@@ -205,13 +208,13 @@ def _positions(schema: "Any") -> "Iterator[tuple[tuple[str, ...] | None, dict[st
                 waiting += ((None, each) for each in (inner if isinstance(inner, list) else [inner]))
 
 
-def _at(arguments: "Any", path: tuple[str, ...]) -> "Any":
+def _at(arguments: Any, path: tuple[str, ...]) -> Any:
     for key in path:
         arguments = arguments.get(key) if isinstance(arguments, dict) else None
     return arguments
 
 
-def _rendered(value: "Any") -> str | None:
+def _rendered(value: Any) -> str | None:
     if isinstance(value, bool):
         return "true" if value else "false"
     return str(value) if isinstance(value, str | int | float) else None

@@ -6,9 +6,12 @@ that were never opened are opened now, where the gateway gives them time for it;
 Start at `introduce`.
 """
 
+from __future__ import annotations
+
 import asyncio
 import re
 from time import monotonic
+from typing import TYPE_CHECKING
 
 from byleave.core.action import LOCAL
 from byleave.gateway.interfaces import DownError
@@ -16,7 +19,6 @@ from byleave.gateway.pins import hidden_characters, text_of_tree
 from byleave.gateway.redact import without_escapes
 from byleave.text import shown
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
 
 WELCOME_TIME = 10.0  # seconds that a client can be kept waiting while servers start
 QUIET = 60.0  # seconds for which nobody waits for a server that has said nothing in that time
-CAPABILITIES: "Mapping[str, Any]" = {
+CAPABILITIES: Mapping[str, Any] = {
     "tools": {"listChanged": True},
     "resources": {"subscribe": True, "listChanged": True},
     "prompts": {"listChanged": True},
@@ -41,7 +43,7 @@ _MARK = re.compile(r"<(\s*/?\s*server)", re.IGNORECASE)  # what stands before an
 _NOT_PASSED = frozenset({"io.modelcontextprotocol/tasks"})
 
 
-async def introduce(session: "Session", exchange: "ClientRequest") -> "dict[str, Any]":
+async def introduce(session: Session, exchange: ClientRequest) -> dict[str, Any]:
     """Return what a client is told of us and of the servers: `capabilities` and `instructions`."""
     names = session.sight(exchange.who).servers()
     if session.gateway.welcome_time and session.settings.expose != "discovery":
@@ -60,7 +62,7 @@ async def introduce(session: "Session", exchange: "ClientRequest") -> "dict[str,
     return {"capabilities": {**CAPABILITIES, **more}, "instructions": _instructions(session, names, words)}
 
 
-async def _open_unknown(session: "Session", names: "list[str]") -> None:
+async def _open_unknown(session: Session, names: list[str]) -> None:
     """Open the servers of which nothing is known yet, for as long as the client can be kept waiting."""
     gateway, now = session.gateway, monotonic()
     unknown = [name for name in names if name != LOCAL and gateway.introduction_of(name) is None]
@@ -76,21 +78,21 @@ async def _open_unknown(session: "Session", names: "list[str]") -> None:
         gateway.silent_until |= {tasks[task]: now + QUIET for task in late}
 
 
-async def _opened(session: "Session", name: str) -> None:
+async def _opened(session: Session, name: str) -> None:
     try:
         await session.reach(name).ready()
     except DownError:
         return
 
 
-def passed_extensions(extensions: "Any") -> "dict[str, dict[str, Any]]":
+def passed_extensions(extensions: Any) -> dict[str, dict[str, Any]]:
     """Return the extensions that work through the gateway, of those that one side declares."""
     if not isinstance(extensions, dict):
         return {}
     return {key: value for key, value in extensions.items() if key not in _NOT_PASSED and isinstance(value, dict)}
 
 
-def _is_plain(key: str, value: "Mapping[str, Any]") -> bool:
+def _is_plain(key: str, value: Mapping[str, Any]) -> bool:
     """Whether an extension that a server declares may go to every client, though no person has approved it."""
     try:
         text = text_of_tree({key: value})
@@ -99,7 +101,7 @@ def _is_plain(key: str, value: "Mapping[str, Any]") -> bool:
     return len(text) <= _LONGEST and not hidden_characters(text)
 
 
-def _instructions(session: "Session", names: "list[str]", said: "Mapping[str, str]") -> str:
+def _instructions(session: Session, names: list[str], said: Mapping[str, str]) -> str:
     """Return what a model should know: which servers there are, how their tools are called, what each says itself."""
     rows = ["byleave stands before these MCP servers; a policy says which of their tools may be called."]
     for name in names:

@@ -8,17 +8,20 @@ other requests have their turn in between.
 Start at `Catalogs.page` and `Catalogs.made`; how listings of many servers become one is in `offers`.
 """
 
+from __future__ import annotations
+
 import asyncio
 from time import perf_counter
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from byleave.gateway.definition_shapes import flat_name, served, shaped, unusable
 from byleave.gateway.message import decoded, elements_of, encode
 from byleave.gateway.pins import TWICE, LeftOut, defined, hidden_characters, one_form, repeated, text_of_tree
-from byleave.record import Record
 from byleave.store.tool_definitions import PROMPT, TEMPLATE, TOOL
 from byleave.text import hidden_in, shown_lines
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from typing import Any, Self
@@ -35,7 +38,7 @@ MOST_VIEWS = 8  # agents whose view of one catalog is kept
 _LABELS = ("name", "title", "description")  # of a resource: what is shown of it; its URI is what it is
 
 
-class ListKind(Record):
+class ListKind(Struct, frozen=True):
     """One kind of thing that servers list."""
 
     method: str
@@ -56,7 +59,7 @@ KINDS = {
 }
 
 
-class ListingOptions(Record):
+class ListingOptions(Struct, frozen=True):
     """How a listing is read: whether what is on it is pinned, and whether calls repeat arguments in headers of HTTP."""
 
     pins: bool
@@ -72,7 +75,7 @@ class Offer:
     __slots__ = ("_key", "_tree", "definition", "flat", "is_structured", "name", "server", "written")
 
     def __init__(
-        self, server: str, tree: "Mapping[str, Any]", kind: ListKind, definition: "Definition | None" = None
+        self, server: str, tree: Mapping[str, Any], kind: ListKind, definition: Definition | None = None
     ) -> None:
         self.server = server
         self.name: str = tree[kind.key]
@@ -85,13 +88,13 @@ class Offer:
         self.written = encode({**kept, kind.key: self.flat} if kind.flat else kept)
 
     @property
-    def tree(self) -> "dict[str, Any]":
+    def tree(self) -> dict[str, Any]:
         """What clients are shown of it, under its own name; kept once it was needed, as for a tool that is called."""
         if self._tree is None:
             self._tree = self.read()
         return self._tree
 
-    def read(self) -> "dict[str, Any]":
+    def read(self) -> dict[str, Any]:
         """Return what clients are shown of it, under its own name, and keep nothing."""
         return {**decoded(self.written), self._key: self.name}
 
@@ -109,7 +112,7 @@ class TimeSlice:
         self._until = 0.0
         self._is_ours = False
 
-    async def __aenter__(self) -> "Self":
+    async def __aenter__(self) -> Self:
         await self._take()
         return self
 
@@ -136,14 +139,14 @@ class TimeSlice:
         self._until = perf_counter() + self._seconds
 
 
-class Page(Record):
+class Page(Struct, frozen=True):
     """One page of a listing: as it came, and what was read of each thing on it; None of what cannot be read."""
 
     raw: bytes
-    read: "tuple[Offer | LeftOut | None, ...]"
+    read: tuple[Offer | LeftOut | None, ...]
 
 
-class View(Record):
+class View(Struct, frozen=True):
     """What one caller sees of a catalog: the offers, and all of them as clients get them."""
 
     offers: tuple[Offer, ...]
@@ -153,7 +156,7 @@ class View(Record):
 class ServerListing:
     """What a server lists of one kind. No two of its `offers` have one name; what became of them is kept beside."""
 
-    def __init__(self, pages: "tuple[Page, ...]", most: int, working: asyncio.Lock) -> None:
+    def __init__(self, pages: tuple[Page, ...], most: int, working: asyncio.Lock) -> None:
         self.pages = pages
         self._working = working
         found = [each for page in pages for each in page.read][:most]
@@ -169,7 +172,7 @@ class ServerListing:
         self._approved: tuple[PinResult | None, Mapping[str, Offer]] = None, self.offers
         self._views: dict[str | None, tuple[object, Mapping[str, Offer], View]] = {}
 
-    def approved(self, judged: "PinResult") -> "Mapping[str, Offer]":
+    def approved(self, judged: PinResult) -> Mapping[str, Offer]:
         """Return what is approved of it; the same object for the same judgement."""
         if self._approved[0] is not judged:
             kept = {name: each for name, each in self.offers.items() if name in judged.approved}
@@ -177,7 +180,7 @@ class ServerListing:
         return self._approved[1]
 
     async def view(
-        self, agent: str | None, policy: object, kept: "Mapping[str, Offer]", sees: "Callable[[Offer], bool]"
+        self, agent: str | None, policy: object, kept: Mapping[str, Offer], sees: Callable[[Offer], bool]
     ) -> View:
         """Return what an agent sees of `kept`, by a policy that is the same as long as it is the same object."""
         known = self._views.pop(agent, None)
@@ -196,7 +199,7 @@ class ServerListing:
         return known[2]
 
 
-def view_of(offers: "Iterable[Offer]") -> View:
+def view_of(offers: Iterable[Offer]) -> View:
     """Return offers with how clients get them."""
     seen = tuple(offers)
     return View(seen, b",".join([each.written for each in seen]))
@@ -210,12 +213,12 @@ class ServerListings:
         self._kept: dict[tuple[str, str, ListingOptions], list[ServerListing]] = {}
         self._reading: dict[tuple[str, str], asyncio.Lock] = {}
 
-    def forget(self, servers: "Iterable[str]") -> None:
+    def forget(self, servers: Iterable[str]) -> None:
         """Let go of what these servers have listed."""
         for key in [key for key in self._kept if key[0] in set(servers)]:
             del self._kept[key]
 
-    async def page(self, server: str, kind: str, raw: "Raw | None", number: int, reading: ListingOptions) -> Page:
+    async def page(self, server: str, kind: str, raw: Raw | None, number: int, reading: ListingOptions) -> Page:
         """Return one page of a listing, read."""
         whole = b"[]" if raw is None else bytes(raw)
         known = self._kept.get((server, kind, reading), [])
@@ -227,7 +230,7 @@ class ServerListings:
             async with TimeSlice(self.working) as turn:
                 return await _read_page(server, KINDS[kind], whole, before, turn=turn, reading=reading)
 
-    def made(self, server: str, kind: str, pages: "list[Page]", most: int, reading: ListingOptions) -> ServerListing:
+    def made(self, server: str, kind: str, pages: list[Page], most: int, reading: ListingOptions) -> ServerListing:
         """Return the catalog of these pages; the very same, if it was made before."""
         known = self._kept.setdefault((server, kind, reading), [])
         for number, catalog in enumerate(known):
@@ -258,7 +261,7 @@ async def _read_page(
     return Page(whole, tuple(found))
 
 
-def _read(server: str, kind: ListKind, raw: bytes, reading: ListingOptions) -> "Offer | LeftOut | None":
+def _read(server: str, kind: ListKind, raw: bytes, reading: ListingOptions) -> Offer | LeftOut | None:
     """Return what a server offers; why it is left out, for people; None if it cannot be read."""
     tree = decoded(raw)
     fitting = shaped(kind.field, tree) if isinstance(tree, dict) else None
@@ -274,7 +277,7 @@ def _read(server: str, kind: ListKind, raw: bytes, reading: ListingOptions) -> "
     return definition if isinstance(definition, LeftOut) else Offer(server, fitting, kind, definition)
 
 
-def _read_unpinned(server: str, kind: ListKind, tree: "dict[str, Any]") -> "Offer | LeftOut":
+def _read_unpinned(server: str, kind: ListKind, tree: dict[str, Any]) -> Offer | LeftOut:
     """Return what no person can approve, with what is not seen in its labels written out; elsewhere it cannot be."""
     for label in _LABELS:
         if hidden_in(tree.get(label, "")):

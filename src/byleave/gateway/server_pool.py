@@ -15,9 +15,12 @@ offers nothing, and what it asks for is refused.
 Start at `Pool.join`.
 """
 
+from __future__ import annotations
+
 import asyncio
 from contextlib import suppress
 from time import monotonic
+from typing import TYPE_CHECKING
 
 from byleave.gateway.interfaces import DownError
 from byleave.gateway.message import members_of, text_of
@@ -26,7 +29,6 @@ from byleave.gateway.server_questions import WANTS, refusal
 from byleave.gateway.server_requests import ServerLost, ServerNotification
 from byleave.gateway.upstream import LISTEN, Upstream
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
     from typing import Any
@@ -50,7 +52,7 @@ _PAUSE = 0.05  # seconds in which a list that changes again and again is announc
 _LISTS = frozenset({f"notifications/{kind}/list_changed" for kind in ("tools", "prompts", "resources")})
 _UPDATED = "notifications/resources/updated"
 _LOG = "notifications/message"
-_NOTHING: "Mapping[str, Any]" = {}
+_NOTHING: Mapping[str, Any] = {}
 
 
 class Members:
@@ -58,7 +60,7 @@ class Members:
 
     is_shared = True
 
-    def __init__(self, gateway: "Gateway", *, one_caller: bool, offers: "Mapping[str, Any]" = _NOTHING) -> None:
+    def __init__(self, gateway: Gateway, *, one_caller: bool, offers: Mapping[str, Any] = _NOTHING) -> None:
         """`offers`: what the clients understand, all of them alike."""
         self.sessions: dict[Session, None] = {}
         self._offers = offers
@@ -66,7 +68,7 @@ class Members:
         self._gateway = gateway
         self._changed: dict[str, bool] = {}  # lists that were announced just now, and whether they have changed since
 
-    def client_capabilities(self, _server: str) -> "Mapping[str, Any]":
+    def client_capabilities(self, _server: str) -> Mapping[str, Any]:
         """Return what the clients understand. They can do nothing for it: it is not known which of them is meant."""
         return self._offers
 
@@ -74,7 +76,7 @@ class Members:
         """Return whether the handshake comes first: no, since the server has nothing to ask."""
         return False
 
-    def unasked(self, upstream: Upstream, method: str, params: "Raw | None") -> None:
+    def unasked(self, upstream: Upstream, method: str, params: Raw | None) -> None:
         """Bring a notification to the sessions that it may belong to; one of no known kind to none."""
         if method in _LISTS:
             if method in self._changed:  # a flood of them is announced once in a while: each goes to every session
@@ -96,7 +98,7 @@ class Members:
         if self._changed.pop(method, False):
             self._tell_changed(upstream, method)
 
-    def asked(self, upstream: Upstream, id_: "Raw", method: str, _params: "Raw | None") -> None:
+    def asked(self, upstream: Upstream, id_: Raw, method: str, _params: Raw | None) -> None:
         """Refuse what the server wants of a client."""
         upstream.reply(id_, error=refusal(method, {}, upstream.name))
 
@@ -106,7 +108,7 @@ class Members:
         for session in list(self.sessions):
             session.say_again(upstream)
 
-    def warned(self, upstream: Upstream, warnings: "list[str]") -> None:
+    def warned(self, upstream: Upstream, warnings: list[str]) -> None:
         """Pass on what people should know about the connection."""
         self._gateway.warned(upstream, warnings)
 
@@ -122,7 +124,7 @@ class Members:
 class SharedUpstream(Upstream):
     """A session with a server for several clients."""
 
-    def __init__(self, server: "ServerConfig", members: Members, **how: "Any") -> None:
+    def __init__(self, server: ServerConfig, members: Members, **how: Any) -> None:
         super().__init__(server.name, client=members, **how)
         self.server = server
         self.members = members
@@ -131,18 +133,18 @@ class SharedUpstream(Upstream):
     async def ask(
         self,
         method: str,
-        params: "Mapping[str, Any]",
-        exchange: "ClientRequest | None" = None,
-        headers: "tuple[tuple[str, str], ...]" = (),
+        params: Mapping[str, Any],
+        exchange: ClientRequest | None = None,
+        headers: tuple[tuple[str, str], ...] = (),
         *,
         progress: bool = False,
-    ) -> "ServerRequest":
+    ) -> ServerRequest:
         """Send a request, as any session with a server does; to listen to it is not to use it."""
         if method != LISTEN:
             self.used = monotonic()
         return await super().ask(method, params, exchange, headers, progress=progress)
 
-    async def log(self, level: "Raw | str") -> None:
+    async def log(self, level: Raw | str) -> None:
         """Have the server log as much as the session wants that wants most; nothing where no session would get it."""
         if self.members.one_caller:
             said = level if isinstance(level, str) else text_of(level)
@@ -154,25 +156,25 @@ class SharedUpstream(Upstream):
         if not self.members.subscribes(self.name, uri):
             await super().unsubscribe(uri)
 
-    def end_for(self, session: "Session") -> None:
+    def end_for(self, session: Session) -> None:
         """Let go of the requests of a session that leaves; those of others go on."""
         why = "the session with it was closed"
         for pending in self._pending_of(session):
             pending.put(ServerLost(why, why))
             self.abandon(pending, why)
 
-    def waits_for(self, session: "Session") -> bool:
+    def waits_for(self, session: Session) -> bool:
         """Whether a request of this session is not answered yet."""
         return bool(self._pending_of(session))
 
-    def _pending_of(self, session: "Session") -> "list[ServerRequest]":
+    def _pending_of(self, session: Session) -> list[ServerRequest]:
         its = list(session.open.values())
         return [] if not its else [each for each in self._pending.values() if any(each.exchange is one for one in its)]
 
-    def notify(self, _method: str, _params: "Mapping[str, Any] | None" = None) -> None:
+    def notify(self, _method: str, _params: Mapping[str, Any] | None = None) -> None:
         """Say nothing: what one client tells of itself is not the others'."""
 
-    def _told(self, method: str, params: "Raw | None", about: str | None) -> None:
+    def _told(self, method: str, params: Raw | None, about: str | None) -> None:
         if method != _LOG or about is not None:
             super()._told(method, params, about)
         elif self.members.one_caller:  # over a pipe it does not say whose call it is about
@@ -180,7 +182,7 @@ class SharedUpstream(Upstream):
             for session in list(self.members.sessions):
                 self._log_to(session, level, params)
 
-    def _log_to(self, session: "Session", level: str | None, params: "Raw | None") -> None:
+    def _log_to(self, session: Session, level: str | None, params: Raw | None) -> None:
         """Bring a line of the log to a session: with the call that it waits for, or on its standing stream.
 
         A stateless client says with its call how much it wants to hear.
@@ -195,7 +197,7 @@ class SharedUpstream(Upstream):
             else:
                 session.unasked(self, _LOG, params)
 
-    def _asked(self, said: "ServerMessage", id_: "Raw", method: str, about: str | None) -> None:
+    def _asked(self, said: ServerMessage, id_: Raw, method: str, about: str | None) -> None:
         if method == "ping":
             super()._asked(said, id_, method, about)
         else:
@@ -205,13 +207,13 @@ class SharedUpstream(Upstream):
 class ServerPool:
     """The servers that sessions share."""
 
-    def __init__(self, gateway: "Gateway", make: "Callable[[ServerConfig, Members], SharedUpstream]") -> None:
+    def __init__(self, gateway: Gateway, make: Callable[[ServerConfig, Members], SharedUpstream]) -> None:
         self._gateway = gateway
         self._make = make
         self._shared: dict[Key, SharedUpstream] = {}
         self._left: dict[SharedUpstream, float] = {}  # those without a session, and since when
 
-    def join(self, server: "ServerConfig", session: "Session") -> SharedUpstream | None:
+    def join(self, server: ServerConfig, session: Session) -> SharedUpstream | None:
         """Return the session with a server that this client shares with others; None if it has one of its own."""
         key = _key(server, session)
         if key is None:
@@ -227,7 +229,7 @@ class ServerPool:
         self._left.pop(shared, None)
         return shared
 
-    def take(self, shared: SharedUpstream, session: "Session") -> bool:
+    def take(self, shared: SharedUpstream, session: Session) -> bool:
         """Give a process to the one session that uses it, so that no further one joins; return whether it is alone."""
         if list(shared.members.sessions) != [session]:
             return False
@@ -235,7 +237,7 @@ class ServerPool:
             del self._shared[key]
         return True
 
-    async def leave(self, shared: SharedUpstream, session: "Session") -> None:
+    async def leave(self, shared: SharedUpstream, session: Session) -> None:
         """Take note that a session does not need a server any more; without any, it is ended after a while."""
         members = shared.members
         if members.sessions.pop(session, session) is session:
@@ -251,7 +253,7 @@ class ServerPool:
         else:
             await self._end(shared)
 
-    def _retire(self, key: "Key") -> None:
+    def _retire(self, key: Key) -> None:
         """Have no further session join; those that are in it stay until they leave."""
         shared = self._shared.pop(key)
         if not shared.members.sessions:
@@ -297,7 +299,7 @@ class ServerPool:
             await self._end(shared)
 
 
-def _key(server: "ServerConfig", session: "Session") -> "Key | None":
+def _key(server: ServerConfig, session: Session) -> Key | None:
     """Return who shares a server; None if it is the session's own."""
     if server.transport != "stdio" or not server.stateful or server.share is False or server.name in session.apart:
         return None
@@ -310,12 +312,12 @@ def _key(server: "ServerConfig", session: "Session") -> "Key | None":
     return server.name, (caller.principal, caller.agent, caller.identity, text_of_tree(offers))
 
 
-async def _quietly(work: "Awaitable[None]") -> None:
+async def _quietly(work: Awaitable[None]) -> None:
     with suppress(DownError):
         await work
 
 
-def _wanted(session: "Session") -> str:
+def _wanted(session: Session) -> str:
     return _USUAL if session.log_level is None else text_of(session.log_level) or _USUAL
 
 

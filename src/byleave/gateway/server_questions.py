@@ -4,7 +4,10 @@ A client with a session is sent a request and answers it. A stateless one gets i
 and calls again with the answers: that is the business of `calling`; here a question is only labelled and checked.
 """
 
+from __future__ import annotations
+
 import asyncio
+from typing import TYPE_CHECKING
 
 from msgspec import Raw
 
@@ -14,7 +17,6 @@ from byleave.gateway.server_info import passed_extensions
 from byleave.protocol.jsonrpc import INVALID_REQUEST, METHOD_NOT_FOUND
 from byleave.text import quoted, shown
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
@@ -31,7 +33,7 @@ SERVER_KEY = "byleave/server"
 _MOST_OPEN = 8  # questions of one server that a client has not answered
 
 
-def narrowed(capabilities: "Mapping[str, Any]", may: "tuple[str, ...] | None") -> "dict[str, Any]":
+def narrowed(capabilities: Mapping[str, Any], may: tuple[str, ...] | None) -> dict[str, Any]:
     """Return the client's capabilities as a server may use them: what it may want, and what both may understand."""
     usable = WANTS.values() if may is None else [each for each in WANTS.values() if each in may]
     wanted = {name: capabilities[name] for name in usable if isinstance(capabilities.get(name), dict)}
@@ -39,7 +41,7 @@ def narrowed(capabilities: "Mapping[str, Any]", may: "tuple[str, ...] | None") -
     return {**wanted, "extensions": extensions} if extensions else wanted
 
 
-def refusal(method: str, capabilities: "Mapping[str, Any]", server: str) -> bytes | None:
+def refusal(method: str, capabilities: Mapping[str, Any], server: str) -> bytes | None:
     """Return the error for a wish that the server may not have, or that the client cannot fulfil; None if it can."""
     wanted = WANTS.get(method)
     if wanted is None:
@@ -50,7 +52,7 @@ def refusal(method: str, capabilities: "Mapping[str, Any]", server: str) -> byte
     return error_tree(INVALID_REQUEST, why)
 
 
-def labelled(server: str, method: str, params: "Raw | None") -> "dict[str, Any]":
+def labelled(server: str, method: str, params: Raw | None) -> dict[str, Any]:
     """Return the parameters of a server's wish, with who asks: for programs in `_meta`, for people in the message.
 
     What people are shown of it holds nothing that would steer a terminal, and no line that could pass for another's.
@@ -63,7 +65,7 @@ def labelled(server: str, method: str, params: "Raw | None") -> "dict[str, Any]"
     return found
 
 
-def _clean_form(found: "dict[str, Any]", server: str) -> None:
+def _clean_form(found: dict[str, Any], server: str) -> None:
     first, *rest = (text_of(found.get("message")) or "").split("\n")
     rows = [f"[{server}] {without_escapes(first)}", *(f"| {without_escapes(line)}" for line in rest)]
     found["message"] = "\n".join(rows)
@@ -72,14 +74,14 @@ def _clean_form(found: "dict[str, Any]", server: str) -> None:
             found[name] = _cleaned(decoded(found[name]), _SHOWN)
 
 
-def _clean_sample(found: "dict[str, Any]", _server: str) -> None:
+def _clean_sample(found: dict[str, Any], _server: str) -> None:
     found.pop("includeContext", None)  # to the client that would be the context of every server behind us
     for name in ("messages", "systemPrompt"):
         if name in found:
             found[name] = _cleaned(decoded(found[name]), _SAID)
 
 
-_CLEAN: "Mapping[str, Callable[[dict[str, Any], str], None]]" = {
+_CLEAN: Mapping[str, Callable[[dict[str, Any], str], None]] = {
     "elicitation/create": _clean_form,
     "sampling/createMessage": _clean_sample,
 }
@@ -87,7 +89,7 @@ _SHOWN = frozenset({"title", "description", "enumNames"})  # members of a form t
 _SAID = frozenset({"text"})
 
 
-def _cleaned(tree: "Any", names: "frozenset[str]", *, shows: bool = True) -> "Any":
+def _cleaned(tree: Any, names: frozenset[str], *, shows: bool = True) -> Any:
     """Return a tree with clean texts where people read them: under some names, or where a text stands alone."""
     if isinstance(tree, str):
         return without_escapes(tree) if shows else tree
@@ -107,11 +109,11 @@ class ServerQuestions:
         self._tokens: dict[bytes, tuple[Upstream, Raw]] = {}
         self._count = 0
 
-    async def put(self, sink: "Sink", method: str, params: "Mapping[str, Any]") -> "ClientMessage | None":
+    async def put(self, sink: Sink, method: str, params: Mapping[str, Any]) -> ClientMessage | None:
         """Ask the client something of our own; None if it cannot answer."""
         done: asyncio.Future[ClientMessage | None] = asyncio.get_running_loop().create_future()
 
-        def take(message: "ClientMessage | None") -> None:
+        def take(message: ClientMessage | None) -> None:
             if not done.done():
                 done.set_result(message)
 
@@ -122,7 +124,7 @@ class ServerQuestions:
             self._open.pop(id_, None)
 
     async def pass_on(
-        self, sink: "Sink", upstream: "Upstream", asked: "ServerQuestion", capabilities: "Mapping[str, Any]"
+        self, sink: Sink, upstream: Upstream, asked: ServerQuestion, capabilities: Mapping[str, Any]
     ) -> None:
         """Put a server's wish to the client; the answer goes back to the server by itself."""
         problem = refusal(asked.method, capabilities, upstream.name)
@@ -134,7 +136,7 @@ class ServerQuestions:
         params = labelled(upstream.name, asked.method, asked.params)
         key, token = (upstream, bytes(asked.id)), params["_meta"].get("progressToken")
 
-        def take(message: "ClientMessage | None") -> None:
+        def take(message: ClientMessage | None) -> None:
             self._tokens.pop(self._ids.pop(key, b""), None)
             give_back(upstream, asked.id, message)
 
@@ -145,23 +147,23 @@ class ServerQuestions:
         if not await sink.send(request(id_, asked.method, params)):
             self._take(id_, None)
 
-    def _begin(self, take: "Take") -> bytes:
+    def _begin(self, take: Take) -> bytes:
         self._count += 1
         id_ = b'"byleave-%d"' % self._count
         self._open[id_] = take
         return id_
 
-    def answered(self, message: "ClientMessage") -> None:
+    def answered(self, message: ClientMessage) -> None:
         """Take an answer of the client's; one to nothing we asked is nobody's business."""
         id_ = message.id if message.id in self._open else encode(decoded(message.id))
         self._take(id_, message)
 
-    def _take(self, id_: bytes, message: "ClientMessage | None") -> None:
+    def _take(self, id_: bytes, message: ClientMessage | None) -> None:
         take = self._open.pop(id_, None)
         if take is not None:
             take(message)
 
-    def withdrawn(self, upstream: "Upstream", params: "Raw | None") -> bytes | None:
+    def withdrawn(self, upstream: Upstream, params: Raw | None) -> bytes | None:
         """Return how the client is told that a server gave up a question; None if it never heard of it."""
         found = members_of(params)
         id_ = self._ids.pop((upstream, bytes(found.get("requestId", b""))), None)
@@ -170,13 +172,13 @@ class ServerQuestions:
         self._open.pop(id_, None)
         return notification("notifications/cancelled", {**found, "requestId": Raw(id_)})
 
-    def report(self, params: "Members") -> None:
+    def report(self, params: Members) -> None:
         """Tell the server that waits for it of the progress of which a client tells."""
         found = self._tokens.get(encode(decoded(params.get("progressToken", b"null"))))
         if found is not None:
             found[0].notify("notifications/progress", {**params, "progressToken": found[1]})
 
-    def gone(self, upstream: "Upstream") -> None:
+    def gone(self, upstream: Upstream) -> None:
         """Forget what a server wanted that is gone."""
         for key in [key for key in self._ids if key[0] is upstream]:
             self._open.pop(self._ids.pop(key), None)
@@ -188,7 +190,7 @@ class ServerQuestions:
         self._open.clear()
 
 
-def give_back(upstream: "Upstream", id_: Raw, message: "ClientMessage | None") -> None:
+def give_back(upstream: Upstream, id_: Raw, message: ClientMessage | None) -> None:
     """Hand a server the client's answer to its wish."""
     if message is None:
         upstream.reply(id_, error=error_tree(INVALID_REQUEST, "the client cannot be asked any more"))

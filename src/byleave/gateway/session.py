@@ -3,12 +3,13 @@
 Start at `Session.handle`. What each method does is in `methods`, how a tool is called in `calling`.
 """
 
+from __future__ import annotations
+
 import asyncio
 from collections import Counter
 from contextlib import asynccontextmanager
 from time import monotonic
-
-from msgspec import Raw
+from typing import TYPE_CHECKING
 
 from byleave.errors import ByleaveError, ConfigErrors, InputError
 from byleave.gateway.authorize import CallAuthorizer
@@ -34,16 +35,16 @@ from byleave.gateway.notifications import Listener, NotificationQueue, StandingS
 from byleave.gateway.revisions import HANDSHAKE, STATELESS, STATUS, Mismatch, is_stateless, read_envelope
 from byleave.gateway.server_questions import WANTS, ServerQuestions, narrowed
 from byleave.gateway.server_requests import ServerAnswer, ServerLost, ServerNotification, ServerQuestion
-from byleave.gateway.upstream import Upstream
 from byleave.gateway.visibility import Visibility
 from byleave.guard.asking import Who
 from byleave.protocol.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND
 from byleave.text import quoted
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Mapping
     from typing import Any
+
+    from msgspec import Raw
 
     from byleave.gateway.forward import ClientAsker
     from byleave.gateway.gateway import Gateway
@@ -51,6 +52,7 @@ if TYPE_CHECKING:
     from byleave.gateway.interfaces import MessageContext as Headers
     from byleave.gateway.metrics import Metrics
     from byleave.gateway.server_requests import ServerRequest
+    from byleave.gateway.upstream import Upstream
     from byleave.guard.guard import Guard
     from byleave.policy.gateway_settings import GatewaySettings
     from byleave.policy.servers import ServerConfig
@@ -72,7 +74,7 @@ _BEFORE_HANDSHAKE = frozenset({"initialize", "ping"})
 class Session:
     """What is kept for one client."""
 
-    def __init__(self, gateway: "Gateway", caller: "Caller", *, shared: bool = False) -> None:
+    def __init__(self, gateway: Gateway, caller: Caller, *, shared: bool = False) -> None:
         self.gateway = gateway
         self.caller = caller
         self.used = monotonic()
@@ -110,11 +112,11 @@ class Session:
         self._closed = False
 
     @property
-    def guard(self) -> "Guard":
+    def guard(self) -> Guard:
         return self.gateway.guard
 
     @property
-    def settings(self) -> "GatewaySettings":
+    def settings(self) -> GatewaySettings:
         return self.gateway.settings
 
     @property
@@ -123,11 +125,11 @@ class Session:
         return self.gateway.asks_client
 
     @property
-    def metrics(self) -> "Metrics":
+    def metrics(self) -> Metrics:
         return self.gateway.metrics
 
     @property
-    def servers(self) -> "Mapping[str, ServerConfig]":
+    def servers(self) -> Mapping[str, ServerConfig]:
         return self.gateway.servers
 
     @property
@@ -148,11 +150,11 @@ class Session:
         """Return what somebody may see."""
         return Visibility(self.guard.policy, who.agent)
 
-    def capabilities_of(self, exchange: ClientRequest) -> "Mapping[str, Any]":
+    def capabilities_of(self, exchange: ClientRequest) -> Mapping[str, Any]:
         """Return what the client of a request can do."""
         return self.capabilities if exchange.envelope is None else exchange.envelope.capabilities
 
-    def capabilities_for(self, exchange: ClientRequest, server: str) -> "Mapping[str, Any]":
+    def capabilities_for(self, exchange: ClientRequest, server: str) -> Mapping[str, Any]:
         """Return what a server may want of the client of a request; one that clients share wants nothing of any."""
         upstream = self._upstreams.get(server)
         is_shared = upstream is not None and self.gateway.is_shared(upstream)
@@ -162,7 +164,7 @@ class Session:
         known = self.servers.get(server)
         return () if known is None else known.may
 
-    def too_busy(self, who: Who) -> "tuple[str, Any] | None":
+    def too_busy(self, who: Who) -> tuple[str, Any] | None:
         """Return why no further call is taken now; None if there is room."""
         most = self.settings.max_calls * (_CLIENTS_SHARING if self._shared else 1)
         if len(self.open) > most:
@@ -172,13 +174,13 @@ class Session:
 
     # ---- What the client says ------------------------------------------------------------------------------------
 
-    async def handle(self, message: bytes, sink: "Sink", told: "Headers") -> None:
+    async def handle(self, message: bytes, sink: Sink, told: Headers) -> None:
         """Take one message of the client; return when it is answered."""
         said = await read_or_refuse(message, sink)
         if said is not None:
             await self.take(said, sink, told)
 
-    async def take(self, said: ClientMessage, sink: "Sink", told: "Headers") -> None:
+    async def take(self, said: ClientMessage, sink: Sink, told: Headers) -> None:
         """Do as `handle`, with a message that was read."""
         if said.kind is RESPONSE:
             self.questions.answered(said)
@@ -189,7 +191,7 @@ class Session:
         else:
             await self._serve(said, sink, told)
 
-    async def _serve(self, said: ClientMessage, sink: "Sink", told: "Headers") -> None:
+    async def _serve(self, said: ClientMessage, sink: Sink, told: Headers) -> None:
         exchange = ClientRequest(said.id, said.method, said.params, sink, Who(self.caller.agent, self.caller.identity))
         self._count += 1
         self.used = monotonic()
@@ -225,7 +227,7 @@ class Session:
             if self.open.get(key) is exchange:
                 del self.open[key]
 
-    async def _answer(self, exchange: ClientRequest, told: "Headers") -> None:
+    async def _answer(self, exchange: ClientRequest, told: Headers) -> None:
         if self.shakes and is_stateless(exchange.params):
             await exchange.error(INVALID_REQUEST, "this session began with a handshake, and goes on as it began")
             return
@@ -257,7 +259,7 @@ class Session:
             exchange.withdrawn = True
             exchange.task.cancel()
 
-    def attach(self, sink: "Sink") -> None:
+    def attach(self, sink: Sink) -> None:
         """Send what belongs to no request there from now on."""
         self._aside.attach(sink)
 
@@ -303,7 +305,7 @@ class Session:
         return self.gateway.connect(server, self, tool)
 
     @asynccontextmanager
-    async def reached_once(self, name: str, tool: str | None = None) -> "AsyncIterator[Upstream]":
+    async def reached_once(self, name: str, tool: str | None = None) -> AsyncIterator[Upstream]:
         """Yield a session with a server for one call alone."""
         upstream = self._new(name, tool)
         self._passing.add(upstream)
@@ -325,12 +327,12 @@ class Session:
         return upstream is not None and upstream.is_up
 
     @property
-    def opened_servers(self) -> "list[Upstream]":
+    def opened_servers(self) -> list[Upstream]:
         """The servers that were opened for this client."""
         return [each for each in self._upstreams.values() if each.is_up]
 
     async def follow(
-        self, exchange: ClientRequest, upstream: Upstream, pending: "ServerRequest"
+        self, exchange: ClientRequest, upstream: Upstream, pending: ServerRequest
     ) -> ServerAnswer | ServerQuestion:
         """Bring the client what comes about a request; return the answer, or a wish that a stateless client gets so.
 
@@ -368,7 +370,7 @@ class Session:
             timer.cancel()
 
     @staticmethod
-    def _give_up(upstream: Upstream, pending: "ServerRequest", *, late: bool) -> None:
+    def _give_up(upstream: Upstream, pending: ServerRequest, *, late: bool) -> None:
         if late:
             upstream.abandon(pending, "it took too long")
         else:
@@ -380,7 +382,7 @@ class Session:
         number = decoded(members_of(error).get("code", b"0"))
         await exchange.raw_error(error, number if type(number) is int else 0)
 
-    async def need_input(self, exchange: ClientRequest, wishes: "Mapping[str, Any]", parked: Continuation) -> None:
+    async def need_input(self, exchange: ClientRequest, wishes: Mapping[str, Any], parked: Continuation) -> None:
         """Give a stateless client its request back, with what has to be known first; it goes on when it calls again."""
         waits = self.settings.ask_timeout if parked.upstream is None else self.settings.call_timeout
         state = self.parking.park(parked, self.guard, waits)
@@ -390,12 +392,12 @@ class Session:
         self,
         exchange: ClientRequest,
         tool: str,
-        arguments: "dict[str, Any]",
-        answers: "Mapping[str, str]",
-        asker: "ClientAsker | None",
+        arguments: dict[str, Any],
+        answers: Mapping[str, str],
+        asker: ClientAsker | None,
         *,
         pin: str | None,
-    ) -> "dict[str, Any] | NeedsInput":
+    ) -> dict[str, Any] | NeedsInput:
         """Run a configured tool of this workspace."""
         token = members_of(exchange.params.get("_meta")).get("progressToken")
 
@@ -424,7 +426,7 @@ class Session:
 
     # ---- What servers say that belongs to no request ---------------------------------------------------------------
 
-    def client_capabilities(self, server: str) -> "Mapping[str, Any]":
+    def client_capabilities(self, server: str) -> Mapping[str, Any]:
         """Return what the client can do for a server, as it is told in the handshake."""
         return narrowed(self.capabilities, self._may(server))
 
@@ -483,7 +485,7 @@ class Session:
         except (ByleaveError, ConfigErrors):
             return False
 
-    def visible(self) -> "set[str]":
+    def visible(self) -> set[str]:
         """Return the servers that somebody who used this session may still reach."""
         return {name for agent in self.agents for name in self.sight(Who(agent)).servers()}
 
@@ -539,7 +541,7 @@ class Session:
         else:
             self.drop({upstream.name}, forgets=False)
 
-    def warned(self, upstream: Upstream, warnings: "list[str]") -> None:
+    def warned(self, upstream: Upstream, warnings: list[str]) -> None:
         """Pass on what people should know about a connection."""
         self.gateway.warned(upstream, warnings)
 
@@ -548,13 +550,13 @@ class Session:
         self.questions.gone(upstream)
         self.gateway.went_down(upstream.name, why)
 
-    def chore(self, work: "Any") -> None:
+    def chore(self, work: Any) -> None:
         """Do something that nobody waits for."""
         task = asyncio.get_running_loop().create_task(_quietly(work))
         self._chores.add(task)
         task.add_done_callback(self._chores.discard)
 
-    def drop(self, names: "set[str]", *, forgets: bool = True) -> None:
+    def drop(self, names: set[str], *, forgets: bool = True) -> None:
         """Let go of servers that are gone from the configuration, or are another one by now; nobody waits for it."""
         for upstream in [self._upstreams.pop(name) for name in names if name in self._upstreams]:
             if forgets:
@@ -604,7 +606,7 @@ class Session:
             task.cancel()
 
 
-async def read_or_refuse(message: bytes, sink: "Sink") -> ClientMessage | None:
+async def read_or_refuse(message: bytes, sink: Sink) -> ClientMessage | None:
     """Return what a client says; None if it was refused."""
     said = read_client_message(message)
     if not isinstance(said, RefusedMessage):
@@ -613,7 +615,7 @@ async def read_or_refuse(message: bytes, sink: "Sink") -> ClientMessage | None:
     return None
 
 
-async def _quietly(work: "Any") -> None:
+async def _quietly(work: Any) -> None:
     try:
         await work
     except DownError:

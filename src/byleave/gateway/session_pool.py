@@ -4,11 +4,14 @@ Servers are told in their handshake what the client can do for them, and some of
 say different things of themselves do not share a session; those that say the same do, whoever they are.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from byleave.gateway.message import ClientMessage, decoded, encode, members_of
 from byleave.gateway.revisions import CAPABILITIES_KEY
 from byleave.gateway.server_questions import narrowed
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -21,15 +24,15 @@ MOST = 16  # kinds of clients; one more takes the place of the idle one that was
 class SessionPool:
     """The sessions of one principal, by what their clients can do."""
 
-    def __init__(self, begin: "Callable[[], Session]") -> None:
+    def __init__(self, begin: Callable[[], Session]) -> None:
         self._begin = begin
         self._sessions: dict[bytes, Session] = {}
 
     @property
-    def sessions(self) -> "list[Session]":
+    def sessions(self) -> list[Session]:
         return list(self._sessions.values())
 
-    async def handle(self, message: bytes, sink: "Sink", told: "MessageContext") -> None:
+    async def handle(self, message: bytes, sink: Sink, told: MessageContext) -> None:
         """Take one message of a client."""
         from byleave.gateway.session import read_or_refuse
 
@@ -37,7 +40,7 @@ class SessionPool:
         if said is not None:
             await (await self._session_for(said)).take(said, sink, told)
 
-    async def _session_for(self, said: ClientMessage) -> "Session":
+    async def _session_for(self, said: ClientMessage) -> Session:
         told = decoded(members_of(said.params.get("_meta")).get(CAPABILITIES_KEY, b"null"))
         key = encode(narrowed(told if isinstance(told, dict) else {}, None))
         session = self._sessions.pop(key, None)
@@ -49,7 +52,7 @@ class SessionPool:
         self._sessions[key] = session  # the one that was used last is the last
         return session
 
-    def attach(self, _sink: "Sink") -> None:
+    def attach(self, _sink: Sink) -> None:
         """Do nothing: a stateless client has no standing stream."""
 
     async def rest(self, before: float) -> None:

@@ -7,9 +7,14 @@ something out for another. Its home directory is an empty one of the sandbox's o
 Blocking: whoever has an event loop calls it in a thread.
 """
 
+from __future__ import annotations
+
 import os
 import sys
 from threading import Lock
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from byleave.core.action import EnvAction, FileAction
 from byleave.core.decision import ALLOW
@@ -17,7 +22,6 @@ from byleave.core.env_rules import MINIMAL_ENVIRONMENT, EnvTable
 from byleave.core.fs_rules import is_under
 from byleave.errors import ByleaveError
 from byleave.gateway.interfaces import DownError
-from byleave.record import Record
 from byleave.sandbox.linux.steps import minimal
 from byleave.sandbox.platforms import refuse_elsewhere
 from byleave.sandbox.process import PIPE
@@ -26,7 +30,6 @@ from byleave.text import quoted, shown
 from byleave.toolhost.process import UnsandboxedTool
 from byleave.user_files import digest, make_private_directory
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
@@ -43,10 +46,10 @@ UNCONFINED = "os_sandbox is off: nothing holds this server, it can do whatever y
 _CACHES = {"XDG_CACHE_HOME": "", "npm_config_cache": "npm", "UV_CACHE_DIR": "uv", "PIP_CACHE_DIR": "pip"}
 
 
-class StartedServer(Record):
+class StartedServer(Struct, frozen=True):
     """A server that was started, and what people should know about how it is held."""
 
-    process: "Running"
+    process: Running
     warnings: tuple[str, ...] = ()
 
 
@@ -55,10 +58,10 @@ class ServerSpawner:
 
     def __init__(
         self,
-        workspace: "Workspace",
-        policy: "LivePolicy",
-        environment: "Mapping[str, str]",
-        decide: "Decide | None" = None,
+        workspace: Workspace,
+        policy: LivePolicy,
+        environment: Mapping[str, str],
+        decide: Decide | None = None,
     ) -> None:
         self._workspace = workspace
         self._policy = policy
@@ -67,7 +70,7 @@ class ServerSpawner:
         self._boxes: dict[tuple[object, ...], Sandbox] = {}
         self._lock = Lock()  # a sandbox is prepared by one thread at a time
 
-    def start(self, server: "ServerConfig", expanded: "ExpandedServer", tool: str | None = None) -> StartedServer:
+    def start(self, server: ServerConfig, expanded: ExpandedServer, tool: str | None = None) -> StartedServer:
         """Start a server with three pipes; a DownError if that cannot be done.
 
         `tool` is the name under which the sandbox finds the access that holds, if it is not the server's own.
@@ -80,7 +83,7 @@ class ServerSpawner:
             start = f"the server {shown(server.name)} cannot be started"
             raise DownError(f"{start}: {problem.problem}", hint=problem.hint, public=start) from None
 
-    def _start(self, server: "ServerConfig", expanded: "ExpandedServer", tool: str) -> StartedServer:
+    def _start(self, server: ServerConfig, expanded: ExpandedServer, tool: str) -> StartedServer:
         refuse_elsewhere(sys.platform)
         command = _command(server, expanded)
         directory = self._directory(server)
@@ -95,7 +98,7 @@ class ServerSpawner:
             return self._confined(server, expanded, command, directory, tool)
 
     def _confined(
-        self, server: "ServerConfig", expanded: "ExpandedServer", command: list[str], directory: str, tool: str
+        self, server: ServerConfig, expanded: ExpandedServer, command: list[str], directory: str, tool: str
     ) -> StartedServer:
         if self._workspace.root.relative(os.path.realpath(directory)) is None:
             start = f"the server {shown(server.name)} cannot be started"
@@ -127,7 +130,7 @@ class ServerSpawner:
         kept = os.path.join(self._workspace.homes.memory, "servers", workspace, digest(name.encode())[:8])
         return make_private_directory(os.path.realpath(f"{kept}-{_plain(name)}"))
 
-    def _box(self, server: "ServerConfig", command: list[str], cache: str | None, tool: str) -> Sandbox:
+    def _box(self, server: ServerConfig, command: list[str], cache: str | None, tool: str) -> Sandbox:
         """Return the sandbox of a server; what its command names may have changed, so that it is another one then."""
         shown_files = tuple(self._named_files(tool, command))
         key = (tool, cache, shown_files, server.limits)
@@ -143,7 +146,7 @@ class ServerSpawner:
             self._boxes[key] = box
         return self._boxes[key]
 
-    def _named_files(self, tool: str, command: list[str]) -> "Iterator[str]":
+    def _named_files(self, tool: str, command: list[str]) -> Iterator[str]:
         """Yield the files that the command names and the server could not read otherwise: its own program.
 
         Not directories, but for the virtual environment that the program lies in. Nor through a link in the workspace:
@@ -164,7 +167,7 @@ class ServerSpawner:
             if number == 0 and "/" in word:
                 yield from self._interpreter(path, tool)
 
-    def _interpreter(self, program: str, tool: str) -> "Iterator[str]":
+    def _interpreter(self, program: str, tool: str) -> Iterator[str]:
         """Yield the virtual environment that a program lies in, if that is part of the workspace."""
         prefix = os.path.dirname(os.path.dirname(program))
         direct = os.path.realpath(prefix) == prefix and bool(self._workspace.root.relative(prefix))
@@ -177,7 +180,7 @@ class ServerSpawner:
         inside = self._workspace.root.relative(path) or ""
         return self._policy.decide(FileAction("read", inside, tool)).decision is not ALLOW
 
-    def _directory(self, server: "ServerConfig") -> str:
+    def _directory(self, server: ServerConfig) -> str:
         root = self._workspace.root.path
         path = os.path.join(root, server.cwd) if server.cwd else root
         if not os.path.isdir(path):
@@ -189,7 +192,7 @@ class ServerSpawner:
             )
         return path
 
-    def _variables(self, tool: str) -> "Iterator[tuple[str, str]]":
+    def _variables(self, tool: str) -> Iterator[tuple[str, str]]:
         """Yield what the server gets of our environment: the usual, and what a rule lets it read."""
         usual = dict(minimal(self._environment, MINIMAL_ENVIRONMENT))
         # Where no rule speaks of variables, some readings pass all of them on: never to a server, with every secret.
@@ -209,7 +212,7 @@ class ServerSpawner:
             self._boxes.clear()
 
 
-def _command(server: "ServerConfig", expanded: "ExpandedServer") -> list[str]:
+def _command(server: ServerConfig, expanded: ExpandedServer) -> list[str]:
     command = list(expanded.command or ())
     if not command or not command[0] or any("\0" in word for word in command):
         problem = f"the server {shown(server.name)} has no command that can be run"

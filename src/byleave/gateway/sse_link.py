@@ -4,8 +4,11 @@ The server names that place in its first event. It must be of the same origin as
 names would get the user's headers.
 """
 
+from __future__ import annotations
+
 import asyncio
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from byleave.gateway.http_client import (
     EVENTS,
@@ -25,7 +28,6 @@ from byleave.protocol.http_head import values_of
 from byleave.protocol.sse import Event, EventReader
 from byleave.text import quoted, shown
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from byleave.gateway.http_client import AsyncHttpClient, ClientConnection, Spot
     from byleave.gateway.interfaces import Hearer, Outgoing
@@ -43,10 +45,10 @@ class SseLink:
 
     def __init__(
         self,
-        server: "ServerConfig",
-        expanded: "ExpandedServer",
-        hearer: "Hearer",
-        client: "AsyncHttpClient",
+        server: ServerConfig,
+        expanded: ExpandedServer,
+        hearer: Hearer,
+        client: AsyncHttpClient,
         *,
         limit: int = LARGEST,
     ) -> None:
@@ -84,7 +86,7 @@ class SseLink:
             stream.drop()
             raise
 
-    async def send(self, outgoing: "Outgoing") -> None:
+    async def send(self, outgoing: Outgoing) -> None:
         """Post one message; the answer comes over the stream."""
         if self._place is None or self._over or self._closed:
             raise self.down(self._over or "is not connected")
@@ -126,7 +128,7 @@ class SseLink:
             self._over = why
             self._hearer.lost(None, f"the server {shown(self.name)} {why}")
 
-    def posted(self, message: "_Message", end: End) -> None:
+    def posted(self, message: _Message, end: End) -> None:
         """Take note of what a POST came to; a refusal is the only answer that its request gets."""
         self._open.discard(message)
         if self._closed or 200 <= end.status < 300:
@@ -154,7 +156,7 @@ class SseLink:
 class _Stream:
     """The stream of events. `place` is where messages go, once the server has said so."""
 
-    def __init__(self, link: SseLink, connection: "ClientConnection", spot: "Spot", limit: int) -> None:
+    def __init__(self, link: SseLink, connection: ClientConnection, spot: Spot, limit: int) -> None:
         self.place: asyncio.Future[Spot] = asyncio.get_running_loop().create_future()
         self._link = link
         self._connection = connection
@@ -168,7 +170,7 @@ class _Stream:
         self._connection.drop()
         self.place.cancel()
 
-    def head(self, response: "HttpResponseHead") -> None:
+    def head(self, response: HttpResponseHead) -> None:
         if 300 <= response.status < 400:
             where = (values_of(response.fields, "location") or [""])[0]
             self._stop(f"wants to be asked at {self._link.quoted(where)} instead, and redirects are not followed")
@@ -234,7 +236,7 @@ class _Stream:
 class _Message:
     """One message on its way; what the server says to it here is nothing but whether it took it."""
 
-    def __init__(self, link: SseLink, outgoing: "Outgoing") -> None:
+    def __init__(self, link: SseLink, outgoing: Outgoing) -> None:
         self.outgoing = outgoing
         self.answer: HttpResponseReader | None = None
         self._link = link
@@ -243,7 +245,7 @@ class _Message:
         if self.answer is not None:
             self.answer.drop()
 
-    def began(self, response: "HttpResponseHead") -> None:
+    def began(self, response: HttpResponseHead) -> None:
         """Take the head of the answer; nothing in it matters here."""
 
     def said(self, message: bytes) -> None:

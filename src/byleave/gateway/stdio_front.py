@@ -4,18 +4,20 @@ Every request is worked on beside the others. When the client closes its end, wh
 that does not take long.
 """
 
+from __future__ import annotations
+
 import asyncio
 import errno
 import os
 import stat
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from byleave.gateway.interfaces import MessageContext
 from byleave.gateway.message import NO_ID, error_parts, error_tree
 from byleave.protocol.jsonrpc import INVALID_REQUEST
 from byleave.protocol.lines import LineBuffer, TooLong
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator
 
@@ -85,13 +87,13 @@ class Lines:
             loop.remove_writer(self._descriptor)
 
 
-async def serve_stdio(conversation: "Conversation", *, limit: int, reading: int = 0, writing: int = 1) -> None:
+async def serve_stdio(conversation: Conversation, *, limit: int, reading: int = 0, writing: int = 1) -> None:
     """Carry one conversation until the client closes its end."""
     with _unblocked(reading, os.O_RDONLY) as ours, _unblocked(writing, os.O_WRONLY) as theirs:
         await _serve(conversation, ours, Lines(theirs), limit)
 
 
-async def _serve(conversation: "Conversation", reading: int, lines: Lines, limit: int) -> None:
+async def _serve(conversation: Conversation, reading: int, lines: Lines, limit: int) -> None:
     conversation.attach(lines)
     buffer = LineBuffer(limit=limit)
     tasks: set[asyncio.Task[None]] = set()
@@ -111,7 +113,7 @@ async def _serve(conversation: "Conversation", reading: int, lines: Lines, limit
 
 
 async def _take(
-    conversation: "Conversation", lines: Lines, line: bytes | TooLong, tasks: "set[asyncio.Task[None]]"
+    conversation: Conversation, lines: Lines, line: bytes | TooLong, tasks: set[asyncio.Task[None]]
 ) -> None:
     if isinstance(line, TooLong):
         problem = f"a message is longer than {line.limit} bytes, which is the limit here"
@@ -125,12 +127,12 @@ async def _take(
 _NOTHING_TOLD = MessageContext()
 
 
-async def _hold_back(tasks: "set[asyncio.Task[None]]") -> None:
+async def _hold_back(tasks: set[asyncio.Task[None]]) -> None:
     while len(tasks) >= _MOST_OPEN:
         await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
 
 
-async def _pieces(descriptor: int, broken: "asyncio.Future[None]") -> "AsyncIterator[bytes]":
+async def _pieces(descriptor: int, broken: asyncio.Future[None]) -> AsyncIterator[bytes]:
     """Yield what comes, and one empty piece at the end; that is also when nobody reads our answers any more."""
     loop = asyncio.get_running_loop()
     if not _can_be_waited_for(descriptor):  # a file: it never keeps anybody waiting for long
@@ -159,7 +161,7 @@ async def _pieces(descriptor: int, broken: "asyncio.Future[None]") -> "AsyncIter
 
 
 @contextmanager
-def _unblocked(descriptor: int, mode: int) -> "Iterator[int]":
+def _unblocked(descriptor: int, mode: int) -> Iterator[int]:
     """Yield a descriptor that never blocks, and leave the file to others as it was: a shell, our own stderr."""
     if not _can_be_waited_for(descriptor):
         yield descriptor
@@ -180,7 +182,7 @@ def _unblocked(descriptor: int, mode: int) -> "Iterator[int]":
         os.close(own)
 
 
-def _set(ready: "asyncio.Future[None]") -> None:
+def _set(ready: asyncio.Future[None]) -> None:
     if not ready.done():
         ready.set_result(None)
 

@@ -7,11 +7,14 @@ need when the server has ended. Lines of its standard output that are no message
 For a server with `stateful = false` a link is opened for each call, and closed after it.
 """
 
+from __future__ import annotations
+
 import asyncio
 import os
 import signal
 from collections import deque
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from byleave.gateway.interfaces import DownError
 from byleave.gateway.message import excerpt, one_line
@@ -19,7 +22,6 @@ from byleave.protocol.json_members import leading_members
 from byleave.protocol.lines import LineBuffer, TooLong
 from byleave.text import shown
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import IO
@@ -51,14 +53,14 @@ class StdioLink:
 
     def __init__(
         self,
-        server: "ServerConfig",
-        expanded: "ExpandedServer",
-        hearer: "Hearer",
-        starter: "ServerSpawner",
+        server: ServerConfig,
+        expanded: ExpandedServer,
+        hearer: Hearer,
+        starter: ServerSpawner,
         *,
         tool: str | None = None,
-        told: "Told | None" = None,
-        processes: "ServerProcesses | None" = None,
+        told: Told | None = None,
+        processes: ServerProcesses | None = None,
         limit: int = LARGEST,
         most_queued: int = MOST_QUEUED,
     ) -> None:
@@ -133,7 +135,7 @@ class StdioLink:
             self._has_place = False
             self._processes.give()
 
-    def _attach(self, process: "Running") -> None:
+    def _attach(self, process: Running) -> None:
         loop = asyncio.get_running_loop()
         self._process, self._room, self._gone = process, asyncio.Event(), asyncio.Event()
         self._pipes = {
@@ -146,7 +148,7 @@ class StdioLink:
         loop.add_reader(self._pipes["err"], self._read_errors)
         loop.add_reader(self._pidfd, self._end_now)
 
-    async def send(self, outgoing: "Outgoing") -> None:
+    async def send(self, outgoing: Outgoing) -> None:
         """Write one message. Waits as long as the server leaves much unread; a DownError if it leaves too much."""
         message = one_line(outgoing.message)  # with a line end inside, it would be more messages than were judged
         if message is None:
@@ -371,7 +373,7 @@ class StdioLink:
         return DownError(f"{start} {why}", hint=_HINT, public=f"{start} {public or why}")
 
 
-def _taken(file: "IO[bytes] | None") -> int:
+def _taken(file: IO[bytes] | None) -> int:
     """Return a descriptor of our own in place of a file object, which would close it when it likes."""
     if file is None:
         raise ValueError("a server has three pipes")
@@ -398,19 +400,19 @@ def _read(pipe: int) -> bytes | None:
         return b""
 
 
-def _end(process: "Running") -> int:
+def _end(process: Running) -> int:
     """End whatever is left of a process, and return how it ended."""
     code = process.poll()
     process.close()
     return process.wait() if code is None else code
 
 
-def _end_unwanted(starting: "asyncio.Future[StartedServer]") -> None:
+def _end_unwanted(starting: asyncio.Future[StartedServer]) -> None:
     if not starting.cancelled() and starting.exception() is None:
         asyncio.get_running_loop().run_in_executor(None, _end_whole, starting.result().process)
 
 
-def _end_whole(process: "Running") -> None:
+def _end_whole(process: Running) -> None:
     with process:
         _end(process)
 

@@ -6,8 +6,11 @@ questions, the answer. What belongs to no request goes to the client's standing 
 Start at `Upstream.ask`.
 """
 
+from __future__ import annotations
+
 import asyncio
 from time import monotonic
+from typing import TYPE_CHECKING
 
 from msgspec import UNSET, Raw
 
@@ -39,7 +42,6 @@ from byleave.gateway.server_requests import ServerAnswer, ServerLost, ServerNoti
 from byleave.protocol.jsonrpc import INVALID_REQUEST, METHOD_NOT_FOUND
 from byleave.text import quoted
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any, Protocol
@@ -56,25 +58,25 @@ if TYPE_CHECKING:
         def is_shared(self) -> bool:
             """Whether clients that do not know of each other use it."""
 
-        def client_capabilities(self, server: str) -> "Mapping[str, Any]":
+        def client_capabilities(self, server: str) -> Mapping[str, Any]:
             """Return what the client can do for this server."""
 
         def shakes_hands(self, server: str) -> bool:
             """Return whether the client has shaken hands itself, and this server may ask it something."""
 
-        def unasked(self, upstream: "Upstream", method: str, params: Raw | None) -> None:
+        def unasked(self, upstream: Upstream, method: str, params: Raw | None) -> None:
             """Take a notification that belongs to no request."""
 
-        def asked(self, upstream: "Upstream", id_: Raw, method: str, params: Raw | None) -> None:
+        def asked(self, upstream: Upstream, id_: Raw, method: str, params: Raw | None) -> None:
             """Take a request that belongs to none of the client's."""
 
-        def opened(self, upstream: "Upstream") -> None:
+        def opened(self, upstream: Upstream) -> None:
             """Learn that there is a connection: what holds for the session is to be said to the server again."""
 
-        def warned(self, upstream: "Upstream", warnings: "list[str]") -> None:
+        def warned(self, upstream: Upstream, warnings: list[str]) -> None:
             """Take what people should know about the connection."""
 
-        def gone(self, upstream: "Upstream", why: str) -> None:
+        def gone(self, upstream: Upstream, why: str) -> None:
             """Learn that the connection is gone."""
 
 
@@ -92,9 +94,9 @@ class Upstream:
     def __init__(
         self,
         name: str,
-        make_link: "Callable[[Hearer], Link]",
-        client: "Client",
-        backoff: "Backoff",
+        make_link: Callable[[Hearer], Link],
+        client: Client,
+        backoff: Backoff,
         *,
         patience: float,
         longest_start: float = HANDSHAKE_TIME,
@@ -140,7 +142,7 @@ class Upstream:
         return self.revision in STATELESS and getattr(self._link, "sends_headers", False)
 
     @property
-    def warnings(self) -> "list[str]":
+    def warnings(self) -> list[str]:
         """What people should know about the connection: what holds the server less than was asked for, and the like."""
         return list(getattr(self._link, "warnings", ()))
 
@@ -158,7 +160,7 @@ class Upstream:
             self._opening.add_done_callback(self._opening_done)
         await asyncio.shield(self._opening)
 
-    def _opening_done(self, task: "asyncio.Task[None]") -> None:
+    def _opening_done(self, task: asyncio.Task[None]) -> None:
         self._opening = None
         if not task.cancelled():
             task.exception()  # whoever waited has been told
@@ -185,7 +187,7 @@ class Upstream:
         self._client.warned(self, self.warnings)
         self._client.opened(self)
 
-    async def _connect(self, memory: NegotiationMemory, deadline: float) -> "Link":
+    async def _connect(self, memory: NegotiationMemory, deadline: float) -> Link:
         """Return a new connection on which a revision is agreed on."""
         ear = _Ear(self)
         try:
@@ -211,16 +213,16 @@ class Upstream:
             raise
         return link
 
-    async def _failed(self, link: "Link") -> None:
+    async def _failed(self, link: Link) -> None:
         self._backoff.failed(monotonic())
         why = "the server could not be reached"
         self._end_all(why, why)
         await link.close()
 
-    async def _agree(self, link: "Link", ear: "_Ear", memory: NegotiationMemory) -> None:
+    async def _agree(self, link: Link, ear: _Ear, memory: NegotiationMemory) -> None:
         """Find out what the server speaks, and learn what it says of itself."""
 
-        async def ask(method: str, params: "Mapping[str, Any]", revision: str) -> ServerAnswer | ServerLost:
+        async def ask(method: str, params: Mapping[str, Any], revision: str) -> ServerAnswer | ServerLost:
             said = await self._question(link, method, params, revision)
             if isinstance(said, ServerLost) and ear.is_deaf:
                 raise GoneError(said.why, hint=self._hint, public=said.public)
@@ -238,8 +240,8 @@ class Upstream:
             await link.send(Outgoing(notification("notifications/initialized"), "notifications/initialized"))
 
     async def _question(
-        self, link: "Link", method: str, params: "Mapping[str, Any]", revision: str
-    ) -> "ServerAnswer | ServerLost":
+        self, link: Link, method: str, params: Mapping[str, Any], revision: str
+    ) -> ServerAnswer | ServerLost:
         """Return what the server says to a question that is put before a revision is agreed on."""
         pending = self._begin(None)
         headers = (("MCP-Protocol-Version", revision),) if revision else ()
@@ -255,7 +257,7 @@ class Upstream:
         finally:
             self._pending.pop(pending.id, None)
 
-    def _begin(self, exchange: "ClientRequest | None") -> ServerRequest:
+    def _begin(self, exchange: ClientRequest | None) -> ServerRequest:
         self._count += 1
         pending = self._pending[f"b{self._count}"] = ServerRequest(f"b{self._count}", exchange)
         return pending
@@ -264,9 +266,9 @@ class Upstream:
         self,
         id_: str,
         method: str,
-        params: "Mapping[str, Any]",
-        headers: "tuple[tuple[str, str], ...]" = (),
-        level: "Raw | str | None" = None,
+        params: Mapping[str, Any],
+        headers: tuple[tuple[str, str], ...] = (),
+        level: Raw | str | None = None,
         *,
         revision: str | None = None,
     ) -> Outgoing:
@@ -276,7 +278,7 @@ class Upstream:
             headers = (*routing_headers(method, params), *headers)
         return Outgoing(request(b'"%b"' % id_.encode(), method, params), method, id_, headers)
 
-    def _enveloped(self, meta: "Any", level: "Raw | str | None", revision: str) -> "dict[str, Any]":
+    def _enveloped(self, meta: Any, level: Raw | str | None, revision: str) -> dict[str, Any]:
         known = members_of(meta) if isinstance(meta, Raw) else dict(meta or {})
         ours = {
             VERSION_KEY: revision,
@@ -286,7 +288,7 @@ class Upstream:
         wanted = level if level is not None else self._level
         return {**known, **ours} if wanted is None else {**known, **ours, LOG_KEY: wanted}
 
-    async def log(self, level: "Raw | str") -> None:
+    async def log(self, level: Raw | str) -> None:
         """Have the server log from this level on; a stateless one is told with every request. Nobody waits for it."""
         wanted = level if isinstance(level, Raw) else Raw(encode(level))
         link, before = self._link, self._level
@@ -330,7 +332,7 @@ class Upstream:
         known = self.abilities.get(ability)
         return isinstance(known, dict) and known.get("listChanged") is True
 
-    async def _hear_changes(self, wanted: "Mapping[str, Any]") -> None:
+    async def _hear_changes(self, wanted: Mapping[str, Any]) -> None:
         while self._link is not None:
             pending = await self.ask(LISTEN, {"notifications": wanted})
             self._listens = pending.id
@@ -347,9 +349,9 @@ class Upstream:
     async def ask(
         self,
         method: str,
-        params: "Mapping[str, Any]",
-        exchange: "ClientRequest | None" = None,
-        headers: "tuple[tuple[str, str], ...]" = (),
+        params: Mapping[str, Any],
+        exchange: ClientRequest | None = None,
+        headers: tuple[tuple[str, str], ...] = (),
         *,
         progress: bool = False,
     ) -> ServerRequest:
@@ -379,7 +381,7 @@ class Upstream:
             raise
         return pending
 
-    async def answer(self, method: str, params: "Mapping[str, Any]") -> "dict[str, Any]":
+    async def answer(self, method: str, params: Mapping[str, Any]) -> dict[str, Any]:
         """Return the members of the result of a request of our own; a DownError if it has none."""
         pending = await self.ask(method, params)
         try:
@@ -397,7 +399,7 @@ class Upstream:
         finally:
             self.settle(pending)
 
-    def _members(self, method: str, said: ServerAnswer) -> "dict[str, Any]":
+    def _members(self, method: str, said: ServerAnswer) -> dict[str, Any]:
         if said.error is not None:
             told = decoded(said.error)
             down = self._down(f"it answered {method} with an error", words_of(told))
@@ -414,18 +416,18 @@ class Upstream:
         if self._pending.pop(pending.id, None) is not None and self._link is not None:
             self._chore(self._withdraw(self._link, pending.id, why))
 
-    async def _withdraw(self, link: "Link", id_: str, why: str) -> None:
+    async def _withdraw(self, link: Link, id_: str, why: str) -> None:
         if not self.sends_headers:  # over HTTP the stateless revision says it by closing the stream alone
             params = {"requestId": id_, "reason": why}
             await link.send(Outgoing(notification("notifications/cancelled", params), "notifications/cancelled"))
         await link.abandon(id_)
 
-    def notify(self, method: str, params: "Mapping[str, Any] | None" = None) -> None:
+    def notify(self, method: str, params: Mapping[str, Any] | None = None) -> None:
         """Tell the server something, if it is there."""
         if self._link is not None and self.revision not in STATELESS:
             self._chore(self._link.send(Outgoing(notification(method, params), method)))
 
-    def reply(self, id_: Raw, *, result: "Raw | bytes | None" = None, error: "Raw | bytes | None" = None) -> None:
+    def reply(self, id_: Raw, *, result: Raw | bytes | None = None, error: Raw | bytes | None = None) -> None:
         """Answer a request of the server's."""
         if self._link is None:
             return
@@ -433,14 +435,14 @@ class Upstream:
         message = b'{"jsonrpc":"2.0","id":%b,"%b":%b}' % (bytes(id_), name, bytes(body))
         self._chore(self._link.send(Outgoing(message, "")))
 
-    def _chore(self, work: "Any") -> None:
+    def _chore(self, work: Any) -> None:
         if len(self._chores) >= _MOST_CHORES:  # each waits for the server to read
             work.close()
             self._lost(None, "it does not read what it is sent")
             return
         self._keep(work)
 
-    def _keep(self, work: "Any") -> None:
+    def _keep(self, work: Any) -> None:
         task = asyncio.get_running_loop().create_task(_quietly(work))
         self._chores.add(task)
         task.add_done_callback(self._chores.discard)
@@ -464,7 +466,7 @@ class Upstream:
             self._asked(said, said.id, said.method, about)
         return False
 
-    def _answered(self, said: "ServerMessage", about: str | None) -> None:
+    def _answered(self, said: ServerMessage, about: str | None) -> None:
         id_ = None if said.id is UNSET else text_of(said.id)
         pending = None if id_ is None else self._pending.get(id_)
         if pending is None:  # an answer that nobody waits for, or under an id that is not ours
@@ -493,7 +495,7 @@ class Upstream:
         else:
             self._client.unasked(self, method, params)
 
-    def _asked(self, said: "ServerMessage", id_: Raw, method: str, about: str | None) -> None:
+    def _asked(self, said: ServerMessage, id_: Raw, method: str, about: str | None) -> None:
         params = None if said.params is UNSET else said.params
         if method == "ping":
             self.reply(id_, result=b"{}")
@@ -623,7 +625,7 @@ class _Ear:
             upstream.lost(id_, why, public)
 
 
-async def _quietly(work: "Any") -> None:
+async def _quietly(work: Any) -> None:
     """Do what nobody waits for; a server that is gone by then is no news."""
     try:
         await work
@@ -631,6 +633,6 @@ async def _quietly(work: "Any") -> None:
         return
 
 
-def raw(tree: "Any") -> Raw:
+def raw(tree: Any) -> Raw:
     """Return a value as a piece of JSON."""
     return Raw(encode(tree))

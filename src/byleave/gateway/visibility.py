@@ -1,8 +1,11 @@
 """What one caller may see: the same policy that judges its calls, asked without arguments."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from byleave.core.action import LOCAL
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
@@ -13,7 +16,7 @@ if TYPE_CHECKING:
 class Visibility:
     """The view of one agent, by the policy as it is now."""
 
-    def __init__(self, policy: "LivePolicy", agent: str | None) -> None:
+    def __init__(self, policy: LivePolicy, agent: str | None) -> None:
         self._policy = policy
         self._agent = agent
 

@@ -23,8 +23,7 @@ def approved(judged: "ResolvedVerdict", asker: str = "", *, before: bool = False
     why = _YES[before, by_client]
     because = (RuleRef("its client's answer" if by_client else "your approval", "approval", ALLOW), *verdict.because)
     allowed = Verdict(ALLOW, f"{verdict.reason}; {why}", "ok", because, None, verdict.canonical)
-    made: ResolvedVerdict = judged.replace(verdict=allowed)
-    return made
+    return judged.replace(verdict=allowed)
 
 
 _YES = {
@@ -76,8 +75,7 @@ def happened(verdict: Verdict) -> Verdict:
     if verdict.decision is not DENY:
         return verdict
     reason = f"it was done without a question; asked before, byleave would have said: {verdict.reason}"
-    made: Verdict = verdict.replace(reason=reason)
-    return made
+    return verdict.replace(reason=reason)
 
 
 UNUSABLE = Verdict(

@@ -257,8 +257,7 @@ class Guard:
         if not answer.allowed:
             return answer
         # Kept only once it is recorded that somebody said so.
-        kept: Evaluation = answer.replace(warnings=(*answer.warnings, *self.remember(question, reply, asker)))
-        return kept
+        return answer.replace(warnings=(*answer.warnings, *self.remember(question, reply, asker)))
 
     def judge_for(self, action: "Action | Mapping[str, Any]", who: Who) -> tuple[ResolvedVerdict, tuple[str, ...]]:
         """Judge on behalf of `who`; a policy that cannot answer any more denies, and why is a warning for the user."""

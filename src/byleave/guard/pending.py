@@ -143,8 +143,7 @@ def _still(guard: "Guard", matter: Pending, asker: str) -> "tuple[list[ResolvedV
 def _as_shown(guard: "Guard", question: Question, now: "ResolvedVerdict", asker: str) -> "ResolvedVerdict":
     if guard.key(now, question.who, question.pin) == question.key:
         return approved(question.judged, asker)
-    changed: ResolvedVerdict = now.replace(verdict=changed_meanwhile(now.verdict))
-    return changed
+    return now.replace(verdict=changed_meanwhile(now.verdict))
 
 
 def _pairs(judged: "list[ResolvedVerdict]", matter: Pending) -> "zip[tuple[ResolvedVerdict, Question]]":
@@ -152,8 +151,7 @@ def _pairs(judged: "list[ResolvedVerdict]", matter: Pending) -> "zip[tuple[Resol
 
 
 def _refused(judged: "ResolvedVerdict", reply: str, asker: str = "") -> "ResolvedVerdict":
-    made: ResolvedVerdict = judged.replace(verdict=refused(judged.verdict, reply, asker))
-    return made
+    return judged.replace(verdict=refused(judged.verdict, reply, asker))
 
 
 def _remember(guard: "Guard", matter: Pending, reply: str, asker: str) -> None:

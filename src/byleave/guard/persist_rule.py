@@ -1,9 +1,12 @@
 """A yes for good is a rule in the user's own file: shown before it is written, and offered only where it works."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from byleave.errors import ByleaveError, ConfigErrors, StateError
 from byleave.text import shown_lines
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -19,15 +22,15 @@ class PersistentRule:
 
     def __init__(
         self,
-        read: "Callable[[], bytes]",
-        write: "Callable[[bytes, bytes], None]",
-        compile_with: "Callable[[bytes], LivePolicy]",
+        read: Callable[[], bytes],
+        write: Callable[[bytes, bytes], None],
+        compile_with: Callable[[bytes], LivePolicy],
     ) -> None:
         self._read = read
         self._write = write
         self._compile_with = compile_with
 
-    def offer(self, judged: "ResolvedVerdict") -> str | None:
+    def offer(self, judged: ResolvedVerdict) -> str | None:
         """Return the rule that would allow this for good; None if no rule of the user's alone would."""
         rule = judged.verdict.suggestion
         if judged.scripts or judged.wraps:  # a rule knows no content, and names the wrapper instead of what it runs

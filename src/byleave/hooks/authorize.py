@@ -157,8 +157,7 @@ def _meaning(agent: str, wish: "HookToolCall", root: str, shell: str | None) -> 
 
 
 def _unclear(meant: Meaning, problem: str) -> Meaning:
-    made: Meaning = meant.replace(understood=False, problem=problem)
-    return made
+    return meant.replace(understood=False, problem=problem)
 
 
 def _decide(hook: "Hook", wish: "HookToolCall", meant: Meaning, guard: "Guard") -> "tuple[Decision | None, str]":

@@ -258,8 +258,7 @@ _READERS: "Mapping[str, Mapping[str, Callable[[Tree, HookContext], HookToolCall]
 
 
 def _with(wish: HookToolCall, **changes: "Any") -> HookToolCall:
-    made: HookToolCall = wish.replace(**changes)
-    return made
+    return wish.replace(**changes)
 
 
 def _text(tree: "Tree", name: str) -> str:

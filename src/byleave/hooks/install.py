@@ -6,20 +6,23 @@ stays what it was before. Where nothing else has changed since, taking the hook 
 Start at `plan_install` and `plan_uninstall`.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import stat
 import sys
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from byleave.errors import StateError
 from byleave.hooks.agent_tools import CLAUDE_CODE, GEMINI, OPENCODE
 from byleave.hooks.json_edit import NotPlainError, add_item, add_member, cut_part, read_node
 from byleave.hooks.snippets import ENTRY, PLACES, SettingsFile, hook_words, is_ours, item
 from byleave.policy.dirs import real_path
-from byleave.record import Record
 from byleave.text import quoted
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
@@ -33,7 +36,7 @@ _PLUGIN = "opencode.js"
 _OURS = "byleave hook --install opencode"
 
 
-class InstallPlan(Record):
+class InstallPlan(Struct, frozen=True):
     """A change of one file. `before` is None if there is no file, `after` if none is to be left.
 
     `original`: the file held our hook, and `after` is what it was without it, so nothing has to be kept beside it.
@@ -71,14 +74,14 @@ def is_switched_off(plan: InstallPlan) -> bool:
     return _SWITCHES[plan.agent](json.loads(plan.after))
 
 
-def _gemini_is_off(tree: "Any") -> bool:
+def _gemini_is_off(tree: Any) -> bool:
     settings = tree.get("hooksConfig")
     if not isinstance(settings, dict):
         return False
     return settings.get("enabled") is False or "byleave" in (settings.get("disabled") or ())
 
 
-_SWITCHES: "Mapping[str, Callable[[Any], bool]]" = {
+_SWITCHES: Mapping[str, Callable[[Any], bool]] = {
     CLAUDE_CODE: lambda tree: tree.get("disableAllHooks") is True,
     GEMINI: _gemini_is_off,
 }
@@ -89,7 +92,7 @@ def settings_file(agent: str, home: str) -> str:
     return os.path.join(home, PLACES[agent].file)
 
 
-def our_words(agent: str, options: "Sequence[str]") -> list[str]:
+def our_words(agent: str, options: Sequence[str]) -> list[str]:
     """Return the command that this very installation of byleave is started with."""
     package = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
     parent = os.path.dirname(package)
@@ -99,7 +102,7 @@ def our_words(agent: str, options: "Sequence[str]") -> list[str]:
     return hook_words(sys.executable, os.path.join(parent, ENTRY), packages, options, agent)
 
 
-def plan_install(agent: str, file: str, words: "Sequence[str]") -> InstallPlan:
+def plan_install(agent: str, file: str, words: Sequence[str]) -> InstallPlan:
     """Return the change that puts the hook into the file; one of ours that is there already is replaced."""
     before = _read(file)
     if agent == OPENCODE:
@@ -234,7 +237,7 @@ def _nested(names: tuple[str, ...], value: object) -> object:
     return value
 
 
-def _kept(file: str) -> "dict[str, Any] | None":
+def _kept(file: str) -> dict[str, Any] | None:
     """Return the settings that are kept beside the file; None if there are none, or none that can be read."""
     try:
         text = _read(f"{file}{BACKUP}")
@@ -245,7 +248,7 @@ def _kept(file: str) -> "dict[str, Any] | None":
     return tree if isinstance(tree, dict) else None
 
 
-def _without_ours(agent: str, text: str, kept: "dict[str, Any] | None" = None) -> str:
+def _without_ours(agent: str, text: str, kept: dict[str, Any] | None = None) -> str:
     """Take our hook out, and what held only that, or came with it; not what was there before, as `kept` says."""
     found = False
     for path in PLACES[agent].lists:
@@ -270,7 +273,7 @@ def _position(agent: str, text: str, path: tuple[str, ...]) -> int | None:
     return next((number for number, value in enumerate(tree) if is_ours(agent, value)), None)
 
 
-def _was_there(kept: "Any", path: tuple[str, ...]) -> bool:
+def _was_there(kept: Any, path: tuple[str, ...]) -> bool:
     for name in path:
         if not isinstance(kept, dict) or name not in kept:
             return False
@@ -278,7 +281,7 @@ def _was_there(kept: "Any", path: tuple[str, ...]) -> bool:
     return True
 
 
-def _cut(text: str, path: tuple[str, ...], number: int, kept: "dict[str, Any]") -> str:
+def _cut(text: str, path: tuple[str, ...], number: int, kept: dict[str, Any]) -> str:
     """Cut one item out of the list at `path`, and with the last of them what held only that and was not `kept`."""
     way = [read_node(text)]
     for name in path:
@@ -289,7 +292,7 @@ def _cut(text: str, path: tuple[str, ...], number: int, kept: "dict[str, Any]") 
     return cut_part(text, way[-1], number)
 
 
-def _object(text: str, path: tuple[str, ...]) -> "Node":
+def _object(text: str, path: tuple[str, ...]) -> Node:
     node = read_node(text)
     for name in path:
         node = node.part(name) or node
@@ -298,7 +301,7 @@ def _object(text: str, path: tuple[str, ...]) -> "Node":
     return node
 
 
-def _holds(agent: str, text: str, words: "Sequence[str]") -> bool:
+def _holds(agent: str, text: str, words: Sequence[str]) -> bool:
     """Whether every list has our item, as it would be written now, once."""
     read_node(text)  # plain, so that `json` reads it as everybody does
     wanted = item(agent, words)
@@ -312,7 +315,7 @@ def _holds(agent: str, text: str, words: "Sequence[str]") -> bool:
     return True
 
 
-def _snippet(agent: str, words: "Sequence[str]") -> str:
+def _snippet(agent: str, words: Sequence[str]) -> str:
     """Return the settings of an agent that has no others."""
     return _with_ours(agent, "{}\n", item(agent, words))
 
@@ -327,7 +330,7 @@ def _is_our_plugin(text: str) -> bool:
     return _OURS in text.partition("\n")[0]
 
 
-def _plugin(words: "Sequence[str]") -> str:
+def _plugin(words: Sequence[str]) -> str:
     from byleave.hooks.snippets import PATIENCE
 
     with open(os.path.join(os.path.dirname(os.path.abspath(__file__)), _PLUGIN), encoding="utf-8") as file:
@@ -335,7 +338,7 @@ def _plugin(words: "Sequence[str]") -> str:
     return text.replace("@COMMAND@", json.dumps(list(words))).replace("@PATIENCE@", str(PATIENCE * 1000))
 
 
-def _directories_of(names: "Sequence[str]") -> "list[str]":
+def _directories_of(names: Sequence[str]) -> list[str]:
     from importlib.util import find_spec
 
     found = [find_spec(name) for name in names]

@@ -4,11 +4,13 @@ People keep their settings as they like them: what is added takes the look of it
 no trace. A text that is not plain JSON (comments, names given twice) is not touched at all.
 """
 
+from __future__ import annotations
+
 from json import JSONDecoder, dumps
+from typing import TYPE_CHECKING
 
-from byleave.record import Record
+from msgspec import Struct
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
@@ -21,17 +23,17 @@ class NotPlainError(ValueError):
     """A text that is not JSON, or that can be read in two ways."""
 
 
-class Node(Record):
+class Node(Struct, frozen=True):
     """A value and where it stands. `parts` are the values in it; `names` theirs, if it is an object."""
 
     start: int
     end: int
-    parts: "tuple[Node, ...]" = ()
+    parts: tuple[Node, ...] = ()
     names: tuple[str, ...] | None = None
     starts: tuple[int, ...] = ()  # where each part begins: with its name, if it has one
     array: bool = False
 
-    def part(self, name: str) -> "Node | None":
+    def part(self, name: str) -> Node | None:
         """Return the value of a member."""
         return dict(zip(self.names or (), self.parts, strict=True)).get(name) if self.names is not None else None
 
@@ -49,12 +51,12 @@ def read_node(text: str) -> Node:
     return node
 
 
-def add_member(text: str, container: Node, name: str, value: "Any") -> str:
+def add_member(text: str, container: Node, name: str, value: Any) -> str:
     """Return the text with a further member of an object, at its end."""
     return _add(text, container, f"{dumps(name)}: ", value)
 
 
-def add_item(text: str, container: Node, value: "Any") -> str:
+def add_item(text: str, container: Node, value: Any) -> str:
     """Return the text with a further item of an array, at its end."""
     return _add(text, container, "", value)
 
@@ -69,7 +71,7 @@ def cut_part(text: str, container: Node, number: int) -> str:
     return text[: container.start + 1] + text[container.end - 1 :]
 
 
-def _add(text: str, container: Node, label: str, value: "Any") -> str:
+def _add(text: str, container: Node, label: str, value: Any) -> str:
     """Add a part behind the others, on a line of its own if they are on lines of their own."""
     if container.parts:
         end = container.parts[-1].end
@@ -83,7 +85,7 @@ def _add(text: str, container: Node, label: str, value: "Any") -> str:
     return f"{before}{inner}{label}{_written(value, inner, _step(text))}{outer}{behind}"
 
 
-def _written(value: "Any", indent: str, step: str) -> str:
+def _written(value: Any, indent: str, step: str) -> str:
     """Return a value as it is written behind this indent; in one line where there is none."""
     return dumps(value, indent=step).replace("\n", indent) if indent else dumps(value)
 

@@ -4,13 +4,16 @@ The shell that an agent starts its hooks with turns whatever else may happen to 
 into the one exit code that blocks the call.
 """
 
+from __future__ import annotations
+
 from shlex import join, split
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from byleave.hooks.agent_tools import CLAUDE_CODE, CODEX, CURSOR, GEMINI, OPENCODE
 from byleave.hooks.event_reader import BEFORE_MCP, BEFORE_READ, BEFORE_SHELL, BEFORE_TOOL
-from byleave.record import Record
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
@@ -20,7 +23,7 @@ ENTRY = "byleave/hooks/__main__.py"
 _OTHERWISE = "/bin/sh -c 'echo \"byleave blocks this call\" >&2; exit 2'"
 
 
-class SettingsFile(Record):
+class SettingsFile(Struct, frozen=True):
     """Where an agent reads its hooks: a file below the user's home, and in it the lists that get an item each.
 
     `variables` move the file elsewhere: byleave guards it only where it usually is. `needs` are members that the file
@@ -29,13 +32,13 @@ class SettingsFile(Record):
 
     title: str
     file: str
-    lists: "tuple[tuple[str, ...], ...]" = ()
+    lists: tuple[tuple[str, ...], ...] = ()
     variables: tuple[str, ...] = ()
-    needs: "Mapping[str, Any]" = {}
+    needs: Mapping[str, Any] = {}
     note: str = ""
 
 
-PLACES: "Mapping[str, SettingsFile]" = {
+PLACES: Mapping[str, SettingsFile] = {
     CLAUDE_CODE: SettingsFile(
         "Claude Code", ".claude/settings.json", (("hooks", "PreToolUse"),), ("CLAUDE_CONFIG_DIR",)
     ),
@@ -66,13 +69,13 @@ PLACES: "Mapping[str, SettingsFile]" = {
 }
 
 
-def hook_words(python: str, entry: str, packages: "Sequence[str]", options: "Sequence[str]", agent: str) -> list[str]:
+def hook_words(python: str, entry: str, packages: Sequence[str], options: Sequence[str], agent: str) -> list[str]:
     """Return the command that an agent starts: absolute, isolated, and without what `site` would run."""
     more = ["--packages", ":".join(packages)] if packages else []
     return [python, "-I", "-S", entry, "hook", agent, *options, *more]
 
 
-def item(agent: str, words: "Sequence[str]") -> "dict[str, Any]":
+def item(agent: str, words: Sequence[str]) -> dict[str, Any]:
     """Return what is added to each list of the agent's settings."""
     command = f"{join(words)} || {_OTHERWISE}"
     if agent == CURSOR:
@@ -85,7 +88,7 @@ def item(agent: str, words: "Sequence[str]") -> "dict[str, Any]":
     return {"hooks": [hook]}
 
 
-def is_ours(agent: str, value: "Any") -> bool:
+def is_ours(agent: str, value: Any) -> bool:
     """Whether an item of a list is one that we wrote, now or before, and nothing else is in it."""
     if agent == CURSOR:
         return isinstance(value, dict) and _starts_us(agent, value.get("command"))
@@ -95,7 +98,7 @@ def is_ours(agent: str, value: "Any") -> bool:
     return all(isinstance(each, dict) and _starts_us(agent, each.get("command")) for each in inner)
 
 
-def _starts_us(agent: str, command: "Any") -> bool:
+def _starts_us(agent: str, command: Any) -> bool:
     try:
         words = split(command) if isinstance(command, str) else []
     except ValueError:

@@ -3,7 +3,10 @@
 What a plan changes, thing by thing and in order: in the workspace, in the session's file, in the approvals.
 """
 
+from __future__ import annotations
+
 import os
+from typing import TYPE_CHECKING
 
 from byleave.core.decision import ALLOW
 from byleave.core.fs_rules import CAPABILITIES as ALL
@@ -17,7 +20,6 @@ from byleave.policy.dirs import real_path
 from byleave.store.approvals import REVOKED, Approvals
 from byleave.text import quoted, sentence_list, shown
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import Any
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
     from byleave.policy.layers import Layer
 
 
-def changes_of(planned: "MountPlans") -> "Iterator[JournalChange]":
+def changes_of(planned: MountPlans) -> Iterator[JournalChange]:
     """Yield what has to change in the workspace, in order. It grants nothing that was not granted before."""
     for plan in planned.plans:
         yield from (made_directory(directory) for directory in plan.directories)
@@ -37,7 +39,7 @@ def changes_of(planned: "MountPlans") -> "Iterator[JournalChange]":
             yield JournalChange(LINK, plan.rule_path, None, plan.link)
 
 
-def grants_of(workspace: "Workspace", planned: "MountPlans", *, now: str) -> "Iterator[JournalChange]":
+def grants_of(workspace: Workspace, planned: MountPlans, *, now: str) -> Iterator[JournalChange]:
     """Yield what has to change for the grants to hold: the approval last, because a rule without one grants nothing."""
     yield from session_changes(planned.file, planned.tree)
     for plan in planned.plans:
@@ -45,7 +47,7 @@ def grants_of(workspace: "Workspace", planned: "MountPlans", *, now: str) -> "It
             yield approval_change(workspace, plan.rule_path, plan.target, now=now)
 
 
-def session_changes(file: "SessionFile", tree: "dict[str, Any]") -> "Iterator[JournalChange]":
+def session_changes(file: SessionFile, tree: dict[str, Any]) -> Iterator[JournalChange]:
     """Yield what makes the session's file say what the tree does."""
     if tree == file.tree:
         return
@@ -57,7 +59,7 @@ def session_changes(file: "SessionFile", tree: "dict[str, Any]") -> "Iterator[Jo
     yield JournalChange(FILE, real_path(file.path), file.content, text_of(tree))
 
 
-def approval_change(workspace: "Workspace", rule_path: str, target: str | None, *, now: str) -> JournalChange:
+def approval_change(workspace: Workspace, rule_path: str, target: str | None, *, now: str) -> JournalChange:
     """Return the change of the agreement about a path: to a target, or to none."""
     known = {path: (target, at) for path, target, at in workspace.approvals.mounts()}
     before, at = known.get(rule_path, (None, ""))
@@ -73,7 +75,7 @@ def approval_change(workspace: "Workspace", rule_path: str, target: str | None, 
 _LOOK = "`byleave policy show` lists the rules, and the layers they stand in"
 
 
-def mount(workspace: "Workspace", agreed: "MountPlans", *, now: str) -> "MountPlans":
+def mount(workspace: Workspace, agreed: MountPlans, *, now: str) -> MountPlans:
     """Do what was agreed to, and return what was done, which may be less: somebody else may have done a part of it.
 
     If it would be anything else by now, or anything at all where nothing was to change, nothing is done.
@@ -96,7 +98,7 @@ def mount(workspace: "Workspace", agreed: "MountPlans", *, now: str) -> "MountPl
 class _Foreseen(Approvals):
     """The approvals as they will be."""
 
-    def foresee(self, planned: "MountPlans") -> None:
+    def foresee(self, planned: MountPlans) -> None:
         self._foreseen = {plan.rule_path: plan.target for plan in planned.plans}
 
     def approves_mount(self, rule_path: str, target: str) -> bool:
@@ -105,12 +107,12 @@ class _Foreseen(Approvals):
         return super().approves_mount(rule_path, target)
 
 
-def _views(request: "MountRequest") -> "list[tuple[str, ...]]":
+def _views(request: MountRequest) -> list[tuple[str, ...]]:
     """Return the files with which the session is heard: those that were named, and those that are found."""
     return list(dict.fromkeys([request.files, ()]))
 
 
-def _verify(workspace: "Workspace", planned: "MountPlans", before: "dict[tuple[str, ...], Compiled]") -> None:
+def _verify(workspace: Workspace, planned: MountPlans, before: dict[tuple[str, ...], Compiled]) -> None:
     """Compile the policy as the next command will find it, and see that every mount is what it was said to be."""
     for plan in planned.plans:
         place = workspace.root.resolve_rule(plan.rule_path)
@@ -128,7 +130,7 @@ def _verify(workspace: "Workspace", planned: "MountPlans", before: "dict[tuple[s
             raise MountError(f"nothing was mounted, because {why}", hint=hint, code="takes_away")
 
 
-def _foresee(workspace: "Workspace", planned: "MountPlans", files: tuple[str, ...]) -> "Compiled":
+def _foresee(workspace: Workspace, planned: MountPlans, files: tuple[str, ...]) -> Compiled:
     """Return the policy as it will be when the session has its rules and the targets are approved."""
     from copy import copy
 
@@ -150,7 +152,7 @@ def _foresee(workspace: "Workspace", planned: "MountPlans", files: tuple[str, ..
         raise MountError(problem, hint="choose another name, or mend that rule first", code="breaks_rules") from None
 
 
-def _wrong(workspace: "Workspace", compiled: "Compiled", plan: "MountPlan", tool: str) -> "Iterator[str]":
+def _wrong(workspace: Workspace, compiled: Compiled, plan: MountPlan, tool: str) -> Iterator[str]:
     """Yield what a tool would not be given, and what it would be given without being asked for."""
     place = workspace.root.resolve_rule(plan.rule_path)
     typed = CAPABILITIES[plan.spec.mode]
@@ -167,8 +169,8 @@ def _wrong(workspace: "Workspace", compiled: "Compiled", plan: "MountPlan", tool
 
 
 def _lost(
-    workspace: "Workspace", before: "Compiled", after: "Compiled", mounted: "dict[tuple[str, str], MountPlan]"
-) -> "Iterator[str]":
+    workspace: Workspace, before: Compiled, after: Compiled, mounted: dict[tuple[str, str], MountPlan]
+) -> Iterator[str]:
     """Yield what the mounts there are would give no longer, at their place or somewhere below it."""
     for external in before.externals:
         tool, path = external.tool, external.rule.path
@@ -184,9 +186,7 @@ def _lost(
                     yield f"{shown(tool)} would lose {capability} {where} {shown(path)}: {shown(rule)}"
 
 
-def _withheld(
-    compiled: "Compiled", tool: str, place: object, capability: str, *, below: str | None = None
-) -> str | None:
+def _withheld(compiled: Compiled, tool: str, place: object, capability: str, *, below: str | None = None) -> str | None:
     """Return the rule that keeps a tool from a capability at a place, None if nothing does."""
     if not isinstance(place, FsTarget):
         return "it cannot be resolved"

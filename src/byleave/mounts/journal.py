@@ -9,18 +9,21 @@ somebody changed meanwhile is left alone.
 What is in the workspace is reached name by name without following a link, so nobody can lead us out of it meanwhile.
 """
 
+from __future__ import annotations
+
 import os
 import stat
+from typing import TYPE_CHECKING
+
+from msgspec import Struct, structs
 
 from byleave.core.paths import collapse
 from byleave.errors import MountError, StateError
-from byleave.record import Record
 from byleave.store.approvals import REVOKED, Approval
 from byleave.text import quoted, sentence_list
 from byleave.user_files import Lock, make_private_directory, read_private, sweep_unfinished, write_private
 from byleave.workspace.openers import HOLD_DIRECTORY, Closing, walk
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any, Self
@@ -36,7 +39,7 @@ _SOMETHING_ELSE = "\0"  # what no link, file or approval of ours ever holds
 _LARGEST = 256 << 20  # an intent holds the session's file twice
 
 
-class JournalChange(Record):
+class JournalChange(Struct, frozen=True):
     """One thing, what it is before (None: not there) and after; of an approval, also when each was given.
 
     `revoked` is the approval that was taken back before and is given again: its target, and when it was given.
@@ -61,14 +64,14 @@ class MountJournal:
     Entering it settles what a dead process left half done.
     """
 
-    def __init__(self, workspace: "Workspace") -> None:
+    def __init__(self, workspace: Workspace) -> None:
         self._workspace = workspace
         self._directory = workspace.homes.workspace(workspace.root.path)
         self._intent = os.path.join(self._directory, "mounting.json")
         self._committed = os.path.join(self._directory, "mounting-committed.json")
         self._lock = Lock(os.path.join(self._directory, "mounts.lock"))
 
-    def __enter__(self) -> "Self":
+    def __enter__(self) -> Self:
         make_private_directory(self._directory)
         try:
             self._lock.__enter__()
@@ -91,10 +94,10 @@ class MountJournal:
 
     def carry_out(
         self,
-        changes: "Sequence[JournalChange]",
+        changes: Sequence[JournalChange],
         *,
-        granting: "Sequence[JournalChange]" = (),
-        verify: "Callable[[], None]",
+        granting: Sequence[JournalChange] = (),
+        verify: Callable[[], None],
     ) -> None:
         """Make all the changes, have them verified, commit, and make those that grant something.
 
@@ -123,13 +126,13 @@ class MountJournal:
             self._give_up(intent, begun)
             raise
 
-    def _make(self, changes: "Sequence[JournalChange]", begun: list[JournalChange]) -> None:
+    def _make(self, changes: Sequence[JournalChange], begun: list[JournalChange]) -> None:
         for change in changes:
             self._require(change)
             begun.append(change)
             self._set(change, change.after, change.times[1])
 
-    def _give_up(self, intent: bytes, begun: "Sequence[JournalChange]") -> None:
+    def _give_up(self, intent: bytes, begun: Sequence[JournalChange]) -> None:
         """Put back what was begun. Should we die at it, whoever finds the intent must not finish it any more."""
         try:
             if os.path.lexists(self._committed):
@@ -151,10 +154,10 @@ class MountJournal:
                         sweep_unfinished(change.place)
                 settle(changes, granting)
 
-    def _undo(self, changes: "Sequence[JournalChange]", granting: "Sequence[JournalChange]") -> None:
+    def _undo(self, changes: Sequence[JournalChange], granting: Sequence[JournalChange]) -> None:
         self._put_back([*changes, *granting])
 
-    def _finish(self, _changes: "Sequence[JournalChange]", granting: "Sequence[JournalChange]") -> None:
+    def _finish(self, _changes: Sequence[JournalChange], granting: Sequence[JournalChange]) -> None:
         """Make the grants that somebody agreed to and that a dead process had committed."""
         stuck = []
         for change in granting:
@@ -165,7 +168,7 @@ class MountJournal:
                 stuck.append(change.place)
         self._settled(stuck, "could not be finished")
 
-    def _put_back(self, changes: "Sequence[JournalChange]") -> None:
+    def _put_back(self, changes: Sequence[JournalChange]) -> None:
         """Undo what is still as we left it, the last change first; keep the intent if something resists."""
         stuck = []
         for change in reversed(changes):
@@ -278,7 +281,7 @@ class MountJournal:
             return Closing(walk(root, above, HOLD_DIRECTORY))
 
 
-def recover(workspace: "Workspace") -> None:
+def recover(workspace: Workspace) -> None:
     """Settle what a mount or unmount that died had begun; costs one look if there is nothing to do."""
     journal = MountJournal(workspace)
     if journal.is_pending:
@@ -286,8 +289,8 @@ def recover(workspace: "Workspace") -> None:
             return
 
 
-def _trees(changes: "Sequence[JournalChange]") -> "list[list[Any]]":
-    return [list(change._values()) for change in changes]  # noqa: SLF001 -- a record
+def _trees(changes: Sequence[JournalChange]) -> list[list[Any]]:
+    return [list(structs.astuple(change)) for change in changes]
 
 
 def _read_intent(content: bytes, path: str) -> tuple[list[JournalChange], list[JournalChange]]:
@@ -302,7 +305,7 @@ def _read_intent(content: bytes, path: str) -> tuple[list[JournalChange], list[J
         raise StateError(f"{quoted(path)} is damaged: what it began cannot be settled", hint=hint) from None
 
 
-def _read_change(tree: "Any") -> JournalChange:
+def _read_change(tree: Any) -> JournalChange:
     kind, place, before, after, times, revoked = tree
     texts = (place, *times, *revoked, *(value for value in (before, after) if value is not None))
     whole = isinstance(times, list) and isinstance(revoked, list) and len(times) == 2 and len(revoked) in (0, 3)

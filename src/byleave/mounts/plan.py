@@ -10,8 +10,13 @@ What no mount may show or change, whichever command makes it: byleave's own file
 `byleave mount`, and `--mount` on every command, ask here.
 """
 
+from __future__ import annotations
+
 import os
 import stat
+from typing import TYPE_CHECKING
+
+from msgspec import Struct, structs
 
 from byleave.core.fs_rules import CAPABILITIES, FsTarget, RefusedPath, fold, fs_rule, is_under
 from byleave.core.paths import collapse, refuse_name
@@ -21,10 +26,8 @@ from byleave.mounts.spec import READ_WRITE, name_inside, named_rule, parse_spec,
 from byleave.policy.dirs import real_path
 from byleave.policy.layers import ENCLOSING
 from byleave.policy.normalize import LEGACY
-from byleave.record import Record
 from byleave.text import quoted, sentence_list, shown
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
@@ -43,7 +46,7 @@ _OF_THE_KERNEL = ("/proc", "/sys", "/dev")  # processes, settings and devices of
 _FOREIGN_STORAGE = (".jp",)  # of the program that the rules come from
 
 
-def refuse_target(workspace: "Workspace", compiled: "Compiled", path: str, target: str, *, writes: bool) -> None:
+def refuse_target(workspace: Workspace, compiled: Compiled, path: str, target: str, *, writes: bool) -> None:
     """Refuse a target that is in the workspace, holds it, or reaches what steers byleave and the agents."""
     root = workspace.root
     if root.relative(target) is not None:
@@ -68,7 +71,7 @@ def refuse_target(workspace: "Workspace", compiled: "Compiled", path: str, targe
         raise _managed(path, protection.path)
 
 
-def refuse_mount_name(workspace: "Workspace", compiled: "Compiled", name: str, path: str) -> None:
+def refuse_mount_name(workspace: Workspace, compiled: Compiled, name: str, path: str) -> None:
     """Refuse names at, under and above what steers byleave and the agents: a mount would exchange all of it."""
     root = workspace.root
     protection = compiled.policy.protected.of(FsTarget(os.path.join(root.path, path), path), subtree=True)
@@ -85,7 +88,7 @@ def _managed(path: str, place: str) -> MountError:
     return MountError(f"{quoted(path)} reaches {quoted(place)}", hint=hint, code="managed_storage")
 
 
-def _foreign_names(root: "Root") -> "Iterator[str]":
+def _foreign_names(root: Root) -> Iterator[str]:
     """Yield the names of other programs' storage, and where they lead: in the workspace, or absolute."""
     for name in _FOREIGN_STORAGE:
         yield name
@@ -94,11 +97,11 @@ def _foreign_names(root: "Root") -> "Iterator[str]":
             yield place.canonical if place.relative is None else fold(place.relative)
 
 
-_STDIO_DEFAULT: "Rule" = {"path": ".", "read": True, "write": True, "execute": True}
-_VFS_DEFAULT: "Rule" = {"path": ".", "read": True}
+_STDIO_DEFAULT: Rule = {"path": ".", "read": True, "write": True, "execute": True}
+_VFS_DEFAULT: Rule = {"path": ".", "read": True}
 
 
-class MountRequest(Record):
+class MountRequest(Struct, frozen=True):
     """What was asked for, and from where: enough to plan it again when the lock is held."""
 
     specs: tuple[str, ...]
@@ -107,20 +110,20 @@ class MountRequest(Record):
     files: tuple[str, ...] = ()
 
 
-class MountPlan(Record):
+class MountPlan(Struct, frozen=True):
     """One mount. `link` is the text of the link to be made, None if one stands there that leads to the target.
 
     `closes` are the tools that were asked about every file and get their first file rule, `left_out` those that a mount
     for all of them cannot be given to.
     """
 
-    spec: "MountSpec"
+    spec: MountSpec
     rule_path: str
     target: str
     link: str | None
     directories: tuple[str, ...]
     tools: tuple[str, ...]
-    rules: "Mapping[str, Sequence[Rule]]"
+    rules: Mapping[str, Sequence[Rule]]
     approved: bool
     closes: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
@@ -135,7 +138,7 @@ class MountPlan(Record):
         """What a person agrees to: where it leads, for whom, and how."""
         return self.rule_path, self.target, self.tools, self.spec.mode
 
-    def tree(self) -> "dict[str, Any]":
+    def tree(self) -> dict[str, Any]:
         """Return the plan as programs read it."""
         return {
             "tool": self.spec.tool,
@@ -149,16 +152,16 @@ class MountPlan(Record):
         }
 
 
-class MountPlans(Record):
+class MountPlans(Struct, frozen=True):
     """All the mounts of one request, and the session's file before and after."""
 
     request: MountRequest
     plans: tuple[MountPlan, ...]
-    file: "SessionFile"
-    tree: "dict[str, Any]"
+    file: SessionFile
+    tree: dict[str, Any]
 
 
-def plan_mounts(workspace: "Workspace", request: MountRequest) -> MountPlans:
+def plan_mounts(workspace: Workspace, request: MountRequest) -> MountPlans:
     """Return what the request would do; a `MountError` if one of its mounts cannot be."""
     planned = _plan(workspace, request)
     if request.files:
@@ -166,17 +169,17 @@ def plan_mounts(workspace: "Workspace", request: MountRequest) -> MountPlans:
     return planned
 
 
-def _plan(workspace: "Workspace", request: MountRequest) -> MountPlans:
+def _plan(workspace: Workspace, request: MountRequest) -> MountPlans:
     specs = [parse_spec(text) for text in request.specs]
     planner = _Planner(workspace, request)
     plans = tuple([planner.plan(spec) for spec in specs])
     return MountPlans(request, plans, planner.file, planner.tree)
 
 
-def _refuse_other_rules(workspace: "Workspace", planned: MountPlans) -> None:
+def _refuse_other_rules(workspace: Workspace, planned: MountPlans) -> None:
     """Refuse what only suits the files of the command line: the session is heard without them too."""
     try:
-        found = _plan(workspace, planned.request.replace(files=())).tree
+        found = _plan(workspace, structs.replace(planned.request, files=())).tree
     except (ByleaveError, ConfigErrors) as error:
         raise policy_file_error(str(error).partition("\n")[0]) from None
     if found != planned.tree:
@@ -189,7 +192,7 @@ def policy_file_error(why: str) -> MountError:
     return MountError(problem, hint="leave --policy out", code="policy_file")
 
 
-def refuse_untrusted(layers: "Sequence[Layer]", tool: str) -> None:
+def refuse_untrusted(layers: Sequence[Layer], tool: str) -> None:
     """Refuse to write down the rules of a tool that a file nobody trusts yet has closed: that must not be undone."""
     for layer in layers:
         if not layer.trusted and layer.name != ENCLOSING and _access(layer, tool).get("fs", {}).get("value"):
@@ -202,7 +205,7 @@ def refuse_untrusted(layers: "Sequence[Layer]", tool: str) -> None:
 class _Planner:
     """Plans mounts one after the other. `tree` is the session's file as it would be after those planned so far."""
 
-    def __init__(self, workspace: "Workspace", request: MountRequest) -> None:
+    def __init__(self, workspace: Workspace, request: MountRequest) -> None:
         self._workspace = workspace
         self._root = workspace.root
         self._request = request
@@ -212,7 +215,7 @@ class _Planner:
         self._links: dict[str, str] = {}
         self._directories: set[str] = set()
 
-    def plan(self, spec: "MountSpec") -> MountPlan:
+    def plan(self, spec: MountSpec) -> MountPlan:
         lexical = name_inside(self._root, spec.name, self._request.cwd)
         rule_path, missing = self._place(spec, lexical)
         tools, left_out = self._tools(spec)
@@ -235,7 +238,7 @@ class _Planner:
             left_out=left_out,
         )
 
-    def _place(self, spec: "MountSpec", lexical: str) -> tuple[str, tuple[str, ...]]:
+    def _place(self, spec: MountSpec, lexical: str) -> tuple[str, tuple[str, ...]]:
         """Return the canonical name of the link to be, and the directories above it that are missing."""
         if not lexical:
             raise _occupied(spec.name, "is the workspace itself")
@@ -257,7 +260,7 @@ class _Planner:
         refuse_mount_name(self._workspace, self._compiled, spec.name, rule_path)
         return rule_path, () if parent.exists else tuple(self._missing(parent.relative))
 
-    def _missing(self, relative: str) -> "Iterator[str]":
+    def _missing(self, relative: str) -> Iterator[str]:
         names = relative.split("/")
         for count in range(1, len(names) + 1):
             path = "/".join(names[:count])
@@ -275,7 +278,7 @@ class _Planner:
             hint = "choose a name that is UTF-8"
             raise MountError(f"{quoted(rule_path)} is not UTF-8", hint=hint, code="invalid_name") from None
 
-    def _tools(self, spec: "MountSpec") -> "tuple[list[CompiledTool], tuple[str, ...]]":
+    def _tools(self, spec: MountSpec) -> tuple[list[CompiledTool], tuple[str, ...]]:
         """Return the tools that the mount is for, and the names of those that cannot be among them."""
         local = {name: tool for name, tool in self._compiled.tools.items() if tool.settings["source"] == "local"}
         if spec.tool is None:
@@ -293,7 +296,7 @@ class _Planner:
         why = "is no local tool" if spec.tool in self._compiled.tools else "is not configured"
         raise MountError(f"the tool {quoted(spec.tool)} {why}", hint=known, code="unknown_tool")
 
-    def _target(self, spec: "MountSpec") -> tuple[str, str]:
+    def _target(self, spec: MountSpec) -> tuple[str, str]:
         """Return what the link will say, and where that really is."""
         path = os.path.join(self._request.cwd, self._expanded(spec.path))
         try:
@@ -325,7 +328,7 @@ class _Planner:
         plain = isinstance(place, FsTarget) and place.canonical == target and place.door is None
         return path if plain else target
 
-    def _kept(self, spec: "MountSpec", rule_path: str, target: str) -> tuple[bool, str]:
+    def _kept(self, spec: MountSpec, rule_path: str, target: str) -> tuple[bool, str]:
         """Return whether a link that leads to the target stands there already, and by which name it is known."""
         planned = self._links.get(rule_path)
         where = os.path.join(self._root.path, rule_path)
@@ -348,7 +351,7 @@ class _Planner:
         refuse_mount_name(self._workspace, self._compiled, spec.name, known)
         return True, known
 
-    def _added(self, tool: "CompiledTool", spec: "MountSpec", rule_path: str) -> "list[Rule]":
+    def _added(self, tool: CompiledTool, spec: MountSpec, rule_path: str) -> list[Rule]:
         """Return the rules that the session would get for a tool: none if the very same grant holds already."""
         mount: Rule = {"path": rule_path, "external": True, "read": True}
         if spec.mode == READ_WRITE:
@@ -370,13 +373,13 @@ class _Planner:
             problem = f"the tool {quoted(tool)} has its rules in the older `sandbox` form ({shown(layer.file or '')})"
             raise MountError(problem, hint="move them to `access`, or name another tool", code="older_rules")
 
-    def _older(self, tool: str) -> "Layer | None":
+    def _older(self, tool: str) -> Layer | None:
         """Return the layer that has the rules of a tool in the older spelling, if one does."""
         layers = self._compiled.layers
         return next((layer for layer in layers if _access(layer, tool).get(LEGACY)), None)
 
     def _foresee(
-        self, rule_path: str, target: str, missing: tuple[str, ...], rules: "Mapping[str, Sequence[Rule]]"
+        self, rule_path: str, target: str, missing: tuple[str, ...], rules: Mapping[str, Sequence[Rule]]
     ) -> None:
         """Let the session's file, and what further mounts are planned on, be as after this one."""
         self._links[rule_path] = target
@@ -390,17 +393,17 @@ class _Planner:
             self._compiled = self._workspace.compile(layers)
 
 
-def _access(layer: "Layer", tool: str) -> "Mapping[str, Any]":
+def _access(layer: Layer, tool: str) -> Mapping[str, Any]:
     access: Mapping[str, Any] = layer.tree["tools"].get(tool, {}).get("access", {})
     return access
 
 
-def _asks(tool: "CompiledTool") -> bool:
+def _asks(tool: CompiledTool) -> bool:
     """Whether every file is a question for this tool: it has rules for other things, and none for files."""
     return tool.runtime == "vfs" and tool.declares and not tool.lists["fs"].items
 
 
-def _grants(rule: "Rule") -> list[bool]:
+def _grants(rule: Rule) -> list[bool]:
     compiled = fs_rule(rule, path="")
     return [compiled.grants(name) for name in CAPABILITIES]
 

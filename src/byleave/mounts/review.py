@@ -6,11 +6,15 @@ can be asked, the rule grants nothing, and the policy says so.
 What is mounted in a session: each way out of the workspace, who may use it how, and whether it is in force.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
 from byleave.core.fs_rules import CAPABILITIES
-from byleave.record import Record
 from byleave.text import shown
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
@@ -24,7 +28,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 
-class Binding(Record):
+class Binding(Struct, frozen=True):
     """A path of the workspace and the place outside it leads to; `known` is the target that was approved before."""
 
     rule_path: str
@@ -33,7 +37,7 @@ class Binding(Record):
     grants: tuple[tuple[str, tuple[str, ...]], ...]
 
 
-def waiting(compiled: "Compiled", approvals: "Approvals") -> list[Binding]:
+def waiting(compiled: Compiled, approvals: Approvals) -> list[Binding]:
     """Return what trusted layers let out of the workspace and nobody has approved yet, each binding once."""
     found: dict[tuple[str, str], list[ExternalRule]] = {}
     for external in compiled.externals:
@@ -64,7 +68,7 @@ def question(binding: Binding) -> str:
     return "Approve?" if binding.known is None else "Allow the new target?"
 
 
-def settle(workspace: "Workspace", bindings: "Iterable[Binding]", ask: "Ask", *, now: str) -> list[Binding]:
+def settle(workspace: Workspace, bindings: Iterable[Binding], ask: Ask, *, now: str) -> list[Binding]:
     """Ask about each binding and remember every yes; return what was approved."""
     approved = []
     for binding in bindings:
@@ -74,7 +78,7 @@ def settle(workspace: "Workspace", bindings: "Iterable[Binding]", ask: "Ask", *,
     return approved
 
 
-def _grants(externals: "list[ExternalRule]") -> tuple[tuple[str, tuple[str, ...]], ...]:
+def _grants(externals: list[ExternalRule]) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """Return what each tool is given there; of several rules of one tool the last one holds."""
     given = {external.tool: external.rule for external in externals}
     return tuple(
@@ -85,22 +89,22 @@ def _grants(externals: "list[ExternalRule]") -> tuple[tuple[str, tuple[str, ...]
 IN_FORCE, UNAPPROVED, NOTHING_THERE = "in force", "target not approved", "nothing there"
 
 
-class MountListing(Record):
+class MountListing(Struct, frozen=True):
     """One way out of the workspace: its name, where it leads now, what each tool is given, and where that is said."""
 
     name: str
     target: str | None
-    tools: "Mapping[str, tuple[str, ...]]"
+    tools: Mapping[str, tuple[str, ...]]
     state: str
     source: str
 
-    def tree(self) -> "dict[str, Any]":
+    def tree(self) -> dict[str, Any]:
         """Return the mount as programs read it."""
         tools = {tool: list(given) for tool, given in self.tools.items()}
         return {"name": self.name, "target": self.target, "tools": tools, "state": self.state, "source": self.source}
 
 
-def mounts_of(compiled: "Compiled") -> list[MountListing]:
+def mounts_of(compiled: Compiled) -> list[MountListing]:
     """Return the mounts of a policy by name. Of several rules of one tool at one path, the last one holds."""
     found: dict[str, dict[str, ExternalRule]] = {}
     for external in compiled.externals:
@@ -108,7 +112,7 @@ def mounts_of(compiled: "Compiled") -> list[MountListing]:
     return [_mount(name, found[name]) for name in sorted(found)]
 
 
-def _mount(name: str, externals: "Mapping[str, ExternalRule]") -> MountListing:
+def _mount(name: str, externals: Mapping[str, ExternalRule]) -> MountListing:
     last = list(externals.values())[-1]
     state = UNAPPROVED if last.rule.approved_target is None else IN_FORCE
     return MountListing(
@@ -120,5 +124,5 @@ def _mount(name: str, externals: "Mapping[str, ExternalRule]") -> MountListing:
     )
 
 
-def _given(external: "ExternalRule") -> tuple[str, ...]:
+def _given(external: ExternalRule) -> tuple[str, ...]:
     return tuple(name for name in CAPABILITIES if getattr(external.rule, name))

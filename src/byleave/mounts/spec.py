@@ -5,15 +5,18 @@ Pure. What the name and the path lead to is `plan`'s.
 How a mount is called: by the user, by the rule that is written for it, and by the compiler that judges it.
 """
 
+from __future__ import annotations
+
 import os
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from byleave.core.fs_rules import RefusedPath
 from byleave.core.paths import collapse, is_absolute, refuse_name
 from byleave.errors import MountError
-from byleave.record import Record
 from byleave.text import quoted
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
@@ -28,7 +31,7 @@ _TOOL_STARTS = frozenset("abcdefghijklmnopqrstuvwxyz_")
 _TOOL_LETTERS = _TOOL_STARTS | frozenset("0123456789")
 
 
-class MountSpec(Record):
+class MountSpec(Struct, frozen=True):
     """What the user typed: for which tool (None: all of them), under which name, which path, `ro` or `rw`."""
 
     tool: str | None
@@ -77,7 +80,7 @@ def _split_mode(right: str) -> tuple[str, str | None]:
     return right, None
 
 
-def name_inside(root: "Root", name: str, cwd: str) -> str:
+def name_inside(root: Root, name: str, cwd: str) -> str:
     """Return the lexical, workspace-relative form of a name that is relative to the working directory."""
     refused = refuse_name(name)
     if is_absolute(name):
@@ -93,7 +96,7 @@ def name_inside(root: "Root", name: str, cwd: str) -> str:
     return lexical
 
 
-def rule_path_of(root: "Root", path: str) -> str:
+def rule_path_of(root: Root, path: str) -> str:
     """Return by which path a place outside is judged: by the last link that leads there."""
     place = root.resolve_rule(path)
     if isinstance(place, RefusedPath):
@@ -101,6 +104,6 @@ def rule_path_of(root: "Root", path: str) -> str:
     return place.door or place.relative or path
 
 
-def named_rule(rule: "Mapping[str, Any]", rule_path: str) -> bool:
+def named_rule(rule: Mapping[str, Any], rule_path: str) -> bool:
     """Whether an external rule is written for this path, wherever that leads by now."""
     return bool(rule.get("external")) and collapse(rule["path"]) == rule_path

@@ -6,7 +6,12 @@ weaker layer cannot be taken away one by one. Rules of stronger layers cannot be
 Start at `plan_unmount`; `unmount` does it.
 """
 
+from __future__ import annotations
+
 import os
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from byleave.core.fs_rules import is_under
 from byleave.core.paths import collapse
@@ -19,11 +24,9 @@ from byleave.mounts.spec import name_inside, named_rule, rule_path_of
 from byleave.policy.dirs import check_session_name, real_path
 from byleave.policy.layers import COMMAND_LINE, MANAGED, SESSION
 from byleave.policy.merge import NOTHING, Item, compose, patch
-from byleave.record import Record
 from byleave.store.approvals import PENDING
 from byleave.text import quoted, sentence_list, shown
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import Any
@@ -36,7 +39,7 @@ _STRONGER = (COMMAND_LINE, MANAGED)
 _CLOSED = ({"path": "."},)  # an empty list would be no list at all, and open the workspace again
 
 
-class Unmount(Record):
+class Unmount(Struct, frozen=True):
     """One mount that goes. `why` says what keeps its link, or its rules, where they are; `stays`: a rule does."""
 
     name: str
@@ -46,19 +49,19 @@ class Unmount(Record):
     forgets: bool
     stays: bool
 
-    def tree(self) -> "dict[str, Any]":
+    def tree(self) -> dict[str, Any]:
         """Return it as programs read it."""
         why = {} if self.why is None else {"why": self.why}
         link = "kept" if self.link is None else "removed"
         return {"name": self.name, "link": link, **why, "tools": list(self.tools)}
 
 
-class Unmounts(Record):
+class Unmounts(Struct, frozen=True):
     """All the mounts that go together, and the session's file before and after."""
 
     unmounts: tuple[Unmount, ...]
-    file: "SessionFile"
-    tree: "dict[str, Any]"
+    file: SessionFile
+    tree: dict[str, Any]
 
     @property
     def effect(self) -> object:
@@ -66,12 +69,12 @@ class Unmounts(Record):
         return self.tree, {(each.name, each.link, each.forgets) for each in self.unmounts if each.link or each.forgets}
 
 
-class MountedRule(Record):
+class MountedRule(Struct, frozen=True):
     """A rule for a way out of the workspace: its path as written, for whom, and the layer it stands in."""
 
     path: str
     tool: str
-    layer: "Layer"
+    layer: Layer
 
     @property
     def is_stronger(self) -> bool:
@@ -80,7 +83,7 @@ class MountedRule(Record):
 
 
 def plan_unmount(
-    workspace: "Workspace", name: str | None, *, cwd: str, session: str = "default", files: "Sequence[str]" = ()
+    workspace: Workspace, name: str | None, *, cwd: str, session: str = "default", files: Sequence[str] = ()
 ) -> Unmounts:
     """Return what taking a mount away would do, or all of them; an `InputError` if there is none of that name.
 
@@ -97,7 +100,7 @@ def plan_unmount(
     return planned
 
 
-def _plan(workspace: "Workspace", name: str | None, cwd: str, session: str, files: "Sequence[str]") -> Unmounts:
+def _plan(workspace: Workspace, name: str | None, cwd: str, session: str, files: Sequence[str]) -> Unmounts:
     standing = _externals(workspace, session, files, cwd)
     gone = _chosen(workspace, standing, name, cwd)
     file = read_session(workspace, session)
@@ -116,12 +119,12 @@ def _plan(workspace: "Workspace", name: str | None, cwd: str, session: str, file
 
 
 def unmount(
-    workspace: "Workspace",
+    workspace: Workspace,
     name: str | None,
     *,
     cwd: str,
     session: str = "default",
-    files: "Sequence[str]" = (),
+    files: Sequence[str] = (),
     now: str,
 ) -> Unmounts:
     """Take a mount away, or all of them, whole or not at all, and return what was done."""
@@ -144,7 +147,7 @@ def unmount(
     return planned
 
 
-def _compiles(workspace: "Workspace", session: str, files: "Sequence[str]") -> bool:
+def _compiles(workspace: Workspace, session: str, files: Sequence[str]) -> bool:
     try:
         workspace.load(files=files, session=session)
     except ConfigErrors:
@@ -152,7 +155,7 @@ def _compiles(workspace: "Workspace", session: str, files: "Sequence[str]") -> b
     return True
 
 
-def _externals(workspace: "Workspace", session: str, files: "Sequence[str]", cwd: str) -> list[MountedRule]:
+def _externals(workspace: Workspace, session: str, files: Sequence[str], cwd: str) -> list[MountedRule]:
     """Return every rule of the trusted layers together that leads out of the workspace, or once did."""
     check_session_name(session)
     found = workspace.files.again(None)
@@ -166,7 +169,7 @@ def _externals(workspace: "Workspace", session: str, files: "Sequence[str]", cwd
     ]
 
 
-def _changes(workspace: "Workspace", planned: Unmounts, *, now: str) -> "Iterator[JournalChange]":
+def _changes(workspace: Workspace, planned: Unmounts, *, now: str) -> Iterator[JournalChange]:
     """Yield what has to change, in order: the approval first, because nothing is granted without it."""
     for each in planned.unmounts:
         if each.forgets:
@@ -177,7 +180,7 @@ def _changes(workspace: "Workspace", planned: Unmounts, *, now: str) -> "Iterato
             yield JournalChange(LINK, each.name, each.link, None)
 
 
-def _chosen(workspace: "Workspace", standing: "Sequence[MountedRule]", name: str | None, cwd: str) -> list[str]:
+def _chosen(workspace: Workspace, standing: Sequence[MountedRule], name: str | None, cwd: str) -> list[str]:
     """Return the paths of the mounts that are meant: what lies below a link cannot stay without it."""
     known = sorted({each.path for each in standing})
     if name is None:
@@ -194,18 +197,18 @@ def _chosen(workspace: "Workspace", standing: "Sequence[MountedRule]", name: str
     return found
 
 
-def _below(known: "Sequence[str]", names: set[str]) -> list[str]:
+def _below(known: Sequence[str], names: set[str]) -> list[str]:
     return [path for path in known if any(is_under(path, wanted) for wanted in names)]
 
 
-def _kept_rules(layers: "Sequence[Layer]", tool: str, gone: "Sequence[str]") -> "list[dict[str, Any]]":
+def _kept_rules(layers: Sequence[Layer], tool: str, gone: Sequence[str]) -> list[dict[str, Any]]:
     """Return the file rules of a tool as these layers give them together, without the mounts that go."""
     rules = [item.tree for item in _merged(layers, tool)]
     kept = [rule for rule in rules if not any(named_rule(rule, path) for path in gone)]
     return [{key: value for key, value in rule.items() if not key.startswith("#")} for rule in kept]
 
 
-def _merged(layers: "Sequence[Layer]", tool: str) -> "tuple[Item, ...]":
+def _merged(layers: Sequence[Layer], tool: str) -> tuple[Item, ...]:
     merged = NOTHING
     for layer in layers:
         fs = layer.tree["tools"].get(tool, {}).get("access", {}).get("fs")
@@ -214,9 +217,7 @@ def _merged(layers: "Sequence[Layer]", tool: str) -> "tuple[Item, ...]":
     return merged.items
 
 
-def _unmount(
-    workspace: "Workspace", rules: "Sequence[MountedRule]", session: str, lasting: "Sequence[Layer]"
-) -> Unmount:
+def _unmount(workspace: Workspace, rules: Sequence[MountedRule], session: str, lasting: Sequence[Layer]) -> Unmount:
     """Return what becomes of one mount; `rules` are all that name it, `lasting` the layers that every session has."""
     path = rules[0].path
     tools = tuple(sorted({rule.tool for rule in rules if not rule.is_stronger}))
@@ -237,13 +238,13 @@ def _unmount(
     return Unmount(path, tools, link, why, forgets=known and not used, stays=bool(stronger))
 
 
-def _grants(layer: "Layer", path: str) -> bool:
+def _grants(layer: Layer, path: str) -> bool:
     tools = layer.tree["tools"].values()
     rules = [rule for tool in tools for rule in tool.get("access", {}).get("fs", {}).get("value", ())]
     return any(named_rule(rule, path) for rule in rules)
 
 
-def _link(workspace: "Workspace", path: str) -> tuple[str | None, str | None]:
+def _link(workspace: Workspace, path: str) -> tuple[str | None, str | None]:
     """Return the text of the link if it is ours to remove, else why it is not."""
     where = os.path.join(workspace.root.path, path)
     if not os.path.lexists(where):
@@ -263,13 +264,13 @@ def _link(workspace: "Workspace", path: str) -> tuple[str | None, str | None]:
     return text, None
 
 
-def _approved_targets(workspace: "Workspace", path: str) -> list[str]:
+def _approved_targets(workspace: Workspace, path: str) -> list[str]:
     """Return where the user agreed that a path may lead, also if they took that back since."""
     mounts = [one for one in workspace.approvals.all() if one.kind == "mount" and one.status != PENDING]
     return sorted({one.detail["canonical_target"] for one in mounts if one.detail["rule_path"] == path})
 
 
-def _other_sessions(workspace: "Workspace", path: str, session: str) -> list[str]:
+def _other_sessions(workspace: Workspace, path: str, session: str) -> list[str]:
     """Return the other sessions of this workspace that have an external rule at the path, or cannot be read."""
     try:
         names = sorted(os.listdir(sessions_directory(workspace)))
@@ -278,7 +279,7 @@ def _other_sessions(workspace: "Workspace", path: str, session: str) -> list[str
     return [name for name in names if name != session and _uses(workspace, name, path)]
 
 
-def _uses(workspace: "Workspace", session: str, path: str) -> bool:
+def _uses(workspace: Workspace, session: str, path: str) -> bool:
     try:
         if read_session(workspace, session).content is None:
             return False

@@ -4,14 +4,16 @@ A name is looked up once; what passed `dialable` is what is dialled, so that a n
 The proxy of a sandbox and the HTTP client both go this way.
 """
 
+from __future__ import annotations
+
 import os
 import socket
 from ipaddress import ip_address
+from typing import TYPE_CHECKING
 
 from byleave.core.net_rules import may_dial
 from byleave.text import sentence_list, shown
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -38,13 +40,13 @@ def look_up(host: str, port: int) -> list[str]:
     return list(dict.fromkeys([str(entry[4][0]) for entry in entries]))
 
 
-def dialable(rules: "Sequence[NetRule | None]", found: "Sequence[str]") -> tuple[str, ...]:
+def dialable(rules: Sequence[NetRule | None], found: Sequence[str]) -> tuple[str, ...]:
     """Return the addresses that every one of the rules lets a connection go to; without a rule there are none."""
     usable = [address for address in found if rules and all(may_dial(rule, address) for rule in rules)]
     return tuple(usable[:MOST_ADDRESSES])
 
 
-def not_dialable(host: str, found: "Sequence[str]") -> str:
+def not_dialable(host: str, found: Sequence[str]) -> str:
     """Say why none of the addresses of a host is dialled."""
     leads = "is" if is_address(host) else f"leads to {sentence_list(list(found))}, which is"
     return (

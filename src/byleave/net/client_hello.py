@@ -6,9 +6,12 @@ believes nothing it cannot follow to the last byte: a server would look for the 
 Start at `HelloReader`. What comes behind the greeting: `RecordGuard`.
 """
 
-from byleave.record import Record
+from __future__ import annotations
 
-TYPE_CHECKING = False
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import NoReturn
@@ -32,14 +35,14 @@ _HOST_NAME = 0
 _ENCRYPTED = frozenset({0xFE0D, 0xFE0C, 0xFE0B, 0xFE0A, 0xFE09, 0xFE08, 0xFFCE})
 
 
-class ClientHello(Record):
+class ClientHello(Struct, frozen=True):
     """What a client asks for. `encrypted`: it may ask for another server, in a part that only the server can read."""
 
     server_name: str | None
     encrypted: bool
 
 
-class BadHello(Record):
+class BadHello(Struct, frozen=True):
     """Why the bytes are no ClientHello: one sentence."""
 
     problem: str
@@ -110,7 +113,7 @@ class RecordGuard:
         self._over = False
         self._reader: HelloReader | None = None
 
-    def feed(self, data: bytes) -> "Iterator[bytes | ClientHello | BadHello]":
+    def feed(self, data: bytes) -> Iterator[bytes | ClientHello | BadHello]:
         """Yield what may be sent on, each greeting before its own bytes; nothing follows a BadHello. Never raises."""
         data, self._held = self._held + data, b""
         while data:
@@ -161,7 +164,7 @@ class _Vector:
     def number(self, width: int) -> int:
         return int.from_bytes(self.take(width))
 
-    def inner(self, width: int) -> "_Vector":
+    def inner(self, width: int) -> _Vector:
         """Return the bytes behind a length of `width` bytes."""
         return _Vector(self.take(self.number(width)))
 
@@ -221,5 +224,5 @@ def _server_name(extension: _Vector) -> str:
     return text.decode("ascii").lower()
 
 
-def _refuse(problem: str) -> "NoReturn":
+def _refuse(problem: str) -> NoReturn:
     raise _RefusedError(problem)

@@ -6,9 +6,12 @@ permit. A name is looked up once, and what it led to is dialled. Proxies of the 
 Start at `Client.request`. What is said on a connection: `http_exchange`.
 """
 
+from __future__ import annotations
+
 import ssl
 from threading import Lock
 from time import monotonic
+from typing import TYPE_CHECKING
 
 from byleave.core.action import UrlAction
 from byleave.core.url import BadUrl, parse_url
@@ -27,7 +30,6 @@ from byleave.net.http_exchange import (
 from byleave.protocol.http_body import MalformedBodyError
 from byleave.protocol.jsonrpc import ACCESS_DENIED
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Self
@@ -49,7 +51,7 @@ _REPEATABLE = frozenset({"GET", "HEAD", "PUT", "DELETE"})  # RFC 9110, section 9
 class HttpClient:
     """Talks to web servers for many threads at once. Close it in the end."""
 
-    def __init__(self, *, context: ssl.SSLContext | None = None, resolve: "Resolve" = look_up) -> None:
+    def __init__(self, *, context: ssl.SSLContext | None = None, resolve: Resolve = look_up) -> None:
         self._context = context
         self._resolve = resolve
         self._lock = Lock()
@@ -57,14 +59,14 @@ class HttpClient:
 
     def request(
         self,
-        permit: "Permit",
-        ask: "HttpRequest",
-        rules: "Sequence[NetRule | None]",
+        permit: Permit,
+        ask: HttpRequest,
+        rules: Sequence[NetRule | None],
         *,
         limit: int = LARGEST_BODY,
         deadline: float | None = None,
-        on_cancel: "OnCancel | None" = None,
-    ) -> "HttpResponse":
+        on_cancel: OnCancel | None = None,
+    ) -> HttpResponse:
         """Return the answer to what the permit allows; a RequestError if there is none.
 
         `rules` are those that allowed it: an address must pass all of them. `deadline` is a time of the monotonic
@@ -89,13 +91,13 @@ class HttpClient:
         """Close the connections that were kept."""
         self._pool.close()
 
-    def __enter__(self) -> "Self":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_raised: object) -> None:
         self.close()
 
-    def _answer(self, job: HttpJob) -> "HttpResponse":
+    def _answer(self, job: HttpJob) -> HttpResponse:
         """Ask over a connection that was kept, where nothing is lost if that fails; else over a new one."""
         kept = self._pool.take(job.place, job.rules) if job.ask.method in _REPEATABLE else None
         if kept is not None:
@@ -106,7 +108,7 @@ class HttpClient:
                 job.patience.left()
         return self._over(self._dial(job), job, kept=False)
 
-    def _over(self, connection: "HttpConnection", job: HttpJob, *, kept: bool) -> "HttpResponse":
+    def _over(self, connection: HttpConnection, job: HttpJob, *, kept: bool) -> HttpResponse:
         keep = False
         try:
             reply, keep = exchange(connection, job, kept=kept)
@@ -118,7 +120,7 @@ class HttpClient:
                 connection.close()
         return reply
 
-    def _dial(self, job: HttpJob) -> "HttpConnection":
+    def _dial(self, job: HttpJob) -> HttpConnection:
         """Return a new connection to an address that may be dialled."""
         host, port = job.target.host, job.place.port
         found = (host,) if is_address(host) else job.patience.look_up(self._resolve, host, port)
@@ -143,7 +145,7 @@ class HttpClient:
             return self._context
 
 
-def _permitted(permit: "Permit", ask: "HttpRequest") -> "tuple[UrlAction, Target]":
+def _permitted(permit: Permit, ask: HttpRequest) -> tuple[UrlAction, Target]:
     """Return the place that the permit is for; what is not the permit's own is not asked."""
     action = permit.action
     if not isinstance(action, UrlAction) or (action.url, action.method) != (ask.url, ask.method):

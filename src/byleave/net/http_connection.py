@@ -5,20 +5,23 @@ Addresses are numbers that were judged; no name is looked up here. Start at `con
 How long a request may take, and the way to end it from outside.
 """
 
+from __future__ import annotations
+
 import contextlib
 import select
 import socket
 from ssl import SSLSocket
 from threading import Event, Lock, Thread
 from time import monotonic
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from byleave.errors import RequestError
 from byleave.net.addresses import dialable
 from byleave.protocol.http_head import end_of_head
 from byleave.protocol.jsonrpc import CANCELLED, TIMED_OUT
-from byleave.record import Record
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from ssl import SSLContext
@@ -41,7 +44,7 @@ MOST_KEPT = 8
 LONGEST_KEPT = 30.0  # seconds; servers close after some more
 
 
-class Endpoint(Record):
+class Endpoint(Struct, frozen=True):
     """Where a connection leads, and for whom: what one tool has said on it is nobody else's."""
 
     tool: str | None
@@ -58,7 +61,7 @@ class HttpConnection:
         self.held = b""
         self._end = end
 
-    def secure(self, context: "SSLContext", host: str, patience: "RequestDeadline") -> None:
+    def secure(self, context: SSLContext, host: str, patience: RequestDeadline) -> None:
         """Speak TLS from here on, with the very host; an OSError if that fails, or the host cannot prove itself."""
         self._end.settimeout(patience.left())
         # A stream that breaks off is an error: the end of a body may be nothing but the end of the stream.
@@ -71,13 +74,13 @@ class HttpConnection:
         patience.hold(self)
         self._end.do_handshake()
 
-    def send(self, data: bytes, patience: "RequestDeadline") -> None:
+    def send(self, data: bytes, patience: RequestDeadline) -> None:
         view = memoryview(data)
         for start in range(0, len(view), PIECE):
             self._end.settimeout(patience.left())
             self._end.sendall(view[start : start + PIECE])
 
-    def read(self, patience: "RequestDeadline") -> bytes:
+    def read(self, patience: RequestDeadline) -> bytes:
         """Return what arrives next, empty at the end of the stream."""
         if self.held:
             piece, self.held = self.held, b""
@@ -85,7 +88,7 @@ class HttpConnection:
         self._end.settimeout(patience.left())
         return self._end.recv(PIECE)
 
-    def read_head(self, patience: "RequestDeadline") -> bytes:
+    def read_head(self, patience: RequestDeadline) -> bytes:
         """Return everything up to an empty line; what there is if none comes, or none in time."""
         head = b""
         while len(head) < LONGEST_HEAD and (data := self.read(patience)):
@@ -113,7 +116,7 @@ class HttpConnection:
         self._end.close()
 
 
-def connect(addresses: "Sequence[str]", port: int, patience: "RequestDeadline") -> HttpConnection:
+def connect(addresses: Sequence[str], port: int, patience: RequestDeadline) -> HttpConnection:
     """Return a connection to the first of the addresses that answers; OSError if none does.
 
     Each gets an equal share of the time that is left.
@@ -129,7 +132,7 @@ def connect(addresses: "Sequence[str]", port: int, patience: "RequestDeadline") 
     raise last
 
 
-def _connected(address: str, port: int, seconds: float, patience: "RequestDeadline") -> HttpConnection:
+def _connected(address: str, port: int, seconds: float, patience: RequestDeadline) -> HttpConnection:
     made = socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET, socket.SOCK_STREAM)
     connection = HttpConnection(made, address)
     try:
@@ -153,7 +156,7 @@ class ConnectionPool:
         self._kept: list[tuple[Endpoint, HttpConnection, float]] = []
         self._closed = False
 
-    def take(self, place: Endpoint, rules: "Sequence[NetRule | None]") -> HttpConnection | None:
+    def take(self, place: Endpoint, rules: Sequence[NetRule | None]) -> HttpConnection | None:
         """Return a connection to the place, if there is one at an address that the rules let it have."""
         with self._lock:
             self._drop_old()
@@ -210,7 +213,7 @@ class RequestDeadline:
                 self._held.shut()
         self._woken.set()
 
-    def hold(self, waiting: "Shuttable") -> None:
+    def hold(self, waiting: Shuttable) -> None:
         """Have `waiting` shut when the request is given up; at once, if it has been."""
         with self._lock:
             self._held = waiting
@@ -231,7 +234,7 @@ class RequestDeadline:
             raise RequestError("the request took too long", hint="ask for less, or try again later", number=TIMED_OUT)
         return left
 
-    def look_up(self, resolve: "Resolve", host: str, port: int) -> "Sequence[str]":
+    def look_up(self, resolve: Resolve, host: str, port: int) -> Sequence[str]:
         """Return what `resolve` finds; OSError if it finds nothing.
 
         It has a thread of its own, which nobody waits for in the end: a question to a resolver cannot be taken back.
@@ -250,9 +253,9 @@ class RequestDeadline:
 class _Answer:
     """What a thread has found, once it has."""
 
-    found: "Sequence[str] | OSError | None" = None
+    found: Sequence[str] | OSError | None = None
 
-    def find(self, resolve: "Resolve", host: str, port: int, told: Event) -> None:
+    def find(self, resolve: Resolve, host: str, port: int, told: Event) -> None:
         try:
             self.found = tuple(resolve(host, port))
         except OSError as problem:

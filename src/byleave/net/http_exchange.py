@@ -5,7 +5,12 @@ Say one request on a connection, and hear the answer, read in the one way on whi
 It knows no permits and looks no names up: `net.http_client` brings the connection. Start at `exchange`.
 """
 
+from __future__ import annotations
+
 import zlib
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from byleave import __version__
 from byleave.errors import RequestError
@@ -22,10 +27,8 @@ from byleave.protocol.http_head import (
     request_head,
 )
 from byleave.protocol.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS
-from byleave.record import Record
 from byleave.text import shown
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -48,7 +51,7 @@ class DecodedTooLargeError(Exception):
     """More comes out than was asked for."""
 
 
-def decoded(body: bytes, codings: "Sequence[str]", limit: int) -> bytes:
+def decoded(body: bytes, codings: Sequence[str], limit: int) -> bytes:
     """Return the body as it was before the codings, which were applied in this order."""
     wanted = [coding for coding in codings if coding not in ("", "identity")]
     if len(wanted) > MOST_CODINGS:
@@ -93,20 +96,20 @@ _AGENT = ("User-Agent", f"byleave/{__version__}")
 _HINT = "check the URL, and whether the server works"
 
 
-class HttpRequest(Record):
+class HttpRequest(Struct, frozen=True):
     """What is asked. Values of headers are text; as bytes they are UTF-8."""
 
     method: str
     url: str
-    headers: "Fields" = ()
+    headers: Fields = ()
     body: bytes | None = None
 
 
-class HttpResponse(Record):
+class HttpResponse(Struct, frozen=True):
     """What a server said. `body` is whole, and not compressed any more; `url` is what was asked, in its plain form."""
 
     status: int
-    headers: "Fields"
+    headers: Fields
     body: bytes
     url: str
 
@@ -115,13 +118,13 @@ class DiedError(Exception):
     """A kept connection was closed before anything of an answer came."""
 
 
-class HttpJob(Record):
+class HttpJob(Struct, frozen=True):
     """One request on its way."""
 
     ask: HttpRequest
-    target: "Target"
+    target: Target
     tool: str | None
-    rules: "tuple[NetRule | None, ...]"
+    rules: tuple[NetRule | None, ...]
     limit: int
     patience: RequestDeadline
     written: bytes
@@ -134,17 +137,17 @@ class HttpJob(Record):
         return RequestError(f"{shown(self.target.host)} {what}: {shown(reason)}", hint=_HINT, number=INTERNAL_ERROR)
 
 
-def plain_url(url: str, target: "Target") -> str:
+def plain_url(url: str, target: Target) -> str:
     """Return a URL as it is asked for: no user name, no password, no fragment, its path as it was judged."""
     return f"{target.scheme}://{_authority(target)}{_path(url, target)}"
 
 
-def _authority(target: "Target") -> str:
+def _authority(target: Target) -> str:
     host = f"[{target.host}]" if ":" in target.host else target.host
     return host if target.default_port else f"{host}:{target.port}"
 
 
-def _path(url: str, target: "Target") -> str:
+def _path(url: str, target: Target) -> str:
     """Return the path in its literal form, which was judged, and the query as it was written, in ASCII."""
     rest = url.partition("://")[2].partition("#")[0]
     before, mark, query = rest.partition("?")
@@ -158,7 +161,7 @@ def in_ascii(text: str) -> str:
     return "".join([char if "!" <= char <= "~" else "".join(f"%{byte:02X}" for byte in char.encode()) for char in text])
 
 
-def exchange(connection: "HttpConnection", job: HttpJob, *, kept: bool) -> tuple[HttpResponse, bool]:
+def exchange(connection: HttpConnection, job: HttpJob, *, kept: bool) -> tuple[HttpResponse, bool]:
     """Return the answer, and whether the connection can be used again."""
     sent = _send(connection, job)
     head, response = _final(connection, job, kept=kept)
@@ -177,7 +180,7 @@ def exchange(connection: "HttpConnection", job: HttpJob, *, kept: bool) -> tuple
     return reply, keep
 
 
-def _send(connection: "HttpConnection", job: HttpJob) -> bool:
+def _send(connection: HttpConnection, job: HttpJob) -> bool:
     """Send the request, and return whether all of it; a server may have answered before it has heard everything."""
     try:
         connection.send(job.written, job.patience)
@@ -189,7 +192,7 @@ def _send(connection: "HttpConnection", job: HttpJob) -> bool:
     return True
 
 
-def written(ask: HttpRequest, target: "Target") -> bytes:
+def written(ask: HttpRequest, target: Target) -> bytes:
     """Return a request as it is sent; a RequestError if a header of it would be read as something else."""
     body = ask.body if ask.body is not None else b"" if ask.method in _BODY_EXPECTED else None
     names = {name.lower() for name, _value in ask.headers}
@@ -203,7 +206,7 @@ def written(ask: HttpRequest, target: "Target") -> bytes:
     return request_head(request, path=path, authority=_authority(target), keep=True) + (body or b"")
 
 
-def _final(connection: "HttpConnection", job: HttpJob, *, kept: bool) -> "tuple[bytes, HttpResponseHead]":
+def _final(connection: HttpConnection, job: HttpJob, *, kept: bool) -> tuple[bytes, HttpResponseHead]:
     """Return the head of the answer, as it came and as it was read; those of 1xx before it are passed over."""
     for number in range(MOST_INTERIM):
         head = _head(connection, job, kept=kept and number == 0)
@@ -217,7 +220,7 @@ def _final(connection: "HttpConnection", job: HttpJob, *, kept: bool) -> "tuple[
     raise MalformedBodyError("there is no end of interim answers")
 
 
-def _head(connection: "HttpConnection", job: HttpJob, *, kept: bool) -> bytes:
+def _head(connection: HttpConnection, job: HttpJob, *, kept: bool) -> bytes:
     try:
         head = connection.read_head(job.patience)
     except TimeoutError:
@@ -233,7 +236,7 @@ def _head(connection: "HttpConnection", job: HttpJob, *, kept: bool) -> bytes:
     return head
 
 
-def _body(connection: "HttpConnection", response: "HttpResponseHead", job: HttpJob) -> bytes:
+def _body(connection: HttpConnection, response: HttpResponseHead, job: HttpJob) -> bytes:
     reader = body_reader(response.body)
     pieces, size = [], 0
     while not reader.done:
@@ -256,7 +259,7 @@ _OF_THE_WAY = frozenset({"connection", "keep-alive", "trailer", "transfer-encodi
 _OF_THE_CODING = frozenset({"content-encoding", "content-length"})
 
 
-def _fields(response: "HttpResponseHead", *, coded: bool) -> "Fields":
+def _fields(response: HttpResponseHead, *, coded: bool) -> Fields:
     dropped = _OF_THE_WAY | _OF_THE_CODING if coded else _OF_THE_WAY
     return tuple([(name, _as_text(value)) for name, value in response.fields if name.lower() not in dropped])
 

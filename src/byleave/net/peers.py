@@ -7,15 +7,17 @@ in `/proc/net/tcp` where that cannot be had. A socket that nobody holds any more
 Start at `is_ours`. Under which name a peer is counted: `group_of`.
 """
 
+from __future__ import annotations
+
 import errno
 import os
 import socket
 import struct
 from ipaddress import ip_address, ip_network
+from typing import TYPE_CHECKING
 
-from byleave.record import Record
+import msgspec
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any
@@ -37,7 +39,7 @@ _SOCKET_AT, _OWNER_AT = 20, 80  # in an answer, header included
 _ANSWER_BYTES = 88
 
 
-class PeerAddress(Record):
+class PeerAddress(msgspec.Struct, frozen=True):
     """An address and a port."""
 
     host: str
@@ -48,14 +50,14 @@ class PeerAddress(Record):
         return ip_address(self.host).is_loopback
 
 
-class SocketOwner(Record):
+class SocketOwner(msgspec.Struct, frozen=True):
     """Who holds a socket: a user, by number. `inode` is 0 if nobody holds it any more."""
 
     uid: int
     inode: int
 
 
-def address_of(name: "Any") -> PeerAddress:
+def address_of(name: Any) -> PeerAddress:
     """Return the address that the name of a socket tells, an IPv4 one in its own form."""
     found = ip_address(str(name[0]).partition("%")[0])
     mapped = getattr(found, "ipv4_mapped", None)
@@ -107,7 +109,7 @@ def _asked(here: PeerAddress, there: PeerAddress) -> SocketOwner | None:
     return _told(answer, numbers)
 
 
-def _told(answer: bytes, numbers: "tuple[bytes, ...]") -> SocketOwner | None:
+def _told(answer: bytes, numbers: tuple[bytes, ...]) -> SocketOwner | None:
     """Return the owner in the kernel's answer; for a socket that only listens at the same port there is none."""
     _length, kind, *_others = _HEADER.unpack_from(answer)
     if kind != _SOCK_DIAG_BY_FAMILY:
@@ -127,7 +129,7 @@ def _widened(address: PeerAddress) -> bytes:
     return packed if len(packed) == 16 else b"\0" * 10 + b"\xff\xff" + packed
 
 
-def _listing() -> "Iterator[str]":
+def _listing() -> Iterator[str]:
     for name in ("tcp", "tcp6"):
         try:
             with open(f"/proc/net/{name}", encoding="ascii") as lines:
@@ -136,7 +138,7 @@ def _listing() -> "Iterator[str]":
             continue
 
 
-def listed_owner(here: PeerAddress, there: PeerAddress, lines: "Iterable[str]") -> SocketOwner | None:
+def listed_owner(here: PeerAddress, there: PeerAddress, lines: Iterable[str]) -> SocketOwner | None:
     """Return the owner by the lines of `/proc/net/tcp` and `tcp6`."""
     wanted = {(_hexadecimal(form(here), here), _hexadecimal(form(there), there)) for form in (_narrow, _widened)}
     for line in lines:

@@ -9,10 +9,13 @@ Start at `Proxy`. One connection: visit. What may pass: gate.
 A sandbox's way into the network: the proxy, asking the policy about every request.
 """
 
+from __future__ import annotations
+
 import asyncio
 from contextlib import suppress
 from functools import partial
 from threading import Thread
+from typing import TYPE_CHECKING
 
 from byleave.core.access import PUBLIC
 from byleave.core.decision import ALLOW
@@ -24,7 +27,6 @@ from byleave.net.proxy_forward import ProxyLimits
 from byleave.net.proxy_policy import ProxyPolicy, UrlVerdict
 from byleave.net.streams import SocketStream, readable
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     import socket
     from collections.abc import Callable, Iterator
@@ -55,14 +57,14 @@ class HttpProxy:
 
     def __init__(
         self,
-        judge: "Judge",
-        has_paths: "HasPaths",
+        judge: Judge,
+        has_paths: HasPaths,
         *,
-        told: "Told | None" = None,
-        resolve: "Resolve | None" = None,
+        told: Told | None = None,
+        resolve: Resolve | None = None,
         limits: ProxyLimits = ProxyLimits(),  # noqa: B008 -- a value, never changed
         ech: bool = False,
-        settle: "Settle | None" = None,
+        settle: Settle | None = None,
     ) -> None:
         self._gate = ProxyPolicy(judge, has_paths, told, resolve, limits.connect, settle=settle)
         self._limits = limits
@@ -71,7 +73,7 @@ class HttpProxy:
         self._thread: Thread | None = None
         self._over = asyncio.Event()
 
-    def start(self, listener: "socket.socket") -> None:
+    def start(self, listener: socket.socket) -> None:
         """Serve what connects to `listener`, which belongs to the proxy from now on. Returns at once."""
         if self._thread is not None:
             raise RuntimeError("a proxy serves one sandbox, once")
@@ -91,14 +93,14 @@ class HttpProxy:
             self._loop.call_soon_threadsafe(self._over.set)
         self._thread.join()
 
-    def _run(self, loop: asyncio.AbstractEventLoop, listener: "socket.socket") -> None:
+    def _run(self, loop: asyncio.AbstractEventLoop, listener: socket.socket) -> None:
         try:
             loop.run_until_complete(self._serve(listener))
         finally:
             listener.close()
             loop.close()
 
-    async def _serve(self, listener: "socket.socket") -> None:
+    async def _serve(self, listener: socket.socket) -> None:
         visits: set[asyncio.Task[None]] = set()
         accepting = asyncio.create_task(self._accept(listener, visits))
         await self._over.wait()
@@ -109,7 +111,7 @@ class HttpProxy:
                 visit.cancel()
             await asyncio.wait(visits, timeout=PAUSE)
 
-    async def _accept(self, listener: "socket.socket", visits: "set[asyncio.Task[None]]") -> None:
+    async def _accept(self, listener: socket.socket, visits: set[asyncio.Task[None]]) -> None:
         """Take connections while there is room for them; the others wait in the kernel."""
         room = asyncio.Semaphore(self._limits.connections)
         while True:
@@ -119,7 +121,7 @@ class HttpProxy:
             visits.add(visit)
             visit.add_done_callback(partial(_left, connection, room, visits))
 
-    async def _visit(self, connection: "socket.socket") -> None:
+    async def _visit(self, connection: socket.socket) -> None:
         """Serve one client. Nothing that goes wrong with it reaches the others: its connection breaks, no more."""
         client = SocketStream(connection)
         try:
@@ -129,7 +131,7 @@ class HttpProxy:
 
 
 def _left(
-    connection: "socket.socket", room: asyncio.Semaphore, visits: "set[asyncio.Task[None]]", visit: "asyncio.Task[None]"
+    connection: socket.socket, room: asyncio.Semaphore, visits: set[asyncio.Task[None]], visit: asyncio.Task[None]
 ) -> None:
     """Clean up after a visit, also after one that was cancelled before it began."""
     connection.close()
@@ -137,7 +139,7 @@ def _left(
     room.release()
 
 
-async def _accepted(listener: "socket.socket") -> "socket.socket":
+async def _accepted(listener: socket.socket) -> socket.socket:
     while True:
         await readable(listener)
         try:
@@ -155,12 +157,12 @@ def _keep_quiet(_loop: asyncio.AbstractEventLoop, _context: dict[str, object]) -
 
 
 def open_proxy(
-    policy: "LivePolicy",
+    policy: LivePolicy,
     tool: str,
-    decide: "Decide | None" = None,
-    told: "Told | None" = None,
+    decide: Decide | None = None,
+    told: Told | None = None,
     *,
-    resolve: "Resolve | None" = None,
+    resolve: Resolve | None = None,
 ) -> HttpProxy:
     """Return the proxy of a tool's sandbox, not started yet. `decide` may record what it is asked; `told` hears it."""
     ask = decide if decide is not None else policy.decide
@@ -169,11 +171,11 @@ def open_proxy(
         """Consider a request: whether its host may be looked up. Nothing is recorded yet."""
         return judged(policy.decide({"kind": "url", "url": url, "method": method, "tool": tool}), url)
 
-    def settle(place: "ProxyTarget", refused: str | None) -> UrlVerdict:
+    def settle(place: ProxyTarget, refused: str | None) -> UrlVerdict:
         action = {"kind": "url", "url": place.url, "method": place.method, "tool": tool}
         return judged(ask(action if refused is None else {**action, "refused": refused}), place.url)
 
-    def judged(verdict: "Verdict", url: str) -> UrlVerdict:
+    def judged(verdict: Verdict, url: str) -> UrlVerdict:
         target = parse_url(url)
         tables = list(_tables(policy, tool))
         if policy.compiled.policy.tool(tool).access.net is PUBLIC:
@@ -187,7 +189,7 @@ def open_proxy(
     return HttpProxy(judge, has_paths, told=told, resolve=resolve, settle=settle)
 
 
-def _tables(policy: "LivePolicy", tool: str) -> "Iterator[NetTable]":
+def _tables(policy: LivePolicy, tool: str) -> Iterator[NetTable]:
     """Yield the network rules of every voice; the first are those that grant."""
     for voice in policy.compiled.policy.voices:
         known = voice.tools.get(tool)
@@ -195,7 +197,7 @@ def _tables(policy: "LivePolicy", tool: str) -> "Iterator[NetTable]":
             yield known.access.net
 
 
-def _rules_look_inside(policy: "LivePolicy", host: str) -> bool:
+def _rules_look_inside(policy: LivePolicy, host: str) -> bool:
     """Whether a rule that denies or asks about a host depends on the path or the method, which TLS hides."""
     named = normal_host(host)
     for table in policy.compiled.policy.rule_tables():
@@ -208,7 +210,7 @@ def _rules_look_inside(policy: "LivePolicy", host: str) -> bool:
     return False
 
 
-def _url_matchers(matcher: "Matcher") -> "Iterator[UrlMatcher]":
+def _url_matchers(matcher: Matcher) -> Iterator[UrlMatcher]:
     if isinstance(matcher, UrlMatcher):
         yield matcher
     elif isinstance(matcher, All | AnyOf):

@@ -6,7 +6,10 @@ ever be confused at a server. A tunnel opens only for TLS that names the very ho
 Start at `Visit.serve`.
 """
 
+from __future__ import annotations
+
 import asyncio
+from typing import TYPE_CHECKING
 
 from byleave.net.addresses import is_address, why
 from byleave.net.client_hello import BadHello, HelloReader, RecordGuard
@@ -16,7 +19,6 @@ from byleave.net.streams import SocketStream, dial, join
 from byleave.protocol.http_head import NO_BODY, BadHead, own_head, read_request
 from byleave.text import quoted, shown
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -39,7 +41,7 @@ ACCESS_DENIED = b"\x15\x03\x03\x00\x02\x02\x31"  # a fatal TLS alert, RFC 8446, 
 class ProxyConnection:
     """One connection of a client."""
 
-    def __init__(self, client: SocketStream, gate: "ProxyPolicy", limits: "ProxyLimits", *, ech: bool) -> None:
+    def __init__(self, client: SocketStream, gate: ProxyPolicy, limits: ProxyLimits, *, ech: bool) -> None:
         self._client = client
         self._gate = gate
         self._limits = limits
@@ -67,7 +69,7 @@ class ProxyConnection:
         except RefusedError as refusal:
             return await self._refuse(request, refusal)
 
-    async def _request(self) -> "HttpRequestHead":
+    async def _request(self) -> HttpRequestHead:
         try:
             async with asyncio.timeout(self._limits.head):
                 head = await self._client.read_head(self._limits.head_bytes)
@@ -78,14 +80,14 @@ class ProxyConnection:
             raise RefusedError(400, request.problem)
         return request
 
-    async def _carry(self, request: "HttpRequestHead") -> bool:
+    async def _carry(self, request: HttpRequestHead) -> bool:
         place = place_of(request)
         if isinstance(place, BadHead):
             raise RefusedError(400, place.problem)
         carry = self._tunnel if request.method == "CONNECT" else self._exchange
         return await carry(request, place)
 
-    async def _refuse(self, request: "HttpRequestHead | None", refusal: RefusedError) -> bool:
+    async def _refuse(self, request: HttpRequestHead | None, refusal: RefusedError) -> bool:
         """Send the proxy's own answer. Only a good request without a body leaves the connection in a known state."""
         known = request is not None and request.body == NO_BODY and refusal.status in (403, 502, 504)
         keep = known and request is not None and request.keeps_alive
@@ -100,7 +102,7 @@ class ProxyConnection:
             await self._client.linger()
         return keep
 
-    async def _reach(self, place: "ProxyTarget", *, tunnel: bool) -> "tuple[SocketStream, UrlVerdict]":
+    async def _reach(self, place: ProxyTarget, *, tunnel: bool) -> tuple[SocketStream, UrlVerdict]:
         """Return a connection to `place`, if the policy opens it."""
         try:
             admission = await self._gate.admit(place, tunnel=tunnel)
@@ -113,7 +115,7 @@ class ProxyConnection:
             raise RefusedError(502, f"{place.host} could not be reached: {why(problem)}") from None
         return stream, admission.judgement
 
-    async def _tunnel(self, request: "HttpRequestHead", place: "ProxyTarget") -> bool:
+    async def _tunnel(self, request: HttpRequestHead, place: ProxyTarget) -> bool:
         if request.body != NO_BODY:
             raise RefusedError(400, "a CONNECT has no body")
         server, judgement = await self._reach(place, tunnel=True)
@@ -128,7 +130,7 @@ class ProxyConnection:
             server.close()
         return False
 
-    async def _greeting(self, place: "ProxyTarget", judgement: "UrlVerdict") -> bytes:
+    async def _greeting(self, place: ProxyTarget, judgement: UrlVerdict) -> bytes:
         """Return the client's ClientHello, if it is one for `place`; nothing if the tunnel must not be used."""
         reader = HelloReader()
         found: ClientHello | BadHello | None = None
@@ -148,7 +150,7 @@ class ProxyConnection:
         await self._client.linger()
         return b""
 
-    def _screen(self, place: "ProxyTarget", judgement: "UrlVerdict") -> "Callable[[bytes], bytes]":
+    def _screen(self, place: ProxyTarget, judgement: UrlVerdict) -> Callable[[bytes], bytes]:
         """Return what looks through everything that the client sends behind its greeting."""
         guard = RecordGuard()
 
@@ -163,14 +165,14 @@ class ProxyConnection:
 
         return screened
 
-    def _suits(self, found: "ClientHello | BadHello", place: "ProxyTarget", judgement: "UrlVerdict") -> bool:
+    def _suits(self, found: ClientHello | BadHello, place: ProxyTarget, judgement: UrlVerdict) -> bool:
         """Whether a tunnel to `place` may carry this; tells why not."""
         problem = _problem_with(found, place.host, ech=self._ech)
         if problem is not None:
             self._gate.refuse(place, judgement, problem)
         return problem is None
 
-    async def _exchange(self, request: "HttpRequestHead", place: "ProxyTarget") -> bool:
+    async def _exchange(self, request: HttpRequestHead, place: ProxyTarget) -> bool:
         server, _judgement = await self._reach(place, tunnel=False)
         try:
             return await ProxyExchange(self._client, server, request, place, self._limits).run()
@@ -178,7 +180,7 @@ class ProxyConnection:
             server.close()
 
 
-def _problem_with(found: "ClientHello | BadHello", host: str, *, ech: bool) -> str | None:
+def _problem_with(found: ClientHello | BadHello, host: str, *, ech: bool) -> str | None:
     """Return why a tunnel to `host` must not carry what starts like this, None if it may."""
     if isinstance(found, BadHello):
         return f"only TLS goes through a tunnel, and {found.problem}"

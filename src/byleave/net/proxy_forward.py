@@ -6,16 +6,19 @@ with us about where anything ends. Nothing is collected: what arrives is sent on
 Start at `Exchange.run`.
 """
 
+from __future__ import annotations
+
 import asyncio
 import contextlib
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from byleave.net.addresses import why
 from byleave.net.streams import Idle, SocketStream
 from byleave.protocol.http_body import LAST_CHUNK, MalformedBodyError, body_reader, chunk
 from byleave.protocol.http_head import CHUNKED, UNTIL_CLOSE, BadHead, read_response, request_head, response_head
-from byleave.record import Record
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -27,7 +30,7 @@ CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
 MOST_INTERIM = 16  # responses of 1xx before the real one
 
 
-class ProxyLimits(Record):
+class ProxyLimits(Struct, frozen=True):
     """How much one sandbox may use, and how long (in seconds) things may take."""
 
     connections: int = 256
@@ -54,8 +57,8 @@ class ProxyExchange:
         self,
         client: SocketStream,
         server: SocketStream,
-        request: "HttpRequestHead",
-        place: "ProxyTarget",
+        request: HttpRequestHead,
+        place: ProxyTarget,
         limits: ProxyLimits,
     ) -> None:
         self._client = client
@@ -129,7 +132,7 @@ class ProxyExchange:
         await self._client.send(head + last)
         return keep
 
-    async def _response(self, idle: Idle) -> "HttpResponseHead":
+    async def _response(self, idle: Idle) -> HttpResponseHead:
         """Return the final response; those before it end here, but for the one that the client waits for."""
         for _ in range(MOST_INTERIM):
             response = await self._one_response()
@@ -140,7 +143,7 @@ class ProxyExchange:
                 await self._client.send(CONTINUE)
         raise self._unusable("there is no end of interim responses")
 
-    async def _one_response(self) -> "HttpResponseHead":
+    async def _one_response(self) -> HttpResponseHead:
         try:
             head = await self._server.read_head(self._limits.head_bytes)
         except OSError as problem:
@@ -158,7 +161,7 @@ class ProxyExchange:
         return RefusedError(502, f"{self._place.host} gave no response that can be passed on: {why}")
 
 
-async def _next_piece(source: SocketStream, body: "Body") -> bytes:
+async def _next_piece(source: SocketStream, body: Body) -> bytes:
     """Return more of a body, empty at its end; what comes after it stays in the stream."""
     while not body.done:
         data = await source.read()
@@ -173,7 +176,7 @@ async def _next_piece(source: SocketStream, body: "Body") -> bytes:
     return b""
 
 
-def _homeward(response: "HttpResponseHead", request: "HttpRequestHead") -> "Framing | None":
+def _homeward(response: HttpResponseHead, request: HttpRequestHead) -> Framing | None:
     """Return how the client is told where the body ends."""
     if response.bodiless:
         told = response.framing if response.status != 204 else None
@@ -183,6 +186,6 @@ def _homeward(response: "HttpResponseHead", request: "HttpRequestHead") -> "Fram
     return CHUNKED if request.minor == 1 else UNTIL_CLOSE
 
 
-def _way_out(framing: "Framing") -> "tuple[Callable[[bytes], bytes], bytes]":
+def _way_out(framing: Framing) -> tuple[Callable[[bytes], bytes], bytes]:
     """Return how pieces of a body are written, and what ends it."""
     return (chunk, LAST_CHUNK) if framing.chunked else (bytes, b"")

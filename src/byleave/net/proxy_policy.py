@@ -15,18 +15,21 @@ has no user name, no password, no query. Host and port in it are the ones that a
 Start at `place_of`.
 """
 
+from __future__ import annotations
+
 import asyncio
 from threading import Thread
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from byleave.core.net_rules import USERINFO
 from byleave.core.url import BadUrl, parse_url
 from byleave.net import addresses
 from byleave.net.addresses import dialable, is_address, not_dialable
 from byleave.protocol.http_head import BadHead, values_of
-from byleave.record import Record
 from byleave.text import shown
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
 
@@ -46,15 +49,15 @@ if TYPE_CHECKING:
 FAILED = "the policy could not be asked"
 
 
-class UrlVerdict(Record):
+class UrlVerdict(Struct, frozen=True):
     """What was decided about a URL, and why. `rule` is the one that decided, if one did."""
 
     allowed: bool
     reason: str
-    rule: "NetRule | None"
+    rule: NetRule | None
 
 
-class ProxyAdmission(Record):
+class ProxyAdmission(Struct, frozen=True):
     """A judgement, and the addresses that it opens: none unless it is allowed."""
 
     judgement: UrlVerdict
@@ -66,13 +69,13 @@ class ProxyPolicy:
 
     def __init__(
         self,
-        judge: "Judge",
-        has_paths: "HasPaths",
-        told: "Told | None",
-        resolve: "Resolve | None",
+        judge: Judge,
+        has_paths: HasPaths,
+        told: Told | None,
+        resolve: Resolve | None,
         limit: float,
         *,
-        settle: "Settle | None" = None,
+        settle: Settle | None = None,
     ) -> None:
         self._judge = judge
         self._has_paths = has_paths
@@ -81,7 +84,7 @@ class ProxyPolicy:
         self._limit = limit
         self._settle = settle
 
-    async def admit(self, place: "ProxyTarget", *, tunnel: bool) -> ProxyAdmission:
+    async def admit(self, place: ProxyTarget, *, tunnel: bool) -> ProxyAdmission:
         """Return whether and where `place` may be reached. OSError if its host has no address, or none in time."""
         judgement, refused = self._judged(place, tunnel=tunnel)
         recorded = refused is None and not judgement.allowed
@@ -104,12 +107,12 @@ class ProxyPolicy:
         judgement = self.tell(place, judgement if recorded else self._settled(place, judgement))
         return ProxyAdmission(judgement, usable if judgement.allowed else ())
 
-    def refuse(self, place: "ProxyTarget", judgement: UrlVerdict, refused: str) -> UrlVerdict:
+    def refuse(self, place: ProxyTarget, judgement: UrlVerdict, refused: str) -> UrlVerdict:
         """Record and report a refusal of the gate's own, and why."""
         denied = self._settled(place, judgement, refused)
         return self.tell(place, UrlVerdict(False, denied.reason, judgement.rule))
 
-    def _settled(self, place: "ProxyTarget", judgement: UrlVerdict, refused: str | None = None) -> UrlVerdict:
+    def _settled(self, place: ProxyTarget, judgement: UrlVerdict, refused: str | None = None) -> UrlVerdict:
         """Record what came of a request, and return it; what cannot be recorded is denied."""
         try:
             if self._settle is not None:
@@ -118,7 +121,7 @@ class ProxyPolicy:
             return UrlVerdict(False, FAILED, judgement.rule)
         return judgement if refused is None else UrlVerdict(False, refused, judgement.rule)
 
-    def tell(self, place: "ProxyTarget", judgement: UrlVerdict) -> UrlVerdict:
+    def tell(self, place: ProxyTarget, judgement: UrlVerdict) -> UrlVerdict:
         """Report the judgement and return it; what cannot be reported is denied."""
         try:
             if self._told is not None:
@@ -127,7 +130,7 @@ class ProxyPolicy:
             return UrlVerdict(False, "the decision could not be recorded", judgement.rule)
         return judgement
 
-    def _judged(self, place: "ProxyTarget", *, tunnel: bool) -> tuple[UrlVerdict, str | None]:
+    def _judged(self, place: ProxyTarget, *, tunnel: bool) -> tuple[UrlVerdict, str | None]:
         """Return what the policy says, and why the gate refuses whatever that is, if it does."""
         if place.userinfo:
             return UrlVerdict(False, USERINFO, None), USERINFO
@@ -137,7 +140,7 @@ class ProxyPolicy:
             return UrlVerdict(False, FAILED, None), FAILED
         return judgement, self._hidden(place) if tunnel and judgement.allowed else None
 
-    def _hidden(self, place: "ProxyTarget") -> str | None:
+    def _hidden(self, place: ProxyTarget) -> str | None:
         """Return why a tunnel cannot be opened that hides what rules look at; None if they look at nothing in it."""
         try:
             hidden = self._has_paths(place.host)
@@ -146,7 +149,7 @@ class ProxyPolicy:
         told = f"rules for {place.host} name paths, and TLS hides the path: only rules without one can open https"
         return told if hidden else None
 
-    async def _addresses(self, place: "ProxyTarget") -> "Sequence[str]":
+    async def _addresses(self, place: ProxyTarget) -> Sequence[str]:
         return (place.host,) if is_address(place.host) else await self._resolve(place.host, place.port)
 
 
@@ -161,7 +164,7 @@ async def look_up(host: str, port: int) -> list[str]:
     return await answer
 
 
-def _ask(loop: asyncio.AbstractEventLoop, answer: "asyncio.Future[list[str]]", host: str, port: int) -> None:
+def _ask(loop: asyncio.AbstractEventLoop, answer: asyncio.Future[list[str]], host: str, port: int) -> None:
     found: list[str] | OSError
     try:
         found = addresses.look_up(host, port)
@@ -173,7 +176,7 @@ def _ask(loop: asyncio.AbstractEventLoop, answer: "asyncio.Future[list[str]]", h
         return
 
 
-def _settle(answer: "asyncio.Future[list[str]]", found: list[str] | OSError) -> None:
+def _settle(answer: asyncio.Future[list[str]], found: list[str] | OSError) -> None:
     if answer.done():
         return
     if isinstance(found, OSError):
@@ -189,7 +192,7 @@ USAGE = (
 _PLAIN = "http://"
 
 
-class ProxyTarget(Record):
+class ProxyTarget(Struct, frozen=True):
     """What a request asks for. `url` is judged and recorded; `path` (with the query) goes to the server."""
 
     url: str
@@ -210,7 +213,7 @@ class _RefusedError(Exception):
     """Carries the problem from the place that finds it to the function that answers."""
 
 
-def place_of(request: "HttpRequestHead") -> ProxyTarget | BadHead:
+def place_of(request: HttpRequestHead) -> ProxyTarget | BadHead:
     """Return the place that `request` names, or why it names none. Never raises."""
     try:
         return _tunnel_place(request.target) if request.method == "CONNECT" else _plain_place(request)
@@ -228,7 +231,7 @@ def _tunnel_place(target: str) -> ProxyTarget:
     return ProxyTarget(f"https://{authority}/", parsed.host, _port(parsed), authority, "", parsed.userinfo)
 
 
-def _plain_place(request: "HttpRequestHead") -> ProxyTarget:
+def _plain_place(request: HttpRequestHead) -> ProxyTarget:
     authority, path, query = _split_target(request.target)
     parsed = _parsed(f"{_PLAIN}{authority}{path}")
     _check_host(request, parsed)
@@ -253,7 +256,7 @@ def _split_target(target: str) -> tuple[str, str, str]:
     return authority, f"/{path}", f"{mark}{query}"
 
 
-def _check_host(request: "HttpRequestHead", parsed: "Target") -> None:
+def _check_host(request: HttpRequestHead, parsed: Target) -> None:
     """Refuse a `Host` that differs from the URL: servers and proxies disagree about which of the two counts."""
     hosts = values_of(request.fields, "host")
     if not hosts and request.minor == 0:
@@ -267,12 +270,12 @@ def _check_host(request: "HttpRequestHead", parsed: "Target") -> None:
         _refuse(f"the Host {shown(hosts[0][:80])} is not the host of the URL")
 
 
-def _parsed(url: str) -> "Target":
+def _parsed(url: str) -> Target:
     parsed = parse_url(url)
     return _refuse(parsed.problem) if isinstance(parsed, BadUrl) else parsed
 
 
-def _port(parsed: "Target") -> int:
+def _port(parsed: Target) -> int:
     return parsed.port or _refuse("the URL has no port")
 
 
@@ -280,5 +283,5 @@ def _bracketed(host: str) -> str:
     return f"[{host}]" if ":" in host else host
 
 
-def _refuse(problem: str) -> "NoReturn":
+def _refuse(problem: str) -> NoReturn:
     raise _RefusedError(problem)

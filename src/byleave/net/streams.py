@@ -6,14 +6,16 @@ is no transport that could outlive the connection. It knows nothing of HTTP but 
 Start at `Stream`. Both directions at once: `join`.
 """
 
+from __future__ import annotations
+
 import asyncio
 import contextlib
 import socket
 import struct
+from typing import TYPE_CHECKING
 
 from byleave.protocol.http_head import end_of_head
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from types import TracebackType
@@ -112,12 +114,12 @@ class Idle:
         self._seconds = seconds
         self._timeout = asyncio.timeout(seconds)
 
-    async def __aenter__(self) -> "Self":
+    async def __aenter__(self) -> Self:
         await self._timeout.__aenter__()
         return self
 
     async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: "TracebackType | None"
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self._timeout.__aexit__(kind, error, trace)
 
@@ -126,7 +128,7 @@ class Idle:
             self._timeout.reschedule(asyncio.get_running_loop().time() + self._seconds)
 
 
-async def join(client: SocketStream, server: SocketStream, screen: "Callable[[bytes], bytes]", *, idle: float) -> None:
+async def join(client: SocketStream, server: SocketStream, screen: Callable[[bytes], bytes], *, idle: float) -> None:
     """Pass bytes both ways until both sides have ended, one breaks, or nothing has moved for `idle` seconds.
 
     `screen` returns what of the client's bytes is sent on by now; an OSError from it breaks the connection.
@@ -140,7 +142,7 @@ async def join(client: SocketStream, server: SocketStream, screen: "Callable[[by
         server.abort()
 
 
-async def dial(addresses: "Sequence[str]", port: int, *, limit: float) -> SocketStream:
+async def dial(addresses: Sequence[str], port: int, *, limit: float) -> SocketStream:
     """Connect to the first of `addresses` that answers; OSError (TimeoutError among them) if none does.
 
     They are numbers, and no name is looked up here. Each gets an equal share of the time that is left.
@@ -180,7 +182,7 @@ async def _connect(address: str, port: int) -> SocketStream:
     return stream
 
 
-async def _pass_on(source: SocketStream, sink: SocketStream, screen: "Callable[[bytes], bytes]", watch: Idle) -> None:
+async def _pass_on(source: SocketStream, sink: SocketStream, screen: Callable[[bytes], bytes], watch: Idle) -> None:
     while data := await source.read():
         watch.moved()
         await sink.send(screen(data))
@@ -188,6 +190,6 @@ async def _pass_on(source: SocketStream, sink: SocketStream, screen: "Callable[[
     sink.end()
 
 
-def _settle(ready: "asyncio.Future[None]") -> None:
+def _settle(ready: asyncio.Future[None]) -> None:
     if not ready.done():
         ready.set_result(None)

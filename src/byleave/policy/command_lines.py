@@ -190,8 +190,7 @@ def _placed(command: "Command") -> "Command":
     """Return a command of a line that never leaves its directory: a function's body runs where the line starts."""
     if command.starts_in is not None or command.via or command.elsewhere or moving_values(command):
         return command
-    placed: Command = command.replace(places=(".",), base=(".",))
-    return placed
+    return command.replace(places=(".",), base=(".",))
 
 
 def _each_way(text: str, ways: "set[bool]", place: "FsTarget | RefusedPath | None") -> "list[Redirection]":
@@ -300,17 +299,14 @@ def with_covered(line: "CommandLine", policy: "CompiledPolicy", root: "Root", ag
             kept = next(filter(os.path.lexists, policy.protected.final_below(place)), None)
         elif file.kinds and file.op == "write":
             kept = _protected_of_kind(file, place, policy.protected, root)
-        seen: NamedFile = file.replace(covered=names, complete=complete, guarded=kept)
-        return seen
+        return file.replace(covered=names, complete=complete, guarded=kept)
 
     def walked(part: "MatchPart") -> "MatchPart":
         if not any(file.tree for file in part.files):
             return part
-        made: MatchPart = part.replace(files=tuple(judged(file) for file in part.files))
-        return made
+        return part.replace(files=tuple(judged(file) for file in part.files))
 
-    looked_through: CommandLine = line.replace(parts=tuple(walked(part) for part in line.parts))
-    return looked_through
+    return line.replace(parts=tuple(walked(part) for part in line.parts))
 
 
 def _without_skipped(found: Covered, skips: "tuple[str, ...]") -> Covered:

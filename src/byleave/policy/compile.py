@@ -521,8 +521,7 @@ def _patch(configured: "Mapping[str, Any]", layer: "Layer") -> Patch:
 def _joined(weaker: Patch, stronger: Patch) -> Patch:
     """Compose two patches of an access list; what only tightens is not replaced, but moves to where it is heard."""
     composed = compose(weaker, stronger)
-    joined: Patch = composed.replace(back=(*composed.back, *_unheard(weaker, stronger)))
-    return joined
+    return composed.replace(back=(*composed.back, *_unheard(weaker, stronger)))
 
 
 def _unheard(weaker: Patch, stronger: Patch) -> "tuple[Item, ...]":
@@ -560,8 +559,7 @@ def _access_only(layer: "Layer") -> "Layer":
         from byleave.policy.compile_agents import without_proofs
 
         kept["agents"] = without_proofs(layer.tree["agents"])
-    reduced: Layer = layer.replace(tree={**kept, "tools": tools})
-    return reduced
+    return layer.replace(tree={**kept, "tools": tools})
 
 
 def _inner(layer: "Layer", server: str, path: "tuple[str, ...]") -> "Tree | None":
@@ -585,8 +583,7 @@ def _naming(voice: PolicyView, described: "Iterable[ServerDescription]") -> Poli
             for name in (each.server.tool, *each.server.tools.values()):
                 if name in tools:
                     tools[name] = with_variables(tools[name], each.server)
-    named: PolicyView = voice.replace(tools=tools)
-    return named
+    return voice.replace(tools=tools)
 
 
 def _known(merged: "Iterable[CompiledTool]", tools: "Mapping[str, CompiledTool]") -> "Iterator[CompiledTool]":

@@ -144,8 +144,7 @@ class AccessCompiler:
 
     def _dropped(self, rule: FsRule, path: str, why: str, remedy: str = "") -> FsRule:
         self._warnings.append(f"{rule.source}: the external path {quoted(path)} grants nothing: {why}{remedy}")
-        dropped: FsRule = rule.replace(dropped=f"the external path {shown(path)} grants nothing: {why}")
-        return dropped
+        return rule.replace(dropped=f"the external path {shown(path)} grants nothing: {why}")
 
     def _reaches_too_far(self, target: str) -> str | None:
         if is_under(self._surroundings.root, target):

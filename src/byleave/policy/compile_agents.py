@@ -1,13 +1,17 @@
 """From the `agents` tables of several layers to the agents that decisions know, and to the tokens that prove them."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
 from byleave.core.agents import DEFAULT, Agent, AgentReach, Agents, ListEntry
 from byleave.core.name_patterns import is_literal
 from byleave.policy.merge import NOTHING, Item, Patch, compose, patch
 from byleave.policy.normalize import AGENT_TABLES, LINE
-from byleave.record import Record
 from byleave.text import quoted, shown
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Any
@@ -18,21 +22,21 @@ if TYPE_CHECKING:
 _MOST_NAMED = 8  # unknown servers worth naming in a warning
 
 
-class MissingAgentRule(Record):
+class MissingAgentRule(Struct, frozen=True):
     """What holds for agents that nothing is said about."""
 
     denied: bool = True
     default_agent: str | None = None
 
 
-class AgentTokens(Record):
+class AgentTokens(Struct, frozen=True):
     """How agents prove who they are: hashes of tokens, and what a JWT's claim says, by agent."""
 
-    tokens: "Mapping[str, tuple[str, ...]]"
-    subjects: "Mapping[str, tuple[str, ...]]"
+    tokens: Mapping[str, tuple[str, ...]]
+    subjects: Mapping[str, tuple[str, ...]]
 
 
-def merge_agents(layers: "Sequence[Layer]", missing: MissingAgentRule) -> Agents | None:
+def merge_agents(layers: Sequence[Layer], missing: MissingAgentRule) -> Agents | None:
     """Return the agents of these layers, weakest first; None where no layer speaks of agents."""
     telling = [layer for layer in layers if "agents" in layer.tree]
     if not telling:
@@ -42,7 +46,7 @@ def merge_agents(layers: "Sequence[Layer]", missing: MissingAgentRule) -> Agents
     return Agents(merged, deny_on_missing=missing.denied, default_agent=missing.default_agent)
 
 
-def _merge_agent(name: str, layers: "Sequence[Layer]") -> Agent:
+def _merge_agent(name: str, layers: Sequence[Layer]) -> Agent:
     last = layers[-1]
     sides = {side: _merge_side(side, [(layer, layer.tree["agents"][name]) for layer in layers]) for side in _SIDES}
     return Agent(name, sides["allow"], sides["deny"], last.source(last.tree["agents"][name][LINE]))
@@ -51,7 +55,7 @@ def _merge_agent(name: str, layers: "Sequence[Layer]") -> Agent:
 _SIDES = ("allow", "deny")
 
 
-def _merge_side(side: str, told: "Sequence[tuple[Layer, Tree]]") -> AgentReach:
+def _merge_side(side: str, told: Sequence[tuple[Layer, Tree]]) -> AgentReach:
     servers = NOTHING
     tables: dict[str, dict[str, Patch]] = {kind: {} for kind in AGENT_TABLES}
     for layer, agent in told:
@@ -67,7 +71,7 @@ def _merge_side(side: str, told: "Sequence[tuple[Layer, Tree]]") -> AgentReach:
     )
 
 
-def _patch(names: "Tree", layer: "Layer") -> Patch:
+def _patch(names: Tree, layer: Layer) -> Patch:
     return patch(names["strategy"], [Item(entry, layer) for entry in names["value"]])
 
 
@@ -76,15 +80,14 @@ def _joined(side: str, weaker: Patch, stronger: Patch) -> Patch:
     composed = compose(weaker, stronger)
     if side == "allow" or not stronger.replaces:
         return composed
-    kept: Patch = composed.replace(back=(*composed.back, *(item for item in weaker.items if not item.layer.trusted)))
-    return kept
+    return composed.replace(back=(*composed.back, *(item for item in weaker.items if not item.layer.trusted)))
 
 
 def _entries(merged: Patch) -> tuple[ListEntry, ...]:
     return tuple(ListEntry(item.tree["name"], item.layer.source(item.tree[LINE])) for item in merged.items)
 
 
-def proofs_of(layers: "Iterable[Layer]", default: str | None, problems: "Problems") -> AgentTokens:
+def proofs_of(layers: Iterable[Layer], default: str | None, problems: Problems) -> AgentTokens:
     """Return the tokens and JWT subjects of the trusted layers; of each agent the strongest layer that has some.
 
     Whoever says nothing counts as the `default` agent, so that one cannot be one that proves who it is.
@@ -110,7 +113,7 @@ def proofs_of(layers: "Iterable[Layer]", default: str | None, problems: "Problem
     return AgentTokens(tokens, subjects)
 
 
-def agent_warnings(agents: Agents, missing: MissingAgentRule, servers: "frozenset[str]") -> "Iterator[str]":
+def agent_warnings(agents: Agents, missing: MissingAgentRule, servers: frozenset[str]) -> Iterator[str]:
     """Yield what may not be meant as it is written. `servers` are the names that are configured anywhere."""
     for agent in agents.agents:
         yield from _empty_lists(agent)
@@ -125,7 +128,7 @@ def agent_warnings(agents: Agents, missing: MissingAgentRule, servers: "frozense
         yield f"gateway.default_agent is {quoted(missing.default_agent)}, and no such agent is configured"
 
 
-def _empty_lists(agent: Agent) -> "Iterator[str]":
+def _empty_lists(agent: Agent) -> Iterator[str]:
     for kind in AGENT_TABLES:
         for server, entries in getattr(agent.allow, kind).items():
             if not entries:
@@ -133,14 +136,14 @@ def _empty_lists(agent: Agent) -> "Iterator[str]":
                 yield f'{shown(agent.source)}: {key} is empty, which narrows nothing; leave it out, or write ["*"]'
 
 
-def _named_servers(agent: Agent) -> "Iterator[str]":
+def _named_servers(agent: Agent) -> Iterator[str]:
     for reach in (agent.allow, agent.deny):
         yield from (entry.pattern for entry in reach.servers if is_literal(entry.pattern))
         for kind in AGENT_TABLES:
             yield from (server for server in getattr(reach, kind) if is_literal(server))
 
 
-def without_proofs(agents: "Mapping[str, Any]") -> "dict[str, Any]":
+def without_proofs(agents: Mapping[str, Any]) -> dict[str, Any]:
     """Return what an untrusted layer may say of agents: what they may reach, and not who they are."""
     return {
         name: {key: value for key, value in agent.items() if key not in ("token", "jwt")}

@@ -5,20 +5,21 @@ does not is the tree walked once more, to say why in words. What is no TOML at a
 what a value means (a path, a host, a pattern) is the compiler's business.
 """
 
+from __future__ import annotations
+
 import re
 from functools import cache
 from itertools import islice
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
+from msgspec import Struct
 
 from byleave.errors import ConfigError
 from byleave.policy.rule_types import Merge
 from byleave.policy.schema_types import NOT_YET, ConfigFile
-from byleave.record import Record
 from byleave.text import quoted, sentence_list, shown
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
@@ -29,17 +30,17 @@ _LONGEST_SHOWN = 60  # characters of a value worth repeating
 _LONGEST_KEY = 64  # characters of a key worth comparing with the known ones
 
 
-class ConfigProblem(Record):
+class ConfigProblem(Struct, frozen=True):
     """One thing wrong at `path`, in its value or (`at_key`) in the key itself."""
 
-    path: "Path"
+    path: Path
     text: str
     hint: str
     at_key: bool = False
 
 
 def check_tree(
-    tree: object, *, file: str = "", places: "Spots | None" = None, shape: type = ConfigFile
+    tree: object, *, file: str = "", places: Spots | None = None, shape: type = ConfigFile
 ) -> list[ConfigError]:
     """Return all that keeps `tree` from being a `File`, or of another shape; nothing when it is one.
 
@@ -58,7 +59,7 @@ def check_tree(
     return errors
 
 
-def walk(tree: object, shape: type = ConfigFile) -> "Iterator[ConfigProblem]":
+def walk(tree: object, shape: type = ConfigFile) -> Iterator[ConfigProblem]:
     """Yield each place where `tree` departs from its shape. Nothing at all exactly when msgspec takes it."""
     return _judge(_root(shape), tree, ())
 
@@ -69,7 +70,7 @@ def _problems(tree: object, refusal: ValueError, shape: type) -> list[ConfigProb
     return found or [ConfigProblem((), shown(str(refusal)), "compare the file with the documented keys")]
 
 
-def _error(problem: ConfigProblem, file: str, places: "Spots | None") -> ConfigError:
+def _error(problem: ConfigProblem, file: str, places: Spots | None) -> ConfigError:
     if places is None:
         where = f"{shown(file)}: " if file else ""
         return ConfigError(where + problem.text, hint=problem.hint)
@@ -85,7 +86,7 @@ def _root(shape: type = ConfigFile) -> Any:
     return msgspec.inspect.type_info(shape)
 
 
-def _judge(kind: Any, value: object, path: "Path") -> "Iterator[ConfigProblem]":
+def _judge(kind: Any, value: object, path: Path) -> Iterator[ConfigProblem]:
     note, choices = _unwrapped(kind)
     fitting = next((choice for choice in choices if _accepts(choice, value)), None)
     if fitting is None:
@@ -107,7 +108,7 @@ def _accepts(kind: Any, value: object) -> bool:
     return isinstance(value, accepted) and (accepted is bool or accepted is object or not isinstance(value, bool))
 
 
-def _judge_table(kind: Any, table: dict[object, object], path: "Path", _note: Any) -> "Iterator[ConfigProblem]":
+def _judge_table(kind: Any, table: dict[object, object], path: Path, _note: Any) -> Iterator[ConfigProblem]:
     fields = {field.encode_name: field for field in kind.fields}
     if getattr(kind.cls, "__origin__", None) is Merge and fields.keys().isdisjoint(table):
         yield _lone_table(fields["value"].type, path)
@@ -126,7 +127,7 @@ def _judge_table(kind: Any, table: dict[object, object], path: "Path", _note: An
     yield from _judge_one_of(getattr(kind.cls, "one_of", ()), table, path)
 
 
-def _judge_one_of(keys: tuple[str, ...], table: dict[object, object], path: "Path") -> "Iterator[ConfigProblem]":
+def _judge_one_of(keys: tuple[str, ...], table: dict[object, object], path: Path) -> Iterator[ConfigProblem]:
     there = [key for key in keys if key in table]
     if keys and not there:
         yield ConfigProblem(path, f"{_dotted(path)} needs one of {_either(keys)}", f"add one of {_either(keys)}")
@@ -134,7 +135,7 @@ def _judge_one_of(keys: tuple[str, ...], table: dict[object, object], path: "Pat
         yield ConfigProblem(path, f"{_dotted(path)} has {sentence_list(there)}", "keep one of them")
 
 
-def _judge_names(kind: Any, table: dict[object, object], path: "Path", _note: Any) -> "Iterator[ConfigProblem]":
+def _judge_names(kind: Any, table: dict[object, object], path: Path, _note: Any) -> Iterator[ConfigProblem]:
     for name, value in table.items():
         if isinstance(name, str):
             yield from _judge(kind.value_type, value, (*path, name))
@@ -142,12 +143,12 @@ def _judge_names(kind: Any, table: dict[object, object], path: "Path", _note: An
             yield _odd_key(name, path)
 
 
-def _judge_items(kind: Any, items: "Iterable[object]", path: "Path", _note: Any) -> "Iterator[ConfigProblem]":
+def _judge_items(kind: Any, items: Iterable[object], path: Path, _note: Any) -> Iterator[ConfigProblem]:
     for index, item in enumerate(items):
         yield from _judge(kind.item_type, item, (*path, index))
 
 
-def _judge_word(kind: Any, word: str, path: "Path", _note: Any) -> "Iterator[ConfigProblem]":
+def _judge_word(kind: Any, word: str, path: Path, _note: Any) -> Iterator[ConfigProblem]:
     if word not in kind.values:
         allowed = f"write {_either([quoted(value) for value in kind.values])}"
         near = _nearest(word, kind.values)
@@ -155,13 +156,13 @@ def _judge_word(kind: Any, word: str, path: "Path", _note: Any) -> "Iterator[Con
         yield ConfigProblem(path, f"{_dotted(path)}: unknown value {_brief(word)}", hint)
 
 
-def _judge_string(kind: Any, string: str, path: "Path", note: Any) -> "Iterator[ConfigProblem]":
+def _judge_string(kind: Any, string: str, path: Path, note: Any) -> Iterator[ConfigProblem]:
     if kind.pattern is not None and not re.search(kind.pattern, string):
         hint = ((note and note.extra) or {}).get("hint") or f"it has to match {kind.pattern}"
         yield ConfigProblem(path, f"{_dotted(path)}: unknown value {_brief(string)}", hint)
 
 
-def _judge_number(kind: Any, number: float, path: "Path", _note: Any) -> "Iterator[ConfigProblem]":
+def _judge_number(kind: Any, number: float, path: Path, _note: Any) -> Iterator[ConfigProblem]:
     enough = (kind.ge is None or number >= kind.ge) and (kind.gt is None or number > kind.gt)  # never for nan
     if not enough or (kind.le is not None and number > kind.le):
         yield ConfigProblem(path, f"{_dotted(path)}: {_brief(number)} is out of range", f"write {_range(kind)}")
@@ -186,7 +187,7 @@ _ACCEPTED: dict[str, Any] = {
     "StrType": str,
     "StructType": dict,
 }
-_JUDGES: "dict[str, Callable[[Any, Any, Path, Any], Iterator[ConfigProblem]]]" = {
+_JUDGES: dict[str, Callable[[Any, Any, Path, Any], Iterator[ConfigProblem]]] = {
     "DictType": _judge_names,
     "FloatType": _judge_number,
     "IntType": _judge_number,
@@ -197,7 +198,7 @@ _JUDGES: "dict[str, Callable[[Any, Any, Path, Any], Iterator[ConfigProblem]]]" =
 }
 
 
-def _wrong_type(choices: list[Any], value: object, path: "Path", example: str) -> ConfigProblem:
+def _wrong_type(choices: list[Any], value: object, path: Path, example: str) -> ConfigProblem:
     wanted = _either(list(dict.fromkeys(word for choice in choices for word in _wanted(choice))))
     text = f"{_dotted(path)}: expected {wanted}, got {_got(value)}"
     return ConfigProblem(path, text, _type_hint(choices, value, wanted, example))
@@ -215,7 +216,7 @@ def _type_hint(choices: list[Any], value: object, wanted: str, example: str) -> 
     return f"write {wanted}, such as {example}" if example else f"write {wanted}"
 
 
-def _lone_table(list_kind: Any, path: "Path") -> ConfigProblem:
+def _lone_table(list_kind: Any, path: Path) -> ConfigProblem:
     """Word the slip of writing `[a.b]` for `[[a.b]]`, rather than complain about each key in it."""
     text = f"{_dotted(path)}: expected a list, got a table"
     items = _unwrapped(_unwrapped(list_kind)[1][0].item_type)[1]
@@ -224,18 +225,18 @@ def _lone_table(list_kind: Any, path: "Path") -> ConfigProblem:
     return ConfigProblem(path, text, f"write [[{_dotted(path)}]], with double brackets, once for each rule")
 
 
-def _odd_key(key: object, path: "Path") -> ConfigProblem:
+def _odd_key(key: object, path: Path) -> ConfigProblem:
     text = f"{_dotted(path)} has a key that is no string: {_got(key)}"
     return ConfigProblem(path, text, "put the key between quotes")
 
 
-def _missing_key(field: Any, path: "Path") -> ConfigProblem:
+def _missing_key(field: Any, path: Path) -> ConfigProblem:
     example = _example(_unwrapped(field.type)[0])
     text = f"missing key {quoted(field.encode_name)} in {_dotted(path)}"
     return ConfigProblem(path, text, f"add {field.encode_name} = {example}")
 
 
-def _unknown_key(key: str, known: tuple[str, ...], path: "Path") -> ConfigProblem:
+def _unknown_key(key: str, known: tuple[str, ...], path: Path) -> ConfigProblem:
     full = (*path, key)
     if full in NOT_YET:
         hint = "this version does not enforce it yet: remove it, so that nobody relies on it"
@@ -274,7 +275,7 @@ def _homes() -> dict[str, list[str]]:
     return homes
 
 
-def _all_keys(kind: Any, table: str, above: frozenset[type]) -> "Iterator[tuple[str, str]]":
+def _all_keys(kind: Any, table: str, above: frozenset[type]) -> Iterator[tuple[str, str]]:
     """Yield every table and key of a type; `above` are the tables it stands in, for matchers hold matchers."""
     for plain in _unwrapped(kind)[1]:
         if _name(plain) == "ListType":
@@ -289,7 +290,7 @@ def _is_merge(cls: type) -> bool:
     return getattr(cls, "__origin__", None) is Merge
 
 
-def _keys_of(struct: Any, table: str, above: frozenset[type]) -> "Iterator[tuple[str, str]]":
+def _keys_of(struct: Any, table: str, above: frozenset[type]) -> Iterator[tuple[str, str]]:
     for field in struct.fields:
         if field.encode_name != "conversation":  # a second way to the same tables
             yield table or "the top level", field.encode_name
@@ -360,11 +361,11 @@ def _example(note: Any) -> str:
     return _toml(examples[0]) if examples else ""
 
 
-def _either(words: "list[str] | tuple[str, ...]") -> str:
+def _either(words: list[str] | tuple[str, ...]) -> str:
     return " or ".join([", ".join(words[:-1]), words[-1]] if len(words) > 1 else words)
 
 
-def _dotted(path: "Path") -> str:
+def _dotted(path: Path) -> str:
     """Write a path as a person would: tools.t.access.fs[0].path"""
     steps = [f"[{step}]" if isinstance(step, int) else f".{_key(step)}" for step in path]
     return "".join(steps).removeprefix(".") or "the file"

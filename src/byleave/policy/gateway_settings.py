@@ -1,12 +1,15 @@
 """What `[gateway]` says, with what holds where it says nothing."""
 
+from __future__ import annotations
+
 import os
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from byleave.core.url import BadUrl, parse_url
 from byleave.policy.layers import COMMAND_LINE, INLINE, MANAGED, USER
-from byleave.record import Record
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from ipaddress import IPv4Network, IPv6Network
@@ -23,7 +26,7 @@ _OWN = frozenset({USER, MANAGED, COMMAND_LINE, INLINE})  # layers that may have 
 _LOOPBACK = frozenset({"localhost", "127.0.0.1", "::1"})
 
 
-class JwtSettings(Record):
+class JwtSettings(Struct, frozen=True):
     """Which JSON Web Tokens say who is calling. `jwks` is an absolute path, or a URL."""
 
     issuer: str
@@ -37,7 +40,7 @@ class JwtSettings(Record):
         return "://" in self.jwks
 
 
-class GatewaySettings(Record):
+class GatewaySettings(Struct, frozen=True):
     """How the gateway behaves. Sizes are bytes, times seconds; None is no limit."""
 
     expose: str = "flat"
@@ -56,7 +59,7 @@ class GatewaySettings(Record):
     max_connections: int = 1024
     max_connections_per_caller: int = 512
     max_connections_per_peer: int = 512
-    trusted_proxies: "tuple[Network, ...]" = ()  # that are believed about the addresses of clients
+    trusted_proxies: tuple[Network, ...] = ()  # that are believed about the addresses of clients
     proxy_header: str = "x-forwarded-for"  # in which they say it
     metrics_agents: tuple[str, ...] = ()  # that see the figures of all
     max_processes: int = 200  # of servers that the gateway starts
@@ -64,7 +67,7 @@ class GatewaySettings(Record):
     jwt: JwtSettings | None = None
 
 
-def read_gateway(layers: "Sequence[Layer]", root: str, home: str, problems: "Problems") -> GatewaySettings:
+def read_gateway(layers: Sequence[Layer], root: str, home: str, problems: Problems) -> GatewaySettings:
     """Return what the trusted layers say; of each setting the strongest layer that has it."""
     given: dict[str, Any] = {}
     for layer in layers:
@@ -79,7 +82,7 @@ def read_gateway(layers: "Sequence[Layer]", root: str, home: str, problems: "Pro
     return GatewaySettings(**given)
 
 
-def _networks(texts: "Sequence[str]", layer: "Layer", problems: "Problems") -> "Iterator[Network]":
+def _networks(texts: Sequence[str], layer: Layer, problems: Problems) -> Iterator[Network]:
     from ipaddress import ip_network
 
     for number, text in enumerate(texts):
@@ -96,7 +99,7 @@ def _networks(texts: "Sequence[str]", layer: "Layer", problems: "Problems") -> "
         yield network
 
 
-def _jwt(table: "Mapping[str, Any]", layer: "Layer", problems: "Problems", root: str, home: str) -> JwtSettings:
+def _jwt(table: Mapping[str, Any], layer: Layer, problems: Problems, root: str, home: str) -> JwtSettings:
     audience, jwks = table["audience"], table["jwks"]
     at = ("gateway", "jwt", "jwks")
     if "://" in jwks:

@@ -4,16 +4,18 @@ Strictly: a key that is given twice is an error, for whoever reads the file next
 that JSON does not know, and values nested without end.
 """
 
+from __future__ import annotations
+
 import re
 from bisect import bisect_right
 from json.decoder import scanstring  # type: ignore[attr-defined] # the typeshed leaves it out
+from typing import TYPE_CHECKING
 
 from byleave.errors import ConfigError, ConfigErrors, SourceSpan
 from byleave.policy.toml_spans import place_at
 from byleave.policy.toml_text import read_text
 from byleave.text import quoted
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
@@ -29,24 +31,24 @@ _TOKEN = re.compile(r"[^\s,:{}\[\]\"]+|.", re.DOTALL)
 class JsonSpans:
     """Answers where a path of the tree stands in the text. `aliases`: names in the tree for names in the file."""
 
-    def __init__(self, text: str, found: "dict[Path, tuple[Stretch | None, Stretch]]") -> None:
+    def __init__(self, text: str, found: dict[Path, tuple[Stretch | None, Stretch]]) -> None:
         self._text = text
         self._found = found
         self._starts = [0, *[match.end() for match in re.finditer("\n", text)]]
         self.aliases: dict[str, str] = {}
 
-    def line(self, path: "Path") -> int:
+    def line(self, path: Path) -> int:
         """Return the line of the item at `path`, or of its nearest ancestor that is written down."""
         key, value = self._look(path)
         return bisect_right(self._starts, (key or value)[0])
 
-    def point(self, path: "Path", file: str, *, at_key: bool = False) -> SourceSpan:
+    def point(self, path: Path, file: str, *, at_key: bool = False) -> SourceSpan:
         """Return what to underline for `path`: its value if it fits on a line, else its key."""
         key, value = self._look(path)
         spread = "\n" in self._text[value[0] : value[1]]
         return place_at(self._text, key if key is not None and (at_key or spread) else value, file)
 
-    def _look(self, path: "Path") -> "tuple[Stretch | None, Stretch]":
+    def _look(self, path: Path) -> tuple[Stretch | None, Stretch]:
         if path and path[0] in self.aliases and path[:1] not in self._found:
             path = (self.aliases[str(path[0])], *path[1:])
         for length in range(len(path), -1, -1):
@@ -55,7 +57,7 @@ class JsonSpans:
         return None, (0, 1)
 
 
-def parse_json(content: bytes | str, file: str) -> "tuple[Any, JsonSpans]":
+def parse_json(content: bytes | str, file: str) -> tuple[Any, JsonSpans]:
     """Return the tree and where its parts stand, or raise `ConfigErrors` with the place where it stops being JSON."""
     reader = _Reader(read_text(content, file), file)
     tree = reader.whole()
@@ -69,13 +71,13 @@ class _Reader:
         self._file = file
         self._at = 0
 
-    def whole(self) -> "Any":
+    def whole(self) -> Any:
         tree = self._value((), None)
         if self._next():
             self._refuse("the file should end here", "keep one value in the file")
         return tree
 
-    def _value(self, path: "Path", key: "Stretch | None") -> "Any":
+    def _value(self, path: Path, key: Stretch | None) -> Any:
         letter = self._next()
         start = self._at
         if len(path) > _DEEPEST:
@@ -89,7 +91,7 @@ class _Reader:
         self.found[path] = (key, (start, self._at))
         return value
 
-    def _object(self, path: "Path") -> "dict[str, Any]":
+    def _object(self, path: Path) -> dict[str, Any]:
         made: dict[str, Any] = {}
         self._at += 1
         while self._goes_on("}", first=not made):
@@ -107,7 +109,7 @@ class _Reader:
             made[name] = self._value((*path, name), key)
         return made
 
-    def _list(self, path: "Path") -> "list[Any]":
+    def _list(self, path: Path) -> list[Any]:
         made: list[Any] = []
         self._at += 1
         while self._goes_on("]", first=not made):
@@ -138,7 +140,7 @@ class _Reader:
             self._refuse("half of a character stands before this", "write the whole character")
         return str(value)
 
-    def _scalar(self) -> "Any":
+    def _scalar(self) -> Any:
         token = _TOKEN.match(self.text, self._at)
         word = token[0] if token else ""
         if word in _WORDS:
@@ -158,7 +160,7 @@ class _Reader:
         self._at = gap.end() if gap else self._at
         return self.text[self._at : self._at + 1]
 
-    def _refuse(self, problem: str, hint: str) -> "Any":
+    def _refuse(self, problem: str, hint: str) -> Any:
         start = min(self._at, max(len(self.text) - 1, 0))
         token = _TOKEN.match(self.text, start)
         stretch = (start, max(start + 1, token.end() if token else 0))

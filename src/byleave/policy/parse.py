@@ -3,13 +3,16 @@
 The slow path: it is walked only for content that `private.Memory` has not seen, so it may import what it likes.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from byleave.errors import ConfigError, ConfigErrors
 from byleave.policy.diagnostics import check_tree
 from byleave.policy.normalize import LEFT_OUT, normal_tree
 from byleave.policy.toml_spans import locate
 from byleave.policy.toml_text import parse_toml, read_text
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
@@ -17,7 +20,7 @@ if TYPE_CHECKING:
     from byleave.policy.toml_spans import Spots
 
 
-def parse_file(content: bytes, file: str) -> "Tree":
+def parse_file(content: bytes, file: str) -> Tree:
     """Return the normal form of a TOML file, or of a JSON file; all its problems at once if it has any."""
     tree, places, left_out = _read(content, file)
     made, found = normal_tree(tree, places.line)
@@ -28,7 +31,7 @@ def parse_file(content: bytes, file: str) -> "Tree":
     return {**made, LEFT_OUT: left_out} if left_out else made
 
 
-def _read(content: bytes, file: str) -> "tuple[dict[str, Any], Spots, list[str]]":
+def _read(content: bytes, file: str) -> tuple[dict[str, Any], Spots, list[str]]:
     """Return the checked tree of a file, where its parts stand, and what was left out of it."""
     from byleave.policy.mcp_json import is_json, read_foreign
 
@@ -43,7 +46,7 @@ def _read(content: bytes, file: str) -> "tuple[dict[str, Any], Spots, list[str]]
     return tree, places, []
 
 
-def parse_tree(tree: "Any") -> "Tree":
+def parse_tree(tree: Any) -> Tree:
     """Return the normal form of a tree that came as JSON or as a dictionary."""
     problems = check_tree(tree)
     if problems:
@@ -54,5 +57,5 @@ def parse_tree(tree: "Any") -> "Tree":
     return made
 
 
-def _no_line(_at: "At") -> int:
+def _no_line(_at: At) -> int:
     return 0

@@ -3,13 +3,14 @@
 What every table of the configuration has in common, and lists that say how they join weaker layers.
 """
 
-from typing import Annotated, Any, ClassVar, Generic, Literal, TypeVar
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Literal, TypeVar
 
 from msgspec import UNSET, Meta, Struct, UnsetType, ValidationError, convert, field
 
 from byleave.text import quoted
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Container
 
@@ -124,9 +125,9 @@ class MatchTable(ConfigTable):
         Words | UnsetType, Meta(description="Kind of operation, as editors name it.", examples=["fetch"])
     ] = UNSET
     agent: Annotated[Words | UnsetType, Meta(description="Glob over agents.", examples=["claude*"])] = UNSET
-    all: Annotated["list[MatchTable] | UnsetType", Meta(description="All of these.", examples=[[]])] = UNSET
-    any: Annotated["list[MatchTable] | UnsetType", Meta(description="Any of these.", examples=[[]])] = UNSET
-    not_: Annotated["MatchTable | UnsetType", Meta(description="Not this.", examples=[{}])] = field(
+    all: Annotated[list[MatchTable] | UnsetType, Meta(description="All of these.", examples=[[]])] = UNSET
+    any: Annotated[list[MatchTable] | UnsetType, Meta(description="Any of these.", examples=[[]])] = UNSET
+    not_: Annotated[MatchTable | UnsetType, Meta(description="Not this.", examples=[{}])] = field(
         default=UNSET, name="not"
     )
 
@@ -204,11 +205,11 @@ class ProgramTable(Struct, forbid_unknown_fields=True):
     same: list[Annotated[list[str], Meta(min_length=1)]] = []
     aliases: dict[str, str] = {}
     harmless: dict[str, list[str]] = {}
-    sub: "dict[str, ProgramTable]" = {}
+    sub: dict[str, ProgramTable] = {}
     wrap: Wrap | None = None
 
 
-def program_problem(name: str, programs: dict[str, Any], known: "Container[str]") -> str | None:
+def program_problem(name: str, programs: dict[str, Any], known: Container[str]) -> str | None:
     """Say what is wrong with the table of one program, or None. `known` are the programs with a table of ours."""
     try:
         convert(programs[name], ProgramTable)

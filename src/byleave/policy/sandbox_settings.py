@@ -6,7 +6,10 @@ to refuse what byleave keeps to itself. A link can be turned later, so whoever m
 The file that `byleave run --access` takes: an `[access]` table alone, and `[limits]` if it likes.
 """
 
+from __future__ import annotations
+
 import os
+from typing import TYPE_CHECKING
 
 from byleave.core.fs_rules import is_under
 from byleave.errors import ConfigError, ConfigErrors
@@ -16,7 +19,6 @@ from byleave.policy.merge import NOTHING, Item, compose, patch
 from byleave.policy.normalize import AT, HOST_PATHS
 from byleave.text import quoted
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
     from typing import Any
@@ -35,7 +37,7 @@ _CLOSED = {"read": "byleave keeps to itself", "write": "no sandbox may change"}
 class HostPathCompiler:
     """Reads the lists of all layers, and notes what is wrong with them."""
 
-    def __init__(self, surroundings: "CompileContext", problems: "Problems") -> None:
+    def __init__(self, surroundings: CompileContext, problems: Problems) -> None:
         self._surroundings = surroundings
         self._problems = problems
         settings = hook_settings(surroundings.home)
@@ -43,7 +45,7 @@ class HostPathCompiler:
         readable = tuple(place for place in surroundings.own_places if place not in settings)
         self._closed = {"read": readable, "write": surroundings.own_places}
 
-    def merged(self, layers: "Iterable[Layer]") -> dict[str, list[str]]:
+    def merged(self, layers: Iterable[Layer]) -> dict[str, list[str]]:
         """Return the absolute paths of these layers, weakest first."""
         lists = dict.fromkeys(HOST_PATHS, NOTHING)
         for layer in layers:
@@ -52,7 +54,7 @@ class HostPathCompiler:
                 lists[key] = compose(lists[key], patch(configured["strategy"], items))
         return {key: [item.tree for item in merged.items] for key, merged in lists.items()}
 
-    def _paths(self, key: str, layer: "Layer") -> "Iterator[str]":
+    def _paths(self, key: str, layer: Layer) -> Iterator[str]:
         """Yield the usable paths of one list, and note the others."""
         configured = layer.tree["sandbox"][key]
         for number, text in enumerate(configured["value"]):
@@ -152,11 +154,11 @@ _AROUND = ("tools", "")
 class _Inside:
     """Where things stand in a file that holds one tool's tables, given by their places in a whole tree."""
 
-    def __init__(self, places: "TomlSpans") -> None:
+    def __init__(self, places: TomlSpans) -> None:
         self._places = places
 
-    def line(self, at: "At") -> int:
+    def line(self, at: At) -> int:
         return self._places.line(at[len(_AROUND) :])
 
-    def point(self, at: "At", file: str, *, at_key: bool = False) -> "SourceSpan":
+    def point(self, at: At, file: str, *, at_key: bool = False) -> SourceSpan:
         return self._places.point(at[len(_AROUND) :], file, at_key=at_key)

@@ -5,7 +5,12 @@ secret meant for one place is sent to another; the rest is joined as for tools. 
 `expanded`. The access of a server is kept among those of tools, under a name that no tool can have.
 """
 
+from __future__ import annotations
+
 import re
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from byleave.core.action import LOCAL
 from byleave.core.env_rules import MINIMAL_ENVIRONMENT
@@ -14,10 +19,8 @@ from byleave.core.suggest import SERVERS
 from byleave.core.url import BadUrl, parse_url
 from byleave.errors import ConfigError
 from byleave.policy.normalize import LINE
-from byleave.record import Record
 from byleave.text import quoted, shown
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Any
@@ -36,18 +39,18 @@ _LAUNCH = ("command", "url", "transport", "env", "headers", "cwd")
 _OURS = frozenset(
     {"host", "content-length", "transfer-encoding", "connection", "mcp-session-id", "mcp-protocol-version"}
 )
-_NOTHING: "Mapping[str, Any]" = {}
+_NOTHING: Mapping[str, Any] = {}
 
 
-class ServerConfig(Record):
+class ServerConfig(Struct, frozen=True):
     """One MCP server. Texts are as they are written, with `${VAR}` in them."""
 
     name: str
     transport: str
     command: tuple[str, ...] | None = None
     url: str | None = None
-    env: "Mapping[str, str]" = _NOTHING
-    headers: "Mapping[str, str]" = _NOTHING
+    env: Mapping[str, str] = _NOTHING
+    headers: Mapping[str, str] = _NOTHING
     cwd: str | None = None
     description: str = ""
     may: tuple[str, ...] | None = None
@@ -55,8 +58,8 @@ class ServerConfig(Record):
     share: bool | None = None  # whether sessions share its process; None: those of one caller, where nothing can leak
     enabled: bool = True
     has_access: bool = False
-    tools: "Mapping[str, str]" = _NOTHING  # of one that is not stateful: the sandbox's name for each tool with access
-    settings: "Mapping[str, Any]" = _NOTHING
+    tools: Mapping[str, str] = _NOTHING  # of one that is not stateful: the sandbox's name for each tool with access
+    settings: Mapping[str, Any] = _NOTHING
     source: str = ""
 
     @property
@@ -69,7 +72,7 @@ class ServerConfig(Record):
         return self.tools.get(tool, self.tool)
 
     @property
-    def limits(self) -> "ProcessLimits":
+    def limits(self) -> ProcessLimits:
         """What its process may use at most."""
         from byleave.core.access import limits_of
 
@@ -80,32 +83,32 @@ class ServerConfig(Record):
         """The variables of our environment that its texts name."""
         return variables_in(self._texts())
 
-    def _texts(self) -> "Iterator[str]":
+    def _texts(self) -> Iterator[str]:
         yield from self.command or ()
         yield from (self.url or "", *self.env.values(), *self.headers.values())
 
 
-def variables_in(texts: "Iterable[str]") -> tuple[str, ...]:
+def variables_in(texts: Iterable[str]) -> tuple[str, ...]:
     """Return the variables that texts name, each once."""
     return tuple(dict.fromkeys(match[1] for text in texts for match in _VARIABLE.finditer(text)))
 
 
-class ExpandedServer(Record):
+class ExpandedServer(Struct, frozen=True):
     """How a server is reached, with the values of variables filled in. `secrets` are those values."""
 
     command: tuple[str, ...] | None
     url: str | None
-    env: "Mapping[str, str]"
-    headers: "Mapping[str, str]"
+    env: Mapping[str, str]
+    headers: Mapping[str, str]
     secrets: tuple[str, ...]
 
 
-def expanded(server: ServerConfig, environ: "Mapping[str, str]") -> ExpandedServer:
+def expanded(server: ServerConfig, environ: Mapping[str, str]) -> ExpandedServer:
     """Fill in `${VAR}` and `${VAR:-default}`; a variable that is missing is a ConfigError that names it."""
     secrets: dict[str, None] = {}
 
     def fill(text: str) -> str:
-        def value(match: "re.Match[str]") -> str:
+        def value(match: re.Match[str]) -> str:
             found = environ.get(match[1])
             if not found and match[2] is not None:  # as a shell does it: empty counts as missing
                 return match[2]
@@ -146,22 +149,22 @@ def name_problem(name: str) -> str | None:
     return None
 
 
-class ServerDescription(Record):
+class ServerDescription(Struct, frozen=True):
     """A server with the layers that speak of it, weakest first."""
 
     server: ServerConfig
-    layers: "tuple[Layer, ...]"
+    layers: tuple[Layer, ...]
 
 
 class ServerReader:
     """Joins what the layers say of each server, and checks it."""
 
-    def __init__(self, problems: "Problems", warnings: list[str], inside: "Callable[[str], bool]") -> None:
+    def __init__(self, problems: Problems, warnings: list[str], inside: Callable[[str], bool]) -> None:
         self._problems = problems
         self._warnings = warnings
         self._inside = inside  # whether a directory lies in the workspace
 
-    def read(self, layers: "Sequence[Layer]", untrusted: "Sequence[Layer]") -> "Iterator[ServerDescription]":
+    def read(self, layers: Sequence[Layer], untrusted: Sequence[Layer]) -> Iterator[ServerDescription]:
         """Yield every server that the trusted layers describe in full."""
         names = dict.fromkeys(name for layer in layers for name in layer.tree.get("servers", ()))
         waiting = {name for layer in untrusted for name in layer.tree.get("servers", ())}
@@ -173,7 +176,7 @@ class ServerReader:
             elif self._is_sound(name, merged, telling):
                 yield ServerDescription(_server(name, merged, telling), telling)
 
-    def _is_sound(self, name: str, merged: "Tree", layers: "tuple[Layer, ...]") -> bool:
+    def _is_sound(self, name: str, merged: Tree, layers: tuple[Layer, ...]) -> bool:
         problems = list(_problems_of(name, merged, self._inside))
         for at, problem, hint in problems:
             layer = next((one for one in reversed(layers) if _says(one.tree["servers"][name], at)), layers[-1])
@@ -181,11 +184,11 @@ class ServerReader:
         return not problems
 
 
-def _says(server: "Tree", at: "At") -> bool:
+def _says(server: Tree, at: At) -> bool:
     return not at or at[0] in server
 
 
-def _merged(tables: "Sequence[Tree]") -> "Tree":
+def _merged(tables: Sequence[Tree]) -> Tree:
     """Return what holds of a server: how it is reached comes from one layer, other settings from the strongest."""
     merged: Tree = {}
     for table in tables:
@@ -200,7 +203,7 @@ def _merged(tables: "Sequence[Tree]") -> "Tree":
     return merged
 
 
-def _server(name: str, merged: "Tree", layers: "tuple[Layer, ...]") -> ServerConfig:
+def _server(name: str, merged: Tree, layers: tuple[Layer, ...]) -> ServerConfig:
     command, url = merged.get("command"), merged.get("url")
     tools = {tool: f"{SERVERS}{name}.{tool}" for tool, entry in merged.get("tools", {}).items() if "access" in entry}
     may = merged.get("may")
@@ -225,9 +228,7 @@ def _server(name: str, merged: "Tree", layers: "tuple[Layer, ...]") -> ServerCon
     )
 
 
-def _problems_of(
-    name: str, merged: "Tree", inside: "Callable[[str], bool]"
-) -> "Iterator[tuple[tuple[str, ...], str, str]]":
+def _problems_of(name: str, merged: Tree, inside: Callable[[str], bool]) -> Iterator[tuple[tuple[str, ...], str, str]]:
     """Yield what is wrong with a merged server: where, what, and what would work."""
     problem = name_problem(name)
     if problem is not None:
@@ -246,7 +247,7 @@ def _problems_of(
         yield ("cwd",), f"starts at {quoted(cwd)}, which is not in the workspace", "name a directory of the workspace"
 
 
-def _of_command(name: str, merged: "Tree") -> "Iterator[tuple[tuple[str, ...], str, str]]":
+def _of_command(name: str, merged: Tree) -> Iterator[tuple[tuple[str, ...], str, str]]:
     if merged.get("transport", "stdio") != "stdio":
         yield ("transport",), f"has a command, which does not speak {merged['transport']}", "remove transport"
     if "headers" in merged:
@@ -267,7 +268,7 @@ def _of_command(name: str, merged: "Tree") -> "Iterator[tuple[tuple[str, ...], s
             yield ("tools", tool), f"says nothing about {quoted(tool)}", "add access, or remove the table"
 
 
-def _of_url(name: str, merged: "Tree") -> "Iterator[tuple[tuple[str, ...], str, str]]":
+def _of_url(name: str, merged: Tree) -> Iterator[tuple[tuple[str, ...], str, str]]:
     if merged.get("transport") == "stdio":
         yield ("transport",), "has a url, which is not reached by stdio", 'write "http" or "sse"'
     for key in ("env", "access", "tools", "limits", "cwd", "share"):
@@ -307,7 +308,7 @@ def _value_problem(name: str, value: str) -> str | None:
     return f"the header {shown(name)} has a line end or a control character in it" if odd else None
 
 
-def with_variables(policy: "ToolPolicy", server: ServerConfig) -> "ToolPolicy":
+def with_variables(policy: ToolPolicy, server: ServerConfig) -> ToolPolicy:
     """Return what a server may touch, with the variables that are filled in for it: it is never given them as such."""
     from byleave.core.env_rules import EnvRule, EnvTable
 
@@ -316,5 +317,4 @@ def with_variables(policy: "ToolPolicy", server: ServerConfig) -> "ToolPolicy":
     names = {rule.name for rule in known}
     filled = [EnvRule(name, substitute=True, source=server.source) for name in server.variables if name not in names]
     access = policy.access.replace(env=EnvTable([*known, *filled]))
-    named: ToolPolicy = policy.replace(access=access)
-    return named
+    return policy.replace(access=access)

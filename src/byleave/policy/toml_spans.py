@@ -7,13 +7,16 @@ somebody asks for a place in it, and then kept.
 Start at `locate`. Paths are tuples of names and list positions: ("tools", "t", "access", "fs", 0, "path").
 """
 
+from __future__ import annotations
+
 import re
 from bisect import bisect_right
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from byleave.errors import SourceSpan
-from byleave.record import Record
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Protocol
@@ -21,9 +24,9 @@ if TYPE_CHECKING:
     class Spots(Protocol):
         """Answers where a path of a tree stands in the text it was read from, whatever its syntax."""
 
-        def line(self, path: "Path") -> int: ...
+        def line(self, path: Path) -> int: ...
 
-        def point(self, path: "Path", file: str, *, at_key: bool = False) -> SourceSpan: ...
+        def point(self, path: Path, file: str, *, at_key: bool = False) -> SourceSpan: ...
 
 
 Path = tuple[str | int, ...]
@@ -52,7 +55,7 @@ _ESCAPE_OR_QUOTE = re.compile(r'\\.|"', re.DOTALL)
 _ESCAPE_OR_QUOTES = re.compile(r'\\.|"""', re.DOTALL)
 
 
-class Span(Record):
+class Span(Struct, frozen=True):
     """A stretch of the text. Lines count from 1, columns from 0; the width runs on over line ends."""
 
     line: int
@@ -217,7 +220,7 @@ def _statement_end(text: str, offset: int) -> int:
     return len(text)
 
 
-def turns(text: str, offset: int) -> "Iterator[tuple[str, int]]":
+def turns(text: str, offset: int) -> Iterator[tuple[str, int]]:
     """Yield each bracket and line end outside strings and comments, with the offset after it."""
     while match := _TURN.search(text, offset):
         char, offset = match[0], match.end()

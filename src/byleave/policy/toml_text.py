@@ -6,16 +6,18 @@ thousand names, a number of a million digits, values nested without end. A proje
 Start at `parse_toml`. Whether the tree has the right shape: policy.diagnostics.
 """
 
+from __future__ import annotations
+
 import re
 import tomllib
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+from msgspec import Struct
 
 from byleave.errors import ConfigError, ConfigErrors
 from byleave.policy.toml_spans import Stretch, line_end, place_at, string_end, turns
-from byleave.record import Record
 from byleave.text import shown
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -79,7 +81,7 @@ def long_key(text: str, most: int) -> Stretch | None:
     return None
 
 
-def _key_pieces(text: str) -> "Iterator[tuple[str, int, int]]":
+def _key_pieces(text: str) -> Iterator[tuple[str, int, int]]:
     """Yield names, dots and all else ("") in order; blanks and comments are left out."""
     offset, length = 0, len(text)
     while offset < length:
@@ -109,7 +111,7 @@ def _refused(problem: str, stretch: Stretch, text: str, file: str, *, hint: str)
     return ConfigErrors([ConfigError(problem, hint=hint, at=place_at(text, stretch, file))])
 
 
-class _Slip(Record):
+class _Slip(Struct, frozen=True):
     """How tomllib words a mistake, and how we do. `whole`: underline the line, its column comes too late."""
 
     said: str

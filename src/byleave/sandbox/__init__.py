@@ -3,7 +3,10 @@
 `plan` and `view` say what that is (pure), `linux`, `filters` and `tape` how this kernel is told (pure), `box` does it.
 """
 
-TYPE_CHECKING = False
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 if TYPE_CHECKING:
     from byleave.sandbox.sandbox import Sandbox
 

@@ -4,16 +4,19 @@ native/broker.c brings the questions and runs what is allowed; the way there and
 process. A question is read once, so that what is judged is what is run. Start at `Broker.answer`.
 """
 
+from __future__ import annotations
+
 import os
 import socket
 import stat
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from byleave.core.decision import ALLOW
-from byleave.record import Record
 from byleave.sandbox.plan.plan import BIN
 from byleave.text import shown, shown_lines
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -24,7 +27,7 @@ _LONGEST = 8 << 20  # as in broker.c
 _LONGEST_REASON = 4000  # bytes; broker.c takes a few more
 
 
-class BrokerRequest(Record):
+class BrokerRequest(Struct, frozen=True):
     """What a stand-in asks for: the program as it was written, where, with which words and variables.
 
     The first word is the program's name, which is judged: many programs do something else under another one.
@@ -54,7 +57,7 @@ def parse_request(content: bytes) -> BrokerRequest | None:
 class Broker:
     """Answers one sandbox. `tape` says how an allowed program is run; None if there is no such program."""
 
-    def __init__(self, decide: "Decide", tool: str, tape: "Callable[[BrokerRequest], bytes | None]") -> None:
+    def __init__(self, decide: Decide, tool: str, tape: Callable[[BrokerRequest], bytes | None]) -> None:
         self._decide = decide
         self._tool = tool
         self._tape = tape

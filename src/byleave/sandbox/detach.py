@@ -14,7 +14,10 @@ Interpreters are kept apart like the program itself, so that what they start is 
 view, since they start helpers of their own: a compiler its assembler, git its many parts.
 """
 
+from __future__ import annotations
+
 import os
+from typing import TYPE_CHECKING
 
 from byleave.core.env_rules import MINIMAL_ENVIRONMENT
 from byleave.core.fs_rules import is_under
@@ -38,7 +41,6 @@ from byleave.sandbox.linux.steps import (
 from byleave.sandbox.plan.plan import BIN, AllowedPrograms
 from byleave.sandbox.programs import ExecStart, follow, held_to, interprets
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
@@ -55,8 +57,8 @@ _HELD = NOSUID | NODEV | RDONLY
 
 
 def steps_apart(
-    plan: "SandboxPlan", arrangement: "Arrangement", host: "MachineFacts", *, stand_in: str, filtering: bytes
-) -> "Iterator[Step]":
+    plan: SandboxPlan, arrangement: Arrangement, host: MachineFacts, *, stand_in: str, filtering: bytes
+) -> Iterator[Step]:
     """Yield every step but the last one for a program that is kept apart. `stand_in` is the launcher's own file."""
     programs = plan.programs or AllowedPrograms()
     for each in outer_steps(plan, arrangement, host):
@@ -69,8 +71,8 @@ def steps_apart(
 
 
 def own_steps(
-    plan: "SandboxPlan", programs: "AllowedPrograms", arrangement: "Arrangement", host: "MachineFacts", filtering: bytes
-) -> "Iterator[Step]":
+    plan: SandboxPlan, programs: AllowedPrograms, arrangement: Arrangement, host: MachineFacts, filtering: bytes
+) -> Iterator[Step]:
     """Yield the steps of a program that is kept apart, once the view is there: all but the last one."""
     covers = _covers(programs)
     yield step("apart")
@@ -84,7 +86,7 @@ def own_steps(
     yield step("seccomp", filtering)
 
 
-def _stand_ins(programs: "AllowedPrograms", stand_in: str) -> "Iterator[Step]":
+def _stand_ins(programs: AllowedPrograms, stand_in: str) -> Iterator[Step]:
     yield from _file(_STAND_IN, stand_in)
     yield step("directory", BIN, 0o755)
     for name, _path in programs.listed:
@@ -93,14 +95,14 @@ def _stand_ins(programs: "AllowedPrograms", stand_in: str) -> "Iterator[Step]":
     yield step("directory", _COVERS, 0o755)
 
 
-def _covers(programs: "AllowedPrograms") -> dict[str, str]:
+def _covers(programs: AllowedPrograms) -> dict[str, str]:
     """Return for every covered directory, and every executed file that lies in no library, what is put over it."""
     inside = (*programs.covered, *programs.libraries)
     alone = [path for path in programs.executed if not any(is_under(path, each) for each in inside)]
     return {path: f"{_COVERS}/{number}" for number, path in enumerate([*programs.covered, *alone])}
 
 
-def _made(programs: "AllowedPrograms", covers: dict[str, str]) -> "Iterator[Step]":
+def _made(programs: AllowedPrograms, covers: dict[str, str]) -> Iterator[Step]:
     """Yield what makes covers with what is shown in them, while it can still be seen where it is."""
     yield step("mount", "tmpfs", _COVERS, b"mode=0755\0size=256k\0", NOSUID | NODEV)
     for path, cover in covers.items():
@@ -122,13 +124,13 @@ def _in_cover(path: str, covers: dict[str, str]) -> str:
     return covers[around] + path[len(around) :]
 
 
-def _file(path: str, source: str) -> "Iterator[Step]":
+def _file(path: str, source: str) -> Iterator[Step]:
     yield step("directory", os.path.dirname(path), 0o755)
     yield step("file", path, 0o400, b"")
     yield step("bind", source, path, _HELD, OTHER)
 
 
-def _closed(programs: "AllowedPrograms", arrangement: "Arrangement") -> "Iterator[Step]":
+def _closed(programs: AllowedPrograms, arrangement: Arrangement) -> Iterator[Step]:
     """Yield what makes everything noexec but libraries. The root goes alone: libraries are mounted on it."""
     yield step("seal", "/", NOEXEC)
     closed = None
@@ -138,7 +140,7 @@ def _closed(programs: "AllowedPrograms", arrangement: "Arrangement") -> "Iterato
             yield step("noexec", closed)
 
 
-def _grants(plan: "SandboxPlan", programs: "AllowedPrograms", arrangement: "Arrangement") -> dict[str, tuple[int, int]]:
+def _grants(plan: SandboxPlan, programs: AllowedPrograms, arrangement: Arrangement) -> dict[str, tuple[int, int]]:
     """Return what Landlock grants the program: nothing is executed but what it must execute to be there."""
     grants = {
         path: (rights & ~_EXECUTE, kind)
@@ -157,13 +159,13 @@ class Listed:
 
     def __init__(
         self,
-        plan: "SandboxPlan",
-        arrangement: "Arrangement",
-        host: "MachineFacts",
+        plan: SandboxPlan,
+        arrangement: Arrangement,
+        host: MachineFacts,
         search: str,
         *,
-        passes: "Callable[[str], bool]",
-        more: "Mapping[str, str]",
+        passes: Callable[[str], bool],
+        more: Mapping[str, str],
         watched: bool = False,
     ) -> None:
         self._plan = plan
@@ -177,7 +179,7 @@ class Listed:
         self._paths = dict(self._programs.listed)
         self._openings: dict[str, bytes] = {}
 
-    def tape(self, request: "BrokerRequest") -> bytes | None:
+    def tape(self, request: BrokerRequest) -> bytes | None:
         """Return the steps that run what is asked for, which is allowed; None if it is not on this machine."""
         path = self._paths.get(request.program)
         if path is None:
@@ -204,7 +206,7 @@ class Listed:
             self._openings[path] = write_tape([*map(_for_later, steps), *stopping])
         return self._openings[path]
 
-    def _variables(self, request: "BrokerRequest", *, apart: bool) -> dict[str, str]:
+    def _variables(self, request: BrokerRequest, *, apart: bool) -> dict[str, str]:
         """Return the minimal variables, and those of the rule that the program itself may have, as it set them."""
         given = dict(request.variables)
         rule = self._plan.commands.rules.get(request.program) if self._plan.commands is not None else None
@@ -213,7 +215,7 @@ class Listed:
         return {**kept, **self._more, "PATH": f"{BIN}:{self._search}" if apart else self._search}
 
 
-def _for_later(each: "Step") -> "Step":
+def _for_later(each: Step) -> Step:
     """Return a step for a program that starts later: what was granted then may have been removed since, by leave."""
     if each[0] != "grant":
         return each

@@ -1,16 +1,19 @@
 """What this machine has: its kernel's abilities, the system directories, the prefix of a program. It only looks."""
 
+from __future__ import annotations
+
 import os
 import stat
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from byleave.core.fs_rules import is_under
-from byleave.record import Record
 from byleave.sandbox.linux.seccomp import known_architecture
 from byleave.sandbox.linux.steps import MachineFacts
 from byleave.sandbox.plan.plan import DIRECTORY, FILE, LINK, READING, Link, PathGrant
 from byleave.sandbox.plan.private_files import kernel_secrets, system_secrets
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
@@ -127,7 +130,7 @@ def has_filter() -> bool:
     return known_architecture(os.uname().machine)
 
 
-class Base(Record):
+class Base(Struct, frozen=True):
     """The part of the view that every program gets: directories, files and links of the system."""
 
     places: tuple[PathGrant, ...]
@@ -148,7 +151,7 @@ def base_view() -> Base:
     return Base(tuple(places), tuple(links))
 
 
-class Needed(Record):
+class Needed(Struct, frozen=True):
     """What a program needs beside the system's directories: its own prefix, and links that lead to it."""
 
     places: tuple[PathGrant, ...] = ()
@@ -162,11 +165,11 @@ def _by_the_user(_path: str) -> bool:
 def needs_of(
     program: str,
     search: str,
-    visible: "Sequence[str]",
+    visible: Sequence[str],
     *,
     home: str,
-    kept_out: "Sequence[str]",
-    writable: "Callable[[str], bool]" = _by_the_user,
+    kept_out: Sequence[str],
+    writable: Callable[[str], bool] = _by_the_user,
 ) -> Needed:
     """Return what must be shown for a program to start, beside what is `visible` already.
 
@@ -195,7 +198,7 @@ def needs_of(
     return Needed(tuple(places.values()), tuple(links.values()))
 
 
-def _prefix_places(program: str, home: str, kept_out: "Sequence[str]", *, chosen: bool) -> "Iterator[PathGrant]":
+def _prefix_places(program: str, home: str, kept_out: Sequence[str], *, chosen: bool) -> Iterator[PathGrant]:
     """Yield what belongs to a program: if the user has chosen it, of its prefix; else the program alone."""
     directory = os.path.dirname(program)
     name, prefix = os.path.basename(directory), os.path.dirname(directory)
@@ -225,7 +228,7 @@ def _is_shown_whole(prefix: str, name: str, home: str) -> bool:
     return prefix.startswith(_INSTALLED)
 
 
-def find_program(name: str, search: str, directory: str, trusted: "Callable[[str], bool] | None" = None) -> str | None:
+def find_program(name: str, search: str, directory: str, trusted: Callable[[str], bool] | None = None) -> str | None:
     """Return the path that a name is started by, as a shell in `directory` finds it; None if there is none.
 
     Of what is found by its name alone, only what is `trusted`.
@@ -255,7 +258,7 @@ def first_bytes(path: str, most: int) -> bytes:
         os.close(descriptor)
 
 
-def interpreters(program: str, search: str) -> "Iterator[str]":
+def interpreters(program: str, search: str) -> Iterator[str]:
     """Yield a program and what its `#!` lines lead to."""
     path: str | None = program
     for _ in range(_MOST_INTERPRETERS + 1):
@@ -279,7 +282,7 @@ def _interpreter(path: str, search: str) -> str | None:
     return os.path.normpath(words[0]) if words and os.path.isabs(words[0]) else None
 
 
-def hops(path: str) -> "Iterator[str]":
+def hops(path: str) -> Iterator[str]:
     """Yield a path and everything that links in its last name lead to, the directories above it being canonical."""
     for _ in range(_MOST_LINKS):
         directory, name = os.path.split(path)
@@ -296,7 +299,7 @@ def _virtual_environment(link: str) -> str | None:
     return prefix if os.path.isfile(os.path.join(prefix, "pyvenv.cfg")) else None
 
 
-def _is_private(prefix: str, home: str, kept_out: "Sequence[str]") -> bool:
+def _is_private(prefix: str, home: str, kept_out: Sequence[str]) -> bool:
     """Whether a prefix holds the home directory, or another place of which a program shows nothing."""
     private = (home, os.path.join(home, ".local"), *kept_out) if home else kept_out
     return any(is_under(place, prefix) for place in private)

@@ -18,18 +18,21 @@ the journal lists is left alone then, since it may be in use, and is forgotten.
 Nothing is brought to disk by force: after a power cut an empty directory may stay behind.
 """
 
+from __future__ import annotations
+
 import fcntl
 import os
 import time
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from byleave.errors import StateError
-from byleave.record import Record
 from byleave.sandbox.reserved_names import NoWayError, ReservedName, ReservedNames, entry_tree, is_canonical, read_entry
 from byleave.text import quoted
 from byleave.user_files import make_private_directory, read_private, sweep_unfinished, write_private
 from byleave.workspace.openers import Closing
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Self
@@ -40,14 +43,14 @@ _NAPS = (0.0002, 0.02)  # seconds: the shortest and the longest between two look
 _OPEN_LOCK = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
-class Placeholder(Record):
+class Placeholder(Struct, frozen=True):
     """A name to be held: its canonical path in the workspace, and the content of the file. None: a directory."""
 
     path: str
     content: bytes | None = None
 
 
-class _Sorted(Record):
+class _Sorted(Struct, frozen=True):
     """What has become of each wanted name, or is to be done about it."""
 
     held: tuple[Placeholder, ...]
@@ -67,14 +70,14 @@ class Hold:
 
     __slots__ = ("_places", "descriptor", "held", "present", "skipped")
 
-    def __init__(self, places: "Placeholders", descriptor: int, names: _Sorted) -> None:
+    def __init__(self, places: Placeholders, descriptor: int, names: _Sorted) -> None:
         self._places = places
         self.descriptor = descriptor
         self.held = names.held
         self.present = names.present
         self.skipped = names.skipped
 
-    def __enter__(self) -> "Self":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_raised: object) -> None:
@@ -107,7 +110,7 @@ class Placeholders:
         self._lock = os.path.join(directory, "placeholders.lock")
         self._turn = os.path.join(directory, "placeholders.turn")
 
-    def hold(self, wanted: "Sequence[Placeholder]") -> Hold:
+    def hold(self, wanted: Sequence[Placeholder]) -> Hold:
         """Hold the names, making those that are missing; a StateError if one cannot be made, and then none is."""
         odd = [each.path for each in wanted if not is_canonical(each.path)]
         if odd:
@@ -149,7 +152,7 @@ class Placeholders:
         except OSError as error:
             raise _failed(error, self._root) from None
 
-    def _enter(self, wanted: "Sequence[Placeholder]") -> Hold:
+    def _enter(self, wanted: Sequence[Placeholder]) -> Hold:
         lock = os.open(self._lock, _OPEN_LOCK, 0o600)
         try:
             if _is_alone(lock):
@@ -178,7 +181,7 @@ class Placeholders:
             self._write(stuck, lock)
         return removed
 
-    def _make(self, names: ReservedNames, found: _Sorted, known: "Mapping[str, ReservedName]", lock: int) -> _Sorted:
+    def _make(self, names: ReservedNames, found: _Sorted, known: Mapping[str, ReservedName], lock: int) -> _Sorted:
         """Make what is missing, and return what has become of every name. Whatever is raised, nothing of it is left."""
         begun = {each.path: ReservedName(each.path, each.content) for each in found.missing}
         kept = {path: entry for path, entry in known.items() if path not in begun}
@@ -201,7 +204,7 @@ class Placeholders:
         return _Sorted((*found.held, *made), tuple(present), tuple(skipped))
 
     def _undo(
-        self, names: ReservedNames, begun: "Mapping[str, ReservedName]", kept: "Mapping[str, ReservedName]", lock: int
+        self, names: ReservedNames, begun: Mapping[str, ReservedName], kept: Mapping[str, ReservedName], lock: int
     ) -> None:
         _removed, stuck = names.remove(begun.values())
         try:
@@ -224,7 +227,7 @@ class Placeholders:
             return {}
         return {entry.path: entry for entry in entries} if known else {}
 
-    def _write(self, entries: "Mapping[str, ReservedName]", lock: int) -> None:
+    def _write(self, entries: Mapping[str, ReservedName], lock: int) -> None:
         import json
 
         if entries:
@@ -272,7 +275,7 @@ def _leave_to_parent() -> None:
 os.register_at_fork(after_in_child=_leave_to_parent)
 
 
-def _sort(names: ReservedNames, wanted: "Iterable[Placeholder]", known: "Mapping[str, ReservedName]") -> _Sorted:
+def _sort(names: ReservedNames, wanted: Iterable[Placeholder], known: Mapping[str, ReservedName]) -> _Sorted:
     """Tell the names apart: held already, there before us, without a place, missing. Directories before what is in."""
     held: list[Placeholder] = []
     present: list[str] = []

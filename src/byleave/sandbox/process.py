@@ -1,15 +1,17 @@
 """A program in a sandbox, as whoever started it sees it: much like `subprocess.Popen`."""
 
+from __future__ import annotations
+
 import os
 import select
 import signal
 import socket
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from byleave.errors import SandboxError
 from byleave.text import quoted, shown
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from threading import Thread
@@ -39,16 +41,16 @@ class Process:
     none of its streams is a terminal: then it can neither read what is typed at ours nor take it over.
     """
 
-    blocked: "Iterable[int]" = ()  # signals that what is started first does not get
+    blocked: Iterable[int] = ()  # signals that what is started first does not get
 
     def __init__(
         self,
-        launcher: "Sequence[str]",
+        launcher: Sequence[str],
         tape: bytes,
         *,
-        stdin: "Stream" = None,
-        stdout: "Stream" = None,
-        stderr: "Stream" = None,
+        stdin: Stream = None,
+        stdout: Stream = None,
+        stderr: Stream = None,
         lock: int | None = None,
         apart: bool = False,
         controlling: str | None = None,
@@ -80,7 +82,7 @@ class Process:
                 os.close(descriptor)
         self._pidfd = os.pidfd_open(self.pid)
 
-    def _stream(self, number: int, wanted: "Stream", opened: list[int]) -> int:
+    def _stream(self, number: int, wanted: Stream, opened: list[int]) -> int:
         """Return the descriptor that becomes standard input, output or error; keep our end of a pipe."""
         if wanted is None:
             return number
@@ -98,8 +100,8 @@ class Process:
 
     def _spawn(
         self,
-        launcher: "Sequence[str]",
-        streams: "Sequence[int]",
+        launcher: Sequence[str],
+        streams: Sequence[int],
         moved: dict[int, int],
         opened: list[int],
     ) -> int:
@@ -137,7 +139,7 @@ class Process:
         )
         raise self.problem
 
-    def listen(self, hear: "Callable[[bytes], object]", answer: "Answer | None" = None) -> None:
+    def listen(self, hear: Callable[[bytes], object], answer: Answer | None = None) -> None:
         """Have `hear` called with everything that the launcher says from now on, in a thread of its own.
 
         What comes with a descriptor is a question for `answer`, which gets the socket, the message and the descriptor.
@@ -147,7 +149,7 @@ class Process:
         self._listening = Thread(target=self._hear_all, args=(hear, answer), name="byleave-launcher", daemon=True)
         self._listening.start()
 
-    def _hear_all(self, hear: "Callable[[bytes], object]", answer: "Answer | None") -> None:
+    def _hear_all(self, hear: Callable[[bytes], object], answer: Answer | None) -> None:
         while True:
             try:
                 message, descriptors, _flags, _address = socket.recv_fds(self._control, _LONGEST_TOLD, 1)
@@ -163,7 +165,7 @@ class Process:
             else:
                 return
 
-    def _answer(self, message: bytes, descriptor: int, answer: "Answer | None") -> None:
+    def _answer(self, message: bytes, descriptor: int, answer: Answer | None) -> None:
         try:
             if answer is not None:
                 answer(self._control, message, descriptor)
@@ -250,7 +252,7 @@ class Process:
             do()  # type: ignore[operator]
         self._ended.clear()
 
-    def __enter__(self) -> "Self":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -12,19 +12,22 @@ for names; a version, or the way a program was built, may stand behind one (`pyt
 Could a tool have put a program where it was found? Then it is not the one that somebody judged by its name.
 """
 
+from __future__ import annotations
+
 import os
 from struct import unpack_from
+from typing import TYPE_CHECKING
+
+import msgspec
 
 from byleave.core.access import Default
 from byleave.core.action import FileAction
 from byleave.core.decision import ALLOW
 from byleave.core.fs_rules import WRITES, is_under
-from byleave.record import Record
 from byleave.sandbox import host
 from byleave.sandbox.plan.plan import DIRECTORY, LINK, AllowedPrograms, Approximation, Link
 from byleave.text import shown
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
@@ -100,13 +103,13 @@ _DEEPEST, _MOST_DIRECTORIES = 3, 4096  # how far programs are looked for among t
 _MOST_SCRIPTS = 4  # the kernel follows as many
 
 
-class ExecStart(Record):
+class ExecStart(msgspec.Struct, frozen=True):
     """What the kernel is to execute, and the words that it puts before a script's own: interpreter to script."""
 
     path: str
     words: tuple[str, ...] = ()
 
-    def arguments(self, argv: "tuple[str, ...]") -> tuple[str, ...]:
+    def arguments(self, argv: tuple[str, ...]) -> tuple[str, ...]:
         """Return the words of a command as its interpreter gets them."""
         return (*self.words, *argv[1:]) if self.words else argv
 
@@ -143,7 +146,7 @@ def _named_by_env(word: str, search: str) -> str | None:
 
 
 def find_listed(
-    commands: "CommandTable", search: str, trusted: "Callable[[str], bool] | None" = None
+    commands: CommandTable, search: str, trusted: Callable[[str], bool] | None = None
 ) -> tuple[tuple[str, str], ...]:
     """Return listed programs that are on this machine, and where. A relative path is not the same place everywhere."""
     found = []
@@ -192,7 +195,7 @@ def _stand_in_place(name: str) -> str:
     return os.path.join(os.path.realpath(directory), base)
 
 
-def loader_of(path: str) -> "Iterator[str]":
+def loader_of(path: str) -> Iterator[str]:
     """Yield the loader that a program of the usual format asks the kernel for, as a canonical path."""
     head = host.first_bytes(path, 4096)
     if head[:6] != b"\x7fELF\x02\x01" or len(head) < 64:
@@ -205,7 +208,7 @@ def loader_of(path: str) -> "Iterator[str]":
             yield os.path.realpath(os.fsdecode(head[where : where + length].rstrip(b"\0")))
 
 
-def _program_directories(prefixes: "Iterable[str]") -> "Iterator[str]":
+def _program_directories(prefixes: Iterable[str]) -> Iterator[str]:
     """Yield directories that hold programs, canonically."""
     below = [os.path.join(prefix, name) for prefix in prefixes for name in _OF_A_PREFIX]
     for path in (*_SYSTEM, *below):
@@ -217,7 +220,7 @@ def _program_directories(prefixes: "Iterable[str]") -> "Iterator[str]":
             yield from _among_libraries(path)
 
 
-def _among_libraries(top: str) -> "Iterator[str]":
+def _among_libraries(top: str) -> Iterator[str]:
     """Yield directories of programs near the top of a directory of libraries."""
     waiting = [(top, 1)]
     for path, depth in waiting:
@@ -234,7 +237,7 @@ def _among_libraries(top: str) -> "Iterator[str]":
                 waiting.append((entry.path, depth + 1))
 
 
-def _outermost(paths: "Iterable[str]") -> "Iterator[str]":
+def _outermost(paths: Iterable[str]) -> Iterator[str]:
     last = None
     for path in sorted(set(paths)):
         if last is None or not is_under(path, last):
@@ -242,7 +245,7 @@ def _outermost(paths: "Iterable[str]") -> "Iterator[str]":
             yield path
 
 
-def approximations(programs: AllowedPrograms, commands: "CommandTable", root: str) -> "Iterator[Approximation]":
+def approximations(programs: AllowedPrograms, commands: CommandTable, root: str) -> Iterator[Approximation]:
     """Yield what is not held exactly where only listed programs may be started."""
     listed = dict(programs.listed)
     for name in sorted(commands.rules):
@@ -277,7 +280,7 @@ def _approximation(name: str, programs: AllowedPrograms) -> Approximation:
 class PlantedProgram:
     """Knows what one tool may write: in the workspace, through mounts, and of what every sandbox may write."""
 
-    def __init__(self, policy: "LivePolicy", tool: str, writable: "Sequence[str]") -> None:
+    def __init__(self, policy: LivePolicy, tool: str, writable: Sequence[str]) -> None:
         self._policy = policy
         self._tool = tool
         self._writable = writable
@@ -296,7 +299,7 @@ class PlantedProgram:
             return any(self._policy.decide(action).decision is ALLOW for action in asked)
         return any(is_under(path, os.path.realpath(place)) for place in (*self._writable, *self._mounted()))
 
-    def _mounted(self) -> "Iterable[str]":
+    def _mounted(self) -> Iterable[str]:
         table = self._policy.compiled.policy.tool(self._tool).access.fs
         for rule in () if isinstance(table, Default) else table.rules:
             if rule.approved_target is not None and any(rule.grants(name) for name in WRITES):

@@ -7,6 +7,8 @@ files may be gone, or be somebody else's. So all that is needed is imported here
 interpreter forgets how to import. Read launcher.c first: names, order and messages are the same there.
 """
 
+from __future__ import annotations
+
 import ctypes
 import errno
 import fcntl
@@ -20,8 +22,8 @@ import stat
 import struct
 import sys
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import NoReturn
@@ -95,7 +97,7 @@ class _At:
             raise Failure(error.errno or errno.EIO, self._step, self._what) from None
 
 
-def _argument(value: "int | bytes | object | None") -> object:
+def _argument(value: int | bytes | object | None) -> object:
     return ctypes.c_long(value) if isinstance(value, int) else value
 
 
@@ -137,7 +139,7 @@ class Tape:
         """Return a string as C sees it: it ends at the first NUL."""
         return self.text().split(b"\0", 1)[0]
 
-    def words(self) -> "ctypes.Array[ctypes.c_char_p]":
+    def words(self) -> ctypes.Array[ctypes.c_char_p]:
         count = self.number()
         if count >= _MOST_WORDS:
             raise Failure(errno.ENOMEM, "tape", b"list")
@@ -151,9 +153,9 @@ class _State:
     host = -1
     view = -1
     ruleset = -1
-    mask: "set[int]" = set()
-    status: "mmap.mmap | None" = None
-    guards: "list[tuple[bytes, bytes, int, int]]" = []
+    mask: set[int] = set()
+    status: mmap.mmap | None = None
+    guards: list[tuple[bytes, bytes, int, int]] = []
     watching = -1
     leads_group = False
     memory: int | None = None  # a limit that must wait: this interpreter is larger than many programs
@@ -682,7 +684,7 @@ def _forked() -> int:
         return os.fork()
 
 
-def _end_as(status: int) -> "NoReturn":
+def _end_as(status: int) -> NoReturn:
     """End as the child ended, so that whoever waits for us learns it."""
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
@@ -715,7 +717,7 @@ def _end_the_rest() -> None:
             return
 
 
-def _keep(init: int) -> "NoReturn":
+def _keep(init: int) -> NoReturn:
     signals = _signals_of_ours()
     watched = select.poll()
     watched.register(signals, select.POLLIN)
@@ -854,7 +856,7 @@ def _report(_tape: Tape) -> None:
         os.close(process)
 
 
-def _not_here(name: str) -> "Callable[[Tape], None]":
+def _not_here(name: str) -> Callable[[Tape], None]:
     def refuse(_tape: Tape) -> None:
         raise Failure(errno.ENOSYS, name, b"the launcher in Python cannot do this; install a C compiler")
 
@@ -862,7 +864,7 @@ def _not_here(name: str) -> "Callable[[Tape], None]":
 
 
 # In the order of tape.STEPS and of STEPS in launcher.c: a test compares all three.
-STEPS: "dict[str, Callable[[Tape], None]]" = {
+STEPS: dict[str, Callable[[Tape], None]] = {
     "namespaces": _namespaces,
     "fork": _fork,
     "root": _root,
@@ -938,7 +940,7 @@ def _start(tape: int, control: int) -> None:
     _play(Tape(content))
 
 
-def main(words: "list[str]") -> "NoReturn":
+def main(words: list[str]) -> NoReturn:
     """Do what the tape says; never come back."""
     if len(words) != 3:
         os._exit(NOT_SET_UP)

@@ -5,18 +5,21 @@ is noted, so that what it has become meanwhile is never taken for ours. Who hold
 sandbox.placeholders.
 """
 
+from __future__ import annotations
+
 import errno
 import os
 import stat
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from byleave.core.paths import collapse
 from byleave.policy.dirs import HELD_MODE
-from byleave.record import Record
 from byleave.text import quoted
 from byleave.user_files import read_all
 from byleave.workspace.openers import HOLD_DIRECTORY, Closing, walk
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable
     from typing import Any, Self
@@ -31,7 +34,7 @@ _NO_WAY = {
 }
 
 
-class Look(Record):
+class Look(Struct, frozen=True):
     """What a thing of ours looked like when it was made."""
 
     inode: int
@@ -39,7 +42,7 @@ class Look(Record):
     owner: int
 
 
-class ReservedName(Record):
+class ReservedName(Struct, frozen=True):
     """A name of ours: a directory, or a file with this content. Without a look it may not be (wholly) made yet."""
 
     path: str
@@ -62,7 +65,7 @@ class ReservedNames:
         with Closing(os.open("/", HOLD_DIRECTORY)) as top:
             self._directories = {"": walk(top, root.strip("/") or ".", HOLD_DIRECTORY)}
 
-    def __enter__(self) -> "Self":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_raised: object) -> None:
@@ -98,7 +101,7 @@ class ReservedNames:
             return False
         return stat.S_ISDIR(found.st_mode) if entry.content is None else self._is_file(entry, found)
 
-    def is_only_held(self, entry: ReservedName, known: "Container[str]") -> bool:
+    def is_only_held(self, entry: ReservedName, known: Container[str]) -> bool:
         """Whether a name stands, is ours, and holds nothing but other `known` names."""
         try:
             found = self.look(entry.path)
@@ -113,7 +116,7 @@ class ReservedNames:
         with Closing(os.open(name, _READ | os.O_DIRECTORY, dir_fd=parent)) as directory:
             return os.listdir(directory)
 
-    def remove(self, entries: "Iterable[ReservedName]") -> tuple[list[str], dict[str, ReservedName]]:
+    def remove(self, entries: Iterable[ReservedName]) -> tuple[list[str], dict[str, ReservedName]]:
         """Remove what is still ours. Return the names that are gone by it, and the entries that resist for now."""
         removed: list[str] = []
         stuck: dict[str, ReservedName] = {}
@@ -175,14 +178,14 @@ def is_canonical(path: str) -> bool:
     return path != "" and "\0" not in path and not path.startswith("/") and collapse(path) == path
 
 
-def entry_tree(entry: ReservedName) -> "list[Any]":
+def entry_tree(entry: ReservedName) -> list[Any]:
     """Return an entry as JSON can hold it: bytes as the characters of the same numbers."""
     content = None if entry.content is None else entry.content.decode("latin-1")
     look = entry.look
     return [entry.path, content, None if look is None else [look.inode, look.mode, look.owner]]
 
 
-def read_entry(tree: "Any") -> ReservedName:
+def read_entry(tree: Any) -> ReservedName:
     """Return the entry of a tree; a ValueError or TypeError unless it is right in every detail."""
     path, content, look = tree
     inode, mode, owner = (0, 0, 0) if look is None else look

@@ -1,8 +1,13 @@
 """A sandbox: a policy that was made into steps for the kernel, and the programs that run in it."""
 
+from __future__ import annotations
+
 import os
 from threading import Lock
 from time import sleep
+from typing import TYPE_CHECKING
+
+from msgspec import Struct, structs
 
 from byleave.core.access import ProcessLimits
 from byleave.core.action import EnvAction
@@ -11,7 +16,6 @@ from byleave.core.decision import ALLOW
 from byleave.core.env_rules import MINIMAL_ENVIRONMENT
 from byleave.core.fs_rules import WRITES, is_under
 from byleave.errors import SandboxError
-from byleave.record import Record
 from byleave.sandbox import host
 from byleave.sandbox.linux.backends import LANDLOCK, NAMESPACES, BackendSetup, Machine, choose, make, without_landlock
 from byleave.sandbox.linux.program import write_tape
@@ -37,7 +41,6 @@ from byleave.sandbox.programs import PlantedProgram
 from byleave.sandbox.scratch import ScratchDirectory
 from byleave.text import quoted
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Any, Self
@@ -59,7 +62,7 @@ _LOOKS, _MOMENT = 10, 0.003  # seconds; another sandbox may hold the names for a
 _PROXY_NAMES = ("http_proxy", "https_proxy", "all_proxy")
 
 
-class Prepared(Record):
+class Prepared(Struct, frozen=True):
     """A plan, how it is held, its steps as bytes, and what it rests on."""
 
     plan: SandboxPlan
@@ -75,7 +78,7 @@ class Prepared(Record):
         return NAMESPACES if self.setup is None else self.setup.backend
 
 
-class Explained(Record):
+class Explained(Struct, frozen=True):
     """A plan with everything that surrounds it, for people."""
 
     plan: SandboxPlan
@@ -96,7 +99,7 @@ class Sandbox:
     """
 
     def __init__(
-        self, access: "Mapping[str, Any] | None" = None, *, root: str | None = None, limits: ProcessLimits | None = None
+        self, access: Mapping[str, Any] | None = None, *, root: str | None = None, limits: ProcessLimits | None = None
     ) -> None:
         from byleave.api import Workspace
 
@@ -108,15 +111,15 @@ class Sandbox:
 
     @classmethod
     def for_tool(
-        cls, workspace: "Workspace", policy: "LivePolicy", tool: str, limits: ProcessLimits | None = None
-    ) -> "Sandbox":
+        cls, workspace: Workspace, policy: LivePolicy, tool: str, limits: ProcessLimits | None = None
+    ) -> Sandbox:
         """Return the sandbox of a configured tool."""
         box = cls.__new__(cls)
         box._set_up(workspace, policy, tool, limits or ProcessLimits())  # noqa: SLF001 -- another way to make one of us
         return box
 
     @classmethod
-    def for_reading(cls, workspace: "Workspace", policy: "LivePolicy", tool: str) -> "Sandbox":
+    def for_reading(cls, workspace: Workspace, policy: LivePolicy, tool: str) -> Sandbox:
         """Return a sandbox for a program of ours that works for a tool: it reads what the tool may read, no more.
 
         The tool's rules on programs and variables do not hold for it. No network, and nothing is written or executed.
@@ -125,7 +128,7 @@ class Sandbox:
         box._reads_only = True  # noqa: SLF001 -- another way to make one of us
         return box
 
-    def _set_up(self, workspace: "Workspace", policy: "LivePolicy", tool: str, limits: ProcessLimits) -> None:
+    def _set_up(self, workspace: Workspace, policy: LivePolicy, tool: str, limits: ProcessLimits) -> None:
         self.workspace = workspace
         self.policy = policy
         self.tool = tool
@@ -154,7 +157,7 @@ class Sandbox:
         self._passing: tuple[object, dict[str, bool]] = (None, {})  # which variables pass, by the policy that said so
         self.decide: Decide = policy.decide  # a door puts its guard here, so that everything is recorded
 
-    def launcher(self, kind: str = LEAN) -> "Launcher":
+    def launcher(self, kind: str = LEAN) -> Launcher:
         """Return what starts programs here; built when it is first needed. Only the FULL one brokers and traces."""
         if kind not in self._launchers:
             self._launchers[kind] = find_launcher(self.workspace.homes.memory, kind)
@@ -199,23 +202,21 @@ class Sandbox:
         machine = Machine(self.host, self._base, self.launcher(_kind(prepared.plan)))
         backend = choose(prepared.plan, machine, exact=exact)
         if backend == NAMESPACES:
-            usual: Prepared = prepared.replace(
-                arrangement=without_landlock(prepared.arrangement, prepared.plan, self.host)
+            return structs.replace(
+                prepared, arrangement=without_landlock(prepared.arrangement, prepared.plan, self.host)
             )
-            return usual
         if backend == LANDLOCK:
             self._scratch = self._scratch or ScratchDirectory()
-            machine = machine.replace(scratch=self._scratch.path)
+            machine = structs.replace(machine, scratch=self._scratch.path)
         self.setup = setup = make(backend, prepared.plan, machine)
-        other: Prepared = prepared.replace(plan=setup.plan, arrangement=setup.arrangement, tape=setup.tape, setup=setup)
-        return other
+        return structs.replace(prepared, plan=setup.plan, arrangement=setup.arrangement, tape=setup.tape, setup=setup)
 
-    def use_launcher(self, launcher: "Launcher") -> None:
+    def use_launcher(self, launcher: Launcher) -> None:
         """Start programs by this launcher from now on, whatever else there is."""
         self._launchers = {LEAN: launcher, FULL: launcher}
         self._prepared.clear()
 
-    def _steps(self, plan: SandboxPlan, arrangement: Arrangement, filtering: bytes) -> "Iterable[Step]":
+    def _steps(self, plan: SandboxPlan, arrangement: Arrangement, filtering: bytes) -> Iterable[Step]:
         """Return every step but the last one; where only listed programs may be started, the program is kept apart."""
         if plan.programs is None:
             return view_steps(plan, arrangement, self.host, filtering)
@@ -253,7 +254,7 @@ class Sandbox:
             self.agent,
         )
 
-    def mount_for_this_run(self, brought: "Sequence[Brought]") -> None:
+    def mount_for_this_run(self, brought: Sequence[Brought]) -> None:
         """Show places from outside under names of the workspace, to what is started from now on."""
         self._brought = tuple(brought)
         self._prepared.clear()
@@ -276,7 +277,7 @@ class Sandbox:
         """Hold names only as long as a program runs in here, for a sandbox that stays open long after."""
         self._lets_go = True
 
-    def appeared_since(self, since: float) -> "TamperReport | None":
+    def appeared_since(self, since: float) -> TamperReport | None:
         """Return what changed that other programs run by themselves later; None if nothing was started."""
         plan = self._last_plan
         if plan is None:
@@ -291,7 +292,7 @@ class Sandbox:
 
         return find_appeared(plan.root, since, self.policy.compiled.policy.protected, could_write=could_write)
 
-    def explain(self, argv: "Sequence[str]", env: "Mapping[str, str] | None" = None) -> "Explained":
+    def explain(self, argv: Sequence[str], env: Mapping[str, str] | None = None) -> Explained:
         """Return everything that a start of this command would mean."""
         given = os.environ if env is None else env
         directory, search = self._directory(None), given.get("PATH", os.defpath)
@@ -306,15 +307,15 @@ class Sandbox:
 
     def spawn(
         self,
-        argv: "Sequence[str]",
+        argv: Sequence[str],
         *,
         cwd: str | None = None,
-        env: "Mapping[str, str] | None" = None,
-        stdin: "Stream" = None,
-        stdout: "Stream" = None,
-        stderr: "Stream" = None,
-        observer: "Observer | None" = None,
-        also: "Mapping[str, str] | None" = None,
+        env: Mapping[str, str] | None = None,
+        stdin: Stream = None,
+        stdout: Stream = None,
+        stderr: Stream = None,
+        observer: Observer | None = None,
+        also: Mapping[str, str] | None = None,
         apart: bool = False,
         controlling: str | None = None,
         own: bool = False,
@@ -378,7 +379,7 @@ class Sandbox:
             self._placeholders.recover()
 
     def _launch(
-        self, prepared: Prepared, program: LaunchedProgram, search: str, observer: "Observer | None", **how: "Any"
+        self, prepared: Prepared, program: LaunchedProgram, search: str, observer: Observer | None, **how: Any
     ) -> Process:
         """Start the launcher with everything the program needs, and serve what it asks for."""
         last = exec_step(program if prepared.plan.programs is None else _by_interpreter(program, search))
@@ -399,7 +400,7 @@ class Sandbox:
             process.listen(_ignore if observer is None else observer.hear, None if broker is None else broker.answer)
         return process
 
-    def _broker(self, prepared: Prepared, search: str, observer: "Observer | None") -> "Broker":
+    def _broker(self, prepared: Prepared, search: str, observer: Observer | None) -> Broker:
         """Return who decides about the programs that a program in this sandbox asks for."""
         from byleave.sandbox.broker import Broker
         from byleave.sandbox.detach import Listed
@@ -415,7 +416,7 @@ class Sandbox:
         )
         return Broker(self.decide if observer is None else observer.asking(self.decide), self.tool, listed.tape)
 
-    def _starter(self, prepared: Prepared, observer: "Observer | None") -> "tuple[type[Process], Sequence[str]]":
+    def _starter(self, prepared: Prepared, observer: Observer | None) -> tuple[type[Process], Sequence[str]]:
         """Return the words that start the launcher, and what becomes of them."""
         if prepared.setup is None:
             return Process, self._launcher_for(prepared.plan, observer).command
@@ -426,7 +427,7 @@ class Sandbox:
             )
         return prepared.setup.process, prepared.setup.words
 
-    def _launcher_for(self, plan: SandboxPlan, observer: "Observer | None") -> "Launcher":
+    def _launcher_for(self, plan: SandboxPlan, observer: Observer | None) -> Launcher:
         launcher = self.launcher(_kind(plan) if observer is None else FULL)
         if observer is not None and not launcher.traces:
             raise SandboxError(
@@ -447,7 +448,7 @@ class Sandbox:
         steps = self._steps(plan, prepared.arrangement, filtering)
         return write_tape(watched_steps(steps, write_rows(column_of(machine)), make_watching_filter(machine)))
 
-    def _refuse_unlisted(self, argv: "Sequence[str]", *, own: bool) -> None:
+    def _refuse_unlisted(self, argv: Sequence[str], *, own: bool) -> None:
         if not argv:
             raise SandboxError("there is no program to run", hint="name one", exit_code=127)
         if own or self._reads_only:  # a program of ours, which the tool neither chose nor starts
@@ -465,7 +466,7 @@ class Sandbox:
             return root
         return wanted if is_under(wanted, root) and os.path.isdir(wanted) else root
 
-    def _variables(self, given: "Mapping[str, str]", prepared: Prepared) -> "Iterable[tuple[str, str]]":
+    def _variables(self, given: Mapping[str, str], prepared: Prepared) -> Iterable[tuple[str, str]]:
         own = prepared.setup.variables if prepared.setup is not None else ()
         return {**dict(self._environment(given, prepared.plan)), **dict(own)}.items()
 
@@ -474,7 +475,7 @@ class Sandbox:
         place = plan.at(directory)
         return directory if place is not None and place.capabilities else self.workspace.root.path
 
-    def _environment(self, given: "Mapping[str, str]", plan: SandboxPlan) -> "Iterable[tuple[str, str]]":
+    def _environment(self, given: Mapping[str, str], plan: SandboxPlan) -> Iterable[tuple[str, str]]:
         """Return what the program gets of the caller's variables, and those that lead it to the proxy."""
         kept = dict(minimal(given, MINIMAL_ENVIRONMENT))
         if plan.variables:
@@ -524,7 +525,7 @@ class Sandbox:
             prepared.seen.kinds[held.path] = DIRECTORY if held.content is None else FILE
         return prepared
 
-    def _serve(self, process: Process, told: "Told | None") -> None:
+    def _serve(self, process: Process, told: Told | None) -> None:
         """Serve the sandbox's way into the network until it is gone."""
         from byleave.net.proxy import open_proxy
 
@@ -546,7 +547,7 @@ class Sandbox:
             self._hold.release()
             self._hold = self._held = None
 
-    def __enter__(self) -> "Self":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_: object) -> None:

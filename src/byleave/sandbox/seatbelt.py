@@ -9,11 +9,15 @@ There are no mounts, so there is nothing private; `landlock.reduced` says what s
 `make_profile`, then `sandbox_words`.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
 from byleave.core.fs_rules import CAPABILITIES, is_under
-from byleave.record import Record
 from byleave.sandbox.plan.plan import EVERYTHING, FILE, NOTHING, PRIVATE, PROXY, Approximation, nested
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -76,14 +80,14 @@ _BASE = """\
 """
 
 
-class Profile(Record):
+class Profile(Struct, frozen=True):
     """The text of a profile, and the paths that its parameters stand for."""
 
     text: str
     parameters: tuple[tuple[str, str], ...]
 
 
-def obstacle(plan: "SandboxPlan") -> str | None:
+def obstacle(plan: SandboxPlan) -> str | None:
     """Return why a profile cannot hold a plan; None if it can."""
     if plan.commands is not None:
         return "a list of commands needs a view of the sandbox's own, and macOS has none"
@@ -92,19 +96,19 @@ def obstacle(plan: "SandboxPlan") -> str | None:
     return None
 
 
-def make_profile(plan: "SandboxPlan", *, proxy_port: int | None = None) -> Profile:
+def make_profile(plan: SandboxPlan, *, proxy_port: int | None = None) -> Profile:
     """Return the profile of a plan without private places; with a proxy, only its port on loopback is in reach."""
     return _Writer(plan).write(proxy_port)
 
 
-def sandbox_words(profile: Profile, words: "Sequence[str]") -> tuple[str, ...]:
+def sandbox_words(profile: Profile, words: Sequence[str]) -> tuple[str, ...]:
     """Return the words that run a program under a profile."""
     defined = [word for name, path in profile.parameters for word in ("-D", f"{name}={path}")]
     return (PROGRAM, "-p", profile.text, *defined, *words)
 
 
 class _Writer:
-    def __init__(self, plan: "SandboxPlan") -> None:
+    def __init__(self, plan: SandboxPlan) -> None:
         self._plan = plan
         self._held = {held.path for held in plan.held}
         self._parameters: dict[str, str] = {}
@@ -121,7 +125,7 @@ class _Writer:
         text = _BASE + "".join(f"{line}\n" for line in lines)
         return Profile(text, tuple((name, path) for path, name in self._parameters.items()))
 
-    def _rules(self, place: "PathGrant", around: "PathGrant | None") -> "Iterator[str]":
+    def _rules(self, place: PathGrant, around: PathGrant | None) -> Iterator[str]:
         """Yield what a place grants that its surroundings do not, and what it takes away, from the base too."""
         where, given = self._where(place), place.capabilities
         granted, withheld = (NOTHING, EVERYTHING) if around is None else (around.capabilities, around.capabilities)
@@ -130,18 +134,18 @@ class _Writer:
             if operations:
                 yield f"({word} {' '.join(operations)} {where})"
 
-    def _where(self, place: "PathGrant") -> str:
+    def _where(self, place: PathGrant) -> str:
         """A file is itself; a name that is not there yet may become anything."""
         kind = "literal" if place.kind == FILE and place.path not in self._held else "subpath"
         return f"({kind} {self._parameter(place.path)})"
 
-    def _above(self, places: "Sequence[PathGrant]") -> "Iterator[str]":
+    def _above(self, places: Sequence[PathGrant]) -> Iterator[str]:
         """Programs look at every directory on the way to where they are."""
         found = dict.fromkeys(path for place in places if place.capabilities for path in _parents(place.path))
         if found:
             yield f"(allow file-read-metadata {' '.join(f'(literal {self._parameter(path)})' for path in found)})"
 
-    def _pins(self, places: "Sequence[PathGrant]") -> "Iterator[str]":
+    def _pins(self, places: Sequence[PathGrant]) -> Iterator[str]:
         """Keep directories in their places, or the rules would lose sight of what is in them."""
         found: dict[str, None] = {}
         for place, around in nested(places):
@@ -162,7 +166,7 @@ class _Writer:
         return f'(param "{name}")'
 
 
-def _parents(path: str) -> "Iterator[str]":
+def _parents(path: str) -> Iterator[str]:
     """Yield the directories above a path, the outermost first, without the root of all."""
     at = path.find("/", 1)
     while at >= 0:
@@ -170,7 +174,7 @@ def _parents(path: str) -> "Iterator[str]":
         at = path.find("/", at + 1)
 
 
-def approximations(plan: "SandboxPlan") -> "Iterator[Approximation]":
+def approximations(plan: SandboxPlan) -> Iterator[Approximation]:
     """Yield what a profile does not hold as namespaces do."""
     for held in plan.held:
         why = "it is not there yet, and a volume that ignores case lets it be made in another spelling"

@@ -5,16 +5,19 @@ which no program can set, lies after the start. What runs only when somebody ask
 out.
 """
 
+from __future__ import annotations
+
 import os
 from itertools import islice
 from time import monotonic, time
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from byleave.core.fs_rules import FsTarget, fold, is_under
 from byleave.core.protected_names import ELSEWHERE, ENDINGS, GUARDED, GUARDED_ELSEWHERE, HELD
-from byleave.record import Record
 from byleave.text import sentence_list, shown
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -38,7 +41,7 @@ _NAMES = frozenset(
 _ENDS = tuple(end for end, _directories in ENDINGS)
 
 
-class TamperReport(Record):
+class TamperReport(Struct, frozen=True):
     """The places that changed, by their names in the workspace; `complete` says that everything was looked at."""
 
     names: tuple[str, ...]
@@ -62,9 +65,9 @@ def start_time() -> float:
 def find_appeared(
     root: str,
     since: float,
-    protected: "Protected",
+    protected: Protected,
     *,
-    could_write: "Callable[[str], bool]",
+    could_write: Callable[[str], bool],
     most_entries: int = MOST_ENTRIES,
     seconds: float = LONGEST,
 ) -> TamperReport:
@@ -74,7 +77,7 @@ def find_appeared(
 
 
 class _Walk:
-    def __init__(self, root: str, since: float, protected: "Protected", could_write: "Callable[[str], bool]") -> None:
+    def __init__(self, root: str, since: float, protected: Protected, could_write: Callable[[str], bool]) -> None:
         self._root = root
         self._since = since
         self._protected = protected
@@ -96,7 +99,7 @@ class _Walk:
             ahead = following
         return TamperReport(tuple(self._found))
 
-    def _look(self, entries: "list[os.DirEntry[str]]", *, inside: bool) -> "Iterator[tuple[str, bool]]":
+    def _look(self, entries: list[os.DirEntry[str]], *, inside: bool) -> Iterator[tuple[str, bool]]:
         for entry in entries:
             name = entry.name
             looked = inside or fold(name) in _NAMES or name.endswith(_ENDS)
@@ -121,7 +124,7 @@ class _Walk:
             above, git, _rest = name.partition("/.git/")
             self._found[f"{above}/.git" if git else name] = None
 
-    def _note_repository(self, directory: str, names: "set[str]") -> None:
+    def _note_repository(self, directory: str, names: set[str]) -> None:
         """Note a directory that git takes for a repository by what is in it, though it has another name than .git."""
         if "HEAD" not in names or not any(names.issuperset(parts) for parts in _PARTS):
             return
@@ -140,7 +143,7 @@ def _changed(path: str, since: float) -> bool:
         return False
 
 
-def _listed(directory: str, most: int) -> "list[os.DirEntry[str]]":
+def _listed(directory: str, most: int) -> list[os.DirEntry[str]]:
     try:
         with os.scandir(directory) as entries:
             return sorted(islice(entries, max(most, 0)), key=_name)
@@ -148,5 +151,5 @@ def _listed(directory: str, most: int) -> "list[os.DirEntry[str]]":
         return []
 
 
-def _name(entry: "os.DirEntry[str]") -> str:
+def _name(entry: os.DirEntry[str]) -> str:
     return entry.name

@@ -13,6 +13,8 @@ private one, and what goes through is copied.
 Start at `own_terminal`.
 """
 
+from __future__ import annotations
+
 import fcntl
 import os
 import select
@@ -20,10 +22,10 @@ import stat
 import termios
 from contextlib import suppress
 from threading import Event, Lock, Thread
+from typing import TYPE_CHECKING
 
 from byleave.errors import SandboxError
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
@@ -42,7 +44,7 @@ _KEYS_CHANGED = _BREAKS | termios.INLCR | termios.IGNCR | termios.ICRNL | termio
 _SEND_SIGNAL = 0x40045436  # TIOCSIG: have a private terminal signal its foreground
 
 
-def own_terminal() -> "OwnTerminal | None":
+def own_terminal() -> OwnTerminal | None:
     """Return a terminal for a program that would get our standard streams; None if none of them is a terminal."""
     ours = tuple(number for number in range(3) if os.isatty(number))
     return OwnTerminal(ours) if ours else None
@@ -51,7 +53,7 @@ def own_terminal() -> "OwnTerminal | None":
 class OwnTerminal:
     """A private terminal, in place of the standard streams that are `ours`. Close it when the program has ended."""
 
-    def __init__(self, ours: "tuple[int, ...]") -> None:
+    def __init__(self, ours: tuple[int, ...]) -> None:
         try:
             self._master, self._slave = os.openpty()
             self.path = os.ttyname(self._slave)
@@ -83,7 +85,7 @@ class OwnTerminal:
         """Return what the program gets as a standard stream: the private terminal if ours is one, else what we have."""
         return self._slave if number in self._ours else None
 
-    def serve(self, process: "Process", suspended: "Callable[[], object]") -> None:
+    def serve(self, process: Process, suspended: Callable[[], object]) -> None:
         """Copy what goes through until the program has ended; `suspended` is called when Ctrl-Z is pressed."""
         self._process = process
         with suppress(OSError, termios.error):
@@ -130,7 +132,7 @@ class OwnTerminal:
             os.close(self._master)
             os.close(self._woken)
 
-    def _start(self, work: "Callable[..., object]", *words: object) -> None:
+    def _start(self, work: Callable[..., object], *words: object) -> None:
         thread = Thread(target=work, args=words, name="byleave-terminal", daemon=True)
         self._threads.append(thread)
         thread.start()
@@ -151,7 +153,7 @@ class OwnTerminal:
                 ends = self._how == _RAW and not self._is_raw  # in the background, ours ends lines once more
                 _write_all(self._shown, data.replace(b"\r\n", b"\n") if ends else data)
 
-    def _pass_on(self, suspended: "Callable[[], object]") -> None:
+    def _pass_on(self, suspended: Callable[[], object]) -> None:
         """Copy what is typed to the private terminal, while it is ours to read."""
         watched = select.poll()
         watched.register(self._outer, select.POLLIN)
@@ -166,7 +168,7 @@ class OwnTerminal:
                         typed = self._character(termios.VEOF)
                     self._take(typed, suspended)
 
-    def _take(self, typed: bytes, suspended: "Callable[[], object]") -> None:
+    def _take(self, typed: bytes, suspended: Callable[[], object]) -> None:
         stop = self._character(termios.VSUSP)
         if self._how == _RAW and stop in typed and self._stops_all():
             typed, _, _rest = typed.partition(stop)
@@ -205,14 +207,14 @@ class OwnTerminal:
                 self._is_raw = True
             return self._is_raw
 
-    def _set(self, modes: "_Modes", when: int = termios.TCSADRAIN) -> None:
+    def _set(self, modes: _Modes, when: int = termios.TCSADRAIN) -> None:
         """Change our terminal; from the background it would stop us, so that it is left alone then."""
         with suppress(OSError, termios.error):
             if os.tcgetpgrp(self._outer) == os.getpgrp():
                 termios.tcsetattr(self._outer, when, modes)
 
 
-def _way_in(ours: "tuple[int, ...]") -> str:
+def _way_in(ours: tuple[int, ...]) -> str:
     if 0 not in ours:
         return _NONE
     shared = any(_is_pipe(number) for number in (1, 2) if number not in ours)
@@ -227,7 +229,7 @@ def _is_pipe(number: int) -> bool:
     return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
 
 
-def _raw(modes: "_Modes") -> "_Modes":
+def _raw(modes: _Modes) -> _Modes:
     """Return the modes of a terminal that changes nothing of what goes through, and signals nobody."""
     found = [*modes[:_CONTROL], list(modes[_CONTROL])]
     found[_INPUT] &= ~_KEYS_CHANGED
@@ -243,7 +245,7 @@ def _write_all(descriptor: int, data: bytes) -> None:
         left = left[os.write(descriptor, left) :]
 
 
-def show_errors(process: "Process") -> None:
+def show_errors(process: Process) -> None:
     """Copy what a program writes to standard error, which is a pipe, to ours, which is a terminal."""
     if process.stderr is not None:
         Thread(target=_copy, args=(process.stderr.fileno(), 2), name="byleave-errors", daemon=True).start()

@@ -159,10 +159,8 @@ class _Reader:
         target = target and (target.rstrip("/") or "/")
         problem = self._target_problem(path, target)
         if problem is not None:
-            dropped: FsRule = rule.replace(dropped=f"the external path {shown(path or '.')} {problem}")
-            return dropped
-        approved: FsRule = rule.replace(approved_target=target)
-        return approved
+            return rule.replace(dropped=f"the external path {shown(path or '.')} {problem}")
+        return rule.replace(approved_target=target)
 
     def _target_problem(self, path: str, target: str | None) -> str | None:
         """Say why an external rule grants nothing: no host of ours would have written it so."""

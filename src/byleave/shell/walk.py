@@ -562,8 +562,7 @@ def _listed(word: "Word", state: ShellState) -> "Word":
         prefix = "/"  # it starts at the home directory or at this one: no option
     left = () if forms else word.pieces
     splits = word.splits and not _ends_in_number(word)
-    listed: Word = word.replace(effects=(), number=None, pieces=left, forms=forms, prefix=prefix, splits=splits)
-    return listed
+    return word.replace(effects=(), number=None, pieces=left, forms=forms, prefix=prefix, splits=splits)
 
 
 def _ends_in_number(word: "Word") -> bool:
@@ -587,8 +586,7 @@ def _redirect(node: "RedirectNode", state: ShellState) -> Redirect:
     made = redirect_of(node)
     if node.target is None or made.target is not None or made.kind != "file":
         return made
-    filled: Redirect = made.replace(forms=forms_of(node.target, state.values))
-    return filled
+    return made.replace(forms=forms_of(node.target, state.values))
 
 
 def _each_value(node: Loop, state: ShellState, known: "Values") -> "Values":

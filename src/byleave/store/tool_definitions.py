@@ -16,17 +16,19 @@ everything that clients are shown. A definition of form 1 is compared by those s
 Here forgetting is not safe: what is not known is taken as it comes. So a damaged file is an error, not an empty one.
 """
 
+from __future__ import annotations
+
 import json
 import os
+from typing import TYPE_CHECKING
 
 import msgspec
+from msgspec import Struct
 
 from byleave.errors import StateError
-from byleave.record import Record
 from byleave.text import quoted, shown
 from byleave.user_files import digest, read_private, rewrite, stamp_of
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
@@ -46,7 +48,7 @@ _encode = msgspec.json.Encoder().encode
 _FIELDS = ("sha256", "definition", "status", "created")
 
 
-class Definition(Record):
+class Definition(Struct, frozen=True):
     """What a server says of one tool, prompt or template: the canonical text, and its hash."""
 
     tool: str  # its name
@@ -56,7 +58,7 @@ class Definition(Record):
     asks: str = ""  # why a person has to see it before its first use; empty if none has to
 
 
-class RecordedDefinition(Record):
+class RecordedDefinition(Struct, frozen=True):
     """A definition that was recorded, and what became of it."""
 
     sha256: str
@@ -75,21 +77,21 @@ class RecordedDefinition(Record):
         return self.form < FORM and bool(seen.earlier) and self.sha256 == seen.earlier
 
 
-class Pin(Record):
+class Pin(Struct, frozen=True):
     """The definition that counts, and the one that would take its place."""
 
     known: RecordedDefinition
     changed: RecordedDefinition | None = None
 
 
-class ServerDefinitions(Record):
+class ServerDefinitions(Struct, frozen=True):
     """What is recorded of one server: the pins by kind and name, and the kinds that it has listed before."""
 
-    pins: "Mapping[str, Mapping[str, Pin]]"
+    pins: Mapping[str, Mapping[str, Pin]]
     listed: frozenset[str]
 
 
-class Recorded(Record):
+class Recorded(Struct, frozen=True):
     """One recorded definition, for people: whose, of which kind, and for a changed one what it was before."""
 
     server: str
@@ -116,7 +118,7 @@ class Definitions:
         return stamp_of(self._path(server))
 
     def record(
-        self, server: str, seen: "Sequence[Definition]", *, now: str, what: str = TOOL, asks_new: bool = False
+        self, server: str, seen: Sequence[Definition], *, now: str, what: str = TOOL, asks_new: bool = False
     ) -> None:
         """Record what was seen, in one write: what is new is approved, what has changed waits.
 
@@ -125,7 +127,7 @@ class Definitions:
         """
         section = SECTIONS[what]
 
-        def add(tree: "Tree") -> bool:
+        def add(tree: Tree) -> bool:
             entries, listed = tree.setdefault(section, {}), _listed(tree)
             waits = asks_new and section in listed
             changes = sum([_noted(entries, each, now, waits=waits) for each in seen])
@@ -138,7 +140,7 @@ class Definitions:
         """Approve or revoke exactly this definition, and say whether it is recorded."""
         settled: list[bool] = []
 
-        def settle(tree: "Tree") -> bool:
+        def settle(tree: Tree) -> bool:
             entry = tree.get(SECTIONS[what], {}).get(name)
             settled.append(entry is not None and _settle(entry, sha256, status, now))
             return settled[0]
@@ -146,7 +148,7 @@ class Definitions:
         self._change(server, settle)
         return settled[0]
 
-    def all(self, warnings: "list[str]") -> "Iterator[Recorded]":
+    def all(self, warnings: list[str]) -> Iterator[Recorded]:
         """Yield every recorded definition. A file that cannot be read is warned about."""
         for path in self._files():
             try:
@@ -168,7 +170,7 @@ class Definitions:
             return []
         return [os.path.join(self._directory, name) for name in names if name.endswith(_ENDING) and name[0] != "."]
 
-    def _change(self, server: str, change: "Any") -> None:
+    def _change(self, server: str, change: Any) -> None:
         def changed() -> bytes | None:
             tree = self._load(server)
             return _written(tree) if change(tree) else None
@@ -176,7 +178,7 @@ class Definitions:
         path = self._path(server)
         rewrite(path, f"{os.path.basename(path).removesuffix(_ENDING)}.lock", changed, limit=LARGEST)
 
-    def _load(self, server: str) -> "Tree":
+    def _load(self, server: str) -> Tree:
         path = self._path(server)
         tree = _read(path)
         if tree is None:
@@ -191,7 +193,7 @@ class Definitions:
         return os.path.join(self._directory, f"{name}{_ENDING}")
 
 
-def _written(tree: "Tree") -> bytes:
+def _written(tree: Tree) -> bytes:
     """Return the text of a file: a line for each definition.
 
     Piece by piece, so that other threads have their turn while ten thousand of them are written.
@@ -206,20 +208,20 @@ def _written(tree: "Tree") -> bytes:
     return (",\n".join(lines) + "}\n").encode()
 
 
-def _line(name: str, entry: "Tree") -> str:
+def _line(name: str, entry: Tree) -> str:
     try:
         return f" {_encode(name).decode()}: {_encode(entry).decode()}"
     except ValueError:  # half of a character
         return f" {json.dumps(name)}: {json.dumps(entry)}"
 
 
-def _listed(tree: "Tree") -> "set[str]":
+def _listed(tree: Tree) -> set[str]:
     """Return the sections that were listed before; an older version knew tools alone, and did not say."""
     said = tree.get("listed")
     return set(said) if said is not None else {SECTIONS[TOOL]}
 
 
-def _noted(entries: "Tree", seen: Definition, now: str, *, waits: bool) -> bool:
+def _noted(entries: Tree, seen: Definition, now: str, *, waits: bool) -> bool:
     """Note one definition, and say whether that changed anything. `waits`: what is new is not approved."""
     entry = entries.get(seen.tool)
     fresh = {"sha256": seen.sha256, "definition": seen.text, "created": now, "form": FORM}
@@ -238,7 +240,7 @@ def _noted(entries: "Tree", seen: Definition, now: str, *, waits: bool) -> bool:
     return True
 
 
-def _upgraded(entry: "Tree", seen: Definition) -> bool:
+def _upgraded(entry: Tree, seen: Definition) -> bool:
     """Put a definition of an earlier form into the form of today, and say whether it was one.
 
     What a person has answered stays. What was merely seen first waits, if it would wait today.
@@ -251,7 +253,7 @@ def _upgraded(entry: "Tree", seen: Definition) -> bool:
     return True
 
 
-def _settle(entry: "Tree", sha256: str, status: str, now: str) -> bool:
+def _settle(entry: Tree, sha256: str, status: str, now: str) -> bool:
     """Answer about one of the two definitions of a tool; an approved change becomes the one that counts."""
     if entry["sha256"] == sha256:
         entry.update(status=status, decided_at=now)
@@ -266,7 +268,7 @@ def _settle(entry: "Tree", sha256: str, status: str, now: str) -> bool:
     return True
 
 
-def _read(path: str) -> "Tree | None":
+def _read(path: str) -> Tree | None:
     """Return the tree of a file, None if there is none; a StateError if it is damaged."""
     content = read_private(path, limit=LARGEST)
     if content is None:
@@ -280,14 +282,14 @@ def _read(path: str) -> "Tree | None":
     return tree
 
 
-def _decoded(content: bytes) -> "Any":
+def _decoded(content: bytes) -> Any:
     try:
         return msgspec.json.decode(content)
     except (ValueError, RecursionError):
         return json.loads(content)  # which reads half of a character, too
 
 
-def _are_sections(tree: "Tree") -> bool:
+def _are_sections(tree: Tree) -> bool:
     listed = tree.get("listed", [])
     return (
         isinstance(listed, list)
@@ -309,15 +311,15 @@ def _is_known(entry: object) -> bool:
     )
 
 
-def _is_change(entry: "Tree") -> bool:
+def _is_change(entry: Tree) -> bool:
     return "changed" not in entry or _is_known(entry["changed"])
 
 
-def _pin(entry: "Tree") -> Pin:
+def _pin(entry: Tree) -> Pin:
     return Pin(_known(entry), _known(entry["changed"]) if "changed" in entry else None)
 
 
-def _known(entry: "Tree") -> RecordedDefinition:
+def _known(entry: Tree) -> RecordedDefinition:
     return RecordedDefinition(
         entry["sha256"],
         entry["definition"],

@@ -1,10 +1,13 @@
 """The JSON Schema of a tool's arguments; for a tool that stays, one variant for each action it supports."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from byleave.toolhost.description import NOTHING, SelfDescription
 from byleave.toolhost.handles import ACTIONS
 from byleave.toolhost.spawn import OWN_TOOLS
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
@@ -16,7 +19,7 @@ _ID = {"type": "string", "description": "A readable name for this run, chosen by
 _INPUT = {"description": "Input for the running tool, or the answer to its question."}
 
 
-def input_schema(tool: "CompiledTool", said: SelfDescription = NOTHING) -> "dict[str, Any]":
+def input_schema(tool: CompiledTool, said: SelfDescription = NOTHING) -> dict[str, Any]:
     """Return what the arguments of a call must look like: as configured, else as the tool itself has said."""
     parameters = _parameters(tool, said)
     if not tool.settings.get("stateful"):
@@ -27,13 +30,13 @@ def input_schema(tool: "CompiledTool", said: SelfDescription = NOTHING) -> "dict
     }
 
 
-def description_of(tool: "CompiledTool", said: SelfDescription = NOTHING) -> str:
+def description_of(tool: CompiledTool, said: SelfDescription = NOTHING) -> str:
     """Return what a tool is for: as configured, else as the tool itself has said; nothing where neither does."""
     own = _own_tool(tool)
     return tool.settings.get("description") or (said.description if own is None else own.description)
 
 
-def _own_tool(tool: "CompiledTool") -> "SdkTool | None":
+def _own_tool(tool: CompiledTool) -> SdkTool | None:
     """Return the tool that comes with byleave, if this is one."""
     command = tool.settings.get("command") or [""]
     if command[0] != OWN_TOOLS or len(command) == 1:
@@ -43,7 +46,7 @@ def _own_tool(tool: "CompiledTool") -> "SdkTool | None":
     return load(command[1]) if command[1] in NAMES else None
 
 
-def _parameters(tool: "CompiledTool", said: SelfDescription) -> "dict[str, Any]":
+def _parameters(tool: CompiledTool, said: SelfDescription) -> dict[str, Any]:
     configured: dict[str, Any] | None = tool.settings.get("parameters")
     if configured is not None:
         return configured
@@ -55,7 +58,7 @@ def _parameters(tool: "CompiledTool", said: SelfDescription) -> "dict[str, Any]"
     return {"type": "object", **(_of_spawn(said.parameters) if tool.settings.get("stateful") else said.parameters)}
 
 
-def _of_spawn(parameters: "Mapping[str, Any]") -> "Mapping[str, Any]":
+def _of_spawn(parameters: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return what a tool that stays is spawned with: it describes its actions, and which of them there are is ours."""
     for variant in parameters.get("oneOf", ()):
         properties = variant.get("properties", {}) if isinstance(variant, dict) else {}
@@ -65,7 +68,7 @@ def _of_spawn(parameters: "Mapping[str, Any]") -> "Mapping[str, Any]":
     return parameters
 
 
-def _variant(action: str, parameters: "dict[str, Any]") -> "dict[str, Any]":
+def _variant(action: str, parameters: dict[str, Any]) -> dict[str, Any]:
     """Return the arguments of one action: another action cannot be expressed by it."""
     needs: dict[str, Any] = {"action": {"const": action}, "id": _ID}
     if action == "spawn":

@@ -9,6 +9,10 @@ A pointer through a list means any of its elements; but to run unattended every 
 harmless element would let the others pass.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from byleave.core.action import LOCAL, CallAction
 from byleave.core.arguments import ArgumentTest
 from byleave.core.decision import ALLOW, ASK, BUILT_IN, DENY, RuleRef, Verdict, strictest
@@ -17,7 +21,6 @@ from byleave.core.policy import NO_RULE
 from byleave.core.rules import CODES, VERBS
 from byleave.text import shown
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
@@ -38,7 +41,7 @@ _DECISIONS = {
 }  # what was edited by a person is no longer asked about
 
 
-def mode_of(run: "str | list[Mapping[str, Any]]", arguments: "Mapping[str, Any]") -> str:
+def mode_of(run: str | list[Mapping[str, Any]], arguments: Mapping[str, Any]) -> str:
     """Return how a call with these arguments runs; where no condition matches, the user is asked."""
     if isinstance(run, str):
         return run
@@ -49,7 +52,7 @@ def mode_of(run: "str | list[Mapping[str, Any]]", arguments: "Mapping[str, Any]"
     return ASKS
 
 
-def _matches(rule: "Mapping[str, Any]", arguments: "Mapping[str, Any]") -> bool:
+def _matches(rule: Mapping[str, Any], arguments: Mapping[str, Any]) -> bool:
     """Whether a condition holds. What cannot be tested does not loosen: it matches unless that would run unattended."""
     name = next(name for name in _TESTS if name in rule)
     test = ArgumentTest(rule["arg"], name, rule[name], _search(rule[name]) if name == "regex" else None)
@@ -58,7 +61,7 @@ def _matches(rule: "Mapping[str, Any]", arguments: "Mapping[str, Any]") -> bool:
     return holds is True if granting else holds is not False
 
 
-def _search(pattern: str) -> "Callable[[str], bool] | None":
+def _search(pattern: str) -> Callable[[str], bool] | None:
     try:
         return searcher(pattern)
     except ValueError:  # it was refused when it was read; nothing is looser for it
@@ -76,7 +79,7 @@ def mode_verdict(mode: str, tool: str) -> Verdict:
 _LATER = ("fetch", "apply", "abort")
 
 
-def run_mode(policy: "LivePolicy", tool: str, arguments: "Mapping[str, Any]") -> str | None:
+def run_mode(policy: LivePolicy, tool: str, arguments: Mapping[str, Any]) -> str | None:
     """Return the mode of a call; None where the user has set none."""
     known = policy.compiled.tools.get(tool)
     run = None if known is None else known.settings.get("run")
@@ -93,24 +96,24 @@ class WithRunModes:
     `by_hand`: whoever calls is the user, so a tool without a mode runs where no rule speaks about it.
     """
 
-    def __init__(self, policy: "LivePolicy", *, by_hand: bool) -> None:
+    def __init__(self, policy: LivePolicy, *, by_hand: bool) -> None:
         self._policy = policy
         self._by_hand = by_hand
         self.edited: Mapping[str, Any] | None = None  # the very arguments that the user has just edited
 
-    def __getattr__(self, name: str) -> "Any":
+    def __getattr__(self, name: str) -> Any:
         return getattr(self._policy, name)
 
     @property
-    def compiled(self) -> "Compiled":
+    def compiled(self) -> Compiled:
         """The policy as it was compiled last: asked for so often that it does not take the long way."""
         return self._policy.compiled
 
-    def decide(self, action: "Action | Mapping[str, Any]") -> Verdict:
+    def decide(self, action: Action | Mapping[str, Any]) -> Verdict:
         """Return the verdict on an action."""
         return self.judge(action).verdict
 
-    def judge(self, action: "Action | Mapping[str, Any]") -> "ResolvedVerdict":
+    def judge(self, action: Action | Mapping[str, Any]) -> ResolvedVerdict:
         """Judge an action; for a call of a local tool, its run mode has a say."""
         judged = self._policy.judge(action)
         asked = judged.action
@@ -121,10 +124,9 @@ class WithRunModes:
             return judged
         silent = judged.verdict.because[0] == NO_RULE
         verdict = moded if silent else strictest([judged.verdict, moded])
-        changed: ResolvedVerdict = judged.replace(verdict=verdict)
-        return changed
+        return judged.replace(verdict=verdict)
 
-    def _by_mode(self, tool: str, arguments: "Mapping[str, Any]") -> Verdict | None:
+    def _by_mode(self, tool: str, arguments: Mapping[str, Any]) -> Verdict | None:
         if goes_on(self._policy, tool, arguments):
             return _allowed(tool, "it goes on with what was agreed to")
         if self.edited is not None and self.edited is arguments:
@@ -141,7 +143,7 @@ def _allowed(tool: str, why: str) -> Verdict:
     return Verdict(ALLOW, f"calling {shown(tool)} is allowed: {why}", "ok", (RuleRef(why, BUILT_IN, ALLOW),))
 
 
-def goes_on(policy: "LivePolicy", tool: str, arguments: "Mapping[str, Any]") -> bool:
+def goes_on(policy: LivePolicy, tool: str, arguments: Mapping[str, Any]) -> bool:
     """Whether this only talks with a tool that stays, and whose start was agreed to."""
     known = policy.compiled.tools.get(tool)
     return known is not None and bool(known.settings.get("stateful")) and arguments.get("action") in _LATER
@@ -150,7 +152,7 @@ def goes_on(policy: "LivePolicy", tool: str, arguments: "Mapping[str, Any]") -> 
 class DescribingAsker:
     """Asks as another asker does, and adds what the tool itself says that the call would do."""
 
-    def __init__(self, asker: "Asker", describe: "Callable[[CallAction], str | None]") -> None:
+    def __init__(self, asker: Asker, describe: Callable[[CallAction], str | None]) -> None:
         self._asker = asker
         self._describe = describe
 
@@ -158,7 +160,7 @@ class DescribingAsker:
     def name(self) -> str:
         return self._asker.name
 
-    def ask(self, question: "Question", patience: float) -> str:
+    def ask(self, question: Question, patience: float) -> str:
         """Return what the person says."""
         action = question.judged.action
         if isinstance(action, CallAction) and action.server == LOCAL:

@@ -5,11 +5,14 @@ rule says so. What the host would ask about is told as closed. A rule for an ext
 goes out without a target: it grants nothing, and nothing shorter grants in its place.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from byleave.core.access import Default
 from byleave.core.decision import ALLOW, named_path
 from byleave.core.fs_rules import CAPABILITIES, WRITES
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
@@ -23,12 +26,12 @@ _NO_VARIABLE = {"name": "*", "read": False}
 _NO_PATH = {"path": ".", "external": False, "approved_target": None, **dict.fromkeys((*CAPABILITIES, "write"), False)}
 
 
-def context_tree(root: str, action: str, access: "Access | None") -> "dict[str, Any]":
+def context_tree(root: str, action: str, access: Access | None) -> dict[str, Any]:
     """Return the context of a call. `access` is None where nothing but the tool's own checks holds it."""
     return {"root": root, "action": action, "access": None if access is None else access_tree(access)}
 
 
-def access_tree(access: "Access") -> "dict[str, Any]":
+def access_tree(access: Access) -> dict[str, Any]:
     """Return an access policy as JSON."""
     fs, net, env, commands = access.fs, access.net, access.env, access.commands
     return {
@@ -43,15 +46,15 @@ def access_tree(access: "Access") -> "dict[str, Any]":
     }
 
 
-def _default(default: Default, closed: "dict[str, Any]") -> "list[dict[str, Any]]":
+def _default(default: Default, closed: dict[str, Any]) -> list[dict[str, Any]]:
     return [] if default.decision is ALLOW else [closed]
 
 
-def _any_or_none(default: Default) -> "dict[str, Any] | None":
+def _any_or_none(default: Default) -> dict[str, Any] | None:
     return None if default.decision is ALLOW else {}
 
 
-def _fs(rule: "FsRule") -> "dict[str, Any]":
+def _fs(rule: FsRule) -> dict[str, Any]:
     given = {name: rule.grants(name) if rule.dropped is None else bool(getattr(rule, name)) for name in CAPABILITIES}
     return {
         **named_path("path", rule.path or "."),
@@ -62,16 +65,16 @@ def _fs(rule: "FsRule") -> "dict[str, Any]":
     }
 
 
-def _net(rule: "Any") -> "dict[str, Any]":
+def _net(rule: Any) -> dict[str, Any]:
     names = ("host", "scheme", "port", "path_prefix", "allow", "private")
     return {name: value for name in names if (value := getattr(rule, name)) is not None}
 
 
-def _env(rule: "Any") -> "dict[str, Any]":
+def _env(rule: Any) -> dict[str, Any]:
     return {"name": rule.name, "read": rule.read}
 
 
-def _commands(table: "CommandTable") -> "dict[str, Any]":
+def _commands(table: CommandTable) -> dict[str, Any]:
     return {
         program: {} if rule.args is None else {"args": [list(words) for words in rule.args]}
         for program, rule in table.rules.items()

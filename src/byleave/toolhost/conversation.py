@@ -12,23 +12,26 @@ With its last word a tool is closing: what it asked for before and is done at on
 Start at `Conversation.run`. What is said: `protocol.vfs`. What it means: `serving`.
 """
 
+from __future__ import annotations
+
 import os
 import select
 from collections import Counter, deque
 from threading import Thread
 from time import monotonic
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from byleave.errors import RequestError
 from byleave.protocol.content import STOPPED, WAITING
 from byleave.protocol.jsonrpc import CANCELLED, INTERNAL_ERROR, TIMED_OUT
 from byleave.protocol.vfs import Bad, Failed, Finished, GivesUp, StateChanged, ToolRequest
-from byleave.record import Record
 from byleave.text import shown
 from byleave.toolhost.conversation_io import Outbox, WakeupQueue
 from byleave.toolhost.deadline import Deadline, announced
 from byleave.toolhost.methods import MethodService, NeedsPersonError
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
@@ -48,7 +51,7 @@ _GRACE = 1.0  # seconds that a slow request may be late with saying so itself, o
 _LONGEST_WAIT = 3600_000  # milliseconds in one go; poll takes no more than a C int
 
 
-class Timing(Record):
+class Timing(Struct, frozen=True):
     """How long things may take, in seconds: the tool between two requests, stopping, everything together."""
 
     request: float = 60.0
@@ -56,10 +59,10 @@ class Timing(Record):
     wall: float | None = None
 
 
-class ConversationEnd(Record):
+class ConversationEnd(Struct, frozen=True):
     """How a conversation ended: the tool's last word, if it had one, and what became of its process."""
 
-    last: "Finished | Failed | StateChanged | None"
+    last: Finished | Failed | StateChanged | None
     cancelled: bool
     exit_code: int | None
     stderr: str
@@ -70,7 +73,7 @@ class ConversationEnd(Record):
 class _Slow:
     """A request that is being served elsewhere: in a thread of its own, by `serve`."""
 
-    def __init__(self, wish: ToolRequest, turn: Deadline, serve: "Callable[[_Slow], None]") -> None:
+    def __init__(self, wish: ToolRequest, turn: Deadline, serve: Callable[[_Slow], None]) -> None:
         self.wish = wish
         self.turn = turn
         self.thread = Thread(target=serve, args=(self,), name="byleave-request", daemon=True)
@@ -81,12 +84,12 @@ class Conversation:
 
     def __init__(
         self,
-        started: "ToolProcess",
-        side: "HostSide",
+        started: ToolProcess,
+        side: HostSide,
         service: MethodService,
         timing: Timing,
         *,
-        changed: "Callable[[StateChanged], object] | None" = None,
+        changed: Callable[[StateChanged], object] | None = None,
     ) -> None:
         self.count = 0
         self._started = started
@@ -142,7 +145,7 @@ class Conversation:
         """Whether the tool has read enough of what it was sent to be sent more."""
         return self._unsent.bytes <= _MOST_UNSENT
 
-    def apply(self, given: "Any") -> None:
+    def apply(self, given: Any) -> None:
         """Hand input to a stateful tool; whoever may give it much looks at `takes_input` first."""
         self._summons.post(lambda: self._apply(given))
 
@@ -158,7 +161,7 @@ class Conversation:
         self._serve()
         self._look_at_the_clock()
 
-    def _watch(self) -> "select.poll":
+    def _watch(self) -> select.poll:
         """Return what waits for everything that matters now."""
         poll = select.poll()
         poll.register(self._summons.descriptor, select.POLLIN)
@@ -245,7 +248,7 @@ class Conversation:
         poll.register(descriptor, select.POLLIN)
         return bool(poll.poll(0))
 
-    def _hear(self, heard: "Heard") -> None:
+    def _hear(self, heard: Heard) -> None:
         if isinstance(heard, Bad):  # which is no request: whoever says nothing else is as good as silent
             self._queue.append(heard)
             return
@@ -291,7 +294,7 @@ class Conversation:
             self._piled = 0
             self._over = self._over or self._closing
 
-    def _finished(self, last: "Finished | Failed | StateChanged") -> None:
+    def _finished(self, last: Finished | Failed | StateChanged) -> None:
         if isinstance(last, StateChanged):
             self._tell(last)
         self._last, self._over = last, True
@@ -388,7 +391,7 @@ class Conversation:
         if not self._closing:
             self._unsent.add(line, answers=answers)
 
-    def _apply(self, given: "Any") -> None:
+    def _apply(self, given: Any) -> None:
         self._waiting = False
         self._quiet_since = monotonic()
         self._send(self._side.apply(given))

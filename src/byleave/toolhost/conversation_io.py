@@ -6,10 +6,13 @@ What a tool writes may take many times its length in memory once it is read: two
 line only what may be long is read: the content of a file, the body of a request.
 """
 
+from __future__ import annotations
+
 import os
 from collections import deque
 from contextlib import suppress
 from threading import Lock
+from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import UNSET, Raw, UnsetType
@@ -17,7 +20,6 @@ from msgspec import UNSET, Raw, UnsetType
 from byleave.protocol.json_codec import PLAIN
 from byleave.protocol.jsonrpc import Codec
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
 class Outbox:
     """Lines for the tool that it has not taken yet. Writing never waits."""
 
-    def __init__(self, started: "ToolProcess") -> None:
+    def __init__(self, started: ToolProcess) -> None:
         self._started = started
         self._lines: deque[memoryview] = deque()
         self.bytes = 0
@@ -75,7 +77,7 @@ class WakeupQueue:
         self._waking = Lock()  # so that nobody writes into what the number of the closed pipe means by then
         self.descriptor, self._writing = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
 
-    def post(self, do: "Callable[[], None]") -> None:
+    def post(self, do: Callable[[], None]) -> None:
         """Have `do` done soon; never, if the conversation is over."""
         self._wanted.append(do)
         with self._waking, suppress(OSError):  # full: it is awake already; closed: it is over
@@ -129,7 +131,7 @@ _messages = msgspec.json.Decoder(_Message)
 _contents = msgspec.json.Decoder(_Content)
 
 
-def _decode(line: bytes) -> "Any":
+def _decode(line: bytes) -> Any:
     try:
         return _decoder.decode(line) if len(line) <= _LONG else _decode_long(line)
     except ValueError:
@@ -138,7 +140,7 @@ def _decode(line: bytes) -> "Any":
         return PLAIN.decode(line)  # an escape for half of a character, which names that are no UTF-8 may hold
 
 
-def _decode_long(line: bytes) -> "dict[str, Any]":
+def _decode_long(line: bytes) -> dict[str, Any]:
     """Read a long message; a ValueError if it is long where there is no need to be."""
     message = _given(_messages.decode(line))
     if "params" in message:
@@ -147,24 +149,24 @@ def _decode_long(line: bytes) -> "dict[str, Any]":
     return message
 
 
-def _content(params: Raw) -> "dict[str, Any]":
+def _content(params: Raw) -> dict[str, Any]:
     given = _given(_contents.decode(params))
     if "headers" in given:
         given["headers"] = _rest(given["headers"], limit=_LONG)
     return given
 
 
-def _rest(raw: Raw, limit: int = _LONGEST_REST) -> "Any":
+def _rest(raw: Raw, limit: int = _LONGEST_REST) -> Any:
     if len(memoryview(raw)) > limit:
         raise ValueError("this is longer than there is need to be")
     return _decoder.decode(raw)
 
 
-def _given(struct: msgspec.Struct) -> "dict[str, Any]":
+def _given(struct: msgspec.Struct) -> dict[str, Any]:
     return {name: value for name in struct.__struct_fields__ if (value := getattr(struct, name)) is not UNSET}
 
 
-def _encode(tree: "Any") -> bytes:
+def _encode(tree: Any) -> bytes:
     try:
         return _encoder.encode(tree)
     except UnicodeEncodeError:  # half of a character: only escapes can write it

@@ -3,15 +3,17 @@
 Tell a tool that its answer takes a while, because a person is being asked; and stop the clock meanwhile.
 """
 
+from __future__ import annotations
+
 from contextlib import contextmanager
 from threading import Lock, local
 from time import monotonic
+from typing import TYPE_CHECKING
 
 from byleave.errors import RequestError
 from byleave.guard.asking import SILENCE
 from byleave.protocol.jsonrpc import CANCELLED
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -34,7 +36,7 @@ class Deadline:
     def cancelled(self) -> bool:
         return self._cancelled
 
-    def on_cancel(self, stop: "Callable[[], object]") -> None:
+    def on_cancel(self, stop: Callable[[], object]) -> None:
         """Have `stop` called when the request is cancelled; at once, if it has been."""
         with self._lock:
             if not self._cancelled:
@@ -61,9 +63,7 @@ _here = local()
 
 
 @contextmanager
-def announced(
-    turn: "Deadline", announce: "Callable[[str], object]", resume: "Callable[[], object]"
-) -> "Iterator[None]":
+def announced(turn: Deadline, announce: Callable[[str], object], resume: Callable[[], object]) -> Iterator[None]:
     """Have questions that this thread asks be announced, and their time not counted; `resume` when it counts again."""
     _here.turn, _here.announce, _here.resume = turn, announce, resume
     try:
@@ -73,7 +73,7 @@ def announced(
 
 
 @contextmanager
-def _no_clock(turn: "Deadline | None") -> "Iterator[None]":
+def _no_clock(turn: Deadline | None) -> Iterator[None]:
     """Stop the clock of a turn: it has as much time afterwards as it had before."""
     if turn is None:
         yield
@@ -88,7 +88,7 @@ def _no_clock(turn: "Deadline | None") -> "Iterator[None]":
         _here.resume()
 
 
-def current_turn() -> "Deadline | None":
+def current_turn() -> Deadline | None:
     """Return the turn that this thread serves, None if it serves none."""
     turn: Deadline | None = getattr(_here, "turn", None)
     return turn
@@ -97,7 +97,7 @@ def current_turn() -> "Deadline | None":
 class AnnouncingAsker:
     """Asks as another asker does, one question at a time, and lets whoever waits for the answer know."""
 
-    def __init__(self, asker: "Asker") -> None:
+    def __init__(self, asker: Asker) -> None:
         self._asker = asker
         self._one_at_a_time = Lock()
 
@@ -105,7 +105,7 @@ class AnnouncingAsker:
     def name(self) -> str:
         return self._asker.name
 
-    def ask(self, question: "Question", patience: float) -> str:
+    def ask(self, question: Question, patience: float) -> str:
         """Return what the person says."""
         turn = current_turn()
         with _no_clock(turn), self._one_at_a_time:

@@ -8,17 +8,20 @@ speak of itself, and that is no problem; a schema that cannot be used is one, an
 Start at `ask_tool`. What becomes of it: `schema`.
 """
 
+from __future__ import annotations
+
 import os
 from time import monotonic
+from typing import TYPE_CHECKING
+
+from msgspec import Struct, structs
 
 from byleave.errors import ByleaveError, ConfigErrors, RequestError
-from byleave.record import Record
 from byleave.text import shown, shown_lines
 from byleave.toolhost.deadline import Deadline
 from byleave.toolhost.process import attend
 from byleave.toolhost.spawn import OWN_TOOLS
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
@@ -34,25 +37,25 @@ _MOST_NODES = 5_000  # schemas in all
 _TYPES = frozenset({"object", "array", "string", "number", "integer", "boolean", "null"})
 
 
-class SelfDescription(Record):
+class SelfDescription(Struct, frozen=True):
     """What a tool says of itself; `problem` is why it was not believed."""
 
     description: str = ""
-    parameters: "Mapping[str, Any] | None" = None
+    parameters: Mapping[str, Any] | None = None
     problem: str | None = None
 
 
 NOTHING = SelfDescription()
 
 
-def is_asked(tool: "CompiledTool") -> bool:
+def is_asked(tool: CompiledTool) -> bool:
     """Whether a tool is asked: it may be written with `@tool`, and the configuration does not say all of it."""
     command = tool.settings.get("command") or [""]
     told = tool.settings.get("parameters") is not None and tool.settings.get("description")
     return tool.runtime == "vfs" and command[0] not in ("", OWN_TOOLS) and not told
 
 
-def file_stamps(root: str, command: "Sequence[str]") -> tuple[object, ...]:
+def file_stamps(root: str, command: Sequence[str]) -> tuple[object, ...]:
     """Return what tells cheaply that a file which a command names is another, or has another content, than before."""
     return tuple(_stamp(os.path.join(root, word)) for word in command)
 
@@ -65,7 +68,7 @@ def _stamp(path: str) -> object:
     return found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
-def ask_tool(boxes: "ToolSandboxes", cancel: Deadline) -> SelfDescription:
+def ask_tool(boxes: ToolSandboxes, cancel: Deadline) -> SelfDescription:
     """Start the tool so that it says what it takes, and return that."""
     turn = Deadline(monotonic() + PATIENCE)
     nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
@@ -96,7 +99,7 @@ def read_description(output: bytes) -> SelfDescription:
         return NOTHING
     description, parameters = tree.get("description", ""), tree["parameters"]
     problem = _description_problem(description) or schema_problem(parameters)
-    return NOTHING.replace(problem=problem) if problem else SelfDescription(description, parameters)
+    return structs.replace(NOTHING, problem=problem) if problem else SelfDescription(description, parameters)
 
 
 def _description_problem(text: object) -> str | None:
@@ -184,7 +187,7 @@ class _Check:
             self.schema(each, f"{at}/{number}", depth)
 
 
-_KEYWORDS: "dict[str, Callable[[_Check, object, str, int], None]]" = {
+_KEYWORDS: dict[str, Callable[[_Check, object, str, int], None]] = {
     **dict.fromkeys(("description", "title", "format", "pattern", "$schema", "$id"), _Check._text),  # noqa: SLF001 -- our own
     **dict.fromkeys(("$ref", "$dynamicRef"), _Check._inside),  # noqa: SLF001
     **dict.fromkeys(("properties", "patternProperties", "$defs", "definitions"), _Check._table),  # noqa: SLF001

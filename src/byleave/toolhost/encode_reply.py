@@ -3,12 +3,15 @@
 The parameters of one request: a wrong type, or one that is missing, is the tool's mistake, and it is told so.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from byleave.core.decision import named_path
 from byleave.errors import ByleaveError, RequestError, TooLargeError, UnsafePathError
 from byleave.protocol.jsonrpc import ACCESS_DENIED, ALREADY_EXISTS, INTERNAL_ERROR, INVALID_PARAMS, NOT_FOUND
 from byleave.text import quoted
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
@@ -39,7 +42,7 @@ class RequestErrors:
         raise _told(error) from None
 
 
-_NUMBERS: "tuple[tuple[type[OSError], int, str], ...]" = (
+_NUMBERS: tuple[tuple[type[OSError], int, str], ...] = (
     (FileNotFoundError, NOT_FOUND, "does not exist"),
     (FileExistsError, ALREADY_EXISTS, "exists already"),
     (IsADirectoryError, INVALID_PARAMS, "is a directory"),
@@ -56,12 +59,12 @@ def _told(error: OSError) -> RequestError:
     return RequestError(f"{name}: {error.strerror or 'failed'}", hint=_HINT, number=INTERNAL_ERROR)
 
 
-def told_grants(grants: "tuple[str, ...]") -> list[str]:
+def told_grants(grants: tuple[str, ...]) -> list[str]:
     """Return where something is granted, as far as anybody wants to read."""
     return [named_path("path", path)["path"] for path in grants[:_MOST_GRANTS]]
 
 
-def denied(verdict: "Verdict", capability: str | None = None) -> RequestError:
+def denied(verdict: Verdict, capability: str | None = None) -> RequestError:
     """Return how a tool is told that it may not: what, as rules call it, and where it could."""
     number = NOT_FOUND if verdict.code == "not_a_directory" else ACCESS_DENIED
     data: dict[str, Any] = {"code": verdict.code}
@@ -89,7 +92,7 @@ _PARAMS_HINT = "see docs/protocol.md"
 class Params:
     """Reads what a method needs; fields that it does not know are none of its business."""
 
-    def __init__(self, tree: "Mapping[str, Any]") -> None:
+    def __init__(self, tree: Mapping[str, Any]) -> None:
         self._tree = tree
 
     def text(self, name: str, default: str | None = None) -> str:

@@ -5,7 +5,10 @@
 Each runs in a thread of its own. What a handle was in the end can be looked at until its name is used again.
 """
 
+from __future__ import annotations
+
 from threading import Event, Lock, Thread
+from typing import TYPE_CHECKING
 
 from byleave.errors import ByleaveError, ConfigErrors
 from byleave.protocol.content import RUNNING, STOPPED, ToolFailure, Update
@@ -13,7 +16,6 @@ from byleave.text import quoted, shown
 from byleave.toolhost.host import VFS, ToolInvocation, outcome_of, timing_of
 from byleave.toolhost.outcome import CompletedOutcome, FailedOutcome, NeedsInput, StateOutcome, broken
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
@@ -41,7 +43,7 @@ _MARGIN = 2.0  # seconds for the ending of a process beyond what it is given
 class Handle:
     """One tool that stays, and how it stands."""
 
-    def __init__(self, tool: str, conversation: "Conversation") -> None:
+    def __init__(self, tool: str, conversation: Conversation) -> None:
         self.tool = tool
         self.conversation = conversation
         self.gone = Event()  # nothing of it runs any more: it may have stopped, and its process not yet have ended
@@ -62,7 +64,7 @@ class Handle:
 class Handles:
     """The stateful tools of one session, by the names their callers chose."""
 
-    def __init__(self, host: "ToolHost") -> None:
+    def __init__(self, host: ToolHost) -> None:
         self._host = host
         self._handles: dict[tuple[str, str], Handle] = {}
         self._spawning = Lock()  # two calls that want one name at once do not both get it
@@ -72,9 +74,7 @@ class Handles:
         """How many of them have not stopped."""
         return sum(handle.update.type != STOPPED for handle in list(self._handles.values()))
 
-    def act(
-        self, tool: "CompiledTool", arguments: "Mapping[str, Any]", who: "Who", answers: "Mapping[str, str]"
-    ) -> "Outcome":
+    def act(self, tool: CompiledTool, arguments: Mapping[str, Any], who: Who, answers: Mapping[str, str]) -> Outcome:
         """Do what the arguments say: `action`, `id`, and what that action needs."""
         action, id_ = str(arguments.get("action")), arguments.get("id")
         supported = tool.settings.get("actions", ACTIONS)
@@ -94,8 +94,8 @@ class Handles:
         return _ACTIONS[action](self, handle, arguments)
 
     def _spawn(
-        self, tool: "CompiledTool", id_: str, arguments: "Mapping[str, Any]", who: "Who", answers: "Mapping[str, str]"
-    ) -> "Outcome":
+        self, tool: CompiledTool, id_: str, arguments: Mapping[str, Any], who: Who, answers: Mapping[str, str]
+    ) -> Outcome:
         given = arguments.get("args", {})
         if not isinstance(given, dict):
             return broken("the args of spawn are an object")
@@ -108,10 +108,10 @@ class Handles:
             return broken(f'{quoted(tool.name)} cannot stay: only tools with runtime = "vfs" can be stateful')
         return self._begin(tool, id_, ToolInvocation(tool.name, given, answers, who))
 
-    def _begin(self, tool: "CompiledTool", id_: str, call: ToolInvocation) -> "Outcome":
+    def _begin(self, tool: CompiledTool, id_: str, call: ToolInvocation) -> Outcome:
         made: list[Handle] = []
 
-        def changed(heard: "StateChanged") -> None:
+        def changed(heard: StateChanged) -> None:
             made[0].change(heard.update)
 
         try:
@@ -130,10 +130,10 @@ class Handles:
         for key in [key for key, handle in self._handles.items() if handle.update.type == STOPPED][:-_MOST_KEPT]:
             del self._handles[key]
 
-    def _fetch(self, handle: Handle, _arguments: "Mapping[str, Any]") -> "Outcome":
+    def _fetch(self, handle: Handle, _arguments: Mapping[str, Any]) -> Outcome:
         return StateOutcome(handle.update)
 
-    def _apply(self, handle: Handle, arguments: "Mapping[str, Any]") -> "Outcome":
+    def _apply(self, handle: Handle, arguments: Mapping[str, Any]) -> Outcome:
         """Hand over input; to a tool that waits it is the answer to its question."""
         if handle.update.type == STOPPED:
             return broken("it has stopped: nothing can be given to it any more")
@@ -145,7 +145,7 @@ class Handles:
         handle.conversation.apply(arguments["input"])
         return StateOutcome(Update(RUNNING))
 
-    def _abort(self, handle: Handle, _arguments: "Mapping[str, Any]") -> "Outcome":
+    def _abort(self, handle: Handle, _arguments: Mapping[str, Any]) -> Outcome:
         if handle.update.type != STOPPED:
             handle.conversation.cancel()
         handle.gone.wait(2 * timing_of(self._host.tool(handle.tool)).cancel + _MARGIN)
@@ -161,7 +161,7 @@ class Handles:
         self._handles.clear()
 
 
-_ACTIONS: "dict[str, Callable[[Handles, Handle, Mapping[str, Any]], Outcome]]" = {
+_ACTIONS: dict[str, Callable[[Handles, Handle, Mapping[str, Any]], Outcome]] = {
     "fetch": Handles._fetch,  # noqa: SLF001 -- the table of our own methods
     "apply": Handles._apply,  # noqa: SLF001
     "abort": Handles._abort,  # noqa: SLF001
@@ -178,7 +178,7 @@ def _run(handle: Handle, first: bytes) -> None:
         handle.gone.set()
 
 
-def _stopped(outcome: "Outcome") -> Update:
+def _stopped(outcome: Outcome) -> Update:
     if isinstance(outcome, CompletedOutcome):
         return Update(STOPPED, result=outcome.content)
     if isinstance(outcome, FailedOutcome):

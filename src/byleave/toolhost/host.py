@@ -3,9 +3,14 @@
 `ToolHost.execute` runs a call that was agreed to; `calling` is about agreeing to it, `handles` about tools that stay.
 """
 
+from __future__ import annotations
+
 import json
 import os
 from threading import Lock
+from typing import TYPE_CHECKING
+
+from msgspec import Struct, structs
 
 from byleave.core.action import SUBSTITUTE, EnvAction
 from byleave.core.command_rules import CommandTable
@@ -13,7 +18,6 @@ from byleave.errors import ByleaveError, ConfigErrors, InputError
 from byleave.guard.asking import UNKNOWN
 from byleave.protocol.content import WAITING, read_content
 from byleave.protocol.vfs import LONGEST_LINE, METHODS, Failed, Finished, HostSide, StateChanged
-from byleave.record import Record
 from byleave.text import quoted
 from byleave.toolhost.context import FORMAT_ARGUMENTS, RUN, access_tree, context_tree
 from byleave.toolhost.conversation import Conversation, Timing
@@ -30,7 +34,6 @@ from byleave.user_files import digest
 from byleave.workspace.file_effects import LARGEST_FILE
 from byleave.workspace.on_disk import ProjectOnDisk
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
@@ -51,13 +54,13 @@ _ESCAPED = 6  # bytes that JSON may take for one, at most
 _ROOM = 1 << 20  # bytes of a line beside the content
 
 
-class ToolInvocation(Record):
+class ToolInvocation(Struct, frozen=True):
     """One call of a tool: what it is given, on whose behalf, and whether it runs or only says what it would do."""
 
     tool: str
-    arguments: "Mapping[str, Any]"
-    answers: "Mapping[str, str]" = {}
-    who: "Who" = UNKNOWN
+    arguments: Mapping[str, Any]
+    answers: Mapping[str, str] = {}
+    who: Who = UNKNOWN
     action: str = RUN
 
 
@@ -66,11 +69,11 @@ class ToolHost:
 
     def __init__(
         self,
-        workspace: "Workspace",
-        guard: "Guard",
+        workspace: Workspace,
+        guard: Guard,
         *,
-        environment: "Mapping[str, str] | None" = None,
-        make_client: "Callable[[], HttpClient] | None" = None,
+        environment: Mapping[str, str] | None = None,
+        make_client: Callable[[], HttpClient] | None = None,
     ) -> None:
         self.guard = guard
         self._workspace = workspace
@@ -86,10 +89,10 @@ class ToolHost:
         self.running: Conversation | None = None  # the one that was begun last
 
     @property
-    def _policy(self) -> "LivePolicy":
+    def _policy(self) -> LivePolicy:
         return self.guard.policy
 
-    def tool(self, name: str) -> "CompiledTool":
+    def tool(self, name: str) -> CompiledTool:
         """Return a configured tool that can be run here; an InputError if there is none."""
         tool = self._policy.compiled.tools.get(name)
         if tool is None:
@@ -105,7 +108,7 @@ class ToolHost:
             raise InputError(f"the tool {quoted(name)} has no command", hint='add command = ["program", "argument"]')
         return tool
 
-    def execute(self, call: ToolInvocation, cancel: Deadline) -> "Outcome":
+    def execute(self, call: ToolInvocation, cancel: Deadline) -> Outcome:
         """Run a call to its end, and return what came of it. What goes wrong on the way is an outcome, too."""
         tool = self.tool(call.tool)
         try:
@@ -129,7 +132,7 @@ class ToolHost:
         command = tool.settings.get("command") or [""]
         if not tool.settings.get("format_arguments", command[0] == OWN_TOOLS) or not self._can_describe(tool):
             return None
-        asked: ToolInvocation = call.replace(action=FORMAT_ARGUMENTS)
+        asked: ToolInvocation = structs.replace(call, action=FORMAT_ARGUMENTS)
         outcome = self.execute(asked, cancel)
         content = getattr(outcome, "content", None) or []
         return "\n".join(block["text"] for block in content if block["type"] == "text") or None
@@ -148,7 +151,7 @@ class ToolHost:
             self._described[name] = known
         return known[1]
 
-    def _can_describe(self, tool: "CompiledTool") -> bool:
+    def _can_describe(self, tool: CompiledTool) -> bool:
         """Whether something keeps a tool from changing, or seeing, more than it may before anybody has agreed."""
         policy = self._policy.compiled.policy
         if self._boxes_of(tool).unconfined is not None:
@@ -163,21 +166,21 @@ class ToolHost:
         told = json.dumps([known, access_tree(access)], sort_keys=True, default=str)
         return digest("\n".join([told, *self._boxes_of(tool).prints()]).encode("utf-8", "surrogateescape"))
 
-    def _run_plain(self, tool: "CompiledTool", call: ToolInvocation, cancel: Deadline) -> "Outcome":
+    def _run_plain(self, tool: CompiledTool, call: ToolInvocation, cancel: Deadline) -> Outcome:
         boxes, describes = self._boxes_of(tool), call.action == FORMAT_ARGUMENTS
         told = {"context": self._context(tool, call, boxes), "tool": _told(tool, call)}
 
-        def decide(action: "dict[str, Any]") -> "Any":
+        def decide(action: dict[str, Any]) -> Any:
             return self.guard.check(action, call.who).verdict
 
-        def begun(end: "Callable[[], object]") -> None:
+        def begun(end: Callable[[], object]) -> None:
             self._end = end
 
         self.running = None
         limit = limit_of(tool)
         return run_plain(boxes, told, timing_of(tool), cancel, decide, begun=begun, limit=limit, reads_only=describes)
 
-    def _mediate(self, tool: "CompiledTool", call: ToolInvocation, cancel: Deadline) -> "Outcome":
+    def _mediate(self, tool: CompiledTool, call: ToolInvocation, cancel: Deadline) -> Outcome:
         asked: list[StateChanged] = []
         answered: list[dict[str, Any]] = []
 
@@ -199,8 +202,8 @@ class ToolHost:
         return outcome_of(ending)
 
     def converse(
-        self, tool: "CompiledTool", call: ToolInvocation, changed: "Callable[[StateChanged], object]"
-    ) -> "tuple[Conversation, bytes]":
+        self, tool: CompiledTool, call: ToolInvocation, changed: Callable[[StateChanged], object]
+    ) -> tuple[Conversation, bytes]:
         """Start a mediated tool, and return the conversation with it and its first line."""
         boxes = self._boxes_of(tool)
         limit = limit_of(tool)
@@ -214,11 +217,11 @@ class ToolHost:
             process.__exit__()
             raise
 
-    def _context(self, tool: "CompiledTool", call: ToolInvocation, boxes: ToolSandboxes) -> "dict[str, Any]":
+    def _context(self, tool: CompiledTool, call: ToolInvocation, boxes: ToolSandboxes) -> dict[str, Any]:
         access = self._policy.compiled.policy.tool(tool.name).access
         return context_tree(self._workspace.root.path, call.action, None if boxes.unconfined is not None else access)
 
-    def _service(self, tool: "CompiledTool", call: ToolInvocation, boxes: ToolSandboxes, limit: int) -> MethodService:
+    def _service(self, tool: CompiledTool, call: ToolInvocation, boxes: ToolSandboxes, limit: int) -> MethodService:
         scrub = self._scrubs.setdefault(tool.name, SecretFilter())  # what was used in one call may come back in another
         project = ProjectOnDisk(self._workspace.root, search=self._search(boxes))
         describes = call.action == FORMAT_ARGUMENTS
@@ -234,14 +237,14 @@ class ToolHost:
         )
 
     def _others(
-        self, tool: "CompiledTool", call: ToolInvocation, boxes: ToolSandboxes, scrub: SecretFilter, limit: int
-    ) -> "dict[str, Any]":
+        self, tool: CompiledTool, call: ToolInvocation, boxes: ToolSandboxes, scrub: SecretFilter, limit: int
+    ) -> dict[str, Any]:
         """Return what serves the other groups of methods; each is loaded when the first request of it comes."""
 
         def may_use(name: str) -> bool:
             return self.guard.check(EnvAction(name, tool.name, way=SUBSTITUTE), call.who).allowed
 
-        def web(method: str, params: "Mapping[str, Any]", turn: Deadline) -> "dict[str, Any]":
+        def web(method: str, params: Mapping[str, Any], turn: Deadline) -> dict[str, Any]:
             from byleave.toolhost.http_methods import HttpMethods
 
             client, environment = self._http(), self._environment
@@ -250,7 +253,7 @@ class ToolHost:
             )
             return serves.serve(method, params, turn)
 
-        def processes(method: str, params: "Mapping[str, Any]", turn: Deadline) -> "dict[str, Any]":
+        def processes(method: str, params: Mapping[str, Any], turn: Deadline) -> dict[str, Any]:
             from byleave.toolhost.process_methods import ProcessMethods
 
             serves = ProcessMethods(
@@ -279,7 +282,7 @@ class ToolHost:
                 listed = rule.envs if listed is None else tuple(name for name in listed if name in rule.envs)
         return listed
 
-    def _http(self) -> "HttpClient":
+    def _http(self) -> HttpClient:
         from byleave.net.http_client import HttpClient
 
         with self._alone:
@@ -287,12 +290,12 @@ class ToolHost:
                 self._client = HttpClient() if self._make_client is None else self._make_client()
             return self._client
 
-    def _search(self, boxes: ToolSandboxes) -> "Callable[[Query, Sequence[SearchStart]], list[FileMatches]] | None":
+    def _search(self, boxes: ToolSandboxes) -> Callable[[Query, Sequence[SearchStart]], list[FileMatches]] | None:
         """Return what searches with ripgrep, if there is one and something to hold it with."""
         if boxes.unconfined is not None:
             return None
 
-        def search(query: "Query", starts: "Sequence[SearchStart]") -> "list[FileMatches]":
+        def search(query: Query, starts: Sequence[SearchStart]) -> list[FileMatches]:
             from byleave.errors import SandboxError
             from byleave.toolhost.ripgrep import Ripgrep, find_ripgrep
 
@@ -306,7 +309,7 @@ class ToolHost:
 
         return search
 
-    def _boxes_of(self, tool: "CompiledTool") -> ToolSandboxes:
+    def _boxes_of(self, tool: CompiledTool) -> ToolSandboxes:
         """Return the sandboxes of a tool, made anew if its settings have changed."""
         with self._alone:
             known = self._boxes.get(tool.name)
@@ -336,25 +339,25 @@ def _nothing() -> None:
     """Nothing runs."""
 
 
-def timing_of(tool: "CompiledTool") -> Timing:
+def timing_of(tool: CompiledTool) -> Timing:
     """Return how long things may take for this tool."""
     limits, usual = tool.settings.get("limits", {}), Timing()
     request = float(limits.get("request_timeout", usual.request))
     return Timing(request, float(limits.get("cancel_timeout", usual.cancel)), tool.limits.wall_time)
 
 
-def limit_of(tool: "CompiledTool") -> int:
+def limit_of(tool: CompiledTool) -> int:
     """Return how many bytes one file, body or stream of this tool may have."""
     limit: int = tool.settings.get("limits", {}).get("max_file_size", LARGEST_FILE)
     return limit
 
 
-def _told(tool: "CompiledTool", call: ToolInvocation) -> "dict[str, Any]":
+def _told(tool: CompiledTool, call: ToolInvocation) -> dict[str, Any]:
     options = tool.settings.get("options", {})
     return {"name": tool.name, "arguments": call.arguments, "answers": dict(call.answers), "options": options}
 
 
-def outcome_of(ending: "ConversationEnd") -> "Outcome":
+def outcome_of(ending: ConversationEnd) -> Outcome:
     """Return what the end of a conversation means for the call."""
     if ending.cancelled:
         return CancelledOutcome()

@@ -11,9 +11,14 @@ What follows from a redirect: the next request, without what is not for the plac
 Pure. Nobody follows it from here: the next request is judged like the first one.
 """
 
+from __future__ import annotations
+
 import re
 from functools import cache
+from typing import TYPE_CHECKING
 from urllib.parse import urljoin
+
+from msgspec import Struct, structs
 
 from byleave.core.action import UrlAction
 from byleave.core.net_rules import USERINFO, NetRule, NetTable
@@ -24,11 +29,9 @@ from byleave.net.http_client import LARGEST_BODY, SCHEMES
 from byleave.net.http_exchange import HttpRequest, in_ascii
 from byleave.protocol.http_head import REROUTING, WORD, as_servers_read
 from byleave.protocol.jsonrpc import ACCESS_DENIED, INTERNAL_ERROR, METHOD_NOT_FOUND
-from byleave.record import Record
 from byleave.text import quoted
 from byleave.toolhost.encode_reply import Params, bad, content_fields, denied
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from typing import Any
@@ -58,7 +61,7 @@ _OURS = frozenset(
 )
 
 
-class Header(Record):
+class Header(Struct, frozen=True):
     """A header as it is sent. `secret`: the host put something into it that is for this origin alone."""
 
     name: str
@@ -66,7 +69,7 @@ class Header(Record):
     secret: bool = False
 
 
-class WebRequest(Record):
+class WebRequest(Struct, frozen=True):
     """One request of a tool's."""
 
     method: str
@@ -79,7 +82,7 @@ _BODILESS = ("GET", "HEAD")
 _SECRET = frozenset({"authorization", "cookie"})
 
 
-def read_wish(method: str, params: "Mapping[str, Any]", variable: "Variable", *, limit: int) -> WebRequest:
+def read_wish(method: str, params: Mapping[str, Any], variable: Variable, *, limit: int) -> WebRequest:
     """Return what the parameters ask for; `variable` returns the value of one, or raises."""
     given = Params({name: value for name, value in params.items() if value is not None})
     url, body = given.text("url"), given.data("body", limit=limit, default="")
@@ -88,7 +91,7 @@ def read_wish(method: str, params: "Mapping[str, Any]", variable: "Variable", *,
     return WebRequest(method, url, tuple(_headers(params.get("headers"), variable)), body or None)
 
 
-def _headers(given: "Any", variable: "Variable") -> "Iterator[Header]":
+def _headers(given: Any, variable: Variable) -> Iterator[Header]:
     pairs = list(_pairs(given))
     if len(pairs) > MOST_HEADERS:
         raise bad(f"a request has no more than {MOST_HEADERS} headers")
@@ -99,7 +102,7 @@ def _headers(given: "Any", variable: "Variable") -> "Iterator[Header]":
             yield _header(name, value, variable)
 
 
-def _pairs(given: "Any") -> "Iterator[tuple[Any, Any]]":
+def _pairs(given: Any) -> Iterator[tuple[Any, Any]]:
     if isinstance(given, dict):
         yield from given.items()
     elif isinstance(given, list) and all(isinstance(each, dict) for each in given):
@@ -108,7 +111,7 @@ def _pairs(given: "Any") -> "Iterator[tuple[Any, Any]]":
         raise bad("headers must be a list of objects with name and value")
 
 
-def _header(name: str, value: str, variable: "Variable") -> Header:
+def _header(name: str, value: str, variable: Variable) -> Header:
     lowered = name.lower()
     if not _NAME.fullmatch(name):
         raise bad(f"{quoted(name[:80])} is no name of a header")
@@ -129,7 +132,7 @@ def _is_text(value: str) -> bool:
     return True
 
 
-def variables(environment: "Mapping[str, str]", may_use: "Callable[[str], bool]") -> "Variable":
+def variables(environment: Mapping[str, str], may_use: Callable[[str], bool]) -> Variable:
     """Return what looks variables up for a tool: only those that it may use."""
 
     def value_of(name: str) -> str:
@@ -148,14 +151,14 @@ _STATUSES = frozenset({301, 302, 303, 307, 308})
 _OF_THE_BODY = frozenset({"content-encoding", "content-language", "content-location", "content-type"})
 
 
-def location_of(status: int, headers: "Sequence[tuple[str, str]]") -> str | None:
+def location_of(status: int, headers: Sequence[tuple[str, str]]) -> str | None:
     """Return where an answer sends us, None if it does not; of several places the first."""
     if status not in _STATUSES:
         return None
     return next((value for name, value in headers if name.lower() == "location"), None)
 
 
-def next_wish(wish: "WebRequest", status: int, location: str) -> "WebRequest | None":
+def next_wish(wish: WebRequest, status: int, location: str) -> WebRequest | None:
     """Return the request that a redirect asks for, as browsers do; None if it names no place at all.
 
     What was for one origin alone stays there, and does not come back where a further redirect leads home.
@@ -167,10 +170,8 @@ def next_wish(wish: "WebRequest", status: int, location: str) -> "WebRequest | N
     same = (origin := _origin(url)) is not None and origin == _origin(wish.url)
     headers = wish.headers if same else tuple(header for header in wish.headers if not header.secret)
     if not _changes_method(wish.method, status):
-        kept: WebRequest = wish.replace(url=url, headers=headers)
-        return kept
-    read: WebRequest = wish.replace(method="GET", url=url, headers=_without_body(headers), body=None)
-    return read
+        return structs.replace(wish, url=url, headers=headers)
+    return structs.replace(wish, method="GET", url=url, headers=_without_body(headers), body=None)
 
 
 def _changes_method(method: str, status: int) -> bool:
@@ -178,7 +179,7 @@ def _changes_method(method: str, status: int) -> bool:
     return (status in (301, 302) and method == "POST") or (status == 303 and method not in ("GET", "HEAD"))
 
 
-def _without_body(headers: "tuple[Header, ...]") -> "tuple[Header, ...]":
+def _without_body(headers: tuple[Header, ...]) -> tuple[Header, ...]:
     return tuple(header for header in headers if header.name.lower() not in _OF_THE_BODY)
 
 
@@ -197,15 +198,15 @@ class HttpMethods:
 
     def __init__(
         self,
-        guard: "Guard",
+        guard: Guard,
         tool: str,
-        client: "HttpClient",
-        environment: "Mapping[str, str]",
-        scrub: "SecretFilter",
+        client: HttpClient,
+        environment: Mapping[str, str],
+        scrub: SecretFilter,
         *,
-        may_use: "Callable[[str], bool]",
+        may_use: Callable[[str], bool],
         limit: int = LARGEST_BODY,
-        who: "Who" = UNKNOWN,
+        who: Who = UNKNOWN,
     ) -> None:
         self._guard = guard
         self._tool = tool
@@ -215,7 +216,7 @@ class HttpMethods:
         self._limit = limit
         self._who = who
 
-    def serve(self, method: str, params: "Mapping[str, Any]", turn: "Deadline") -> "dict[str, Any]":
+    def serve(self, method: str, params: Mapping[str, Any], turn: Deadline) -> dict[str, Any]:
         """Return the answer of the web server as the protocol has it; a RequestError if there is none."""
         verb = _VERBS.get(method)
         if verb is None:
@@ -230,7 +231,7 @@ class HttpMethods:
         self._scrub.uses(value)
         return value
 
-    def _follow(self, wish: "WebRequest", turn: "Deadline") -> "HttpResponse":
+    def _follow(self, wish: WebRequest, turn: Deadline) -> HttpResponse:
         """Return the first answer that sends us nowhere else; every hop is a request of its own."""
         for _hop in range(MOST + 1):
             reply = self._ask(wish, turn)
@@ -243,7 +244,7 @@ class HttpMethods:
             wish = following
         raise _lost(f"the server redirects more than {MOST} times")
 
-    def _ask(self, wish: "WebRequest", turn: "Deadline") -> "HttpResponse":
+    def _ask(self, wish: WebRequest, turn: Deadline) -> HttpResponse:
         turn.go_on()
         _keep_passwords_out(wish.url)
         answer = self._guard.check(UrlAction(wish.url, wish.method, tool=self._tool), self._who)
@@ -262,7 +263,7 @@ class HttpMethods:
             ),
         )
 
-    def _result(self, reply: "HttpResponse") -> "dict[str, Any]":
+    def _result(self, reply: HttpResponse) -> dict[str, Any]:
         scrub = self._scrub
         headers = [{"name": scrub.text(name), "value": scrub.text(value)} for name, value in reply.headers]
         return {
@@ -281,7 +282,7 @@ class HttpMethods:
         )
 
 
-def dialling_rules(policy: "CompiledPolicy", tool: str, target: "Target") -> "tuple[NetRule | None, ...]":
+def dialling_rules(policy: CompiledPolicy, tool: str, target: Target) -> tuple[NetRule | None, ...]:
     """Return the rules that say which addresses a place may be reached at: one of every voice that has any.
 
     Where the user wrote none, and it is allowed nevertheless (a person said yes, or nothing is restricted), it is as

@@ -6,7 +6,10 @@ allowed, and to nothing but the place that was judged.
 Files are served here; `web` and `processes` serve the other groups, where a tool has them. Start at `Service.serve`.
 """
 
+from __future__ import annotations
+
 from time import monotonic
+from typing import TYPE_CHECKING
 
 from byleave.core.access import Default
 from byleave.core.action import FileAction, MoveAction, SearchAction
@@ -22,7 +25,6 @@ from byleave.toolhost.encode_reply import Params, RequestErrors, content_fields,
 from byleave.workspace import file_effects
 from byleave.workspace.project import DIRECTORY, FILE, Query
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
@@ -52,15 +54,15 @@ class MethodService:
 
     def __init__(
         self,
-        guard: "Guard",
+        guard: Guard,
         tool: str,
-        project: "ProjectFiles",
-        scrub: "SecretFilter",
+        project: ProjectFiles,
+        scrub: SecretFilter,
         *,
         limit: int = file_effects.LARGEST_FILE,
-        who: "Who" = UNKNOWN,
-        others: "Mapping[str, Serve] | None" = None,
-        only: "frozenset[str] | None" = None,
+        who: Who = UNKNOWN,
+        others: Mapping[str, Serve] | None = None,
+        only: frozenset[str] | None = None,
     ) -> None:
         self._guard = guard
         self._tool = tool
@@ -82,9 +84,7 @@ class MethodService:
         """Whether this is done at once, if nobody has to be asked."""
         return method in _FILES and method != "fs.grep"
 
-    def serve(
-        self, method: str, params: "Mapping[str, Any]", turn: "Deadline", *, patient: bool = True
-    ) -> "dict[str, Any]":
+    def serve(self, method: str, params: Mapping[str, Any], turn: Deadline, *, patient: bool = True) -> dict[str, Any]:
         """Return the result of a request; a RequestError if there is none.
 
         Unless it is `patient`, a NeedsPersonError where a person would have to be asked; nothing was done then.
@@ -104,7 +104,7 @@ class MethodService:
         with RequestErrors():
             return serve(self, Params(params), self._leave(turn, patient=patient))
 
-    def _leave(self, turn: "Deadline", *, patient: bool) -> "_Leave":
+    def _leave(self, turn: Deadline, *, patient: bool) -> _Leave:
         later = None if patient else self._later
         return _Leave(self._guard, self._who, turn, patient=patient, asks=self._only is None, later=later)
 
@@ -114,20 +114,20 @@ class MethodService:
             record()
         self._later.clear()
 
-    def _for(self, kind: str, path: str, leave: "_Leave") -> Evaluation:
+    def _for(self, kind: str, path: str, leave: _Leave) -> Evaluation:
         """Return the answer about one path if it is a yes; else the request is refused."""
         answer = leave.ask(FileAction(kind, path, self._tool))
         if answer.permit is None:
             raise self._denied(answer, path, kind)
         return answer
 
-    def _read(self, params: Params, leave: "_Leave") -> "dict[str, Any]":
+    def _read(self, params: Params, leave: _Leave) -> dict[str, Any]:
         answer = self._for("read", params.path("path"), leave)
         data = leave.do(answer, lambda permit: file_effects.read_file(permit, self._project, limit=self._limit))
         shown, size = self._scrub.data(data), len(data)
         return {**content_fields("content", shown), "size": size}
 
-    def _write(self, params: Params, leave: "_Leave") -> "dict[str, Any]":
+    def _write(self, params: Params, leave: _Leave) -> dict[str, Any]:
         path, data = params.path("path"), params.data("content", limit=self._limit)
         exclusive = params.flag("exclusive")
 
@@ -142,7 +142,7 @@ class MethodService:
         _again(attempt, () if exclusive else (FileExistsError, FileNotFoundError))
         return {}
 
-    def _exists(self, params: Params, leave: "_Leave") -> "dict[str, Any]":
+    def _exists(self, params: Params, leave: _Leave) -> dict[str, Any]:
         path = params.path("path")
         begun = leave.ask(FileAction("read", path, self._tool))
         if begun.permit is None and begun.verdict.code == "not_a_directory" and self._may_know(path):
@@ -152,14 +152,14 @@ class MethodService:
         (place,) = begun.permit.places
         return {"exists": isinstance(place, FsTarget) and place.exists}
 
-    def _list_dir(self, params: Params, leave: "_Leave") -> "dict[str, Any]":
+    def _list_dir(self, params: Params, leave: _Leave) -> dict[str, Any]:
         path = params.path("path", default=".")
         answer = self._for("read", path, leave)
         names = leave.do(answer, lambda permit: file_effects.list_names(permit, self._project))
         entries = [entry for name in names if (entry := self._entry(path, name)) is not None]
         return {"entries": entries, "hidden": len(names) - len(entries)}
 
-    def _entry(self, directory: str, name: str) -> "dict[str, Any] | None":
+    def _entry(self, directory: str, name: str) -> dict[str, Any] | None:
         """Return what the tool is told of one entry; None if it may not read it."""
         judged = self._guard.policy.judge(FileAction("read", f"{directory.rstrip('/')}/{name}", self._tool))
         place = judged.places[0]
@@ -167,18 +167,18 @@ class MethodService:
             return None
         return {**self._scrub.tree(named_path("path", name)), "kind": DIRECTORY if place.directory else FILE}
 
-    def _metadata(self, params: Params, leave: "_Leave") -> "dict[str, Any]":
+    def _metadata(self, params: Params, leave: _Leave) -> dict[str, Any]:
         answer = self._for("read", params.path("path"), leave)
         found = leave.do(answer, lambda permit: file_effects.look(permit, self._project))
         known = {"kind": found.kind, "size": found.size}
         return known if found.modified is None else {**known, "modified": found.modified}
 
-    def _delete(self, params: Params, leave: "_Leave") -> "dict[str, Any]":
+    def _delete(self, params: Params, leave: _Leave) -> dict[str, Any]:
         answer = self._for("delete", params.path("path"), leave)
         leave.do(answer, lambda permit: file_effects.delete_file(permit, self._project))
         return {}
 
-    def _rename(self, params: Params, leave: "_Leave") -> "dict[str, Any]":
+    def _rename(self, params: Params, leave: _Leave) -> dict[str, Any]:
         action = MoveAction(params.path("from"), params.path("to"), self._tool)
         exclusive = params.flag("exclusive")
 
@@ -190,7 +190,7 @@ class MethodService:
             if replaces and exclusive:
                 raise _taken(action.to)
 
-            def move(permit: "Permit") -> None:
+            def move(permit: Permit) -> None:
                 self._keep_unreadable(permit)
                 file_effects.move_file(permit, self._project, replace=replaces)
 
@@ -204,13 +204,13 @@ class MethodService:
         _again(attempt, (FileExistsError,))
         return {}
 
-    def _search_for(self, path: str, pattern: str, leave: "_Leave") -> Evaluation:
+    def _search_for(self, path: str, pattern: str, leave: _Leave) -> Evaluation:
         answer = leave.ask(SearchAction(path, pattern, self._tool))
         if answer.permit is None:
             raise self._denied(answer, path, "read")
         return answer
 
-    def _keep_unreadable(self, permit: "Permit") -> None:
+    def _keep_unreadable(self, permit: Permit) -> None:
         """Refuse to make something readable by moving it: what may not be read stays where that holds."""
         source, target = permit.places
         action = permit.action
@@ -275,7 +275,7 @@ class MethodService:
             return "no access.fs rule covers it"
         return "what is there is not for this tool" if rule.grants("read") else rule.text
 
-    def _grep(self, params: Params, leave: "_Leave") -> "dict[str, Any]":
+    def _grep(self, params: Params, leave: _Leave) -> dict[str, Any]:
         pattern = params.text("pattern")
         answers = [self._search_for(path, pattern, leave) for path in params.paths("paths") or ["."]]
         query = Query(pattern, (), tuple(params.texts("extensions")), params.number("context", most=_MOST_CONTEXT))
@@ -288,7 +288,7 @@ class MethodService:
         found = leave.do(answers[0], lambda _permit: file_effects.search_files(permits, query, may_read, self._project))
         return {"matches": [self._match(each) for each in found]}
 
-    def _match(self, found: "FileMatches") -> "dict[str, Any]":
+    def _match(self, found: FileMatches) -> dict[str, Any]:
         lines = [
             {"line_number": line.number, "content": self._scrub.text(line.content), "is_match": line.matches}
             for line in found.lines
@@ -298,7 +298,7 @@ class MethodService:
 
 _MOST_CONTEXT = 1000  # lines around a match
 READING = frozenset({"fs.read", "fs.exists", "fs.list_dir", "fs.metadata", "fs.grep"})
-_FILES: "dict[str, Callable[[MethodService, Params, _Leave], dict[str, Any]]]" = {
+_FILES: dict[str, Callable[[MethodService, Params, _Leave], dict[str, Any]]] = {
     "fs.read": MethodService._read,  # noqa: SLF001 -- the table of our own methods
     "fs.write": MethodService._write,  # noqa: SLF001
     "fs.exists": MethodService._exists,  # noqa: SLF001
@@ -315,13 +315,13 @@ class _Leave:
 
     def __init__(
         self,
-        guard: "Guard",
-        who: "Who",
-        turn: "Deadline",
+        guard: Guard,
+        who: Who,
+        turn: Deadline,
         *,
         patient: bool,
         asks: bool,
-        later: "list[Callable[[], None]] | None",
+        later: list[Callable[[], None]] | None,
     ) -> None:
         self._guard = guard
         self._who = who
@@ -330,7 +330,7 @@ class _Leave:
         self._asks = asks
         self._later = later
 
-    def ask(self, action: "Action") -> Evaluation:
+    def ask(self, action: Action) -> Evaluation:
         """Return the guard's answer, whatever it is."""
         if self._patient:
             return self._guard.check(action, self._who)
@@ -342,13 +342,13 @@ class _Leave:
         return begun
 
     @staticmethod
-    def allowed(answer: Evaluation) -> "Permit":
+    def allowed(answer: Evaluation) -> Permit:
         """Return the permit; without one the request is refused, for the reason that the verdict gives."""
         if answer.permit is None:
             raise denied(answer.verdict)
         return answer.permit
 
-    def do(self, answer: Evaluation, effect: "Callable[[Permit], Any]") -> "Any":
+    def do(self, answer: Evaluation, effect: Callable[[Permit], Any]) -> Any:
         """Do what was allowed, unless nobody wants it any more: a person may have taken their time to say yes."""
         self._turn.go_on()
         return self._guard.perform(answer, effect, later=self._later)
@@ -369,7 +369,7 @@ def _taken(path: str) -> RequestError:
     return RequestError(f"{quoted(path)} exists already", hint="choose another name", number=ALREADY_EXISTS)
 
 
-def _again(attempt: "Callable[[], None]", changed: "tuple[type[OSError], ...]") -> None:
+def _again(attempt: Callable[[], None], changed: tuple[type[OSError], ...]) -> None:
     """Do it; where what was judged has changed since, judge and do it anew."""
     for _ in range(_ATTEMPTS - 1):
         try:

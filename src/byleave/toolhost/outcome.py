@@ -1,39 +1,43 @@
 """What comes of a call, whatever the runtime. Each outcome has a JSON form that programs rely on, and an exit code."""
 
-from byleave.protocol.content import ToolFailure, Update, failure_tree, question_in, update_tree
-from byleave.record import Record
+from __future__ import annotations
 
-TYPE_CHECKING = False
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from byleave.protocol.content import ToolFailure, Update, failure_tree, question_in, update_tree
+
 if TYPE_CHECKING:
     from typing import Any
 
     from byleave.protocol.content import Block
 
 
-class CompletedOutcome(Record):
+class CompletedOutcome(Struct, frozen=True):
     """The tool did its work; these blocks are its result."""
 
-    content: "list[Block]"
+    content: list[Block]
 
 
-class FailedOutcome(Record):
+class FailedOutcome(Struct, frozen=True):
     """The tool failed, or could not be run."""
 
     failure: ToolFailure
 
 
-class NeedsInput(Record):
+class NeedsInput(Struct, frozen=True):
     """The tool has a question. It is run again with the answer."""
 
-    question: "dict[str, Any]"
-    content: "list[Block]" = []
+    question: dict[str, Any]
+    content: list[Block] = []
 
 
-class CancelledOutcome(Record):
+class CancelledOutcome(Struct, frozen=True):
     """Somebody stopped the call."""
 
 
-class StateOutcome(Record):
+class StateOutcome(Struct, frozen=True):
     """How a stateful tool stands."""
 
     update: Update
@@ -47,7 +51,7 @@ def broken(message: str, *, transient: bool = False) -> FailedOutcome:
     return FailedOutcome(ToolFailure(message, (), transient))
 
 
-def completed(content: "list[Block]") -> Outcome:
+def completed(content: list[Block]) -> Outcome:
     """Return the outcome that these blocks are: a question among them comes first."""
     question = question_in(content)
     if question is not None:
@@ -57,7 +61,7 @@ def completed(content: "list[Block]") -> Outcome:
     return CompletedOutcome(content)
 
 
-def outcome_tree(outcome: Outcome) -> "dict[str, Any]":
+def outcome_tree(outcome: Outcome) -> dict[str, Any]:
     """Return an outcome as JSON."""
     if isinstance(outcome, CompletedOutcome):
         return {"outcome": "completed", "content": outcome.content}
@@ -71,7 +75,7 @@ def outcome_tree(outcome: Outcome) -> "dict[str, Any]":
     return {"outcome": "cancelled"}
 
 
-EXIT_CODES: "dict[type, int]" = {
+EXIT_CODES: dict[type, int] = {
     CompletedOutcome: 0,
     FailedOutcome: 1,
     NeedsInput: 10,

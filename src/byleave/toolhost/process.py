@@ -3,19 +3,22 @@
 Wait for a program in a sandbox, hearing both its streams, until it ends or has to be ended.
 """
 
+from __future__ import annotations
+
 import os
 import select
 import signal
 from contextlib import suppress
 from threading import Lock
 from time import monotonic
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from byleave.errors import RequestError, SandboxError
 from byleave.protocol.jsonrpc import INVALID_PARAMS, TIMED_OUT
-from byleave.record import Record
 from byleave.text import quoted
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import IO, Protocol, Self
@@ -26,10 +29,10 @@ if TYPE_CHECKING:
         """What `sandbox.process.Process` and `Unconfined` have in common."""
 
         pid: int
-        stdin: "IO[bytes] | None"
-        stdout: "IO[bytes] | None"
-        stderr: "IO[bytes] | None"
-        problem: "SandboxError | None"
+        stdin: IO[bytes] | None
+        stdout: IO[bytes] | None
+        stderr: IO[bytes] | None
+        problem: SandboxError | None
 
         def poll(self) -> int | None: ...
 
@@ -39,7 +42,7 @@ if TYPE_CHECKING:
 
         def close(self) -> None: ...
 
-        def __enter__(self) -> "Self": ...
+        def __enter__(self) -> Self: ...
 
         def __exit__(self, *_raised: object) -> None: ...
 
@@ -55,7 +58,7 @@ _LAST_BREATH = 1.0  # seconds that a process may take to end after its output ha
 class ToolProcess:
     """The descriptors of a process that was started with three pipes, and its end."""
 
-    def __init__(self, process: "Running") -> None:
+    def __init__(self, process: Running) -> None:
         self._process = process
         self._files = [file for file in (process.stdin, process.stdout, process.stderr) if file is not None]
         self.stdin = -1 if process.stdin is None else process.stdin.fileno()
@@ -68,7 +71,7 @@ class ToolProcess:
         return tuple(each for each in (self.stdout, self.stderr) if each >= 0)
 
     @property
-    def problem(self) -> "SandboxError | None":
+    def problem(self) -> SandboxError | None:
         """What kept the process from running, if something did."""
         return self._process.problem
 
@@ -111,7 +114,7 @@ class ToolProcess:
 class Unconfined:
     """A process that nothing holds, where the user has switched the sandbox off or the system has none."""
 
-    def __init__(self, argv: list[str], *, cwd: str, env: dict[str, str], stdin: "Stream") -> None:
+    def __init__(self, argv: list[str], *, cwd: str, env: dict[str, str], stdin: Stream) -> None:
         from subprocess import PIPE, Popen
 
         self.problem: SandboxError | None = None
@@ -153,7 +156,7 @@ class Unconfined:
         with suppress(TimeoutError):
             self.wait(until - monotonic())
 
-    def __enter__(self) -> "Self":
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *_raised: object) -> None:
@@ -177,14 +180,14 @@ class UnsandboxedTool:
 
     def spawn(
         self,
-        argv: "Sequence[str]",
+        argv: Sequence[str],
         *,
         cwd: str | None = None,
-        env: "Mapping[str, str] | None" = None,
-        stdin: "Stream" = None,
-        stdout: "Stream" = None,  # noqa: ARG002 -- both are pipes, always
-        stderr: "Stream" = None,  # noqa: ARG002
-        also: "Mapping[str, str] | None" = None,
+        env: Mapping[str, str] | None = None,
+        stdin: Stream = None,
+        stdout: Stream = None,  # noqa: ARG002 -- both are pipes, always
+        stderr: Stream = None,  # noqa: ARG002
+        also: Mapping[str, str] | None = None,
         apart: bool = True,  # noqa: ARG002 -- it always is
         own: bool = False,
     ) -> Unconfined:
@@ -220,7 +223,7 @@ _PIECE = 1 << 16
 _LONGEST_WAIT = 3600_000  # milliseconds in one go; poll takes no more than a C int
 
 
-class ProcessOutput(Record):
+class ProcessOutput(Struct, frozen=True):
     """What a program said, and how it ended: 128 and the number of the signal, if it was one."""
 
     out: bytes
@@ -231,7 +234,7 @@ class ProcessOutput(Record):
 class _Leash:
     """The way to end a program from another thread, as long as it is there."""
 
-    def __init__(self, process: "Process | Unconfined") -> None:
+    def __init__(self, process: Process | Unconfined) -> None:
         self._process: Process | Unconfined | None = process
         self._lock = Lock()
 
@@ -246,7 +249,7 @@ class _Leash:
             self._process = None
 
 
-def attend(process: "Process | Unconfined", turn: "Deadline", *, limit: int) -> ProcessOutput:
+def attend(process: Process | Unconfined, turn: Deadline, *, limit: int) -> ProcessOutput:
     """Return what the program said once it has ended. Both its streams are pipes.
 
     A RequestError if it is cancelled, takes too long, or says more than `limit` bytes on one stream; nothing of it
@@ -266,7 +269,7 @@ def attend(process: "Process | Unconfined", turn: "Deadline", *, limit: int) -> 
     return ProcessOutput(out, err, code if code >= 0 else 128 - code)
 
 
-def _hear(process: "Process | Unconfined", turn: "Deadline", limit: int) -> tuple[bytes, bytes]:
+def _hear(process: Process | Unconfined, turn: Deadline, limit: int) -> tuple[bytes, bytes]:
     """Collect both streams until the program has ended."""
     heard: dict[int, bytearray] = {
         stream.fileno(): bytearray() for stream in (process.stdout, process.stderr) if stream
@@ -289,7 +292,7 @@ def _hear(process: "Process | Unconfined", turn: "Deadline", limit: int) -> tupl
     return bytes(out), bytes(err)
 
 
-def _ready(watched: "select.poll", deadline: float | None) -> "Iterator[int]":
+def _ready(watched: select.poll, deadline: float | None) -> Iterator[int]:
     """Yield what can be read, or has ended; a RequestError if nothing does in time."""
     left = None if deadline is None else (deadline - monotonic()) * 1000
     if left is not None and left <= 0:

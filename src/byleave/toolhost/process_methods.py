@@ -4,7 +4,10 @@ The program is judged once, before it is started; whatever it starts or reaches 
 What it says is handed back whole, or not at all. Start at `Processes.serve`. The waiting: `running`.
 """
 
+from __future__ import annotations
+
 from threading import Lock, local
+from typing import TYPE_CHECKING
 
 from byleave.core.action import SpawnAction
 from byleave.core.env_rules import MINIMAL_ENVIRONMENT
@@ -17,7 +20,6 @@ from byleave.text import quoted
 from byleave.toolhost.encode_reply import Params, bad, content_fields, denied
 from byleave.toolhost.process import LARGEST_OUTPUT, attend
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from typing import Any
@@ -47,16 +49,16 @@ class ProcessMethods:
 
     def __init__(
         self,
-        guard: "Guard",
+        guard: Guard,
         tool: str,
-        box: "Callable[[], Sandbox | UnsandboxedTool]",
-        environment: "Mapping[str, str]",
-        scrub: "SecretFilter",
+        box: Callable[[], Sandbox | UnsandboxedTool],
+        environment: Mapping[str, str],
+        scrub: SecretFilter,
         *,
-        may_use: "Callable[[str], bool]",
-        envs_of: "Callable[[str], tuple[str, ...] | None]",
+        may_use: Callable[[str], bool],
+        envs_of: Callable[[str], tuple[str, ...] | None],
         limit: int = LARGEST_OUTPUT,
-        who: "Who" = UNKNOWN,
+        who: Who = UNKNOWN,
     ) -> None:
         self._guard = guard
         self._tool = tool
@@ -68,7 +70,7 @@ class ProcessMethods:
         self._limit = limit
         self._who = who
 
-    def serve(self, method: str, params: "Mapping[str, Any]", turn: "Deadline") -> "dict[str, Any]":
+    def serve(self, method: str, params: Mapping[str, Any], turn: Deadline) -> dict[str, Any]:
         """Run a program to its end, and return what it said; a RequestError if that cannot be."""
         if method != RUN:
             raise RequestError("there is no such method", hint=f"use {RUN}", number=METHOD_NOT_FOUND)
@@ -92,7 +94,7 @@ class ProcessMethods:
         hint = "check the name of the program; `byleave doctor` says what this machine can enforce"
         return RequestError(self._scrub.text(problem), hint=hint, number=number)
 
-    def _given(self, program: str, names: "Iterable[str]") -> "dict[str, str]":
+    def _given(self, program: str, names: Iterable[str]) -> dict[str, str]:
         """Return the variables that are forwarded; one that may not be is refused, one that is not set is left out."""
         listed = dict(minimal(dict.fromkeys(names, ""), self._envs_of(program) or ()))
         for name in names:
@@ -102,7 +104,7 @@ class ProcessMethods:
                 raise RequestError(problem, hint=hint, number=ACCESS_DENIED)
         return {name: self._environment[name] for name in names if name in self._environment}
 
-    def _run(self, permit: "Permit", given: "dict[str, str]", turn: "Deadline") -> "ProcessOutput":
+    def _run(self, permit: Permit, given: dict[str, str], turn: Deadline) -> ProcessOutput:
         for value in given.values():
             self._scrub.uses(value)
         with self._start(permit, given) as process:
@@ -111,7 +113,7 @@ class ProcessMethods:
             raise process.problem
         return said
 
-    def _start(self, permit: "Permit", given: "dict[str, str]") -> "Process | Unconfined":
+    def _start(self, permit: Permit, given: dict[str, str]) -> Process | Unconfined:
         action = permit.action
         if not isinstance(action, SpawnAction):
             raise PermissionError("this permit starts no program")
@@ -133,7 +135,7 @@ class ProcessMethods:
             finally:
                 _starting.permit = None
 
-    def _decide(self, action: "dict[str, Any]") -> "Verdict":
+    def _decide(self, action: dict[str, Any]) -> Verdict:
         """Answer for the sandbox: what was just permitted to this thread is not asked again, everything else is.
 
         Programs that ask for others, and the proxy, come from threads of their own, where no permit is at hand. A
@@ -145,12 +147,12 @@ class ProcessMethods:
             return permit.verdict
         return self._guard.check(action, self._who).verdict
 
-    def _result(self, said: "ProcessOutput") -> "dict[str, Any]":
+    def _result(self, said: ProcessOutput) -> dict[str, Any]:
         out, err = self._scrub.data(said.out), self._scrub.data(said.err)
         return {**_stream("stdout", out), **_stream("stderr", err), "exit_code": said.exit_code}
 
 
-def _wanted(params: Params) -> "tuple[str, tuple[str, ...], list[str]]":
+def _wanted(params: Params) -> tuple[str, tuple[str, ...], list[str]]:
     """Return the program, its arguments and the names of the variables it is to have."""
     program, args, names = params.text("program"), params.texts("args"), list(dict.fromkeys(params.texts("envs")))
     if not program or not all(_is_word(word) for word in (program, *args)):
@@ -168,7 +170,7 @@ def _is_word(word: str) -> bool:
         return False
 
 
-def _is_for(permit: "Permit", action: "Mapping[str, Any]") -> bool:
+def _is_for(permit: Permit, action: Mapping[str, Any]) -> bool:
     permitted = permit.action
     if not isinstance(permitted, SpawnAction) or action.get("kind") != "spawn":
         return False
@@ -176,7 +178,7 @@ def _is_for(permit: "Permit", action: "Mapping[str, Any]") -> bool:
     return asked == (permitted.program, permitted.args, permitted.tool)
 
 
-def _stream(name: str, data: bytes) -> "dict[str, str]":
+def _stream(name: str, data: bytes) -> dict[str, str]:
     """Return output as it was, in base64 where it is no text: nothing is lost, as with files and bodies."""
     fields = content_fields(name, data)
     return {name if key == name else f"{name}_{key}": value for key, value in fields.items()}

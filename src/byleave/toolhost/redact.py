@@ -4,12 +4,14 @@ It is the second line: a value that a server or a program was given may come bac
 JSON, URLs, base64 or hex do. Whoever wants to betray it finds a spelling that is not known here.
 """
 
+from __future__ import annotations
+
 from binascii import b2a_base64
 from threading import Lock
+from typing import TYPE_CHECKING
 
 from byleave.core.redact import SHORTEST, Redactor, cores_of, is_secret
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
@@ -51,18 +53,18 @@ class SecretFilter:
             return data
         return self._mask.values(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
 
-    def tree(self, tree: "Any") -> "Any":
+    def tree(self, tree: Any) -> Any:
         """Return a JSON tree without the values."""
         return tree if self._mask is None else self._mask.values_tree(tree)
 
 
-def _lines_of(value: str) -> "list[str]":
+def _lines_of(value: str) -> list[str]:
     """Return the lines of a value that has several: a search, or a program that numbers lines, shows one by one."""
     lines = [line.strip() for line in value.splitlines()]
     return [line for line in lines if len(line) >= _SHORTEST_LINE] if len(lines) > 1 else []
 
 
-def _coded(value: str) -> "Iterator[str]":
+def _coded(value: str) -> Iterator[str]:
     """Yield what a value looks like inside of something that was encoded as a whole: `user:value`, for one."""
     plain = value.encode("utf-8", "surrogateescape")
     forms = [plain.hex(), plain.hex().upper()]

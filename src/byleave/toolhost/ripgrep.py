@@ -7,6 +7,8 @@ first line, not the only one.
 Start at `Ripgrep.search`. Where there is no ripgrep, or nothing to hold it with: `workspace.grep`.
 """
 
+from __future__ import annotations
+
 import os
 import select
 import sys
@@ -15,6 +17,7 @@ from binascii import Error as NotBase64
 from binascii import a2b_base64
 from contextlib import suppress
 from functools import cache
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -29,7 +32,6 @@ from byleave.workspace.grep import LARGEST_SEARCHED, Findings, endings_of, is_se
 from byleave.workspace.pattern import refuse, refuse_pattern
 from byleave.workspace.project import DIRECTORY, FileLine, FileMatches
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
@@ -70,7 +72,7 @@ def find_ripgrep(*outside_of: str) -> str | None:
     return None
 
 
-def _candidates() -> "Iterator[str]":
+def _candidates() -> Iterator[str]:
     import sysconfig
 
     for directory in (sysconfig.get_path("scripts"), os.path.dirname(sys.executable)):
@@ -96,17 +98,17 @@ def _is_new(program: str) -> bool:
 class Ripgrep:
     """ripgrep in a sandbox that reads (`Sandbox.for_reading`), which is made once and used for every search."""
 
-    def __init__(self, program: str, sandbox: "Sandbox") -> None:
+    def __init__(self, program: str, sandbox: Sandbox) -> None:
         self._program = program
         self._sandbox = sandbox
 
     def search(
         self,
-        query: "Query",
-        starts: "Sequence[SearchStart]",
+        query: Query,
+        starts: Sequence[SearchStart],
         *,
         deadline: float | None = None,
-        on_cancel: "OnCancel | None" = None,
+        on_cancel: OnCancel | None = None,
     ) -> list[FileMatches]:
         """Return the files that match, sorted by path. A SandboxError if nothing here can hold ripgrep.
 
@@ -126,7 +128,7 @@ class Ripgrep:
         with process:
             return _Run(process, wanted, endings, deadline, on_cancel).findings()
 
-    def _out_of_sight(self, places: "Sequence[str]") -> "Iterator[str]":
+    def _out_of_sight(self, places: Sequence[str]) -> Iterator[str]:
         """Yield what may be read below these places, in directories that may not, which nobody can list."""
         prepared = self._sandbox.prepare(self._program, os.defpath)
         if prepared.backend == LANDLOCK:
@@ -141,7 +143,7 @@ class Ripgrep:
                 yield place.path
 
 
-def _options(query: "Query", endings: tuple[str, ...]) -> "Iterator[str]":
+def _options(query: Query, endings: tuple[str, ...]) -> Iterator[str]:
     for ending in endings:
         yield f"--glob=*{ending}"
     yield "--iglob=!.git"  # counts after every --glob
@@ -177,11 +179,11 @@ class _Run:
 
     def __init__(
         self,
-        process: "Process",
-        starts: "Sequence[SearchStart]",
+        process: Process,
+        starts: Sequence[SearchStart],
         endings: tuple[str, ...],
         deadline: float | None,
-        on_cancel: "OnCancel | None",
+        on_cancel: OnCancel | None,
     ) -> None:
         self._process = process
         self._starts = starts
@@ -217,7 +219,7 @@ class _Run:
         with suppress(OSError):  # it has ended by itself
             self._process.kill()
 
-    def _pieces(self) -> "Iterator[bytes]":
+    def _pieces(self) -> Iterator[bytes]:
         """Yield ripgrep's output as it comes, and keep its complaints."""
         out, err = self._process.stdout, self._process.stderr
         if out is None or err is None:
@@ -264,7 +266,7 @@ class _Run:
         elif kind == "summary":
             self._finished = True
 
-    def _names(self, path: str) -> "Iterator[str]":
+    def _names(self, path: str) -> Iterator[str]:
         """Yield how the tool names a file: by each of the starts that it lies below."""
         for start in self._starts:
             place = start.place.canonical
@@ -279,7 +281,7 @@ class _Run:
         raise _broken(f"it ended with code {code}")
 
 
-def _lines_of(pieces: "Iterator[bytes]") -> "Iterator[bytes]":
+def _lines_of(pieces: Iterator[bytes]) -> Iterator[bytes]:
     """Yield whole lines, however they were cut."""
     held: list[bytes] = []
     for piece in pieces:

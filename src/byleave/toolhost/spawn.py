@@ -6,9 +6,12 @@ nothing else. What it starts through the host (`process.run`), and a plain tool 
 Where the user has switched the sandbox off, a plain process takes its place, and that is said.
 """
 
+from __future__ import annotations
+
 import os
 import sys
 from threading import RLock
+from typing import TYPE_CHECKING
 
 from byleave.core.action import EnvAction, FileAction
 from byleave.core.decision import ALLOW
@@ -19,7 +22,6 @@ from byleave.sandbox.process import PIPE
 from byleave.toolhost.process import UnsandboxedTool
 from byleave.user_files import digest_file
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
@@ -33,14 +35,14 @@ if TYPE_CHECKING:
 
 OWN_TOOLS = "byleave-tool"  # our own tools, by whatever interpreter runs us
 _LARGEST_PRINTED = 256 << 20  # bytes; hashed at every call that is asked about
-_READS: "Mapping[str, bool]" = {"read": True, "execute": True}
+_READS: Mapping[str, bool] = {"read": True, "execute": True}
 
 
 class ToolSandboxes:
     """Makes each sandbox of a tool when it is first needed, and keeps it. Close them in the end."""
 
     def __init__(
-        self, workspace: "Workspace", policy: "LivePolicy", tool: "CompiledTool", environment: "Mapping[str, str]"
+        self, workspace: Workspace, policy: LivePolicy, tool: CompiledTool, environment: Mapping[str, str]
     ) -> None:
         self._workspace = workspace
         self._policy = policy
@@ -56,20 +58,18 @@ class ToolSandboxes:
         wanted = self._policy.compiled.settings.get("defaults", {}).get("os_sandbox", "auto")
         return "os_sandbox is off: nothing but byleave's own checks holds this tool" if wanted == "off" else None
 
-    def start_mediated(self) -> "Running":
+    def start_mediated(self) -> Running:
         """Start the process of a mediated tool: it sees nothing of the workspace but the files its command names."""
         return self._start(self._own, self.command(), stdin=PIPE)
 
-    def start_asking(self, stdin: int) -> "Running":
+    def start_asking(self, stdin: int) -> Running:
         """Start the tool's program to say what it takes: as a mediated tool, without the variables that it may read."""
         from byleave.sandbox.linux.steps import minimal
 
         usual = dict(minimal(self._environment, MINIMAL_ENVIRONMENT))
         return self._start(self._own, [*self.command(), "--schema"], stdin=stdin, variables=usual)
 
-    def start_plain(
-        self, command: "Sequence[str]", stdin: int, decide: "Decide", *, reads_only: bool = False
-    ) -> "Running":
+    def start_plain(self, command: Sequence[str], stdin: int, decide: Decide, *, reads_only: bool = False) -> Running:
         """Start the process of a plain tool, held to its access; with `reads_only` it can change nothing.
 
         What it starts or reaches then is for `decide`.
@@ -78,13 +78,13 @@ class ToolSandboxes:
 
     def _start(
         self,
-        make: "Any",
-        command: "Sequence[str]",
+        make: Any,
+        command: Sequence[str],
         *,
         stdin: int,
-        decide: "Decide | None" = None,
-        variables: "dict[str, str] | None" = None,
-    ) -> "Running":
+        decide: Decide | None = None,
+        variables: dict[str, str] | None = None,
+    ) -> Running:
         root = self._workspace.root.path
         variables = dict(self._variables()) if variables is None else variables
         if self.unconfined is not None:
@@ -112,7 +112,7 @@ class ToolSandboxes:
             return [sys.executable, "-I", "-m", "byleave.tools", *words[1:]]
         return words
 
-    def access(self) -> "Sandbox | UnsandboxedTool":
+    def access(self) -> Sandbox | UnsandboxedTool:
         """Return the sandbox that holds processes to the tool's access."""
         from byleave.sandbox.sandbox import Sandbox
 
@@ -126,7 +126,7 @@ class ToolSandboxes:
                 self._show_program(self._made["access"])
             return self._made["access"]
 
-    def reading(self) -> "Sandbox":
+    def reading(self) -> Sandbox:
         """Return the sandbox in which a program of ours looks things up: it reads what the tool may read, no more."""
         from byleave.sandbox.sandbox import Sandbox
 
@@ -135,10 +135,10 @@ class ToolSandboxes:
                 self._made["reading"] = Sandbox.for_reading(self._workspace, self._policy, self._tool.name)
             return self._made["reading"]
 
-    def _own(self) -> "Sandbox":
+    def _own(self) -> Sandbox:
         return self._made_up([{"path": "."}, *self._named_files()])
 
-    def _reading_tool(self) -> "Sandbox":
+    def _reading_tool(self) -> Sandbox:
         table = self._policy.compiled.policy.tool(self._tool.name).access.fs
         rules = [
             {"path": rule.path or ".", "read": rule.grants("read"), "execute": rule.grants("execute")}
@@ -147,7 +147,7 @@ class ToolSandboxes:
         ]
         return self._made_up(rules or [{"path": "."}])
 
-    def _made_up(self, files: "list[dict[str, Any]]") -> "Sandbox":
+    def _made_up(self, files: list[dict[str, Any]]) -> Sandbox:
         """Return a sandbox of these files alone: no network, and the variables that are handed over."""
         from byleave.sandbox.sandbox import Sandbox
 
@@ -167,7 +167,7 @@ class ToolSandboxes:
         listed = self._policy.compiled.settings.get("sandbox", {})
         return [*listed.get("read", ()), *listed.get("write", ())]
 
-    def _show_program(self, box: "Sandbox") -> None:
+    def _show_program(self, box: Sandbox) -> None:
         """Show the files outside of the workspace that the command names, and our own package to our own tools."""
         if (self._tool.settings.get("command") or [""])[0] == OWN_TOOLS:  # it may lie apart from the interpreter
             box.show(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
@@ -183,7 +183,7 @@ class ToolSandboxes:
         own = self._workspace.own_places(self._policy.compiled.layers)
         return any(is_under(os.path.realpath(path), place) for place in own)
 
-    def prints(self) -> "Iterator[str]":
+    def prints(self) -> Iterator[str]:
         """Yield the hash of every file that the command names; but not of an interpreter, which the system keeps."""
         for number, word in enumerate(self.command()):
             path = os.path.join(self._workspace.root.path, word)
@@ -200,7 +200,7 @@ class ToolSandboxes:
             finally:
                 os.close(descriptor)
 
-    def _named_files(self) -> "Iterator[dict[str, Any]]":
+    def _named_files(self) -> Iterator[dict[str, Any]]:
         """Yield rules for the files of the workspace that the command names, and for an interpreter's own packages."""
         for number, word in enumerate(self.command()):
             if number == 0 and "/" in word:
@@ -212,7 +212,7 @@ class ToolSandboxes:
             if direct and isinstance(place, FsTarget) and place.relative and not self._is_ours(named):
                 yield {"path": place.relative, **_READS}
 
-    def _interpreter(self, word: str) -> "Iterator[dict[str, Any]]":
+    def _interpreter(self, word: str) -> Iterator[dict[str, Any]]:
         """Yield a rule for the virtual environment that the program lies in, if that is part of the workspace."""
         root = self._workspace.root
         path = os.path.normpath(os.path.join(root.path, word))
@@ -222,7 +222,7 @@ class ToolSandboxes:
         if inside and not linked and os.path.isfile(os.path.join(prefix, "pyvenv.cfg")):
             yield {"path": inside, **_READS}
 
-    def _variables(self) -> "Iterator[tuple[str, str]]":
+    def _variables(self) -> Iterator[tuple[str, str]]:
         """Yield what the tool's process gets of the environment: the usual, and what a rule lets it read."""
         from byleave.sandbox.linux.steps import minimal
 

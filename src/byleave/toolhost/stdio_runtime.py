@@ -9,11 +9,14 @@ are never joined, split or read by a shell. So there is no place in a word that 
 follows `-c`.
 """
 
+from __future__ import annotations
+
 import json
 import os
 from contextlib import suppress
 from threading import Thread, Timer
 from time import monotonic
+from typing import TYPE_CHECKING
 
 from byleave.errors import InputError, RequestError
 from byleave.protocol.content import ToolFailure, read_content, read_failure, read_question
@@ -23,7 +26,6 @@ from byleave.toolhost.deadline import Deadline
 from byleave.toolhost.outcome import CancelledOutcome, FailedOutcome, NeedsInput, broken, completed
 from byleave.toolhost.process import attend
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
@@ -39,7 +41,7 @@ PLACES = ("context", "tool")
 _LONGEST_CLUSTER = 3  # `-lc`
 
 
-def fill(command: "Sequence[str]", told: "Mapping[str, Any]") -> "tuple[list[str], bytes]":
+def fill(command: Sequence[str], told: Mapping[str, Any]) -> tuple[list[str], bytes]:
     """Return the words of the command, and what goes to standard input: nothing, if the words say it all."""
     texts = {f"{{{{{name}}}}}": _json(told[name]) for name in PLACES}
     for before, word in zip(("-c", *command), command, strict=False):
@@ -59,7 +61,7 @@ def _takes_code(option: str) -> bool:
     return (cluster and option[-1] in "ce") or option in ("--eval", "--command", "--execute")
 
 
-def _filled(word: str, texts: "Mapping[str, str]") -> str:
+def _filled(word: str, texts: Mapping[str, str]) -> str:
     """Fill a word from left to right; what was put in is not looked at again."""
     done, rest = "", word
     while True:
@@ -70,7 +72,7 @@ def _filled(word: str, texts: "Mapping[str, str]") -> str:
         done, rest = done + rest[:at] + texts[place], rest[at + len(place) :]
 
 
-def _json(tree: "Any") -> str:
+def _json(tree: Any) -> str:
     return json.dumps(tree, separators=(",", ":"))  # ASCII: a word of the command line must be text everywhere
 
 
@@ -78,16 +80,16 @@ _LONGEST_WORD = 128 << 10  # bytes, as Linux limits one argument
 
 
 def run_plain(
-    boxes: "ToolSandboxes",
-    told: "Mapping[str, Any]",
-    timing: "Timing",
+    boxes: ToolSandboxes,
+    told: Mapping[str, Any],
+    timing: Timing,
     cancel: Deadline,
-    decide: "Decide",
+    decide: Decide,
     *,
-    begun: "Callable[[Callable[[], object]], object]",
+    begun: Callable[[Callable[[], object]], object],
     limit: int,
     reads_only: bool,
-) -> "Outcome":
+) -> Outcome:
     """Run the tool to its end, and return what came of it. `begun` is told how to end it at once."""
     words, given = fill(boxes.command(), told)
     if any(len(word) >= _LONGEST_WORD for word in words):
@@ -137,7 +139,7 @@ def _feed(writing: int, given: bytes) -> None:
     os.close(writing)
 
 
-def read_output(said: "ProcessOutput") -> "Outcome":
+def read_output(said: ProcessOutput) -> Outcome:
     """Return what a plain tool's output means. A tool that ends with a failure has failed, whatever it wrote."""
     text = said.out.decode("utf-8", "replace")
     tree = _object(text)
@@ -156,11 +158,11 @@ def read_output(said: "ProcessOutput") -> "Outcome":
     return completed(blocks if blocks is not None and text else [])
 
 
-def _asks(tree: "Mapping[str, Any]") -> bool:
+def _asks(tree: Mapping[str, Any]) -> bool:
     return "needs_input" in (tree.get("outcome"), tree.get("type"))
 
 
-def _object(text: str) -> "dict[str, Any] | None":
+def _object(text: str) -> dict[str, Any] | None:
     """Return the JSON object that the whole output is, None if it is none."""
     if not text.lstrip().startswith("{"):
         return None
@@ -171,6 +173,6 @@ def _object(text: str) -> "dict[str, Any] | None":
     return tree if isinstance(tree, dict) else None
 
 
-def _complaint(said: "ProcessOutput", text: str) -> str:
+def _complaint(said: ProcessOutput, text: str) -> str:
     err = said.err.decode("utf-8", "replace").strip()
     return err or text.strip() or shown(f"the tool ended with exit code {said.exit_code}, and said nothing")

@@ -93,8 +93,7 @@ def is_own_question(call: "ToolCall", meant: "Meaning") -> bool:
 
 def as_own_question(meant: "Meaning") -> "Meaning":
     """Return the meaning of a question of the agent's own: nothing but a person can answer it."""
-    made: Meaning = meant.replace(understood=False, problem=OWN_QUESTION, is_own_question=True)
-    return made
+    return meant.replace(understood=False, problem=OWN_QUESTION, is_own_question=True)
 
 
 def _asks(name: object) -> bool:

@@ -5,7 +5,12 @@ the way since then is an `UnsafePathError`, not another file. Where the files ar
 none is given they are on disk. Errors name a file as whoever asked named it.
 """
 
+from __future__ import annotations
+
 import os
+from typing import TYPE_CHECKING
+
+from msgspec import structs
 
 from byleave.core.action import FileAction, MoveAction, SearchAction
 from byleave.core.fs_rules import FsTarget, is_under
@@ -14,7 +19,6 @@ from byleave.text import quoted
 from byleave.workspace.on_disk import ProjectOnDisk, refuse_directory_name
 from byleave.workspace.resolve import Root
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -25,14 +29,14 @@ LARGEST_FILE = 10 << 20  # `max_file_size` of a tool
 _ON_DISK = ProjectOnDisk(Root("/"))  # its root is never used: places that were judged are where they are
 
 
-def read_file(permit: "Permit", project: "ProjectFiles | None" = None, *, limit: int = LARGEST_FILE) -> bytes:
+def read_file(permit: Permit, project: ProjectFiles | None = None, *, limit: int = LARGEST_FILE) -> bytes:
     """Return the content of the file that may be read."""
     place = _place(permit, "read")
     with _Naming(permit):
         return (project or _ON_DISK).read(place, limit=limit)
 
 
-def write_file(permit: "Permit", data: bytes, project: "ProjectFiles | None" = None) -> None:
+def write_file(permit: Permit, data: bytes, project: ProjectFiles | None = None) -> None:
     """Make `data` the content of the file that may be created, or of the one that may be changed."""
     place = _place(permit, "create", "update")
     creates = isinstance(permit.action, FileAction) and permit.action.kind == "create"
@@ -42,14 +46,14 @@ def write_file(permit: "Permit", data: bytes, project: "ProjectFiles | None" = N
         (project or _ON_DISK).write(place, data, create=creates, update=not creates)
 
 
-def delete_file(permit: "Permit", project: "ProjectFiles | None" = None) -> None:
+def delete_file(permit: Permit, project: ProjectFiles | None = None) -> None:
     """Remove the file that may be deleted."""
     place = _place(permit, "delete")
     with _Naming(permit):
         (project or _ON_DISK).delete(place)
 
 
-def move_file(permit: "Permit", project: "ProjectFiles | None" = None, *, replace: bool) -> None:
+def move_file(permit: Permit, project: ProjectFiles | None = None, *, replace: bool) -> None:
     """Move the file or directory that may be moved; with `replace`, over a file that is there."""
     if not isinstance(permit.action, MoveAction):
         raise PermissionError("this permit is not for move")
@@ -58,21 +62,21 @@ def move_file(permit: "Permit", project: "ProjectFiles | None" = None, *, replac
         (project or _ON_DISK).rename(source, target, replace=replace)
 
 
-def exists(permit: "Permit", project: "ProjectFiles | None" = None) -> bool:
+def exists(permit: Permit, project: ProjectFiles | None = None) -> bool:
     """Whether there is anything at the place that may be read."""
     place = _place(permit, "read")
     with _Naming(permit):
         return (project or _ON_DISK).exists(place)
 
 
-def look(permit: "Permit", project: "ProjectFiles | None" = None) -> "FileMetadata":
+def look(permit: Permit, project: ProjectFiles | None = None) -> FileMetadata:
     """Return what is known of the place that may be read."""
     place = _place(permit, "read")
     with _Naming(permit):
         return (project or _ON_DISK).metadata(place)
 
 
-def list_names(permit: "Permit", project: "ProjectFiles | None" = None) -> list[str]:
+def list_names(permit: Permit, project: ProjectFiles | None = None) -> list[str]:
     """Return the names in the directory that may be read, sorted. Which of them are told is the caller's to decide."""
     place = _place(permit, "read")
     with _Naming(permit):
@@ -80,20 +84,20 @@ def list_names(permit: "Permit", project: "ProjectFiles | None" = None) -> list[
 
 
 def search_files(
-    permits: "Sequence[Permit]", query: "Query", may_read: "MayRead", project: "ProjectFiles"
-) -> "list[FileMatches]":
+    permits: Sequence[Permit], query: Query, may_read: MayRead, project: ProjectFiles
+) -> list[FileMatches]:
     """Search the places that may be searched, one for each permit, whatever paths the query names."""
     if not permits or not all(isinstance(permit.action, SearchAction) for permit in permits):
         raise PermissionError("this permit is not for search")
     places = tuple(place for permit in permits for place in _targets(permit, 1))
     with _Naming(*permits):
-        return list(project.grep(query.replace(paths=places), may_read))
+        return list(project.grep(structs.replace(query, paths=places), may_read))
 
 
 class _Naming:
     """Has errors name the file as whoever asked named it: where a mount leads is not for tools and agents."""
 
-    def __init__(self, *permits: "Permit") -> None:
+    def __init__(self, *permits: Permit) -> None:
         self._asked: dict[str, str] = {}
         for permit in permits:
             for place, asked in zip(permit.places, _paths(permit), strict=False):
@@ -128,7 +132,7 @@ class _Naming:
         return problem
 
 
-def _paths(permit: "Permit") -> tuple[str, ...]:
+def _paths(permit: Permit) -> tuple[str, ...]:
     """Return the paths of an action as they were written, in the order of its places."""
     action = permit.action
     if isinstance(action, MoveAction):
@@ -136,7 +140,7 @@ def _paths(permit: "Permit") -> tuple[str, ...]:
     return (action.path,) if isinstance(action, FileAction | SearchAction) else ()
 
 
-def _place(permit: "Permit", *kinds: str) -> FsTarget:
+def _place(permit: Permit, *kinds: str) -> FsTarget:
     """Return the one judged place; a permit for something else is none."""
     action = permit.action
     if not isinstance(action, FileAction) or action.kind not in kinds or len(permit.places) != 1:
@@ -144,7 +148,7 @@ def _place(permit: "Permit", *kinds: str) -> FsTarget:
     return _targets(permit, 1)[0]
 
 
-def _targets(permit: "Permit", number: int) -> tuple[FsTarget, ...]:
+def _targets(permit: Permit, number: int) -> tuple[FsTarget, ...]:
     found = tuple(place for place in permit.places if isinstance(place, FsTarget))
     if len(found) != number or len(permit.places) != number:
         raise PermissionError("this permit names no place")

@@ -7,16 +7,20 @@ any other character, and is not part of what is shown. Text with a UTF-16 mark i
 Start at `search_project`. Which patterns are understood: `pattern`. What searches faster: `toolhost.ripgrep`.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
 from byleave.core.fs_rules import FsTarget
 from byleave.errors import RequestError, UnsafePathError
 from byleave.protocol.jsonrpc import INVALID_PARAMS
-from byleave.record import Record
 from byleave.text import quoted
 from byleave.workspace.on_disk import inside
 from byleave.workspace.pattern import read_pattern, refuse
 from byleave.workspace.project import DIRECTORY, FILE, FileLine, FileMatches
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
@@ -32,7 +36,7 @@ _LETTERS = frozenset("_+.-")
 _MARKS = ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
 
 
-class SearchStart(Record):
+class SearchStart(Struct, frozen=True):
     """Where a search begins: how the tool names it ("" is all of the project), where it is, and what is there."""
 
     name: str
@@ -40,7 +44,7 @@ class SearchStart(Record):
     kind: str
 
 
-def find_starts(project: "ProjectFiles", query: "Query") -> list[SearchStart]:
+def find_starts(project: ProjectFiles, query: Query) -> list[SearchStart]:
     """Return where to search. What is not there is an OSError; what is never searched is left out."""
     if len(query.paths) > MOST_PATHS:
         raise too_much(f"more than {MOST_PATHS} paths", MOST_PATHS)
@@ -72,7 +76,7 @@ def _is_git(name: str) -> bool:
     return name.lower() == ".git"
 
 
-def endings_of(query: "Query") -> tuple[str, ...]:
+def endings_of(query: Query) -> tuple[str, ...]:
     """Return the extensions as the ends of names."""
     endings = []
     for extension in query.extensions:
@@ -104,7 +108,7 @@ class Findings:
     def __contains__(self, path: str) -> bool:
         return path in self._by_path
 
-    def add(self, path: str, lines: "Iterable[FileLine]") -> None:
+    def add(self, path: str, lines: Iterable[FileLine]) -> None:
         """Keep the lines of one file."""
         kept = []
         for line in lines:
@@ -125,7 +129,7 @@ def shown_line(raw: bytes) -> str:
     return raw.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8", "replace")
 
 
-def search_project(project: "ProjectFiles", query: "Query", may_read: "MayRead") -> list[FileMatches]:
+def search_project(project: ProjectFiles, query: Query, may_read: MayRead) -> list[FileMatches]:
     """Return the files that match, sorted by path. Only files that `may_read` agrees to are opened."""
     look = _Look(read_pattern(query.pattern))
     endings = endings_of(query)
@@ -138,7 +142,7 @@ def search_project(project: "ProjectFiles", query: "Query", may_read: "MayRead")
     return found.all()
 
 
-def _walk(project: "ProjectFiles", starts: "Sequence[SearchStart]") -> "Iterator[tuple[str, FsTarget]]":
+def _walk(project: ProjectFiles, starts: Sequence[SearchStart]) -> Iterator[tuple[str, FsTarget]]:
     """Yield every file at or below the starts. What vanishes, or turns into a link meanwhile, is passed over."""
     waiting = [(start.name, start.place) for start in reversed(starts)]
     while waiting:
@@ -165,7 +169,7 @@ def _below(place: FsTarget, name: str) -> FsTarget:
     return FsTarget(f"{place.canonical.rstrip('/')}/{name}", relative, door)
 
 
-def _read(project: "ProjectFiles", place: FsTarget) -> bytes | None:
+def _read(project: ProjectFiles, place: FsTarget) -> bytes | None:
     """Return a file as UTF-8, as far as it is text; None if it is binary or cannot be read."""
     try:
         data = project.read(place, limit=LARGEST_SEARCHED)
@@ -183,12 +187,12 @@ def _read(project: "ProjectFiles", place: FsTarget) -> bytes | None:
 class _Look:
     """A compiled pattern, and the lines that it finds."""
 
-    def __init__(self, pattern: "SearchPattern") -> None:
+    def __init__(self, pattern: SearchPattern) -> None:
         self._only_ascii = pattern.only_ascii
         self._anywhere = _compile(f"(?m){pattern.text}")
         self._in_line = _compile(pattern.text)
 
-    def lines(self, name: str, data: bytes, context: int) -> "Iterable[FileLine]":
+    def lines(self, name: str, data: bytes, context: int) -> Iterable[FileLine]:
         """Return the lines of a file that match, and those around them."""
         # RE2's \s is not the vertical tab, ripgrep's is.
         if self._only_ascii and not (data.isascii() and b"\x0b" not in data):
@@ -202,7 +206,7 @@ class _Look:
         return _with_context(lines, matching, context)
 
 
-def _compile(text: str) -> "Callable[[bytes], object]":
+def _compile(text: str) -> Callable[[bytes], object]:
     import re2  # type: ignore[import-untyped]
 
     options = re2.Options()
@@ -224,7 +228,7 @@ def _without_invalid(line: bytes) -> bytes:
     return "".join(["\n" if "\udc80" <= char <= "\udcff" else char for char in text]).encode()
 
 
-def _with_context(lines: list[bytes], matching: list[int], context: int) -> "Iterator[FileLine]":
+def _with_context(lines: list[bytes], matching: list[int], context: int) -> Iterator[FileLine]:
     """Yield the lines that match and those around them, each once."""
     hits, end = set(matching), 0
     for hit in matching:

@@ -11,6 +11,8 @@ Whoever worked in the directory may have left anything there: links, devices, fi
 regular files and directories, read without following a link; everything else is left out.
 """
 
+from __future__ import annotations
+
 import errno
 import os
 import shutil
@@ -18,17 +20,18 @@ import stat
 import tempfile
 from threading import RLock
 from time import time
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from byleave.core.fs_rules import FsTarget, RefusedPath
 from byleave.errors import TooLargeError, UnsafePathError
-from byleave.record import Record
 from byleave.text import quoted
 from byleave.workspace.on_disk import inside
 from byleave.workspace.opening import Anchor
 from byleave.workspace.project import DIRECTORY, FILE, FileMetadata
 from byleave.workspace.resolve import Root
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
     from contextlib import AbstractContextManager
@@ -45,7 +48,7 @@ ROOT = "/project"
 LARGEST_FILE = 10 << 20  # bytes of one file that is taken back, as `max_file_size` of a tool
 
 
-class MemoryFile(Record):
+class MemoryFile(Struct, frozen=True):
     """One file: what it says, and when that was last changed."""
 
     data: bytes
@@ -93,7 +96,7 @@ class Tree:
         _rename_all(self.directories, path, to)
 
 
-def _rename_all(held: "dict[str, Value]", path: str, to: str) -> None:
+def _rename_all(held: dict[str, Value], path: str, to: str) -> None:
     moved = [each for each in held if each == path or each.startswith(f"{path}/")]
     held.update({f"{to}{each[len(path) :]}": held.pop(each) for each in moved})
 
@@ -141,7 +144,7 @@ class MemoryRoot(Root):
 class ProjectInMemory:
     """The files of a project in memory. Threads may use it at the same time."""
 
-    def __init__(self, files: "Mapping[str, str | bytes] | None" = None, *, limit: int = LARGEST_FILE) -> None:
+    def __init__(self, files: Mapping[str, str | bytes] | None = None, *, limit: int = LARGEST_FILE) -> None:
         self._tree = Tree()
         self._lock = RLock()
         self._limit = limit
@@ -160,7 +163,7 @@ class ProjectInMemory:
         with self._lock:
             return self.root.resolve_input(path)
 
-    def read(self, where: "Where", *, limit: int) -> bytes:
+    def read(self, where: Where, *, limit: int) -> bytes:
         """Return the whole content of a file, or refuse it if it is longer than `limit` bytes."""
         with self._lock:
             path = self._path(where)
@@ -173,7 +176,7 @@ class ProjectInMemory:
             raise TooLargeError(problem, hint=hint, limit=limit)
         return data
 
-    def write(self, where: "Where", data: bytes, *, create: bool, update: bool) -> None:
+    def write(self, where: Where, data: bytes, *, create: bool, update: bool) -> None:
         """Make `data` the whole content; directories above that are missing are made if the file may be created."""
         if not (create or update):
             raise ValueError("to write is to create, to update, or either of them")
@@ -190,7 +193,7 @@ class ProjectInMemory:
                 raise self._error(FileNotFoundError, errno.ENOENT, path)
             self._tree.put(path, bytes(data))
 
-    def exists(self, where: "Where") -> bool:
+    def exists(self, where: Where) -> bool:
         """Whether something stands there."""
         try:
             with self._lock:
@@ -198,7 +201,7 @@ class ProjectInMemory:
         except NotADirectoryError:
             return False
 
-    def list_dir(self, where: "Where") -> list[str]:
+    def list_dir(self, where: Where) -> list[str]:
         """Return the names in a directory, sorted."""
         with self._lock:
             path = self._path(where)
@@ -206,7 +209,7 @@ class ProjectInMemory:
                 raise self._error(NotADirectoryError, errno.ENOTDIR, path)
             return self._tree.names(path)
 
-    def metadata(self, where: "Where") -> FileMetadata:
+    def metadata(self, where: Where) -> FileMetadata:
         """Return what stands there."""
         with self._lock:
             path = self._path(where)
@@ -215,7 +218,7 @@ class ProjectInMemory:
             file = self._tree.files[path]
             return FileMetadata(FILE, len(file.data), file.modified)
 
-    def delete(self, where: "Where") -> None:
+    def delete(self, where: Where) -> None:
         """Remove a file."""
         with self._lock:
             path = self._path(where)
@@ -223,7 +226,7 @@ class ProjectInMemory:
                 raise self._error(IsADirectoryError, errno.EISDIR, path)
             del self._tree.files[path]
 
-    def rename(self, where: "Where", to: "Where", *, replace: bool) -> None:
+    def rename(self, where: Where, to: Where, *, replace: bool) -> None:
         """Move a file or a directory, making directories above the target."""
         with self._lock:
             source, target = self._path(where), self._path(to)
@@ -237,17 +240,17 @@ class ProjectInMemory:
             if source != target:
                 self._tree.move(source, target)
 
-    def grep(self, query: "Query", may_read: "MayRead") -> "Iterable[FileMatches]":
+    def grep(self, query: Query, may_read: MayRead) -> Iterable[FileMatches]:
         """Return the files that match, sorted by path."""
         from byleave.workspace.grep import search_project
 
         return search_project(self, query, may_read)
 
-    def materialize(self) -> "AbstractContextManager[str]":
+    def materialize(self) -> AbstractContextManager[str]:
         """Write everything into a new directory for the user alone; in the end, take back what was changed."""
         return MaterializedTree(self._tree, self._lock, limit=self._limit)
 
-    def _path(self, where: "Where") -> str:
+    def _path(self, where: Where) -> str:
         """Return a place relative to the root; a judged place that lies elsewhere is none of ours."""
         target = where if isinstance(where, FsTarget) else inside(self.root.resolve_input(where), where)
         relative = self.root.relative(target.canonical)
@@ -272,7 +275,7 @@ class ProjectInMemory:
         return f"{self.root.path}/{path}" if path else self.root.path
 
 
-def _above(path: str) -> "Iterator[str]":
+def _above(path: str) -> Iterator[str]:
     """Yield every directory above a relative path, up to the top."""
     while path:
         path = path.rpartition("/")[0]
@@ -290,13 +293,13 @@ class NoProject(ProjectInMemory):
         """What stands for the path of a root."""
         return "(no project)"
 
-    def write(self, where: "Where", data: bytes, *, create: bool, update: bool) -> None:
+    def write(self, where: Where, data: bytes, *, create: bool, update: bool) -> None:
         """Refuse to make anything; what is to be updated does not exist."""
         if create:
             raise self._error(PermissionError, errno.EACCES, self._path(where))
         super().write(where, data, create=create, update=update)
 
-    def materialize(self) -> "AbstractContextManager[str]":
+    def materialize(self) -> AbstractContextManager[str]:
         """Return an empty directory; what is written there is dropped."""
         return MemoryScratch()
 
@@ -324,7 +327,7 @@ class MemoryScratch:
 class MaterializedTree(MemoryScratch):
     """A tree in a directory of its own. In the end what differs from then is done to the tree, all of it or nothing."""
 
-    def __init__(self, tree: "Tree", lock: "AbstractContextManager[Any]", *, limit: int) -> None:
+    def __init__(self, tree: Tree, lock: AbstractContextManager[Any], *, limit: int) -> None:
         super().__init__()
         self._tree = tree
         self._lock = lock
@@ -357,7 +360,7 @@ class MaterializedTree(MemoryScratch):
 class TreeContent:
     """Files with their contents and directories, by their relative paths."""
 
-    def __init__(self, files: "dict[str, bytes] | None" = None, directories: "set[str] | None" = None) -> None:
+    def __init__(self, files: dict[str, bytes] | None = None, directories: set[str] | None = None) -> None:
         self.files = files if files is not None else {}
         self.directories = directories if directories is not None else {""}
 
@@ -411,7 +414,7 @@ class _Reading:
         return False
 
 
-def _apply(tree: "Tree", before: TreeContent, after: TreeContent) -> None:
+def _apply(tree: Tree, before: TreeContent, after: TreeContent) -> None:
     """Do to a tree what turned one state into another. What others changed in it meanwhile stays, if it can."""
     for path in before.files.keys() - after.files.keys():
         tree.files.pop(path, None)
@@ -427,7 +430,7 @@ def _apply(tree: "Tree", before: TreeContent, after: TreeContent) -> None:
             tree.put(path, data)
 
 
-def _open_up(act: "Callable[..., Any]", path: str, _raised: object) -> None:
+def _open_up(act: Callable[..., Any], path: str, _raised: object) -> None:
     """Remove what is left although its directory was closed to us; what cannot be removed stays closed to others."""
     for each in (os.path.dirname(path), path):
         if stat.S_ISDIR(os.lstat(each).st_mode):

@@ -4,9 +4,12 @@ A path that was judged (`FsTarget`) may lie anywhere: mounts lead out of the wor
 must stay inside. How places are opened without a race: `opening`. How files are searched: `grep`, or what is passed in.
 """
 
+from __future__ import annotations
+
 import errno
 import os
 import stat
+from typing import TYPE_CHECKING
 
 from byleave.core.fs_rules import FsTarget, RefusedPath, is_under
 from byleave.errors import SandboxError, UnsafePathError
@@ -15,7 +18,6 @@ from byleave.workspace.openers import Closing
 from byleave.workspace.opening import Anchor
 from byleave.workspace.project import DIRECTORY, FILE, OTHER, FileMetadata
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from contextlib import AbstractContextManager
@@ -32,7 +34,7 @@ _STEP_ASIDE = (FileNotFoundError, NotADirectoryError)
 class ProjectOnDisk:
     """The files below a root. With `search`, `grep` asks that; what it finds is still held to `may_read`."""
 
-    def __init__(self, root: "Root", *, search: "Search | None" = None) -> None:
+    def __init__(self, root: Root, *, search: Search | None = None) -> None:
         self.root = root
         self._search = search
 
@@ -45,11 +47,11 @@ class ProjectOnDisk:
         """Resolve what a tool wrote."""
         return self.root.resolve_input(path)
 
-    def read(self, where: "Where", *, limit: int) -> bytes:
+    def read(self, where: Where, *, limit: int) -> bytes:
         """Return the whole content of a regular file, or refuse it if it is longer than `limit` bytes."""
         return _everything().read_bytes(self._place(where), limit=limit)
 
-    def write(self, where: "Where", data: bytes, *, create: bool, update: bool) -> None:
+    def write(self, where: Where, data: bytes, *, create: bool, update: bool) -> None:
         """Make `data` the whole content, at once; the owner and the mode of a file that is there stay."""
         place, anchor = self._place(where), _everything()
         try:
@@ -60,7 +62,7 @@ class ProjectOnDisk:
             _make_parents(anchor, place)
             anchor.write_bytes(place, data, create=create, update=update)
 
-    def exists(self, where: "Where") -> bool:
+    def exists(self, where: Where) -> bool:
         """Whether something that is no link stands there."""
         try:
             _everything().stat(self._place(where))
@@ -68,19 +70,19 @@ class ProjectOnDisk:
             return False
         return True
 
-    def list_dir(self, where: "Where") -> list[str]:
+    def list_dir(self, where: Where) -> list[str]:
         """Return the names in a directory, sorted."""
         return _everything().list_names(self._place(where))
 
-    def metadata(self, where: "Where") -> FileMetadata:
+    def metadata(self, where: Where) -> FileMetadata:
         """Return what stands there, without opening it; a link is refused."""
         return _metadata(_everything().stat(self._place(where)))
 
-    def delete(self, where: "Where") -> None:
+    def delete(self, where: Where) -> None:
         """Remove a name that is no directory; a link that took its place goes, never what it leads to."""
         _everything().unlink(self._place(where))
 
-    def rename(self, where: "Where", to: "Where", *, replace: bool) -> None:
+    def rename(self, where: Where, to: Where, *, replace: bool) -> None:
         """Move a file, a directory or a link, as what it was judged; a file also to another file system, by copying it.
 
         A link that is judged as one is moved or replaced itself.
@@ -97,7 +99,7 @@ class ProjectOnDisk:
             raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), f"/{source}", None, f"/{target}")
         _Move(anchor, source, target, replace=replace and not tree).run(copies=not tree and not stat.S_ISLNK(mode))
 
-    def grep(self, query: "Query", may_read: "MayRead") -> "Iterable[FileMatches]":
+    def grep(self, query: Query, may_read: MayRead) -> Iterable[FileMatches]:
         """Return the files that match, sorted by path. Where nothing can hold what searches, we search ourselves."""
         from byleave.workspace.grep import find_starts, search_project
 
@@ -109,13 +111,13 @@ class ProjectOnDisk:
                 pass
         return search_project(self, query, may_read)
 
-    def materialize(self) -> "AbstractContextManager[str]":
+    def materialize(self) -> AbstractContextManager[str]:
         """Return the root itself."""
         from contextlib import nullcontext
 
         return nullcontext(self.root.path)
 
-    def _place(self, where: "Where") -> str:
+    def _place(self, where: Where) -> str:
         """Return a place relative to /, as the anchor of everything takes it."""
         target = where if isinstance(where, FsTarget) else inside(self.find(where), where)
         return target.canonical[1:] or "."

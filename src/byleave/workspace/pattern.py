@@ -4,12 +4,16 @@ Only what is known to both is let through, construct by construct; everything el
 one of two ways. Some constructs (`\w`, `(?i)`) mean the same only in ASCII text: `Pattern.only_ascii` says so.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
 from byleave.errors import RequestError
 from byleave.protocol.jsonrpc import INVALID_PARAMS
-from byleave.record import Record
 from byleave.text import quoted
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import NoReturn
 
@@ -34,7 +38,7 @@ _POSIX = frozenset(
 _SET_OPERATIONS = ("&&", "--", "~~")
 
 
-class SearchPattern(Record):
+class SearchPattern(Struct, frozen=True):
     """A pattern that both engines read alike. `only_ascii`: what it means in other text depends on the engine."""
 
     text: str
@@ -53,7 +57,7 @@ def refuse_pattern(text: str) -> None:
         refuse("it contains a NUL, and files with one are not searched")
 
 
-def refuse(why: str, *, limit: int | None = None) -> "NoReturn":
+def refuse(why: str, *, limit: int | None = None) -> NoReturn:
     """Say that a pattern cannot be used, and why."""
     data = None if limit is None else {"limit": limit}
     hint = "write a regular expression that matches within a line: no look-around, no back-references"

@@ -7,9 +7,12 @@ now that did not stand there then is an error. Absolute paths, and paths that cl
 Backends: `workspace.on_disk`, `workspace.in_memory`, `workspace.in_memory`.
 """
 
-from byleave.record import Record
+from __future__ import annotations
 
-TYPE_CHECKING = False
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from contextlib import AbstractContextManager
@@ -28,35 +31,35 @@ if TYPE_CHECKING:
             """How people call the project's directory."""
             ...
 
-        def find(self, path: str) -> "FsTarget | RefusedPath":
+        def find(self, path: str) -> FsTarget | RefusedPath:
             """Resolve what a tool wrote; nothing is opened."""
             ...
 
-        def read(self, where: "Where", *, limit: int) -> bytes: ...
+        def read(self, where: Where, *, limit: int) -> bytes: ...
 
-        def write(self, where: "Where", data: bytes, *, create: bool, update: bool) -> None:
+        def write(self, where: Where, data: bytes, *, create: bool, update: bool) -> None:
             """Make `data` the whole content; directories above that are missing are made if the file may be created."""
             ...
 
-        def exists(self, where: "Where") -> bool: ...
+        def exists(self, where: Where) -> bool: ...
 
-        def list_dir(self, where: "Where") -> "list[str]":
+        def list_dir(self, where: Where) -> list[str]:
             """Return the names in a directory, sorted, as `os.fsdecode` gives them."""
             ...
 
-        def metadata(self, where: "Where") -> "FileMetadata": ...
+        def metadata(self, where: Where) -> FileMetadata: ...
 
-        def delete(self, where: "Where") -> None:
+        def delete(self, where: Where) -> None:
             """Remove a file; a directory is an IsADirectoryError."""
             ...
 
-        def rename(self, where: "Where", to: "Where", *, replace: bool) -> None:
+        def rename(self, where: Where, to: Where, *, replace: bool) -> None:
             """Move a file or a directory, making directories above the target. `replace`: a file that is there."""
             ...
 
-        def grep(self, query: "Query", may_read: "MayRead") -> "Iterable[FileMatches]": ...
+        def grep(self, query: Query, may_read: MayRead) -> Iterable[FileMatches]: ...
 
-        def materialize(self) -> "AbstractContextManager[str]":
+        def materialize(self) -> AbstractContextManager[str]:
             """Return a real directory with these files; what is changed in it is part of the project in the end."""
             ...
 
@@ -64,7 +67,7 @@ if TYPE_CHECKING:
 DIRECTORY, FILE, OTHER = "dir", "file", "other"
 
 
-class FileMetadata(Record):
+class FileMetadata(Struct, frozen=True):
     """What is known of a place: its kind, its size in bytes (0 for a directory), and when it was last changed."""
 
     kind: str
@@ -72,16 +75,16 @@ class FileMetadata(Record):
     modified: float | None = None
 
 
-class Query(Record):
+class Query(Struct, frozen=True):
     """What to look for: a pattern, in these places (none: everywhere), in files with these extensions (none: all)."""
 
     pattern: str
-    paths: "tuple[Where, ...]" = ()
+    paths: tuple[Where, ...] = ()
     extensions: tuple[str, ...] = ()
     context: int = 0
 
 
-class FileLine(Record):
+class FileLine(Struct, frozen=True):
     """One line of a file, without its end; `matches`, or else it stands beside one that does."""
 
     number: int
@@ -89,7 +92,7 @@ class FileLine(Record):
     matches: bool
 
 
-class FileMatches(Record):
+class FileMatches(Struct, frozen=True):
     """The lines of one file that match, with those around them, in order. `path` is relative to the project."""
 
     path: str

@@ -9,16 +9,19 @@ Start at `diagnose`. Files: refused_files; addresses: refused_network; calls: re
 Everything that a program was refused while it ran, counted as it is heard.
 """
 
-from threading import Lock
+from __future__ import annotations
 
-from byleave.record import Record
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from msgspec import Struct, structs
+
 from byleave.sandbox.diagnose.finding import COMMAND, LOOKED, RefusalFinding, gather
 from byleave.sandbox.diagnose.refused_files import RefusedFiles
 from byleave.sandbox.diagnose.refused_network import RefusedNetwork, refused_call
 from byleave.sandbox.diagnose.traced_calls import DroppedObservations, Observed, Reader
 from byleave.sandbox.linux.seccomp import column_of, names_of_refused
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any, Protocol
@@ -54,39 +57,41 @@ if TYPE_CHECKING:
     from byleave.sandbox.linux.steps import Arrangement
 
 
-class Scene(Record):
+class Scene(Struct, frozen=True):
     """Where a program ran: its plan, what cannot be held exactly, and whom to ask."""
 
-    plan: "SandboxPlan"
-    approximate: "tuple[Approximation, ...]"
+    plan: SandboxPlan
+    approximate: tuple[Approximation, ...]
     tool: str
-    decide: "Decide"
-    sensitive: "Callable[[str], str | None]"
-    outside: "Outside"
+    decide: Decide
+    sensitive: Callable[[str], str | None]
+    outside: Outside
     own_places: tuple[str, ...] = ()
-    listed: "Mapping[str, Sequence[str]]" = {}  # `[sandbox]` as it is, by absolute paths
+    listed: Mapping[str, Sequence[str]] = {}  # `[sandbox]` as it is, by absolute paths
     search: tuple[str, ...] = ()  # the directories of PATH
 
-    def ask(self, kind: str, **fields: object) -> "Verdict":
+    def ask(self, kind: str, **fields: object) -> Verdict:
         """Put an action of the program's tool to the policy."""
         return self.decide({"kind": kind, "tool": self.tool, **fields})
 
 
-def diagnose(observer: "Heard", scene: Scene) -> "tuple[RefusalFinding, ...]":
+def diagnose(observer: Heard, scene: Scene) -> tuple[RefusalFinding, ...]:
     """Return what was refused, most important first."""
     files, network = RefusedFiles(scene), RefusedNetwork(scene)
     found = [
-        each.replace(times=times)
+        structs.replace(each, times=times)
         for observed, times in observer.calls.items()
         for each in _read(observed, files, network)
     ]
-    found += [network.denied(url, reason).replace(times=times) for (url, reason), times in observer.denied.items()]
+    found += [
+        structs.replace(network.denied(url, reason), times=times) for (url, reason), times in observer.denied.items()
+    ]
     for words, times in observer.unlisted.items():
-        found += [each.replace(times=times) for each in unlisted(words, scene.tool, scene.decide)]
+        found += [structs.replace(each, times=times) for each in unlisted(words, scene.tool, scene.decide)]
     return tuple([files.with_remedy(each) for each in _without_mere_looks(gather(network.tidied(found)))])
 
 
-def unlisted(argv: "Sequence[str]", tool: str, decide: "Decide") -> "Iterator[RefusalFinding]":
+def unlisted(argv: Sequence[str], tool: str, decide: Decide) -> Iterator[RefusalFinding]:
     """Yield the finding about a command that is not even started, unless it may be."""
     verdict = decide({"kind": "spawn", "program": argv[0], "args": list(argv[1:]), "tool": tool})
     if not verdict.allowed:
@@ -96,7 +101,7 @@ def unlisted(argv: "Sequence[str]", tool: str, decide: "Decide") -> "Iterator[Re
         )
 
 
-def _read(observed: "Observed", files: RefusedFiles, network: RefusedNetwork) -> "Iterator[RefusalFinding]":
+def _read(observed: Observed, files: RefusedFiles, network: RefusedNetwork) -> Iterator[RefusalFinding]:
     if observed.refused or not (observed.paths or observed.address):
         yield from refused_call(observed)
     elif observed.address:
@@ -130,7 +135,7 @@ class Observer:
         self._lock = Lock()
         self._room = ROOM
 
-    def begin(self, plan: "SandboxPlan", arrangement: "Arrangement") -> None:
+    def begin(self, plan: SandboxPlan, arrangement: Arrangement) -> None:
         """Take the plan of the program that starts now."""
         self.plan, self.approximate = plan, arrangement.approximate
 
@@ -145,16 +150,16 @@ class Observer:
             elif found is not None:
                 self._count(self.calls, found, len(message))
 
-    def judged(self, url: str, judgement: "UrlVerdict") -> None:
+    def judged(self, url: str, judgement: UrlVerdict) -> None:
         """Take a judgement of the proxy."""
         if not judgement.allowed:
             with self._lock:
                 self._count(self.denied, (url, judgement.reason), len(url))
 
-    def asking(self, decide: "Decide") -> "Decide":
+    def asking(self, decide: Decide) -> Decide:
         """Return a way to put an action to the policy that we hear of, for whoever starts commands."""
 
-        def heard(action: "dict[str, Any]") -> "Verdict":
+        def heard(action: dict[str, Any]) -> Verdict:
             verdict = decide(action)
             if not verdict.allowed:
                 with self._lock:
@@ -164,7 +169,7 @@ class Observer:
 
         return heard
 
-    def _count(self, known: "dict[Any, int]", key: object, letters: int) -> None:
+    def _count(self, known: dict[Any, int], key: object, letters: int) -> None:
         if key not in known:
             self._room -= letters + _LEAST
         if key in known or self._room >= 0:

@@ -1,9 +1,13 @@
 """One thing that a program was refused, as a person is told it; and how several of them become one. Pure."""
 
-from byleave.core.decision import BUILT_IN, DENY, RuleRef
-from byleave.record import Record
+from __future__ import annotations
 
-TYPE_CHECKING = False
+from typing import TYPE_CHECKING
+
+from msgspec import Struct, structs
+
+from byleave.core.decision import BUILT_IN, DENY, RuleRef
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
@@ -18,7 +22,7 @@ HELD, OUTSIDE, NEVER, LOOKED = range(4)
 NOWHERE = RuleRef("", "", DENY)
 
 
-class RefusalFinding(Record):
+class RefusalFinding(Struct, frozen=True):
     """What was refused (`verbs` and `subjects`), why, by which rule, and what would allow it.
 
     Those of one `group` have one reason and one remedy, and are told together.
@@ -44,7 +48,7 @@ def built_in(why: str) -> RuleRef:
     return RuleRef(why, BUILT_IN, DENY)
 
 
-def gather(found: "Iterable[RefusalFinding]") -> list[RefusalFinding]:
+def gather(found: Iterable[RefusalFinding]) -> list[RefusalFinding]:
     """Return findings with equal ones counted, and those of one group put together, the most important first.
 
     First everything that was tried with one subject, then all subjects with which the same was tried.
@@ -54,7 +58,7 @@ def gather(found: "Iterable[RefusalFinding]") -> list[RefusalFinding]:
     return sorted(joined, key=lambda each: each.rank)
 
 
-def _joined(found: "Iterable[RefusalFinding]", key: "Key", join: "Join") -> "Iterator[RefusalFinding]":
+def _joined(found: Iterable[RefusalFinding], key: Key, join: Join) -> Iterator[RefusalFinding]:
     known: dict[object, RefusalFinding] = {}
     for each in found:
         name = key(each)
@@ -70,21 +74,20 @@ def _with_verbs(one: RefusalFinding, other: RefusalFinding) -> RefusalFinding:
         verbs = first.verbs
     both = one.rank == other.rank
     suggestion = merged([one.suggestion, other.suggestion]) if both else first.suggestion
-    joined: RefusalFinding = first.replace(verbs=verbs, suggestion=suggestion, times=one.times + other.times)
-    return joined
+    return structs.replace(first, verbs=verbs, suggestion=suggestion, times=one.times + other.times)
 
 
 def _with_subjects(one: RefusalFinding, other: RefusalFinding) -> RefusalFinding:
-    joined: RefusalFinding = one.replace(
+    return structs.replace(
+        one,
         subjects=tuple(dict.fromkeys((*one.subjects, *other.subjects))),
         places=tuple(dict.fromkeys((*one.places, *other.places))),
         times=one.times + other.times,
         caution=one.caution or other.caution,
     )
-    return joined
 
 
-def merged(suggestions: "Iterable[str | None]") -> str | None:
+def merged(suggestions: Iterable[str | None]) -> str | None:
     """Return several pieces of TOML as one that says all they say: blocks about one thing become one block."""
     blocks: dict[tuple[str, ...], list[list[str]]] = {}
     for text in suggestions:
@@ -97,7 +100,7 @@ def merged(suggestions: "Iterable[str | None]") -> str | None:
     return "\n\n".join(written) or None
 
 
-def _joined_lines(head: tuple[str, ...], said: "list[list[str]]") -> "Iterable[str]":
+def _joined_lines(head: tuple[str, ...], said: list[list[str]]) -> Iterable[str]:
     if head[0].startswith("[["):
         return _without_doubles(dict.fromkeys(line for lines in said for line in lines))
     # A command: its lists of arguments are all allowed; without any, every argument is.
@@ -105,7 +108,7 @@ def _joined_lines(head: tuple[str, ...], said: "list[list[str]]") -> "Iterable[s
     return [f"{_ARGUMENTS}{', '.join(dict.fromkeys(lists))}]"] if all(said) else []
 
 
-def _without_doubles(lines: "Iterable[str]") -> list[str]:
+def _without_doubles(lines: Iterable[str]) -> list[str]:
     """Leave out what `write = true` says already, and put the lines in their usual order."""
     kept = list(lines)
     if "write = true" in kept:

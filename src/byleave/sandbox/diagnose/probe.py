@@ -3,12 +3,14 @@
 What a program meant to do by a system call that failed, in the words of `byleave check`. Pure.
 """
 
+from __future__ import annotations
+
 import os
 import socket
+from typing import TYPE_CHECKING
 
-from byleave.record import Record
+from msgspec import Struct
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
@@ -21,7 +23,7 @@ READ, CREATE, UPDATE, DELETE, EXEC, OWN = "read", "create", "update", "delete", 
 _PATH_ONLY = 0o10000000  # O_PATH
 
 
-class Attempt(Record):
+class Attempt(Struct, frozen=True):
     """One thing that a program tried at one path. A `look` asks about a place, and does nothing there."""
 
     op: str
@@ -45,7 +47,7 @@ _NOT_FOLLOWED = frozenset({CREATE, DELETE})
 _ASKED = ((os.W_OK, UPDATE), (os.X_OK, EXEC))
 
 
-def attempts_of(observed: "Observed", exists: "Exists") -> "Iterator[Attempt]":
+def attempts_of(observed: Observed, exists: Exists) -> Iterator[Attempt]:
     """Yield what a call tried; nothing if it named no path. `exists` says whether a path is there outside."""
     call, paths = observed.call, observed.paths
     if not paths or not all(paths):
@@ -65,7 +67,7 @@ def attempts_of(observed: "Observed", exists: "Exists") -> "Iterator[Attempt]":
         yield Attempt(op, paths[0], look=call in _LOOKS, follows=op not in _NOT_FOLLOWED and not call.startswith("l"))
 
 
-def _opened(path: str, flags: int, exists: "Exists") -> "Iterator[Attempt]":
+def _opened(path: str, flags: int, exists: Exists) -> Iterator[Attempt]:
     follows = not flags & os.O_NOFOLLOW
     if flags & _PATH_ONLY:
         yield Attempt(READ, path, look=True, follows=follows)

@@ -1,7 +1,12 @@
 """Places that a program was refused, by the rule that holds there or because the view has no such place. Pure."""
 
+from __future__ import annotations
+
 from errno import EBUSY, EEXIST, EISDIR, ENOENT, ENOTDIR, EXDEV, errorcode
 from os.path import commonpath, dirname, normpath
+from typing import TYPE_CHECKING
+
+from msgspec import structs
 
 from byleave.core.fs_rules import CAPABILITIES, is_under
 from byleave.core.suggest import is_speakable, toml_string
@@ -21,7 +26,6 @@ from byleave.sandbox.diagnose.probe import CREATE, DELETE, EXEC, OWN, READ, UPDA
 from byleave.sandbox.plan.plan import PRIVATE
 from byleave.text import shown
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
@@ -60,13 +64,13 @@ _UNREADABLE = "how paths are resolved"  # as core.file_decision calls it: no rul
 class RefusedFiles:
     """Judges what was observed of a program's files."""
 
-    def __init__(self, scene: "Scene") -> None:
+    def __init__(self, scene: Scene) -> None:
         self._scene = scene
         self._plan = scene.plan
         self._root = scene.plan.root
         self._held = frozenset(held.path for held in scene.plan.held)
 
-    def refused(self, observed: "Observed") -> "Iterator[RefusalFinding]":
+    def refused(self, observed: Observed) -> Iterator[RefusalFinding]:
         """Yield what one call was refused, each thing that it tried by itself."""
         found = []
         for attempt in attempts_of(observed, self._exists):
@@ -77,7 +81,7 @@ class RefusedFiles:
             found.extend(self._apart(observed))
         yield from found
 
-    def _judge(self, attempt: "Attempt", observed: "Observed") -> RefusalFinding | None:
+    def _judge(self, attempt: Attempt, observed: Observed) -> RefusalFinding | None:
         """Return the finding about one attempt; None if it would have failed outside as well."""
         outside = self._scene.outside
         lexical = normpath(attempt.path) if ".." not in attempt.path.split("/") else outside.real(attempt.path)
@@ -137,16 +141,16 @@ class RefusedFiles:
     def _is_quiet(*paths: str) -> bool:
         return any(is_under(path, quiet) for path in paths for quiet in _QUIET)
 
-    def _is_command(self, attempt: "Attempt", path: str) -> bool:
+    def _is_command(self, attempt: Attempt, path: str) -> bool:
         """Whether a program was to be started: shells look for it first, and do not even try what is not there."""
         name = path.rpartition("/")[2]
         looked_for = attempt.look and dirname(path) in self._scene.search and name not in self._names()
         return looked_for or (attempt.op == EXEC and not attempt.look)
 
-    def _names(self) -> "Container[str]":
+    def _names(self) -> Container[str]:
         return self._plan.commands.rules if self._plan.commands is not None else ()
 
-    def _command(self, attempt: "Attempt", path: str, words: "Sequence[str]") -> RefusalFinding:
+    def _command(self, attempt: Attempt, path: str, words: Sequence[str]) -> RefusalFinding:
         """Only listed programs may run: say what would list this one."""
         name = path.rpartition("/")[2]
         verdict = self._scene.ask("spawn", program=name, args=list(words[1:]))
@@ -162,7 +166,7 @@ class RefusedFiles:
 
     # In the workspace
 
-    def _by_policy(self, attempt: "Attempt", inside: str, error: int) -> RefusalFinding | None:
+    def _by_policy(self, attempt: Attempt, inside: str, error: int) -> RefusalFinding | None:
         """Return what the policy says: the same words that `byleave check` has for it."""
         verdict = self._asked(attempt.op, inside)
         if verdict.allowed:
@@ -175,11 +179,11 @@ class RefusedFiles:
             FILE, (verb,), (self._name(inside),), verdict.reason, rule, rank=rank, group=group, places=(inside,)
         )
 
-    def _asked(self, op: str, path: str) -> "Verdict":
+    def _asked(self, op: str, path: str) -> Verdict:
         name = path[len(self._root) :].strip("/") or "."
         return self._scene.ask(UPDATE if op == OWN else op, path=name)
 
-    def _in_spite(self, attempt: "Attempt", inside: str, error: int) -> RefusalFinding:
+    def _in_spite(self, attempt: Attempt, inside: str, error: int) -> RefusalFinding:
         """The policy allows it and the kernel did not: say what stands in between."""
         why = self._approximation(attempt.op, inside)
         if attempt.op == OWN:
@@ -200,7 +204,7 @@ class RefusedFiles:
                 return each.why
         return None
 
-    def _apart(self, observed: "Observed") -> "Iterator[RefusalFinding]":
+    def _apart(self, observed: Observed) -> Iterator[RefusalFinding]:
         """Yield a rename between two places of the workspace that is none in the sandbox."""
         paths = [self._scene.outside.real(path, follows=False) for path in observed.paths]
         if len(paths) == 2 and all(is_under(path, self._root) for path in paths):
@@ -209,7 +213,7 @@ class RefusedFiles:
 
     # Outside of it
 
-    def _by_view(self, attempt: "Attempt", path: str, place: "PathGrant | None") -> RefusalFinding | None:
+    def _by_view(self, attempt: Attempt, path: str, place: PathGrant | None) -> RefusalFinding | None:
         """Return what the view has to do with it."""
         changes = attempt.op in _CHANGES
         if attempt.look and changes:
@@ -252,8 +256,7 @@ class RefusedFiles:
         sensitive = next((name for place in found.places if (name := self._scene.sensitive(place))), None)
         if sensitive is not None:
             caution = f"secrets are kept there ({shown(sensitive)}): let the program do without if you can"
-            kept: RefusalFinding = found.replace(caution=caution)
-            return kept
+            return structs.replace(found, caution=caution)
         return self._opened(found) if found.belongs == SANDBOX else self._ruled(found)
 
     def _ruled(self, found: RefusalFinding) -> RefusalFinding:
@@ -266,8 +269,7 @@ class RefusedFiles:
         if found.rule.rule.startswith(_PROTECTED):
             caution = "what is written there is obeyed by programs outside of the sandbox; open it only for this"
         suggestion = None if None in texts else merged(texts)
-        offered: RefusalFinding = found.replace(suggestion=suggestion, caution=caution if suggestion else None)
-        return offered
+        return structs.replace(found, suggestion=suggestion, caution=caution if suggestion else None)
 
     def _suggestion(self, op: str, target: str, found: RefusalFinding) -> str | None:
         verdict = self._asked(op, target)
@@ -293,18 +295,15 @@ class RefusedFiles:
         place = self._plan.at(first)
         covered = place is not None and not place.capabilities
         if covered or not self._can_be_listed(path):
-            cautious: RefusalFinding = found.replace(
-                caution="on this machine only few may read it" if covered else None
-            )
-            return cautious
+            return structs.replace(found, caution="on this machine only few may read it" if covered else None)
         key = "write" if changes else "read"
         of_system = changes and place is not None and place.kind != PRIVATE
-        offered: RefusalFinding = found.replace(
+        return structs.replace(
+            found,
             suggestion=sandbox_toml([(key, path)], self._scene.listed, self._plan.home),
             listing=(key, path),
             caution="what is changed there is changed for the whole machine" if of_system else None,
         )
-        return offered
 
     def _can_be_listed(self, path: str) -> bool:
         apart = not is_under(self._root, path) and not is_under(path, self._root)
@@ -322,7 +321,7 @@ class RefusedFiles:
         return path
 
 
-def sandbox_toml(wanted: "Iterable[tuple[str, str]]", listed: "Mapping[str, Sequence[str]]", home: str) -> str:
+def sandbox_toml(wanted: Iterable[tuple[str, str]], listed: Mapping[str, Sequence[str]], home: str) -> str:
     """Return the `[sandbox]` table that lists some paths, each by its key, beside those that are listed already."""
     lines = ["[sandbox]"]
     asked = list(wanted)
@@ -338,7 +337,7 @@ def _from_home(path: str, home: str) -> str:
     return f"~{path[len(home) :]}" if home and is_under(path, home) else path
 
 
-def _why(place: "PathGrant | None", *, changes: bool) -> str:
+def _why(place: PathGrant | None, *, changes: bool) -> str:
     if place is None:
         return "it is not in the view of the sandbox"
     if changes and place.capabilities and place.kind != PRIVATE:

@@ -6,13 +6,16 @@ is told as the host that it was meant for, as far as anybody can know it.
 System calls that no program in a sandbox may make, and why. Pure.
 """
 
+from __future__ import annotations
+
 from errno import EADDRNOTAVAIL, ECONNREFUSED, EHOSTUNREACH, ENETUNREACH
 from ipaddress import ip_address
+from typing import TYPE_CHECKING
 
-from byleave.record import Record
+from msgspec import Struct, structs
+
 from byleave.sandbox.diagnose.finding import CALL, HELD, NETWORK, NEVER, RefusalFinding, built_in
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
@@ -29,7 +32,7 @@ _UNASKED = "the rules open it, but only for programs that use the proxy (http_pr
 _OTHER = "only HTTP and TLS leave a sandbox, by the proxy: if it is one of them, a rule opens it"
 
 
-class SocketAddress(Record):
+class SocketAddress(Struct, frozen=True):
     """An internet address and a port."""
 
     family: int
@@ -45,7 +48,7 @@ class SocketAddress(Record):
 class RefusedNetwork:
     """Judges what was observed of a program's network."""
 
-    def __init__(self, scene: "Scene") -> None:
+    def __init__(self, scene: Scene) -> None:
         self._scene = scene
 
     def denied(self, url: str, reason: str) -> RefusalFinding:
@@ -55,7 +58,7 @@ class RefusedNetwork:
             return RefusalFinding(NETWORK, ("reach",), (url,), reason, verdict.because[0], group=reason)
         return self._by_policy("reach", url, verdict)
 
-    def refused(self, observed: "Observed") -> "Iterator[RefusalFinding]":
+    def refused(self, observed: Observed) -> Iterator[RefusalFinding]:
         """Yield what a call to an address was refused, if it would have come through without a sandbox."""
         address = read_address(observed.address)
         if address is None:
@@ -68,7 +71,7 @@ class RefusedNetwork:
         elif observed.error:
             yield from self._unreached(observed, address)
 
-    def tidied(self, found: "Iterable[RefusalFinding]") -> list[RefusalFinding]:
+    def tidied(self, found: Iterable[RefusalFinding]) -> list[RefusalFinding]:
         """Leave out names that were only made up from a name: a resolver tries it with its own domains, too."""
         kept = list(found)
         names = {name for each in kept if each.verbs == ("look up",) for name in each.subjects}
@@ -81,7 +84,7 @@ class RefusedNetwork:
             return _never("look up", name, _UNASKED)
         return self._by_policy("look up", name, verdict)
 
-    def _bound(self, observed: "Observed", address: SocketAddress) -> "Iterator[RefusalFinding]":
+    def _bound(self, observed: Observed, address: SocketAddress) -> Iterator[RefusalFinding]:
         if observed.error == EADDRNOTAVAIL:
             why = "there is only loopback in there, and nobody outside could connect to it"
         elif self._scene.outside.may_listen_at(address.port):
@@ -90,7 +93,7 @@ class RefusedNetwork:
             return
         yield _never("listen at", address.text, why)
 
-    def _unreached(self, observed: "Observed", address: SocketAddress) -> "Iterator[RefusalFinding]":
+    def _unreached(self, observed: Observed, address: SocketAddress) -> Iterator[RefusalFinding]:
         outside, where = self._scene.outside, ip_address(address.host)
         if where.is_loopback or where.is_unspecified:
             if observed.error == ECONNREFUSED and outside.listens(address.port):
@@ -103,8 +106,10 @@ class RefusedNetwork:
         verdict = self._scene.ask("url", url=_url(address))
         if verdict.allowed:
             return _never("connect to", address.text, _UNASKED)
-        found: RefusalFinding = self._by_policy("connect to", address.text, verdict).replace(rule=built_in(_LOOPBACK))
-        return _unsure(found.replace(why=_LOOPBACK), address)
+        found: RefusalFinding = structs.replace(
+            self._by_policy("connect to", address.text, verdict), rule=built_in(_LOOPBACK)
+        )
+        return _unsure(structs.replace(found, why=_LOOPBACK), address)
 
     def _to_address(self, address: SocketAddress) -> RefusalFinding:
         verdict = self._scene.ask("url", url=_url(address))
@@ -112,7 +117,7 @@ class RefusedNetwork:
             return _never("connect to", address.text, _UNASKED)
         return _unsure(self._by_policy("connect to", address.text, verdict), address)
 
-    def _by_policy(self, verb: str, subject: str, verdict: "Verdict") -> RefusalFinding:
+    def _by_policy(self, verb: str, subject: str, verdict: Verdict) -> RefusalFinding:
         suggestion = verdict.suggestion
         if verb == "look up" and suggestion is not None:  # for what, nobody knows yet
             lines = [line for line in suggestion.splitlines() if not line.startswith(("scheme =", "port ="))]
@@ -131,8 +136,7 @@ class RefusedNetwork:
 
 def _unsure(found: RefusalFinding, address: SocketAddress) -> RefusalFinding:
     """Say of a port that is not one of the web's that a rule may not be enough."""
-    said: RefusalFinding = found if address.port in _SCHEMES else found.replace(why=_OTHER)
-    return said
+    return found if address.port in _SCHEMES else structs.replace(found, why=_OTHER)
 
 
 def _never(verb: str, subject: str, why: str) -> RefusalFinding:
@@ -195,7 +199,7 @@ _SOCKETS = "only internet sockets can be made"
 _UNIX_SOCKETS = "unix sockets lead out of a sandbox by the file system; pairs of them (socketpair) work"
 
 
-def refused_call(observed: "Observed") -> "Iterator[RefusalFinding]":
+def refused_call(observed: Observed) -> Iterator[RefusalFinding]:
     """Yield the finding about a call that the filter refused, or that needs a privilege."""
     if not observed.refused:
         yield _refused_calls_never("call", observed.call, "a sandbox has one user, and a program in it stays who it is")

@@ -6,6 +6,8 @@ below is all that both of them know.
 Start at `CALLS`. `Reader` turns what the launcher tells into what was `Observed`.
 """
 
+from __future__ import annotations
+
 from errno import (
     EACCES,
     EADDRNOTAVAIL,
@@ -26,10 +28,10 @@ from errno import (
 )
 from os import fsdecode
 from struct import Struct, error
+from typing import TYPE_CHECKING
 
-from byleave.record import Record
+import msgspec
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -45,10 +47,10 @@ _OWNED = (*_CHANGED, EINVAL)
 _NONE = -1
 
 
-class SystemCall(Record):
+class SystemCall(msgspec.Struct, frozen=True):
     """A system call: its numbers on x86-64 and arm64, and which of its arguments is what; -1 where it has none."""
 
-    numbers: "tuple[int | None, int | None]"
+    numbers: tuple[int | None, int | None]
     errors: tuple[int, ...]
     paths: tuple[tuple[int, int], ...] = ()  # (descriptor of a directory, or -1; path)
     address: int = _NONE  # its length is the next argument
@@ -63,7 +65,7 @@ class SystemCall(Record):
 _PATH = ((-1, 0),)
 _AT = ((0, 1),)
 
-CALLS: "dict[str, SystemCall]" = {
+CALLS: dict[str, SystemCall] = {
     "access": SystemCall((21, None), _LOOKED, _PATH, flags=1),
     "bind": SystemCall((49, 200), _BOUND, address=1),
     "chdir": SystemCall((80, 49), _LOOKED, _PATH),
@@ -124,7 +126,7 @@ _LOW = 0xFFFFFFFF
 _TOLD, _MISSING = b"T", b"D"
 
 
-def rows_for(column: int) -> "list[tuple[int, SystemCall]]":
+def rows_for(column: int) -> list[tuple[int, SystemCall]]:
     """Return the calls that a machine has, with their numbers; their order is the one that filter and launcher use."""
     return [(number, call) for call in CALLS.values() if (number := call.numbers[column]) is not None]
 
@@ -134,7 +136,7 @@ def write_rows(column: int) -> bytes:
     return b"".join([_row(number, call) for number, call in rows_for(column)])
 
 
-class Observed(Record):
+class Observed(msgspec.Struct, frozen=True):
     """What came of one call: its name, its error, and what its arguments named."""
 
     call: str
@@ -147,7 +149,7 @@ class Observed(Record):
     words: tuple[str, ...] = ()
 
 
-class DroppedObservations(Record):
+class DroppedObservations(msgspec.Struct, frozen=True):
     """How many observations were left out, since nobody heard them in time."""
 
     count: int
@@ -156,7 +158,7 @@ class DroppedObservations(Record):
 class Reader:
     """Reads what the launcher tells on one kind of machine; `others` are the calls that only the filter knows."""
 
-    def __init__(self, column: int, others: "dict[int, str]") -> None:
+    def __init__(self, column: int, others: dict[int, str]) -> None:
         numbered = [(name, call.numbers[column]) for name, call in CALLS.items()]
         self._names = {number: name for name, number in numbered if number is not None}
         self._others = others
@@ -179,13 +181,13 @@ class Reader:
         except error:
             return None
 
-    def _refusal(self, number: int, failure: int, arguments: "list[int]") -> Observed:
+    def _refusal(self, number: int, failure: int, arguments: list[int]) -> Observed:
         """Read a call that the filter refused. Of its arguments only the family of a socket says anything."""
         name = self._others.get(number, f"number {number}")
         return Observed(name, failure, True, arguments[0] & _LOW if name == "socket" else 0)
 
 
-def _observed(name: str, failure: int, arguments: "list[int]", texts: list[bytes]) -> Observed:
+def _observed(name: str, failure: int, arguments: list[int], texts: list[bytes]) -> Observed:
     call = CALLS[name]
     rest = iter(texts)
     paths = tuple([_joined(next(rest, b""), next(rest, b"")) for _each in call.paths])
@@ -209,7 +211,7 @@ def _row(number: int, call: SystemCall) -> bytes:
     return _ROW(first_at, first, second_at, second, *extra, number, low, high)
 
 
-def _texts(message: bytes) -> "Iterator[bytes]":
+def _texts(message: bytes) -> Iterator[bytes]:
     at = _HEAD.size
     while at < len(message):
         (length,) = _LENGTH.unpack_from(message, at)

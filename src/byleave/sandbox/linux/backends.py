@@ -10,11 +10,15 @@ neither runs a program with nothing around it. What else "auto" means for tools 
 the error's `step` is LACKING then.
 """
 
+from __future__ import annotations
+
 import os
 import stat
+from typing import TYPE_CHECKING
+
+from msgspec import Struct, structs
 
 from byleave.errors import SandboxError
-from byleave.record import Record
 from byleave.sandbox.host import look, names_in
 from byleave.sandbox.linux import bubblewrap, landlock
 from byleave.sandbox.linux.bubblewrap import WrappedProcess
@@ -24,7 +28,6 @@ from byleave.sandbox.linux.steps import Arrangement, MachineFacts, arrange, view
 from byleave.sandbox.plan.plan import Approximation, SandboxPlan
 from byleave.sandbox.process import DEVNULL, PIPE, Process
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -38,16 +41,16 @@ _NO_PLACE = "/nowhere"
 _LONGEST_SAID = 300  # letters of what bwrap says that are repeated
 
 
-class Machine(Record):
+class Machine(Struct, frozen=True):
     """What a plan is to be held with: this host, its system view, our launcher, and where scratch directories go."""
 
     host: MachineFacts
-    base: "Base"
-    launcher: "Launcher"
+    base: Base
+    launcher: Launcher
     scratch: str = _NO_PLACE
 
 
-class BackendSetup(Record):
+class BackendSetup(Struct, frozen=True):
     """A plan as it is held: by what, what is left of it there, and what starts it."""
 
     backend: str
@@ -74,7 +77,7 @@ class BackendSetup(Record):
         return WrappedProcess if self.backend == BWRAP else Process
 
 
-class Probe(Record):
+class Probe(Struct, frozen=True):
     """Whether a backend works here, and if it does not, why."""
 
     works: bool
@@ -140,7 +143,7 @@ def _try_out(backend: str, machine: Machine) -> Probe:
     )
     if why := _obstacle(backend, empty, machine, exact=False):
         return Probe(works=False, why=why)
-    setup = make(backend, empty, machine.replace(scratch=_NO_PLACE))
+    setup = make(backend, empty, structs.replace(machine, scratch=_NO_PLACE))
     with setup.process(setup.words, setup.tape, stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE) as process:
         said = process.stderr.read() if process.stderr is not None else b""
         process.wait()
@@ -180,15 +183,14 @@ def without_landlock(arrangement: Arrangement, plan: SandboxPlan, host: MachineF
     why = "this kernel has no Landlock, and mounts do not tell creating, changing and removing apart"
     partly = [place for place in plan.places if "create" in place.capabilities or "update" in place.capabilities]
     notes = [Approximation(place.path, "any", why, laxer=True) for place in partly if len(place.capabilities) < 5]
-    changed: Arrangement = arrangement.replace(approximate=(*arrangement.approximate, *notes))
-    return changed
+    return structs.replace(arrangement, approximate=(*arrangement.approximate, *notes))
 
 
 def _by_bwrap(plan: SandboxPlan, machine: Machine) -> BackendSetup:
     arrangement = landlock.hold_execution(plan, arrange(plan), look, names_in)
     arrangement = without_landlock(arrangement, plan, machine.host)
-    arrangement = arrangement.replace(
-        approximate=(*arrangement.approximate, *bubblewrap.approximations(plan, arrangement))
+    arrangement = structs.replace(
+        arrangement, approximate=(*arrangement.approximate, *bubblewrap.approximations(plan, arrangement))
     )
     tape = write_tape(bubblewrap.steps(plan, arrangement, machine.host, _filter(plan, machine.host)))
     bwrap = find_bwrap() or ""
@@ -208,7 +210,7 @@ def _by_landlock(plan: SandboxPlan, machine: Machine) -> BackendSetup:
     return BackendSetup(LANDLOCK, plan, arrangement, tape, machine.launcher.command, kept)
 
 
-_MAKERS: "dict[str, Callable[[SandboxPlan, Machine], BackendSetup]]" = {
+_MAKERS: dict[str, Callable[[SandboxPlan, Machine], BackendSetup]] = {
     NAMESPACES: _by_namespaces,
     BWRAP: _by_bwrap,
     LANDLOCK: _by_landlock,

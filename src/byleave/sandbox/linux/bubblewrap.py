@@ -9,9 +9,12 @@ bwrap passes no signals on, and dies of those that a terminal sends to everybody
 which is process 1 in there, hands out what signals are sent to it by.
 """
 
+from __future__ import annotations
+
 import os
 import signal
 import socket
+from typing import TYPE_CHECKING
 
 from byleave.core.fs_rules import is_under
 from byleave.errors import SandboxError
@@ -27,7 +30,6 @@ from byleave.sandbox.linux.steps import (
 from byleave.sandbox.plan.plan import DIRECTORY, LINK, PROXY, Approximation
 from byleave.sandbox.process import LONGEST, Process, problem_of
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
@@ -45,7 +47,7 @@ _BEGINNING = ("--unshare-all", "--die-with-parent", "--as-pid-1", "--cap-drop", 
 _LENT = ("--cap-add", "CAP_SETPCAP")
 
 
-def obstacle(plan: "SandboxPlan", launcher: "tuple[str, ...]") -> str | None:
+def obstacle(plan: SandboxPlan, launcher: tuple[str, ...]) -> str | None:
     """Return why bwrap cannot hold a plan with this launcher; None if it can."""
     if len(launcher) > 1:
         return "the launcher in Python cannot run in its view"
@@ -56,12 +58,12 @@ def obstacle(plan: "SandboxPlan", launcher: "tuple[str, ...]") -> str | None:
 
 def wrapping(
     bwrap: str,
-    plan: "SandboxPlan",
-    arrangement: "Arrangement",
+    plan: SandboxPlan,
+    arrangement: Arrangement,
     launcher: str,
     *,
     lends: bool = True,
-    kernel_secrets: "tuple[tuple[str, str], ...]" = (),
+    kernel_secrets: tuple[tuple[str, str], ...] = (),
 ) -> tuple[str, ...]:
     """Return the words that start the launcher in a view like the one that our own steps build.
 
@@ -91,7 +93,7 @@ def wrapping(
     )
 
 
-def _shown(arrangement: "Arrangement") -> "Iterator[str]":
+def _shown(arrangement: Arrangement) -> Iterator[str]:
     """Yield mounts and private directories, those around others first."""
     mounts = {mount.path: mount for mount in arrangement.mounts if mount.kind != LINK}
     for path in sorted({*mounts, *arrangement.private}, key=_names):
@@ -105,7 +107,7 @@ def _shown(arrangement: "Arrangement") -> "Iterator[str]":
             yield from ("--remount-ro", mount.path)
 
 
-def _mounted(mount: "ViewMount") -> tuple[str, ...]:
+def _mounted(mount: ViewMount) -> tuple[str, ...]:
     if mount.hollow:
         return ("--perms", "0111", "--tmpfs", mount.path)
     if mount.cover in _MODES:
@@ -125,7 +127,7 @@ def _names(path: str) -> list[str]:
     return path.strip("/").split("/")
 
 
-def steps(plan: "SandboxPlan", arrangement: "Arrangement", host: "MachineFacts", filtering: bytes) -> "Iterator[Step]":
+def steps(plan: SandboxPlan, arrangement: Arrangement, host: MachineFacts, filtering: bytes) -> Iterator[Step]:
     """Yield what the launcher does in there, but for the last step, which names the program."""
     yield step("report")
     if plan.network == PROXY:
@@ -134,7 +136,7 @@ def steps(plan: "SandboxPlan", arrangement: "Arrangement", host: "MachineFacts",
     yield from program_steps(plan, arrangement, host, filtering)
 
 
-def approximations(plan: "SandboxPlan", arrangement: "Arrangement") -> "Iterator[Approximation]":
+def approximations(plan: SandboxPlan, arrangement: Arrangement) -> Iterator[Approximation]:
     """Yield what bwrap does not hold as our own steps do."""
     for mount in arrangement.mounts:
         if mount.kind == LINK:
@@ -155,7 +157,7 @@ class WrappedProcess(Process):
 
     blocked = frozenset(signal.valid_signals())
 
-    def __init__(self, words: "tuple[str, ...]", tape: bytes, **streams: "Any") -> None:
+    def __init__(self, words: tuple[str, ...], tape: bytes, **streams: Any) -> None:
         self._inside = -1
         self._told: int | None = None  # how the program ended, from its own init
         super().__init__(words, tape, **streams)

@@ -6,6 +6,12 @@ in such a directory have no grant: it is stricter than the policy there, and the
 does not know of at all; they are laxer, and the plan says that too. Start at `obstacle`, then `hold`.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import structs
+
 from byleave.core.fs_rules import is_under
 from byleave.sandbox.linux.program import IF_THERE, OTHER, step
 from byleave.sandbox.linux.seccomp import FilterOptions, make_filter, make_shared_filter
@@ -36,7 +42,6 @@ from byleave.sandbox.plan.plan import (
     nested,
 )
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
@@ -75,7 +80,7 @@ class ScratchPaths:
         self.home = f"{base}/home"
 
 
-def obstacle(plan: SandboxPlan, host: "MachineFacts") -> str | None:
+def obstacle(plan: SandboxPlan, host: MachineFacts) -> str | None:
     """Return why a plan cannot be held by Landlock and the filter alone; None if it can."""
     if host.landlock < NEEDED_VERSION:
         return f"version {NEEDED_VERSION} of Landlock is needed, and this kernel has " + (
@@ -98,39 +103,40 @@ def reduced(plan: SandboxPlan, scratch: ScratchPaths) -> SandboxPlan:
     places.append(PathGrant(scratch.temporary, EVERYTHING, DIRECTORY, "TMPDIR, as there is no private /tmp"))
     if plan.home in private:
         places.append(PathGrant(scratch.home, EVERYTHING, DIRECTORY, "HOME, as there is no private one"))
-    changed: SandboxPlan = plan.replace(places=in_order(places), held=(), links=())
-    return changed
+    return structs.replace(plan, places=in_order(places), held=(), links=())
 
 
-def hold(plan: SandboxPlan, host: "MachineFacts", look: "Look", names: "Names") -> Arrangement:
+def hold(plan: SandboxPlan, host: MachineFacts, look: Look, names: Names) -> Arrangement:
     """Return the grants that hold a reduced plan, and what they cannot hold exactly."""
     return _Granter(plan, look, names).arrange([*_loadable(plan, look), *_always(plan, host)])
 
 
-def hold_execution(plan: SandboxPlan, arrangement: Arrangement, look: "Look", names: "Names") -> Arrangement:
+def hold_execution(plan: SandboxPlan, arrangement: Arrangement, look: Look, names: Names) -> Arrangement:
     """Return an arrangement whose grants hold what may be executed, where mounts cannot."""
     private = [place for place in plan.places if place.kind == PRIVATE]
     # What may not be read is covered; what is shown under another name is not found at its path.
     readable = [place for place in plan.places if place.kind != PRIVATE and "read" in place.capabilities]
     shown = [place for place in readable if not place.source]
-    only = [place.replace(capabilities=place.capabilities & _EXECUTE) for place in shown]
-    found = _Granter(plan.replace(places=tuple(only), approximate=()), look, names).arrange(_loadable(plan, look))
+    only = [structs.replace(place, capabilities=place.capabilities & _EXECUTE) for place in shown]
+    found = _Granter(structs.replace(plan, places=tuple(only), approximate=()), look, names).arrange(
+        _loadable(plan, look)
+    )
     bit = rights_of(_EXECUTE, DIRECTORY)
     grants = {path: (rights & ~bit, kind) for path, rights, kind in arrangement.grants}
     elsewhere = [(place.path, bit, place.kind) for place in readable if place.source and place.capabilities >= _EXECUTE]
     for path, rights, kind in (*found.grants, *elsewhere, *_private_execution(private, shown)):
         grants[path] = (grants.get(path, (0, kind))[0] | rights, kind)
-    changed: Arrangement = arrangement.replace(
+    return structs.replace(
+        arrangement,
         grants=tuple((path, rights, kind) for path, (rights, kind) in grants.items()),
         approximate=tuple(dict.fromkeys([*arrangement.approximate, *found.approximate])),
     )
-    return changed
 
 
 _EXECUTE = frozenset({"execute"})
 
 
-def _loadable(plan: SandboxPlan, look: "Look") -> "Iterator[Approximation]":
+def _loadable(plan: SandboxPlan, look: Look) -> Iterator[Approximation]:
     """Yield the outermost places whose files are no programs, which no grant says to the dynamic loader."""
     why = "what may be read can still be loaded as a library, or by the dynamic loader: only its start is refused"
     for place, around in nested([place for place in plan.places if place.kind != PRIVATE]):
@@ -147,7 +153,7 @@ def _name(plan: SandboxPlan, path: str) -> str:
     return (path[len(plan.root) :].strip("/") or ".") if is_under(path, plan.root) else path
 
 
-def _private_execution(private: "Iterable[PathGrant]", shown: "list[PathGrant]") -> "Iterator[tuple[str, int, str]]":
+def _private_execution(private: Iterable[PathGrant], shown: list[PathGrant]) -> Iterator[tuple[str, int, str]]:
     """Yield the private places whose programs may be started, since nothing in them may not."""
     for place in private:
         inside = [other for other in shown if is_under(other.path, place.path)]
@@ -156,7 +162,7 @@ def _private_execution(private: "Iterable[PathGrant]", shown: "list[PathGrant]")
 
 
 class _Granter:
-    def __init__(self, plan: SandboxPlan, look: "Look", names: "Names") -> None:
+    def __init__(self, plan: SandboxPlan, look: Look, names: Names) -> None:
         self._plan = plan
         self._look = look
         self._names = names
@@ -167,7 +173,7 @@ class _Granter:
         self._grants: dict[str, tuple[int, str]] = {}
         self._approximate = list(plan.approximate)
 
-    def arrange(self, always: "Iterable[Approximation]") -> Arrangement:
+    def arrange(self, always: Iterable[Approximation]) -> Arrangement:
         for place in self._plan.places:
             self._grant_place(place)
         grants = tuple((path, rights, kind) for path, (rights, kind) in self._grants.items() if rights)
@@ -201,7 +207,7 @@ class _Granter:
                 self._grant(below, rest, kind)
         self._note_lost(path, rest, too_many=found is None)
 
-    def _below(self, path: str) -> "list[PathGrant]":
+    def _below(self, path: str) -> list[PathGrant]:
         return [place for place in self._all if place.path != path and is_under(place.path, path)]
 
     def _grant(self, path: str, capabilities: frozenset[str], kind: str) -> None:
@@ -224,7 +230,7 @@ class _Granter:
         self._approximate.extend(Approximation(_name(self._plan, place.path), op, why) for op in ops)
 
 
-def _always(plan: SandboxPlan, host: "MachineFacts") -> "Iterator[Approximation]":
+def _always(plan: SandboxPlan, host: MachineFacts) -> Iterator[Approximation]:
     """Yield what differs from a sandbox with a view of its own, whatever the policy is."""
     why = "there is no private one: TMPDIR names a fresh directory, and nothing else there is granted"
     yield Approximation("/tmp", "any", why)  # noqa: S108 -- the name, not a file in it
@@ -250,7 +256,7 @@ def _always(plan: SandboxPlan, host: "MachineFacts") -> "Iterator[Approximation]
         )
 
 
-def steps(plan: SandboxPlan, arrangement: Arrangement, host: "MachineFacts", look: "Look") -> "Iterator[Step]":
+def steps(plan: SandboxPlan, arrangement: Arrangement, host: MachineFacts, look: Look) -> Iterator[Step]:
     """Yield every step but the last one, which names the program."""
     yield step("fork")
     yield step("spawn")

@@ -4,9 +4,11 @@ Each step is a number (its place in STEPS), then its fields: a number as 8 bytes
 NUL, a list as its length and its texts. native/launcher.c and python_launcher.py read it.
 """
 
-from struct import Struct
+from __future__ import annotations
 
-TYPE_CHECKING = False
+from struct import Struct
+from typing import TYPE_CHECKING
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -55,12 +57,12 @@ _NUMBERS = {name: place for place, name in enumerate(STEPS)}
 _WORD = Struct("=Q").pack
 
 
-def step(name: str, *fields: "Field | str") -> "Step":
+def step(name: str, *fields: Field | str) -> Step:
     """Return one step; texts may be given as str, with the bytes that the file system has for them."""
     return name, tuple([_bytes(field) if isinstance(field, str) else field for field in fields])
 
 
-def write_tape(steps: "Iterable[Step]") -> bytes:
+def write_tape(steps: Iterable[Step]) -> bytes:
     """Return the steps as the launcher reads them."""
     parts = []
     for name, fields in steps:
@@ -69,7 +71,7 @@ def write_tape(steps: "Iterable[Step]") -> bytes:
     return b"".join(parts)
 
 
-def _field(field: "Field") -> bytes:
+def _field(field: Field) -> bytes:
     if isinstance(field, int):
         return _WORD(field)
     if isinstance(field, bytes):

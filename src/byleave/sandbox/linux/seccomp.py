@@ -5,11 +5,13 @@ capabilities hold it as well. Named are the calls that reach past those three, a
 tested corners to anybody. The kernel remembers which calls are always allowed, so they cost nothing.
 """
 
+from __future__ import annotations
+
 from struct import pack
+from typing import TYPE_CHECKING
 
-from byleave.record import Record
+import msgspec
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
@@ -18,7 +20,7 @@ if TYPE_CHECKING:
 EPERM, EACCES, EAFNOSUPPORT, ENOSYS = 1, 13, 97, 38
 
 # The calls that are looked at, and their numbers on x86-64 and on arm64; None where there is no such call.
-NUMBERS: "dict[str, tuple[int | None, int | None]]" = {
+NUMBERS: dict[str, tuple[int | None, int | None]] = {
     "acct": (163, 89),
     "add_key": (248, 217),
     "adjtimex": (159, 171),
@@ -177,7 +179,7 @@ _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN, _JUMP, _AND = 0x20, 0x15, 0x35, 0x4
 _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16  # offsets in struct seccomp_data; each argument's low half comes first
 
 
-class FilterOptions(Record):
+class FilterOptions(msgspec.Struct, frozen=True):
     """What differs between sandboxes: whether internet sockets may be made, and whether only given programs may run.
 
     `told` refusals are the same refusals, but whoever traces the program hears of them.
@@ -245,7 +247,7 @@ def column_of(machine: str) -> int:
     return _ARCHITECTURES[machine][1]
 
 
-def _watch(call: "SystemCall", row: int) -> list[bytes]:
+def _watch(call: SystemCall, row: int) -> list[bytes]:
     stop = [_code(_RETURN, TRACE | row)]
     if call.empty_path >= 0:
         return [_argument(call.empty_path), _code(_ANY_BIT, _EMPTY_PATH, 0, 1), _allow(), *stop]
@@ -255,7 +257,7 @@ def _watch(call: "SystemCall", row: int) -> list[bytes]:
     return stop
 
 
-def _search(table: "Sequence[tuple[int, list[bytes]]]") -> list[bytes]:
+def _search(table: Sequence[tuple[int, list[bytes]]]) -> list[bytes]:
     """Return code that finds a call by halves: the kernel walks the program once for every call that there is."""
     if len(table) == 1:
         ((number, code),) = table
@@ -266,7 +268,7 @@ def _search(table: "Sequence[tuple[int, list[bytes]]]") -> list[bytes]:
     return [*jump, *below, *above]
 
 
-def _refusals(wanted: FilterOptions) -> "list[tuple[str, list[bytes]]]":
+def _refusals(wanted: FilterOptions) -> list[tuple[str, list[bytes]]]:
     """Return for each call the code that decides about it; all of it ends in a return."""
     found = [(name, [_refuse(EPERM)]) for name in _REFUSED]
     found += [(name, [_refuse(ENOSYS)]) for name in _ABSENT]
@@ -341,7 +343,7 @@ def _unless_any_bit(argument: int, bits: int) -> list[bytes]:
     return [_argument(argument), _code(_ANY_BIT, bits, 1, 0), _allow(), _refuse(EPERM)]
 
 
-def _unless_one_of(argument: int, values: "Sequence[int]") -> list[bytes]:
+def _unless_one_of(argument: int, values: Sequence[int]) -> list[bytes]:
     tests = [_code(_EQUAL, value, len(values) - place, 0) for place, value in enumerate(values)]
     return [_argument(argument), *tests, _allow(), _refuse(EPERM)]
 

@@ -6,13 +6,17 @@ every directory above it as well, or renaming that directory would leave the mou
 cannot say it, the place may do less than the policy allows, and the plan says so.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
 from byleave.core.fs_rules import WRITES, is_under
-from byleave.record import Record
 from byleave.sandbox.linux.program import DIRECTORY as A_DIRECTORY
 from byleave.sandbox.linux.program import ITSELF, LINKED, OTHER, step
 from byleave.sandbox.plan.plan import DIRECTORY, FILE, LINK, NOTHING, PRIVATE, PROXY, Approximation, op_of
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -76,7 +80,7 @@ _STAGING = ("/mnt", "/run", "/tmp", "/srv", "/media", "/opt", "/var")  # noqa: S
 SHARED_DIRECTORIES = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108 -- of the sandbox's own; everybody may write there
 
 
-class MachineFacts(Record):
+class MachineFacts(Struct, frozen=True):
     """What this machine offers: its kind, its version of Landlock, who we are, and where a view can be built."""
 
     machine: str
@@ -89,7 +93,7 @@ class MachineFacts(Record):
     kernel_secrets: tuple[tuple[str, str], ...] = ()  # what is covered in /proc, and its kind
 
 
-class ViewMount(Record):
+class ViewMount(Struct, frozen=True):
     """One mount of the view. `cover` replaces what is there; without it the host's own place is shown."""
 
     path: str
@@ -106,7 +110,7 @@ class ViewMount(Record):
         return self.hollow or self.cover in (COVER_DIRECTORY, COVER_FILE)
 
 
-class Arrangement(Record):
+class Arrangement(Struct, frozen=True):
     """How the places of a plan are held."""
 
     mounts: tuple[ViewMount, ...]
@@ -121,7 +125,7 @@ class Arrangement(Record):
         return tuple(mount.path for mount in self.mounts if mount.is_mask)
 
 
-class _Level(Record):
+class _Level(Struct, frozen=True):
     """A place on the way down: what Landlock grants here by now, and the mount that it lies in."""
 
     path: str
@@ -133,13 +137,13 @@ class _Level(Record):
 _TOP = _Level("/", NOTHING, NOSUID | NODEV, bound=False)
 
 
-def arrange(plan: "SandboxPlan") -> Arrangement:
+def arrange(plan: SandboxPlan) -> Arrangement:
     """Return the mounts and grants that hold a plan, and what they cannot hold exactly."""
     return _Arranger(plan).arrange()
 
 
 class _Arranger:
-    def __init__(self, plan: "SandboxPlan") -> None:
+    def __init__(self, plan: SandboxPlan) -> None:
         self._plan = plan
         self._mounts: dict[str, ViewMount] = {}
         self._grants: dict[str, tuple[int, str]] = {}
@@ -169,7 +173,7 @@ class _Arranger:
             tuple(dict.fromkeys(self._approximate)),
         )
 
-    def _level(self, place: "PathGrant", around: _Level) -> _Level:
+    def _level(self, place: PathGrant, around: _Level) -> _Level:
         if place.kind == PRIVATE:
             return self._make_private(place, around)
         wanted, held = place.capabilities, around.granted
@@ -192,7 +196,7 @@ class _Arranger:
         self._note_partial(place, effective)
         return _Level(place.path, held | effective, attributes, bound=True)
 
-    def _show(self, place: "PathGrant", around: _Level, attributes: int) -> None:
+    def _show(self, place: PathGrant, around: _Level, attributes: int) -> None:
         self._pin(place.path, around)
         empty = place.kind == DIRECTORY and attributes & RDONLY and place.path in self._held and not place.source
         cover = EMPTY_DIRECTORY if empty else None
@@ -203,7 +207,7 @@ class _Arranger:
             why = "it is a mount of its own, and what is mounted can be neither removed nor replaced"
             self._approximate.append(Approximation(self._name(place.path), "delete", why))
 
-    def _cover(self, place: "PathGrant", around: _Level) -> _Level:
+    def _cover(self, place: PathGrant, around: _Level) -> _Level:
         self._note(place, place.capabilities, "it may not be read while what lies around it may, so it is covered")
         self._pin(place.path, around)
         hollow = place.path == self._plan.root or any(  # somebody has to be able to stand at the root
@@ -226,7 +230,7 @@ class _Arranger:
             self._pin(path, around)
             self._mounts[path] = ViewMount(path, LINK, NOSUID | NODEV | NOEXEC | RDONLY, source=source)
 
-    def _make_private(self, place: "PathGrant", around: _Level) -> _Level:
+    def _make_private(self, place: PathGrant, around: _Level) -> _Level:
         """Make an empty directory of the sandbox's own, unless the host's place is shown around it."""
         if around.bound:
             return _Level(place.path, around.granted, around.attributes, around.bound)
@@ -243,10 +247,10 @@ class _Arranger:
         for above in _between(around.path, path):
             self._mounts.setdefault(above, ViewMount(above, DIRECTORY, around.attributes))
 
-    def _note(self, place: "PathGrant", lost: "Iterable[str]", why: str) -> None:
+    def _note(self, place: PathGrant, lost: Iterable[str], why: str) -> None:
         self._approximate.extend(Approximation(self._name(place.path), op_of(name), why) for name in sorted(lost))
 
-    def _note_partial(self, place: "PathGrant", effective: frozenset[str]) -> None:
+    def _note_partial(self, place: PathGrant, effective: frozenset[str]) -> None:
         """Where something may be written but not all, Landlock tells files apart only in part."""
         if "execute" in effective and "read" not in effective:
             why = "the kernel reads what it executes, so nothing is executed here"
@@ -267,13 +271,13 @@ class _Arranger:
         return (path[len(root) :].strip("/") or ".") if is_under(path, root) else path
 
 
-def _needs_landlock(place: "PathGrant") -> bool:
+def _needs_landlock(place: PathGrant) -> bool:
     """Whether mounts alone cannot say what a place may do, so that nothing around it may grant more."""
     writes = place.capabilities & WRITES
     return bool(writes) and (writes != WRITES or "read" not in place.capabilities)
 
 
-def rights_of(capabilities: "Iterable[str]", kind: str) -> int:
+def rights_of(capabilities: Iterable[str], kind: str) -> int:
     """Return Landlock's rights for what may be done at a place of a kind."""
     rights = 0
     for capability in capabilities:
@@ -282,7 +286,7 @@ def rights_of(capabilities: "Iterable[str]", kind: str) -> int:
     return rights & FILE_RIGHTS if kind == FILE else rights
 
 
-def _between(outer: str, inner: str) -> "Iterator[str]":
+def _between(outer: str, inner: str) -> Iterator[str]:
     """Yield the directories strictly between two paths, the outer ones first."""
     at = inner.find("/", len(outer.rstrip("/")) + 1)
     while at >= 0:
@@ -290,7 +294,7 @@ def _between(outer: str, inner: str) -> "Iterator[str]":
         at = inner.find("/", at + 1)
 
 
-def _upwards(path: str) -> "Iterator[str]":
+def _upwards(path: str) -> Iterator[str]:
     """Yield what lies around a path, the innermost first, without the root of all."""
     while path:
         path = path.rpartition("/")[0]
@@ -301,7 +305,7 @@ def _names(path: str) -> list[str]:
     return path.strip("/").split("/")
 
 
-class LaunchedProgram(Record):
+class LaunchedProgram(Struct, frozen=True):
     """What is started: its path, its working directory, its words and its environment."""
 
     path: str
@@ -310,7 +314,7 @@ class LaunchedProgram(Record):
     environment: tuple[tuple[str, str], ...]
 
 
-def watched_steps(steps: "Iterable[Step]", calls: bytes, stopping: bytes) -> "Iterator[Step]":
+def watched_steps(steps: Iterable[Step], calls: bytes, stopping: bytes) -> Iterator[Step]:
     """Yield the same steps for a program that is watched: which calls are looked at, and what stops it there."""
     for each in steps:
         if each[0] == "spawn":
@@ -319,19 +323,19 @@ def watched_steps(steps: "Iterable[Step]", calls: bytes, stopping: bytes) -> "It
     yield step("seccomp", stopping)
 
 
-def view_steps(plan: "SandboxPlan", arrangement: Arrangement, host: MachineFacts, filtering: bytes) -> "list[Step]":
+def view_steps(plan: SandboxPlan, arrangement: Arrangement, host: MachineFacts, filtering: bytes) -> list[Step]:
     """Return every step but the last one, which names the program."""
     return [*outer_steps(plan, arrangement, host), *program_steps(plan, arrangement, host, filtering)]
 
 
-def exec_step(program: LaunchedProgram) -> "Step":
+def exec_step(program: LaunchedProgram) -> Step:
     """Return the last step: run the program."""
     words = [_encode(word) for word in program.arguments]
     variables = [_encode(f"{name}={value}") for name, value in program.environment]
     return step("exec", program.path, program.directory, words, variables)
 
 
-def outer_steps(plan: "SandboxPlan", arrangement: Arrangement, host: MachineFacts) -> "Iterator[Step]":
+def outer_steps(plan: SandboxPlan, arrangement: Arrangement, host: MachineFacts) -> Iterator[Step]:
     """Yield what builds the view and makes it the root, and lets the program come into being."""
     yield _namespaces(host)
     yield step("fork")
@@ -362,11 +366,11 @@ def outer_steps(plan: "SandboxPlan", arrangement: Arrangement, host: MachineFact
     yield step("spawn")
 
 
-def _namespaces(host: MachineFacts) -> "Step":
+def _namespaces(host: MachineFacts) -> Step:
     return step("namespaces", _NAMESPACES, f"{host.uid} {host.uid} 1", f"{host.gid} {host.gid} 1", 0)
 
 
-def _staging(plan: "SandboxPlan", host: MachineFacts) -> str:
+def _staging(plan: SandboxPlan, host: MachineFacts) -> str:
     """Return a directory of the host to build the view on: none that the view shows anything of."""
     for place in host.directories:
         shown = [each.source or each.path for each in plan.places if each.kind != PRIVATE]
@@ -375,7 +379,7 @@ def _staging(plan: "SandboxPlan", host: MachineFacts) -> str:
     return host.directories[0]
 
 
-def _shown(arrangement: Arrangement, links: "Sequence[Link]") -> "Iterator[Step]":
+def _shown(arrangement: Arrangement, links: Sequence[Link]) -> Iterator[Step]:
     """Yield mounts and private directories, those around others first."""
     mounts = {mount.path: mount for mount in arrangement.mounts}
     private = set(arrangement.private)
@@ -400,7 +404,7 @@ def _shown(arrangement: Arrangement, links: "Sequence[Link]") -> "Iterator[Step]
         yield step("seal", mount.path, mount.attributes)
 
 
-def _guards(arrangement: Arrangement) -> "Iterator[Step]":
+def _guards(arrangement: Arrangement) -> Iterator[Step]:
     """Yield what must be mounted again when somebody outside exchanges what it stands on."""
     around = [_TOP]
     guarded = False
@@ -417,7 +421,7 @@ def _guards(arrangement: Arrangement) -> "Iterator[Step]":
         yield step("watch")
 
 
-def _mount_point(mount: ViewMount, around: str) -> "Iterator[Step]":
+def _mount_point(mount: ViewMount, around: str) -> Iterator[Step]:
     """Yield what makes a place to mount on. Where a hollow is around it, nobody lists what lies in between."""
     if around != "/":
         for above in _between(around, mount.path):
@@ -429,7 +433,7 @@ def _mount_point(mount: ViewMount, around: str) -> "Iterator[Step]":
         yield step("directory", mount.path, 0o755)
 
 
-def _mounted(mount: ViewMount) -> "Step":
+def _mounted(mount: ViewMount) -> Step:
     if mount.hollow:
         return step("mount", "tmpfs", mount.path, _options("mode=0111", "size=64k"), NOSUID | NODEV | NOEXEC)
     if mount.cover is not None:
@@ -442,13 +446,13 @@ def _parent_of(path: str) -> str:
     return path.rpartition("/")[0]
 
 
-def _parent(path: str) -> "Iterator[Step]":
+def _parent(path: str) -> Iterator[Step]:
     above = _parent_of(path)
     if above:
         yield step("directory", above, 0o755)
 
 
-def _devices() -> "Iterator[Step]":
+def _devices() -> Iterator[Step]:
     yield step("directory", "/dev/pts", 0o755)
     for name in DEVICES:
         yield step("file", f"/dev/{name}", 0o600, b"")
@@ -458,7 +462,7 @@ def _devices() -> "Iterator[Step]":
         yield step("link", target, f"/dev/{name}")
 
 
-def _kernel_files(host: MachineFacts) -> "Iterator[Step]":
+def _kernel_files(host: MachineFacts) -> Iterator[Step]:
     yield step("directory", "/proc", 0o555)
     yield step("mount", "proc", "/proc", b"", NOSUID | NODEV | NOEXEC | RDONLY)
     for path, kind in host.kernel_secrets:
@@ -466,9 +470,7 @@ def _kernel_files(host: MachineFacts) -> "Iterator[Step]":
         yield step("shade", cover, path, NOSUID | NODEV | NOEXEC | RDONLY)
 
 
-def program_steps(
-    plan: "SandboxPlan", arrangement: Arrangement, host: MachineFacts, filtering: bytes
-) -> "Iterator[Step]":
+def program_steps(plan: SandboxPlan, arrangement: Arrangement, host: MachineFacts, filtering: bytes) -> Iterator[Step]:
     """Yield what the program gives up, in a view that is finished."""
     yield from limit_steps(plan)
     yield step("drop")
@@ -477,7 +479,7 @@ def program_steps(
     yield step("seccomp", filtering)
 
 
-def limit_steps(plan: "SandboxPlan") -> "Iterator[Step]":
+def limit_steps(plan: SandboxPlan) -> Iterator[Step]:
     """Yield what keeps the program's processes within their limits."""
     limits = plan.limits
     yield step("limit", _RLIMITS["core"], 0)
@@ -488,7 +490,7 @@ def limit_steps(plan: "SandboxPlan") -> "Iterator[Step]":
             yield step("limit", _RLIMITS[name], value)
 
 
-def grants_of(plan: "SandboxPlan", arrangement: Arrangement) -> "dict[str, tuple[int, int]]":
+def grants_of(plan: SandboxPlan, arrangement: Arrangement) -> dict[str, tuple[int, int]]:
     """Return the rights that Landlock grants in this plan, and the kind of place, by path."""
     grants = {path: (rights, KINDS[kind]) for path, rights, kind in arrangement.grants}
     if all("read" in place.capabilities for place in plan.places if place.capabilities):
@@ -498,7 +500,7 @@ def grants_of(plan: "SandboxPlan", arrangement: Arrangement) -> "dict[str, tuple
     return grants
 
 
-def grant_steps(grants: "Mapping[str, tuple[int, int]]", host: MachineFacts) -> "Iterator[Step]":
+def grant_steps(grants: Mapping[str, tuple[int, int]], host: MachineFacts) -> Iterator[Step]:
     """Yield what makes Landlock refuse everything but these rights, each at a path that is of a kind."""
     handled = (1 << _VERSIONS[min(host.landlock, max(_VERSIONS))]) - 1
     scopes = _ALL_SCOPES if host.landlock >= SCOPES_SINCE else 0
@@ -522,7 +524,7 @@ def _encode(text: str) -> bytes:
     return text.encode("utf-8", "surrogateescape")
 
 
-def minimal(environment: "Mapping[str, str]", passes: "Sequence[str]") -> "Iterator[tuple[str, str]]":
+def minimal(environment: Mapping[str, str], passes: Sequence[str]) -> Iterator[tuple[str, str]]:
     """Yield the variables whose names, or beginnings of names with a `*`, are among those that pass."""
     exact = {name for name in passes if not name.endswith("*")}
     beginnings = tuple(name[:-1] for name in passes if name.endswith("*"))

@@ -3,8 +3,9 @@
 import os
 from _thread import get_ident
 
+from msgspec import Struct
+
 from byleave.errors import StateError
-from byleave.record import Record
 from byleave.text import quoted
 from byleave.user_files import digest, make_private_directory
 
@@ -26,7 +27,7 @@ _RECIPES = {
 }
 
 
-class Launcher(Record):
+class Launcher(Struct, frozen=True):
     """The words that start a launcher, and where it came from, for people."""
 
     command: tuple[str, ...]

@@ -1,6 +1,11 @@
 """Put a plan together: what the policy says of the workspace, the system's own view, what a program needs to start."""
 
+from __future__ import annotations
+
 import os
+from typing import TYPE_CHECKING
+
+from msgspec import Struct, structs
 
 from byleave.core.access import PUBLIC, Default, ProcessLimits
 from byleave.core.action import FileAction
@@ -11,7 +16,6 @@ from byleave.core.decision import ALLOW
 from byleave.core.env_rules import EnvTable
 from byleave.core.fs_rules import CAPABILITIES, WRITES, FsTarget, is_under
 from byleave.errors import SandboxError
-from byleave.record import Record
 from byleave.sandbox import host
 from byleave.sandbox.plan.filesystem_view import Eyes, TooMuchToCoverError, find_places
 from byleave.sandbox.plan.plan import (
@@ -39,7 +43,6 @@ from byleave.text import quoted
 from byleave.workspace.covered import covered_below
 from byleave.workspace.resolve import Root
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Container, Iterator, Sequence
 
@@ -56,7 +59,7 @@ _LONGEST_LOOK = 20.0  # seconds
 _PRIVATE = ("/tmp", "/var/tmp", "/dev/shm", "/run")  # noqa: S108 -- empty ones of the sandbox's own
 
 
-class PlanRequest(Record):
+class PlanRequest(Struct, frozen=True):
     """What a plan is made from, beside the policy: whose sandbox it is and where."""
 
     tool: str
@@ -70,11 +73,11 @@ class PlanRequest(Record):
     agent: str | None = None  # for whom it runs: rules may speak of one agent only
 
 
-class Seen(Record):
+class Seen(Struct, frozen=True):
     """What was looked at for a plan, so that a change is noticed before the next start."""
 
-    kinds: "dict[str, str | None]"
-    covered: "tuple[tuple[ClosedPlaces, str, str, Covered], ...]" = ()  # what was looked for, where, and found
+    kinds: dict[str, str | None]
+    covered: tuple[tuple[ClosedPlaces, str, str, Covered], ...] = ()  # what was looked for, where, and found
     root: str = ""
 
     def still_holds(self) -> bool:
@@ -93,15 +96,15 @@ class Seen(Record):
 
 
 def make_plan(
-    policy: "CompiledPolicy",
+    policy: CompiledPolicy,
     wishes: PlanRequest,
     base: host.Base,
     program: str | None,
     search: str,
     *,
-    held: "Container[str]" = (),
-    trusted: "Callable[[str], bool] | None" = None,
-    protected: "Callable[[str], ProtectedBelow]" = protected_below,
+    held: Container[str] = (),
+    trusted: Callable[[str], bool] | None = None,
+    protected: Callable[[str], ProtectedBelow] = protected_below,
 ) -> tuple[SandboxPlan, Seen]:
     """Return the plan for a program, which may be None where only the plan is asked for, and what it rests on.
 
@@ -164,17 +167,17 @@ class _Covering:
         self._root = root
         self.found: list[tuple[ClosedPlaces, str, str, Covered]] = []
 
-    def cover(self, closed: ClosedPlaces, start: str, named: str) -> "Covered":
+    def cover(self, closed: ClosedPlaces, start: str, named: str) -> Covered:
         """Return what exists of closed places below a directory, which has a name of its own in the view."""
         found = _cover(self._root, closed, start, named)
         self.found.append((closed, start, named, found))
         return found
 
 
-def _find(policy: "CompiledPolicy", wishes: PlanRequest, eyes: Eyes, noted: _Covering) -> "FilesystemView":
+def _find(policy: CompiledPolicy, wishes: PlanRequest, eyes: Eyes, noted: _Covering) -> FilesystemView:
     """Return the places of the workspace."""
     try:
-        return find_places(policy, wishes.tool, wishes.root, eyes.replace(covered=noted.cover), wishes.agent)
+        return find_places(policy, wishes.tool, wishes.root, structs.replace(eyes, covered=noted.cover), wishes.agent)
     except TooMuchToCoverError as error:
         raise _too_much(str(error)) from None
 
@@ -187,8 +190,8 @@ def _too_much(rule: str) -> SandboxError:
 
 
 def _closed_elsewhere(
-    policy: "CompiledPolicy", wishes: PlanRequest, places: "Sequence[PathGrant]", noted: _Covering
-) -> "Iterator[PathGrant]":
+    policy: CompiledPolicy, wishes: PlanRequest, places: Sequence[PathGrant], noted: _Covering
+) -> Iterator[PathGrant]:
     """Yield what rules close outside of the workspace: by absolute paths, or by names that mounts have in it."""
     root, agent = wishes.root, wishes.agent
     closed = {name: ClosedPlaces(policy, op_of(name), root=root, agent=agent) for name in CAPABILITIES}
@@ -209,7 +212,7 @@ def _closed_elsewhere(
             yield PathGrant(path, frozenset(kept), kind, f"{each.rule.text} ({each.rule.source})", source)
 
 
-def _cover(root: str, closed: ClosedPlaces, start: str, named: str) -> "Covered":
+def _cover(root: str, closed: ClosedPlaces, start: str, named: str) -> Covered:
     """Find what exists of closed places below a directory. Links are left alone: where they lead is covered itself."""
     return covered_below(
         Root(root),
@@ -223,14 +226,14 @@ def _cover(root: str, closed: ClosedPlaces, start: str, named: str) -> "Covered"
     )
 
 
-def _uncovered(places: list[PathGrant], started: "Sequence[str]", search: str) -> list[PathGrant]:
+def _uncovered(places: list[PathGrant], started: Sequence[str], search: str) -> list[PathGrant]:
     """Return the same places with the programs that are started in sight, whoever else may read them."""
     hops = [hop for program in started for path in host.interpreters(program, search) for hop in host.hops(path)]
     return [*places, *started_among(places, hops)]
 
 
 def make_reading_plan(
-    policy: "CompiledPolicy", wishes: PlanRequest, base: host.Base, program: str | None
+    policy: CompiledPolicy, wishes: PlanRequest, base: host.Base, program: str | None
 ) -> tuple[SandboxPlan, Seen]:
     """Return the plan for a program of ours that reads what the tool may read, and what the plan rests on.
 
@@ -262,16 +265,15 @@ def _no_files(_path: str, _most: int) -> list[str]:
 
 
 def _only_read(place: PathGrant) -> PathGrant:
-    narrowed: PathGrant = place.replace(capabilities=place.capabilities & {"read"})
-    return narrowed
+    return structs.replace(place, capabilities=place.capabilities & {"read"})
 
 
-def _only_program(program: str | None) -> "Iterator[PathGrant]":
+def _only_program(program: str | None) -> Iterator[PathGrant]:
     if program is not None:
         yield PathGrant(os.path.realpath(program), READING, FILE, "the program itself")
 
 
-def _news(places: "Sequence[PathGrant]") -> "Iterator[PathGrant]":
+def _news(places: Sequence[PathGrant]) -> Iterator[PathGrant]:
     """Yield the places that say something else than what lies around them: each is a mount."""
     for place, around in nested(places):
         if around is None or place.capabilities != around.capabilities:
@@ -279,7 +281,7 @@ def _news(places: "Sequence[PathGrant]") -> "Iterator[PathGrant]":
 
 
 def _listed(
-    commands: CommandTable | None, search: str, trusted: "Callable[[str], bool] | None"
+    commands: CommandTable | None, search: str, trusted: Callable[[str], bool] | None
 ) -> tuple[tuple[str, str], ...]:
     if commands is None:
         return ()
@@ -288,7 +290,7 @@ def _listed(
     return find_listed(commands, search, trusted)
 
 
-def _writable(policy: "CompiledPolicy", wishes: PlanRequest) -> "Callable[[str], bool]":
+def _writable(policy: CompiledPolicy, wishes: PlanRequest) -> Callable[[str], bool]:
     """Return what says of a path whether some sandbox could have written it: this one, or that of another tool."""
     table = policy.tool(wishes.tool).access.fs
     rules = () if isinstance(table, Default) else table.rules
@@ -309,13 +311,13 @@ def _writable(policy: "CompiledPolicy", wishes: PlanRequest) -> "Callable[[str],
 
 
 def _needed(
-    started: "Sequence[str]",
+    started: Sequence[str],
     search: str,
     wishes: PlanRequest,
-    places: "Sequence[PathGrant]",
-    links: "Sequence[Link]",
+    places: Sequence[PathGrant],
+    links: Sequence[Link],
     *,
-    writable: "Callable[[str], bool]",
+    writable: Callable[[str], bool],
 ) -> host.Needed:
     """Return what programs need to start, beside what is shown already."""
     found = host.Needed()
@@ -332,9 +334,9 @@ def _programs(
     program: str | None,
     search: str,
     listed: tuple[tuple[str, str], ...],
-    readable: "Sequence[PathGrant]",
-    places: "Sequence[PathGrant]",
-) -> "AllowedPrograms":
+    readable: Sequence[PathGrant],
+    places: Sequence[PathGrant],
+) -> AllowedPrograms:
     """Return how only listed programs are started. Code is mapped from what is `readable`, unless it is written to."""
     from byleave.sandbox.programs import find_programs
 
@@ -344,8 +346,8 @@ def _programs(
 
 
 def _approximations(
-    programs: "AllowedPrograms | None", commands: CommandTable | None, root: str
-) -> "Iterator[Approximation]":
+    programs: AllowedPrograms | None, commands: CommandTable | None, root: str
+) -> Iterator[Approximation]:
     if programs is None or commands is None:
         return
     from byleave.sandbox.programs import approximations
@@ -353,7 +355,7 @@ def _approximations(
     yield from approximations(programs, commands, root)
 
 
-def _private(wishes: PlanRequest, workspace: "Sequence[PathGrant]") -> "Iterator[PathGrant]":
+def _private(wishes: PlanRequest, workspace: Sequence[PathGrant]) -> Iterator[PathGrant]:
     """Yield the empty directories of the sandbox's own; the home directory too, unless it is part of the workspace."""
     home = (wishes.home,) if wishes.home.count("/") and wishes.home != "/" else ()
     for path in (*_PRIVATE, *home):
@@ -361,7 +363,7 @@ def _private(wishes: PlanRequest, workspace: "Sequence[PathGrant]") -> "Iterator
             yield PathGrant(path, EVERYTHING, PRIVATE, "private to the sandbox, and empty")
 
 
-def _extra(wishes: PlanRequest) -> "Iterator[PathGrant]":
+def _extra(wishes: PlanRequest) -> Iterator[PathGrant]:
     for key, paths, capabilities in (("read", wishes.read, READING), ("write", wishes.write, EVERYTHING)):
         for path in paths:
             real = os.path.realpath(path)
@@ -373,7 +375,7 @@ def _extra(wishes: PlanRequest) -> "Iterator[PathGrant]":
             )
 
 
-def _brought(wishes: PlanRequest) -> "Iterator[PathGrant]":
+def _brought(wishes: PlanRequest) -> Iterator[PathGrant]:
     """Yield what this run brings along; where a link leads there already, at its own path."""
     for each in wishes.brought:
         kind = DIRECTORY if host.look(each.target) == DIRECTORY else FILE
@@ -382,7 +384,7 @@ def _brought(wishes: PlanRequest) -> "Iterator[PathGrant]":
         yield PathGrant(path, each.capabilities, kind, f"--mount {quoted(each.target)}", source)
 
 
-def _links_in_hollows(places: "Sequence[PathGrant]") -> "Iterator[Link]":
+def _links_in_hollows(places: Sequence[PathGrant]) -> Iterator[Link]:
     """Yield the links in directories that grant nothing themselves: by them people reach the places that do."""
     open_places = [place.path for place in places if place.capabilities and place.kind != PRIVATE]
     for place in places:
@@ -392,14 +394,14 @@ def _links_in_hollows(places: "Sequence[PathGrant]") -> "Iterator[Link]":
             yield from host.links_in(place.path, _MOST_LINKS)
 
 
-def extra_links(wishes: PlanRequest) -> "Iterator[Link]":
+def extra_links(wishes: PlanRequest) -> Iterator[Link]:
     """Yield the links by which people name what `[sandbox]` lists."""
     for path in (*wishes.read, *wishes.write):
         if host.look(path) == LINK:
             yield Link(path, os.path.realpath(path))
 
 
-def _own(wishes: PlanRequest, places: "Sequence[PathGrant]") -> "Iterator[PathGrant]":
+def _own(wishes: PlanRequest, places: Sequence[PathGrant]) -> Iterator[PathGrant]:
     """Yield byleave's own places, covered wherever something would show them. Files of the workspace are judged."""
     for path in wishes.own_places:
         kind = host.look(path)
@@ -410,13 +412,13 @@ def _own(wishes: PlanRequest, places: "Sequence[PathGrant]") -> "Iterator[PathGr
             yield PathGrant(path, NOTHING, kind, "byleave's own files")
 
 
-def _network(access: "Access") -> str:
+def _network(access: Access) -> str:
     table = access.net
     if isinstance(table, Default):
         return PROXY if table is PUBLIC else NO_NETWORK
     return PROXY if any(rule.allow for rule in table.rules) else NO_NETWORK
 
 
-def _variables(access: "Access") -> "Iterator[str]":
+def _variables(access: Access) -> Iterator[str]:
     if isinstance(access.env, EnvTable):
         yield from (rule.name for rule in access.env.rules if rule.read)

@@ -5,7 +5,12 @@ Each is judged by the same `decide` that answers `byleave check`, once for every
 people are told. Start at `find_places`.
 """
 
+from __future__ import annotations
+
 from itertools import takewhile
+from typing import TYPE_CHECKING
+
+from msgspec import Struct, structs
 
 from byleave.core.action import FileAction
 from byleave.core.closed_places import ClosedPlaces, Covered
@@ -16,7 +21,6 @@ from byleave.core.matchers import All, AnyOf, Not, PathMatcher
 from byleave.core.name_patterns import is_literal
 from byleave.core.patterns import ANY_DEPTH
 from byleave.core.protected import LED_TO, OWN_CODE
-from byleave.record import Record
 from byleave.sandbox.plan.plan import (
     DIRECTORY,
     FILE,
@@ -33,7 +37,6 @@ from byleave.sandbox.plan.plan import (
 from byleave.sandbox.plan.protected_paths import ProtectedBelow
 from byleave.text import shown
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
 
@@ -62,7 +65,7 @@ class TooMuchToCoverError(Exception):
     """There is too much to find everything that a rule closes; the rule is the argument."""
 
 
-class FilesystemView(Record):
+class FilesystemView(Struct, frozen=True):
     """The places of a workspace, the names that must be held, what cannot be said exactly, and links that must stay."""
 
     places: tuple[PathGrant, ...]
@@ -79,27 +82,27 @@ def _nothing_below(_directory: str) -> ProtectedBelow:
     return ProtectedBelow()
 
 
-class Eyes(Record):
+class Eyes(Struct, frozen=True):
     """What looks at the disk: what is at a path, the files below one, and where a link leads (None: nowhere).
 
     `covered` finds what exists of closed places below a directory, which has a name of its own in the workspace.
     `protected` finds the protected names that exist below a directory.
     """
 
-    look: "Look"
-    files: "Files"
-    follow: "Callable[[str], str | None]"
-    covered: "Callable[[ClosedPlaces, str, str], Covered]" = _nothing_covered
-    protected: "Callable[[str], ProtectedBelow]" = _nothing_below
+    look: Look
+    files: Files
+    follow: Callable[[str], str | None]
+    covered: Callable[[ClosedPlaces, str, str], Covered] = _nothing_covered
+    protected: Callable[[str], ProtectedBelow] = _nothing_below
 
 
-def find_places(policy: "CompiledPolicy", tool: str, root: str, eyes: Eyes, agent: str | None = None) -> FilesystemView:
+def find_places(policy: CompiledPolicy, tool: str, root: str, eyes: Eyes, agent: str | None = None) -> FilesystemView:
     """Return what `tool` may touch in the workspace at `root` and through its approved ways out."""
     return _View(policy, tool, root, eyes, agent).find()
 
 
 class _View:
-    def __init__(self, policy: "CompiledPolicy", tool: str, root: str, eyes: Eyes, agent: str | None) -> None:
+    def __init__(self, policy: CompiledPolicy, tool: str, root: str, eyes: Eyes, agent: str | None) -> None:
         self._policy = policy
         self._tool = tool
         self._agent = agent
@@ -132,7 +135,7 @@ class _View:
         held = [self._held[path] for path in sorted(self._held)]
         return FilesystemView(places, tuple(held), tuple(dict.fromkeys(self._approximate)), tuple(self._links))
 
-    def _named(self) -> "Iterator[str]":
+    def _named(self) -> Iterator[str]:
         """Yield every relative path at which the answer may change."""
         for rule in _rules(self._policy, self._tool):
             yield rule.path
@@ -145,7 +148,7 @@ class _View:
         yield from self._ruled()
         yield from self._protected_below()
 
-    def _ruled(self) -> "Iterator[str]":
+    def _ruled(self) -> Iterator[str]:
         """Yield the paths at which the ordered rules may change the answer: those they name, and those that exist."""
         closes = False
         for outcome, text, literal in _patterns(self._policy):
@@ -162,7 +165,7 @@ class _View:
             yield from self._closed(("read",), essential=True)
             yield from self._closed(("create", "update", "delete", "exec"), essential=False)
 
-    def _closed(self, ops: tuple[str, ...], *, essential: bool) -> "Iterator[str]":
+    def _closed(self, ops: tuple[str, ...], *, essential: bool) -> Iterator[str]:
         """Yield what exists of the places that rules close to some operations; all of it where that is `essential`."""
         closed = ClosedPlaces(self._policy, ops, root=self._root, agent=self._agent)
         starts = [("", self._root), *((rule.path, rule.approved_target or "") for rule in self._doors.values())]
@@ -177,7 +180,7 @@ class _View:
                 why = "there is too much here to find everything that the pattern matches"
                 self._approximate.append(Approximation(shown(rule.text), "any", why, laxer=True))
 
-    def _protected_below(self) -> "Iterator[str]":
+    def _protected_below(self) -> Iterator[str]:
         """Yield the protected names that exist at any depth, if something may be written at all."""
         table = self._policy.tool(self._tool).access.fs
         rules = table.rules if isinstance(table, FsTable) else ()
@@ -192,7 +195,7 @@ class _View:
         if not found.complete:
             self._approximate.append(Approximation("**", "any", _NOT_FOUND, laxer=True))
 
-    def _judge(self, name: str) -> "Iterator[PathGrant]":
+    def _judge(self, name: str) -> Iterator[PathGrant]:
         path, door = self._locate(name)
         kind = self._look(path)
         if kind == LINK:
@@ -229,7 +232,7 @@ class _View:
         kind = self._look(above)
         return kind == DIRECTORY or (kind is None and self._may_come(above))
 
-    def _verdict(self, path: str, door: str | None, capability: str, kind: str | None) -> "Verdict":
+    def _verdict(self, path: str, door: str | None, capability: str, kind: str | None) -> Verdict:
         relative = None if door is not None else path[len(self._root) :].strip("/")
         if kind == DIRECTORY:  # what may be done in it; the directory itself cannot go, being a place
             path = f"{path}/{_INSIDE}"
@@ -240,7 +243,7 @@ class _View:
         action = FileAction(_KIND_OF[capability], name, self._tool, self._agent)
         return decide(self._policy, action, (target,))
 
-    def _kept(self, place: PathGrant, around: PathGrant | None) -> "Iterator[PathGrant]":
+    def _kept(self, place: PathGrant, around: PathGrant | None) -> Iterator[PathGrant]:
         """Leave out what says nothing new; hold missing names that must not come into being."""
         if around is not None and place.capabilities == around.capabilities:
             return
@@ -271,7 +274,7 @@ class _View:
         if place.capabilities - outer or grows:
             why = "it does not exist yet: an empty directory holds its place while the sandbox runs"
             self._approximate.append(Approximation(self._name(place.path), "create", why))
-        yield place.replace(kind=DIRECTORY if content is None else FILE)
+        yield structs.replace(place, kind=DIRECTORY if content is None else FILE)
 
     def _hold(self, path: str) -> None:
         above = path.rpartition("/")[0]
@@ -284,7 +287,7 @@ class _View:
         content = _CONTENTS.get(relative.rpartition("/")[2], b"") if inside_git else None
         self._held.setdefault(path, Held(path, content))
 
-    def _pinned(self, places: "Iterable[PathGrant]") -> "Iterator[PathGrant]":
+    def _pinned(self, places: Iterable[PathGrant]) -> Iterator[PathGrant]:
         """Yield what exists where only new files may be written, as places of their own that cannot be changed."""
         known = list(places)
         for place in known:
@@ -305,7 +308,7 @@ class _View:
                     why = "it is kept from being changed by a mount, and what is mounted cannot be removed"
                     self._approximate.append(Approximation(self._name(path), "delete", why))
 
-    def _linked(self, name: str, path: str, door: str | None) -> "Iterator[PathGrant]":
+    def _linked(self, name: str, path: str, door: str | None) -> Iterator[PathGrant]:
         """Keep a link if its name may not be written, or if it is on the way to a name that something is said of.
 
         Whoever replaces it decides what is protected or closed at the next start. One that leads out of the workspace,
@@ -333,14 +336,14 @@ class _View:
         return path[len(self._root) :].strip("/") if is_under(path, self._root) else path
 
 
-def _rules(policy: "CompiledPolicy", tool: str) -> "Iterator[FsRule]":
+def _rules(policy: CompiledPolicy, tool: str) -> Iterator[FsRule]:
     for voice in policy.voices:
         known = voice.tools.get(tool)
         if known is not None and isinstance(known.access.fs, FsTable):
             yield from known.access.fs.rules
 
 
-def _patterns(policy: "CompiledPolicy") -> "Iterator[tuple[Decision, str, str | None]]":
+def _patterns(policy: CompiledPolicy) -> Iterator[tuple[Decision, str, str | None]]:
     """Yield each path pattern of the ordered rules, with its outcome and the place it names if it names one.
 
     A pattern that opens something counts only in front of one that closes something.
@@ -355,7 +358,7 @@ def _patterns(policy: "CompiledPolicy") -> "Iterator[tuple[Decision, str, str | 
                     yield rule.outcome, shown(pattern.glob.text), pattern.glob.literal if named else None
 
 
-def _directories(policy: "CompiledPolicy") -> "Iterator[str]":
+def _directories(policy: CompiledPolicy) -> Iterator[str]:
     """Yield the directories of the workspace in front of patterns that close something: `vault` of `vault/**/*.key`."""
     for table in policy.rule_tables():
         for rule in table.rules:
@@ -364,7 +367,7 @@ def _directories(policy: "CompiledPolicy") -> "Iterator[str]":
                     yield "/".join(takewhile(is_literal, pattern.glob.text.split("/")))
 
 
-def _path_matchers(matcher: "Matcher") -> "Iterator[PathMatcher]":
+def _path_matchers(matcher: Matcher) -> Iterator[PathMatcher]:
     if isinstance(matcher, PathMatcher):
         yield matcher
     elif isinstance(matcher, All | AnyOf):
@@ -374,12 +377,12 @@ def _path_matchers(matcher: "Matcher") -> "Iterator[PathMatcher]":
         yield from _path_matchers(matcher.matcher)
 
 
-def _with_parents(name: str) -> "Iterator[str]":
+def _with_parents(name: str) -> Iterator[str]:
     while name:
         yield name
         name = name.rpartition("/")[0]
 
 
-def _upwards(name: str) -> "Iterator[str]":
+def _upwards(name: str) -> Iterator[str]:
     """Yield a relative name and everything above it, without the workspace itself."""
     yield from _with_parents(name)

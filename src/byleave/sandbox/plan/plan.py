@@ -4,14 +4,19 @@
 rules and a filter, seatbelt.py into a profile. What a mechanism cannot hold exactly, it says as an `Approximation`.
 """
 
-from byleave.core.access import ProcessLimits
-from byleave.core.command_rules import CommandTable
-from byleave.core.fs_rules import CAPABILITIES, is_under
-from byleave.record import Record
+from __future__ import annotations
 
-TYPE_CHECKING = False
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from byleave.core.access import ProcessLimits
+from byleave.core.fs_rules import CAPABILITIES, is_under
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
+
+    from byleave.core.command_rules import CommandTable
 
 # Kinds of places. PRIVATE: an empty directory of the sandbox's own, gone with it.
 DIRECTORY, FILE, MISSING, PRIVATE = "directory", "file", "missing", "private"
@@ -23,7 +28,7 @@ READING = frozenset({"read", "execute"})
 EVERYTHING = frozenset(CAPABILITIES)
 
 
-class PathGrant(Record):
+class PathGrant(Struct, frozen=True):
     """What may be done at an absolute, canonical path and below it, as far as no deeper place says otherwise."""
 
     path: str
@@ -38,14 +43,14 @@ class PathGrant(Record):
         return "+".join(name for name in CAPABILITIES if name in self.capabilities) or "nothing"
 
 
-class Link(Record):
+class Link(Struct, frozen=True):
     """A symbolic link of the system that the view repeats, such as /bin -> usr/bin."""
 
     path: str
     target: str
 
 
-class Brought(Record):
+class Brought(Struct, frozen=True):
     """A place outside that one run sees under a name of the workspace: both absolute, and what may be done there."""
 
     name: str
@@ -53,7 +58,7 @@ class Brought(Record):
     capabilities: frozenset[str]
 
 
-class Approximation(Record):
+class Approximation(Struct, frozen=True):
     """A path and an operation that the kernel does not answer exactly as `byleave check` does, and why."""
 
     path: str
@@ -67,7 +72,7 @@ def op_of(capability: str) -> str:
     return "exec" if capability == "execute" else capability
 
 
-class Held(Record):
+class Held(Struct, frozen=True):
     """A name in the workspace that is missing and must not come into being: it is held while the sandbox runs.
 
     It is an empty directory, which git does not see, or a file with this content.
@@ -77,7 +82,7 @@ class Held(Record):
     content: bytes | None = None
 
 
-class AllowedPrograms(Record):
+class AllowedPrograms(Struct, frozen=True):
     """How `access.commands` is held: what the program executes itself, and what the broker runs for it.
 
     All paths are canonical, but for `listed`: names as rules write them, and where the host has each of them.
@@ -92,7 +97,7 @@ class AllowedPrograms(Record):
     stand_ins: tuple[str, ...] = ()  # places in covered directories of programs that are listed by their paths
 
 
-class SandboxPlan(Record):
+class SandboxPlan(Struct, frozen=True):
     """One sandbox. `places` are sorted, so that what lies around a place comes before it."""
 
     root: str
@@ -117,7 +122,7 @@ class SandboxPlan(Record):
         return found
 
 
-def nested(places: "Iterable[PathGrant]") -> "Iterator[tuple[PathGrant, PathGrant | None]]":
+def nested(places: Iterable[PathGrant]) -> Iterator[tuple[PathGrant, PathGrant | None]]:
     """Yield each place in order, with the one that encloses it most closely."""
     around: list[PathGrant] = []
     for place in places:
@@ -127,7 +132,7 @@ def nested(places: "Iterable[PathGrant]") -> "Iterator[tuple[PathGrant, PathGran
         around.append(place)
 
 
-def in_order(places: "Iterable[PathGrant]") -> tuple[PathGrant, ...]:
+def in_order(places: Iterable[PathGrant]) -> tuple[PathGrant, ...]:
     """Return places by path, enclosing ones first; of several at one path, the last that was given."""
     by_path = {place.path: place for place in places}
     return tuple(by_path[path] for path in sorted(by_path, key=_names))

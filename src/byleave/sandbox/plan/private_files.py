@@ -4,14 +4,16 @@ Who runs byleave as root owns them, and so does the program inside, without any 
 ordinary user can read few of them; those are the user's own. It only looks.
 """
 
+from __future__ import annotations
+
 import os
 import stat
 from time import monotonic
+from typing import TYPE_CHECKING
 
 from byleave.core.fs_rules import is_under
 from byleave.sandbox.plan.plan import DIRECTORY, FILE, NOTHING, READING, PathGrant
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
 
@@ -43,7 +45,7 @@ def system_secrets(uid: int) -> tuple[PathGrant, ...]:
 _looks: dict[int, tuple[float, tuple[PathGrant, ...]]] = {}
 
 
-def prefix_secrets(places: "Iterable[PathGrant]", home: str) -> "Iterator[PathGrant]":
+def prefix_secrets(places: Iterable[PathGrant], home: str) -> Iterator[PathGrant]:
     """Yield what is covered in the prefixes of programs. What lies in the home directory is the user's own anyway."""
     for place in places:
         own = home and home != "/" and is_under(place.path, home)
@@ -51,7 +53,7 @@ def prefix_secrets(places: "Iterable[PathGrant]", home: str) -> "Iterator[PathGr
             yield from _covered(place.path, depth=None)
 
 
-def started_among(covers: "Sequence[PathGrant]", programs: "Iterable[str]") -> "Iterator[PathGrant]":
+def started_among(covers: Sequence[PathGrant], programs: Iterable[str]) -> Iterator[PathGrant]:
     """Yield programs that are started although not everybody may read them: the user has named them."""
     hidden = [place.path for place in covers if not place.capabilities and place.why == NOT_FOR_EVERYBODY]
     for path in dict.fromkeys(programs):
@@ -59,7 +61,7 @@ def started_among(covers: "Sequence[PathGrant]", programs: "Iterable[str]") -> "
             yield PathGrant(path, READING, FILE, "the program itself")
 
 
-def without_chosen(places: "Iterable[PathGrant]", chosen: "Iterable[PathGrant]") -> "list[PathGrant]":
+def without_chosen(places: Iterable[PathGrant], chosen: Iterable[PathGrant]) -> list[PathGrant]:
     """Return the places but for covers in what the user has chosen to show: there the policy says what is closed."""
     paths = [place.path for place in chosen if place.capabilities]
     return [
@@ -77,7 +79,7 @@ def kernel_secrets(uid: int) -> tuple[tuple[str, str], ...]:
     return tuple(found)
 
 
-def _covered(top: str, *, depth: int | None, but: "Sequence[str]" = ()) -> "Iterator[PathGrant]":
+def _covered(top: str, *, depth: int | None, but: Sequence[str] = ()) -> Iterator[PathGrant]:
     """Yield what is below a directory and readable for us, but not for everybody."""
     looked_at = 0
     waiting = [(top, 0)]
@@ -109,7 +111,7 @@ def _covered(top: str, *, depth: int | None, but: "Sequence[str]" = ()) -> "Iter
 _LOOK_INTO = "open"
 
 
-def _kind(entry: "os.DirEntry[str]", top: str) -> str | None:
+def _kind(entry: os.DirEntry[str], top: str) -> str | None:
     """Return what has to be covered: DIRECTORY or FILE; _LOOK_INTO for a directory that is open to everybody."""
     if top == "/proc" and entry.name.isdecimal() and entry.path.count("/") == 2:
         return None  # a process

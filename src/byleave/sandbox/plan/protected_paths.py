@@ -9,20 +9,23 @@ They stay readable and are not written, unless the configuration names such a pl
 not open `~/.cargo/bin`, `write = ["~/.cargo/bin"]` does. What does not exist yet cannot be held here; the plan says so.
 """
 
+from __future__ import annotations
+
 import os
 from itertools import islice
 from time import monotonic
+from typing import TYPE_CHECKING
+
+from msgspec import Struct, structs
 
 from byleave.core.fs_rules import WRITES, FsTarget, is_under
 from byleave.core.protected import is_place, leads_on, next_steps
 from byleave.errors import StateError
-from byleave.record import Record
 from byleave.sandbox import host
 from byleave.sandbox.plan.plan import DIRECTORY, LINK, READING, Approximation, PathGrant
 from byleave.text import shown
 from byleave.user_files import make_private_directory, read_private, write_private
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
@@ -45,18 +48,18 @@ _REPOSITORY = ".git"
 _HELD_IN_REPOSITORIES = ("hooks", "config", "config.worktree", "commondir")
 
 
-class ProtectedBelow(Record):
+class ProtectedBelow(Struct, frozen=True):
     """The relative paths of protected names below a directory, and whether all of them were found."""
 
     names: tuple[str, ...] = ()
     complete: bool = True
 
 
-class _Directory(Record):
+class _Directory(Struct, frozen=True):
     """A directory to look into: its relative path, how far its name leads, and whether any name in it counts."""
 
     path: str
-    steps: "Steps"
+    steps: Steps
     all_names: bool
 
 
@@ -96,7 +99,7 @@ class Remembered:
     `file` is in the user's own state, which no sandbox sees.
     """
 
-    def __init__(self, root: str, file: str, walk: "Callable[[str], ProtectedBelow]" = protected_below) -> None:
+    def __init__(self, root: str, file: str, walk: Callable[[str], ProtectedBelow] = protected_below) -> None:
         self._root = root
         self._file = file
         self._walk = walk
@@ -128,7 +131,7 @@ class Remembered:
             return
 
 
-def _begun(directory: str) -> "Steps":
+def _begun(directory: str) -> Steps:
     """Return how far the directory's own names lead: `~/.cargo` is half of `.cargo/bin`."""
     steps: Steps = ()
     for name in directory.strip("/").split("/"):
@@ -136,13 +139,13 @@ def _begun(directory: str) -> "Steps":
     return steps
 
 
-def _only(steps: "Steps", name: str) -> "Steps":
+def _only(steps: Steps, name: str) -> Steps:
     """Return how a name goes on in patterns that have begun; it begins none."""
     begun = next_steps((), name)
     return tuple(step for step in next_steps(steps, name) if step not in begun)
 
 
-def _entries(directory: str, path: str, most: int) -> "list[os.DirEntry[str]]":
+def _entries(directory: str, path: str, most: int) -> list[os.DirEntry[str]]:
     try:
         with os.scandir(f"{directory}/{path}" if path else directory) as entries:
             return list(islice(entries, max(most, 0)))
@@ -150,7 +153,7 @@ def _entries(directory: str, path: str, most: int) -> "list[os.DirEntry[str]]":
         return []
 
 
-def _in_repository(directory: str, path: str) -> "Iterator[str]":
+def _in_repository(directory: str, path: str) -> Iterator[str]:
     """Yield what git obeys in a directory that is a repository: of a work tree, of a submodule, of a worktree."""
     names = path.split("/")
     if _REPOSITORY not in names:
@@ -165,7 +168,7 @@ _MOST_ENTRIES, _LONGEST = 4000, 0.1  # such places hold caches, and every start 
 _WHY = "a protected name in it that does not exist yet, or that lies deep, is not held: names are held in the workspace"
 
 
-class ProtectedOutside(Record):
+class ProtectedOutside(Struct, frozen=True):
     """Read-only places in what every sandbox may write and in what this run brings, and what is not held of them.
 
     `links` are links among them, which stay.
@@ -177,7 +180,7 @@ class ProtectedOutside(Record):
     links: tuple[tuple[str, str], ...] = ()
 
 
-def keep_protected(protected: "Protected", wishes: "PlanRequest") -> ProtectedOutside:
+def keep_protected(protected: Protected, wishes: PlanRequest) -> ProtectedOutside:
     """Return what stays read-only in the directories outside of the workspace that a sandbox may write."""
     named = [os.path.realpath(path) for path in wishes.write]
     lent: list[PathGrant] = []
@@ -194,7 +197,9 @@ def keep_protected(protected: "Protected", wishes: "PlanRequest") -> ProtectedOu
             linked = host.look(each.name) == LINK
             for place in _below(protected, each.target, [each.target]):
                 rest = place.path[len(each.target) :]
-                moved: PathGrant = place if linked else place.replace(path=f"{each.name}{rest}", source=place.path)
+                moved: PathGrant = (
+                    place if linked else structs.replace(place, path=f"{each.name}{rest}", source=place.path)
+                )
                 if moved.kind == LINK:
                     links.append((moved.path, moved.source))
                 else:
@@ -207,7 +212,7 @@ def keep_protected(protected: "Protected", wishes: "PlanRequest") -> ProtectedOu
     return ProtectedOutside(tuple(lent), tuple(brought), tuple(approximate), tuple(links))
 
 
-def _below(protected: "Protected", directory: str, named: "Sequence[str]") -> "Iterator[PathGrant]":
+def _below(protected: Protected, directory: str, named: Sequence[str]) -> Iterator[PathGrant]:
     if host.look(directory) != DIRECTORY:
         return
     known = [place.path for place in protected.outside() if is_under(place.path, directory)]

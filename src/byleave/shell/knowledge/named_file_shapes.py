@@ -3,6 +3,10 @@
 Each shape takes the words of one command and yields what they name. Which program has which: `file_table`.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from byleave.shell.knowledge.named_files import NamedFiles, find_roots, is_given, is_process, loose
 from byleave.shell.knowledge.possible_files import (
     DELETE,
@@ -30,12 +34,11 @@ from byleave.shell.knowledge.transfers import (
 )
 from byleave.shell.model import Word
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 
-def _copy(names: NamedFiles, *, source: str = "read") -> "Iterator[PossibleFile]":
+def _copy(names: NamedFiles, *, source: str = "read") -> Iterator[PossibleFile]:
     """Copying: all operands but the last are read, the last is written; with -t all are read."""
     words = names.words
     tree = names.has("tree")
@@ -97,14 +100,14 @@ def names_given(names: NamedFiles, *options: str) -> bool:
     return any(is_given(option, names.given, names.command.words) for option in options)
 
 
-def _move(names: NamedFiles) -> "Iterator[PossibleFile]":
+def _move(names: NamedFiles) -> Iterator[PossibleFile]:
     yield from _copy(names, source="delete")
     words = names.words if names.value("-t", "--target-directory") else names.words[:-1]
     for word in words:
         yield from names.role(word, "read", tree=True)
 
 
-def _link(names: NamedFiles) -> "Iterator[PossibleFile]":
+def _link(names: NamedFiles) -> Iterator[PossibleFile]:
     """A link makes its target readable and writable under another name."""
     words = names.words
     into = names.value("-t", "--target-directory")
@@ -121,7 +124,7 @@ def _link(names: NamedFiles) -> "Iterator[PossibleFile]":
     yield from [PossibleFile(target, WRITE, names=put) for target in targets]
 
 
-def _dd(names: NamedFiles) -> "Iterator[PossibleFile]":
+def _dd(names: NamedFiles) -> Iterator[PossibleFile]:
     for word in names.command.words[1:]:
         text = word.text if word.text is not None else word.prefix
         key, _, value = text.partition("=")
@@ -131,18 +134,18 @@ def _dd(names: NamedFiles) -> "Iterator[PossibleFile]":
             yield PossibleFile(None, WRITE)
 
 
-def _git_patch(names: NamedFiles) -> "Iterator[PossibleFile]":
+def _git_patch(names: NamedFiles) -> Iterator[PossibleFile]:
     yield from names.operands()
     if not names_given(names, "--check", "--stat", "--numstat", "--summary"):
         yield PossibleFile(".", WRITE, tree=True)
 
 
-def _whole(names: NamedFiles) -> "Iterator[PossibleFile]":
+def _whole(names: NamedFiles) -> Iterator[PossibleFile]:
     yield from names.operands()
     yield PossibleFile(".", WRITE, tree=True)
 
 
-def _sed(names: NamedFiles) -> "Iterator[PossibleFile]":
+def _sed(names: NamedFiles) -> Iterator[PossibleFile]:
     in_place = names_given(names, "-i", "--in-place") or any(
         (word.text or "").startswith(("-i", "--in-place")) for word in names.command.words[1:]
     )
@@ -157,7 +160,7 @@ def _sed(names: NamedFiles) -> "Iterator[PossibleFile]":
 LONGEST_SCRIPT = 2000  # of sed, with files in it: which, is not looked for in a longer one
 
 
-def _in_sed(script: str) -> "Iterator[PossibleFile]":
+def _in_sed(script: str) -> Iterator[PossibleFile]:
     """Yield the files of `r` and `w`: whatever stands behind such a letter, to the end of the line."""
     danger = sed_danger(script)
     if danger is None:
@@ -178,7 +181,7 @@ def _in_sed(script: str) -> "Iterator[PossibleFile]":
                 yield from in_script(name)
 
 
-def _jq(names: NamedFiles) -> "Iterator[PossibleFile]":
+def _jq(names: NamedFiles) -> Iterator[PossibleFile]:
     """`--rawfile NAME FILE` and its like take two words, which stand among the operands."""
     words = list(names.command.words[1:])
     rest: list[Word] = []
@@ -206,14 +209,14 @@ def _jq(names: NamedFiles) -> "Iterator[PossibleFile]":
         yield from names.role(word, "read")
 
 
-def _yq(names: NamedFiles) -> "Iterator[PossibleFile]":
+def _yq(names: NamedFiles) -> Iterator[PossibleFile]:
     """`yq eval EXPRESSION FILES`: an expression may load files."""
     for word in names.words[:2]:
         yield from in_code(word.text or "")
     yield from names.operands()
 
 
-def _editor(names: NamedFiles) -> "Iterator[PossibleFile]":
+def _editor(names: NamedFiles) -> Iterator[PossibleFile]:
     """Editors take commands as words that start with a plus sign; which word is one, `-s` decides in its own way."""
     for word in names.command.words[1:]:
         if word.text is not None and (word.text[:1] == "+" or " " in word.text):
@@ -227,7 +230,7 @@ def _editor(names: NamedFiles) -> "Iterator[PossibleFile]":
             yield from names.role(word, "edit")
 
 
-def _unpacked(names: NamedFiles) -> "Iterator[PossibleFile]":
+def _unpacked(names: NamedFiles) -> Iterator[PossibleFile]:
     """`gzip FILE` makes FILE.gz, `gzip -d FILE.gz` makes FILE, and deletes the other."""
     yield from names.operands()
     if names.has("read_only"):
@@ -248,7 +251,7 @@ _FIND_ALL = frozenset(
 _FIND_WRITES = frozenset(["-fprint", "-fprint0", "-fls", "-fprintf"])
 
 
-def _find(names: NamedFiles) -> "Iterator[PossibleFile]":
+def _find(names: NamedFiles) -> Iterator[PossibleFile]:
     words = names.command.words[1:]
     roots = list(find_roots(words))
     for index, word in enumerate(words):
@@ -265,7 +268,7 @@ def _find(names: NamedFiles) -> "Iterator[PossibleFile]":
             ]
 
 
-def _checkout(names: NamedFiles) -> "Iterator[PossibleFile]":
+def _checkout(names: NamedFiles) -> Iterator[PossibleFile]:
     """`git checkout REVISION -- FILES`: without `--`, a word is a file only if there is one of that name."""
     words = [word.text for word in names.command.words]
     if names_given(names, "-b", "-B", "--orphan"):
@@ -283,7 +286,7 @@ def _checkout(names: NamedFiles) -> "Iterator[PossibleFile]":
             yield PossibleFile(word.text, WRITE, tree=True)
 
 
-def _revisions(names: NamedFiles) -> "Iterator[PossibleFile]":
+def _revisions(names: NamedFiles) -> Iterator[PossibleFile]:
     """`git show REVISION:FILE` reads that file."""
     for named in names.operands():
         path = _behind_revision(named.text)
@@ -307,7 +310,7 @@ def _behind_revision(text: str | None) -> str | None:
     return path[2:] if path[:2] in ("0:", "1:", "2:", "3:") else path
 
 
-def _git_config(names: NamedFiles) -> "Iterator[PossibleFile]":
+def _git_config(names: NamedFiles) -> Iterator[PossibleFile]:
     """Setting a value writes the configuration: the repository's own, the user's, or the machine's."""
     reading = ("--get", "--get-all", "--get-regexp", "--get-urlmatch", "-l", "--list", "--get-color", "--get-colorbool")
     modes = ("get", "list", "set", "unset", "edit", "rename-section", "remove-section")
@@ -325,20 +328,20 @@ def _git_config(names: NamedFiles) -> "Iterator[PossibleFile]":
         yield PossibleFile(".git/config", WRITE)
 
 
-def _difference(names: NamedFiles) -> "Iterator[PossibleFile]":
+def _difference(names: NamedFiles) -> Iterator[PossibleFile]:
     """`git diff REVISION:FILE FILE`; with `--no-index` two files or directories, of which everything is read."""
     tree = names_given(names, "--no-index")
     yield from [named.replace(tree=tree) for named in _revisions(names)]
 
 
-def _archive(names: NamedFiles) -> "Iterator[PossibleFile]":
+def _archive(names: NamedFiles) -> Iterator[PossibleFile]:
     """`git archive REVISION PATHS`: without paths, everything."""
     yield from _revisions(names)
     if len(names.words) < 2 and not any(_behind_revision(word.text) for word in names.words):
         yield PossibleFile(":/", READ, tree=True)
 
 
-def _stash(names: NamedFiles) -> "Iterator[PossibleFile]":
+def _stash(names: NamedFiles) -> Iterator[PossibleFile]:
     """`git stash push FILES` puts them away: they are read, and written as the last commit has them."""
     words = names.words
     verb = words[0].text if words else None
@@ -353,7 +356,7 @@ def _stash(names: NamedFiles) -> "Iterator[PossibleFile]":
         yield from names.operands()
 
 
-def _index_files(names: NamedFiles) -> "Iterator[PossibleFile]":
+def _index_files(names: NamedFiles) -> Iterator[PossibleFile]:
     """`git checkout-index` writes files as the index has them: those it names, or all."""
     into = names.value("--prefix") or [""]
     if names_given(names, "-a", "--all", "--stdin"):
@@ -364,13 +367,13 @@ def _index_files(names: NamedFiles) -> "Iterator[PossibleFile]":
         ]
 
 
-def _inner(names: NamedFiles) -> "Iterator[PossibleFile]":
+def _inner(names: NamedFiles) -> Iterator[PossibleFile]:
     """Yield what may be named in commands that a program runs: `git bisect run`, `git submodule foreach`, `gdb -ex`."""
     for word in names.words:
         yield from [*perhaps(word.text or ""), *in_script(word.text or "")]
 
 
-def _container_copy(names: NamedFiles) -> "Iterator[PossibleFile]":
+def _container_copy(names: NamedFiles) -> Iterator[PossibleFile]:
     """`docker cp CONTAINER:FILE FILE`, in both directions."""
     words = names.words[1:] if names.words[:1] and names.words[0].text == "cp" else names.words
     for place, word in enumerate(words[:2]):
@@ -380,13 +383,13 @@ def _container_copy(names: NamedFiles) -> "Iterator[PossibleFile]":
                 yield PossibleFile(word.text, WRITE if place else READ, tree=True, names=put)
 
 
-def _first(names: NamedFiles) -> "Iterator[PossibleFile]":
+def _first(names: NamedFiles) -> Iterator[PossibleFile]:
     """`flock FILE COMMAND` opens the file, and makes it where there is none. The command is listed by itself."""
     for word in names.words[:1]:
         yield from names.role(word, "write")
 
 
-def _pieces(names: NamedFiles) -> "Iterator[PossibleFile]":
+def _pieces(names: NamedFiles) -> Iterator[PossibleFile]:
     """`split FILE PREFIX` and `csplit -f PREFIX FILE`: the names that are made start with the prefix."""
     yield from names.operands()
     words = names.words
@@ -397,7 +400,7 @@ def _pieces(names: NamedFiles) -> "Iterator[PossibleFile]":
             yield PossibleFile(prefix, WRITE, perhaps=True)
 
 
-def _template(names: NamedFiles) -> "Iterator[PossibleFile]":
+def _template(names: NamedFiles) -> Iterator[PossibleFile]:
     for word in names.words:
         yield PossibleFile(word.text, WRITE)
 
@@ -405,7 +408,7 @@ def _template(names: NamedFiles) -> "Iterator[PossibleFile]":
 _VOLUMES = ("-v", "--volume", "--mount")
 
 
-def _volumes(names: NamedFiles) -> "Iterator[PossibleFile]":
+def _volumes(names: NamedFiles) -> Iterator[PossibleFile]:
     """A container is given directories of this machine: everything in them is read and written there."""
     words = names.command.words
     for index, word in enumerate(words[1:], start=1):
@@ -441,7 +444,7 @@ _CLOUD_VERBS = frozenset(
 )
 
 
-def _cloud_copy(names: NamedFiles) -> "Iterator[PossibleFile]":
+def _cloud_copy(names: NamedFiles) -> Iterator[PossibleFile]:
     """`aws s3 cp FROM TO` and its like: a name with a scheme or a host is elsewhere. Values of `file://` are read."""
     words = names.words
     verb = next((place for place, word in enumerate(words) if word.text in _CLOUD_VERBS), None)
@@ -460,12 +463,12 @@ def _cloud_copy(names: NamedFiles) -> "Iterator[PossibleFile]":
             yield from perhaps(word.text)
 
 
-def _served(names: NamedFiles) -> "Iterator[PossibleFile]":
+def _served(names: NamedFiles) -> Iterator[PossibleFile]:
     """`python -m http.server` shows everything in a directory to who asks for it."""
     yield from [PossibleFile(text, READ, tree=True) for text in names.value("-d", "--directory") or ["."]]
 
 
-def _addresses(names: NamedFiles) -> "Iterator[PossibleFile]":
+def _addresses(names: NamedFiles) -> Iterator[PossibleFile]:
     """`socat FILE:NAME -`: what stands behind the kind of an address may be a file, read and written."""
     for word in names.command.words[1:]:
         if word.text is not None:
@@ -479,7 +482,7 @@ def _addresses(names: NamedFiles) -> "Iterator[PossibleFile]":
 _FILE_ADDRESSES = frozenset(["FILE", "OPEN", "GOPEN", "CREATE", "CREAT", "PIPE", "FIFO", "EXEC", "SYSTEM", "SHELL"])
 
 
-def _zip(names: NamedFiles) -> "Iterator[PossibleFile]":
+def _zip(names: NamedFiles) -> Iterator[PossibleFile]:
     """`zip -m` deletes what it has packed."""
     yield from names.operands()
     if names_given(names, "-m", "--move") or any(

@@ -275,8 +275,7 @@ def _of_kinds(named: PossibleFile, kinds: tuple[str, ...], skips: tuple[str, ...
         chosen = text.rpartition("/")[2]
         named = named.replace(text=top)
         kinds = kinds if chosen in ("*", "**") or "." in chosen[1:] else ()
-    filtered: PossibleFile = named.replace(kinds=kinds, skips=skips)
-    return filtered
+    return named.replace(kinds=kinds, skips=skips)
 
 
 class NamedFiles:

@@ -3,6 +3,10 @@
 The files that programs which pack and unpack name: tar, unzip, 7z, patch.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from byleave.shell.knowledge.named_files import NamedFiles, is_given
 from byleave.shell.knowledge.possible_files import (
     DELETE,
@@ -15,7 +19,6 @@ from byleave.shell.knowledge.possible_files import (
     perhaps,
 )
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
@@ -24,7 +27,7 @@ MOST_BRACES = 16  # of one URL
 MOST_URLS = 256  # that the braces of one URL may become
 
 
-def curl(names: NamedFiles) -> "Iterator[PossibleFile]":
+def curl(names: NamedFiles) -> Iterator[PossibleFile]:
     """Yield what curl writes by the name of a URL, what it sends, and `file:` URLs."""
     urls = [word.text for word in names.words] + names.value("--url")
     if any(word.text is None and is_local(word.prefix.rpartition("=")[2]) for word in names.command.words):
@@ -57,7 +60,7 @@ def curl(names: NamedFiles) -> "Iterator[PossibleFile]":
         yield PossibleFile(None, WRITE)  # which files, that file says
 
 
-def _each_url(text: str) -> "list[str | None]":
+def _each_url(text: str) -> list[str | None]:
     """Return what curl makes of the braces in a URL; None for one with ranges, or too many."""
     if "[" in text and "]" in text.partition("[")[2]:
         return [None]
@@ -74,7 +77,7 @@ def _each_url(text: str) -> "list[str | None]":
     return [f"{head}{choice}{each}" for choice in choices for each in tails]
 
 
-def wget(names: NamedFiles) -> "Iterator[PossibleFile]":
+def wget(names: NamedFiles) -> Iterator[PossibleFile]:
     """Yield what wget writes: one document, or files by the names of the URLs."""
     outputs = names.value("-O", "--output-document")
     yield from [PossibleFile(text, WRITE) for text in outputs if text not in STANDARD_STREAMS]
@@ -92,7 +95,7 @@ def wget(names: NamedFiles) -> "Iterator[PossibleFile]":
         yield PossibleFile(None, WRITE)  # a file or the server says its name
 
 
-def clone(names: NamedFiles) -> "Iterator[PossibleFile]":
+def clone(names: NamedFiles) -> Iterator[PossibleFile]:
     words = names.words
     for word in words[:1]:
         if word.text is not None and is_local(word.text):
@@ -148,7 +151,7 @@ MOST_MEMBERS = 1000  # of a tar: directories that it moves to, times the names b
 _RENAMES = ("--transform", "--xform", "--strip-components", "--one-top-level", "-s")
 
 
-def tar(names: NamedFiles) -> "Iterator[PossibleFile]":
+def tar(names: NamedFiles) -> Iterator[PossibleFile]:
     """Yield the archive, and what is packed or unpacked below each directory that `-C` names."""
     archives = names.value("-f", "--file")
     extracts = _named_packing_has(names, "-x", "--extract", "--get")
@@ -187,7 +190,7 @@ def tar(names: NamedFiles) -> "Iterator[PossibleFile]":
         yield PossibleFile(None, READ)  # a file says which
 
 
-def _moved(places: "Sequence[str | None]") -> "list[str | None]":
+def _moved(places: Sequence[str | None]) -> list[str | None]:
     """Return the directories in which a program works one after the other; each `-C` is read from the one before."""
     found: list[str | None] = []
     for place in places:
@@ -195,7 +198,7 @@ def _moved(places: "Sequence[str | None]") -> "list[str | None]":
     return found or ["."]
 
 
-def unzip(names: NamedFiles) -> "Iterator[PossibleFile]":
+def unzip(names: NamedFiles) -> Iterator[PossibleFile]:
     words = names.words
     yield from [PossibleFile(word.text, READ) for word in words[:1]]
     if _named_packing_has(names, "-l", "-v", "-t", "-p", "-c", "-Z"):
@@ -208,7 +211,7 @@ def unzip(names: NamedFiles) -> "Iterator[PossibleFile]":
             yield PossibleFile(place, WRITE, tree=True)
 
 
-def seven(names: NamedFiles) -> "Iterator[PossibleFile]":
+def seven(names: NamedFiles) -> Iterator[PossibleFile]:
     words = names.words
     letter = words[0].text if words else None
     outputs = [word.text[2:] for word in names.command.words if word.text is not None and word.text.startswith("-o")]
@@ -226,7 +229,7 @@ def seven(names: NamedFiles) -> "Iterator[PossibleFile]":
         yield from [PossibleFile((text or "").lstrip("@"), READ, perhaps=True) for text in packed]
 
 
-def patch_file(names: NamedFiles) -> "Iterator[PossibleFile]":
+def patch_file(names: NamedFiles) -> Iterator[PossibleFile]:
     """`patch FILE PATCH`: without a file, the patch says which files are changed."""
     words = names.words
     for word in words[:1]:

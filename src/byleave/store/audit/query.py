@@ -5,13 +5,17 @@ A path is matched by `core.patterns`; SQLite's own GLOB, whose `*` also crosses 
 Points in time as people write them: 90s, 30m, 2h, 7d, or a date and time. Without a zone it is UTC.
 """
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from msgspec import Struct, structs
+
 from byleave.core.patterns import ANY_DEPTH, compile_glob, glob_problem, name_matches
 from byleave.errors import InputError
-from byleave.record import Record
 from byleave.store.audit.table import StoredRecord
 from byleave.text import quoted
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterator
@@ -35,7 +39,7 @@ WITH RECURSIVE names(name) AS (
 """
 
 
-class Filter(Record):
+class Filter(Struct, frozen=True):
     """Which records are wanted; None means any. `root` is the workspace, below which a path may also be absolute."""
 
     since: str | None = None
@@ -54,7 +58,7 @@ class Filter(Record):
     root: str = ""
 
 
-def find(connection: "sqlite3.Connection", wanted: Filter) -> "Iterator[StoredRecord]":
+def find(connection: sqlite3.Connection, wanted: Filter) -> Iterator[StoredRecord]:
     """Yield the newest records that the filter means, the oldest of them first."""
     numbers = sorted(_newest(connection, wanted))
     for start in range(0, len(numbers), _STEP):  # below, `marks` is nothing but question marks
@@ -64,11 +68,11 @@ def find(connection: "sqlite3.Connection", wanted: Filter) -> "Iterator[StoredRe
         yield from (StoredRecord(*row) for row in connection.execute(query, some))
 
 
-def _newest(connection: "sqlite3.Connection", wanted: Filter) -> "list[int]":
+def _newest(connection: sqlite3.Connection, wanted: Filter) -> list[int]:
     """Return the numbers of the newest records that are meant: as many as are wanted, in no order."""
     last = connection.execute("SELECT MAX(sequence) FROM records").fetchone()[0] or 0
     if wanted.limit is not None:
-        recent = wanted.replace(after=max(last - _RECENT, wanted.after or 0))
+        recent = structs.replace(wanted, after=max(last - _RECENT, wanted.after or 0))
         found = sorted(set(_numbers(connection, recent, _SCAN)), reverse=True)[: wanted.limit]
         if len(found) == wanted.limit:
             return found
@@ -84,15 +88,13 @@ def _index(wanted: Filter) -> str:
     return f" INDEXED BY records_{name}" if name is not None else ""
 
 
-def _numbers(connection: "sqlite3.Connection", wanted: Filter, using: str) -> "Iterator[int]":
+def _numbers(connection: sqlite3.Connection, wanted: Filter, using: str) -> Iterator[int]:
     conditions = _conditions(wanted)
     for further in _variants(connection, wanted, by_name=using != _SCAN):
         yield from _search(connection, [*further, *conditions], using, wanted)
 
 
-def _search(
-    connection: "sqlite3.Connection", conditions: "list[Condition]", using: str, wanted: Filter
-) -> "Iterator[int]":
+def _search(connection: sqlite3.Connection, conditions: list[Condition], using: str, wanted: Filter) -> Iterator[int]:
     """Yield the numbers of at most `limit` records, newest first."""
     where = f" WHERE {' AND '.join(sql for sql, _value in conditions)}" if conditions else ""
     glob = _glob(wanted.path) if wanted.path is not None else None
@@ -113,7 +115,7 @@ def _search(
             yield sequence
 
 
-def _conditions(wanted: Filter) -> "list[Condition]":
+def _conditions(wanted: Filter) -> list[Condition]:
     found: list[Condition] = [(f"{name} = ?", value) for name in _EQUAL if (value := getattr(wanted, name)) is not None]
     if wanted.since is not None:
         found.append(("time >= ?", wanted.since))
@@ -126,7 +128,7 @@ def _conditions(wanted: Filter) -> "list[Condition]":
     return found
 
 
-def _variants(connection: "sqlite3.Connection", wanted: Filter, *, by_name: bool) -> "Iterator[list[Condition]]":
+def _variants(connection: sqlite3.Connection, wanted: Filter, *, by_name: bool) -> Iterator[list[Condition]]:
     """Yield the conditions that have several forms: one per agent that a pattern means, one per place of a path."""
     agents: list[list[Condition]] = [[]]
     if wanted.agent is not None and by_name:
@@ -137,7 +139,7 @@ def _variants(connection: "sqlite3.Connection", wanted: Filter, *, by_name: bool
             yield [*path, *agent]
 
 
-def _agents(connection: "sqlite3.Connection", pattern: str) -> "list[str]":
+def _agents(connection: sqlite3.Connection, pattern: str) -> list[str]:
     if not set(pattern) & set("*?["):
         return [pattern]
     return [name for (name,) in connection.execute(_NAMES) if _is_agent(pattern, name)]
@@ -147,14 +149,14 @@ def _is_agent(pattern: str, name: str | None) -> bool:
     return name is not None and (name == pattern or name_matches(pattern, name))
 
 
-def _glob(text: str) -> "Glob":
+def _glob(text: str) -> Glob:
     problem = glob_problem(text)
     if problem is not None:
         raise InputError(f"{quoted(text)} is no glob for paths: {problem}", hint="write it like 'src/**' or '**/*.pem'")
     return compile_glob(text)
 
 
-def _places(glob: "Glob", root: str) -> "Iterator[list[Condition]]":
+def _places(glob: Glob, root: str) -> Iterator[list[Condition]]:
     """Yield where a match may lie: as it is written and, for a relative pattern, below the root."""
     fronts = ["/"] if glob.text.startswith("/") else ["", *([f"{root}/"] if root else [])]
     for front in fronts:
@@ -165,7 +167,7 @@ def _places(glob: "Glob", root: str) -> "Iterator[list[Condition]]":
         yield conditions
 
 
-def _path_matches(glob: "Glob", path: str, root: str) -> bool:
+def _path_matches(glob: Glob, path: str, root: str) -> bool:
     if glob.text.startswith("/"):
         return path.startswith("/") and glob.matches(path[1:])
     if root and path.startswith(f"{root}/"):
@@ -173,7 +175,7 @@ def _path_matches(glob: "Glob", path: str, root: str) -> bool:
     return not path.startswith("/") and glob.matches(path)
 
 
-def _wider(glob: "Glob") -> str:
+def _wider(glob: Glob) -> str:
     """Return a pattern for SQLite that matches at least what the glob does."""
     wide = ""
     for name in glob.names:

@@ -1,8 +1,11 @@
 """Records for people and for other programs: a line each, a page each, NDJSON, CSV. Pure."""
 
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
 from byleave.text import shown
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
@@ -25,19 +28,19 @@ _MARKS = (
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")  # with these a spreadsheet takes a cell for something to compute
 
 
-def part(tree: "Tree", name: str) -> "Tree":
+def part(tree: Tree, name: str) -> Tree:
     """Return an object inside a record, an empty one if there is none."""
     found = tree.get(name)
     return found if isinstance(found, dict) else {}
 
 
-def what(tree: "Tree") -> str:
+def what(tree: Tree) -> str:
     """Return in a few words what was attempted, or what the record is about; and whether anybody was asked."""
     against = ["(against a rule)"] if was_seen(tree) and part(tree, "verdict").get("decision") == "deny" else []
     return " ".join([_subject(tree), *[mark for name, mark in _MARKS if tree.get(name) is True], *against])
 
 
-def _subject(tree: "Tree") -> str:
+def _subject(tree: Tree) -> str:
     action = part(tree, "action")
     if not action:
         return " ".join([text(tree.get("event")), *_more(tree)])
@@ -53,7 +56,7 @@ def _subject(tree: "Tree") -> str:
     return f"{text(action.get('kind'))} {subject}".strip()
 
 
-def said(tree: "Tree") -> str:
+def said(tree: Tree) -> str:
     """Return in one word what came of it: the decision, what a person answered, or how it went if it was done."""
     if was_seen(tree):
         return "done" if tree.get("outcome") == "completed" else text(tree.get("outcome"))
@@ -64,19 +67,19 @@ def said(tree: "Tree") -> str:
     return text(answer if answer is not None else tree.get("outcome")).partition(":")[0]
 
 
-def was_seen(tree: "Tree") -> bool:
+def was_seen(tree: Tree) -> bool:
     """Whether a record is about what was done already: its verdict is what the policy would have said."""
     return tree.get("event") == "observed"
 
 
-def deciding_rule(tree: "Tree") -> "tuple[str, str]":
+def deciding_rule(tree: Tree) -> tuple[str, str]:
     """Return the rule that decided and where it stands."""
     because = part(tree, "verdict").get("because")
     first = because[0] if isinstance(because, list) and because and isinstance(because[0], dict) else {}
     return text(first.get("rule")), text(first.get("source"))
 
 
-def page(kept: "StoredRecord") -> "list[str]":
+def page(kept: StoredRecord) -> list[str]:
     """Return the whole record for a person, every value escaped."""
     lines = [f"record {kept.sequence}"]
     for name, value in {**kept.tree, "hash": kept.hash}.items():
@@ -85,7 +88,7 @@ def page(kept: "StoredRecord") -> "list[str]":
     return lines
 
 
-def exported(kept: "StoredRecord", root: str) -> "Tree":
+def exported(kept: StoredRecord, root: str) -> Tree:
     """Return the record for other programs. A place outside of the workspace is left out, and that is said."""
     tree: Tree = {**kept.tree, "hash": kept.hash}
     verdict = part(tree, "verdict")
@@ -96,7 +99,7 @@ def exported(kept: "StoredRecord", root: str) -> "Tree":
     return {**tree, "redacted": True}
 
 
-def csv_row(tree: "Tree") -> "list[str]":
+def csv_row(tree: Tree) -> list[str]:
     """Return a record as the cells of a table: escaped, and none can be taken for a formula."""
     action, verdict = part(tree, "action"), part(tree, "verdict")
     rule, source = deciding_rule(tree)
@@ -119,7 +122,7 @@ def _is_inside(path: str, root: str) -> bool:
     return (path == root or path.startswith(f"{root.rstrip('/')}/")) and ".." not in path.split("/")
 
 
-def _more(tree: "Tree") -> "list[str]":
+def _more(tree: Tree) -> list[str]:
     if tree.get("of") is not None:
         return [f"of {text(tree['of'])}", text(tree.get("outcome"))]
     if tree.get("through") is not None:
@@ -130,11 +133,11 @@ def _more(tree: "Tree") -> "list[str]":
     return _words(tree.get("problems"))
 
 
-def _words(value: object) -> "list[str]":
+def _words(value: object) -> list[str]:
     return [text(word) for word in value] if isinstance(value, list) else []
 
 
-def _lines(name: str, value: object, indent: str) -> "list[str]":
+def _lines(name: str, value: object, indent: str) -> list[str]:
     if isinstance(value, dict) and value:
         inner = [line for key, one in value.items() for line in _lines(str(key), one, f"{indent}  ")]
         return [f"{indent}{shown(name)}:", *inner]

@@ -4,12 +4,16 @@ The head that is kept beside the table shows a tail that was cut off. A head tha
 that somebody computed anew.
 """
 
+from __future__ import annotations
+
 import json
 import os
 import time
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from byleave.errors import StateError
-from byleave.record import Record
 from byleave.store.audit.chain import HEAD_WIDTH, ChainHead, read_head_line
 from byleave.store.audit.chain_walk import MOST_TOLD, OWN_ROWS, ROWS, ChainProblem, ChainWalk, Removal
 from byleave.store.audit.journal import HEAD, TABLE
@@ -17,7 +21,6 @@ from byleave.store.audit.table import index_texts, is_about_the_disk, read_table
 from byleave.text import shown
 from byleave.user_files import read_private, write_private
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
     from typing import Any
@@ -29,7 +32,7 @@ _ENDS = 200  # records at either end of the chain that a short look reads
 _MOST_KEPT = 3  # problems that are remembered
 
 
-class Verification(Record):
+class Verification(Struct, frozen=True):
     """What a walk over the chain found; it is whole if there are no problems."""
 
     records: int
@@ -44,7 +47,7 @@ class Verification(Record):
         return not self.problems
 
     @property
-    def tree(self) -> "dict[str, Any]":
+    def tree(self) -> dict[str, Any]:
         """The result for programs."""
         told = [
             {"problem": one.problem} if one.sequence is None else {"sequence": one.sequence, "problem": one.problem}
@@ -83,7 +86,7 @@ def walk_table(directory: str, wanted: ChainHead | None, *, now: float) -> Chain
     return walk
 
 
-def quick_problems(directory: str, kept: ChainHead) -> "list[str]":
+def quick_problems(directory: str, kept: ChainHead) -> list[str]:
     """Say what a short look at both ends of the chain finds: what `verify` would say, but not all of it.
 
     `kept` is where the chain ends. The records in between are counted, not read.
@@ -100,7 +103,7 @@ def quick_problems(directory: str, kept: ChainHead) -> "list[str]":
         return [f"{TABLE} cannot be read: {shown(str(error))}"]
 
 
-def _look_at_ends(connection: "sqlite3.Connection", kept: ChainHead) -> "list[str]":
+def _look_at_ends(connection: sqlite3.Connection, kept: ChainHead) -> list[str]:
     connection.execute("BEGIN")  # one view of a table that others write to
     count, first, last = connection.execute("SELECT COUNT(*), MIN(sequence), MAX(sequence) FROM records").fetchone()
     start, end = ChainWalk(None), ChainWalk(None)
@@ -137,7 +140,7 @@ def remember(directory: str, walk: ChainWalk, own: int, *, given: bool, now: str
         return
 
 
-def recalled(directory: str) -> "dict[str, Any] | None":
+def recalled(directory: str) -> dict[str, Any] | None:
     """Return what the last verification found: its `time`, `problems`, and what a head has `contradicted`."""
     raw: bytes | None = b""
     try:
@@ -177,7 +180,7 @@ def _read_head(path: str) -> object:
         os.close(descriptor)
 
 
-def _look_at_file(connection: "sqlite3.Connection", walk: ChainWalk) -> None:
+def _look_at_file(connection: sqlite3.Connection, walk: ChainWalk) -> None:
     """Have SQLite look at its pages and indexes, and see that nothing stands between us and the table."""
     for (found,) in connection.execute(f"PRAGMA integrity_check({MOST_TOLD})"):
         if found != "ok":
@@ -188,6 +191,6 @@ def _look_at_file(connection: "sqlite3.Connection", walk: ChainWalk) -> None:
         walk.tell(f"{TABLE}: an index is missing or changed: searches could miss records")
 
 
-def _look_for_strangers(connection: "sqlite3.Connection", walk: ChainWalk) -> None:
+def _look_for_strangers(connection: sqlite3.Connection, walk: ChainWalk) -> None:
     for name in strangers(connection):
         walk.tell(f"{TABLE}: {name} is none of ours: it could change what is read or written")
