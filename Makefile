@@ -39,7 +39,7 @@ slow: launcher
 
 # Real agents from the npm registry, driven by a scripted model on loopback. They are kept in BYLEAVE_AGENTS_DIR.
 test-agents: launcher
-	BYLEAVE_AGENT_TESTS=1 $(BIN)/python -m pytest -o timeout=900 -n 0 -rs tests/agents tests/mcp/test_real_servers.py
+	BYLEAVE_AGENT_TESTS=1 $(BIN)/python -m pytest -o timeout=900 -n 0 -rs tests/agents tests/gateway/test_real_servers.py
 
 demo: $(READY)
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh demo.sh

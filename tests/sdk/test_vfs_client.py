@@ -19,7 +19,7 @@ from byleave.sdk.vfs_async import AsyncHost
 from byleave.sdk.vfs_conversation import ToolConversation
 from byleave.sdk.vfs_errors import QuestionAsked, error_for
 from sdk.driving import Driven, ScriptedWire, drive, host_side, serving_files
-from test_house import HEAVY, loaded_by
+from test_structure import HEAVY, loaded_by
 
 Call = Callable[[vfs.Host], Any]
 B64 = {"content": "iVBORw0KGgo=", "encoding": "base64"}

@@ -14,7 +14,7 @@ from byleave.toolhost.deadline import Deadline
 from byleave.toolhost.methods import MethodService
 from byleave.toolhost.redact import SecretFilter
 from byleave.workspace.on_disk import ProjectOnDisk
-from test_opening_race import FORBIDDEN, LONGEST, RACE, Arena, arena, contents
+from workspace.test_opening_race import FORBIDDEN, LONGEST, RACE, Arena, arena, contents
 
 __all__ = ["arena"]
 

@@ -219,7 +219,7 @@ print("text that is still in the buffer", end="")
 
 
 def test_a_process_that_goes_leaves_the_fold_to_a_child(room: Room) -> None:
-    here = str(Path(__file__).parent)
+    here = str(Path(__file__).parents[2])
     done = subprocess.run(
         [sys.executable, "-c", LATER, str(room.directory), here], capture_output=True, text=True, timeout=30, check=True
     )

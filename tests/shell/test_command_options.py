@@ -10,7 +10,7 @@ import pytest
 from byleave.api import Workspace
 from stage import load_cases
 
-HERE = os.path.join(os.path.dirname(__file__), "cases")
+HERE = os.path.join(os.path.dirname(os.path.dirname(__file__)), "cases")
 with open(os.path.join(HERE, "commands", "policies.json"), encoding="utf-8") as _file:
     POLICIES: dict[str, Any] = json.load(_file)
 with open(os.path.join(HERE, "command_options.json"), encoding="utf-8") as _file:

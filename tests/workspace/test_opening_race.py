@@ -22,7 +22,7 @@ from byleave.workspace.opening import Anchor
 if TYPE_CHECKING:
     from byleave.workspace.openers import Opener
 
-SWAPPER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "swapper.py")
+SWAPPER = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "swapper.py")
 RACE = 2.5  # seconds for each strategy
 LONGEST = 20.0  # seconds until a race that did not happen counts as a failure
 FORBIDDEN = b"FORBIDDEN"

@@ -13,7 +13,7 @@ from byleave.shell.knowledge.programs import BUILT_IN, check_keys
 from byleave.shell.knowledge.variables import harmless_assignment
 from byleave.shell.reader import loose_words, read_command
 
-with open(os.path.join(os.path.dirname(__file__), "shell", "programs.toml"), "rb") as _file:
+with open(os.path.join(os.path.dirname(os.path.dirname(__file__)), "shell", "programs.toml"), "rb") as _file:
     CASES = tomllib.load(_file)
 
 # The programs that must be known at least.

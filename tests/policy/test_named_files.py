@@ -14,7 +14,7 @@ from byleave.core.decision import verdict_tree
 from byleave.errors import ConfigErrors
 from byleave.policy.dirs import find_homes
 
-CASES = Path(__file__).parent / "cases" / "commands"
+CASES = Path(__file__).parents[1] / "cases" / "commands"
 POLICIES = json.loads((CASES / "named_policies.json").read_text())
 SCENE = json.loads((CASES / "named_scene.json").read_text())
 

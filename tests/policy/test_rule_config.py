@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 
 from byleave.api import Workspace
 from byleave.errors import ConfigErrors
+from core.test_rule_properties import lines, rules
 from scene import Scene
-from test_rule_properties import lines, rules
 
 Rules = list[dict[str, Any]]
 

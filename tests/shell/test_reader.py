@@ -9,7 +9,7 @@ import pytest
 from byleave.shell.reader import read_command
 from shell.oracle import BASH, box, difference
 
-HERE = os.path.join(os.path.dirname(__file__), "shell")
+HERE = os.path.join(os.path.dirname(os.path.dirname(__file__)), "shell")
 with open(os.path.join(HERE, "cases.toml"), "rb") as _file:
     CASES = tomllib.load(_file)
 

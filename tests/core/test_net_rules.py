@@ -13,7 +13,9 @@ from byleave.core.decision import ALLOW, DENY, RuleRef
 from byleave.core.net_rules import NO_NET_RULE, NetAnswer, NetRule, NetTable, judge_net, may_dial, specificity
 from byleave.core.url import BadUrl, Target, default_port, parse_url
 
-CASES: list[dict[str, Any]] = tomllib.loads((Path(__file__).parent / "cases" / "net.toml").read_text("utf-8"))["case"]
+CASES: list[dict[str, Any]] = tomllib.loads((Path(__file__).parents[1] / "cases" / "net.toml").read_text("utf-8"))[
+    "case"
+]
 
 HOST = "h.com"
 ALLOWED = NetRule(HOST, allow=True)

@@ -19,7 +19,7 @@ from byleave.workspace.on_disk import ProjectOnDisk
 from byleave.workspace.project import Query
 from byleave.workspace.resolve import Root
 
-SWAPPER = Path(__file__).resolve().parent / "swapper.py"
+SWAPPER = Path(__file__).resolve().parents[1] / "swapper.py"
 RACE = 3.0  # seconds
 LONGEST = 20.0  # seconds until a race that did not happen counts as a failure
 FORBIDDEN = b"FORBIDDEN"

@@ -379,7 +379,7 @@ KILLED = """
 import signal
 from byleave.store.audit import retention
 from byleave.store.audit.retention import Retention
-from test_audit_retention import Clock, DAY, HOUR, START
+from store.audit.test_audit_retention import Clock, DAY, HOUR, START
 clock = Clock(START + 5 * DAY + {later} * HOUR)
 clock.up = {later} * 3600 * 10**9
 log = AuditLog(sys.argv[1], now=clock.now, up=clock.since_start, retention=Retention(days=2, megabytes=None))
@@ -430,7 +430,7 @@ import resource, signal
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 from byleave.store.audit.retention import Retention
 from byleave.errors import StateError
-from test_audit_retention import Clock, DAY, HOUR, START
+from store.audit.test_audit_retention import Clock, DAY, HOUR, START
 clock = Clock(START + 5 * DAY + 26 * HOUR)
 clock.up = 26 * 3600 * 10**9
 log = AuditLog(sys.argv[1], now=clock.now, up=clock.since_start, retention=Retention(days=2, megabytes=None))

@@ -32,7 +32,7 @@ from byleave.protocol.vfs import (
     Wrong,
 )
 from byleave.toolhost.conversation_io import FAST
-from wire.vfs_cases import Case, load_conversations
+from protocol.vfs_cases import Case, load_conversations
 
 CASES = load_conversations()
 EACH = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
