@@ -30,7 +30,7 @@ _LOADED = (
         "byleave.policy.rule_types",
         "byleave.store.audit.table_writer",
     ),
-    *("byleave.store.audit.log", "byleave.guard.guard", "byleave.guard.evaluation", "byleave.sandbox.linux.bubblewrap"),
+    *("byleave.store.audit.log", "byleave.guard.guard", "byleave.guard.verdicts", "byleave.sandbox.linux.bubblewrap"),
     *("byleave.sandbox.diagnose.diagnosis", "byleave.core.explain", "byleave.core.sensitive_places"),
 )
 

@@ -7,8 +7,7 @@ import pytest
 
 from byleave.api import Workspace
 from byleave.core.action import CommandAction
-from byleave.guard.asking import FOR_SESSION, NO, ONCE, Question
-from byleave.guard.pending import Pending
+from byleave.guard.asking import FOR_SESSION, NO, ONCE, ActionRequest, Pending, Question, Reply
 from command import byleave
 
 
@@ -78,9 +77,11 @@ def test_a_number_of_times_that_is_none_is_refused(tmp_path: Path, times: str) -
 def test_one_answer_about_several_files_counts_once(tmp_path: Path) -> None:
     def ask() -> None:
         with Workspace(str(tmp_path)).guard("hook") as guard:
-            begun = guard.begin_all([CommandAction("make test", cwd=each) for each in (".", "a", "b", "c")])
+            begun = guard.authorize(
+                ActionRequest(tuple(CommandAction("make test", cwd=each) for each in (".", "a", "b", "c")))
+            )
             assert isinstance(begun, Pending)
-            assert guard.finish_all(begun, "person", ONCE).allowed
+            assert guard.complete(begun, Reply(ONCE, "person")).allowed
 
     for name in "abc":
         (tmp_path / name).mkdir()

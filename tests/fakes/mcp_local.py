@@ -54,7 +54,7 @@ class Gateway:
         return found
 
     def decision(self, name: str, arguments: dict[str, Any] | None = None) -> str:
-        return self.guard.judge_for(CallAction(LOCAL, name, arguments or {}), ME)[0].verdict.decision.word
+        return self.guard.evaluate(CallAction(LOCAL, name, arguments or {}), ME)[0].verdict.decision.word
 
 
 @asynccontextmanager

@@ -14,7 +14,7 @@ from byleave.api import Workspace
 from byleave.core.decision import ALLOW, ASK, DENY, Permit, RuleRef, Verdict
 from byleave.core.redact import Redactor
 from byleave.errors import InputError, UnsafePathError
-from byleave.guard.asking import ELSEWHERE, FOR_GOOD, FOR_SESSION, NO, NOBODY, ONCE, SILENCE, ClientAsks, Who
+from byleave.guard.asking import ELSEWHERE, FOR_GOOD, FOR_SESSION, NO, NOBODY, ONCE, SILENCE, Who
 from byleave.guard.guard import Guard
 from byleave.guard.warnings import SensitiveWarnings
 from byleave.store.approvals import APPROVED, PENDING, REVOKED
@@ -43,7 +43,7 @@ def scene(tmp_path: Path) -> Scene:
 
 def guarded(
     scene: Scene,
-    person: Person | ClientAsks | None = None,
+    person: Person | None = None,
     *,
     door: str = "acp",
     session: str = "default",
@@ -108,7 +108,7 @@ def test_without_anybody_to_ask_an_ask_is_a_deny(scene: Scene) -> None:
 
 
 def test_a_door_whose_agent_asks_by_itself_passes_the_ask_on(scene: Scene) -> None:
-    assert said(guarded(scene, ClientAsks())) == "ask"
+    assert said(guarded(scene, Person(ELSEWHERE, ELSEWHERE, ELSEWHERE))) == "ask"
 
 
 def test_a_yes_that_comes_too_late_is_none(scene: Scene) -> None:
@@ -456,7 +456,7 @@ def test_a_revoked_yes_is_noticed_by_a_running_guard(scene: Scene) -> None:
 
 
 def test_an_edited_file_is_noticed_and_a_broken_one_keeps_the_old_rules(scene: Scene) -> None:
-    guard = guarded(scene, ClientAsks())
+    guard = guarded(scene, Person(ELSEWHERE, ELSEWHERE, ELSEWHERE))
     assert said(guard) == "ask"
     scene.say("user", '[[rules]]\nallow = { command = "git" }\n')
     guard.policy.expire()

@@ -8,9 +8,20 @@ import pytest
 from byleave.core.action import CommandAction, FileAction
 from byleave.core.decision import ALLOW, ASK, DENY, Decision
 from byleave.core.redact import Redactor
-from byleave.guard.asking import CANCELLED, FOR_SESSION, NEVER, NO, NOBODY, ONCE, UNASKED
+from byleave.guard.asking import (
+    CANCELLED,
+    FOR_SESSION,
+    NEVER,
+    NO,
+    NOBODY,
+    ONCE,
+    UNASKED,
+    ActionRequest,
+    Evaluation,
+    Pending,
+    Reply,
+)
 from byleave.guard.guard import Guard
-from byleave.guard.pending import CombinedVerdict, Pending
 from byleave.store.audit.query import Filter
 from scene import Scene
 
@@ -36,16 +47,16 @@ def guard_of(scene: Scene) -> Guard:
     return scene.workspace.guard("acp")
 
 
-def matter(guard: Guard, *actions: Any, **named: Any) -> Pending:
-    begun = guard.begin_all(actions, **named)
-    assert isinstance(begun, Pending)
-    return begun
+def pending(guard: Guard, *actions: Any, **named: Any) -> Pending:
+    outcome = guard.authorize(ActionRequest(actions, **named))
+    assert isinstance(outcome, Pending)
+    return outcome
 
 
-def settled(guard: Guard, *actions: Any, **named: Any) -> CombinedVerdict:
-    begun = guard.begin_all(actions, **named)
-    assert isinstance(begun, CombinedVerdict)
-    return begun
+def settled(guard: Guard, *actions: Any, **named: Any) -> Evaluation:
+    outcome = guard.authorize(ActionRequest(actions, **named))
+    assert isinstance(outcome, Evaluation)
+    return outcome
 
 
 def records(scene: Scene) -> list[dict[str, Any]]:
@@ -69,7 +80,7 @@ def test_the_strictest_decides(scene: Scene, actions: Any, decision: Decision) -
 
 def test_a_record_says_what_became_of_its_request(scene: Scene) -> None:
     with guard_of(scene) as guard:
-        settled(guard, ALLOWED, DENIED, also={"tool_call": "t1"})
+        settled(guard, ALLOWED, DENIED, fields={"tool_call": "t1"})
     first, second = records(scene)
     assert first["verdict"]["decision"] == "allow"
     assert first["request"] == second["request"] == {"actions": 2, "decision": "deny"}
@@ -78,9 +89,9 @@ def test_a_record_says_what_became_of_its_request(scene: Scene) -> None:
 
 def test_a_question_is_recorded_once_it_is_answered(scene: Scene) -> None:
     with guard_of(scene) as guard:
-        asked = matter(guard, ALLOWED, ASKED)
+        asked = pending(guard, ALLOWED, ASKED)
         assert records(scene) == []
-        assert guard.finish_all(asked, "editor", ONCE).allowed
+        assert guard.complete(asked, Reply(ONCE, "editor")).allowed
     assert [record["verdict"]["decision"] for record in records(scene)] == ["allow", "allow"]
     assert [record["answer"] for record in records(scene)] == [{"by": "editor", "choice": "once"}] * 2
 
@@ -88,28 +99,28 @@ def test_a_question_is_recorded_once_it_is_answered(scene: Scene) -> None:
 @pytest.mark.parametrize("reply", [NO, NEVER, CANCELLED, NOBODY, "what?"])
 def test_what_is_no_yes_refuses_all_of_it(scene: Scene, reply: str) -> None:
     with guard_of(scene) as guard:
-        assert not guard.finish_all(matter(guard, ALLOWED, ASKED), "editor", reply).allowed
+        assert not guard.complete(pending(guard, ALLOWED, ASKED), Reply(reply, "editor")).allowed
     assert {record["verdict"]["decision"] for record in records(scene)} == {"deny"}
 
 
 def test_what_nobody_was_asked_about_keeps_its_verdict(scene: Scene) -> None:
     with guard_of(scene) as guard:
-        done = guard.finish_all(matter(guard, ASKED, also={"unasked": True}), "nobody", UNASKED)
+        done = guard.complete(pending(guard, ASKED, fields={"unasked": True}), Reply(UNASKED, "nobody"))
         assert done.verdict.decision is ASK
     assert [(record["verdict"]["decision"], record["unasked"]) for record in records(scene)] == [("ask", True)]
 
 
 def test_a_yes_for_the_session_is_remembered_for_each_action(scene: Scene) -> None:
     with guard_of(scene) as guard:
-        guard.finish_all(matter(guard, ALLOWED, ASKED), "editor", FOR_SESSION)
+        guard.complete(pending(guard, ALLOWED, ASKED), Reply(FOR_SESSION, "editor"))
         assert settled(guard, ASKED).allowed
         assert settled(guard, ALLOWED, ASKED).allowed
-        assert isinstance(guard.begin_all([FileAction("read", "other/b")]), Pending)
+        assert isinstance(guard.authorize(ActionRequest((FileAction("read", "other/b"),))), Pending)
 
 
 def test_a_no_for_the_session_is_remembered(scene: Scene) -> None:
     with guard_of(scene) as guard:
-        guard.finish_all(matter(guard, ASKED), "editor", NEVER)
+        guard.complete(pending(guard, ASKED), Reply(NEVER, "editor"))
         assert settled(guard, ASKED).verdict.decision is DENY
         assert not guard.check(ASKED).allowed
 
@@ -117,36 +128,36 @@ def test_a_no_for_the_session_is_remembered(scene: Scene) -> None:
 def test_what_cannot_be_understood_is_asked_whatever_allows_it_and_never_remembered(scene: Scene) -> None:
     unclear = "it cannot be told what this would do"
     with guard_of(scene) as guard:
-        asked = matter(guard, ALLOWED, unclear=unclear)
+        asked = pending(guard, ALLOWED, unclear=unclear)
         assert (asked.verdict.reason, asked.verdict.code) == (unclear, "unparsed")
-        assert guard.finish_all(asked, "editor", FOR_SESSION).allowed
-        assert isinstance(guard.begin_all([ALLOWED], unclear=unclear), Pending)
+        assert guard.complete(asked, Reply(FOR_SESSION, "editor")).allowed
+        assert isinstance(guard.authorize(ActionRequest((ALLOWED,), unclear=unclear)), Pending)
         assert settled(guard, DENIED, unclear=unclear).verdict.decision is DENY
 
 
 def test_by_hand_even_what_is_allowed_is_put_to_a_person(scene: Scene) -> None:
     with guard_of(scene) as guard:
-        asked = matter(guard, ALLOWED, by_hand=True)
+        asked = pending(guard, ALLOWED, needs_person=True)
         assert asked.verdict.allowed
-        assert not guard.finish_all(asked, "editor", NO).allowed
+        assert not guard.complete(asked, Reply(NO, "editor")).allowed
 
 
 def test_a_yes_does_not_outlive_what_it_was_said_to(scene: Scene) -> None:
     (scene.root / "other").mkdir()
     with guard_of(scene) as guard:
-        asked = matter(guard, ALLOWED, ASKED)
+        asked = pending(guard, ALLOWED, ASKED)
         (scene.root / "other").rmdir()
         (scene.root / "other").symlink_to("/etc")
-        done = guard.finish_all(asked, "editor", FOR_SESSION)
+        done = guard.complete(asked, Reply(FOR_SESSION, "editor"))
         assert not done.allowed
-        assert isinstance(guard.begin_all([ASKED]), Pending)
+        assert isinstance(guard.authorize(ActionRequest((ASKED,))), Pending)
     allowed = [record for record in records(scene) if record["verdict"]["decision"] == "allow"]
     assert all("approval" not in record["verdict"]["because"][0]["source"] for record in allowed)
 
 
 def test_a_rule_that_denies_by_now_wins_over_the_answer(scene: Scene) -> None:
     with guard_of(scene) as guard:
-        asked = matter(guard, CommandAction("make"), CommandAction("ls"))
+        asked = pending(guard, CommandAction("make"), CommandAction("ls"))
         scene.say("user", '[[rules]]\ndeny = { command = "make" }\n')
         guard.policy.expire()
-        assert not guard.finish_all(asked, "editor", ONCE).allowed
+        assert not guard.complete(asked, Reply(ONCE, "editor")).allowed

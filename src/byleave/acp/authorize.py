@@ -21,10 +21,8 @@ from byleave.core.decision import BUILT_IN, DENY, RuleRef, Verdict, shared_tree
 from byleave.core.fs_rules import FsTarget, is_under
 from byleave.errors import ByleaveError, ConfigErrors, InputError
 from byleave.guard.approval_key import input_pin
-from byleave.guard.asking import UNASKED
-from byleave.guard.pending import CombinedVerdict, Pending
+from byleave.guard.asking import UNASKED, ActionRequest, Evaluation, Pending, Reply
 from byleave.policy.dirs import find_root, real_path
-from byleave.policy.live_policy import ResolvedVerdict
 from byleave.text import shown
 from byleave.translate.call import Meaning, Where
 from byleave.translate.shell_text import shell_of_agent
@@ -54,7 +52,7 @@ class CallEvaluation(Struct, frozen=True):
 
     guard: Guard
     meaning: Meaning
-    outcome: CombinedVerdict | Pending
+    outcome: Evaluation | Pending
 
     @property
     def verdict(self) -> Verdict:
@@ -69,8 +67,9 @@ class CallEvaluation(Struct, frozen=True):
         """Return the same, to be recorded without one of the further fields."""
         if self.matter is None:
             return self
-        left = {key: value for key, value in self.matter.also.items() if key != name}
-        return structs.replace(self, outcome=self.matter.replace(also=left))
+        request = self.matter.request
+        left = {key: value for key, value in request.fields.items() if key != name}
+        return structs.replace(self, outcome=self.matter.replace(request=request.replace(fields=left)))
 
     @property
     def tree(self) -> dict[str, Any]:
@@ -159,46 +158,46 @@ class CallAuthorizer:
         fields = {**(also or {}), "sources": dict(meant.sources)}
         if denied := self._denied_elsewhere(meant, placed, fields):
             return CallEvaluation(guard, meant, denied)
-        asked: dict[str, Any] = {"by_hand": by_hand, "also": fields, "pin": placed.pin}
+        request = ActionRequest(
+            meant.actions, self._who, _unclear(meant), needs_person=by_hand, pin=placed.pin, fields=fields
+        )
         try:
-            outcome = guard.begin_all(meant.actions, self._who, unclear=_unclear(meant), **asked)
+            outcome = guard.authorize(request)
         except InputError:
             unread = (OtherAction("other", _title(meant)),)
             meant = Meaning(unread, meant.sources, understood=False, problem=_UNREADABLE)
-            outcome = guard.begin_all(unread, self._who, unclear=_UNREADABLE, **asked)
+            outcome = guard.authorize(request.replace(actions=unread, unclear=_UNREADABLE))
         self._tell(outcome.warnings)
         return CallEvaluation(guard, meant, outcome)
 
-    def _denied_elsewhere(self, meant: Meaning, placed: Placed, also: Mapping[str, Any]) -> CombinedVerdict | None:
+    def _denied_elsewhere(self, meant: Meaning, placed: Placed, also: Mapping[str, Any]) -> Evaluation | None:
         """Return the denial of another open workspace, recorded, if the call reaches there or nobody knows where it is.
 
         What the session's own workspace denies, that one says itself.
         """
         own, others = placed.guard, [guard for guard in self._guards.values() if guard is not placed.guard]
-        if not others or any(own.judge_for(action, self._who)[0].verdict.decision is DENY for action in meant.actions):
+        if not others or any(own.evaluate(action, self._who)[0].verdict.decision is DENY for action in meant.actions):
             return None
         for guard in others:
             for action in meant.actions:
                 seen = _seen_from(action, own, guard)
                 if not placed.problem and not _reaches(seen, guard):
                     continue
-                verdict = guard.judge_for(seen, self._who)[0].verdict
+                verdict = guard.evaluate(seen, self._who)[0].verdict
                 if verdict.decision is DENY:
-                    judged = ResolvedVerdict(action, (), verdict)
-                    answer = own.answer(judged, self._who, monotonic(), also=also)
-                    return CombinedVerdict(answer.verdict, (answer,))
+                    return own.refuse(ActionRequest((action,), self._who, fields=also), verdict)
         return None
 
-    def finish(self, judgement: CallEvaluation, reply: str, *, by: str = ASKER) -> CombinedVerdict:
+    def finish(self, judgement: CallEvaluation, reply: str, *, by: str = ASKER) -> Evaluation:
         """Record what became of a question."""
         if not isinstance(judgement.outcome, Pending):
             return judgement.outcome
-        done = judgement.guard.finish_all(judgement.outcome, by, reply)
+        done = judgement.guard.complete(judgement.outcome, Reply(reply, by))
         self._tell(done.warnings)
         self._hear(judgement.guard)
         return done
 
-    def let_pass(self, judgement: CallEvaluation) -> CombinedVerdict:
+    def let_pass(self, judgement: CallEvaluation) -> Evaluation:
         """Record that something went by which a person could have been asked about, and nobody was."""
         return self.finish(judgement, UNASKED, by="nobody")
 
@@ -208,7 +207,7 @@ class CallAuthorizer:
         action = OtherAction(method if method.isprintable() and method else "unreadable", problem)
         ref = RuleRef("what not every reader reads alike is refused", BUILT_IN, DENY)
         verdict = Verdict(DENY, problem, "unparsed", (ref,))
-        guard.answer(ResolvedVerdict(action, (), verdict), self._who, monotonic(), also={"method": method})
+        guard.refuse(ActionRequest((action,), self._who, fields={"method": method}), verdict)
         return {"method": method, "action": None, "verdict": shared_tree(verdict, guard.policy.root.path)}
 
     def touches(self, meant: Meaning, guard: Guard) -> list[tuple[str, ...]]:

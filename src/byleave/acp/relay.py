@@ -50,7 +50,7 @@ from byleave.acp.requests import (
 from byleave.acp.sessions import AcpSessions
 from byleave.acp.versions import INITIALIZE, Versions
 from byleave.guard.asking import CANCELLED, CHANGED, ELSEWHERE, FOR_SESSION, NEVER, NO, NOBODY, ONCE, YESES
-from byleave.guard.evaluation import UNKEPT
+from byleave.guard.verdicts import UNKEPT
 from byleave.text import quoted
 
 if TYPE_CHECKING:
@@ -337,7 +337,7 @@ class Relay:
     def _pass_on(self, judgement: CallEvaluation, envelope: Envelope, *, asked: bool) -> list[Send] | None:
         """Record a wish that goes on though no rule allows it: it was asked about in its call, or nobody was asked."""
         done = self._judging.finish(judgement, ELSEWHERE) if asked else self._judging.let_pass(judgement)
-        if all(answer.sequence is not None for answer in done.answers):
+        if done.recorded:
             return None
         unkept = done.replace(verdict=UNKEPT)
         return self._deny(envelope, structs.replace(judgement, outcome=unkept))

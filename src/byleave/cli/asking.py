@@ -105,7 +105,7 @@ def _rows(question: Question, width: int) -> Iterator[str]:
     if question.note:
         yield "  in the tool's own words:"
         yield from _behind_bar(question.note, width)
-    yield f"  why: {shown(question.judged.verdict.because[0].rule)}"
+    yield f"  why: {shown(question.resolved.verdict.because[0].rule)}"
 
 
 def _head(question: Question) -> str:

@@ -10,7 +10,6 @@ Start at `Calling.call`, for tools, and `Calling.use`, for everything else that 
 from __future__ import annotations
 
 import asyncio
-from time import monotonic
 from typing import TYPE_CHECKING
 
 from msgspec import structs
@@ -34,9 +33,7 @@ from byleave.gateway.forward import (
 from byleave.gateway.interfaces import DownError
 from byleave.gateway.message import decoded, members_of
 from byleave.gateway.revisions import SERVER_DOWN
-from byleave.guard.asking import CANCELLED, ELSEWHERE, NO, SILENCE, YESES
-from byleave.guard.pending import CombinedVerdict, Pending
-from byleave.policy.live_policy import ResolvedVerdict
+from byleave.guard.asking import CANCELLED, ELSEWHERE, NO, SILENCE, YESES, ActionRequest, Evaluation, Pending, Reply
 from byleave.protocol.jsonrpc import ACCESS_DENIED, INVALID_PARAMS
 
 if TYPE_CHECKING:
@@ -49,7 +46,6 @@ if TYPE_CHECKING:
     from byleave.gateway.client_request import ClientRequest
     from byleave.gateway.message import Members
     from byleave.gateway.session import Session
-    from byleave.guard.asking import Evaluation
 
 LISTEN = "subscriptions/listen"
 PROMPTS = "prompts"
@@ -83,7 +79,7 @@ class CallAuthorizer:
         errand = ForwardedCall(exchange.method, server, sent, exchange.params, exchange.who, used=(kind, name))
         action = _use_action(exchange, server, kind, name)
 
-        async def begin() -> CombinedVerdict | Pending:
+        async def begin() -> Evaluation | Pending:
             refused = await self._hidden_prompt(exchange, action, name) if kind == PROMPTS else None
             return self._begin_use(exchange, action, kind, name) if refused is None else refused
 
@@ -96,9 +92,9 @@ class CallAuthorizer:
             verdicts = self._put_aside(verdicts)
         return verdicts.allowed
 
-    async def _hidden_prompt(self, exchange: ClientRequest, action: CallAction, name: str) -> CombinedVerdict | None:
+    async def _hidden_prompt(self, exchange: ClientRequest, action: CallAction, name: str) -> Evaluation | None:
         """Return the refusal of a prompt whose definition is not approved, recorded; None if it may be judged."""
-        guard, started = self._session.guard, monotonic()
+        guard = self._session.guard
         if guard.policy.judge_use(exchange.who.agent, action.server, PROMPTS, name).decision is DENY:
             return None
         try:
@@ -108,31 +104,27 @@ class CallAuthorizer:
         if hidden is None:
             return None
         verdict = changed(action.replace(tool=name), hidden.why, "the prompt ")
-        answer = guard.answer(ResolvedVerdict(action, (), verdict), exchange.who, started)
-        return CombinedVerdict(answer.verdict, (answer,))
+        return self._session.guard.refuse(ActionRequest((action,), exchange.who), verdict)
 
-    def _begin_use(
-        self, exchange: ClientRequest, action: CallAction, kind: str, name: str
-    ) -> CombinedVerdict | Pending:
+    def _begin_use(self, exchange: ClientRequest, action: CallAction, kind: str, name: str) -> Evaluation | Pending:
         denied = self._denied_use(exchange, action, kind, name)
-        return self._session.guard.begin_all((action,), exchange.who) if denied is None else denied
+        return self._session.guard.authorize(ActionRequest((action,), exchange.who)) if denied is None else denied
 
-    def _denied_use(self, exchange: ClientRequest, action: CallAction, kind: str, name: str) -> CombinedVerdict | None:
+    def _denied_use(self, exchange: ClientRequest, action: CallAction, kind: str, name: str) -> Evaluation | None:
         """Return that a resource or a prompt is denied, recorded; None if it is not."""
-        guard, started = self._session.guard, monotonic()
+        guard = self._session.guard
         verdict = guard.policy.judge_use(exchange.who.agent, action.server, kind, name)
         if verdict.decision is not DENY:
             return None
-        answer = guard.answer(ResolvedVerdict(action, (), verdict), exchange.who, started)
-        return CombinedVerdict(answer.verdict, (answer,))
+        return self._session.guard.refuse(ActionRequest((action,), exchange.who), verdict)
 
-    async def _begin_call(self, exchange: ClientRequest, errand: ForwardedCall) -> CombinedVerdict | Pending:
+    async def _begin_call(self, exchange: ClientRequest, errand: ForwardedCall) -> Evaluation | Pending:
         """Judge a call of a tool with what the tool's schema makes of its arguments."""
         action = await self._call_action(exchange, errand)
         refused = self._unusable(exchange, action)
         if refused is not None:
             return refused
-        return self._session.guard.begin_all((action,), exchange.who, pin=errand.pin)
+        return self._session.guard.authorize(ActionRequest((action,), exchange.who, pin=errand.pin))
 
     async def _call_action(self, exchange: ClientRequest, errand: ForwardedCall) -> CallAction:
         """Return a call as an action, with the tool's schema; without, where the server cannot say it.
@@ -149,9 +141,9 @@ class CallAuthorizer:
             return action
         return action if offer is None else action.replace(schema=offer.tree.get("inputSchema"))
 
-    def _unusable(self, exchange: ClientRequest, action: CallAction) -> CombinedVerdict | None:
+    def _unusable(self, exchange: ClientRequest, action: CallAction) -> Evaluation | None:
         """Return the refusal of a call that cannot go out as it is, recorded; None if it can, or is denied anyway."""
-        guard, started = self._session.guard, monotonic()
+        guard = self._session.guard
         verdict = None
         if action.schema is not None:
             problem = InputSchema(action.schema).problem(action.arguments)
@@ -160,14 +152,13 @@ class CallAuthorizer:
             verdict = changed(action, why)
         if verdict is None or guard.policy.decide(action).decision is DENY:
             return None
-        answer = guard.answer(ResolvedVerdict(action, (), verdict), exchange.who, started)
-        return CombinedVerdict(answer.verdict, (answer,))
+        return self._session.guard.refuse(ActionRequest((action,), exchange.who), verdict)
 
     async def _judge(
         self,
         exchange: ClientRequest,
         errand: ForwardedCall,
-        begin: Callable[[], Awaitable[CombinedVerdict | Pending]],
+        begin: Callable[[], Awaitable[Evaluation | Pending]],
     ) -> bool:
         """Do what the policy, or a person, allows; return whether it was done."""
         parked = None
@@ -201,7 +192,7 @@ class CallAuthorizer:
         if not verdicts.allowed:
             await self._refuse(exchange, errand, verdicts.verdict)
             return False
-        return await self._errands.do(self._work(exchange, errand, verdicts.answers[0]))
+        return await self._errands.do(self._work(exchange, errand, verdicts))
 
     def _work(self, exchange: ClientRequest, errand: ForwardedCall, allowed: Evaluation) -> ForwardedRequest:
         """Return allowed work; where the policy alone would not have allowed it, a person has."""
@@ -218,9 +209,7 @@ class CallAuthorizer:
             await self._refuse(exchange, errand, denied.verdict)
         return denied is not None
 
-    async def _denied_by_now(
-        self, exchange: ClientRequest, errand: ForwardedCall, *, asks: bool
-    ) -> CombinedVerdict | None:
+    async def _denied_by_now(self, exchange: ClientRequest, errand: ForwardedCall, *, asks: bool) -> Evaluation | None:
         """Return that what waited is denied by now, recorded; None if it is not."""
         if errand.used is not None:
             return self._denied_use(exchange, _use_action(exchange, errand.server, *errand.used), *errand.used)
@@ -228,27 +217,25 @@ class CallAuthorizer:
         unusable = self._unusable(exchange, action)
         if unusable is not None:
             return unusable
-        guard, started = self._session.guard, monotonic()
-        judged, warnings = guard.judge_for(action, exchange.who)
-        if judged.verdict.decision is ALLOW or (judged.verdict.decision is ASK and not asks):
+        verdict = self._session.guard.evaluate(action, exchange.who)[0].verdict
+        if verdict.decision is ALLOW or (verdict.decision is ASK and not asks):
             return None
-        answer = guard.answer(judged, exchange.who, started, warnings=warnings)
-        return CombinedVerdict(answer.verdict, (answer,))
+        return self._session.guard.refuse(ActionRequest((action,), exchange.who), verdict)
 
     async def _verdicts(
         self,
         exchange: ClientRequest,
         errand: ForwardedCall,
-        begin: Callable[[], Awaitable[CombinedVerdict | Pending]],
+        begin: Callable[[], Awaitable[Evaluation | Pending]],
         parked: Continuation | None,
-    ) -> CombinedVerdict | None:
+    ) -> Evaluation | None:
         if parked is not None and parked.matter is not None:
             answers = members_of(exchange.params.get("inputResponses"))
             return self._answered(parked.matter, reply_in(decoded(answers[KEY])) if KEY in answers else NO)
         begun = await begin()
         return await self._ask(exchange, errand.print, begun) if isinstance(begun, Pending) else begun
 
-    async def _ask(self, exchange: ClientRequest, print_: str, matter: Pending) -> CombinedVerdict | None:
+    async def _ask(self, exchange: ClientRequest, print_: str, matter: Pending) -> Evaluation | None:
         """Ask the person at the client; None if that has to be the answer for now, and the client calls again."""
         guard, capabilities = self._session.guard, self._session.capabilities_of(exchange)
         has_modes = exchange.envelope is not None or self._session.has_modes
@@ -268,21 +255,21 @@ class CallAuthorizer:
         except TimeoutError:
             reply = SILENCE
         except BaseException:
-            guard.finish_all(matter, ASKER, CANCELLED)
+            guard.complete(matter, Reply(CANCELLED, ASKER))
             raise
         return self._answered(matter, reply)
 
-    def _answered(self, matter: Pending, reply: str) -> CombinedVerdict:
+    def _answered(self, matter: Pending, reply: str) -> Evaluation:
         """Take what the client says; its yes is none where it may not answer any more."""
         if reply in YESES and not self._session.asks_client:
             return self._put_aside(matter)
-        return self._session.guard.finish_all(matter, ASKER, reply)
+        return self._session.guard.complete(matter, Reply(reply, ASKER))
 
-    def _put_aside(self, matter: Pending) -> CombinedVerdict:
+    def _put_aside(self, matter: Pending) -> Evaluation:
         """Leave a matter to `byleave approvals`."""
         guard = self._session.guard
         placed = guard.await_approval(matter.questions[0])
-        return _with_hint(guard.finish_all(matter, "approvals", ELSEWHERE), _PENDING if placed else _UNPLACED)
+        return _with_hint(guard.complete(matter, Reply(ELSEWHERE, "approvals")), _PENDING if placed else _UNPLACED)
 
     async def _refuse(self, exchange: ClientRequest, errand: ForwardedCall, verdict: Verdict) -> None:
         """Answer what is not done: a call of a tool by a result with the verdict in it, the rest by an error.
@@ -314,7 +301,7 @@ def _is_absent(raw: Raw | None) -> bool:
     return raw is None or bytes(raw) == b"null"
 
 
-def _with_hint(verdicts: CombinedVerdict, hint: str) -> CombinedVerdict:
+def _with_hint(verdicts: Evaluation, hint: str) -> Evaluation:
     """Return verdicts that also say what can be done about it."""
     verdict = verdicts.verdict.replace(reason=f"{verdicts.verdict.reason}; {hint}")
     return verdicts.replace(verdict=verdict)

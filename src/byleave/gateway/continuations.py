@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from byleave.gateway.elicitation import ASKER
 from byleave.gateway.message import text_of
-from byleave.guard.asking import SILENCE
+from byleave.guard.asking import SILENCE, Reply
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -24,9 +24,8 @@ if TYPE_CHECKING:
     from byleave.gateway.client_request import ClientRequest
     from byleave.gateway.server_requests import ServerQuestion, ServerRequest
     from byleave.gateway.upstream import Upstream
-    from byleave.guard.asking import Evaluation
+    from byleave.guard.asking import Evaluation, Pending
     from byleave.guard.guard import Guard
-    from byleave.guard.pending import Pending
 
 MOST = 200  # calls of one caller
 GIVEN_UP = "failed: the client did not go on with the call"
@@ -85,7 +84,7 @@ class Continuations:
     def give_up(parked: Continuation, guard: Guard) -> None:
         """Record that a call does not go on, and tell its server."""
         if parked.matter is not None:
-            guard.finish_all(parked.matter, ASKER, SILENCE)
+            guard.complete(parked.matter, Reply(SILENCE, ASKER))
         if parked.upstream is not None and parked.pending is not None:
             parked.upstream.abandon(parked.pending, "the client did not go on with the call")
         if parked.allowed is not None:

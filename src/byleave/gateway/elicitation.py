@@ -51,7 +51,7 @@ def question_params(question: Question, *, modes: bool) -> dict[str, Any] | None
     rows += [f"{key}: {shown(value)}" for key, value in facts.items() if key not in ("kind", "server", "tool")]
     rows += [f"which really is: {shown(place)}" for place in question.leads_to]
     rows += [f"in the tool's own words: {shown(question.note)}"] if question.note else []
-    rows.append(f"why you are asked: {shown(question.judged.verdict.reason)}")
+    rows.append(f"why you are asked: {shown(question.resolved.verdict.reason)}")
     message = "\n".join(rows)
     if len(message) > LONGEST:
         return None

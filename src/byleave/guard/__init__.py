@@ -1,1 +1,1 @@
-"""The corridor every live request walks. Today its first part: `judge`, which resolves an action and decides it."""
+"""The way through which every live request passes: `Guard.authorize` decides, asks and records."""

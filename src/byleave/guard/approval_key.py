@@ -20,19 +20,19 @@ if TYPE_CHECKING:
     from typing import Any
 
     from byleave.guard.asking import Who
-    from byleave.policy.live_policy import ResolvedVerdict
+    from byleave.policy.live_policy import ResolvedAction
 
 _PATHS = ("path", "to")
 
 
-def action_key(judged: "ResolvedVerdict", *, root: str, door: str, who: "Who", session: str, pin: str | None) -> str:
-    """Return the key of an action as it was judged; `pin` is the hash of the tool's definition, where there is one."""
+def action_key(resolved: "ResolvedAction", *, root: str, door: str, who: "Who", session: str, pin: str | None) -> str:
+    """Return the key of an action; `pin` is the hash of the tool's definition, where there is one."""
     return digest(
         _canonical(
             {
-                "action": _exact(judged, root),
-                "touched": [_hex(place) for place in judged.touched],
-                "scripts": [[_hex(script), content_mark(script)] for script in judged.scripts],
+                "action": _exact(resolved, root),
+                "touched": [_hex(place) for place in resolved.touched],
+                "scripts": [[_hex(script), content_mark(script)] for script in resolved.scripts],
                 "root": _hex(root),
                 "door": door,
                 "agent": who.agent,
@@ -55,13 +55,13 @@ def input_pin(tree: "Any") -> str:
         return os.urandom(16).hex()
 
 
-def _exact(judged: "ResolvedVerdict", root: str) -> "dict[str, Any]":
+def _exact(resolved: "ResolvedAction", root: str) -> "dict[str, Any]":
     """Return the action with every path replaced by the place it leads to."""
-    tree = action_tree(judged.action)
-    for name, place in zip(_PATHS, judged.places, strict=False):
+    tree = action_tree(resolved.action)
+    for name, place in zip(_PATHS, resolved.places, strict=False):
         tree[name] = _hex(place.canonical) if isinstance(place, FsTarget) else tree.get(name)
-    if isinstance(judged.action, CommandAction):
-        tree["cwd"] = _hex(real_path(os.path.join(root, judged.action.cwd or ".")))
+    if isinstance(resolved.action, CommandAction):
+        tree["cwd"] = _hex(real_path(os.path.join(root, resolved.action.cwd or ".")))
     return tree
 
 

@@ -1,18 +1,18 @@
-"""The one corridor every live request walks: decide, recall an approval, ask a human, record, answer.
+"""The one way through which every live request passes: decide, recall an approval, ask a person, record, answer.
 
-A deny never gets as far as the approvals. A yes covers what was shown and nothing else: what is asked about is judged
-again once the person has answered, because they may have taken their time. Before an answer leaves, its record is
-written; where it cannot be, nothing is allowed.
+A deny never gets as far as the approvals. A yes covers what was shown and nothing else: the policy decides again once
+the person has replied, because they may have taken their time. Before an evaluation leaves, each action of it is in the
+audit log; where that fails, nothing is allowed.
 
-Start at `Guard.check`. Doors that must not wait use `check_async`; both walk `begin` and `_finish`. One
-that must not even ask uses `begin` alone, and comes back with `check`. A request that amounts to several actions, or
-whose question somebody else puts, walks `begin_all` and `finish_all`.
+Start at `Guard.authorize` and `Guard.complete`: every integration uses them. `Guard.check` is both in one, for callers
+that have an asker and can wait for it; `check_async` is the same without blocking.
 """
 
+import os
 from time import monotonic
 
-from byleave.core.action import action_tree
-from byleave.core.decision import ALLOW, ASK, Permit, shared_tree
+from byleave.core.action import LOCAL, CallAction, OtherAction, action_tree, parse_action
+from byleave.core.decision import ALLOW, ASK, DENY, WORDS, Permit, shared_tree, strictest
 from byleave.core.file_decision import with_grants
 from byleave.core.fs_rules import FsTarget
 from byleave.errors import ByleaveError, ConfigErrors, InputError
@@ -25,24 +25,35 @@ from byleave.guard.asking import (
     NEVER,
     NOBODY,
     SILENCE,
+    UNASKED,
     UNKNOWN,
-    YESES,
+    ActionRequest,
     Evaluation,
     NoAsker,
+    Pending,
     Question,
+    Reply,
     Who,
-    told_before,
-    told_by,
+    earlier_reply_record,
 )
-from byleave.guard.evaluation import UNUSABLE, approved, changed_meanwhile, happened, named_error, refused, unrecorded
-from byleave.policy.live_policy import ResolvedVerdict
+from byleave.guard.verdicts import (
+    UNUSABLE,
+    approved,
+    changed_meanwhile,
+    happened,
+    named_error,
+    refused,
+    unclear_verdict,
+    unrecorded,
+)
+from byleave.policy.live_policy import ResolvedAction
 from byleave.record import Record
 from byleave.store.approvals import APPROVED, PENDING
 from byleave.text import quoted, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
     from typing import Any, Protocol, Self, TypeVar
 
     from byleave.core.action import Action
@@ -50,7 +61,6 @@ if TYPE_CHECKING:
     from byleave.core.fs_rules import RefusedPath
     from byleave.core.redact import Redactor
     from byleave.guard.asking import Asker, AsyncAsker
-    from byleave.guard.pending import CombinedVerdict, Pending
     from byleave.guard.persist_rule import PersistentRule
     from byleave.guard.warnings import SensitiveWarnings
     from byleave.policy.live_policy import LivePolicy
@@ -59,7 +69,7 @@ if TYPE_CHECKING:
     Done = TypeVar("Done")
 
     class Log(Protocol):
-        """Where records go; returns the number of each. `warnings` says what went wrong behind the caller's back."""
+        """Where records go; returns the number of each. `warnings` are about what failed in the background."""
 
         warnings: list[str]
 
@@ -71,14 +81,15 @@ if TYPE_CHECKING:
 
 
 PATIENCE = 60.0  # seconds a person has; then the answer is no
-_GRACE = 1.0  # seconds for the answer's own way
-OBSERVED = "observed"  # the event of a record about what an agent told afterwards
-REFUSED = "refused"  # the event of a record about requests that were not even judged
+_GRACE = 1.0  # seconds that the reply may take to arrive
+OBSERVED = "observed"  # the event of a record about an action that an agent reports after it was done
+REFUSED = "refused"  # the event of a record about requests that were refused before the policy saw them
 LONGEST_SUBJECT = 4000  # characters that a person can be expected to read in a list
+_LEFT_OPEN = (ELSEWHERE, UNASKED)  # no reply reached the guard: the verdict stays the policy's
 
 
 class Guard:
-    """Answers every live request that comes through one door, in one session of one workspace."""
+    """Answers every live request of one integration, in one session of one workspace."""
 
     def __init__(
         self,
@@ -113,22 +124,76 @@ class Guard:
         self._notes = notes
         self._seen: tuple[int, ...] | None = None
         self.only_persons: Callable[[], bool] = lambda: False  # whether the answer of a client is worth nothing
-        self._refusals: set[str] = set()  # a no for this session: kept as long as the door is open
-        self.troubles: list[str] = []  # what could not be recorded after it was done
+        self._refusals: set[str] = set()  # keys of what a person refused for this session
+        self.troubles: list[str] = []  # what could not be recorded or kept after the reply or the effect
+
+    # The one way through
+
+    def authorize(self, request: ActionRequest) -> "Evaluation | Pending":
+        """Return the evaluation, recorded, where no person is needed for it; else what waits for one, unrecorded.
+
+        The strictest verdict on an action is the verdict on the whole request. An input error if it cannot be read.
+        """
+        started = monotonic()
+        resolved, warnings = self._evaluate_all(request)
+        decision = max([each.verdict.decision for each in resolved])
+        if decision is DENY or (decision is ALLOW and not request.needs_person):
+            return self._record(request, resolved, started, warnings=warnings)
+        pins = [request.pin if len(resolved) == 1 or _says_only_a_name(each.action) else None for each in resolved]
+        keys = [self._key(each, request.who, pin) for each, pin in zip(resolved, pins, strict=True)]
+        if not request.unclear:  # else no earlier reply can have been about the same
+            earlier = self._by_earlier_reply(request, resolved, keys, started)
+            if earlier is not None:
+                return earlier
+        rules = [self._lasting.offer(each) if self._lasting and request.offers_rule else None for each in resolved]
+        questions = [
+            Question(each, request.who, key, pin, rule, self.policy.root.path)
+            for each, key, pin, rule in zip(resolved, keys, pins, rules, strict=True)
+        ]
+        verdict = strictest([each.verdict for each in resolved])
+        return Pending(request, verdict, tuple(questions), started, warnings)
+
+    def complete(self, pending: Pending, reply: Reply) -> Evaluation:
+        """Record what became of a request that needed a person, and return it; a yes is for what was shown."""
+        request, warnings = pending.request, pending.warnings
+        if len(pending.questions) > 1:  # one reply, though it has a record for each action
+            request = request.replace(fields={**request.fields, "answer_id": os.urandom(8).hex()})
+        resolved = [question.resolved for question in pending.questions]
+        if reply.is_yes:
+            resolved, warnings = self._evaluate_again(pending, reply)
+        elif reply.choice not in _LEFT_OPEN:
+            resolved = [each.replace(verdict=refused(each.verdict, reply)) for each in resolved]
+        done = self._record(request, resolved, pending.started, reply.record, warnings)
+        if request.unclear or not (done.allowed or reply.choice == NEVER):
+            return done
+        # Kept only once it is recorded that a person chose so.
+        asked = [one for one in pending.questions if one.resolved.verdict.decision is ASK or reply.choice == NEVER]
+        unkept = [line for question in asked for line in self._remember(question, reply)]
+        self.troubles += unkept
+        return done.replace(warnings=(*done.warnings, *unkept)) if unkept else done
+
+    def refuse(self, request: ActionRequest, verdict: "Verdict") -> Evaluation:
+        """Record that an integration refuses a request for a reason of its own, and return that evaluation."""
+        if verdict.decision is ALLOW:
+            raise ValueError("an integration can only refuse: what is allowed, the policy or a person allows")
+        return self._record(
+            request, [ResolvedAction(_parsed(each), (), verdict) for each in request.actions], monotonic()
+        )
 
     def check(self, action: "Action | Mapping[str, Any]", who: Who = UNKNOWN, *, pin: str | None = None) -> Evaluation:
-        """Return the answer to one request, recorded; an input error if it cannot be read."""
-        begun = self.begin(action, who, pin)
-        if isinstance(begun, Evaluation):
-            return begun
+        """Return the evaluation of one action, recorded; where a person is needed, the asker of this guard asks."""
+        outcome = self.authorize(ActionRequest((action,), who, pin=pin, offers_rule=True))
+        if isinstance(outcome, Evaluation):
+            return outcome
         asked = monotonic()
         try:
-            reply = self._asker.ask(begun, self._patience)
+            choice = self._asker.ask(outcome.questions[0], self._patience)
         except BaseException:
-            self._finish(begun, self._asker.name, NOBODY)
+            self.complete(outcome, Reply(NOBODY, self._asker.name))
             raise
+        reply = Reply(choice, self._asker.name)
         late = monotonic() - asked > self._patience + _GRACE
-        return self._finish(begun, self._asker.name, SILENCE if late and reply in YESES else reply)
+        return self.complete(outcome, reply.replace(choice=SILENCE) if late and reply.is_yes else reply)
 
     async def check_async(
         self,
@@ -138,20 +203,47 @@ class Guard:
         asker: "AsyncAsker",
         pin: str | None = None,
     ) -> Evaluation:
-        """Do the same without keeping others waiting while the person thinks."""
+        """Do the same without blocking the event loop while the person thinks."""
         import asyncio
 
-        begun = self.begin(action, who, pin)
-        if isinstance(begun, Evaluation):
-            return begun
+        outcome = self.authorize(ActionRequest((action,), who, pin=pin, offers_rule=True))
+        if isinstance(outcome, Evaluation):
+            return outcome
         try:
-            reply = await asyncio.wait_for(asker.ask(begun, self._patience), self._patience + _GRACE)
+            choice = await asyncio.wait_for(asker.ask(outcome.questions[0], self._patience), self._patience + _GRACE)
         except TimeoutError:
-            reply = SILENCE
-        except BaseException:  # the door closed, or whoever waited went away
-            self._finish(begun, asker.name, NOBODY)
+            choice = SILENCE
+        except BaseException:  # the caller was cancelled
+            self.complete(outcome, Reply(NOBODY, asker.name))
             raise
-        return self._finish(begun, asker.name, reply)
+        return self.complete(outcome, Reply(choice, asker.name))
+
+    def perform(
+        self,
+        evaluation: Evaluation,
+        effect: "Callable[[Permit], Done]",
+        *,
+        later: "list[Callable[[], None]] | None" = None,
+    ) -> "Done":
+        """Do what was allowed, and record how it went; what `effect` raises is recorded, then raised.
+
+        With `later`, the record of success is a function that is added there: the caller calls it as soon as it has
+        answered its client.
+        """
+        if evaluation.permit is None:
+            raise PermissionError(f"this was not allowed: {evaluation.verdict.reason}")
+        started = monotonic()
+        try:
+            done = effect(evaluation.permit)
+        except BaseException as error:
+            self.record_effect(evaluation, monotonic() - started, f"failed: {named_error(error)}")
+            raise
+        took = monotonic() - started
+        if later is None:
+            self.record_effect(evaluation, took, "done")
+        else:
+            later.append(lambda: self.record_effect(evaluation, took, "done"))
+        return done
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -168,31 +260,63 @@ class Guard:
     def __exit__(self, *_raised: object) -> None:
         self.close()
 
-    def perform(
-        self, answer: Evaluation, effect: "Callable[[Permit], Done]", *, later: "list[Callable[[], None]] | None" = None
-    ) -> "Done":
-        """Do what was allowed, and record how it went; what `effect` raises is recorded, then raised.
+    # What the policy says
 
-        With `later`, that it went well is recorded by what is added there: the caller does so as soon as whoever waits
-        has been answered.
-        """
-        if answer.permit is None:
-            raise PermissionError(f"this was not allowed: {answer.verdict.reason}")
-        started = monotonic()
+    def evaluate(self, action: "Action | Mapping[str, Any]", who: Who) -> tuple[ResolvedAction, tuple[str, ...]]:
+        """Return what the policy says now, unrecorded; where it cannot be used, a deny, and why as a warning."""
         try:
-            done = effect(answer.permit)
-        except BaseException as error:
-            self.record_effect(answer, monotonic() - started, f"failed: {named_error(error)}")
+            requested = _on_behalf(action, who)
+            resolved = self.policy.evaluate(requested)
+            if self._make_mask is not None and self.policy.compiled is not self._masked:
+                # Another policy may grant another variable.
+                self._masked = self.policy.compiled
+                self._mask = self._make_mask()
+                self._log.mask_with(self._mask)
+        except InputError:
             raise
-        took = monotonic() - started
-        if later is None:
-            self.record_effect(answer, took, "done")
-        else:
-            later.append(lambda: self.record_effect(answer, took, "done"))
-        return done
+        except (ByleaveError, ConfigErrors) as error:
+            denied = ResolvedAction(_parsed(requested), (), UNUSABLE)
+            return denied, (f"the policy cannot be used now: {error}",)
+        except (TypeError, ValueError, KeyError, AttributeError, RecursionError):
+            hint = 'give an object such as {"kind": "read", "path": "src", ...}, not nested too deeply'
+            raise InputError("this request cannot be read", hint=hint) from None
+        return resolved, ()
+
+    def _evaluate_all(self, request: ActionRequest) -> "tuple[list[ResolvedAction], tuple[str, ...]]":
+        found: list[ResolvedAction] = []
+        warnings: dict[str, None] = {}
+        for action in request.actions:
+            resolved, lines = self.evaluate(action, request.who)
+            if request.unclear:
+                resolved = resolved.replace(verdict=unclear_verdict(resolved.verdict, request.unclear))
+            found.append(resolved)
+            warnings.update(dict.fromkeys(lines))
+        return found, tuple(warnings)
+
+    def _evaluate_again(self, pending: Pending, reply: Reply) -> "tuple[list[ResolvedAction], tuple[str, ...]]":
+        """Decide again after a yes. Where one action is denied by now, none is allowed."""
+        found: list[ResolvedAction] = []
+        warnings: dict[str, None] = {}
+        for question in pending.questions:
+            resolved, lines = self.evaluate(question.resolved.action, question.who)
+            warnings.update(dict.fromkeys(lines))
+            if resolved.verdict.decision is ASK or (pending.request.unclear and resolved.verdict.allowed):
+                same = self._key(resolved, question.who, question.pin) == question.key
+                # What is unclear keeps the question that was shown: a rule that allows it does not know what it is.
+                asked = question.resolved if pending.request.unclear and resolved.verdict.allowed else resolved
+                verdict = changed_meanwhile(resolved.verdict)
+                resolved = approved(asked, reply.by) if same else resolved.replace(verdict=verdict)
+            found.append(resolved)
+        if any(each.verdict.decision is DENY for each in found):
+            shown_before = [question.resolved for question in pending.questions]
+            pairs = zip(found, shown_before, strict=True)
+            found = [now if now.verdict.decision is DENY else before for now, before in pairs]
+        return found, tuple(warnings)
+
+    # Approvals
 
     def await_approval(self, question: Question) -> bool:
-        """Put a question that nobody could be asked among those that wait for `byleave approvals approve`.
+        """Put a question among those that wait for `byleave approvals approve`.
 
         Return whether it waits: what is too long to be shown there in full cannot be approved there.
         """
@@ -201,119 +325,61 @@ class Guard:
         self._keep(question, PENDING)
         return True
 
-    def begin(
-        self, action: "Action | Mapping[str, Any]", who: Who = UNKNOWN, pin: str | None = None
-    ) -> "Evaluation | Question":
-        """Return the answer, recorded, where no person is needed for it; else the question, and nothing is recorded."""
-        started = monotonic()
-        judged, warnings = self.judge_for(action, who)
-        if judged.verdict.decision is not ASK:
-            return self.answer(judged, who, started, warnings=warnings)
-        key = self.key(judged, who, pin)
-        if self.was_refused(key):
-            return self.answer(judged.replace(verdict=refused(judged.verdict, NEVER)), who, started)
-        way = self.recalled(key)
-        if way is not None:
-            return self.answer(approved(judged, way, before=True), who, started, told_before(way))
-        rule = None if self._lasting is None else self._lasting.offer(judged)
-        return Question(judged, who, key, pin, started, rule, self.policy.root.path)
+    def _by_earlier_reply(
+        self, request: ActionRequest, resolved: "list[ResolvedAction]", keys: "list[str]", started: float
+    ) -> Evaluation | None:
+        """Return the evaluation, recorded, where a person has replied before to all that is asked; else None."""
+        if not self._refusals.isdisjoint(keys):
+            never = Reply(NEVER, "")
+            denied = [each.replace(verdict=refused(each.verdict, never)) for each in resolved]
+            return self._record(request, denied, started)
+        if request.needs_person:
+            return None
+        askers: list[str] = []
+        found: list[ResolvedAction] = []
+        for each, key in zip(resolved, keys, strict=True):
+            if each.verdict.allowed:
+                found.append(each)
+                continue
+            asker = self._approved_by(key)
+            if asker is None:
+                return None
+            askers.append(asker)
+            found.append(approved(each, asker, before=True))
+        return self._record(request, found, started, earlier_reply_record(askers[0]))
 
-    def begin_all(
-        self,
-        actions: "Sequence[Action]",
-        who: Who = UNKNOWN,
-        *,
-        unclear: str = "",
-        by_hand: bool = False,
-        pin: str | None = None,
-        also: "Mapping[str, Any] | None" = None,
-    ) -> "CombinedVerdict | Pending":
-        """Do as `begin` for a request that amounts to several actions: the strictest verdict is the answer to all.
+    def _approved_by(self, key: str) -> str | None:
+        """Return the asker through which what has this key was approved; None if no approval holds for it.
 
-        `unclear` says why it cannot be told what would be done: then no rule allows it. `by_hand`: what is not
-        denied is put to a person, whatever allows it. `pin` is the hash of what the call of a tool holds that is known
-        by its name only: a yes is for that. `also` are further fields of the records.
+        Where only persons may answer, an earlier reply of a client counts no more than one that it gives now.
         """
-        from byleave.guard.pending import begin_all
-
-        return begin_all(self, actions, who, unclear=unclear, by_hand=by_hand, pin=pin, also=also or {})
-
-    def finish_all(self, matter: "Pending", asker: str, reply: str) -> "CombinedVerdict":
-        """Record what a person said to all of it, and return what comes of it: they allowed what they were shown."""
-        from byleave.guard.pending import finish_all
-
-        return finish_all(self, matter, asker, reply)
-
-    def _finish(self, question: Question, asker: str, reply: str) -> Evaluation:
-        told = told_by(asker, reply)
-        if reply not in YESES:
-            self.remember(question, reply, asker)
-            judged = question.judged
-            if reply != ELSEWHERE:
-                judged = judged.replace(verdict=refused(judged.verdict, reply, asker))
-            return self.answer(judged, question.who, question.started, told)
-        judged, warnings = self.still(question, asker)
-        answer = self.answer(judged, question.who, question.started, told, warnings)
-        if not answer.allowed:
-            return answer
-        # Kept only once it is recorded that somebody said so.
-        return answer.replace(warnings=(*answer.warnings, *self.remember(question, reply, asker)))
-
-    def judge_for(self, action: "Action | Mapping[str, Any]", who: Who) -> tuple[ResolvedVerdict, tuple[str, ...]]:
-        """Judge on behalf of `who`; a policy that cannot answer any more denies, and why is a warning for the user."""
+        stamp = self.approvals.stamp()
+        if stamp != self._seen:
+            self.approvals.refresh()
+            self._seen = stamp
         try:
-            asked = _on_behalf(action, who)
-            judged = self.policy.judge(asked)
-            self._follow_mask()
-        except InputError:
-            raise
-        except (ByleaveError, ConfigErrors) as error:
-            return ResolvedVerdict(_read(asked), (), UNUSABLE), (f"the policy cannot be used now: {error}",)
-        except (TypeError, ValueError, KeyError, AttributeError, RecursionError):
-            hint = 'give an object such as {"kind": "read", "path": "src", ...}, not nested too deeply'
-            raise InputError("this request cannot be read", hint=hint) from None
-        return judged, ()
+            asker = self.approvals.approved_by(key)
+        except ByleaveError:  # approvals that cannot be read count as none
+            return None
+        return None if self.only_persons() and (not asker or asker in CLIENTS) else asker
 
-    def _follow_mask(self) -> None:
-        """Make the mask anew when the policy was: another variable may be granted by now."""
-        if self._make_mask is not None and self.policy.compiled is not self._masked:
-            self._masked = self.policy.compiled
-            self._mask = self._make_mask()
-            self._log.mask_with(self._mask)
+    def _key(self, resolved: ResolvedAction, who: Who, pin: str | None) -> str:
+        root = self.policy.root.path
+        return action_key(resolved, root=root, door=self._door, who=who, session=self.session, pin=pin)
 
-    def still(self, question: Question, asker: str) -> tuple[ResolvedVerdict, tuple[str, ...]]:
-        """Judge again after the person has answered: their yes is for what they were shown."""
-        again, warnings = self.judge_for(question.judged.action, question.who)
-        if again.verdict.decision is not ASK:
-            return again, warnings
-        if self.key(again, question.who, question.pin) == question.key:
-            return approved(again, asker), warnings
-        return again.replace(verdict=changed_meanwhile(again.verdict)), warnings
-
-    def remember(self, question: Question, reply: str, asker: str) -> tuple[str, ...]:
-        """Keep an answer that is for more than once; a yes that cannot be kept holds once, and that is said."""
-        if reply == NEVER:
+    def _remember(self, question: Question, reply: Reply) -> tuple[str, ...]:
+        """Keep a reply that is for more than once; a yes that cannot be kept holds once, and a warning says so."""
+        if reply.choice == NEVER:
             self._refusals.add(question.key)
         try:
-            if reply == FOR_GOOD and self._lasting is not None and question.rule is not None:
+            if reply.choice == FOR_GOOD and self._lasting is not None and question.rule is not None:
                 self._lasting.keep(question.rule)
                 self.policy.expire()
-            elif reply in (FOR_GOOD, FOR_SESSION):
-                self._keep(question, APPROVED, asker)
+            elif reply.choice in (FOR_GOOD, FOR_SESSION):
+                self._keep(question, APPROVED, reply.by)
         except ByleaveError as error:
             return (f"your answer holds this once; it could not be kept: {error}",)
         return ()
-
-    def _subject(self, question: Question) -> str:
-        """Return one line that says all of what a yes covers; only values of ours are masked in it.
-
-        What merely looks like a secret stays: an agent could have it hide what is to be approved.
-        """
-        who = question.who
-        unproven = who.identity if who.agent and who.identity != "verified" else ""
-        facts = {**question.facts, "agent": who.agent or "", "identity": unproven, "door": self._door}
-        named = [f"{key}={quoted(self._mask.values(value))}" for key, value in facts.items() if value and key != "kind"]
-        return f"{facts['kind']} {' '.join(named)}"
 
     def _keep(self, question: Question, status: str, asker: str = "") -> None:
         subject = self._subject(question)
@@ -327,85 +393,90 @@ class Guard:
             by=asker,
         )
 
-    def was_refused(self, key: str) -> bool:
-        """Whether a person has said no to this for the session."""
-        return key in self._refusals
+    def _subject(self, question: Question) -> str:
+        """Return one line with all that a yes covers; only values that the policy protects are masked in it.
 
-    def recalled(self, key: str) -> str | None:
-        """Return the way on which what has this key was approved; None if no approval holds for it.
-
-        Where only persons may answer, what a client has said before counts no more than what it says now.
+        What merely looks like a secret stays: an agent could use that to hide what is to be approved.
         """
-        stamp = self.approvals.stamp()
-        if stamp != self._seen:
-            self.approvals.refresh()
-            self._seen = stamp
-        try:
-            way = self.approvals.approved_by(key)
-        except ByleaveError:  # approvals that cannot be read count as none
-            return None
-        return None if self.only_persons() and (not way or way in CLIENTS) else way
+        who = question.who
+        unproven = who.identity if who.agent and who.identity != "verified" else ""
+        facts = {**question.facts, "agent": who.agent or "", "identity": unproven, "door": self._door}
+        named = [f"{key}={quoted(self._mask.values(value))}" for key, value in facts.items() if value and key != "kind"]
+        return f"{facts['kind']} {' '.join(named)}"
 
-    def key(self, judged: ResolvedVerdict, who: Who, pin: str | None = None) -> str:
-        """Return the key of what was judged, as approvals know it."""
-        root = self.policy.root.path
-        return action_key(judged, root=root, door=self._door, who=who, session=self.session, pin=pin)
+    # Records
 
-    def answer(
+    def _record(
         self,
-        judged: ResolvedVerdict,
+        request: ActionRequest,
+        resolved: "list[ResolvedAction]",
+        started: float,
+        reply: "dict[str, str] | None" = None,
+        warnings: tuple[str, ...] = (),
+    ) -> Evaluation:
+        """Record each action with its own verdict and that of the request; an unrecorded allow does not leave."""
+        fields = request.fields
+        if len(resolved) > 1:
+            decision = max([each.verdict.decision for each in resolved])
+            fields = {**fields, "request": {"actions": len(resolved), "decision": WORDS[decision]}}
+        verdicts: list[Verdict] = []
+        sequences: list[int | None] = []
+        for each in resolved:
+            verdict, sequence, lines = self._record_action(each, request.who, started, reply, fields)
+            verdicts.append(verdict)
+            sequences.append(sequence)
+            warnings += tuple([line for line in lines if line not in warnings])
+        permits: tuple[Permit, ...] = ()
+        strict = strictest(verdicts)
+        if strict.decision is ALLOW:
+            pairs = zip(resolved, verdicts, strict=True)
+            permits = tuple([Permit(each.action, each.places, verdict) for each, verdict in pairs])
+        return Evaluation(strict, permits, tuple(sequences), request.who, warnings)
+
+    def _record_action(
+        self,
+        resolved: ResolvedAction,
         who: Who,
         started: float,
-        told: "dict[str, Any] | None" = None,
-        warnings: tuple[str, ...] = (),
-        *,
-        also: "Mapping[str, Any] | None" = None,
-    ) -> Evaluation:
-        """Record the verdict, then make the answer; an unrecorded allow does not leave."""
-        verdict = with_grants(self.policy.compiled.policy, judged.action, judged.verdict)
+        reply: "dict[str, str] | None",
+        also: "Mapping[str, Any]",
+    ) -> "tuple[Verdict, int | None, tuple[str, ...]]":
+        verdict = with_grants(self.policy.compiled.policy, resolved.action, resolved.verdict)
         fields: dict[str, Any] = {
             "event": "decision",
             "session": self.session,
             "door": self._door,
             "agent": who.agent,
             "identity": who.identity,
-            "action": action_tree(judged.action),
+            "action": action_tree(resolved.action),
             "verdict": shared_tree(verdict, self.policy.root.path),
             "duration": round(monotonic() - started, 6),
         }
         if also:
             fields.update(also)
-            if also.get("event") == OBSERVED:
-                fields |= self._seen_done(verdict, fields)
-        if told is not None:
-            fields["answer"] = told
-        if judged.places:  # by the names the workspace has for them, however the request spelled them
-            fields["places"] = [
-                _name(place, asked) for place, asked in zip(judged.places, _asked(judged), strict=False)
-            ]
-        warnings += self._notice(judged, fields)
+            if also.get("event") == OBSERVED:  # it was done already: a deny came too late for it
+                fields["verdict"] = shared_tree(happened(verdict), self.policy.root.path)
+                if isinstance(fields.get("request"), dict):
+                    fields["request"] = {"actions": fields["request"]["actions"]}
+        if reply is not None:
+            fields["answer"] = reply
+        if resolved.places:  # by the names the workspace has for them, however the request spelled them
+            named = [getattr(resolved.action, name, None) for name in ("path", "to")]
+            spelled = [name for name in named if name is not None]
+            fields["places"] = [_name(place, name) for place, name in zip(resolved.places, spelled, strict=False)]
+        warnings = self._warn_of_sensitive(resolved, fields)
         try:
-            sequence: int | None = self._log.append(fields)
+            return verdict, self._log.append(fields), warnings
         except ByleaveError as error:
-            verdict = with_grants(self.policy.compiled.policy, judged.action, unrecorded(verdict, error))
-            sequence = None
-            warnings += (f"NOT RECORDED: {error}",)
-        permit = Permit(judged.action, judged.places, verdict) if verdict.decision is ALLOW else None
-        return Evaluation(verdict, permit, sequence, who, warnings)
+            verdict = with_grants(self.policy.compiled.policy, resolved.action, unrecorded(verdict, error))
+            return verdict, None, (*warnings, f"NOT RECORDED: {error}")
 
-    def _seen_done(self, verdict: "Verdict", fields: "Mapping[str, Any]") -> "dict[str, Any]":
-        """Return the fields of a record about something that was done already: a deny came too late for it."""
-        seen: dict[str, Any] = {"verdict": shared_tree(happened(verdict), self.policy.root.path)}
-        if isinstance(fields.get("request"), dict):
-            seen["request"] = {"actions": fields["request"]["actions"]}
-        return seen
-
-    def _notice(self, judged: ResolvedVerdict, fields: "dict[str, Any]") -> tuple[str, ...]:
-        """Point out, once in a session, that an allowed action touches a sensitive place."""
-        if self._notices is None or judged.verdict.decision is not ALLOW:
+    def _warn_of_sensitive(self, resolved: ResolvedAction, fields: "dict[str, Any]") -> tuple[str, ...]:
+        """Warn, once in a session, that an allowed action touches a sensitive place."""
+        if self._notices is None or resolved.verdict.decision is not ALLOW:
             return ()
         found: tuple[str, ...] = ()
-        for place in judged.places:
+        for place in resolved.places:
             entry = self._notices.entry(place.canonical) if isinstance(place, FsTarget) else None
             if entry is not None:
                 inside = isinstance(place, FsTarget) and place.relative is not None
@@ -414,7 +485,7 @@ class Guard:
         return found
 
     def record_refusal(self, refused: "Mapping[str, Any]", agent: str | None = None) -> None:
-        """Record that requests were refused before anything was judged: why, to whom, how many."""
+        """Record that requests were refused before the policy saw them: why, whose, how many."""
         fields = {
             "event": REFUSED,
             "session": self.session,
@@ -431,16 +502,20 @@ class Guard:
             if trouble not in self.troubles:
                 self.troubles.append(trouble)
 
-    def record_effect(self, answer: Evaluation, took: float, outcome: str) -> None:
-        """Record what was done. It is done: where the record cannot be written, that is said instead of raised."""
+    def record_effect(self, evaluation: Evaluation, took: float, outcome: str) -> None:
+        """Record what was done. Where that fails, a warning says so: the effect cannot be taken back."""
+        action = None
+        if evaluation.permit is not None:
+            action = action_tree(evaluation.permit.action)
+            action.pop("arguments", None)  # they are in the record of the decision
         fields = {
             "event": "effect",
             "session": self.session,
             "door": self._door,
-            "agent": answer.who.agent,
-            "identity": answer.who.identity,
-            "of": answer.sequence,
-            "action": _named(answer.permit.action) if answer.permit is not None else None,
+            "agent": evaluation.who.agent,
+            "identity": evaluation.who.identity,
+            "of": evaluation.sequence,
+            "action": action,
             "outcome": outcome,
             "duration": round(took, 6),
         }
@@ -450,33 +525,26 @@ class Guard:
             self.troubles.append(f"NOT RECORDED: {error}")
 
 
-def _named(action: "Action") -> "dict[str, Any]":
-    """Return what was done, without what it was done with: that is in the record of the decision."""
-    tree = action_tree(action)
-    tree.pop("arguments", None)
-    return tree
+def _parsed(action: "Any") -> "Any":
+    """Return an action as a record, also where it comes as its JSON object."""
+    return parse_action(action) if isinstance(action, dict) else action
 
 
-def _asked(judged: ResolvedVerdict) -> "list[str]":
-    return [name for name in (getattr(judged.action, field, None) for field in ("path", "to")) if name is not None]
+def _says_only_a_name(action: "Action") -> bool:
+    """Whether an action holds nothing but a name, so that a yes is for what has that name now."""
+    return isinstance(action, OtherAction) or (isinstance(action, CallAction) and action.server == LOCAL)
 
 
-def _name(place: "FsTarget | RefusedPath", asked: str) -> str:
-    """Return how the workspace calls a place; what was never inside, as the request does."""
+def _name(place: "FsTarget | RefusedPath", spelled: str) -> str:
+    """Return the workspace's name of a place; of what was never inside, the request's."""
     own = None
     if isinstance(place, FsTarget):
         own = place.relative if place.relative is not None else place.door
-    return shown(asked if own is None else own or ".")
+    return shown(spelled if own is None else own or ".")
 
 
 def _on_behalf(action: "Action | Mapping[str, Any]", who: Who) -> "Any":
-    """Return the action with the agent we know: what a request says about itself does not count."""
+    """Return the action with the agent that is known: what a request says about itself does not count."""
     if isinstance(action, Record):
         return action if getattr(action, "agent", None) == who.agent else action.replace(agent=who.agent)
     return {**action, "agent": who.agent} if hasattr(action, "keys") else action
-
-
-def _read(action: "Any") -> "Any":
-    from byleave.core.action import parse_action
-
-    return parse_action(action) if isinstance(action, dict) else action

@@ -10,7 +10,7 @@ from byleave.text import shown_lines
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from byleave.policy.live_policy import LivePolicy, ResolvedVerdict
+    from byleave.policy.live_policy import LivePolicy, ResolvedAction
 
 
 class PersistentRule:
@@ -30,16 +30,16 @@ class PersistentRule:
         self._write = write
         self._compile_with = compile_with
 
-    def offer(self, judged: ResolvedVerdict) -> str | None:
+    def offer(self, resolved: ResolvedAction) -> str | None:
         """Return the rule that would allow this for good; None if no rule of the user's alone would."""
-        rule = judged.verdict.suggestion
-        if judged.scripts or judged.wraps:  # a rule knows no content, and names the wrapper instead of what it runs
+        rule = resolved.verdict.suggestion
+        if resolved.scripts or resolved.wraps:  # a rule knows no content, and names the wrapper instead of what it runs
             return None
         if rule is None or shown_lines(rule) != rule:  # what cannot be shown as it is cannot be agreed to
             return None
         try:
             would_hold = self._compile_with(with_rule(self._read(), rule))
-            return rule if would_hold.decide(judged.action).allowed else None
+            return rule if would_hold.decide(resolved.action).allowed else None
         except (ByleaveError, ConfigErrors):
             return None
 

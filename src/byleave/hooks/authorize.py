@@ -16,8 +16,7 @@ from byleave.core.decision import ASK, DENY
 from byleave.core.redact import Redactor
 from byleave.errors import InputError, StateError
 from byleave.guard.approval_key import input_pin
-from byleave.guard.asking import ELSEWHERE, NOBODY, Who
-from byleave.guard.pending import Pending
+from byleave.guard.asking import ELSEWHERE, NOBODY, ActionRequest, Pending, Reply, Who
 from byleave.hooks.agent_tools import CLAUDE_CODE, KINDS, OTHER, QUESTION, THINK
 from byleave.policy.dirs import find_homes, find_root
 from byleave.policy.layers import LOCAL, PROJECT
@@ -166,14 +165,14 @@ def _decide(hook: "Hook", wish: "HookToolCall", meant: Meaning, guard: "Guard") 
     also = {"tool_call": wish.call, "sources": dict(meant.sources)}
     by_name = any(isinstance(action, OtherAction) and action.name != THINK for action in meant.actions)
     pin = input_pin(dict(wish.raw)) if by_name else None
-    outcome = guard.begin_all(meant.actions, who, unclear=unclear, pin=pin, also=also)
+    outcome = guard.authorize(ActionRequest(meant.actions, who, unclear, pin=pin, fields=also))
     if not isinstance(outcome, Pending):
         return outcome.verdict.decision, outcome.verdict.reason
     if meant.is_own_question:
-        return None, guard.finish_all(outcome, hook.agent, ELSEWHERE).verdict.reason
+        return None, guard.complete(outcome, Reply(ELSEWHERE, hook.agent)).verdict.reason
     if not wish.can_ask:
         return _hold_back(hook, outcome, guard)
-    done = guard.finish_all(outcome, hook.agent, ELSEWHERE)
+    done = guard.complete(outcome, Reply(ELSEWHERE, hook.agent))
     return done.verdict.decision, done.verdict.reason
 
 
@@ -190,11 +189,11 @@ def _who(hook: "Hook", meant: Meaning, guard: "Guard") -> Who:
     return Who(next((name for name in other_names(hook.agent) if agents.names(name)), hook.agent), "default")
 
 
-def _hold_back(hook: "Hook", matter: Pending, guard: "Guard") -> "tuple[Decision, str]":
+def _hold_back(hook: "Hook", pending: Pending, guard: "Guard") -> "tuple[Decision, str]":
     """Deny what the agent cannot ask its user about, and have it wait for the user where that can be approved."""
-    done = guard.finish_all(matter, hook.agent, NOBODY)
-    asked = [question for question in matter.questions if question.judged.verdict.decision is ASK]
-    waiting = [] if matter.unclear else [guard.await_approval(question) for question in asked]
+    done = guard.complete(pending, Reply(NOBODY, hook.agent))
+    asked = [question for question in pending.questions if question.resolved.verdict.decision is ASK]
+    waiting = [] if pending.request.unclear else [guard.await_approval(question) for question in asked]
     waits = bool(waiting) and all(waiting)
     way = "approve it with `byleave approvals approve`, then have it tried again" if waits else "do it yourself"
     return done.verdict.decision, f"{done.verdict.reason}; {way}"

@@ -47,8 +47,8 @@ _SHARE = 20
 _MOST_NAMED = 8  # closed files of one search; one is enough to ask
 
 
-class ResolvedVerdict(Record):
-    """A verdict, the action it is about, and where the paths of that action led when it was judged.
+class ResolvedAction(Record):
+    """An action, where its paths led when the policy decided it, and the verdict.
 
     `touched` are the places a command runs in, redirects to and names to write. `scripts` are the files whose content
     it runs. `wraps`: it starts other commands through a program that is no plain way to do so.
@@ -94,9 +94,9 @@ class LivePolicy:
 
         `confines`: who asks can run a command as `[shell]` says; else an allow that needs it is an ask.
         """
-        return self.judge(action, confines=confines).verdict
+        return self.evaluate(action, confines=confines).verdict
 
-    def judge(self, action: "Action | Mapping[str, Any]", *, confines: bool = False) -> ResolvedVerdict:
+    def evaluate(self, action: "Action | Mapping[str, Any]", *, confines: bool = False) -> ResolvedAction:
         """Return the verdict together with the action as it was read and the places as they were resolved."""
         asked = action if isinstance(action, Record) else parse_action(_plain(action))
         places: tuple[FsTarget | RefusedPath, ...] = ()
@@ -116,19 +116,19 @@ class LivePolicy:
                 from byleave.policy.command_lines import with_covered
 
                 line = with_covered(line, rules, self.root, asked.agent)
-            return _judged_line(asked, line, decide(rules, asked, (line,), confines=confines))
+            return _resolved_line(asked, line, decide(rules, asked, (line,), confines=confines))
         if isinstance(asked, SearchAction) and asked.tool is None:  # a tool's search judges every file that it reads
             looked = self._look_below(asked, places[0])
             if looked is not None:
                 touched = tuple(each.path for each in looked.covered.places)
-                return ResolvedVerdict(asked, places, decide(self.compiled.policy, asked, (*places, looked)), touched)
+                return ResolvedAction(asked, places, decide(self.compiled.policy, asked, (*places, looked)), touched)
         verdict = decide(self.compiled.policy, asked, places)
         linked = any(isinstance(place, FsTarget) and (place.link or place.directory) for place in places)
         if isinstance(asked, (FileAction, MoveAction)) and asked.tool is not None and linked and entry:
             verdict = judge_entries(self.compiled, self.root, asked, places, verdict)
         elif isinstance(asked, (FileAction, MoveAction)) and asked.tool is None and entry:
             verdict = self._with_named_links(asked, places, verdict)
-        return ResolvedVerdict(asked, places, verdict)
+        return ResolvedAction(asked, places, verdict)
 
     def _with_named_links(
         self, action: "FileAction | MoveAction", places: "tuple[FsTarget | RefusedPath, ...]", verdict: "Verdict"
@@ -244,7 +244,7 @@ def _plain(action: "Mapping[str, Any]") -> object:
     return dict(action) if hasattr(action, "keys") and not isinstance(action, dict) else action
 
 
-def _judged_line(action: CommandAction, line: "CommandLine", verdict: "Verdict") -> ResolvedVerdict:
+def _resolved_line(action: CommandAction, line: "CommandLine", verdict: "Verdict") -> ResolvedAction:
     """Return the verdict on a line, with what a person's yes to it would be for."""
     scripts: tuple[str, ...] = ()
     if verdict.decision is not DENY:
@@ -252,7 +252,7 @@ def _judged_line(action: CommandAction, line: "CommandLine", verdict: "Verdict")
 
         scripts = scripts_of(line)
     wraps = any(part.wraps == "opaque" for part in line.parts)
-    return ResolvedVerdict(action, (), verdict, tuple(_touched(line)), scripts, wraps)
+    return ResolvedAction(action, (), verdict, tuple(_touched(line)), scripts, wraps)
 
 
 def _touched(line: "CommandLine") -> "Iterator[str]":

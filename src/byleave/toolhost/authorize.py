@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from byleave.core.action import Action
     from byleave.guard.asking import Asker, Question
     from byleave.policy.compile import Compiled
-    from byleave.policy.live_policy import LivePolicy, ResolvedVerdict
+    from byleave.policy.live_policy import LivePolicy, ResolvedAction
 
 
 ASKS, UNATTENDED, EDIT, SKIP = "ask", "unattended", "edit", "skip"
@@ -111,11 +111,11 @@ class WithRunModes:
 
     def decide(self, action: Action | Mapping[str, Any]) -> Verdict:
         """Return the verdict on an action."""
-        return self.judge(action).verdict
+        return self.evaluate(action).verdict
 
-    def judge(self, action: Action | Mapping[str, Any]) -> ResolvedVerdict:
+    def evaluate(self, action: Action | Mapping[str, Any]) -> ResolvedAction:
         """Judge an action; for a call of a local tool, its run mode has a say."""
-        judged = self._policy.judge(action)
+        judged = self._policy.evaluate(action)
         asked = judged.action
         if not isinstance(asked, CallAction) or asked.server != LOCAL or asked.tool is None:
             return judged
@@ -162,7 +162,7 @@ class DescribingAsker:
 
     def ask(self, question: Question, patience: float) -> str:
         """Return what the person says."""
-        action = question.judged.action
+        action = question.resolved.action
         if isinstance(action, CallAction) and action.server == LOCAL:
             question = question.replace(note=self._describe(action) or "")
         return self._asker.ask(question, patience)

@@ -18,7 +18,7 @@ from byleave.core.file_decision import judge_reading_all
 from byleave.core.fs_rules import FsTarget
 from byleave.core.paths import collapse, refuse_name
 from byleave.errors import RequestError
-from byleave.guard.asking import UNKNOWN, Evaluation
+from byleave.guard.asking import UNKNOWN, ActionRequest, Evaluation
 from byleave.protocol.jsonrpc import ACCESS_DENIED, ALREADY_EXISTS, METHOD_NOT_FOUND, TIMED_OUT
 from byleave.text import quoted
 from byleave.toolhost.encode_reply import Params, RequestErrors, content_fields, denied, told_grants
@@ -161,7 +161,7 @@ class MethodService:
 
     def _entry(self, directory: str, name: str) -> dict[str, Any] | None:
         """Return what the tool is told of one entry; None if it may not read it."""
-        judged = self._guard.policy.judge(FileAction("read", f"{directory.rstrip('/')}/{name}", self._tool))
+        judged = self._guard.policy.evaluate(FileAction("read", f"{directory.rstrip('/')}/{name}", self._tool))
         place = judged.places[0]
         if judged.verdict.decision is not ALLOW or not isinstance(place, FsTarget) or not place.exists:
             return None
@@ -334,12 +334,12 @@ class _Leave:
         """Return the guard's answer, whatever it is."""
         if self._patient:
             return self._guard.check(action, self._who)
-        begun = self._guard.begin(action, self._who)
-        if not isinstance(begun, Evaluation) and not self._asks:
+        outcome = self._guard.authorize(ActionRequest((action,), self._who))
+        if not isinstance(outcome, Evaluation) and not self._asks:
             raise RequestError("nobody is asked while a call is being described", hint=_HINT, number=ACCESS_DENIED)
-        if not isinstance(begun, Evaluation):
+        if not isinstance(outcome, Evaluation):
             raise NeedsPersonError
-        return begun
+        return outcome
 
     @staticmethod
     def allowed(answer: Evaluation) -> Permit:

@@ -1,4 +1,4 @@
-"""What an answer says beyond the policy's own verdict: a person's yes or no, silence, a record that failed."""
+"""The guard's own verdicts, beyond the policy's: a person's yes or no, silence, a record that failed. Pure."""
 
 from byleave.core.decision import ALLOW, ASK, BUILT_IN, DENY, RuleRef, Verdict
 from byleave.errors import ByleaveError
@@ -7,7 +7,8 @@ from byleave.text import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from byleave.policy.live_policy import ResolvedVerdict
+    from byleave.guard.asking import Reply
+    from byleave.policy.live_policy import ResolvedAction
 
 
 BEFORE = "you approved this before, for this session"
@@ -16,14 +17,14 @@ BEFORE = "you approved this before, for this session"
 BEFORE_BY_CLIENT = "the client that calls approved this before, for this session"
 
 
-def approved(judged: "ResolvedVerdict", asker: str = "", *, before: bool = False) -> "ResolvedVerdict":
-    """Return what was judged with the allow that a yes makes of an ask; `asker` is the way on which it was given."""
-    verdict = judged.verdict
+def approved(resolved: "ResolvedAction", asker: str, *, before: bool = False) -> "ResolvedAction":
+    """Return the action with the allow that a yes makes of an ask; `asker` is the name of the asker that got it."""
+    verdict = resolved.verdict
     by_client = asker in CLIENTS
     why = _YES[before, by_client]
     because = (RuleRef("its client's answer" if by_client else "your approval", "approval", ALLOW), *verdict.because)
     allowed = Verdict(ALLOW, f"{verdict.reason}; {why}", "ok", because, None, verdict.canonical)
-    return judged.replace(verdict=allowed)
+    return resolved.replace(verdict=allowed)
 
 
 _YES = {
@@ -43,11 +44,11 @@ _WHYS = {
 }
 
 
-def refused(verdict: Verdict, reply: str, asker: str = "") -> Verdict:
-    """Return the deny that an ask becomes without a yes; an unknown reply is none."""
-    why = _WHYS.get(reply, "the answer was not understood")
-    if asker in CLIENTS:
-        why = _BY_CLIENT.get(reply, why)
+def refused(verdict: Verdict, reply: "Reply") -> Verdict:
+    """Return the deny that an ask becomes without a yes; an unknown choice is none."""
+    why = _WHYS.get(reply.choice, "the answer was not understood")
+    if reply.by in CLIENTS:
+        why = _BY_CLIENT.get(reply.choice, why)
     ref = RuleRef(why, "approval", DENY)
     because = (ref, *verdict.because)
     # The place is kept: whoever shares this verdict has to know what its suggestion must not give away.
