@@ -90,7 +90,7 @@ def bare(sandbox: Sandbox) -> None:
     tape = BARE.get(sandbox)
     if tape is None:
         tape = BARE[sandbox] = _bare_tape(sandbox)
-    with Process(sandbox.launcher().command, tape) as process:
+    with Process((sandbox.launcher().path,), tape) as process:
         assert process.wait() == 0, process.problem
 
 

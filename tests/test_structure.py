@@ -18,7 +18,6 @@ PURE_MODULES = (
     *("record.py", "text.py", "errors.py", "policy/merge.py", "policy/normalize.py", "net/client_hello.py"),
     *(f"sandbox/plan/{name}.py" for name in ("plan", "filesystem_view")),
     *(f"sandbox/linux/{name}.py" for name in ("steps", "seccomp", "program", "landlock")),
-    "sandbox/seatbelt.py",
 )
 IMPURE_NAMES = frozenset({"open", "print", "input", "exec", "eval", "compile", "__import__", "breakpoint"})
 IMPURE_MODULES = frozenset(

@@ -53,4 +53,3 @@ def test_a_wheel_without_a_compiler_is_for_any_machine(tmp_path: Path) -> None:
         assert content.filename.endswith("-py3-none-any.whl")
         launchers = [name for name in content.namelist() if name.startswith("byleave/sandbox/native/")]
         assert {os.path.splitext(name)[1] for name in launchers} == {".c", ".h", ".py"}
-        assert "byleave/sandbox/python_launcher.py" in content.namelist()

@@ -90,7 +90,7 @@ class Works:
         )
 
 
-MACHINE = Machine(HOST, Base((), ()), Launcher(("/launcher",), "test"))
+MACHINE = Machine(HOST, Base((), ()), Launcher("/launcher", "test"))
 PLAN = SandboxPlan("/ws", (PathGrant("/ws", EVERYTHING, DIRECTORY, "x"),))
 CHOICES = [
     (PLAN, (NAMESPACES, BWRAP, LANDLOCK), False, NAMESPACES),
@@ -136,7 +136,7 @@ def test_an_unknown_processor_has_no_sandbox() -> None:
 
 @needs_sandbox
 def test_a_launcher_that_does_nothing_is_no_sandbox() -> None:
-    machine = structs.replace(MACHINE, launcher=Launcher(("/bin/true",), "test"), host=HOST)
+    machine = structs.replace(MACHINE, launcher=Launcher("/bin/true", "test"), host=HOST)
     assert [probe(name, machine).works for name in (NAMESPACES, LANDLOCK)] == [False, False]
 
 

@@ -826,18 +826,6 @@ def test_commands_that_the_broker_refuses_or_nobody_finds_are_told_and_listed_on
     assert found.about("run head")["suggestion"] == "[access.commands.head]"
 
 
-def test_without_the_launcher_in_c_it_says_so(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from byleave.errors import SandboxError
-    from byleave.sandbox.diagnose.diagnosis import Observer
-    from byleave.sandbox.native.build import python_launcher
-    from byleave.sandbox.sandbox import Sandbox
-
-    with Sandbox(root=str(root)) as box:
-        box.use_launcher(python_launcher())
-        with pytest.raises(SandboxError, match="written in C"):
-            box.spawn(["true"], observer=Observer(os.uname().machine))
-
-
 def test_a_reader_that_sleeps_does_not_stop_the_program(root: Path) -> None:
     from byleave.sandbox.diagnose.diagnosis import Observer
     from byleave.sandbox.sandbox import Sandbox

@@ -8,7 +8,7 @@ import pytest
 
 from byleave.sandbox.linux.program import DIRECTORY, step, write_tape
 from byleave.sandbox.linux.steps import EMPTY_DIRECTORY, NODEV, NOEXEC, NOSUID
-from byleave.sandbox.native.build import FULL, LEAN, build, find_compiler, python_launcher
+from byleave.sandbox.native.build import FULL, LEAN, build, find_compiler
 from byleave.sandbox.process import DEVNULL, Process
 from sandbox.machine import needs_sandbox
 
@@ -18,10 +18,8 @@ NAMESPACES = 0x7E020000
 ATTRIBUTES = NOSUID | NODEV
 
 
-@pytest.fixture(scope="module", params=[LEAN, FULL, "python"])
+@pytest.fixture(scope="module", params=[LEAN, FULL])
 def launcher(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, ...]:
-    if request.param == "python":
-        return python_launcher().command
     compiler = find_compiler()
     if compiler is None:
         pytest.skip("there is no C compiler")

@@ -97,14 +97,6 @@ def test_the_other_backends_give_it_a_terminal_of_its_own(backend: str, root: Pa
         assert terminal.ends() == 5
 
 
-def test_the_launcher_in_python_gives_it_none_either(root: Path) -> None:
-    words = (*REDIRECTED, sys.executable, "-m", "sandbox.launched_by_python", *run_in(root, PYTHON, "-c", TAKE_OVER))
-    paths = os.pathsep.join([str(Path(__file__).parents[1]), *filter(None, sys.path)])
-    with at_terminal(cwd=root, before=words, env={"PYTHONPATH": paths}) as terminal:
-        assert terminal.ends() == 0, terminal.seen
-    assert (root / "out").read_text().strip() == NO_TERMINAL
-
-
 TOOL = f"""\
 [tools.t]
 source = "local"

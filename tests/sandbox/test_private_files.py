@@ -27,7 +27,6 @@ from sandbox.without_namespaces import needs_bwrap, needs_unshare, on_such_a_mac
 as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root owns what is root's")
 LIVE = [
     pytest.param(NAMESPACES, marks=needs_sandbox),
-    "python",
     pytest.param(BWRAP, marks=[needs_bwrap, needs_unshare]),
     pytest.param(LANDLOCK, marks=needs_unshare),
 ]
@@ -63,14 +62,9 @@ def root(tmp_path: Path) -> Path:
 def there(backend: str, root: Path, *words: str, options: tuple[str, ...] = ()) -> Done:
     """Run a program on a machine on which this backend is the best that works."""
     home = {"BYLEAVE_HOME": str(root.parent / "byleave"), "HOME": str(root.parent / "home")}
-    before, command = [], COMMAND
-    if backend == "python":
-        command = [COMMAND[0], "-m", "sandbox.launched_by_python"]
-        home["PYTHONPATH"] = str(Path(__file__).parents[1])
-    elif backend != NAMESPACES:
-        before = on_such_a_machine(bwrap=backend == BWRAP, place=root.parent)
+    before = [] if backend == NAMESPACES else on_such_a_machine(bwrap=backend == BWRAP, place=root.parent)
     done = subprocess.run(
-        [*before, *command, "run", "-q", *options, "--root", str(root), "--", *words],
+        [*before, *COMMAND, "run", "-q", *options, "--root", str(root), "--", *words],
         cwd=root,
         env=environment(home),
         capture_output=True,

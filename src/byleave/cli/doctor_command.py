@@ -67,8 +67,7 @@ def sandbox_findings(workspace: Workspace, policy: LivePolicy | None) -> Iterato
     except ByleaveError as error:
         yield DoctorFinding(BAD, "launcher", f"{error.problem}; {error.hint}")
         return
-    slow = len(launcher.command) > 1
-    yield DoctorFinding(NOTE if slow else GOOD, "launcher", f"{launcher.origin}: {shown(launcher.command[-1])}")
+    yield DoctorFinding(GOOD, "launcher", f"{launcher.origin}: {shown(launcher.path)}")
     machine = Machine(found, host.base_view(), launcher)
     yield from _backends(machine)
     yield _enforced(machine, policy)

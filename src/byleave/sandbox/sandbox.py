@@ -211,24 +211,18 @@ class Sandbox:
         self.setup = setup = make(backend, prepared.plan, machine)
         return structs.replace(prepared, plan=setup.plan, arrangement=setup.arrangement, tape=setup.tape, setup=setup)
 
-    def use_launcher(self, launcher: Launcher) -> None:
-        """Start programs by this launcher from now on, whatever else there is."""
-        self._launchers = {LEAN: launcher, FULL: launcher}
-        self._prepared.clear()
-
     def _steps(self, plan: SandboxPlan, arrangement: Arrangement, filtering: bytes) -> Iterable[Step]:
         """Return every step but the last one; where only listed programs may be started, the program is kept apart."""
         if plan.programs is None:
             return view_steps(plan, arrangement, self.host, filtering)
         from byleave.sandbox.detach import steps_apart
 
-        launcher = self.launcher(FULL)
-        if not launcher.traces or not self.host.landlock:
+        if not self.host.landlock:
             raise SandboxError(
                 "only listed programs may be started here, and this machine cannot enforce that",
-                hint="it takes a C compiler (cc) for the launcher, and a kernel with Landlock",
+                hint="it takes a kernel with Landlock",
             )
-        stand_in = os.path.realpath(launcher.command[0])
+        stand_in = os.path.realpath(self.launcher(FULL).path)
         return steps_apart(plan, arrangement, self.host, stand_in=stand_in, filtering=filtering)
 
     def _still_holds(self, prepared: Prepared) -> bool:
@@ -419,23 +413,13 @@ class Sandbox:
     def _starter(self, prepared: Prepared, observer: Observer | None) -> tuple[type[Process], Sequence[str]]:
         """Return the words that start the launcher, and what becomes of them."""
         if prepared.setup is None:
-            return Process, self._launcher_for(prepared.plan, observer).command
+            return Process, (self.launcher(_kind(prepared.plan) if observer is None else FULL).path,)
         if observer is not None:
             raise SandboxError(
                 "what a program is refused cannot be listed here: that needs namespaces of our own",
                 hint="`byleave doctor` says why there are none; leave --diagnose out",
             )
         return prepared.setup.process, prepared.setup.words
-
-    def _launcher_for(self, plan: SandboxPlan, observer: Observer | None) -> Launcher:
-        launcher = self.launcher(_kind(plan) if observer is None else FULL)
-        if observer is not None and not launcher.traces:
-            raise SandboxError(
-                "what a program is refused cannot be listed here: the launcher that can watch it is written in C",
-                hint="install a C compiler (cc), or leave --diagnose out",
-                exit_code=125,
-            )
-        return launcher
 
     def _watched_tape(self, prepared: Prepared) -> bytes:
         """Return the steps for a program that is watched, which is held by exactly the same."""

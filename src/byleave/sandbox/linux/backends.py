@@ -118,19 +118,19 @@ def _obstacle(backend: str, plan: SandboxPlan, machine: Machine, *, exact: bool)
     if exact:
         return 'os_sandbox = "require" asks for more than it can hold'
     if backend == BWRAP:
-        return bubblewrap.obstacle(plan, machine.launcher.command)
+        return bubblewrap.obstacle(plan)
     return landlock.obstacle(plan, machine.host)
 
 
 def probe(backend: str, machine: Machine) -> Probe:
     """Find out once whether a backend works, by having it do everything but start a program."""
-    key = (backend, machine.launcher.command)
+    key = (backend, machine.launcher.path)
     if key not in _probed:
         _probed[key] = _try_out(backend, machine)
     return _probed[key]
 
 
-_probed: dict[tuple[str, tuple[str, ...]], Probe] = {}
+_probed: dict[tuple[str, str], Probe] = {}
 
 
 def _try_out(backend: str, machine: Machine) -> Probe:
@@ -173,7 +173,7 @@ def _filter(plan: SandboxPlan, host: MachineFacts) -> bytes:
 def _by_namespaces(plan: SandboxPlan, machine: Machine) -> BackendSetup:
     arrangement = without_landlock(arrange(plan), plan, machine.host)
     tape = write_tape(view_steps(plan, arrangement, machine.host, _filter(plan, machine.host)))
-    return BackendSetup(NAMESPACES, plan, arrangement, tape, machine.launcher.command)
+    return BackendSetup(NAMESPACES, plan, arrangement, tape, (machine.launcher.path,))
 
 
 def without_landlock(arrangement: Arrangement, plan: SandboxPlan, host: MachineFacts) -> Arrangement:
@@ -195,7 +195,7 @@ def _by_bwrap(plan: SandboxPlan, machine: Machine) -> BackendSetup:
     tape = write_tape(bubblewrap.steps(plan, arrangement, machine.host, _filter(plan, machine.host)))
     bwrap = find_bwrap() or ""
     lends = machine.host.uid == 0 or not _is_setuid(bwrap)
-    program, secrets = machine.launcher.command[0], machine.host.kernel_secrets
+    program, secrets = machine.launcher.path, machine.host.kernel_secrets
     words = bubblewrap.wrapping(bwrap, plan, arrangement, program, lends=lends, kernel_secrets=secrets)
     return BackendSetup(BWRAP, plan, arrangement, tape, words)
 
@@ -207,7 +207,7 @@ def _by_landlock(plan: SandboxPlan, machine: Machine) -> BackendSetup:
     tape = write_tape(landlock.steps(plan, arrangement, machine.host, look))
     variables = {"TMPDIR": scratch.temporary, "HOME": scratch.home}
     kept = tuple((name, path) for name, path in variables.items() if plan.at(path) is not None)
-    return BackendSetup(LANDLOCK, plan, arrangement, tape, machine.launcher.command, kept)
+    return BackendSetup(LANDLOCK, plan, arrangement, tape, (machine.launcher.path,), kept)
 
 
 _MAKERS: dict[str, Callable[[SandboxPlan, Machine], BackendSetup]] = {

@@ -1,7 +1,7 @@
 """The language of the launcher: a plan as a list of steps, and their bytes. Pure.
 
 Each step is a number (its place in STEPS), then its fields: a number as 8 bytes, a text as its length, its bytes and a
-NUL, a list as its length and its texts. native/launcher.c and python_launcher.py read it.
+NUL, a list as its length and its texts. native/launcher.c reads it.
 """
 
 from __future__ import annotations

@@ -1,11 +1,14 @@
-"""Where the launcher is: built with the package, or on first use into the user's own cache."""
+"""Where the launcher is: built with the package, or on first use into the user's own cache.
+
+There is no other launcher: without a built one and without a compiler, nothing is started confined.
+"""
 
 import os
 from _thread import get_ident
 
 from msgspec import Struct
 
-from byleave.errors import StateError
+from byleave.errors import SandboxError
 from byleave.text import quoted
 from byleave.user_files import digest, make_private_directory
 
@@ -13,6 +16,7 @@ SOURCES = ("launcher.c", "trace.c", "broker.c")
 LEAN_SOURCES = ("launcher.c", "tiny.c")
 HEADERS = ("launcher.h",)
 LEAN, FULL = "lean", "full"
+NO_LAUNCHER = "launcher"  # the `step` of the error if there is none
 _COMPILERS = ("/usr/bin/cc", "/usr/bin/gcc", "/usr/bin/clang", "/usr/local/bin/cc", "/usr/local/bin/gcc")
 _PATIENCE = 60  # seconds that a compiler may take
 _HERE = os.path.dirname(os.path.abspath(__file__))
@@ -28,33 +32,28 @@ _RECIPES = {
 
 
 class Launcher(Struct, frozen=True):
-    """The words that start a launcher, and where it came from, for people."""
+    """A launcher: its file, and where it came from, for people."""
 
-    command: tuple[str, ...]
+    path: str
     origin: str
-    traces: bool = True
 
 
 def find_launcher(cache: str, kind: str = LEAN) -> Launcher:
-    """Return the launcher: that of the package, one built before, one built now, else the slower one in Python."""
+    """Return the launcher: that of the package, one built before, or one built now; a SandboxError if there is none."""
     name = launcher_name(kind)
     for path, origin in ((os.path.join(_HERE, name), "built with the package"), (_cached(cache, name), "built here")):
         if os.access(path, os.X_OK):
-            return Launcher((path,), origin)
+            return Launcher(path, origin)
     compiler = find_compiler()
-    if compiler is not None:
-        make_private_directory(cache)
-        build(compiler, _cached(cache, name), kind)
-        return Launcher((_cached(cache, name),), "built here")
-    return python_launcher()
-
-
-def python_launcher() -> Launcher:
-    """Return the launcher that needs no compiler."""
-    import sys
-
-    script = os.path.join(os.path.dirname(_HERE), "python_launcher.py")
-    return Launcher((sys.executable, "-I", "-S", script), "written in Python, as there is no C compiler", traces=False)
+    if compiler is None:
+        raise SandboxError(
+            "the sandbox needs its launcher, which is neither part of this installation nor can be built here",
+            hint=f"install the wheel for Linux on {os.uname().machine}, or a C compiler (cc)",
+            step=NO_LAUNCHER,
+        )
+    make_private_directory(cache)
+    build(compiler, _cached(cache, name), kind)
+    return Launcher(_cached(cache, name), "built here")
 
 
 def launcher_name(kind: str = LEAN) -> str:
@@ -85,9 +84,10 @@ def build(compiler: str, target: str, kind: str = LEAN) -> None:
             os.replace(unfinished, target)
             return
         said = done.stderr
-    raise StateError(
+    raise SandboxError(
         f"the launcher of the sandbox could not be built with {quoted(compiler)}: {said.strip()[:400]}",
-        hint="install a working C compiler, or remove it: without one a slower launcher is used",
+        hint=f"install a working C compiler, or the wheel for Linux on {os.uname().machine}",
+        step=NO_LAUNCHER,
     )
 
 

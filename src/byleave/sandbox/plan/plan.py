@@ -1,7 +1,7 @@
 """What a sandbox lets its program touch, as a value. Pure: no system is asked anything here.
 
 `Plan` is the answer of a policy for one tool on one host, before any mechanism: linux.py turns it into mounts, Landlock
-rules and a filter, seatbelt.py into a profile. What a mechanism cannot hold exactly, it says as an `Approximation`.
+rules and a filter,  What a mechanism cannot hold exactly, it says as an `Approximation`.
 """
 
 from __future__ import annotations
