@@ -16,7 +16,6 @@ from typing import Any
 
 import msgspec
 from audit import audit_figures
-from gateway import mcp_figures
 from hook import hook_figures
 from proxy import proxy_figures
 
@@ -32,6 +31,7 @@ from byleave.shell.reader import read_command
 from byleave.store.audit.chain import load_fast_hash
 from byleave.workspace.opening import Anchor
 from byleave.workspace.resolve import Root
+from gateway import mcp_figures
 from sandbox import sandbox_figures
 from toolhost import toolhost_figures
 
