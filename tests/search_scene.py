@@ -1,4 +1,4 @@
-"""A workspace that is searched: by ripgrep in its sandbox, and by ourselves."""
+"""A workspace that is searched: by ripgrep in its sandbox, and by ripgrep over open files."""
 
 import os
 import shutil
@@ -12,9 +12,10 @@ import pytest
 from byleave.api import Workspace
 from byleave.core.fs_rules import FsTarget
 from byleave.sandbox.sandbox import Sandbox
-from byleave.toolhost.ripgrep import Ripgrep, find_ripgrep
+from byleave.toolhost.sandboxed_search import SandboxedSearch
 from byleave.workspace.on_disk import ProjectOnDisk
 from byleave.workspace.project import FileMatches, Query
+from byleave.workspace.ripgrep import find_ripgrep
 
 if TYPE_CHECKING:
     from byleave.policy.live_policy import LivePolicy
@@ -29,7 +30,7 @@ class Scene(NamedTuple):
 
     workspace: Workspace
     policy: "LivePolicy"
-    ripgrep: Ripgrep
+    sandboxed: SandboxedSearch
     fast: ProjectOnDisk
     plain: ProjectOnDisk
 
@@ -61,9 +62,9 @@ def scene(root: Path, fs: list[dict[str, Any]] | None = None) -> Iterator[Scene]
     policy = workspace.compile_tree({"tools": {TOOL: {"source": "local", "runtime": "vfs", "access": access}}})
     assert PROGRAM is not None
     with Sandbox.for_reading(workspace, policy, TOOL) as box:
-        ripgrep = Ripgrep(PROGRAM, box)
-        fast = ProjectOnDisk(workspace.root, search=ripgrep.search)
-        yield Scene(workspace, policy, ripgrep, fast, ProjectOnDisk(workspace.root))
+        sandboxed = SandboxedSearch(PROGRAM, box)
+        fast = ProjectOnDisk(workspace.root, search=sandboxed.search)
+        yield Scene(workspace, policy, sandboxed, fast, ProjectOnDisk(workspace.root))
 
 
 def plant(root: Path, files: Mapping[str, bytes | str]) -> None:

@@ -1,4 +1,4 @@
-"""One behaviour of a project's files, whatever keeps them: a directory, the memory, nothing."""
+"""One behaviour of a project's files, whatever keeps them: a directory or the memory."""
 
 import errno
 import os
@@ -17,7 +17,7 @@ from byleave.errors import UnsafePathError
 from byleave.policy.compile import CompileContext, compile_layers
 from byleave.policy.layers import inline_layer
 from byleave.policy.live_policy import LivePolicy
-from byleave.workspace.in_memory import NoProject, ProjectInMemory
+from byleave.workspace.in_memory import ProjectInMemory
 from byleave.workspace.on_disk import ProjectOnDisk
 from byleave.workspace.project import DIRECTORY, FILE, OTHER, Query
 from byleave.workspace.resolve import Root
@@ -42,13 +42,6 @@ def on_disk(top: Path) -> ProjectOnDisk:
 
 @pytest.fixture(params=["disk", "memory"])
 def project(request: pytest.FixtureRequest, tmp_path: Path) -> "ProjectFiles":
-    return on_disk(tmp_path) if request.param == "disk" else ProjectInMemory(FILES)
-
-
-@pytest.fixture(params=["disk", "memory", "none"])
-def any_project(request: pytest.FixtureRequest, tmp_path: Path) -> "ProjectFiles":
-    if request.param == "none":
-        return NoProject()
     return on_disk(tmp_path) if request.param == "disk" else ProjectInMemory(FILES)
 
 
@@ -197,18 +190,18 @@ REFUSED = ["/etc/passwd", "../outside", "src/../../outside", "a\nb", "a\0b", "C:
 
 
 @pytest.mark.parametrize("path", REFUSED)
-def test_absolute_climbing_and_odd_paths_are_refused_everywhere(any_project: "ProjectFiles", path: str) -> None:
+def test_absolute_climbing_and_odd_paths_are_refused_everywhere(project: "ProjectFiles", path: str) -> None:
     acts: list[Callable[[], object]] = [
-        lambda: any_project.read(path, limit=9),
-        lambda: any_project.write(path, b"", create=True, update=True),
-        lambda: any_project.exists(path),
-        lambda: any_project.list_dir(path),
-        lambda: any_project.metadata(path),
-        lambda: any_project.delete(path),
-        lambda: any_project.rename(path, "x", replace=True),
-        lambda: list(any_project.grep(Query("x", (path,)), lambda _: True)),
+        lambda: project.read(path, limit=9),
+        lambda: project.write(path, b"", create=True, update=True),
+        lambda: project.exists(path),
+        lambda: project.list_dir(path),
+        lambda: project.metadata(path),
+        lambda: project.delete(path),
+        lambda: project.rename(path, "x", replace=True),
+        lambda: list(project.grep(Query("x", (path,)), lambda _: True)),
     ]
-    assert isinstance(any_project.find(path), RefusedPath)
+    assert isinstance(project.find(path), RefusedPath)
     for act in acts:
         with pytest.raises(UnsafePathError):
             act()
@@ -259,106 +252,6 @@ def test_a_search_finds_lines_by_number(project: "ProjectFiles") -> None:
 def test_searching_what_is_not_there_is_an_error(project: "ProjectFiles") -> None:
     with pytest.raises(FileNotFoundError):
         list(project.grep(Query("x", ("missing",)), lambda _: True))
-
-
-def test_changes_in_the_real_directory_are_part_of_the_project(project: "ProjectFiles") -> None:
-    with project.materialize() as path:
-        assert (Path(path) / "src/main.py").read_bytes() == b"main\n"
-        (Path(path) / "src/main.py").write_bytes(b"changed")
-        (Path(path) / "made/here").mkdir(parents=True)
-        (Path(path) / "made/new.txt").write_bytes(b"new")
-        (Path(path) / "readme.md").unlink()
-        (Path(path) / "src/deep/er/x.py").unlink()
-        (Path(path) / "src/deep/er").rmdir()
-    assert everything(project) == {
-        "empty": b"",
-        "made": None,
-        "made/here": None,
-        "made/new.txt": b"new",
-        "src": None,
-        "src/deep": None,
-        "src/main.py": b"changed",
-    }
-
-
-def test_the_real_directory_of_a_directory_is_itself(tmp_path: Path) -> None:
-    project = on_disk(tmp_path)
-    with project.materialize() as path:
-        assert path == project.root.path
-    assert os.path.isdir(path)
-
-
-def test_a_directory_for_memory_is_private_and_goes_away(tmp_path: Path) -> None:
-    project = ProjectInMemory(FILES)
-    modes = []
-
-    def fail_in(path: Path) -> None:
-        modes.append((path, stat.S_IMODE(path.stat().st_mode)))
-        (path / "made").write_bytes(b"before it failed")
-        raise RuntimeError
-
-    with pytest.raises(RuntimeError), project.materialize() as path:
-        fail_in(Path(path))
-    assert modes == [(Path(path), 0o700)]
-    assert (os.path.exists(path), project.read("made", limit=99)) == (False, b"before it failed")
-
-
-def test_links_and_odd_files_do_not_become_part_of_a_project_in_memory(tmp_path: Path) -> None:
-    (tmp_path / "secret").write_bytes(b"secret")
-    project = ProjectInMemory({"kept": b"kept", "swapped": b"old"})
-    with project.materialize() as path:
-        os.symlink(tmp_path / "secret", f"{path}/link")
-        os.symlink(tmp_path, f"{path}/directory")
-        os.mkfifo(f"{path}/pipe")
-        os.unlink(f"{path}/swapped")
-        os.symlink(tmp_path / "secret", f"{path}/swapped")
-    assert everything(project) == {"kept": b"kept"}
-    assert (tmp_path / "secret").exists()
-
-
-def test_a_file_that_is_too_long_is_not_taken_back_and_nothing_else_is(tmp_path: Path) -> None:
-    project = ProjectInMemory({"a": b"a"}, limit=10)
-    written = project.materialize()
-    path = Path(written.__enter__())
-    (path / "a").write_bytes(b"changed")
-    with (path / "huge").open("wb") as file:
-        file.truncate(2 << 30)
-    with pytest.raises(UnsafePathError, match="longer than 10 bytes"):
-        written.__exit__(None, None, None)
-    assert (everything(project), path.exists()) == ({"a": b"a"}, False)
-
-
-def test_a_directory_that_nobody_may_enter_still_goes_away() -> None:
-    project = ProjectInMemory({"a/b": b""})
-    with project.materialize() as path:
-        os.chmod(f"{path}/a", 0o500)
-    assert not os.path.exists(path)
-
-
-def test_what_others_changed_meanwhile_stays() -> None:
-    project = ProjectInMemory({"ours": b"1", "theirs": b"1"})
-    with project.materialize() as path:
-        project.write("theirs", b"2", create=False, update=True)
-        project.write("dir/new", b"3", create=True, update=False)
-        (Path(path) / "ours").write_bytes(b"2")
-    assert everything(project) == {"ours": b"2", "theirs": b"2", "dir": None, "dir/new": b"3"}
-
-
-def test_of_no_project_nothing_exists_and_nothing_can_be_made() -> None:
-    project = NoProject()
-    with pytest.raises(PermissionError):
-        project.write("x", b"", create=True, update=True)
-    with pytest.raises(FileNotFoundError):
-        project.write("x", b"", create=False, update=True)
-    for act in (lambda: project.read("x", limit=9), lambda: project.delete("x"), lambda: project.metadata("x")):
-        with pytest.raises(FileNotFoundError):
-            act()
-    with pytest.raises(FileNotFoundError):
-        project.rename("x", "y", replace=True)
-    with project.materialize() as path:
-        (Path(path) / "x").write_bytes(b"dropped")
-    assert (project.list_dir("."), project.exists("x"), os.path.exists(path)) == ([], False, False)
-    assert list(project.grep(Query("x"), lambda _: True)) == []
 
 
 def test_names_that_are_no_text_can_be_listed(tmp_path: Path) -> None:

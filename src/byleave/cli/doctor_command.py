@@ -236,13 +236,13 @@ def _own_code(workspace: Workspace) -> Iterator[DoctorFinding]:
 
 
 def _search(workspace: Workspace, written: Sequence[str]) -> DoctorFinding:
-    from byleave.toolhost.ripgrep import find_ripgrep
+    from byleave.workspace.ripgrep import find_ripgrep
 
     program = find_ripgrep(workspace.root.path, *written)
     if program is not None:
         return DoctorFinding(GOOD, "search for tools", f"ripgrep ({shown(program)})")
     return DoctorFinding(
-        NOTE, "search for tools", "slower, and some patterns are refused: there is no ripgrep 13 or newer here"
+        NOTE, "search for tools", "not possible: install ripgrep 13 or newer, outside of the workspace"
     )
 
 

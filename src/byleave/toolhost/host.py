@@ -223,7 +223,7 @@ class ToolHost:
 
     def _service(self, tool: CompiledTool, call: ToolInvocation, boxes: ToolSandboxes, limit: int) -> MethodService:
         scrub = self._scrubs.setdefault(tool.name, SecretFilter())  # what was used in one call may come back in another
-        project = ProjectOnDisk(self._workspace.root, search=self._search(boxes))
+        project = ProjectOnDisk(self._workspace.root, search=self._search(boxes), writable=self._writable())
         describes = call.action == FORMAT_ARGUMENTS
         return MethodService(
             self.guard,
@@ -290,22 +290,26 @@ class ToolHost:
                 self._client = HttpClient() if self._make_client is None else self._make_client()
             return self._client
 
+    def _writable(self) -> Sequence[str]:
+        """Return the places outside of the workspace where every sandbox may write."""
+        listed: Sequence[str] = self._policy.compiled.settings.get("sandbox", {}).get("write", ())
+        return listed
+
     def _search(self, boxes: ToolSandboxes) -> Callable[[Query, Sequence[SearchStart]], list[FileMatches]] | None:
-        """Return what searches with ripgrep, if there is one and something to hold it with."""
+        """Return what searches in a sandbox; None where the user has switched the sandbox off."""
         if boxes.unconfined is not None:
             return None
 
         def search(query: Query, starts: Sequence[SearchStart]) -> list[FileMatches]:
-            from byleave.errors import SandboxError
-            from byleave.toolhost.ripgrep import Ripgrep, find_ripgrep
+            from byleave.toolhost.sandboxed_search import SandboxedSearch
+            from byleave.workspace.ripgrep import require_ripgrep
 
-            written = self._policy.compiled.settings.get("sandbox", {}).get("write", ())
-            program = find_ripgrep(self._workspace.root.path, *written)
-            if program is None:
-                raise SandboxError("there is no ripgrep", hint="install the package ripgrep")
+            program = require_ripgrep(self._workspace.root.path, *self._writable())
             turn = current_turn()
             deadline, on_cancel = (None, None) if turn is None else (turn.deadline, turn.on_cancel)
-            return Ripgrep(program, boxes.reading()).search(query, starts, deadline=deadline, on_cancel=on_cancel)
+            return SandboxedSearch(program, boxes.reading()).search(
+                query, starts, deadline=deadline, on_cancel=on_cancel
+            )
 
         return search
 

@@ -1,39 +1,47 @@
-"""Search the files of a project line by line, whatever keeps them, with the answers that ripgrep gives.
+"""Search the files of a project line by line, wherever the project keeps them.
 
-Used where ripgrep cannot be: there is none, or there are no files on disk. Files below `.git`, links, odd files, files
-with a NUL and very long ones are not searched. A line ends in a newline; a carriage return before it is matched like
-any other character, and is not part of what is shown. Text with a UTF-16 mark is decoded, a UTF-8 mark is cut off.
+ripgrep searches. Here it receives descriptors of files that are open already, opened without following a link and only
+where the caller may read: for projects in memory, for tools that run in a sandbox themselves, and for machines whose
+sandbox cannot hold ripgrep. `toolhost.sandboxed_search` is faster on disk: ripgrep itself walks the directories.
 
-Start at `search_project`. Which patterns are understood: `pattern`. What searches faster: `toolhost.ripgrep`.
+Files below `.git`, links, files that are not regular, files with a NUL and files of more than 64 MB are not searched.
+
+Start at `search_project`. What ripgrep receives and prints: `ripgrep`.
 """
 
 from __future__ import annotations
 
+import errno
+import os
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from byleave.core.fs_rules import FsTarget
-from byleave.errors import RequestError, UnsafePathError
-from byleave.protocol.jsonrpc import INVALID_PARAMS
-from byleave.text import quoted
+from byleave.errors import UnsafePathError
 from byleave.workspace.on_disk import inside
-from byleave.workspace.pattern import read_pattern, refuse
-from byleave.workspace.project import DIRECTORY, FILE, FileLine, FileMatches
+from byleave.workspace.project import DIRECTORY, FILE
+from byleave.workspace.ripgrep import (
+    LARGEST_SEARCHED,
+    Findings,
+    SearchRun,
+    is_repository,
+    is_searched,
+    read_endings,
+    require_ripgrep,
+    search_command,
+    too_much,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
-    from byleave.workspace.pattern import SearchPattern
-    from byleave.workspace.project import MayRead, ProjectFiles, Query
+    from byleave.workspace.project import FileMatches, MayRead, ProjectFiles, Query
 
-LARGEST_SEARCHED = 64 << 20  # bytes of a file; longer ones are passed over, as by `rg --max-filesize`
-LARGEST_RESULT = 10 << 20  # bytes of all lines that are found, each with what it costs to send it
 MOST_PATHS = 1000  # that one search starts at
 MOST_CONTEXT = 10_000  # lines
-_PER_LINE = 64
-_LETTERS = frozenset("_+.-")
-_MARKS = ((b"\xff\xfe", "utf-16-le"), (b"\xfe\xff", "utf-16-be"))
+_MOST_OPEN = 256  # files at once: a process has 1,024 descriptors where the system's default holds
+_NO_DESCRIPTORS = (errno.EMFILE, errno.ENFILE)
 
 
 class SearchStart(Struct, frozen=True):
@@ -45,7 +53,7 @@ class SearchStart(Struct, frozen=True):
 
 
 def find_starts(project: ProjectFiles, query: Query) -> list[SearchStart]:
-    """Return where to search. What is not there is an OSError; what is never searched is left out."""
+    """Return where to search. A place that is missing is an OSError; one that is never searched is left out."""
     if len(query.paths) > MOST_PATHS:
         raise too_much(f"more than {MOST_PATHS} paths", MOST_PATHS)
     if not 0 <= query.context <= MOST_CONTEXT:
@@ -55,90 +63,30 @@ def find_starts(project: ProjectFiles, query: Query) -> list[SearchStart]:
         place = path if isinstance(path, FsTarget) else inside(project.find(path), path)
         metadata = project.metadata(place)
         small = metadata.kind == FILE and metadata.size <= LARGEST_SEARCHED
-        if (small or metadata.kind == DIRECTORY) and is_searched(_name_of(place)):
-            found.append(SearchStart(_name_of(place), place, metadata.kind))
+        name = place.relative if place.relative is not None else place.door or place.canonical
+        if (small or metadata.kind == DIRECTORY) and is_searched(name):
+            found.append(SearchStart(name, place, metadata.kind))
     return found
 
 
-def _name_of(place: FsTarget) -> str:
-    if place.relative is not None:
-        return place.relative
-    return place.door if place.door is not None else place.canonical
+def search_project(
+    project: ProjectFiles, query: Query, may_read: MayRead, *, writable: Sequence[str] = ()
+) -> list[FileMatches]:
+    """Return the files that match, sorted by path. Only files that `may_read` agrees to are opened.
 
-
-def is_searched(path: str, endings: tuple[str, ...] = ()) -> bool:
-    """Whether a file of this path is searched: not a repository's own, and its name ends as is asked for."""
-    return not any(map(_is_git, path.split("/"))) and (not endings or path.endswith(endings))
-
-
-def _is_git(name: str) -> bool:
-    """Whether a name is that of a repository's own files, also where case does not count."""
-    return name.lower() == ".git"
-
-
-def endings_of(query: Query) -> tuple[str, ...]:
-    """Return the extensions as the ends of names."""
-    endings = []
-    for extension in query.extensions:
-        plain = extension.removeprefix(".")
-        if not plain or not all(char.isalnum() or char in _LETTERS for char in plain):
-            raise RequestError(
-                f"{quoted(extension)} is no extension of a file",
-                hint='write letters, digits and "_+.-" only, such as "py"',
-                number=INVALID_PARAMS,
-            )
-        endings.append(f".{plain}")
-    return tuple(endings)
-
-
-def too_much(what: str, limit: int) -> RequestError:
-    """Return the error that says which limit was exceeded."""
-    hint = "search for something rarer, or in fewer places"
-    return RequestError(f"the search is too large: {what}", hint=hint, number=INVALID_PARAMS, data={"limit": limit})
-
-
-class Findings:
-    """What was found so far, by the name of the file; an error when it is more than anybody reads."""
-
-    def __init__(self, limit: int = LARGEST_RESULT) -> None:
-        self._limit = limit
-        self._size = 0
-        self._by_path: dict[str, FileMatches] = {}
-
-    def __contains__(self, path: str) -> bool:
-        return path in self._by_path
-
-    def add(self, path: str, lines: Iterable[FileLine]) -> None:
-        """Keep the lines of one file."""
-        kept = []
-        for line in lines:
-            self._size += len(line.content) + _PER_LINE
-            if self._size > self._limit:
-                raise too_much(f"what it finds is longer than {self._limit} bytes", self._limit)
-            kept.append(line)
-        if kept:
-            self._by_path[path] = FileMatches(path, tuple(kept))
-
-    def all(self) -> list[FileMatches]:
-        """Return everything, sorted by path."""
-        return [self._by_path[path] for path in sorted(self._by_path)]
-
-
-def shown_line(raw: bytes) -> str:
-    """Return a line as text, without its end; what is not UTF-8 becomes replacement characters."""
-    return raw.removesuffix(b"\n").removesuffix(b"\r").decode("utf-8", "replace")
-
-
-def search_project(project: ProjectFiles, query: Query, may_read: MayRead) -> list[FileMatches]:
-    """Return the files that match, sorted by path. Only files that `may_read` agrees to are opened."""
-    look = _Look(read_pattern(query.pattern))
-    endings = endings_of(query)
+    `writable`: the places where confined programs may write. A ripgrep from there is not started.
+    """
+    endings = read_endings(query)
+    words = search_command(require_ripgrep(*writable), query, ())
     found = Findings()
-    for name, place in _walk(project, find_starts(project, query)):
-        if name not in found and is_searched(name, endings) and may_read(name):
-            data = _read(project, place)
-            if data is not None:
-                found.add(name, look.lines(name, data, query.context))
+    batch = _Batch(words, found)
+    seen: set[str] = set()
+    with batch:
+        for name, place in _walk(project, find_starts(project, query)):
+            if name not in seen and is_searched(name, endings) and may_read(name):
+                seen.add(name)
+                batch.add(name, project, place)
+        batch.search()
     return found.all()
 
 
@@ -150,7 +98,7 @@ def _walk(project: ProjectFiles, starts: Sequence[SearchStart]) -> Iterator[tupl
         try:
             metadata = project.metadata(place)
             if metadata.kind == DIRECTORY:
-                names = [each for each in project.list_dir(place) if not _is_git(each)]
+                names = [each for each in project.list_dir(place) if not is_repository(each)]
                 waiting.extend((_joined(name, each), _below(place, each)) for each in reversed(names))
         except (OSError, UnsafePathError):
             continue
@@ -169,69 +117,63 @@ def _below(place: FsTarget, name: str) -> FsTarget:
     return FsTarget(f"{place.canonical.rstrip('/')}/{name}", relative, door)
 
 
-def _read(project: ProjectFiles, place: FsTarget) -> bytes | None:
-    """Return a file as UTF-8, as far as it is text; None if it is binary or cannot be read."""
-    try:
-        data = project.read(place, limit=LARGEST_SEARCHED)
-    except (OSError, UnsafePathError):
+class _Batch:
+    """Files that are open and wait to be searched by one ripgrep, which sees no others."""
+
+    def __init__(self, words: list[str], found: Findings) -> None:
+        self._words = words
+        self._found = found
+        self._names: dict[int, str] = {}
+        self._ran = False
+
+    def __enter__(self) -> None:
         return None
-    for mark, encoding in _MARKS:
-        if data.startswith(mark):
-            data = data[2:].decode(encoding, "replace").encode()
-            break
-    else:
-        data = data.removeprefix(b"\xef\xbb\xbf")
-    return None if b"\0" in data else data
 
+    def __exit__(self, *_raised: object) -> None:
+        self._close()
 
-class _Look:
-    """A compiled pattern, and the lines that it finds."""
+    def add(self, name: str, project: ProjectFiles, place: FsTarget) -> None:
+        """Open a file; once there are many, search them."""
+        if len(self._names) >= _MOST_OPEN:
+            self.search()
+        try:
+            self._names[project.open_file(place)] = name
+        except (OSError, UnsafePathError) as error:
+            if isinstance(error, OSError) and error.errno in _NO_DESCRIPTORS:
+                raise
 
-    def __init__(self, pattern: SearchPattern) -> None:
-        self._only_ascii = pattern.only_ascii
-        self._anywhere = _compile(f"(?m){pattern.text}")
-        self._in_line = _compile(pattern.text)
+    def search(self) -> None:
+        """Search the files that are open, and close them. The first time, even without files: the pattern is read."""
+        import subprocess
 
-    def lines(self, name: str, data: bytes, context: int) -> Iterable[FileLine]:
-        """Return the lines of a file that match, and those around them."""
-        # RE2's \s is not the vertical tab, ripgrep's is.
-        if self._only_ascii and not (data.isascii() and b"\x0b" not in data):
-            refuse(
-                f"{quoted(name)} is not plain ASCII, and in such text \\w, \\d, \\s, \\b and (?i) have no one meaning"
-            )
-        if not data or not self._anywhere(data):
-            return ()
-        lines = data.removesuffix(b"\n").split(b"\n")
-        matching = [number for number, line in enumerate(lines) if self._in_line(_without_invalid(line))]
-        return _with_context(lines, matching, context)
+        if self._ran and not self._names:
+            return
+        self._ran = True
+        # The path of a descriptor leads to the very file that was opened, whatever has its name by now.
+        paths = [f"/proc/self/fd/{descriptor}" for descriptor in self._names] or [os.devnull]
+        with subprocess.Popen(  # noqa: S603 -- the program is byleave's own choice
+            [*self._words, *paths],
+            cwd="/",
+            env={},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            pass_fds=tuple(self._names),
+        ) as process:
+            run = SearchRun(process, self._names_of, self._found)
+            try:
+                run.read()
+            except BaseException:
+                process.kill()
+                raise
+        run.check()
+        self._close()
 
+    def _names_of(self, path: str) -> Iterator[str]:
+        number = path.rpartition("/")[2]
+        if number.isdecimal() and int(number) in self._names:
+            yield self._names[int(number)]
 
-def _compile(text: str) -> Callable[[bytes], object]:
-    import re2  # type: ignore[import-untyped]
-
-    options = re2.Options()
-    options.log_errors = False
-    options.never_nl = True  # [^a] is never the end of a line
-    try:
-        search: Callable[[bytes], object] = re2.compile(text.encode(), options).search
-    except re2.error as error:
-        said = error.args[0] if error.args else ""
-        refuse(said.decode("utf-8", "replace") if isinstance(said, bytes) else str(said))
-    return search
-
-
-def _without_invalid(line: bytes) -> bytes:
-    """Put what no pattern matches, the end of a line, in the place of bytes that are not UTF-8."""
-    if line.isascii():
-        return line
-    text = line.decode("utf-8", "surrogateescape")
-    return "".join(["\n" if "\udc80" <= char <= "\udcff" else char for char in text]).encode()
-
-
-def _with_context(lines: list[bytes], matching: list[int], context: int) -> Iterator[FileLine]:
-    """Yield the lines that match and those around them, each once."""
-    hits, end = set(matching), 0
-    for hit in matching:
-        for number in range(max(hit - context, end), min(hit + context + 1, len(lines))):
-            yield FileLine(number + 1, shown_line(lines[number]), number in hits)
-        end = max(end, min(hit + context + 1, len(lines)))
+    def _close(self) -> None:
+        while self._names:
+            os.close(self._names.popitem()[0])

@@ -1,23 +1,13 @@
 """A project that is kept in memory: the same behaviour as on disk, with nothing on disk and no links.
 
-Its root has a made-up path, so that places in it are judged like any others. `materialize` writes it out and takes back
-what was changed; how that is done without being led astray is in `written_out`.
-
-The files of no project at all: nothing exists, and nothing can be made.
-
-A tree of memory as a real directory for a while, and what was changed in it afterwards.
-
-Whoever worked in the directory may have left anything there: links, devices, files without end. What is taken back are
-regular files and directories, read without following a link; everything else is left out.
+Its root has a made-up path, so that places in it are decided like any others. `sdk.testing` runs tools over it.
 """
 
 from __future__ import annotations
 
 import errno
 import os
-import shutil
-import stat
-import tempfile
+import sys
 from threading import RLock
 from time import time
 from typing import TYPE_CHECKING
@@ -28,24 +18,18 @@ from byleave.core.fs_rules import FsTarget, RefusedPath
 from byleave.errors import TooLargeError, UnsafePathError
 from byleave.text import quoted
 from byleave.workspace.on_disk import inside
-from byleave.workspace.opening import Anchor
 from byleave.workspace.project import DIRECTORY, FILE, FileMetadata
 from byleave.workspace.resolve import Root
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
-    from contextlib import AbstractContextManager
     from typing import TypeVar
 
     from byleave.workspace.project import FileMatches, MayRead, Query, Where
 
     Value = TypeVar("Value")
-    from collections.abc import Callable
-    from typing import Any
-
 
 ROOT = "/project"
-LARGEST_FILE = 10 << 20  # bytes of one file that is taken back, as `max_file_size` of a tool
 
 
 class MemoryFile(Struct, frozen=True):
@@ -144,10 +128,9 @@ class MemoryRoot(Root):
 class ProjectInMemory:
     """The files of a project in memory. Threads may use it at the same time."""
 
-    def __init__(self, files: Mapping[str, str | bytes] | None = None, *, limit: int = LARGEST_FILE) -> None:
+    def __init__(self, files: Mapping[str, str | bytes] | None = None) -> None:
         self._tree = Tree()
         self._lock = RLock()
-        self._limit = limit
         self.root = MemoryRoot(self._tree)
         for path, content in (files or {}).items():
             data = content.encode("utf-8", "surrogateescape") if isinstance(content, str) else bytes(content)
@@ -175,6 +158,18 @@ class ProjectInMemory:
             hint = "read a smaller file, or raise the limit for what is read"
             raise TooLargeError(problem, hint=hint, limit=limit)
         return data
+
+    def open_file(self, where: Where) -> int:
+        """Return a descriptor of a copy of a file, open for reading."""
+        data = memoryview(self.read(where, limit=sys.maxsize))
+        descriptor = os.memfd_create("byleave", os.MFD_CLOEXEC)
+        try:
+            while data:
+                data = data[os.write(descriptor, data) :]
+        except BaseException:
+            os.close(descriptor)
+            raise
+        return descriptor
 
     def write(self, where: Where, data: bytes, *, create: bool, update: bool) -> None:
         """Make `data` the whole content; directories above that are missing are made if the file may be created."""
@@ -246,10 +241,6 @@ class ProjectInMemory:
 
         return search_project(self, query, may_read)
 
-    def materialize(self) -> AbstractContextManager[str]:
-        """Write everything into a new directory for the user alone; in the end, take back what was changed."""
-        return MaterializedTree(self._tree, self._lock, limit=self._limit)
-
     def _path(self, where: Where) -> str:
         """Return a place relative to the root; a judged place that lies elsewhere is none of ours."""
         target = where if isinstance(where, FsTarget) else inside(self.root.resolve_input(where), where)
@@ -280,162 +271,3 @@ def _above(path: str) -> Iterator[str]:
     while path:
         path = path.rpartition("/")[0]
         yield path
-
-
-class NoProject(ProjectInMemory):
-    """An empty project that stays empty."""
-
-    def __init__(self) -> None:
-        super().__init__()
-
-    @property
-    def display_root(self) -> str:
-        """What stands for the path of a root."""
-        return "(no project)"
-
-    def write(self, where: Where, data: bytes, *, create: bool, update: bool) -> None:
-        """Refuse to make anything; what is to be updated does not exist."""
-        if create:
-            raise self._error(PermissionError, errno.EACCES, self._path(where))
-        super().write(where, data, create=create, update=update)
-
-    def materialize(self) -> AbstractContextManager[str]:
-        """Return an empty directory; what is written there is dropped."""
-        return MemoryScratch()
-
-
-MOST_BYTES = 256 << 20  # of everything that is taken back
-MOST_NAMES = 100_000
-DEEPEST = 200  # directories in one another
-_MESSAGE = "write less into a project that is kept in memory"
-
-
-class MemoryScratch:
-    """An empty directory of our own for the length of a `with`. Nothing of it is kept."""
-
-    def __init__(self) -> None:
-        self._path = ""
-
-    def __enter__(self) -> str:
-        self._path = os.path.realpath(tempfile.mkdtemp(prefix="byleave-project-"))  # with mode 0700
-        return self._path
-
-    def __exit__(self, *_raised: object) -> None:
-        shutil.rmtree(self._path, onerror=_open_up)
-
-
-class MaterializedTree(MemoryScratch):
-    """A tree in a directory of its own. In the end what differs from then is done to the tree, all of it or nothing."""
-
-    def __init__(self, tree: Tree, lock: AbstractContextManager[Any], *, limit: int) -> None:
-        super().__init__()
-        self._tree = tree
-        self._lock = lock
-        self._limit = limit
-        self._before: TreeContent = TreeContent()
-
-    def __enter__(self) -> str:
-        path = super().__enter__()
-        try:
-            with self._lock:
-                files = {name: file.data for name, file in self._tree.files.items()}
-                self._before = TreeContent(files, set(self._tree.directories))
-            with Anchor.open(path) as anchor:
-                _write(anchor, self._before)
-        except BaseException:
-            super().__exit__()
-            raise
-        return path
-
-    def __exit__(self, *raised: object) -> None:
-        try:
-            with Anchor.open(self._path) as anchor:
-                after = _Reading(anchor, self._limit).all()
-            with self._lock:
-                _apply(self._tree, self._before, after)
-        finally:
-            super().__exit__(*raised)
-
-
-class TreeContent:
-    """Files with their contents and directories, by their relative paths."""
-
-    def __init__(self, files: dict[str, bytes] | None = None, directories: set[str] | None = None) -> None:
-        self.files = files if files is not None else {}
-        self.directories = directories if directories is not None else {""}
-
-
-def _write(anchor: Anchor, found: TreeContent) -> None:
-    for path in sorted(found.directories):
-        anchor.make_directories(path or ".")
-    for path, data in found.files.items():
-        anchor.write_bytes(path, data, create=True, update=False)
-
-
-class _Reading:
-    """Reads a whole directory back, within bounds."""
-
-    def __init__(self, anchor: Anchor, limit: int) -> None:
-        self._anchor = anchor
-        self._limit = limit
-        self._bytes = 0
-        self._names = 0
-        self._found = TreeContent()
-
-    def all(self) -> TreeContent:
-        """Return every regular file and directory."""
-        waiting = [""]
-        while waiting:
-            path = waiting.pop()
-            for name in self._anchor.list_names(path or "."):
-                below = f"{path}/{name}" if path else name
-                if self._take(below):
-                    waiting.append(below)
-        return self._found
-
-    def _take(self, path: str) -> bool:
-        """Take a file; note a directory, and say so."""
-        self._names += 1
-        if self._names > MOST_NAMES or path.count("/") > DEEPEST:
-            raise UnsafePathError("there are too many names in the directory of the project", hint=_MESSAGE)
-        try:
-            mode = self._anchor.stat(path).st_mode
-        except UnsafePathError:  # a link
-            return False
-        if stat.S_ISDIR(mode):
-            self._found.directories.add(path)
-            return True
-        if stat.S_ISREG(mode):
-            self._found.files[path] = data = self._anchor.read_bytes(path, limit=self._limit)
-            self._bytes += len(data)
-            if self._bytes > MOST_BYTES:
-                problem = f"with {quoted(path)} the project would be longer than {MOST_BYTES} bytes"
-                raise UnsafePathError(problem, hint=_MESSAGE)
-        return False
-
-
-def _apply(tree: Tree, before: TreeContent, after: TreeContent) -> None:
-    """Do to a tree what turned one state into another. What others changed in it meanwhile stays, if it can."""
-    for path in before.files.keys() - after.files.keys():
-        tree.files.pop(path, None)
-    for path in sorted(before.directories - after.directories, reverse=True):
-        if not tree.names(path):
-            tree.directories.pop(path, None)
-    for path in sorted(after.directories - before.directories):
-        if tree.kind(path) is None and not tree.blocked(path):
-            tree.make_directories(path)
-    for path, data in after.files.items():
-        free = path not in tree.directories and not tree.blocked(path)
-        if before.files.get(path) != data and free:
-            tree.put(path, data)
-
-
-def _open_up(act: Callable[..., Any], path: str, _raised: object) -> None:
-    """Remove what is left although its directory was closed to us; what cannot be removed stays closed to others."""
-    for each in (os.path.dirname(path), path):
-        if stat.S_ISDIR(os.lstat(each).st_mode):
-            os.chmod(each, 0o700)
-    if act in (os.open, os.scandir, os.lstat):
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        act(path)

@@ -20,7 +20,6 @@ from byleave.workspace.project import DIRECTORY, FILE, OTHER, FileMetadata
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-    from contextlib import AbstractContextManager
 
     from byleave.workspace.grep import SearchStart
     from byleave.workspace.project import FileMatches, MayRead, Query, Where
@@ -32,11 +31,16 @@ _STEP_ASIDE = (FileNotFoundError, NotADirectoryError)
 
 
 class ProjectOnDisk:
-    """The files below a root. With `search`, `grep` asks that; what it finds is still held to `may_read`."""
+    """The files below a root.
 
-    def __init__(self, root: Root, *, search: Search | None = None) -> None:
+    With `search`, `grep` calls it; what it finds is still held to `may_read`. `writable`: the places beside the root
+    where confined programs may write.
+    """
+
+    def __init__(self, root: Root, *, search: Search | None = None, writable: Sequence[str] = ()) -> None:
         self.root = root
         self._search = search
+        self._writable = (root.path, *writable)
 
     @property
     def display_root(self) -> str:
@@ -50,6 +54,10 @@ class ProjectOnDisk:
     def read(self, where: Where, *, limit: int) -> bytes:
         """Return the whole content of a regular file, or refuse it if it is longer than `limit` bytes."""
         return _everything().read_bytes(self._place(where), limit=limit)
+
+    def open_file(self, where: Where) -> int:
+        """Return a descriptor of a regular file, open for reading."""
+        return _everything().open_file(self._place(where), os.O_RDONLY)
 
     def write(self, where: Where, data: bytes, *, create: bool, update: bool) -> None:
         """Make `data` the whole content, at once; the owner and the mode of a file that is there stay."""
@@ -100,7 +108,7 @@ class ProjectOnDisk:
         _Move(anchor, source, target, replace=replace and not tree).run(copies=not tree and not stat.S_ISLNK(mode))
 
     def grep(self, query: Query, may_read: MayRead) -> Iterable[FileMatches]:
-        """Return the files that match, sorted by path. Where nothing can hold what searches, we search ourselves."""
+        """Return the files that match, sorted by path. Where no sandbox can hold the search, it runs without one."""
         from byleave.workspace.grep import find_starts, search_project
 
         if self._search is not None:
@@ -109,13 +117,7 @@ class ProjectOnDisk:
                 return [matches for matches in found if may_read(matches.path)]
             except SandboxError:
                 pass
-        return search_project(self, query, may_read)
-
-    def materialize(self) -> AbstractContextManager[str]:
-        """Return the root itself."""
-        from contextlib import nullcontext
-
-        return nullcontext(self.root.path)
+        return search_project(self, query, may_read, writable=self._writable)
 
     def _place(self, where: Where) -> str:
         """Return a place relative to /, as the anchor of everything takes it."""

@@ -4,7 +4,7 @@ A place is named by a path relative to the project, as a tool writes it, or is a
 that was judged in between. The former is resolved first; the latter is acted on as it is, and whatever stands there by
 now that did not stand there then is an error. Absolute paths, and paths that climb out, are refused by every backend.
 
-Backends: `workspace.on_disk`, `workspace.in_memory`, `workspace.in_memory`.
+Backends: `workspace.on_disk`, `workspace.in_memory`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from msgspec import Struct
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
-    from contextlib import AbstractContextManager
     from typing import Protocol
 
     from byleave.core.fs_rules import FsTarget, RefusedPath
@@ -36,6 +35,10 @@ if TYPE_CHECKING:
             ...
 
         def read(self, where: Where, *, limit: int) -> bytes: ...
+
+        def open_file(self, where: Where) -> int:
+            """Return a descriptor of a regular file, open for reading; the caller closes it."""
+            ...
 
         def write(self, where: Where, data: bytes, *, create: bool, update: bool) -> None:
             """Make `data` the whole content; directories above that are missing are made if the file may be created."""
@@ -58,10 +61,6 @@ if TYPE_CHECKING:
             ...
 
         def grep(self, query: Query, may_read: MayRead) -> Iterable[FileMatches]: ...
-
-        def materialize(self) -> AbstractContextManager[str]:
-            """Return a real directory with these files; what is changed in it is part of the project in the end."""
-            ...
 
 
 DIRECTORY, FILE, OTHER = "dir", "file", "other"

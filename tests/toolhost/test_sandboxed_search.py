@@ -16,11 +16,12 @@ from byleave.core.fs_rules import FsTarget
 from byleave.errors import RequestError, SandboxError
 from byleave.protocol.jsonrpc import CANCELLED, INVALID_PARAMS, TIMED_OUT
 from byleave.sandbox.sandbox import Sandbox
-from byleave.toolhost import ripgrep
-from byleave.toolhost.ripgrep import Ripgrep, find_ripgrep
+from byleave.toolhost.sandboxed_search import SandboxedSearch
+from byleave.workspace import ripgrep
 from byleave.workspace.grep import SearchStart
 from byleave.workspace.on_disk import ProjectOnDisk
 from byleave.workspace.project import DIRECTORY, FileLine, FileMatches, Query
+from byleave.workspace.ripgrep import find_ripgrep
 from sandbox.machine import NOBODY, as_nobody, needs_sandbox
 from sandbox.without_namespaces import needs_bwrap, needs_unshare, on_such_a_machine
 from search_scene import PROGRAM, Scene, needs_ripgrep, paths, plant, scene
@@ -94,7 +95,7 @@ def test_links_are_not_followed(build: Build, tmp_path: Path) -> None:
     assert paths(here.both(Query("hit", ("in",)))) == ["a/b"]
     # A start that is a link to outside, as if it had been swapped after it was judged: the sandbox has no such place.
     swapped = SearchStart("out", FsTarget(f"{here.root}/out", "out"), DIRECTORY)
-    assert here.ripgrep.search(Query("hit"), [swapped]) == []
+    assert here.sandboxed.search(Query("hit"), [swapped]) == []
 
 
 def test_a_mount_is_searched_under_its_own_name_if_it_is_approved(tmp_path: Path) -> None:
@@ -158,7 +159,7 @@ def test_a_bad_pattern_is_a_bad_request(build: Build, pattern: str) -> None:
     assert "\n  " not in caught.value.problem.partition("rg:")[1]
 
 
-def test_what_only_ripgrep_understands_is_answered_by_it(build: Build) -> None:
+def test_words_and_digits_of_every_script_are_understood(build: Build) -> None:
     here = build({"a": "caf\u00e9 \u0661\n"})
     assert paths(list(here.fast.grep(Query(r"\bcaf\w \d$"), everything))) == ["a"]
 
@@ -185,9 +186,9 @@ def test_a_search_ends_at_its_deadline(build: Build) -> None:
     here = build({"a": "hit"})
     starts = [SearchStart("", here.find("."), DIRECTORY)]
     with pytest.raises(RequestError) as caught:
-        here.ripgrep.search(Query("hit"), starts, deadline=time.monotonic() - 1)
+        here.sandboxed.search(Query("hit"), starts, deadline=time.monotonic() - 1)
     assert caught.value.number == TIMED_OUT
-    assert here.ripgrep.search(Query("hit"), starts, deadline=time.monotonic() + 60) != []
+    assert here.sandboxed.search(Query("hit"), starts, deadline=time.monotonic() + 60) != []
 
 
 def test_a_search_that_hangs_ends_at_its_deadline(build: Build) -> None:
@@ -196,7 +197,7 @@ def test_a_search_that_hangs_ends_at_its_deadline(build: Build) -> None:
     starts = [SearchStart("pipe", FsTarget(f"{here.root}/pipe", "pipe"), DIRECTORY)]
     started = time.monotonic()
     with pytest.raises(RequestError) as caught:
-        here.ripgrep.search(Query("hit"), starts, deadline=started + 0.3)
+        here.sandboxed.search(Query("hit"), starts, deadline=started + 0.3)
     assert caught.value.number == TIMED_OUT
     assert time.monotonic() - started < 20
 
@@ -210,14 +211,16 @@ def test_a_search_is_cancelled_from_another_thread(build: Build) -> None:
         threading.Timer(0.2, cancel).start()
 
     with pytest.raises(RequestError) as caught:
-        here.ripgrep.search(Query("hit"), starts, on_cancel=later, deadline=time.monotonic() + 30)
+        here.sandboxed.search(Query("hit"), starts, on_cancel=later, deadline=time.monotonic() + 30)
     assert caught.value.number == CANCELLED
 
 
 def test_cancelling_what_has_ended_does_nothing(build: Build) -> None:
     here = build({"a": "hit"})
     kept: list[Callable[[], None]] = []
-    assert here.ripgrep.search(Query("hit"), [SearchStart("", here.find("."), DIRECTORY)], on_cancel=kept.append) != []
+    assert (
+        here.sandboxed.search(Query("hit"), [SearchStart("", here.find("."), DIRECTORY)], on_cancel=kept.append) != []
+    )
     kept[0]()
 
 
@@ -251,12 +254,12 @@ def test_nothing_is_searched_where_nothing_is_left_to_search(build: Build) -> No
     assert here.both(Query("hit", (".git",)) if (here.root / ".git").exists() else Query("nothing")) == []
 
 
-def test_the_fallback_serves_where_ripgrep_cannot_be_started(build: Build, tmp_path: Path) -> None:
+def test_open_files_are_searched_where_the_sandbox_cannot_start_the_program(build: Build, tmp_path: Path) -> None:
     here = build({"a.txt": "hit"})
     plant(tmp_path, {"bin/rg": b"\x7fELF no program"})
     (tmp_path / "bin/rg").chmod(0o755)
     with Sandbox.for_reading(here.workspace, here.policy, "t") as box:
-        broken = Ripgrep(str(tmp_path.resolve() / "bin/rg"), box)
+        broken = SandboxedSearch(str(tmp_path.resolve() / "bin/rg"), box)
         with pytest.raises(SandboxError):
             broken.search(Query("hit"), [SearchStart("", here.find("."), DIRECTORY)])
         project = ProjectOnDisk(here.workspace.root, search=broken.search)
@@ -299,7 +302,7 @@ def test_files_that_are_swapped_for_links_while_searching_show_nothing_denied(bu
             assert swapper.stdout.readline().startswith(b"ready")
             end = time.monotonic() + 2
             while time.monotonic() < end:
-                found = [*here.ripgrep.search(Query("hit"), starts), *here.fast.grep(Query("hit"), everything)]
+                found = [*here.sandboxed.search(Query("hit"), starts), *here.fast.grep(Query("hit"), everything)]
                 assert not any("FORBIDDEN" in line.content for each in found for line in each.lines)
                 assert sum(each.path.startswith("more/") for each in found) == 400
         finally:
@@ -347,7 +350,7 @@ _SEARCH = """
 import sys
 from byleave.api import Workspace
 from byleave.sandbox.sandbox import Sandbox
-from byleave.toolhost.ripgrep import Ripgrep
+from byleave.toolhost.sandboxed_search import SandboxedSearch
 from byleave.workspace.on_disk import ProjectOnDisk
 from byleave.workspace.project import Query
 
@@ -356,7 +359,7 @@ workspace = Workspace(root)
 access = {"fs": [{"path": ".", "read": True}, {"path": "secret", "read": False}]}
 policy = workspace.compile_tree({"tools": {"t": {"source": "local", "runtime": "vfs", "access": access}}})
 with Sandbox.for_reading(workspace, policy, "t") as box:
-    project = ProjectOnDisk(workspace.root, search=Ripgrep(program, box).search)
+    project = ProjectOnDisk(workspace.root, search=SandboxedSearch(program, box).search)
     read = {"kind": "read", "tool": "t"}
     found = project.grep(Query("hit"), lambda path: policy.decide({**read, "path": path}).decision.word == "allow")
     print([each.path for each in found])
