@@ -65,28 +65,28 @@ REASONS: list[tuple[str, dict[str, Any], dict[str, Any], str, str]] = [
         "an allow names its rule",
         tool({"fs": [{"path": "src", "read": True}]}),
         {"kind": "read", "path": "src/lib.rs", "tool": "t"},
-        'read on "src/lib.rs" is granted by fs src: read',
+        'read on "src/lib.rs" is granted by the rule `fs src: read`',
         "fs src: read",
     ),
     (
         "a denial names the rule that withholds",
         tool({"fs": [{"path": ".", "read": True, "write": True}, {"path": "src", "read": True}]}),
         {"kind": "update", "path": "src/lib.rs", "tool": "t"},
-        'update on "src/lib.rs" is denied: fs src: read',
+        'update on "src/lib.rs" is denied: the rule `fs src: read` does not grant it',
         "fs src: read",
     ),
     (
         "a denial by a rule spelled otherwise names that rule",
         tool({"fs": [{"path": ".", "read": True}, {"path": "secret"}]}),
         {"kind": "read", "path": "SECRET/x", "tool": "t"},
-        'read on "SECRET/x" is denied: fs secret: nothing',
+        'read on "SECRET/x" is denied: the rule `fs secret: nothing` does not grant it',
         "fs secret: nothing",
     ),
     (
         "a denial of a tree names the rule below",
         tool({"fs": [{"path": ".", "read": True, "write": True}, {"path": "src/keep", "read": True}]}),
         {"kind": "delete", "path": "src", "tool": "t"},
-        'delete on "src" is denied: fs src/keep: read',
+        'delete on "src" is denied: the rule `fs src/keep: read` does not grant it',
         "fs src/keep: read",
     ),
     (
@@ -107,28 +107,28 @@ REASONS: list[tuple[str, dict[str, Any], dict[str, Any], str, str]] = [
         "a protected place says so",
         tool(),
         {"kind": "create", "path": ".git/hooks/x", "tool": "t"},
-        'create on ".git/hooks/x" is denied: .git/hooks is protected and no rule names it',
+        'create on ".git/hooks/x" is denied: .git/hooks is protected, and no rule names it',
         "protected place .git/hooks",
     ),
     (
         "a move is denied by the part that is",
         tool({"fs": [{"path": ".", "read": True, "write": True}, {"path": "src", "read": True}]}),
         {"kind": "move", "path": "x", "to": "src/x", "tool": "t"},
-        'create on "src/x" is denied: fs src: read',
+        'create on "src/x" is denied: the rule `fs src: read` does not grant it',
         "fs src: read",
     ),
     (
         "a variable is named with its rule",
         tool({"env": [{"name": "AWS_*", "read": True}, {"name": "AWS_SECRET"}]}),
         {"kind": "env", "name": "AWS_SECRET", "tool": "t"},
-        'reading the variable "AWS_SECRET" is denied: env AWS_SECRET: nothing',
+        'reading the variable "AWS_SECRET" is denied: the rule `env AWS_SECRET: nothing` does not grant it',
         "env AWS_SECRET: nothing",
     ),
     (
         "arguments that are not listed are told with those that are",
         tool({"commands": {"cargo": {"args": [["check", "**"]]}}}),
         {"kind": "spawn", "program": "cargo", "args": ["run"], "tool": "t"},
-        "starting cargo is denied: its arguments are not among commands cargo: check **",
+        "starting cargo is denied: its arguments do not match the rule `commands cargo: check **`",
         "commands cargo: check **",
     ),
     (
@@ -142,7 +142,7 @@ REASONS: list[tuple[str, dict[str, Any], dict[str, Any], str, str]] = [
         "without a tool and without a rule, that is said",
         tool(),
         {"kind": "read", "path": "x"},
-        'read on "x" asks: no rule matches',
+        'read on "x" needs your approval: no rule matches it',
         "no rule matches",
     ),
 ]
@@ -169,7 +169,7 @@ def test_every_rule_that_had_a_say_in_a_move_is_told(decision: str, stage: Build
     )
     told = {
         "deny": [("fs b: nothing", "deny"), ("fs a: delete", "allow")],
-        "ask": [("a vfs tool that declares other access, but none of this type, asks", "ask")],
+        "ask": [("a vfs tool that declares other access, but none of this type, needs approval", "ask")],
         "allow": [("fs .: create+update+delete", "allow")],
     }
     assert [(ref.rule, ref.decision.word) for ref in verdict.because] == told[decision]

@@ -32,7 +32,7 @@ CAUTIONS: dict[str, tuple[list[dict[str, Any]], dict[str, Any], str]] = {
     "a line that is not understood": (
         [{"allow": {"operation": "execute"}}],
         {"kind": "command", "command": "git status 'x"},
-        "what is not understood asks",
+        "a command that is not understood needs approval",
     ),
     "a protected place that a command writes": (
         [{"allow": {"command": "cp"}}],
@@ -62,7 +62,7 @@ CAUTIONS: dict[str, tuple[list[dict[str, Any]], dict[str, Any], str]] = {
     "a rule that holds only in a confined run": (
         [{"allow": {"command": "make"}, "sandbox": True}],
         {"kind": "command", "command": "make"},
-        "a command that is allowed confined asks elsewhere",
+        "a command that is allowed confined needs approval elsewhere",
     ),
 }
 

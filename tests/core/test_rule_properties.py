@@ -127,7 +127,8 @@ def test_one_more_part_never_loosens(given_rules: Rules, line: str, more: str, j
     policy = compiled(given_rules)
     alone = policy.decide({"kind": "command", "command": line}).decision
     both = policy.decide({"kind": "command", "command": joined.format(line, more)}).decision
-    assert both >= alone
+    # `git $(x)` may be `git push`, so a deny of everything but that is no longer sure: it needs approval instead.
+    assert both >= (min(alone, ASK) if joined == "{0} $({1})" else alone)
 
 
 @settings(deadline=None, max_examples=150)

@@ -97,8 +97,8 @@ def test_searches_of_agents_are_held_to_path_rules(root: Path, agent: str, which
 
 
 def test_the_question_names_the_closed_places(root: Path) -> None:
-    places = '".env", "secrets" and "app/.env", closed by deny path **/.env or path secrets/**'
-    told = f'searching "." asks: it can read {places}'
+    places = '".env", "secrets" and "app/.env", which the rule `deny path **/.env or path secrets/**` closes'
+    told = f'searching "." needs your approval: it can read {places}'
     assert judged(root, "search", "Grep", {"pattern": "TOKEN"}) == ("ask", told)
 
 

@@ -12,9 +12,9 @@ from hooks.hook_scene import HookScene, claude, cursor, gemini, opencode
 
 COMMANDS = {"allow": "touch allowed", "deny": "touch denied", "ask": "touch asked"}
 REASONS = {
-    "allow": '"touch allowed" is allowed: allow touch allowed',
-    "deny": '"touch denied" is denied: deny touch denied',
-    "ask": '"touch asked" asks: no rule matches',
+    "allow": '"touch allowed" is allowed: the rule `allow touch allowed` matches it',
+    "deny": '"touch denied" is denied: the rule `deny touch denied` matches it',
+    "ask": '"touch asked" needs your approval: no rule matches it',
 }
 HELD = "; nobody can be asked here; approve it with `byleave approvals approve`, then have it tried again"
 
@@ -309,9 +309,9 @@ def test_the_workspace_does_not_move_with_the_agents_directory(tmp_path: Path) -
     shell = cursor("beforeShellExecution", scene.root, command="ls", cwd=str(inner))
     assert decision_of(scene.says("cursor", shell)) == "deny"
     there = opencode("bash", {"command": "ls", "workdir": str(inner)}, scene.root)
-    assert "denied: deny ls" in scene.says("opencode", there)
+    assert "denied: the rule `deny ls` matches it" in scene.says("opencode", there)
     ran = scene.runs("codex", feed=event, cwd=scene.root)
-    assert b"denied: deny ls" in ran.stdout
+    assert b"denied: the rule `deny ls` matches it" in ran.stdout
 
 
 def test_a_root_of_the_command_line_is_the_workspace_wherever_the_agent_is(tmp_path: Path) -> None:

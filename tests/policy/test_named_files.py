@@ -114,12 +114,12 @@ def test_thousands_of_names_take_no_more_than_their_number(start: str, end: str,
 
 def test_a_tree_that_holds_a_protected_place_is_named_in_the_reason(scene: Scene) -> None:
     reason = scene.decide("programs", "git clean -fdx")["reason"]
-    assert reason.startswith('"git clean -fdx" asks: it deletes everything in ".": ')
+    assert reason.startswith('"git clean -fdx" needs your approval: it deletes everything in ".": ')
 
 
 def test_a_directory_that_goes_away_is_denied_for_what_it_takes_with_it(scene: Scene) -> None:
     reason = scene.decide("programs", "rm -rf .claude")["reason"]
-    assert reason.startswith('"rm -rf .claude" is denied: it takes ".claude" away with ')
+    assert reason.startswith('"rm -rf .claude" is denied: it removes ".claude" and with it ')
     assert ".claude/settings.json" in reason
     assert scene.decide("programs", "rm -rf .vscode")["decision"] == "ask"
 

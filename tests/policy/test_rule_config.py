@@ -111,7 +111,7 @@ def test_examples_that_hold_are_no_problem(scene: Scene) -> None:
     file = scene.say("command line", text + 'match = ["git push -f"]\nnot_match = ["git push origin main"]\n')
     verdict = scene.load(file).decide({"kind": "command", "command": "git push -f"})
     assert (verdict.decision.word, verdict.because[0].source) == ("deny", f"{file}:1")
-    assert verdict.reason.endswith("is denied: no")
+    assert verdict.reason.endswith("is denied: no (rule `deny git push --force`)")
 
 
 def test_the_stronger_layer_is_asked_first(scene: Scene) -> None:

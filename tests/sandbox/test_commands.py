@@ -90,7 +90,8 @@ def test_only_what_is_listed_runs_with_the_words_that_are_listed(root: Path, lin
 
 def test_a_denied_program_says_why(root: Path) -> None:
     done = in_shell(root, "git push --force 'origin\x1b[31m'")
-    said = "starting git is denied: its arguments are not among commands git: --version | hash-object --stdin | init **"
+    rule = "commands git: --version | hash-object --stdin | init **"
+    said = f"starting git is denied: its arguments do not match the rule `{rule}`"
     assert (done.code, done.err) == (126, f"byleave: git: {said}\n")
 
 

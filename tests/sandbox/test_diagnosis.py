@@ -392,7 +392,7 @@ def test_the_list_as_people_see_it() -> None:
             "file",
             ("create",),
             (".vscode",),
-            "create is denied: it is protected and no rule names it",
+            "create is denied: it is protected, and no rule names it",
             RuleRef("protected place .vscode", "built-in", DENY),
             "what is written there is obeyed by others",
             '[[tools.t.access.fs]]\npath = ".vscode"\ncreate = true',
@@ -415,7 +415,7 @@ def test_the_list_as_people_see_it() -> None:
         " 1. read and write to secret/a, secret/b, secret/c and 1 more (12 times)\n"
         "    because: fs secret: nothing (deny, byleave.toml:3)\n"
         " 2. create .vscode\n"
-        "    create is denied: it is protected and no rule names it\n"
+        "    create is denied: it is protected, and no rule names it\n"
         "    because: protected place .vscode (deny, built-in)\n"
         "    caution: what is written there is obeyed by others\n"
         " 3. read ~/.cargo/config\n"

@@ -195,7 +195,8 @@ def test_a_denial_says_what_was_denied_and_where_it_would_not_be(stage: Build) -
         context_of(stage(SCENE), {"fs": rules}).check_update("src/lib.rs")
     error = caught.value
     assert (error.code, error.path, error.capability, error.grants) == ("denied", "src/lib.rs", "update", ("out",))
-    assert str(error) == 'update on "src/lib.rs" is denied: fs src: read\n  hint: update is granted at out'
+    denied = 'update on "src/lib.rs" is denied: the rule `fs src: read` does not grant it'
+    assert str(error) == f"{denied}\n  hint: update is granted at out"
 
 
 def test_a_check_returns_the_path_that_was_judged(stage: Build) -> None:

@@ -166,4 +166,4 @@ def test_an_unknown_name_is_allowed_where_no_rule_denies_a_command(tmp_path: Pat
 def test_the_reason_names_the_rule_that_may_be_meant(tmp_path: Path) -> None:
     policy = Workspace(str(tmp_path)).compile_tree({"rules": [{"deny": DENY}, ANYTHING]})
     verdict = policy.decide({"kind": "command", "command": "$CMD src"})
-    assert verdict.reason == '"$CMD src" asks: it may be what deny rm -rf means'
+    assert verdict.reason == '"$CMD src" needs your approval: it may be what the rule `deny rm -rf` is about'

@@ -39,35 +39,35 @@ DENIED: dict[str, tuple[str, dict[str, Any], str]] = {
     "creating": (
         "fs_create_file",
         {"path": "src/b", "content": "x"},
-        'create on "src/b" is denied: fs src: read; create is granted at docs and new',
+        'create on "src/b" is denied: the rule `fs src: read` does not grant it; create is granted at docs and new',
     ),
     "overwriting": (
         "fs_create_file",
         {"path": "new/a", "content": "x", "overwrite": True},
-        'update on "new/a" is denied: fs new: read+create; update is granted at docs',
+        'update on "new/a" is denied: the rule `fs new: read+create` does not grant it; update is granted at docs',
     ),
     "modifying": (
         "fs_modify_file",
         {"path": "src/a", "patterns": [{"old": "one", "new": "two"}]},
         (
-            'src/a could not be written: update on "src/a" is denied: fs src: read; update is granted at docs; '
-            "nothing was changed"
+            'src/a could not be written: update on "src/a" is denied: the rule `fs src: read` does not grant it; '
+            "update is granted at docs; nothing was changed"
         ),
     ),
     "deleting": (
         "fs_delete_file",
         {"path": "src/a"},
-        'delete on "src/a" is denied: fs src: read; delete is granted at docs',
+        'delete on "src/a" is denied: the rule `fs src: read` does not grant it; delete is granted at docs',
     ),
     "moving away": (
         "fs_move_file",
         {"source": "src/a", "target": "docs/b"},
-        'delete on "src/a" is denied: fs src: read; delete is granted at docs',
+        'delete on "src/a" is denied: the rule `fs src: read` does not grant it; delete is granted at docs',
     ),
     "moving there": (
         "fs_move_file",
         {"source": "docs/a", "target": "src/b"},
-        'create on "src/b" is denied: fs src: read; create is granted at docs and new',
+        'create on "src/b" is denied: the rule `fs src: read` does not grant it; create is granted at docs and new',
     ),
 }
 
@@ -81,7 +81,7 @@ def test_a_denial_names_the_capability_and_lists_the_grants(tmp_path: Path, case
 
 def test_where_nothing_is_granted_that_is_said(tmp_path: Path) -> None:
     done = run_both(tmp_path, "fs_delete_file", {"path": "src/a"}, FILES, rules=[{"path": ".", **READ}])
-    assert done.message == 'delete on "src/a" is denied: fs .: read; no rule grants delete'
+    assert done.message == 'delete on "src/a" is denied: the rule `fs .: read` does not grant it; no rule grants delete'
 
 
 @needs_sandbox

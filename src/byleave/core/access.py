@@ -96,7 +96,7 @@ class Access(Record):
 
 
 UNRESTRICTED = Default(ALLOW, "no rule of this type is declared: unrestricted inside the workspace")
-VFS_ASK = Default(ASK, "a vfs tool that declares other access, but none of this type, asks")
+VFS_ASK = Default(ASK, "a vfs tool that declares other access, but none of this type, needs approval")
 _STDIO_FS = FsTable([FsRule("", read=True, create=True, update=True, delete=True, execute=True, source=BUILT_IN)])
 _STDIO_ENV = EnvTable([EnvRule(name, read=True, source=BUILT_IN) for name in MINIMAL_ENVIRONMENT])
 _VFS_FS = FsTable([FsRule("", read=True, source=BUILT_IN)])

@@ -16,7 +16,7 @@ Agents that go by several names: that of the hook, of the program, of the produc
 What is denied to an agent under one of its names is denied under the others; an allow is for the name that it has.
 """
 
-from byleave.core.decision import ALLOW, ASK, BUILT_IN, DENY, INLINE, RuleRef, Verdict
+from byleave.core.decision import ALLOW, ASK, BUILT_IN, DENY, INLINE, VERBS, RuleRef, Verdict
 from byleave.core.name_patterns import LOOK_ALIKE, NOT_ASCII, UNSEEN, NameIndex, oddity
 from byleave.core.suggest import suggest_agent
 from byleave.record import Record
@@ -326,17 +326,19 @@ def _answer(
     ref: RuleRef, what: str, before: "tuple[RuleRef, ...]" = (), *, written: bool = False, suggestion: str | None = None
 ) -> _Answer:
     allowed = ref.decision is ALLOW
-    reason = f"{what} is allowed by {ref.rule}" if allowed else f"{what} is denied: {ref.rule}"
+    reason = (
+        f"{what} is allowed by {ref.rule}" if allowed else f"{what} is denied{' by' if written else ':'} {ref.rule}"
+    )
     return _Answer(
         Verdict(ref.decision, reason, "ok" if allowed else "denied", (ref, *before), None if allowed else suggestion),
         written,
     )
 
 
-_NAMES = "names that are not what they seem"
+_NAMES = "misleading names"
 _SAID = {
-    UNSEEN: (DENY, "has letters that nobody sees, or none at all"),
-    LOOK_ALIKE: (DENY, "has letters that pass for others"),
+    UNSEEN: (DENY, "has invisible letters, or no letters at all"),
+    LOOK_ALIKE: (DENY, "has letters that look like others"),
     NOT_ASCII: (ASK, "is not plain ASCII"),
 }
 
@@ -359,7 +361,7 @@ def _odd_names(agent: str | None, server: str, tool: str | None) -> "Iterator[Ve
             continue
         decision, said = _SAID[odd]
         code = "denied" if decision is DENY else "no_match"
-        reason = f"the name of the {what}, {quoted(name or '')}, {said}"
+        reason = f"the {what} {quoted(name or '')} {VERBS[decision]}: its name {said}"
         yield Verdict(decision, reason, code, (RuleRef(_NAMES, BUILT_IN, decision),))
 
 

@@ -80,8 +80,10 @@ def judge_use(policy: CompiledPolicy, agent: str | None, server: str, kind: str,
     verdict = _by_forms(policy, subject, kind, _forms(kind, name))
     odd = judge_names(agent, server, None)
     if oddity(name) == UNSEEN:
-        ref = RuleRef("names that are not what they seem", BUILT_IN, DENY)
-        odd = Verdict(DENY, "its name has letters that nobody sees, or none at all", "denied", (ref,))
+        ref = RuleRef("misleading names", BUILT_IN, DENY)
+        odd = Verdict(
+            DENY, f"{shown(server)} is denied: the name has invisible letters, or no letters at all", "denied", (ref,)
+        )
     return verdict if odd is None else strictest([odd, verdict]).replace(suggestion=None)
 
 

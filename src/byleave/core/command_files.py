@@ -120,7 +120,8 @@ def _objections(
         and (not file.perhaps or place.exists or file.likely)
     ):
         rule = ruling.rules[0]
-        why = f"it {VERBS[kind]} {quoted(file_name(place))}: {rule.why or rule.text}"
+        said = f": {rule.why}" if rule.why else ""
+        why = f"it {VERBS[kind]} {quoted(file_name(place))}{said} (rule `{rule.text}`)"
         yield FileObjection(ruling.decision, why, ruling.refs[0])
     if kind in WRITES:
         yield from _guarded(file, place, protected, ruling.rules[:1], part=part, allowing=allowing)
@@ -128,11 +129,11 @@ def _objections(
         named = sentence_list([quoted(name) for name in file.covered], most=MOST_NAMED)
         ref = RuleRef(f"closed places below {shown(file_name(place))}", BUILT_IN, ASK)
         yield FileObjection(
-            ASK, f"it {VERBS[kind]} everything in {quoted(file_name(place))}, {named} too", ref, soft=True
+            ASK, f"it {VERBS[kind]} everything in {quoted(file_name(place))}, also {named}", ref, soft=True
         )
     elif not file.complete:
         ref = RuleRef(f"closed places below {shown(file_name(place))}", BUILT_IN, ASK)
-        why = f"it {VERBS[kind]} everything in {quoted(file_name(place))}, which is too large to be looked through"
+        why = f"it {VERBS[kind]} everything in {quoted(file_name(place))}, which holds too many files to look through"
         yield FileObjection(ASK, why, ref, soft=True)
 
 
@@ -151,12 +152,12 @@ def _guarded(
         if file.guarded is not None:
             ref = RuleRef(f"protected place {shown(file.guarded)}", BUILT_IN, ASK)
             named = quoted(file.guarded)
-            why = f"it {VERBS[file.kind]} files in {quoted(file_name(place))}, {named} too, which is protected"
+            why = f"it {VERBS[file.kind]} files in {quoted(file_name(place))}, also {named}, which is protected"
             yield FileObjection(ASK, why, ref, soft=True)
         return
     if file.guarded is not None and (kept is None or not kept.final):
         ref = RuleRef(f"protected place {shown(file.guarded)}", BUILT_IN, DENY)
-        why = f"it takes {quoted(file_name(place))} away with {quoted(file.guarded)}, which is protected"
+        why = f"it removes {quoted(file_name(place))} and with it {quoted(file.guarded)}, which is protected"
         yield FileObjection(DENY, why, ref, soft=kept is None)
         return
     if kept is not None:

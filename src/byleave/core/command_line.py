@@ -4,13 +4,13 @@ Pure: the line arrives read (shell) and its paths resolved. A line that was not 
 """
 
 from byleave.core.command_files import file_name, judge_files, leaves
-from byleave.core.decision import ALLOW, ASK, BUILT_IN, DENY, FileTouch, PartVerdict, RuleRef, Verdict
+from byleave.core.decision import ALLOW, ASK, BUILT_IN, CODES, DENY, VERBS, FileTouch, PartVerdict, RuleRef, Verdict
 from byleave.core.file_decision import names_place
 from byleave.core.fs_rules import FsTarget, RefusedPath
 from byleave.core.match_context import MatchContext
 from byleave.core.matchers import All, AnyOf, CommandMatcher, OperationMatcher, is_any_command
 from byleave.core.policy import NO_RULE
-from byleave.core.rules import CODES, VERBS, RuleAnswer, RuleTable
+from byleave.core.rules import RuleAnswer, RuleTable
 from byleave.core.self_protection import GUARDED_COMMANDS, changes_trust
 from byleave.core.suggest import suggest_command_rule, suggest_path_rule
 from byleave.record import Record
@@ -113,7 +113,7 @@ def judge_line(
         answers = [_needs_confining(answer, confining) for answer in answers]
     heard = [answer for answer in answers if answer.decision is not None]
     if not heard:
-        heard = [_Answer(line.text, ASK, "no rule matches", NO_RULE, "no_match", silent=True)]
+        heard = [_Answer(line.text, ASK, "no rule matches it", NO_RULE, "no_match", silent=True)]
     first = max(heard, key=_strictness)
     said = [ref for answer in heard for ref in (answer.ref, *answer.also)]
     refs = dict.fromkeys([first.ref, *first.also, *said])
@@ -153,19 +153,24 @@ def _needs_confining(answer: _Answer, confining: ConfinePolicy) -> _Answer:
     """An allow that holds only for a confined run asks where nothing confines."""
     if not answer.runs or answer.decision is not ALLOW or _wanted(answer.sandbox, confining.mode) != "required":
         return answer
-    why = "it is allowed only in a confined run, and here nothing confines it"
+    why = "it is allowed only in a confined run, and this run is not confined"
     if confining.mode is None:
         why = "it is allowed only in a confined run, and there is no [shell] table"
-    ref = RuleRef("a command that is allowed confined asks elsewhere", BUILT_IN, ASK)
+    ref = RuleRef("a command that is allowed confined needs approval elsewhere", BUILT_IN, ASK)
     return answer.replace(decision=ASK, why=why, code="no_match", ref=ref, also=(answer.ref, *answer.also))
 
 
 def _held_by_kernel(answer: _Answer) -> _Answer:
     """Return what becomes of an answer that the kernel gives instead, where the command runs confined."""
     if answer.otherwise is None:
-        return answer.replace(decision=None, why="the sandbox holds it")
+        return answer.replace(decision=None, why="the sandbox enforces it")
     return answer.replace(
-        decision=ALLOW, why=answer.otherwise.rule, ref=answer.otherwise, also=(), code="ok", sandbox=True
+        decision=ALLOW,
+        why=f"the rule `{answer.otherwise.rule}` matches it",
+        ref=answer.otherwise,
+        also=(),
+        code="ok",
+        sandbox=True,
     )
 
 
@@ -233,7 +238,7 @@ def _commands(line: CommandLine, table: RuleTable, agent: str | None) -> "Iterat
 def _of_command(line: CommandLine, number: int, ruling: RuleAnswer, *, transparent: bool) -> _Answer:
     part = line.parts[number]
     if changes_trust(line.argvs[number]):
-        why = "this byleave command changes what is trusted; a person runs it, no tool and no agent does"
+        why = "this byleave command changes what is trusted: only a person may run it, in a terminal"
         return _Answer(part.text, DENY, why, _SELF_GUARD, "denied", runs=True)
     rule = ruling.rules[0] if ruling.rules else None
     sandbox = None if rule is None else rule.sandbox
@@ -242,7 +247,7 @@ def _of_command(line: CommandLine, number: int, ruling: RuleAnswer, *, transpare
         said = _Answer(part.text, ASK, part.blocked, ref, "no_match", sandbox=sandbox, runs=True, also=ruling.refs[:1])
         return said.replace(soft=True, otherwise=rule.ref) if rule is not None and rule.unread else said
     if ruling.decision is None and transparent:
-        return _Answer(part.text, None, "judged by what it runs")
+        return _Answer(part.text, None, "decided by the command that it runs")
     judged: _Answer = _from_ruling(part.text, ruling).replace(sandbox=sandbox, runs=True)
     later = ruling.rules[1] if len(ruling.rules) > 1 and ruling.decision is ASK else None
     if later is not None and later.outcome is ALLOW:  # a deny or an ask that may be meant stands before it
@@ -315,12 +320,9 @@ def _from_ruling(text: str, ruling: RuleAnswer) -> _Answer:
             ref = RuleRef(f"caution: no rule names {shown(ruling.withheld)}", BUILT_IN, ASK)
             also = () if ruling.passed is None else (ruling.passed.ref,)
             return _Answer(text, ASK, why, ref, "no_match", also=also, silent=True)
-        return _Answer(text, ASK, "no rule matches", NO_RULE, "no_match", silent=True)
-    rule = ruling.rules[0]
-    why = rule.why if rule.why and ruling.decision is not ALLOW else rule.text
-    if ruling.decision is ASK and rule.outcome is not ASK:
-        why = f"it may be what {rule.text} means"
-    return _Answer(text, ruling.decision, why, ruling.refs[0], CODES[ruling.decision], also=ruling.refs[1:])
+        return _Answer(text, ASK, "no rule matches it", NO_RULE, "no_match", silent=True)
+    decision = ruling.decision
+    return _Answer(text, decision, ruling.why, ruling.refs[0], CODES[decision], also=ruling.refs[1:])
 
 
 def names_guarded(words: "AbstractSet[str]") -> bool:
@@ -333,19 +335,20 @@ def _unread(line: CommandLine, table: RuleTable, confining: ConfinePolicy) -> Ve
 
     A rule with `unread = true` covers such a line where it runs confined.
     """
+    unread = f"it is not understood ({line.problem})"
     if names_guarded(line.loose_words):
-        reason = f"the command was not understood ({line.problem}), and it names what byleave guards"
+        reason = f"the command is denied: {unread}, and it names what byleave guards"
         return Verdict(DENY, reason, "unparsed", (_SELF_GUARD,), sandbox=(False, False))
     for rule in table.rules:
         if rule.outcome is DENY and any(line.loose_words.issuperset(spelled) for spelled in rule.words):
-            reason = f"the command was not understood ({line.problem}), and it names what {rule.text} forbids"
+            reason = f"the command is denied: {unread}, and it has the words of the rule `{rule.text}`"
             return Verdict(DENY, reason, "unparsed", (rule.ref,), sandbox=(False, False))
     covering = next((rule for rule in table.rules if rule.unread and is_any_command(rule.matcher)), None)
     if covering is not None and confining.possible and confining.mode is not None:
-        reason = f"the command was not understood ({line.problem}), and {covering.text} covers that in a confined run"
+        reason = f"the command is allowed in a confined run: {unread}, and the rule `{covering.text}` covers that"
         return Verdict(ALLOW, reason, "ok", (covering.ref,), sandbox=(True, True))
-    ref = RuleRef("what is not understood asks", BUILT_IN, ASK)
-    reason = f"the command was not understood: {line.problem}"
+    ref = RuleRef("a command that is not understood needs approval", BUILT_IN, ASK)
+    reason = f"the command needs your approval: it is not understood: {line.problem}"
     return Verdict(ASK, reason, "unparsed", (ref,), sandbox=(False, False))
 
 

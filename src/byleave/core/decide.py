@@ -19,7 +19,7 @@ from byleave.core.action import (
     SpawnAction,
     UrlAction,
 )
-from byleave.core.decision import ALLOW, BUILT_IN, DENY, RuleRef, Verdict, strictest
+from byleave.core.decision import ALLOW, BUILT_IN, DENY, VERBS, RuleRef, Verdict, strictest
 from byleave.core.file_decision import judge_file, judge_move, judge_search
 from byleave.core.net_rules import judge_net, may_dial, refuse_public
 from byleave.core.policy import NO_RULE
@@ -61,7 +61,7 @@ def decide(
         return _command(policy, action, places, confines=confines)
     judge = _JUDGES.get(type(action))
     if judge is None:
-        raise InputError("this is no action", hint='give an object such as {"kind": "read", "path": "src", ...}')
+        raise InputError("this is not an action", hint='give an object such as {"kind": "read", "path": "src", ...}')
     return judge(policy, action, places)
 
 
@@ -75,7 +75,7 @@ def _url(policy: "CompiledPolicy", action: UrlAction, _places: "tuple[Place, ...
         reason = (
             f"reaching {target.scheme}://{shown(target.host)}{target.shown_port} is denied: {shown(action.refused)}"
         )
-        return Verdict(DENY, reason, "denied", (RuleRef("what the proxy lets through", BUILT_IN, DENY),))
+        return Verdict(DENY, reason, "denied", (RuleRef("limits of the proxy", BUILT_IN, DENY),))
     ruled = _url_by_rules(policy, action, target)
     if action.tool is None:
         verdict = ruled if ruled is not None else policy.unmatched(f"reaching {shown(target.host)}")
@@ -108,17 +108,20 @@ def _url_by(tool: "ToolPolicy", target: "Any", address: str | None) -> "Answer":
     if answer.problem is not None:
         ref = RuleRef(answer.problem, BUILT_IN, DENY)
     if answer.rule is None or not answer.allowed:
-        said = answer.problem or (ref.rule if answer.rule is not None else "no network rule of this tool covers it")
+        said = answer.problem or (
+            f"the rule `{ref.rule}` matches it" if answer.rule is not None else "no network rule of this tool covers it"
+        )
         suggestion = suggest_net(tool.access, tool.name, target)
         reason = f"reaching {where} is denied: {said}"
         return Verdict(DENY, reason, "denied", (ref,), suggestion), answer.rule is not None
     if address is not None and not may_dial(answer.rule, address):
         denied = RuleRef(f"private addresses ({ref.rule})", BUILT_IN, DENY)
         reason = (
-            f"{where} leads to {shown(address)}, which is not a public address; the rule does not say `private = true`"
+            f"reaching {where} is denied: it leads to {shown(address)}, which is not a public address, "
+            f"and the rule `{ref.rule}` does not say `private = true`"
         )
         return Verdict(DENY, reason, "denied", (denied, ref)), True
-    return Verdict(ALLOW, f"reaching {where} is allowed by {ref.rule}", "ok", (ref,)), True
+    return Verdict(ALLOW, f"reaching {where} is allowed by the rule `{ref.rule}`", "ok", (ref,)), True
 
 
 def _env(policy: "CompiledPolicy", action: EnvAction, _places: "tuple[Place, ...]") -> Verdict:
@@ -133,7 +136,7 @@ def _env_by(tool: "ToolPolicy", name: str, *, substitutes: bool) -> "Answer":
     table = tool.access.env
     what = f"{'using' if substitutes else 'reading'} the variable {quoted(name)}"
     if not name or "=" in name or "\0" in name:
-        return Verdict(DENY, f"{what} is denied: no variable can have that name", "denied", (_ENV_NAMES,)), False
+        return Verdict(DENY, f"{what} is denied: a variable cannot have that name", "denied", (_ENV_NAMES,)), False
     suggestion = suggest_env(tool.access, tool.name, name)
     if isinstance(table, Default):
         return _by_default(table, what, suggestion), False
@@ -141,8 +144,10 @@ def _env_by(tool: "ToolPolicy", name: str, *, substitutes: bool) -> "Answer":
     allowed = rule is not None and (rule.read or (substitutes and rule.substitute))
     ref = table.ref(rule, allowed=allowed)
     if allowed:
-        return Verdict(ALLOW, f"{what} is allowed by {ref.rule}", "ok", (ref,)), True
-    said = ref.rule if rule is not None else "no environment rule of this tool covers it"
+        return Verdict(ALLOW, f"{what} is allowed by the rule `{ref.rule}`", "ok", (ref,)), True
+    said = (
+        f"the rule `{ref.rule}` does not grant it" if rule is not None else "no environment rule of this tool covers it"
+    )
     return Verdict(DENY, f"{what} is denied: {said}", "denied", (ref,), suggestion), rule is not None
 
 
@@ -168,8 +173,12 @@ def _spawn_by(tool: "ToolPolicy", action: SpawnAction) -> "Answer":
     rule, allowed = table.match(action.program, action.args)
     ref = table.ref(rule, allowed=allowed)
     if allowed:
-        return Verdict(ALLOW, f"{what} is allowed by {ref.rule}", "ok", (ref,)), True
-    said = f"its arguments are not among {ref.rule}" if rule is not None else "the program is not listed for this tool"
+        return Verdict(ALLOW, f"{what} is allowed by the rule `{ref.rule}`", "ok", (ref,)), True
+    said = (
+        f"its arguments do not match the rule `{ref.rule}`"
+        if rule is not None
+        else "the program is not listed for this tool"
+    )
     suggestion = suggest_command(tool.access, tool.name, action.program, action.args, rule)
     return Verdict(DENY, f"{what} is denied: {said}", "denied", (ref,), suggestion), rule is not None
 
@@ -210,13 +219,15 @@ def _other(policy: "CompiledPolicy", action: OtherAction, _places: "tuple[Place,
 
 def _self_guard() -> Verdict:
     ref = RuleRef("byleave guards itself", BUILT_IN, DENY)
-    reason = "this byleave command changes what is trusted; a person runs it in a terminal, no tool and no agent does"
+    reason = "this byleave command changes what is trusted: only a person may run it, in a terminal"
     return Verdict(DENY, reason, "denied", (ref,))
 
 
 def _by_default(default: Default, what: str, suggestion: str | None) -> Verdict:
     offered = None if default.decision is ALLOW else suggestion
-    return Verdict(default.decision, f"{what}: {default.rule}", default.code, (default.ref,), offered)
+    return Verdict(
+        default.decision, f"{what} {VERBS[default.decision]}: {default.rule}", default.code, (default.ref,), offered
+    )
 
 
 _JUDGES: "dict[type, Callable[[CompiledPolicy, Any, tuple[Any, ...]], Verdict]]" = {

@@ -66,6 +66,8 @@ def _no_decision(value: int) -> Decision:
 _DECISIONS = tuple(int.__new__(Decision, value) for value in range(3))
 ALLOW, ASK, DENY = Decision.ALLOW, Decision.ASK, Decision.DENY = _DECISIONS
 
+VERBS = {ALLOW: "is allowed", ASK: "needs your approval", DENY: "is denied"}  # of a reason: `"git push" is denied: ...`
+CODES = {ALLOW: "ok", ASK: "no_match", DENY: "denied"}
 BUILT_IN = "built-in"
 INLINE = "inline"
 

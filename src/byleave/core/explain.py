@@ -10,9 +10,7 @@ def explain(verdict: Verdict) -> str:
     lines += _parts(verdict)
     lines += [f"  because: {shown(ref.rule)} ({ref.decision.word}, {shown(ref.source)})" for ref in verdict.because]
     if verdict.sandbox is not None and verdict.sandbox[0]:
-        lines.append(
-            "  sandbox: it runs confined, and only so" if verdict.sandbox[1] else "  sandbox: it runs confined"
-        )
+        lines.append("  sandbox: it must run confined" if verdict.sandbox[1] else "  sandbox: it runs confined")
     if verdict.grants is not None:
         granted = sentence_list(verdict.grants) if verdict.grants else "nowhere"
         lines.append(f"  granted at: {granted}")

@@ -5,7 +5,7 @@ Pure: paths arrive resolved. Called by `decide`.
 
 from byleave.core.access import Default
 from byleave.core.action import CAPABILITY_OF, FileAction, MoveAction, SearchAction
-from byleave.core.decision import ALLOW, ASK, BUILT_IN, DENY, RuleRef, Verdict, strictest
+from byleave.core.decision import ALLOW, ASK, BUILT_IN, DENY, VERBS, RuleRef, Verdict, strictest
 from byleave.core.fs_rules import WRITES, FsTable, FsTarget, RefusedPath, is_under
 from byleave.core.policy import NO_RULE
 from byleave.core.suggest import suggest_fs, suggest_path_rule
@@ -222,7 +222,8 @@ def _by_tool(
     if protection is not None and not (rule is not None and protection.named_by(rule.path)):
         return _protected(table, place, touch, protection, rule), False
     ref = table.ref if isinstance(table, Default) else table.ref(rule, decision=ALLOW)
-    reason = f"{touch.kind} on {_named(place, touch)} is granted by {ref.rule}"
+    granted = f"is allowed: {ref.rule}" if rule is None else f"is granted by the rule `{ref.rule}`"
+    reason = f"{touch.kind} on {_named(place, touch)} {granted}"
     return Verdict(ALLOW, reason, "ok", (ref,), None, place.canonical), rule is not None
 
 
@@ -238,8 +239,8 @@ def _not_allowed(table: "FsTable | Default", place: FsTarget, touch: _Touch, ans
             f"{quoted(touch.path)} leads outside {within}; a link out of it needs `external = true` and your approval"
         )
         return Verdict(DENY, reason, "escape", (ref,))
-    said = ref.rule if rule is None or rule.dropped is None else rule.dropped
-    reason = f"{touch.kind} on {_named(place, touch)} {_VERBS[answer.decision]}: {said}"
+    said = ref.rule if rule is None else rule.dropped or f"the rule `{ref.rule}` does not grant it"
+    reason = f"{touch.kind} on {_named(place, touch)} {VERBS[answer.decision]}: {said}"
     return Verdict(answer.decision, reason, answer.code, (ref,), None, place.canonical, grants)
 
 
@@ -278,14 +279,14 @@ def _combined(missing: "list[tuple[Place, Verdict]]", source: "Place", target: "
 def _guarded(place: FsTarget, touch: _Touch, protection: "Protection") -> Verdict:
     ref = RuleRef(f"guarded place {shown(protection.place)}", BUILT_IN, DENY)
     what = f"{touch.kind} on {_named(place, touch)}"
-    reason = f"{what} would change what byleave or an agent's hooks obey; no rule allows that"
+    reason = f"{what} is denied: it would change what byleave or an agent's hooks obey, and no rule allows that"
     return Verdict(DENY, reason, "denied", (ref,), None, place.canonical, ())
 
 
 def _mounted(table: "FsTable | Default", place: FsTarget, touch: _Touch, rule: "FsRule") -> Verdict:
     """What was approved is what lies in a mount; the mount's own place belongs to the directory around it."""
     ref = RuleRef(f"{rule.text}, the mount itself", rule.source, DENY)
-    reason = f"{touch.kind} on {_named(place, touch)} is denied: it is a mount, and goes with `byleave unmount`"
+    reason = f"{touch.kind} on {_named(place, touch)} is denied: it is a mount; remove it with `byleave unmount`"
     grants = table.grants(touch.capability) if isinstance(table, FsTable) else None
     return Verdict(DENY, reason, "denied", (ref,), None, place.canonical, grants)
 
@@ -295,22 +296,26 @@ def _protected(
 ) -> Verdict:
     allowing = table.ref if isinstance(table, Default) else table.ref(rule, decision=ALLOW)
     ref = RuleRef(f"protected place {shown(protection.place)}", BUILT_IN, DENY)
-    reason = (
-        f"{touch.kind} on {_named(place, touch)} is denied: {shown(protection.place)} is protected and no rule names it"
-    )
+    why = f"{shown(protection.place)} is protected, and no rule names it"
+    reason = f"{touch.kind} on {_named(place, touch)} is denied: {why}"
     grants = table.grants(touch.capability) if isinstance(table, FsTable) else None
     return Verdict(DENY, reason, "denied", (ref, allowing), None, place.canonical, grants)
 
 
 def _unclaimed(place: FsTarget, touch: _Touch, protection: "Protection | None") -> Verdict:
     """No tool was named, so only `rules` could answer, and none does: ask."""
-    ref, why = NO_RULE, "no rule matches"
+    ref, why = NO_RULE, "no rule matches it"
     if protection is not None:
         ref = RuleRef(f"protected place {shown(protection.place)}", BUILT_IN, ASK)
         why = f"{shown(protection.place)} is a protected place"
     suggestion = suggest_path_rule(place, touch.kind)
     return Verdict(
-        ASK, f"{touch.kind} on {_named(place, touch)} asks: {why}", "no_match", (ref,), suggestion, place.canonical
+        ASK,
+        f"{touch.kind} on {_named(place, touch)} needs your approval: {why}",
+        "no_match",
+        (ref,),
+        suggestion,
+        place.canonical,
     )
 
 
@@ -319,8 +324,8 @@ def _linked(verdict: Verdict, place: FsTarget, touch: _Touch) -> Verdict:
     if verdict.decision is not ALLOW:
         return verdict.replace(suggestion=None)
     ref = RuleRef("strict_links", BUILT_IN, ASK)
-    why = f"the file has {place.links} names, and the others may lie elsewhere"
-    reason = f"{touch.kind} on {_named(place, touch)} asks: {why}"
+    why = f"the file has {place.links} hard links, and the others may lie elsewhere"
+    reason = f"{touch.kind} on {_named(place, touch)} needs your approval: {why}"
     return Verdict(ASK, reason, "no_match", (ref, *verdict.because), None, verdict.canonical)
 
 
@@ -334,4 +339,3 @@ def _named(place: FsTarget, touch: _Touch) -> str:
 
 
 _OPERATIONS = {"read": "read", "create": "edit", "update": "edit", "delete": "delete", "exec": "execute"}
-_VERBS = {ASK: "asks", DENY: "is denied"}

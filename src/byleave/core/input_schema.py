@@ -265,7 +265,7 @@ class InputSchema:
         if self._steps > _MOST_STEPS or depth > _DEEPEST:
             raise _TooMuchError
         if schema is False:
-            return f"{_named(at)} is not wanted"
+            return f"{_named(at)} is not expected"
         if not isinstance(schema, dict):
             return None
         problem = self._own(value, schema, at, depth)

@@ -36,7 +36,7 @@ def pattern_problem(pattern: str) -> str | None:
     if not pattern:
         return "the pattern is empty"
     if not all(is_seen(letter) for letter in pattern):
-        return "it has letters that nobody sees"
+        return "it has invisible letters"
     return 'a "[" is not closed' if unclosed(pattern) else None
 
 

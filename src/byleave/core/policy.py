@@ -129,7 +129,7 @@ NO_RULE = RuleRef("no rule matches", BUILT_IN, ASK)
 
 def _unmatched(what: str) -> Verdict:
     """Nothing was said about it: a question for the human, never a yes."""
-    return Verdict(ASK, f"{what} asks: no rule matches", "no_match", (NO_RULE,))
+    return Verdict(ASK, f"{what} needs your approval: no rule matches it", "no_match", (NO_RULE,))
 
 
 def with_help(verdict: Verdict, others: list[Verdict]) -> Verdict:

@@ -11,7 +11,7 @@ Pure. A path pattern is found by its last name where that is literal (`**/.env`,
 """
 
 from byleave.core.arguments import ANY_TOOL
-from byleave.core.decision import ALLOW, ASK, DENY, INLINE, Decision, RuleRef, Verdict
+from byleave.core.decision import ALLOW, ASK, CODES, DENY, INLINE, VERBS, Decision, RuleRef, Verdict
 from byleave.core.fs_rules import fold
 from byleave.core.matchers import All, AnyOf, PathMatcher, describe, paths_of, program_names, touches_files
 from byleave.core.name_patterns import NameIndex
@@ -158,6 +158,16 @@ class RuleAnswer(Record):
         if self.uncertain:
             first = [ref.replace(decision=ASK) for ref in first]
         return (*first, *(rule.ref for rule in self.rules[1:]))
+
+    @property
+    def why(self) -> str:
+        """What the deciding rule says, as the end of a sentence about the subject."""
+        rule = self.rules[0]
+        if self.decision is ASK and rule.outcome is not ASK:
+            return f"it may be what the rule `{rule.text}` is about"
+        if rule.why and self.decision is not ALLOW:
+            return f"{rule.why} (rule `{rule.text}`)"
+        return f"the rule `{rule.text}` matches it"
 
 
 class _Server:
@@ -310,16 +320,8 @@ def ruling_verdict(ruling: RuleAnswer, what: str) -> Verdict | None:
     """Return a ruling as a verdict; None for silence."""
     if ruling.decision is None:
         return None
-    rule = ruling.rules[0]
-    said = rule.why if rule.why and ruling.decision is not ALLOW else rule.text
-    if ruling.decision is ASK and rule.outcome is not ASK:
-        said = f"it may be what {rule.text} means"
-    reason = f"{what} {VERBS[ruling.decision]}: {said}"
+    reason = f"{what} {VERBS[ruling.decision]}: {ruling.why}"
     return Verdict(ruling.decision, reason, CODES[ruling.decision], ruling.refs)
-
-
-VERBS = {ALLOW: "is allowed", ASK: "asks", DENY: "is denied"}
-CODES = {ALLOW: "ok", ASK: "no_match", DENY: "denied"}
 
 
 def _number(entry: tuple[int, CompiledRule]) -> int:

@@ -8,10 +8,9 @@ Judge a search by the files it can select: it reads every one of them.
 Pure. What exists was looked for before (workspace.covered); what the pattern can mean is `selecting`.
 """
 
-from byleave.core.decision import ASK, Verdict
+from byleave.core.decision import ASK, CODES, VERBS, Verdict
 from byleave.core.fs_rules import FsTarget, fold
 from byleave.core.patterns import ANY_DEPTH, name_matches
-from byleave.core.rules import CODES, VERBS
 from byleave.record import Record
 from byleave.text import quoted, sentence_list
 
@@ -217,24 +216,25 @@ def judge_selected(looked: SearchedFiles, start: FsTarget, what: str) -> Verdict
     whole = _judge_all(looked, start)
     if whole is not None:
         decision, rule = whole
-        reason = f"{what} {VERBS[decision]}: everything it can select is closed by {_said(rule)}"
+        reason = f"{what} {VERBS[decision]}: {_said(rule)} closes everything that it can select"
         return Verdict(decision, reason, CODES[decision], (rule.ref,), None, start.canonical)
     covered = looked.covered
     if covered.places:
         first = covered.places[0]
         rules = tuple(dict.fromkeys(each.rule.ref for each in covered.places))
         names = sentence_list([quoted(name) for name in dict.fromkeys(covered.names)], most=_MOST_NAMED)
-        reason = f"{what} asks: it can read {names}, closed by {_said(first.rule)}"
+        reason = f"{what} {VERBS[ASK]}: it can read {names}, which {_said(first.rule)} closes"
         return Verdict(ASK, reason, CODES[ASK], rules, None, start.canonical)
     if not covered.complete:
         rules = tuple(dict.fromkeys(rule.ref for rule in looked.closed.rules))
-        reason = f"{what} asks: it cannot be told whether it reads what {rules[0].rule} closes, there is too much"
+        why = f"it may read what the rule `{rules[0].rule}` closes: there are too many files to look through"
+        reason = f"{what} {VERBS[ASK]}: {why}"
         return Verdict(ASK, reason, CODES[ASK], rules, None, start.canonical)
     return None
 
 
 def _said(rule: "CompiledRule") -> str:
-    return f"{rule.text} ({rule.why})" if rule.why else rule.text
+    return f"the rule `{rule.text}` ({rule.why})" if rule.why else f"the rule `{rule.text}`"
 
 
 def _judge_all(looked: SearchedFiles, start: FsTarget) -> "tuple[Decision, CompiledRule] | None":

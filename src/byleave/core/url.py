@@ -417,7 +417,7 @@ def oddity(uri: str) -> str:
     if not colon or not scheme or not scheme[0].isalpha() or not _URIS_SCHEME.issuperset(scheme):
         return "its scheme is missing, or not written in small letters"
     if "\\" in uri or any(char.isspace() or not is_seen(char) for char in uri):
-        return "it holds blanks, backslashes or letters that nobody sees"
+        return "it holds blanks, backslashes or invisible letters"
     if "#" in rest:
         return "it has a fragment"
     return _odd_escapes(rest) or _odd_place(scheme, rest)

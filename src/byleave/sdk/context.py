@@ -103,13 +103,15 @@ class Context:
         tree = capability == "delete" and place.directory
         answer = access.judge_file(place, capability, below="delete" if tree else None)
         if answer.decision is not ALLOW:
-            said = NO_FS_RULE.rule if answer.rule is None else answer.rule.dropped or answer.rule.text
+            said = NO_FS_RULE.rule
+            if answer.rule is not None:
+                said = answer.rule.dropped or f"the rule `{answer.rule.text}` does not grant it"
             if answer.code == "escape":
                 said = "it leads outside of what was approved"
             raise self._denial(answer.code, path, capability, f"{what} is denied: {said}")
         protection = self._protection(place, tree=tree) if capability in WRITES else None
         if protection is not None and (protection.final or not _names(answer.rule, protection)):
-            said = f"{shown(protection.place)} is protected and no rule names it"
+            said = f"{shown(protection.place)} is protected, and no rule names it"
             raise self._denial("denied", path, capability, f"{what} is denied: {said}")
         return place
 

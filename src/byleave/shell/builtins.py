@@ -305,7 +305,7 @@ def _test(walker: "Walker", words: "Words", state: "ShellState") -> "Flow":
     if len(arguments) == 3 and arguments[1].text not in BINARY_TESTS:
         _refuse("an operator known only at run time, or one that evaluates", arguments[1])
     if len(arguments) > 3:
-        _refuse("a test in which it cannot be told which words are operators", arguments[0])
+        _refuse("a test in which any word may be an operator", arguments[0])
     return state, state
 
 

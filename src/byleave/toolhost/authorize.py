@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING
 
 from byleave.core.action import LOCAL, CallAction
 from byleave.core.arguments import ArgumentTest
-from byleave.core.decision import ALLOW, ASK, BUILT_IN, DENY, RuleRef, Verdict, strictest
+from byleave.core.decision import ALLOW, ASK, BUILT_IN, CODES, DENY, VERBS, RuleRef, Verdict, strictest
 from byleave.core.patterns import searcher
 from byleave.core.policy import NO_RULE
-from byleave.core.rules import CODES, VERBS
 from byleave.text import shown
 
 if TYPE_CHECKING:

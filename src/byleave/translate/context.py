@@ -119,7 +119,7 @@ class TranslationContext:
         for change in changes:
             said = InputText(change.path, change.source, anywhere=True)
             if change.header and not self._is_sure(change, said):
-                self.found.doubt("a diff names a path that may count from elsewhere")
+                self.found.doubt("a diff names a path that may be relative to another directory")
             if change.does == MOVE:
                 self.move(said, InputText(change.to, change.source, anywhere=True))
             else:
@@ -166,7 +166,7 @@ class TranslationContext:
         if not named:
             self.found.note("cwd", "session")
             if self.places.cwd is None:
-                self.found.doubt("nobody said where the command would run")
+                self.found.doubt("the working directory of the command is not known")
             yield self.places.cwd
         for said in (*named, *roots):
             self.found.note("cwd", said.source)

@@ -38,7 +38,7 @@ def run_command(work: "TranslationContext") -> None:
     """Run every command that is named; nothing else of the input is a file of its own."""
     told = work.told
     if not told.runs:
-        work.found.doubt("it does not tell the command")
+        work.found.doubt("it does not name the command")
     run_named(work)
 
 
@@ -49,7 +49,7 @@ def run_named(work: "TranslationContext") -> None:
     if any(language in tool for language in OTHER_LANGUAGES):
         work.found.doubt("its tool runs another language than a shell's")
     if not work.call.takes_directory and (told.cwds or told.directories or told.args):
-        work.found.doubt("its input names what a command of this agent does not heed")
+        work.found.doubt("its input names what a command of this agent does not read")
     if len(told.commands) + len(told.lists) > MOST_COMMANDS:
         work.found.doubt("it names too many commands")
     for said in told.commands[:MOST_COMMANDS]:
@@ -148,7 +148,7 @@ def search_files(work: "TranslationContext") -> None:
         work.found.doubt("it searches elsewhere than in files")
         return
     if not paths and not told.structured:
-        work.found.doubt("it does not tell what would be searched")
+        work.found.doubt("it does not say what it searches")
         return
     doubt_patterns(work, paths)
     starts = paths or [InputText(".", "session", anywhere=True)]
@@ -252,7 +252,7 @@ def read_files(work: "TranslationContext") -> None:
     paths = [*told.paths, *told.directories, *told.locations, *patterns]
     doubt_patterns(work, paths)
     if not paths:
-        work.found.doubt("it does not tell what would be read")
+        work.found.doubt("it does not say what it reads")
     work.do(READ, paths)
     search_trees(work, paths)
     work.found.doubt_all(told.doubts_of_searching)
@@ -263,7 +263,7 @@ def edit_files(work: "TranslationContext") -> None:
     told = work.told
     paths = [*told.paths, *told.directories, *told.locations]
     if not paths and not told.changes:
-        work.found.doubt("it does not tell what would be edited")
+        work.found.doubt("it does not say what it edits")
     if any("*" in said.text or "?" in said.text for said in paths):
         work.found.doubt("a path may be a pattern for several files")
     work.do(EDIT, paths)
@@ -272,7 +272,7 @@ def edit_files(work: "TranslationContext") -> None:
     if DELETE in verbs:
         work.do(DELETE, paths)
     if MOVE in verbs and not told.targets:
-        work.found.doubt("it does not tell what would be moved where")
+        work.found.doubt("it does not say what it moves where")
     _move_pairs(work)
 
 
@@ -280,7 +280,7 @@ def delete_files(work: "TranslationContext") -> None:
     paths = [*work.told.paths, *work.told.directories, *work.told.locations]
     doubt_patterns(work, paths)
     if not paths or work.told.patterns:
-        work.found.doubt("it does not tell what would be deleted")
+        work.found.doubt("it does not say what it deletes")
     work.do(DELETE, paths)
 
 
@@ -293,11 +293,11 @@ def move_files(work: "TranslationContext") -> None:
     if told.origins:
         work.do(EDIT, others)
     if not origins or not told.targets:
-        work.found.doubt("it does not tell what would be moved where")
+        work.found.doubt("it does not say what it moves where")
         work.do(DELETE, origins)
         work.do(EDIT, told.targets)
     if len(origins) > 1 or len(told.targets) > 1 or (told.origins and others):
-        work.found.doubt("it names more than what is moved, and where")
+        work.found.doubt("it names more than a source and a destination")
     _move_each(work, origins, told.targets)
     work.found.doubt_all(told.doubts_of_moving)
     _explain_locations(work, [*origins, *told.targets])
@@ -308,7 +308,7 @@ def _explain_locations(work: "TranslationContext", ends: "list[InputText]") -> N
     known = {form for said in ends for form in work.forms_of(said)}
     for said in work.told.locations:
         if not work.forms_of(said) <= known:
-            work.found.doubt("it names more than what is moved, and where")
+            work.found.doubt("it names more than a source and a destination")
             work.do(EDIT, [said])
 
 
@@ -332,7 +332,7 @@ def _move_each(work: "TranslationContext", origins: "list[InputText]", targets: 
 def reach_urls(work: "TranslationContext") -> None:
     """Reach every URL that the input names."""
     if not work.told.urls:
-        work.found.doubt("it does not tell what would be fetched")
+        work.found.doubt("it does not say what it fetches")
     add_urls(work)
 
 

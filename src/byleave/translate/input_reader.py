@@ -148,7 +148,7 @@ def _pairs(value: "Any") -> "list[tuple[Any, Any]] | None":
 
 def _rights(told: "ParsedInput", value: "Any", key: InputText) -> None:
     if value is not False:
-        told.doubts_of_running.append(f"{key.source} says that it runs as somebody else")
+        told.doubts_of_running.append(f"{key.source} runs it as another user")
 
 
 def _headers(told: "ParsedInput", value: "Any", key: InputText) -> None:

@@ -39,7 +39,7 @@ class ToolPaths:
         starts = [""] if text.startswith("/") else [self.cwd, *self.bases] if anywhere else [self.cwd]
         for start in starts:
             if start is None:
-                problem = problem or "a path is relative, and nobody said to what"
+                problem = problem or "a path is relative, and its base is not known"
                 continue
             absolute = join(start, text)
             found.append(ToolPath(self.form(absolute), absolute))
@@ -53,7 +53,7 @@ class ToolPaths:
         if text.startswith("/"):
             return join("", text).rstrip("/") or "/", problem
         if self.cwd is None:
-            return None, "its working directory is relative, and nobody said to what"
+            return None, "its working directory is relative, and its base is not known"
         return join(self.cwd, text).rstrip("/") or "/", problem
 
     def form(self, absolute: str) -> str:

@@ -74,7 +74,7 @@ def read_title(told: "ParsedInput", call: "ToolCall") -> None:
     """
     title = call.title if isinstance(call.title, str) else ""
     if _says_nothing(title, call.tool):
-        told.doubt("it does not tell the command")
+        told.doubt("it does not name the command")
         return
     if any(end in title for end in _LINE_ENDS) or _is_cut(title):
         told.doubt("its title may not be the whole command")

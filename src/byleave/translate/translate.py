@@ -67,7 +67,7 @@ def meaning(call: "ToolCall", where: "Where") -> "Meaning":
         _do_all(work)
     work.found.doubt_all(told.doubts)
     if not work.found:
-        work.found.doubt("it does not tell what would be done")
+        work.found.doubt("it does not say what it does")
         work.add_other(next((kind for kind in kinds if kind != THINK), own_name(call)))
     return work.found.meaning()
 
@@ -158,7 +158,7 @@ def _call_server(work: TranslationContext, server: str, tool: str) -> None:
     raw = work.call.raw
     arguments = dict(raw) if raw is not None and hasattr(raw, "items") else None
     if arguments is None:
-        work.found.doubt("it does not tell the arguments of the call")
+        work.found.doubt("it does not name the arguments of the call")
     work.found.note("tool", "tool")
     work.found.add(CallAction(server, tool, arguments, respelled=True))
 
@@ -188,7 +188,7 @@ def _infer(work: TranslationContext) -> tuple[str, ...]:
         if name and name not in SHELL_TOOLS:
             work.add_other(own_name(work.call))
         if told.paths:
-            work.found.doubt("it names a command and files, and does not tell what it does with them")
+            work.found.doubt("it names a command and files, and does not say what it does with them")
             work.do(EDIT if any(said.text in VERBS for said in told.commands) else READ, told.paths)
     if told.changes:
         kinds.append(EDIT)
@@ -204,7 +204,7 @@ def _do_other(work: TranslationContext) -> None:
     name = own_name(work.call)
     work.add_other(name)
     if name == OTHER or name.startswith(_MCP):
-        work.found.doubt("it does not tell what would be done")
+        work.found.doubt("it does not say what it does")
     else:
         work.found.note("tool", "tool")
 
@@ -233,7 +233,7 @@ def _do_files(work: TranslationContext, kinds: "Sequence[str]") -> None:
         return
     paths = [*told.paths, *told.directories, *told.locations]
     if paths:
-        work.found.doubt("it names files, and does not tell what it does with them")
+        work.found.doubt("it names files, and does not say what it does with them")
         work.do(EDIT if FETCH in kinds else READ, paths)
 
 

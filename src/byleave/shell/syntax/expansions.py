@@ -176,7 +176,7 @@ class ExpansionReader(ArithmeticReader):
             end = self.arithmetic(at + 3, ")", effects)
             self.depth -= 1
             if self.text[end + 1] != ")":
-                self.refuse("arithmetic or a subshell: it cannot be told which", at)
+                self.refuse("either arithmetic or a subshell", at)
             return end + 2, None, False, True
         end, body = self.substitution(at + 2)
         made = Substitution(body, "command")

@@ -365,7 +365,7 @@ class Grammar(SimpleReader):
         effects: list[Effect] = []
         end = self.arithmetic(start + 2, ")", effects)
         if self.text[end + 1] != ")":
-            self.refuse("arithmetic or subshells: it cannot be told which", start)
+            self.refuse("either arithmetic or subshells", start)
         if not _is_one_word(self.text[start + 2 : end]):
             self.not_in_sh("((", start)
         self.at = end + 2
