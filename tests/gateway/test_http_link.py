@@ -10,10 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from byleave.gateway import http_client, http_link
-from byleave.gateway.http_client import AsyncHttpClient, ClientConnection, read_spot
+from byleave.gateway import http_link
 from byleave.gateway.http_link import HttpLink
+from byleave.gateway.http_response import read_server_url
 from byleave.gateway.interfaces import DownError
+from byleave.net import http_async_client
+from byleave.net.http_async_client import AsyncHttpClient, ClientConnection
 from fakes.mcp_servers import (
     STREAM,
     Asked,
@@ -301,7 +303,7 @@ REFUSALS = {
     "empty": (plain("200 OK"), "ended its answer without having answered"),
     "not json": (plain("200 OK", b'{"a":\n]'), "said something that is not JSON"),
     "compressed": (plain("200 OK", b"xx", "application/json", "Content-Encoding: gzip"), "a compressed body"),
-    "no http": (b"SSH-2.0-OpenSSH\r\n\r\n", "gave no answer that can be used"),
+    "no http": (b"SSH-2.0-OpenSSH\r\n\r\n", "gave no response that can be used"),
     "two lengths": (
         b"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nxx",
         "Content-Length is not one number",
@@ -310,9 +312,12 @@ REFUSALS = {
         b"HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\nnonsense\r\n",
         "a chunk does not start with its size",
     ),
-    "switching": (b"HTTP/1.1 101 Switching Protocols\r\n\r\n", "it says something else than an answer"),
-    "endless interim": (b"HTTP/1.1 100 Continue\r\n\r\n" * 30, "it says something else than an answer"),
-    "never-ending head": (b"HTTP/1.1 200 OK\r\n" + b"X-Y: z\r\n" * 20_000, "the head has no end, or is too long"),
+    "switching": (
+        b"HTTP/1.1 101 Switching Protocols\r\n\r\n",
+        "it changes the protocol, which the request did not ask for",
+    ),
+    "endless interim": (b"HTTP/1.1 100 Continue\r\n\r\n" * 30, "it has too many interim responses"),
+    "never-ending head": (b"HTTP/1.1 200 OK\r\n" + b"X-Y: z\r\n" * 20_000, "its head is too long"),
     "a stream without the answer": (
         STREAM + chunk(b'data: {"id":"other","result":1}\n\n') + b"0\r\n\r\n",
         "ended its answer without having answered",
@@ -471,8 +476,8 @@ def test_an_answer_is_the_same_however_it_is_cut(answer: bytes, cuts: list[int])
     async def scenario() -> None:
         client, ear, wire = AsyncHttpClient(), Ear(), Wire()
         link = HttpLink(far("http"), reached(url="http://h.test/"), ear, client)
-        link._spot = read_spot("http://h.test/")  # noqa: SLF001 -- nothing is dialled
-        connection = ClientConnection(client, link._spot.origin)  # noqa: SLF001
+        link._target = read_server_url("http://h.test/")  # noqa: SLF001 -- nothing is dialled
+        connection = ClientConnection(client, link._target.endpoint, "192.0.2.1")  # noqa: SLF001
         connection.connection_made(wire)  # type: ignore[arg-type] # as much of one as is needed
         client.keep(connection)
         await link.send(request("1"))
@@ -583,8 +588,8 @@ def test_a_url_that_is_no_place_on_the_web_keeps_the_server_down(tmp_path: Path,
 
 
 def test_a_path_keeps_its_query_and_loses_its_fragment() -> None:
-    assert read_spot("http://h:81/a/b?key=1 2#x".replace(" ", "%20")).path == "/a/b?key=1%202"
-    assert read_spot("https://h").request_line("POST").startswith(b"POST / HTTP/1.1\r\nHost: h\r\n")
+    assert read_server_url("http://h:81/a/b?key=1 2#x".replace(" ", "%20")).path == "/a/b?key=1%202"
+    assert read_server_url("https://h").request_line("POST").startswith(b"POST / HTTP/1.1\r\nHost: h\r\n")
 
 
 def test_a_server_that_is_not_there_is_down(tmp_path: Path) -> None:
@@ -614,16 +619,16 @@ def test_a_name_that_was_public_is_not_dialled_at_a_private_address_later() -> N
 
     async def scenario() -> None:
         client = AsyncHttpClient(resolve=lambda _host, _port: list(led_to))
-        origin = read_spot("http://rebound.example/").origin
+        origin = read_server_url("http://rebound.example/").endpoint
         led_to[:] = ["127.0.0.1"]
         assert await client._addresses(origin) == ("127.0.0.1",)  # noqa: SLF001 -- nobody dials in a test
         led_to[:] = ["93.184.215.14", "127.0.0.1"]
         assert await client._addresses(origin) == ("93.184.215.14",)  # noqa: SLF001
         led_to[:] = ["127.0.0.1", "169.254.169.254"]
         assert await client._addresses(origin) == ()  # noqa: SLF001
-        other = read_spot("http://metadata.example/").origin
+        other = read_server_url("http://metadata.example/").endpoint
         led_to[:] = ["169.254.169.254"]
-        with pytest.raises(DownError, match="no address that may be dialled"):
+        with pytest.raises(ConnectionError, match="no address that may be dialled"):
             await client.connection(other)
 
     run(scenario())
@@ -679,14 +684,14 @@ def test_closing_ends_everything_that_is_under_way(tmp_path: Path, monkeypatch: 
 
 
 def test_a_connection_that_waits_is_closed_after_a_while(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_client, "LONGEST_KEPT", 0.02)
+    monkeypatch.setattr(http_async_client, "LONGEST_KEPT", 0.02)
 
     async def scenario() -> None:
         async with web(handle_well) as far_away, linked(tmp_path, *over_http(far_away.url)) as (link, ear):
             await link.send(request("1"))
             await ear.answer()
             await settled(lambda: not link.client._all)  # noqa: SLF001 -- it is gone by itself
-            assert link.client._idle == {}  # noqa: SLF001
+            assert not link.client._pool.sweep()  # noqa: SLF001
 
     run(scenario())
 
@@ -747,7 +752,7 @@ def test_a_certificate_that_nobody_vouches_for_keeps_the_server_down(certificate
 
 
 def test_a_server_that_does_not_speak_tls_is_down(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(http_client, "LONGEST_CONNECT", 0.1)
+    monkeypatch.setattr(http_async_client, "LONGEST_CONNECT", 0.1)
 
     async def scenario() -> None:
         async with web(handle_well) as far_away:

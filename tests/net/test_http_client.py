@@ -19,9 +19,9 @@ from byleave.core.action import FileAction, UrlAction
 from byleave.core.decision import ALLOW, Permit, RuleRef, Verdict
 from byleave.core.net_rules import NetRule
 from byleave.errors import RequestError
-from byleave.net.http_client import HttpClient
-from byleave.net.http_connection import LONGEST_HEAD, MOST_KEPT
-from byleave.net.http_exchange import CodingError, DecodedTooLargeError, HttpRequest, HttpResponse, decoded
+from byleave.net.http_client import MOST_KEPT, HttpClient, HttpRequest, HttpResponse
+from byleave.protocol.http_body import CodingError, DecodedTooLargeError, decoded
+from byleave.protocol.http_exchange import LONGEST_HEAD
 from byleave.protocol.jsonrpc import ACCESS_DENIED, CANCELLED, INTERNAL_ERROR, INVALID_PARAMS, TIMED_OUT
 from sandbox.proxy_scene import HOST, OK, PATIENCE, Origin, Replies, allow, read_message
 
@@ -303,7 +303,7 @@ def test_what_can_be_read_in_several_ways_is_no_answer(client: HttpClient, said:
     with Origin(says(said)) as origin:
         number, problem = refused(client, origin)
     assert number == INTERNAL_ERROR
-    assert problem.startswith("h.test gave no answer that can be used: ")
+    assert problem.startswith("h.test gave no response that can be used: ")
     assert problem.isprintable()
 
 

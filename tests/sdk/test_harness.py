@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from byleave.net.http_exchange import HttpRequest
+from byleave.net.http_client import HttpRequest
 from byleave.protocol.json_codec import PLAIN
 from byleave.sdk import vfs
 from byleave.sdk.testing import Harness, Outcome, RecordedRequest

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from byleave.gateway.http_client import LARGEST, End, HttpResponseReader, field_lines, read_spot
+from byleave.gateway.http_response import LARGEST, End, HttpResponseReader, connect, field_lines, read_server_url
 from byleave.gateway.interfaces import DownError
 from byleave.gateway.limits import LIVED, Backoff
 from byleave.gateway.message import answers, one_line
@@ -28,8 +28,9 @@ from byleave.text import shown
 if TYPE_CHECKING:
     from collections.abc import Coroutine
 
-    from byleave.gateway.http_client import AsyncHttpClient, Spot
+    from byleave.gateway.http_response import ServerUrl
     from byleave.gateway.interfaces import Hearer, Outgoing
+    from byleave.net.http_async_client import AsyncHttpClient
     from byleave.policy.servers import ExpandedServer, ServerConfig
     from byleave.protocol.http_head import HttpResponseHead
 
@@ -138,14 +139,14 @@ class LinkRequest:
         self.ended: asyncio.Future[End] = asyncio.get_running_loop().create_future()
         self._to = to
 
-    async def ask(self, link: HttpLink, spot: Spot, method: str, request: bytes) -> End:
+    async def ask(self, link: HttpLink, url: ServerUrl, method: str, request: bytes) -> End:
         """Ask, and return how it ended; a DownError if it could not even be asked."""
-        connection = await link.client.connection(spot.origin)
+        connection = await connect(link.client, url.endpoint)
         if self.ended.done():
             link.client.keep(connection)
         else:
             self.answer = HttpResponseReader(self, connection, link.secrets, link.limit)
-            connection.ask(request, method, self.answer)
+            connection.send(request, method, self.answer)
         try:
             return await self.ended
         finally:
@@ -234,7 +235,7 @@ class HttpLink:
         self._is_lost = False
         self._url = expanded.url or ""
         self._given = dict(expanded.headers)
-        self._spot: Spot | None = None
+        self._target: ServerUrl | None = None
         self._headers = b""
         self._start: tuple[str, str, bytes] = ("", "", b"")  # of a POST, for this revision and session
         self._open: dict[str, Post] = {}
@@ -244,9 +245,9 @@ class HttpLink:
 
     async def open(self) -> None:
         """Connect; a DownError if the server cannot be reached, or cannot be asked as it is configured."""
-        self._spot = read_spot(self._url)
+        self._target = read_server_url(self._url)
         self._headers = checked_headers(self._given)
-        self.client.keep(await self.client.connection(self._spot.origin))
+        self.client.keep(await connect(self.client, self._target.endpoint))
 
     async def send(self, outgoing: Outgoing) -> None:
         """Send one message; what the server says to it is for the hearer."""
@@ -263,24 +264,24 @@ class HttpLink:
 
     async def post(self, post: Post, *, fresh: bool = False) -> None:
         """Send a message over a connection of its own."""
-        if self.closed or self._spot is None:
+        if self.closed or self._target is None:
             raise DownError(f"the link to {shown(self.name)} is closed", hint=_HINT)
         outgoing = post.outgoing
         more = field_lines(outgoing.headers) if outgoing.headers else b""
-        connection = await self.client.connection(self._spot.origin, fresh=fresh)
+        connection = await connect(self.client, self._target.endpoint, fresh=fresh)
         if post.is_left():  # while it was connected
             self.client.keep(connection)
             return
         length = b"Content-Length: %d\r\n\r\n" % len(outgoing.message)
         post.answer = HttpResponseReader(post, connection, self.secrets, self.limit)
-        request = b"".join((self._post_start(self._spot), more, length, outgoing.message))
-        connection.ask(request, "POST", post.answer)
+        request = b"".join((self._post_start(self._target), more, length, outgoing.message))
+        connection.send(request, "POST", post.answer)
 
-    def _post_start(self, spot: Spot) -> bytes:
+    def _post_start(self, url: ServerUrl) -> bytes:
         revision, session, known = self._start
         if known and revision == self.revision and session == self.session:
             return known
-        start = b"".join((spot.request_line("POST"), _ACCEPT, _JSON, self._common()))
+        start = b"".join((url.request_line("POST"), _ACCEPT, _JSON, self._common()))
         self._start = (self.revision, self.session, start)
         return start
 
@@ -320,14 +321,14 @@ class HttpLink:
         self._open.clear()
         self._others.clear()
         await asyncio.gather(*ended, return_exceptions=True)
-        if self.session and self._spot is not None:
+        if self.session and self._target is not None:
             with suppress(DownError, TimeoutError):
                 async with asyncio.timeout(LONGEST_GOODBYE):
-                    await self._goodbye(self._spot)
+                    await self._goodbye(self._target)
 
-    async def _goodbye(self, spot: Spot) -> None:
-        head = b"".join((spot.request_line("DELETE"), _ACCEPT, self._common(), b"\r\n"))
-        await LinkRequest().ask(self, spot, "DELETE", head)
+    async def _goodbye(self, url: ServerUrl) -> None:
+        head = b"".join((url.request_line("DELETE"), _ACCEPT, self._common(), b"\r\n"))
+        await LinkRequest().ask(self, url, "DELETE", head)
 
     def forget(self, post: Post) -> None:
         """Note that a message has come to its end."""
@@ -387,12 +388,12 @@ class HttpLink:
 
     async def _watch(self, visit: LinkRequest, last_id: str) -> End:
         """Read a stream of events by GET until it ends."""
-        if self._spot is None:
+        if self._target is None:
             return End(0, "is not connected")
         resumed = field_lines([("Last-Event-ID", last_id.encode("latin-1").decode("utf-8", "surrogateescape"))])
-        head = (self._spot.request_line("GET"), _ACCEPT_EVENTS, self._common(), resumed if last_id else b"", b"\r\n")
+        head = (self._target.request_line("GET"), _ACCEPT_EVENTS, self._common(), resumed if last_id else b"", b"\r\n")
         try:
-            return await visit.ask(self, self._spot, "GET", b"".join(head))
+            return await visit.ask(self, self._target, "GET", b"".join(head))
         except DownError as problem:
             return End(0, problem.problem)
 

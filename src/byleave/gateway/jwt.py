@@ -23,15 +23,17 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct
 
-from byleave.errors import ByleaveError, ConfigError, InputError
-from byleave.gateway.http_client import beside
+from byleave.core.net_rules import NetRule
+from byleave.core.url import BadUrl, parse_url
+from byleave.errors import ByleaveError, ConfigError, InputError, RequestError
 from byleave.gateway.http_trust import is_loopback_host
+from byleave.net.addresses import in_thread
+from byleave.net.http_client import HttpClient, HttpRequest
 from byleave.text import quoted, shown
 from byleave.user_files import read_private
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from http.client import HTTPConnection
     from typing import Protocol
 
     class Settings(Protocol):
@@ -51,7 +53,6 @@ if TYPE_CHECKING:
 
 _LARGEST = 1 << 20
 PATIENCE = 5.0  # seconds
-_PIECE = 1 << 16
 
 
 def is_url(source: str) -> bool:
@@ -62,53 +63,33 @@ def is_url(source: str) -> bool:
 def fetch_keys(source: str) -> bytes:
     """Return what `source` holds; a ByleaveError if it cannot be had."""
     if is_url(source):
-        return _asked(source)
+        return _fetched(source)
     content = read_private(os.path.abspath(source), limit=_LARGEST, links=True)
     if content is None:
         raise ConfigError(f"there is no file {quoted(source)}", hint="name the file that holds the issuer's keys")
     return content
 
 
-def _asked(url: str) -> bytes:
-    from http.client import HTTPException
-    from urllib.parse import urlsplit
-
+def _fetched(url: str) -> bytes:
+    """Return what the issuer serves at the URL: over https, or over http on this machine; no redirect is followed."""
+    target = parse_url(url)
+    if isinstance(target, BadUrl):
+        raise InputError(f"the keys at {quoted(url)} cannot be fetched: {target.problem}", hint="check the URL")
+    if target.scheme != "https" and not (target.scheme == "http" and is_loopback_host(target.host)):
+        raise ConfigError("keys are fetched over https, or over http on this machine", hint="write https://")
+    request = HttpRequest("GET", url, (("Accept", "application/json"),))
+    rules = (NetRule(target.host, allow=True, private=True),)  # an issuer may be on the user's own network
     try:
-        parts = urlsplit(url)
-        connection = _connection(parts.scheme, parts.hostname or "", parts.port)
-        path = parts.path or "/"
-        try:
-            return _got(connection, f"{path}?{parts.query}" if parts.query else path)
-        finally:
-            connection.close()
-    except (OSError, HTTPException, ValueError):
-        raise InputError(f"the keys at {quoted(url)} cannot be had", hint="see whether the issuer is up") from None
-
-
-def _connection(scheme: str, host: str, port: int | None) -> HTTPConnection:
-    from http.client import HTTPConnection, HTTPSConnection
-
-    if scheme == "https":
-        import ssl
-
-        return HTTPSConnection(host, port, timeout=PATIENCE, context=ssl.create_default_context())
-    if scheme == "http" and is_loopback_host(host):
-        return HTTPConnection(host, port, timeout=PATIENCE)
-    raise ConfigError("keys are fetched over https, or over http on this machine", hint="write https://")
-
-
-def _got(connection: HTTPConnection, path: str) -> bytes:
-    until = time.monotonic() + PATIENCE
-    connection.request("GET", path, headers={"Accept": "application/json", "Connection": "close"})
-    response = connection.getresponse()
+        with HttpClient() as client:
+            response = client.fetch(request, rules, limit=_LARGEST, deadline=time.monotonic() + PATIENCE)
+    except (RequestError, PermissionError):
+        problem = f"the keys at {quoted(url)} cannot be fetched"
+        raise InputError(problem, hint="see whether the issuer is up, and what the URL holds") from None
     if response.status != 200:
-        raise ByleaveError(f"the issuer answered {response.status}", hint="a URL that leads elsewhere is not followed")
-    content = b""
-    while piece := response.read1(_PIECE):
-        content += piece
-        if len(content) > _LARGEST or time.monotonic() > until:
-            raise ByleaveError("the issuer's keys are too long, or too long in coming", hint="see what the URL holds")
-    return content
+        raise InputError(
+            f"the issuer answered {response.status}", hint="give the URL itself: redirects are not followed"
+        )
+    return response.body
 
 
 # Which signatures a key may be used for, by its type and curve; and which of its members are public.
@@ -225,7 +206,7 @@ class JwtReader:
     async def _look(self) -> None:
         self._looked = self._clock()
         try:
-            content = await beside(lambda: fetch_keys(self._settings.jwks), PATIENCE)
+            content = await in_thread(lambda: fetch_keys(self._settings.jwks), PATIENCE)
         except TimeoutError:
             raise InputError("the keys did not come in time", hint="see whether the issuer is up") from None
         self._keys = self._usable(content)

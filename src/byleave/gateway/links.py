@@ -10,8 +10,8 @@ import asyncio
 from collections import deque
 from typing import TYPE_CHECKING
 
-from byleave.gateway.http_client import AsyncHttpClient
 from byleave.gateway.interfaces import DownError
+from byleave.net.http_async_client import AsyncHttpClient
 from byleave.text import quoted, shown
 
 if TYPE_CHECKING:

@@ -10,18 +10,19 @@ import asyncio
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from byleave.gateway.http_client import (
+from byleave.gateway.http_link import checked_headers
+from byleave.gateway.http_response import (
     EVENTS,
     LARGEST,
     LARGEST_REFUSAL,
     End,
     HttpResponseReader,
+    connect,
     field_lines,
     is_coded,
     media_type,
-    read_spot,
+    read_server_url,
 )
-from byleave.gateway.http_link import checked_headers
 from byleave.gateway.interfaces import DownError
 from byleave.gateway.message import excerpt, hide, one_line
 from byleave.protocol.http_head import values_of
@@ -29,8 +30,9 @@ from byleave.protocol.sse import Event, EventReader
 from byleave.text import quoted, shown
 
 if TYPE_CHECKING:
-    from byleave.gateway.http_client import AsyncHttpClient, ClientConnection, Spot
+    from byleave.gateway.http_response import ServerUrl
     from byleave.gateway.interfaces import Hearer, Outgoing
+    from byleave.net.http_async_client import AsyncHttpClient, ClientConnection
     from byleave.policy.servers import ExpandedServer, ServerConfig
     from byleave.protocol.http_head import HttpResponseHead
 
@@ -63,19 +65,19 @@ class SseLink:
         self._secrets: tuple[str, ...] = tuple(expanded.secrets)
         self._headers = b""
         self._stream: _Stream | None = None
-        self._place: Spot | None = None
+        self._place: ServerUrl | None = None
         self._open: set[_Message] = set()
         self._closed = False
         self._over = ""
 
     async def open(self) -> None:
         """Open the stream, and wait for the place to post to; a DownError if there is none, or none that we take."""
-        spot = read_spot(self._url)
+        url = read_server_url(self._url)
         self._headers = checked_headers(self._given)
-        connection = await self._client.connection(spot.origin, fresh=True)
-        self._stream = stream = _Stream(self, connection, spot, self._limit)
+        connection = await connect(self._client, url.endpoint, fresh=True)
+        self._stream = stream = _Stream(self, connection, url, self._limit)
         accept = b"Accept: text/event-stream\r\nAccept-Encoding: identity\r\nCache-Control: no-cache\r\n"
-        connection.ask(b"".join((spot.request_line("GET"), accept, self._headers, b"\r\n")), "GET", stream)
+        connection.send(b"".join((url.request_line("GET"), accept, self._headers, b"\r\n")), "GET", stream)
         try:
             async with asyncio.timeout(LONGEST_OPENING):
                 self._place = await stream.place
@@ -94,14 +96,14 @@ class SseLink:
         fields = field_lines([*ours, *outgoing.headers])
         start = b"".join((self._place.request_line("POST"), b"Content-Type: application/json\r\n", self._headers))
         rest = b"Accept-Encoding: identity\r\nContent-Length: %d\r\n\r\n" % len(outgoing.message)
-        connection = await self._client.connection(self._place.origin)
+        connection = await connect(self._client, self._place.endpoint)
         if self._closed:
             self._client.keep(connection)
             return
         message = _Message(self, outgoing)
         message.answer = HttpResponseReader(message, connection, self._secrets, self._limit)
         self._open.add(message)
-        connection.ask(b"".join((start, fields, rest, outgoing.message)), "POST", message.answer)
+        connection.send(b"".join((start, fields, rest, outgoing.message)), "POST", message.answer)
 
     def listen(self) -> None:
         """Do nothing: the stream is there from the beginning."""
@@ -156,18 +158,18 @@ class SseLink:
 class _Stream:
     """The stream of events. `place` is where messages go, once the server has said so."""
 
-    def __init__(self, link: SseLink, connection: ClientConnection, spot: Spot, limit: int) -> None:
-        self.place: asyncio.Future[Spot] = asyncio.get_running_loop().create_future()
+    def __init__(self, link: SseLink, connection: ClientConnection, url: ServerUrl, limit: int) -> None:
+        self.place: asyncio.Future[ServerUrl] = asyncio.get_running_loop().create_future()
         self._link = link
         self._connection = connection
-        self._spot = spot
+        self._target = url
         self._limit = limit
         self._events = EventReader(limit=limit)
         self._refused: tuple[int, str] | None = None
         self._body = b""
 
     def drop(self) -> None:
-        self._connection.drop()
+        self._connection.close()
         self.place.cancel()
 
     def head(self, response: HttpResponseHead) -> None:
@@ -183,7 +185,7 @@ class _Stream:
         if self._refused is not None:
             self._body = (self._body + data)[:LARGEST_REFUSAL]
             if len(self._body) == LARGEST_REFUSAL:
-                self._connection.drop()
+                self._connection.close()
                 self.end()
             return
         for event in self._events.feed(data):
@@ -209,17 +211,17 @@ class _Stream:
         from urllib.parse import urljoin
 
         try:
-            spot = read_spot(urljoin(f"{self._spot.origin}{self._spot.path}", named))
+            url = read_server_url(urljoin(f"{self._target.endpoint}{self._target.path}", named))
         except (DownError, ValueError):
             self._stop(f"says that messages go to {self._link.quoted(named)}, which is no place that we would ask")
             return
-        if spot.origin != self._spot.origin:
+        if url.endpoint != self._target.endpoint:
             self._stop(f"says that messages go to {self._link.quoted(named)}, which is another server")
             return
-        self.place.set_result(spot)
+        self.place.set_result(url)
 
     def _stop(self, why: str) -> None:
-        self._connection.drop()
+        self._connection.close()
         self._fail(why)
 
     def _fail(self, why: str) -> None:

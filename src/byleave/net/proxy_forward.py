@@ -1,9 +1,10 @@
-"""Carry one request to a server and its response back.
+"""Forward one request of the sandbox to a server, and the response back.
 
 The head of the request is written anew, and both bodies are framed anew, so that client and server cannot disagree
-with us about where anything ends. Nothing is collected: what arrives is sent on.
+with the proxy about where anything ends. Nothing is collected: what arrives is sent on. Responses are read by
+`protocol.http_exchange`, as by the HTTP clients.
 
-Start at `Exchange.run`.
+Start at `ProxyExchange.run`.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ from msgspec import Struct
 from byleave.net.addresses import why
 from byleave.net.streams import Idle, SocketStream
 from byleave.protocol.http_body import LAST_CHUNK, MalformedBodyError, body_reader, chunk
-from byleave.protocol.http_head import CHUNKED, UNTIL_CLOSE, BadHead, read_response, request_head, response_head
+from byleave.protocol.http_exchange import ClientExchange, RemoteProtocolError, ResponseEnd
+from byleave.protocol.http_head import CHUNKED, UNTIL_CLOSE, request_head, response_head
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,7 +29,8 @@ if TYPE_CHECKING:
     from byleave.protocol.http_head import Framing, HttpRequestHead, HttpResponseHead
 
 CONTINUE = b"HTTP/1.1 100 Continue\r\n\r\n"
-MOST_INTERIM = 16  # responses of 1xx before the real one
+_CONTINUE_STATUS = 100
+_FINAL = 200  # the first status that is not interim
 
 
 class ProxyLimits(Struct, frozen=True):
@@ -96,7 +99,7 @@ class ProxyExchange:
     async def _upload(self, idle: Idle) -> None:
         """Send the request, then watch for a client that leaves before it has its response."""
         body = body_reader(self._request.body)
-        wrapped, last = _way_out(self._request.body)
+        wrapped, last = _writer(self._request.body)
         await self._offer(request_head(self._request, path=self._place.path, authority=self._place.authority))
         try:
             while piece := await _next_piece(self._client, body):
@@ -114,55 +117,47 @@ class ProxyExchange:
             await self._server.send(data)
 
     async def _download(self, idle: Idle) -> bool:
-        response = await self._response(idle)
-        framing = _homeward(response, self._request)
-        keep = self._uploaded and self._request.keeps_alive and framing != UNTIL_CLOSE
-        body = body_reader(response.body)
-        wrapped, last = (bytes, b"") if response.bodiless or framing is None else _way_out(framing)
-        self._started = True
-        head = response_head(response, framing=framing, keep=keep)
-        if not self._server.holds:  # the body may be long in coming
-            await self._client.send(head)
-            head = b""
-        while piece := await _next_piece(self._server, body):
+        """Pass the response on as it arrives; return whether the client may send another request."""
+        exchange = ClientExchange(self._request.method, longest_head=self._limits.head_bytes)
+        keep, last = False, b""
+        wrapped: Callable[[bytes], bytes] = bytes
+        while True:
+            data = await self._received()
             idle.moved()
-            await self._client.send(head + wrapped(piece))
+            passed: list[bytes] = []
+            try:
+                for event in exchange.receive(data) if data else exchange.receive_eof():
+                    if isinstance(event, bytes):
+                        passed.append(wrapped(event))
+                    elif isinstance(event, ResponseEnd):
+                        await self._client.send(b"".join((*passed, last)))
+                        return keep
+                    elif event.status >= _FINAL:
+                        framing = _client_framing(event, self._request)
+                        keep = self._uploaded and self._request.keeps_alive and framing != UNTIL_CLOSE
+                        if not event.bodiless and framing is not None:
+                            wrapped, last = _writer(framing)
+                        passed.append(response_head(event, framing=framing, keep=keep))
+                        self._started = True
+                    elif event.status == _CONTINUE_STATUS and self._request.expects:
+                        await self._client.send(CONTINUE)
+            except RemoteProtocolError as problem:
+                raise self._unusable(str(problem)) from None
+            await self._client.send(b"".join(passed))
             idle.moved()
-            head = b""
-        await self._client.send(head + last)
-        return keep
 
-    async def _response(self, idle: Idle) -> HttpResponseHead:
-        """Return the final response; those before it end here, but for the one that the client waits for."""
-        for _ in range(MOST_INTERIM):
-            response = await self._one_response()
-            idle.moved()
-            if response.status >= 200:
-                return response
-            if response.status == 100 and self._request.expects:
-                await self._client.send(CONTINUE)
-        raise self._unusable("there is no end of interim responses")
-
-    async def _one_response(self) -> HttpResponseHead:
+    async def _received(self) -> bytes:
         try:
-            head = await self._server.read_head(self._limits.head_bytes)
+            return await self._server.read()
         except OSError as problem:
             raise self._unusable(why(problem)) from None
-        response = read_response(head, self._request.method)
-        if not head:
-            raise self._unusable("the connection was closed")
-        if isinstance(response, BadHead):
-            raise self._unusable(response.problem)
-        if response.status == 101:
-            raise self._unusable("it changes the protocol, and nobody asked for that")
-        return response
 
     def _unusable(self, why: str) -> RefusedError:
         return RefusedError(502, f"{self._place.host} gave no response that can be passed on: {why}")
 
 
 async def _next_piece(source: SocketStream, body: Body) -> bytes:
-    """Return more of a body, empty at its end; what comes after it stays in the stream."""
+    """Return more of a request's body, empty at its end; what comes after it stays in the stream."""
     while not body.done:
         data = await source.read()
         if not data:
@@ -176,16 +171,16 @@ async def _next_piece(source: SocketStream, body: Body) -> bytes:
     return b""
 
 
-def _homeward(response: HttpResponseHead, request: HttpRequestHead) -> Framing | None:
-    """Return how the client is told where the body ends."""
+def _client_framing(response: HttpResponseHead, request: HttpRequestHead) -> Framing | None:
+    """Return the framing of the body on the client's side."""
     if response.bodiless:
-        told = response.framing if response.status != 204 else None
-        return None if told is None or told.length is None else told
+        framing = response.framing if response.status != 204 else None
+        return None if framing is None or framing.length is None else framing
     if response.framing is not None and response.framing.length is not None:
         return response.framing
     return CHUNKED if request.minor == 1 else UNTIL_CLOSE
 
 
-def _way_out(framing: Framing) -> tuple[Callable[[bytes], bytes], bytes]:
-    """Return how pieces of a body are written, and what ends it."""
+def _writer(framing: Framing) -> tuple[Callable[[bytes], bytes], bytes]:
+    """Return what writes a piece of a body, and the bytes that end it."""
     return (chunk, LAST_CHUNK) if framing.chunked else (bytes, b"")

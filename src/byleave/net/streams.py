@@ -65,11 +65,6 @@ class SocketStream:
                 return bytes(head[:end])
         return bytes(head[:limit])
 
-    @property
-    def holds(self) -> bool:
-        """Whether something is there already that was not read."""
-        return self._held != b""
-
     async def send(self, data: bytes) -> None:
         if data:
             await self._loop.sock_sendall(self._socket, data)

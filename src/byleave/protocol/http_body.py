@@ -1,16 +1,17 @@
-"""Cut the body of an HTTP/1 message out of a stream of bytes.
+"""Cut the body of an HTTP/1 message out of a stream of bytes, and undo its content coding.
 
-Sans-IO: feed it what arrived, send on what it returns. It holds no body, only the line it is reading; what follows
-the body stays in `rest`. Chunks are read to the letter, and their extensions and trailers are dropped.
+Sans-IO: feed a reader what arrived, send on what it returns. It holds no body, only the line it is reading; what
+follows the body stays in `rest`. Chunks are read to the letter, and their extensions and trailers are dropped.
 
-Start at `body_reader`. The way out: `chunk`, `LAST_CHUNK`.
+Start at `body_reader`. Writing a body in chunks: `chunk`, `LAST_CHUNK`. Decompressing a whole body: `decoded`.
 """
 
 import re
+import zlib
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import Protocol
 
     from byleave.protocol.http_head import Framing
@@ -22,10 +23,10 @@ if TYPE_CHECKING:
         rest: bytes
 
         def take(self, data: bytes) -> bytes:
-            """Return what of the body is in `data`; MalformedError if it cannot be."""
+            """Return what of the body is in `data`; MalformedBodyError if it cannot be."""
 
         def end(self) -> None:
-            """Note that the stream has ended; MalformedError if the body had not."""
+            """Note that the stream has ended; MalformedBodyError if the body had not."""
 
 
 LAST_CHUNK = b"0\r\n\r\n"
@@ -35,9 +36,21 @@ MOST_TRAILERS = 64
 _SIZE = re.compile(rb"([0-9A-Fa-f]{1,15})(?:;[\t\x20-\x7e]*)?")
 _TRAILER = re.compile(rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+:[\t\x20-\x7e\x80-\xff]*")
 
+MOST_CODINGS = 4  # one over the other; real servers apply one
+_GZIP, _ZLIB, _BARE = 16 + zlib.MAX_WBITS, zlib.MAX_WBITS, -zlib.MAX_WBITS
+_CODINGS = {"gzip": (_GZIP,), "x-gzip": (_GZIP,), "deflate": (_ZLIB, _BARE)}  # some send deflate without its frame
+
 
 class MalformedBodyError(Exception):
     """A body breaks off, or is not framed as its head says."""
+
+
+class CodingError(Exception):
+    """A body is not coded as its head says, or in a way that is not known here."""
+
+
+class DecodedTooLargeError(Exception):
+    """A decoded body is larger than the limit."""
 
 
 def body_reader(framing: "Framing") -> "Body":
@@ -163,3 +176,41 @@ class ChunkedBody:
             raise MalformedBodyError("a line between chunks is too long, or does not end in CR LF")
         self._at = end + 1
         return line[:-2]
+
+
+def decoded(body: bytes, codings: "Sequence[str]", limit: int) -> bytes:
+    """Return the body as it was before the codings, which were applied in this order; never more than `limit` bytes."""
+    applied = [coding for coding in codings if coding not in ("", "identity")]
+    if len(applied) > MOST_CODINGS:
+        raise CodingError("the body is compressed many times over")
+    for coding in reversed(applied):
+        formats = _CODINGS.get(coding)
+        if formats is None:
+            raise CodingError("the body has a content coding that the request did not ask for and that is not known")
+        body = _inflated(body, formats, limit) if body else b""
+    return body
+
+
+def _inflated(body: bytes, formats: tuple[int, ...], limit: int) -> bytes:
+    for window_bits in formats:
+        try:
+            return _members(body, window_bits, limit)
+        except zlib.error:
+            continue
+    raise CodingError("the body cannot be decompressed: it is damaged")
+
+
+def _members(body: bytes, window_bits: int, limit: int) -> bytes:
+    """Return everything in the body; a gzip may be several, one after the other."""
+    pieces, left, room = [], body, limit
+    while left:
+        member = zlib.decompressobj(window_bits)
+        piece = member.decompress(left, room + 1)
+        if len(piece) > room:
+            raise DecodedTooLargeError
+        if not member.eof:
+            raise zlib.error("it breaks off")
+        pieces.append(piece)
+        room -= len(piece)
+        left = member.unused_data if window_bits == _GZIP else b""
+    return b"".join(pieces)

@@ -20,7 +20,7 @@ from byleave.core.redact import Redactor
 from byleave.core.url import Target, parse_url
 from byleave.errors import RequestError
 from byleave.guard.guard import Guard
-from byleave.net.http_exchange import HttpRequest, HttpResponse
+from byleave.net.http_client import HttpRequest, HttpResponse
 from byleave.policy.compile import CompileContext, compile_layers
 from byleave.policy.layers import inline_layer
 from byleave.policy.live_policy import LivePolicy

@@ -25,8 +25,8 @@ from byleave.core.net_rules import USERINFO, NetRule, NetTable
 from byleave.core.url import BadUrl, parse_url
 from byleave.errors import RequestError
 from byleave.guard.asking import UNKNOWN
-from byleave.net.http_client import LARGEST_BODY, SCHEMES
-from byleave.net.http_exchange import HttpRequest, in_ascii
+from byleave.net.endpoints import SCHEMES, in_ascii
+from byleave.net.http_client import LARGEST_BODY, HttpRequest
 from byleave.protocol.http_head import REROUTING, WORD, as_servers_read
 from byleave.protocol.jsonrpc import ACCESS_DENIED, INTERNAL_ERROR, METHOD_NOT_FOUND
 from byleave.text import quoted
@@ -43,8 +43,7 @@ if TYPE_CHECKING:
     from byleave.core.url import Target
     from byleave.guard.asking import Who
     from byleave.guard.guard import Guard
-    from byleave.net.http_client import HttpClient
-    from byleave.net.http_exchange import HttpResponse
+    from byleave.net.http_client import HttpClient, HttpResponse
     from byleave.toolhost.deadline import Deadline
     from byleave.toolhost.redact import SecretFilter
 

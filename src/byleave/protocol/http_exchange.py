@@ -1,0 +1,179 @@
+"""The client's side of one HTTP/1.1 exchange: fields out, bytes in, events out.
+
+Sans-IO: it owns no socket, task or clock. The HTTP clients of tools (net.http_client) and of the gateway
+(net.http_async_client) and the sandbox's proxy (net.proxy_forward) all read responses here, so that all of them
+accept the same responses and refuse the same ones:
+
+    HEAD --head of 1xx--> HEAD --head--> BODY --its end--> OVER
+      any of them --a byte that two programs could read differently--> OVER, by a RemoteProtocolError
+
+An error says whose fault it is: `LocalProtocolError` is about a request of ours, which is not sent;
+`RemoteProtocolError` about a response. Not handled here: addresses and TLS (the drivers), limits on the size of a body
+and its content coding (`http_body.decoded`), redirects (the callers, each by its own rules).
+
+Start at `ClientExchange.receive`.
+"""
+
+from byleave.protocol.http_body import MalformedBodyError, body_reader
+from byleave.protocol.http_head import UNTIL_CLOSE, BadHead, end_of_head, is_field, list_of, read_response
+from byleave.record import Record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from byleave.protocol.http_body import Body
+    from byleave.protocol.http_head import Fields, HttpResponseHead
+
+LONGEST_HEAD = 1 << 16  # bytes
+MOST_HEADS = 16  # of one response: those of 1xx, and the final one
+_SWITCHING_PROTOCOLS = 101
+_FINAL = 200  # the first status that is not interim
+_MOST_SECONDS_DIGITS = 6
+
+
+class LocalProtocolError(Exception):
+    """A request cannot be sent as it is: a field of it would be read as something else. `field` is its name."""
+
+    def __init__(self, field: str) -> None:
+        super().__init__("a header cannot be sent as it is")
+        self.field = field
+
+
+class RemoteProtocolError(Exception):
+    """A server's response breaks off, or two programs could read it differently."""
+
+
+class ResponseEnd(Record):
+    """The response is complete. `keep_seconds` is how long the server keeps the connection, None if it does not say."""
+
+    reusable: bool
+    keep_seconds: float | None = None
+
+
+if TYPE_CHECKING:
+    ResponseEvent = HttpResponseHead | bytes | ResponseEnd
+
+
+class ClientExchange:
+    """Reads the response to one request of this `method`. The first byte that is wrong ends it for good."""
+
+    __slots__ = ("_body", "_head", "_heads", "_held", "_is_over", "_longest_head", "_method", "_minor", "is_silent")
+
+    def __init__(self, method: str, *, longest_head: int = LONGEST_HEAD) -> None:
+        self.is_silent = True  # no byte of a response has arrived
+        self._method = method
+        self._longest_head = longest_head
+        self._held = bytearray()  # of a head that is not complete
+        self._heads = 0
+        self._head: HttpResponseHead | None = None
+        self._minor = b""
+        self._body: Body | None = None
+        self._is_over = False
+
+    def receive(self, data: bytes) -> "Iterator[ResponseEvent]":
+        """Yield what `data` completes: interim heads (status below 200), the head, pieces of the body, the end.
+
+        The events are the same however the bytes are cut, but for where a body is cut into pieces. A
+        RemoteProtocolError comes after the events before the wrong byte, but for the piece of the body beside it.
+        """
+        if not data:
+            return
+        self.is_silent = False
+        try:
+            while self._body is None:
+                end = self._end_of_head(data)
+                if not end:
+                    return
+                data = bytes(self._held[end:])
+                yield self._take_head(bytes(self._held[:end]))
+            yield from self._take_body(self._body, data)
+        except MalformedBodyError as problem:
+            self._is_over = True
+            raise RemoteProtocolError(str(problem)) from None
+        except RemoteProtocolError:
+            self._is_over = True
+            raise
+
+    def receive_eof(self) -> "Iterator[ResponseEvent]":
+        """Yield the end of a body that ends with the stream; a RemoteProtocolError if the response is not complete."""
+        if self._is_over:
+            return
+        self._is_over = True
+        if self._body is None:
+            raise RemoteProtocolError(
+                "the head breaks off" if self._held or self._heads else "the connection was closed"
+            )
+        try:
+            self._body.end()
+        except MalformedBodyError as problem:
+            raise RemoteProtocolError(str(problem)) from None
+        yield ResponseEnd(reusable=False)
+
+    def _end_of_head(self, data: bytes) -> int:
+        """Hold `data`, and return where the head ends in what is held; 0 if its end has not arrived."""
+        if self._is_over:
+            raise RemoteProtocolError("it goes on after its end")
+        searched = max(0, len(self._held) - 2)
+        self._held += data
+        end = end_of_head(self._held, searched)
+        if (end or len(self._held)) > self._longest_head:
+            raise RemoteProtocolError("its head is too long")
+        return end
+
+    def _take_head(self, raw: bytes) -> "HttpResponseHead":
+        self._held = bytearray()
+        self._heads += 1
+        head = read_response(raw, self._method)
+        if isinstance(head, BadHead):
+            raise RemoteProtocolError(head.problem)
+        if head.status == _SWITCHING_PROTOCOLS:
+            raise RemoteProtocolError("it changes the protocol, which the request did not ask for")
+        if head.status >= _FINAL:
+            self._head, self._minor = head, raw[:9]
+            self._body = body_reader(head.body)
+        elif self._heads >= MOST_HEADS:
+            raise RemoteProtocolError("it has too many interim responses")
+        return head
+
+    def _take_body(self, body: "Body", data: bytes) -> "Iterator[ResponseEvent]":
+        if self._is_over:
+            raise RemoteProtocolError("it goes on after its end")
+        if not body.done and data:
+            piece = body.take(data)
+            if piece:
+                yield piece
+            data = body.rest
+        if body.done:
+            self._is_over = True
+            yield self._end(reusable=not data)
+
+    def _end(self, *, reusable: bool) -> ResponseEnd:
+        """Return the end event. Bytes behind the response, HTTP/1.0 and `close` make the connection unusable."""
+        head = self._head
+        assert head is not None  # noqa: S101 -- there is a body only after its head
+        reusable = reusable and self._minor == b"HTTP/1.1 " and head.body != UNTIL_CLOSE
+        return ResponseEnd(reusable and "close" not in list_of(head.fields, "connection"), _keep_seconds(head.fields))
+
+
+def field_lines(fields: "Iterable[tuple[str, str]]") -> bytes:
+    """Return fields as they are sent; a LocalProtocolError if one would be read as something else."""
+    return "".join([f"{name}: {value}\r\n" for name, value in sendable(fields)]).encode("latin-1")
+
+
+def sendable(fields: "Iterable[tuple[str, str]]") -> "Fields":
+    """Return fields with one character for each byte of their UTF-8; a LocalProtocolError if one cannot be sent."""
+    coded = [(name, value.encode("utf-8", "surrogateescape").decode("latin-1").strip(" \t")) for name, value in fields]
+    for name, value in coded:
+        if not is_field(name, value):
+            raise LocalProtocolError(name)
+    return tuple(coded)
+
+
+def _keep_seconds(fields: "Fields") -> float | None:
+    """Return for how long a connection may wait for its next request: a second less than the server says."""
+    for word in list_of(fields, "keep-alive"):
+        name, _equals, number = word.partition("=")
+        if name == "timeout" and number.isascii() and number.isdigit():
+            return float(number[:_MOST_SECONDS_DIGITS]) - 1
+    return None
