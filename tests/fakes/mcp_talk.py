@@ -10,11 +10,10 @@ import msgspec
 import pytest
 
 from byleave.api import Workspace
-from byleave.gateway import gateway as gateway_room
+from byleave.gateway import server_pool
 from byleave.gateway.gateway import Gateway
 from byleave.gateway.interfaces import Caller, MessageContext, Outgoing
-from byleave.gateway.session import Session
-from byleave.gateway.session_pool import SessionPool
+from byleave.gateway.session import Session, SessionPool
 from byleave.policy.dirs import find_homes
 from byleave.store.audit.query import Filter
 from byleave.toolhost.authorize import WithRunModes
@@ -258,7 +257,7 @@ class Talk:
         judged_by: Any = WithRunModes(self.policy, by_hand=False)
         self.guard = self.workspace.guard("mcp", policy=judged_by)
         self.notes: list[str] = []
-        patch.setattr(gateway_room, "make_link", self._link)
+        patch.setattr(server_pool, "make_link", self._link)
         self.gateway = Gateway(self.workspace, self.guard, note=self.notes.append, environment={})
 
     def _link(self, server: Any, _expanded: Any, hearer: "Hearer", _surroundings: Any, **_more: Any) -> FakeLink:

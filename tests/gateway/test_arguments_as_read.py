@@ -244,7 +244,7 @@ def test_a_default_that_is_known_only_when_the_server_is_back_is_asked_about(pla
     async def scene(talk: Talk) -> None:
         server, client = talk.servers["shop"], talk.client()
         await client.begin()
-        find = client.session.offers.tool
+        find = client.session.catalog.tool
         failed: list[str] = []
 
         async def fails_once(name: str, tool: str) -> Any:
@@ -253,7 +253,7 @@ def test_a_default_that_is_known_only_when_the_server_is_back_is_asked_about(pla
                 raise DownError("it is down", hint="")
             return await find(name, tool)
 
-        client.session.offers.tool = fails_once
+        client.session.catalog.tool = fails_once
         assert refusal(await client.call("shop__remove", {})) == ("ask", "no_match")
         assert (failed, server.calls()) == (["shop"], [])
 
@@ -281,7 +281,7 @@ def test_a_refusal_leaves_structured_content_to_tools_that_describe_theirs(
             if type(client).__name__ == "FakeClient":
                 await client.begin()
             await client.names()
-            talk.gateway._sessions.copy().pop().changed_all()  # noqa: SLF001 -- what was listed may be forgotten
+            talk.gateway._sessions.copy().pop().lists_changed()  # noqa: SLF001 -- what was listed may be forgotten
             described = (await client.call("shop__price", {"n": 1}))["result"]
             plain = (await client.call("shop__close", {"n": 1}))["result"]
             assert ("structuredContent" in described, "structuredContent" in plain) == (False, True)

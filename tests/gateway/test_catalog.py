@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from byleave.gateway import catalog, server_listing
-from byleave.gateway.definition_shapes import flat_name
-from byleave.gateway.server_listing import ListingOptions, ServerListings, TimeSlice
-from byleave.gateway.visibility import Visibility
+from byleave.gateway.catalog import Visibility
+from byleave.gateway.server_listing import ListingOptions, ServerListings, TimeSlice, flat_name
 from fakes.mcp_talk import OPEN, FakeClient, FakeServer, Talk, Tree
 
 MANY = 10_000
@@ -87,7 +86,7 @@ def test_what_is_kept_of_a_server_is_bounded(play: Callable[..., None]) -> None:
         for number in range(20):
             shop.raw_tools = json.dumps(tools(5, f"{number}")).encode()
             await client.names()
-        (kept,) = talk.gateway.catalogs._kept.values()  # noqa: SLF001 -- it is about what is kept
+        (kept,) = talk.gateway.listings._kept.values()  # noqa: SLF001 -- it is about what is kept
         assert len(kept) == server_listing.MOST_KEPT
 
     play(scene, shop=server_with([]))
@@ -193,7 +192,7 @@ def test_a_definition_is_shown_as_it_is_pinned_under_the_name_that_clients_call(
     async def scene(talk: Talk) -> None:
         client = await begun(talk)
         (listed,) = (await client.ask("tools/list"))["result"]["tools"]
-        offer = await client.session.offers.tool("shop", "t0")
+        offer = await client.session.catalog.tool("shop", "t0")
         assert listed == {**tools(1)[0], "name": "shop__t0"}
         assert offer.tree == tools(1)[0]
         assert json.loads(offer.definition.text) == tools(1)[0]
@@ -235,7 +234,7 @@ def test_of_large_listings_only_the_last_is_kept(play: Callable[..., None], monk
         for number in range(3):
             shop.raw_tools = json.dumps(tools(5, f"{number}")).encode()
             await client.names()
-        (kept,) = talk.gateway.catalogs._kept.values()  # noqa: SLF001 -- it is about what is kept
+        (kept,) = talk.gateway.listings._kept.values()  # noqa: SLF001 -- it is about what is kept
         assert len(kept) == 1
 
     play(scene, shop=server_with([]))

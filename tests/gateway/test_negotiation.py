@@ -15,7 +15,7 @@ from byleave.gateway.interfaces import DownError
 from byleave.gateway.limits import Backoff
 from byleave.gateway.links import make_link
 from byleave.gateway.negotiation import BY_HANDSHAKE, WITHOUT, NegotiationMemory
-from byleave.gateway.server_requests import ServerAnswer, ServerLost
+from byleave.gateway.requests import ServerAnswer, ServerLost
 from byleave.gateway.upstream import Upstream
 from fakes.mcp_servers import SCRIPT, Asked, far, over_http, plain, reached, result, run, surroundings, web
 from fakes.mcp_talk import FakeServer, Talk
@@ -43,7 +43,7 @@ class Client:
     def shakes_hands(self, _server: str) -> bool:
         return self._shakes
 
-    def unasked(self, *_told: Any) -> None: ...
+    def notified(self, *_told: Any) -> None: ...
 
     def asked(self, *_told: Any) -> None: ...
 
@@ -345,10 +345,10 @@ def test_what_was_learnt_is_forgotten_when_the_server_is_another_one(play: Calla
         await client.begin()
         await client.names()
         server = talk.gateway.servers["old"]
-        known = talk.gateway._memory_of(server)  # noqa: SLF001 -- nobody else can tell
+        known = talk.gateway.pool.memory_of(server)
         assert known.worked == {False: BY_HANDSHAKE}
-        assert talk.gateway._memory_of(server) is known  # noqa: SLF001 -- as above
-        assert talk.gateway._memory_of(structs.replace(server, description="other")).worked == {}  # noqa: SLF001 -- as above
+        assert talk.gateway.pool.memory_of(server) is known
+        assert talk.gateway.pool.memory_of(structs.replace(server, description="other")).worked == {}
 
     play(scene, old=FakeServer("a"))
 
@@ -369,7 +369,7 @@ def test_a_server_that_learnt_the_other_way_is_found_out_anew(play: Callable[...
 def test_a_server_over_the_older_transport_is_never_asked_for_the_newer_revision(play: Callable[..., None]) -> None:
     async def scene(talk: Talk) -> None:
         server = structs.replace(talk.gateway.servers["shop"], transport="sse")
-        memory = talk.gateway._memory_of(server)  # noqa: SLF001 -- nobody else can tell
+        memory = talk.gateway.pool.memory_of(server)
         asked: list[str] = []
 
         async def ask(method: str, params: Mapping[str, Any], revision: str) -> ServerAnswer | ServerLost:

@@ -17,7 +17,7 @@ KINDS: list[Tree] = [{}, {"refuses_handshake": True}]
 
 
 def welcoming(talk: Talk, seconds: float = WELCOME_TIME) -> None:
-    talk.gateway.welcome_time = seconds
+    talk.gateway.pool.welcome_time = seconds
 
 
 async def told(talk: Talk, agent: str = "ops") -> list[Tree]:

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from byleave.gateway.definition_shapes import SHAPES
 from byleave.gateway.pins import Pins, changed_fields, define, difference
+from byleave.gateway.server_listing import SHAPES
 from byleave.store.approvals import APPROVED, PENDING, REVOKED, Approval, Approvals
 from byleave.store.tool_definitions import INSTRUCTIONS, PROMPT, TEMPLATE, TOOL
 from byleave.text import hidden_in
@@ -297,7 +297,7 @@ def pins_file(talk: Talk) -> Path:
 
 async def hidden_prompt(client: FakeClient) -> bool:
     got = await client.ask("prompts/get", {"name": "shop__explain"})
-    return "error" in got and "nobody has approved it" in got["error"]["message"]
+    return "error" in got and "it needs approval" in got["error"]["message"]
 
 
 def test_a_changed_prompt_is_not_listed_and_not_given_until_approved(play: Callable[..., None]) -> None:

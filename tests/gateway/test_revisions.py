@@ -8,7 +8,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from mcp.shared import inbound
 
-from byleave.gateway.definition_shapes import LONGEST, flat_name, may_be_cut, split_name
 from byleave.gateway.message import members_of
 from byleave.gateway.revisions import (
     CAPABILITIES_KEY,
@@ -24,6 +23,7 @@ from byleave.gateway.revisions import (
     routing_headers,
     wrong_param_header,
 )
+from byleave.gateway.server_listing import LONGEST, flat_name, may_be_cut, split_name
 
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=20)
 SCHEMA = {

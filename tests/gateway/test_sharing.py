@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from byleave.gateway import gateway, links, server_pool
+from byleave.gateway import gateway, limits, server_pool
 from byleave.gateway.interfaces import Caller, DownError
-from byleave.gateway.links import ServerProcesses
+from byleave.gateway.limits import ServerProcesses
 from byleave.gateway.session import Session
 from fakes.mcp_sdk import Place, over_http
 from fakes.mcp_talk import FakeClient, FakeLink, FakeServer, Talk, Tree
@@ -266,7 +266,7 @@ def test_a_flood_of_changed_lists_is_told_to_every_session_a_few_times(
         for client in clients:
             await client.ask("tools/list")
         told: list[str] = []
-        monkeypatch.setattr(Session, "unasked", lambda _session, _upstream, method, _params: told.append(method))
+        monkeypatch.setattr(Session, "notified", lambda _session, _upstream, method, _params: told.append(method))
         for _ in range(2000):
             talk.servers["shop"].links[0].say({"method": "notifications/tools/list_changed"})
         await asyncio.sleep(0.15)
@@ -418,7 +418,7 @@ def test_an_agent_sees_and_calls_no_more_of_a_shared_server_than_its_own_policy_
 
 def test_places_are_taken_in_turn_and_the_last_is_told_clearly(monkeypatch: pytest.MonkeyPatch) -> None:
     async def scene() -> None:
-        monkeypatch.setattr(links, "WAITS", 0.05)
+        monkeypatch.setattr(limits, "WAITS", 0.05)
         made = 0
 
         async def make_room() -> None:

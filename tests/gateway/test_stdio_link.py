@@ -334,10 +334,11 @@ KILLED = """
 import asyncio, os, sys
 from pathlib import Path
 from fakes.mcp_servers import *
+from msgspec import structs
 async def main():
     root = Path(sys.argv[1])
     known = behaving("ignores_everything")
-    async with linked(root, far(), known.replace(command=(*known.command, sys.argv[2]))) as (link, ear):
+    async with linked(root, far(), structs.replace(known, command=(*known.command, sys.argv[2]))) as (link, ear):
         await ear.answer()
         print("ready", flush=True)
         await asyncio.sleep(60)

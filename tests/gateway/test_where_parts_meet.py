@@ -260,7 +260,8 @@ def test_a_server_tells_of_a_resource_no_longer_when_the_last_stateless_client_h
         await asyncio.sleep(0.02)
         assert shop.methods().count("resources/unsubscribe") == 1
         (session,) = client.session.sessions
-        assert (session.subscribed, session.listened_for) == ({}, {})
+        told = session.notifications
+        assert (told.subscribed, told.listened_for) == ({}, {})
 
     play(scene, with_share("auto"))
 

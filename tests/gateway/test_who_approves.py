@@ -159,7 +159,7 @@ def test_a_form_that_is_answered_after_the_client_may_not_any_more_approves_noth
 
         def settle(approve: str) -> None:
             compiled = talk.guard.policy.compiled
-            talk.gateway._settled = compiled, structs.replace(settings, approve=approve)  # noqa: SLF001 -- as a reload does
+            talk.gateway.context._settings = compiled, structs.replace(settings, approve=approve)  # noqa: SLF001 -- as a reload does
 
         settle("client")
         client = getattr(talk, kind)(elicitation={})

@@ -11,10 +11,10 @@ from msgspec import Struct
 from byleave.cli.output import paint, say, say_json
 from byleave.core.action import LOCAL
 from byleave.core.url import parse_url
+from byleave.gateway.catalog import Visibility
 from byleave.gateway.interfaces import Caller, DownError
 from byleave.gateway.pins import HAS_CHANGED, hidden_characters, named_characters, rows
 from byleave.gateway.server_listing import KINDS
-from byleave.gateway.visibility import Visibility
 from byleave.store.tool_definitions import INSTRUCTIONS
 from byleave.text import shown, shown_lines
 
@@ -81,14 +81,14 @@ async def _found(session: Session, name: str) -> ServerCheck:
     unseen: list[Unseen] = []
     for kind in KINDS:
         try:
-            offers[kind] = tuple(await session.offers.all_of(kind, name))
+            offers[kind] = tuple(await session.catalog.all_of(kind, name))
             unseen += [each async for each in _unseen(session, kind, name)]
         except DownError as error:
-            if kind == "tools" or not session.is_up(name):
+            if kind == "tools" or not session.servers.is_up(name):
                 return ServerCheck(name, f"{error.problem} ({error.hint})")
             unlisted[kind] = error.problem
-    await session.offers.instructions(name, session.gateway.introduction_of(name))
-    hidden = [Hidden(kind, each.name, _why(each.why), each.id) for kind, each in session.offers.hidden_of(name)]
+    await session.info.instructions(name)
+    hidden = [Hidden(kind, each.name, _why(each.why), each.id) for kind, each in session.catalog.hidden_of(name)]
     return ServerCheck(name, "", offers, unlisted, tuple(hidden), tuple(unseen))
 
 
@@ -98,7 +98,7 @@ def _why(why: str) -> str:
 
 async def _unseen(session: Session, kind: str, name: str) -> AsyncIterator[Unseen]:
     """Yield what a server lists with characters that no reader sees, approved or not."""
-    for definition in (await session.offers.catalog(kind, name)).definitions:
+    for definition in (await session.catalog.catalog(kind, name)).definitions:
         found = hidden_characters(definition.text)
         if found:
             yield Unseen(kind, definition.tool, definition.text, tuple(named_characters(found)))
@@ -111,10 +111,10 @@ def _agents(gateway: Gateway) -> list[str | None]:
 
 
 def _seen(gateway: Gateway, agent: str | None, found: list[ServerCheck]) -> dict[str, list[str]]:
-    sight = Visibility(gateway.guard.policy, agent)
-    reachable = sight.servers()
+    view = Visibility(gateway.guard.policy, agent)
+    reachable = view.servers()
     return {
-        each.name: [tool for tool in each.offers.get("tools", ()) if sight.shows_tool(each.name, tool)]
+        each.name: [tool for tool in each.offers.get("tools", ()) if view.shows_tool(each.name, tool)]
         for each in found
         if each.name in reachable and not each.problem
     }

@@ -15,38 +15,36 @@ from msgspec import Struct
 
 from byleave.core.action import LOCAL
 from byleave.core.url import oddity
-from byleave.gateway.definition_shapes import app_of, flat_name, may_be_cut, split_name
 from byleave.gateway.interfaces import DownError, NoMethodError
 from byleave.gateway.message import text_of
 from byleave.gateway.pins import ChangedDefinition, LeftOut, defined
-from byleave.gateway.server_listing import KINDS, ListingOptions, Offer, Page, ServerListing, ServerListings, view_of
+from byleave.gateway.server_listing import (
+    KINDS,
+    ListingOptions,
+    Offer,
+    Page,
+    ServerListing,
+    app_of,
+    flat_name,
+    may_be_cut,
+    split_name,
+    view_of,
+)
 from byleave.store.tool_definitions import INSTRUCTIONS
 from byleave.text import shown
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
-    from typing import Any, Protocol
+    from typing import Any
 
+    from byleave.gateway.context import GatewayContext
     from byleave.gateway.negotiation import Introduction
+    from byleave.gateway.opened_servers import OpenedServers
     from byleave.gateway.pins import Pins
-    from byleave.gateway.server_listing import View
+    from byleave.gateway.server_listing import ServerListings, View
     from byleave.gateway.upstream import Upstream
-
-    class Sight(Protocol):
-        """What a caller may see, by the policy."""
-
-        @property
-        def agent(self) -> str | None: ...
-
-        @property
-        def version(self) -> object:
-            """What is another object whenever the policy is another one."""
-
-        def servers(self) -> list[str]: ...
-
-        def shows_tool(self, server: str, tool: str) -> bool: ...
-
-        def shows(self, server: str, kind: str, name: str) -> bool: ...
+    from byleave.policy.live_policy import LivePolicy
+    from byleave.policy.servers import ServerConfig
 
 
 PATIENCE = 15.0  # seconds that a list waits for one server
@@ -55,6 +53,39 @@ MOST_PAGES = 200
 MOST_OFFERS = 10_000  # of one kind, of one server
 MOST_BYTES = 16 << 20  # of one listing: five times what ten thousand tools take
 _MOST_NOTED = 10  # hidden definitions of one listing that are named to the operator one by one
+
+
+class Visibility:
+    """The view of one agent, by the policy as it is now."""
+
+    def __init__(self, policy: LivePolicy, agent: str | None) -> None:
+        self._policy = policy
+        self._agent = agent
+
+    @property
+    def agent(self) -> str | None:
+        return self._agent
+
+    @property
+    def version(self) -> object:
+        """What is another object whenever the policy is another one: its files, or what was approved."""
+        return self._policy.compiled
+
+    def servers(self) -> list[str]:
+        """Return the servers that the caller may reach, in their own order; local tools are one of them."""
+        known: Mapping[str, ServerConfig] = self._policy.compiled.servers
+        names = [name for name, server in known.items() if server.enabled]
+        if self._policy.compiled.tools:
+            names.append(LOCAL)
+        return [name for name in names if self._policy.could_call(self._agent, name, None)]
+
+    def shows_tool(self, server: str, tool: str) -> bool:
+        """Whether there are arguments with which the call would not be denied."""
+        return self._policy.could_call(self._agent, server, tool)
+
+    def shows(self, server: str, kind: str, name: str) -> bool:
+        """Whether a resource or a prompt may be seen."""
+        return self._policy.could_use(self._agent, server, kind, name)
 
 
 class MergedListing(Struct, frozen=True):
@@ -78,45 +109,35 @@ class Catalog:
 
     def __init__(
         self,
-        reach: Callable[[str], Upstream],
+        context: GatewayContext,
+        servers: OpenedServers,
         local: Callable[[], Awaitable[list[dict[str, Any]]]],
-        pins: Callable[[], Pins | None],
-        note: Callable[[str], None],
-        keeps: Callable[[str], bool],
-        *,
-        down: Callable[[DownError], None] = lambda _error: None,
-        listed: Callable[[str, frozenset[str]], None] = lambda _server, _tools: None,
-        catalogs: ServerListings | None = None,
+        listings: ServerListings,
     ) -> None:
-        self._reach = reach
-        self._keeps = keeps  # whether the session with a server outlives one call
+        """`local` lists the tools of this workspace; `listings` is shared by all sessions."""
+        self._context = context
+        self._servers = servers
         self._local = local
-        self._pins = pins
-        self._note = note
-        self._listed = listed  # takes the tools that say what their results look like
-        self._catalogs = ServerListings() if catalogs is None else catalogs
-        self._down = down  # takes why a server says nothing
+        self._listings = listings
         self._known: dict[tuple[str, str], LastListing] = {}  # by kind and server
         self._late: dict[str, float] = {}  # servers that took too long, and until when they are hardly waited for
         self._owners: dict[str, str] = {}  # who has listed a resource first, and has not listed it no longer
-        self._hidden: dict[
-            tuple[str, str], dict[str, ChangedDefinition]
-        ] = {}  # by kind and server: what is not approved
+        self._hidden: dict[tuple[str, str], dict[str, ChangedDefinition]] = {}  # what is not approved, the same way
 
-    async def listing(self, kind: str, sight: Sight, servers: Iterable[str] | None = None) -> MergedListing:
+    async def listing(self, kind: str, view: Visibility, servers: Iterable[str] | None = None) -> MergedListing:
         """Return what the caller may see of one kind, of all servers or of some."""
-        asked = sight.servers() if servers is None else list(servers)
+        asked = view.servers() if servers is None else list(servers)
         found = await asyncio.gather(*(self._of(kind, server) for server in asked))
         views: list[View] = []
         silent: dict[str, str] = {}
         for server, said in zip(asked, found, strict=True):
             if isinstance(said, DownError):
-                self._down(said)
+                self._context.note_down(said)
                 silent[server] = said.for_agents(server)
             else:
                 views.append(
                     await said.catalog.view(
-                        sight.agent, sight.version, said.kept, functools.partial(_is_seen, sight, kind)
+                        view.agent, view.version, said.kept, functools.partial(_is_seen, view, kind)
                     )
                 )
         if not KINDS[kind].flat:
@@ -134,7 +155,7 @@ class Catalog:
         for name, servers in owners.items():
             if len(servers) > 1:
                 who = " and ".join(sorted(servers))
-                self._note(f"{who} both list the {kind.rstrip('s')} {shown(name)}, so it is left out")
+                self._context.note(f"{who} both list the {kind.rstrip('s')} {shown(name)}, so it is left out")
         return [each for each in offers if len(owners[each.name]) == 1]
 
     async def all_of(self, kind: str, server: str) -> Mapping[str, Offer]:
@@ -162,17 +183,17 @@ class Catalog:
         if server == LOCAL:
             trees = await self._local() if kind == "tools" else []
             read = tuple(Offer(LOCAL, tree, KINDS[kind]) for tree in trees)
-            catalog = ServerListing((Page(b"", read),), MOST_OFFERS, self._catalogs.working)
+            catalog = ServerListing((Page(b"", read),), MOST_OFFERS, self._listings.working)
             return self._learnt(kind, LastListing(0, catalog, catalog.offers), server)
-        upstream, pins = self._reach(server), self._pins()
+        upstream, pins = self._servers.reach(server), self._context.pins
         await upstream.ready()
         reading = ListingOptions(pins=pins is not None, headers=upstream.sends_headers)
         catalog = await self._read(upstream, kind, reading)
         if catalog.unread:
             what = f"{server} lists {catalog.unread} {kind}"
-            self._note(f"{what} that cannot be read, or have a wrong shape: they are left out")
+            self._context.note(f"{what} that cannot be read, or have a wrong shape: they are left out")
         if kind == "tools":
-            self._listed(server, catalog.structured)
+            self._listings.note_structured(server, catalog.structured)
         if pins is None:
             self._note_left_out(kind, server, catalog.left_out)
         kept = catalog.offers if pins is None else await self._approved(kind, server, catalog, pins)
@@ -190,19 +211,21 @@ class Catalog:
                 if kind == "tools" or params:
                     raise
                 break  # many a server that has resources knows nothing of templates
-            page = await self._catalogs.page(upstream.name, kind, said.get(what.field), number, reading)
+            page = await self._listings.page(upstream.name, kind, said.get(what.field), number, reading)
             pages.append(page)
             count += len(page.read)
             size += len(page.raw)
             if size > MOST_BYTES:
-                self._note(f"{upstream.name} lists more than {MOST_BYTES >> 20} MB of {kind}: the rest is left out")
+                self._context.note(
+                    f"{upstream.name} lists more than {MOST_BYTES >> 20} MB of {kind}: the rest is left out"
+                )
                 break
             cursor = said.get("nextCursor")
             if cursor is None or text_of(cursor) is None or count > MOST_OFFERS or bytes(cursor) in seen:
                 break
             seen.add(bytes(cursor))
             params = {"cursor": cursor}
-        return self._catalogs.made(upstream.name, kind, pages, MOST_OFFERS, reading)
+        return self._listings.made(upstream.name, kind, pages, MOST_OFFERS, reading)
 
     def _learnt(self, kind: str, known: LastListing, server: str) -> LastListing:
         self._known[kind, server] = known
@@ -229,10 +252,12 @@ class Catalog:
                 self._hidden[kind, server] = {each.name: each for each in judged.hidden}
             for each in judged.hidden[:_MOST_NOTED]:
                 named = f"the definition of {_words(kind)}{server}/{shown(each.name)}"
-                self._note(f"{named} {each.why}, so it is hidden: `byleave approvals list` shows it")
+                self._context.note(f"{named} {each.why}, so it is hidden: `byleave approvals list` shows it")
             if len(judged.hidden) > _MOST_NOTED:
                 more = len(judged.hidden) - _MOST_NOTED
-                self._note(f"{more} further definitions of {server} are hidden: `byleave approvals list` shows them")
+                self._context.note(
+                    f"{more} further definitions of {server} are hidden: `byleave approvals list` shows them"
+                )
         self._note_left_out(kind, server, left_out)
         return kept
 
@@ -240,7 +265,7 @@ class Catalog:
         if left_out:
             first, more = left_out[0], len(left_out) - 1
             others = f", and {more} more" if more else ""
-            self._note(f"{kind} of {server} are left out: {shown(first.name)} ({first.why}){others}")
+            self._context.note(f"{kind} of {server} are left out: {shown(first.name)} ({first.why}){others}")
 
     async def tool(self, server: str, name: str) -> Offer | None:
         """Return a tool as it was listed last over this connection; listed now, if it never was."""
@@ -248,7 +273,7 @@ class Catalog:
 
     async def _one(self, kind: str, server: str, name: str) -> Offer | None:
         offer = (await self._last(kind, server)).kept.get(name)
-        pins = self._pins()
+        pins = self._context.pins
         if pins is None or server == LOCAL:
             return offer
         if offer is not None and (pinned := offer.definition) is not None:
@@ -260,12 +285,12 @@ class Catalog:
 
     async def instructions(self, server: str, introduction: Introduction | None) -> str:
         """Return what a server says about its use, if that is approved: models read it, so it is pinned like a tool."""
-        said, pins = "" if introduction is None else introduction.instructions, self._pins()
+        said, pins = "" if introduction is None else introduction.instructions, self._context.pins
         if introduction is None or pins is None:
             return said
         definition = defined({"name": server, "instructions": said}, INSTRUCTIONS)
         if isinstance(definition, LeftOut):
-            self._note(f"the instructions of {server} are left out: {definition.why}")
+            self._context.note(f"the instructions of {server} are left out: {definition.why}")
             return ""
         seen = (definition,) if said else ()  # that it has none is known from now on, too
         judged = pins.judged(server, seen, INSTRUCTIONS)
@@ -274,7 +299,7 @@ class Catalog:
         self._hidden.pop((INSTRUCTIONS, server), None)
         for each in judged.hidden:
             self._hidden[INSTRUCTIONS, server] = {each.name: each}
-            self._note(
+            self._context.note(
                 f"the instructions of {server}: the text {each.why}, so it is hidden: see `byleave approvals list`"
             )
         return said if judged.approved else ""
@@ -295,7 +320,7 @@ class Catalog:
 
     def _patience(self, server: str) -> asyncio.Timeout:
         """Return how long a server is waited for: one that has just said nothing for long, hardly any more."""
-        quiet = monotonic() < self._late.get(server, 0.0) and not self._reach(server).is_up
+        quiet = monotonic() < self._late.get(server, 0.0) and not self._servers.reach(server).is_up
         return asyncio.timeout(HARDLY if quiet else PATIENCE)
 
     @property
@@ -322,9 +347,9 @@ class Catalog:
         if server == LOCAL:
             return await self._fresh(kind, server)
         known = self._known.get((kind, server))
-        if known is not None and not self._keeps(server):
+        if known is not None and not self._servers.keeps(server):
             return known
-        upstream = self._reach(server)
+        upstream = self._servers.reach(server)
         await upstream.ready()
         if known is not None and known.opened == upstream.opened:
             return known
@@ -339,12 +364,12 @@ class Catalog:
         """Have everything listed anew."""
         self._known.clear()
 
-    async def find(self, kind: str, flat: str, sight: Sight) -> tuple[str, str] | None:
+    async def find(self, kind: str, flat: str, view: Visibility) -> tuple[str, str] | None:
         """Return server and own name of what a client calls `flat`; None if it cannot be anything here."""
         split = split_name(flat)
         if not may_be_cut(flat):
             return split
-        candidates = [split[0]] if split is not None and split[0] in sight.servers() else sight.servers()
+        candidates = [split[0]] if split is not None and split[0] in view.servers() else view.servers()
         for server in candidates:
             try:
                 async with self._patience(server):
@@ -356,12 +381,12 @@ class Catalog:
                     return server, name
         return split
 
-    async def owner(self, uri: str, sight: Sight) -> ResourceOwner:
+    async def owner(self, uri: str, view: Visibility) -> ResourceOwner:
         """Return the server that a resource belongs to: which lists it, or whose template it fits, or the only one.
 
         Where several might be meant, nobody is: a server must not come by another's requests.
         """
-        servers = [server for server in sight.servers() if server != LOCAL]
+        servers = [server for server in view.servers() if server != LOCAL]
         known = [server for server in servers if uri in self._known_by(server)]
         if known and self._owners.get(uri) in known:
             return _only(known, is_listed=True)
@@ -383,7 +408,7 @@ class Catalog:
     def _known_by(self, server: str) -> Mapping[str, Offer]:
         """Return the resources that a server has listed, as far as that was over the connection that there is."""
         known = self._known.get(("resources", server))
-        return known.kept if known is not None and known.opened == self._reach(server).opened else {}
+        return known.kept if known is not None and known.opened == self._servers.reach(server).opened else {}
 
     async def _claims(self, server: str, uri: str) -> str:
         """Return what a server has to do with a URI."""
@@ -400,7 +425,7 @@ class Catalog:
             return LISTS
         if any(start and uri.startswith(start) for start in map(_literal, templates)):
             return FITS
-        return ABLE if self._reach(server).abilities.get("resources") is not None else NOTHING
+        return ABLE if self._servers.reach(server).abilities.get("resources") is not None else NOTHING
 
     def _shows_as_app(self, server: str, uri: str) -> bool:
         """Whether a tool that a server has listed names a resource as what shows its results (MCP Apps)."""
@@ -424,10 +449,10 @@ def _only(servers: list[str], *, is_listed: bool = False) -> ResourceOwner:
     return ResourceOwner(None, problem=f"{' and '.join(sorted(servers))} both offer it" if is_listed else "")
 
 
-def _is_seen(sight: Sight, kind: str, offer: Offer) -> bool:
+def _is_seen(view: Visibility, kind: str, offer: Offer) -> bool:
     if kind == "tools":
-        return sight.shows_tool(offer.server, offer.name)
-    return sight.shows(offer.server, "prompts" if kind == "prompts" else "resources", offer.name)
+        return view.shows_tool(offer.server, offer.name)
+    return view.shows(offer.server, "prompts" if kind == "prompts" else "resources", offer.name)
 
 
 def _words(kind: str) -> str:

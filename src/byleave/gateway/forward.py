@@ -1,412 +1,487 @@
-"""What was allowed is done: passed on to its server, or run here, and its answer brought back to the client.
+"""Carry out a call that was allowed: send it to its server, or run it here, and bring the answer back to the client.
 
-In the middle of it a server may want something of the client. One with a session is asked while the request is open; a
-stateless one gets the wish as the result, and the errand is parked until it calls again. The same holds the other way
-round for a server that speaks the stateless revision.
+In the middle of a call a server may ask the client something. A client with a session is asked while its request is
+open; a stateless one gets the question as the result, and the call continues when it calls again (`continuations`). The
+same holds the other way round for a server that speaks the stateless revision.
 
-Start at `Errands.do`.
-
-Verdicts of the gateway's own on calls that the policy would let out, but that cannot go out as they are. Pure.
+Start at `Forwarder.forward`. What became of the call is recorded when it ends. Whether it may go out is decided before,
+in `authorize`, and again here where the call had to wait.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os
-from contextlib import suppress
 from time import monotonic
 from typing import TYPE_CHECKING
 
 from msgspec import Raw, Struct, structs
 
 from byleave.core.action import LOCAL, CallAction
-from byleave.core.decision import BUILT_IN, DENY, RuleRef, Verdict, shared_tree
+from byleave.core.decision import shared_tree
+from byleave.gateway.authorize import CALL, CHANGED, SUBSCRIBE, changed, tool_name
+from byleave.gateway.client_questions import (
+    ASKER,
+    ELICIT,
+    KEY,
+    approval_form,
+    approval_in,
+    can_be_asked,
+    labelled,
+    narrowed,
+    refusal,
+)
 from byleave.gateway.continuations import Continuation
-from byleave.gateway.elicitation import ASKER, KEY, can_be_asked, question_params, reply_in
 from byleave.gateway.interfaces import HINT, DownError, LateError
-from byleave.gateway.local_format import answer_in, question_form, result_tree
-from byleave.gateway.message import decoded, encode, error_tree, members_of, notification, text_of
+from byleave.gateway.local_tools import answer_in, question_form, result_tree
+from byleave.gateway.message import decoded, error_tree, members_of, notification, text_of
+from byleave.gateway.notifications import about_request
+from byleave.gateway.requests import ServerAnswer, ServerLost, ServerNotification, ServerQuestion
 from byleave.gateway.revisions import HEADER_MISMATCH, SERVER_DOWN, STATELESS, param_headers, wrong_param_header
-from byleave.gateway.server_questions import labelled, refusal
-from byleave.gateway.server_requests import ServerNotification, ServerQuestion
 from byleave.guard.asking import NO, NOBODY, SILENCE
-from byleave.protocol.jsonrpc import INVALID_PARAMS, INVALID_REQUEST
-from byleave.text import quoted, shown
+from byleave.protocol.jsonrpc import ACCESS_DENIED, INVALID_PARAMS, INVALID_REQUEST
+from byleave.text import quoted
 from byleave.toolhost.outcome import NeedsInput
-from byleave.user_files import digest
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine, Mapping
+    from collections.abc import Coroutine, Mapping
     from typing import Any
 
-    from byleave.gateway.client_request import ClientRequest
+    from byleave.core.decision import Verdict
+    from byleave.gateway.authorize import Allowed, Authorizer, ServerCall
+    from byleave.gateway.background import BackgroundTasks
+    from byleave.gateway.catalog import Catalog
+    from byleave.gateway.client import Client
+    from byleave.gateway.client_questions import ClientQuestions
+    from byleave.gateway.context import GatewayContext
+    from byleave.gateway.continuations import Continuations
+    from byleave.gateway.local_tools import LocalTools
     from byleave.gateway.message import Members
-    from byleave.gateway.server_requests import ServerRequest
-    from byleave.gateway.session import Session
+    from byleave.gateway.opened_servers import OpenedServers
+    from byleave.gateway.requests import ClientRequest, ServerRequest
+    from byleave.gateway.server_listing import ServerListings
     from byleave.gateway.upstream import Upstream
-    from byleave.guard.asking import Evaluation, Question, Who
+    from byleave.guard.asking import Question
+
+DONE, REPORTED = "done", "failed: the tool reports an error"
+MOST_ROUNDS = 10  # questions of one tool, in one call
+VERDICT_KEY = "byleave/verdict"
+_OUTCOMES = {DONE: "ok", REPORTED: "error"}  # in the figures; what is in neither has failed
+_DENIED_BY_NOW = "failed: it is denied by now"
+_LONGEST_NAME = 100  # letters of a name that a client chose
+_TAIL = 4096  # bytes at either end of a result, where servers write whether it is an error
+_TRACES = frozenset({"traceparent", "tracestate", "baggage"})  # what no person need be shown
 
 
-CHANGED, UNFITTING = "changed_tool", "bad_arguments"
-_REFUSALS_WORTH_SAYING = 100  # letters of a name that somebody else chose
+class ForwardedRequest(Struct, frozen=True):
+    """A call that was allowed, and the client's request that waits for its answer."""
+
+    request: ClientRequest
+    call: ServerCall
+    allowed: Allowed
+    rounds: int = 0  # how often the server has asked
+    schema: Any = None  # of the tool's arguments, where headers may have to repeat them
 
 
-def named(server: str, tool: str | None) -> str:
-    """Return how a tool is named to people and models."""
-    return f"{shown(server[:_REFUSALS_WORTH_SAYING])}/{shown((tool or '')[:_REFUSALS_WORTH_SAYING])}"
+class Forwarder:
+    """Carries out the calls of one session."""
+
+    def __init__(
+        self,
+        context: GatewayContext,
+        client: Client,
+        *,
+        servers: OpenedServers,
+        catalog: Catalog,
+        listings: ServerListings,
+        authorizer: Authorizer,
+        continuations: Continuations,
+        questions: ClientQuestions,
+        local: LocalTools,
+        background: BackgroundTasks,
+    ) -> None:
+        self._context = context
+        self._client = client
+        self._servers = servers
+        self._catalog = catalog
+        self._listings = listings
+        self._authorizer = authorizer
+        self._continuations = continuations
+        self._questions = questions
+        self._local = local
+        self._background = background
+
+    async def forward(self, request: ClientRequest, call: ServerCall, allowed: Allowed) -> bool:
+        """Do what was allowed, and answer the client; return whether it was done."""
+        work = ForwardedRequest(request, call, allowed)
+        return await self._finish(work, self._run_local(work, {}) if call.server == LOCAL else self._forward(work))
+
+    async def resume(
+        self, request: ClientRequest, call: ServerCall, allowed: Allowed, continuation: Continuation
+    ) -> bool:
+        """Continue a call with the answers that a stateless client brings; return whether it was done."""
+        work = ForwardedRequest(request, call, allowed, rounds=continuation.rounds)
+        answers = members_of(request.params.get("inputResponses"))
+        return await self._finish(work, self._resumed(work, continuation, answers))
+
+    async def refuse(self, request: ClientRequest, call: ServerCall, verdict: Verdict) -> None:
+        """Answer what is not done: a call of a tool by a result with the verdict in it, the rest by an error.
+
+        A client may check what is structured against the tool's output schema, and throw away what does not fit.
+        """
+        self._context.metrics.called(call.server, call.who.agent, verdict.decision.word, "refused")
+        tree = agents_tree(verdict, self._context.guard.policy.root.path)
+        if call.method == CALL and verdict.code != CHANGED:
+            content = [{"type": "text", "text": verdict.reason}]
+            result: dict[str, Any] = {"content": content, "isError": True, "_meta": {VERDICT_KEY: tree}}
+            if not self._listings.has_output_schema(call.server, call.tool):
+                result["structuredContent"] = tree
+            await request.result(result)
+        else:  # to the client a tool that is hidden does not exist
+            await request.error(INVALID_PARAMS if call.method == CALL else ACCESS_DENIED, verdict.reason, tree)
+
+    async def _finish(self, work: ForwardedRequest, doing: Coroutine[Any, Any, str]) -> bool:
+        """Do it, and record what became of it; nothing yet, if it continues later."""
+        started, call = monotonic(), work.call
+        outcome, how = "failed: the client has cancelled it", "cancelled"
+        try:
+            outcome = await doing
+            how = _OUTCOMES.get(outcome, "failed")
+        except DownError as error:
+            outcome, how = f"failed: {error.problem}", "timeout" if isinstance(error, LateError) else "down"
+            self._context.note_down(error)
+            await work.request.error(SERVER_DOWN, error.for_agents(call.server), HINT)
+        finally:
+            if outcome:
+                took = monotonic() - started
+                self._context.guard.record_effect(work.allowed.evaluation, took, outcome)
+                self._context.metrics.called(call.server, call.who.agent, "allow", how, took)
+        return outcome == DONE
+
+    # ---- To a server, and back -------------------------------------------------------------------------------------
+
+    async def _forward(self, work: ForwardedRequest) -> str:
+        """Have a server do it; return what became of it, empty if that is not known yet."""
+        call, request = work.call, work.request
+        if call.server not in self._servers.configured:
+            await request.error(INVALID_PARAMS, f"there is no server named {quoted(call.server[:_LONGEST_NAME])}")
+            return "failed: no such server"
+        schema, waited = None, not self._servers.is_up(call.server)
+        if call.method == CALL:
+            if await self._servers.stand_alone(call.server):
+                self._catalog.forget(call.server)
+            offer = await self._catalog.tool(call.server, call.tool)
+            if offer is None:
+                await request.error(INVALID_PARAMS, self._unknown_tool(call))
+                return "failed: no such tool"
+            schema = offer.tree.get("inputSchema")
+            if _evaluated_schema(work) != schema:
+                by_policy = work.allowed.evaluation.verdict.because[0].source != "approval"
+                if await self._is_denied_by_now(work, asks=by_policy):
+                    return _DENIED_BY_NOW
+            wrong = wrong_param_header(schema, call.arguments, request.headers) if request.headers else ""
+            if wrong:
+                name = tool_name(call.server, call.tool)
+                await request.error(
+                    HEADER_MISMATCH, f"the {wrong} header does not say what the argument of {name} says"
+                )
+                return "failed: a header disagrees"
+        if self._servers.keeps(call.server):
+            upstream = self._servers.reach(call.server)
+            await upstream.ready()
+            return await self._pass_on(work, upstream, schema, waited=waited)
+        async with self._servers.reached_once(call.server, call.tool or None) as upstream:
+            return await self._pass_on(work, upstream, schema, waited=True)
+
+    async def _is_denied_by_now(self, work: ForwardedRequest, *, asks: bool = False) -> bool:
+        """Refuse what has come to be denied since it was allowed; return whether it was."""
+        refused = await self._authorizer.recheck(work.call, asks=asks)
+        if refused is not None:
+            await self.refuse(work.request, work.call, refused.verdict)
+        return refused is not None
+
+    async def _pass_on(self, work: ForwardedRequest, upstream: Upstream, schema: Any, *, waited: bool) -> str:
+        call = work.call
+        if waited and await self._is_denied_by_now(work):  # a server may take a minute to start
+            return _DENIED_BY_NOW
+        if call.method == SUBSCRIBE:
+            await upstream.subscribe(text_of(call.params["uri"]) or "")
+            await work.request.result(b"{}")
+            return DONE
+        if upstream.revision not in STATELESS:
+            return await self._send(work, upstream)
+        known = None if work.allowed.by_person or "inputResponses" not in call.params else call.params["inputResponses"]
+        more = None if known is None else {"inputResponses": known}  # to questions that it knows from an earlier call
+        return await self._send(structs.replace(work, schema=schema), upstream, more)
+
+    def _unknown_tool(self, call: ServerCall) -> str:
+        why = self._catalog.why_hidden(call.server, call.tool)
+        if why:
+            return changed(CallAction(call.server, call.tool), why).reason
+        return f"there is no tool {tool_name(call.server, call.tool)}"
+
+    async def _send(self, work: ForwardedRequest, upstream: Upstream, more: Mapping[str, Any] | None = None) -> str:
+        call = work.call
+        params = {**call.sent, **(more or {})}
+        meta, progress = passed_meta(call.params)
+        if work.allowed.by_person:  # a yes is for what was shown
+            meta = {key: value for key, value in meta.items() if key in _TRACES}
+        if meta:
+            params["_meta"] = meta
+        headers = tuple(param_headers(work.schema, call.arguments)) if work.schema is not None else ()
+        server_request = await upstream.ask(call.method, params, work.request, headers, progress=progress)
+        return await self._follow(work, upstream, server_request)
+
+    async def _follow(self, work: ForwardedRequest, upstream: Upstream, server_request: ServerRequest) -> str:
+        said = await self._next_of(work.request, upstream, server_request)
+        if isinstance(said, ServerQuestion):
+            return await self._suspend(work, upstream, server_request, said)
+        if said.error is not None:
+            await work.request.server_error(said.error)
+            return "failed: the server answered with an error"
+        result = said.result or Raw(b"{}")
+        if upstream.revision in STATELESS and _needs_input(result):
+            return await self._answer_questions(work, upstream, result)
+        most, view = self._context.settings.max_result, memoryview(result)
+        if most is not None and len(view) > most:
+            what = f"the result of the server {quoted(work.call.server)} is larger than {most} bytes"
+            await work.request.error(SERVER_DOWN, f"{what}, which is the limit here")
+            return "failed: the result is too large"
+        await work.request.result(result)
+        return REPORTED if b'"isError"' in bytes(view[-_TAIL:]) + bytes(view[:_TAIL]) and _is_error(result) else DONE
+
+    async def _next_of(
+        self, request: ClientRequest, upstream: Upstream, server_request: ServerRequest
+    ) -> ServerAnswer | ServerQuestion:
+        """Bring the client what a server sends about a request; return the answer, or a question to a stateless client.
+
+        A DownError if no answer comes. After a question the request is followed on later; else nothing more comes.
+        """
+        seconds = self._context.settings.call_timeout
+        why = f"it did not answer within {seconds:g} s"
+        late = ServerLost(why, why)
+        loop = asyncio.get_running_loop()
+        timer = loop.call_later(seconds, server_request.put, late)
+        try:
+            while True:
+                item = await server_request.get()
+                if isinstance(item, ServerAnswer):
+                    upstream.settle(server_request)
+                    return item
+                if isinstance(item, ServerLost):
+                    if item is late:
+                        upstream.abandon(server_request, "it took too long")
+                        raise upstream.lost_error(item, LateError)
+                    upstream.settle(server_request)
+                    raise upstream.lost_error(item)
+                if isinstance(item, ServerNotification):
+                    timer.cancel()  # it lives
+                    timer = loop.call_later(seconds, server_request.put, late)
+                    message = about_request(request, item, upstream.name)
+                    if message is not None:
+                        await request.sink.send(message)
+                elif request.envelope is not None:
+                    return item
+                else:
+                    capabilities = self._capabilities(request, upstream.name)
+                    await self._questions.pass_on(request.sink, upstream, item, capabilities)
+        except asyncio.CancelledError:
+            upstream.abandon(server_request, "the client does not wait any more")
+            raise
+        finally:
+            timer.cancel()
+
+    # ---- Questions of servers --------------------------------------------------------------------------------------
+
+    def _capabilities(self, request: ClientRequest, server: str) -> Mapping[str, Any]:
+        """Return what a server may ask the client of a request for; one that clients share may ask for nothing."""
+        may = () if self._servers.is_shared(server) else self._servers.may_ask_for(server)
+        return narrowed(self._client.capabilities_of(request), may)
+
+    async def _suspend(
+        self, work: ForwardedRequest, upstream: Upstream, server_request: ServerRequest, asked: ServerQuestion
+    ) -> str:
+        """Give a stateless client the question of a server that is in the middle of its work."""
+        problem = refusal(asked.method, self._capabilities(work.request, upstream.name), upstream.name)
+        if problem is None and not self._servers.keeps(upstream.name):
+            problem = error_tree(INVALID_REQUEST, "a server without state cannot wait for the answer of this client")
+        if problem is not None:
+            upstream.reply(asked.id, error=problem)
+            return await self._follow(work, upstream, server_request)
+        continuation = Continuation(
+            work.call.fingerprint,
+            allowed=work.allowed.evaluation,
+            upstream=upstream,
+            server_request=server_request,
+            asked={upstream.name: asked},
+        )
+        question = {"method": asked.method, "params": labelled(upstream.name, asked.method, asked.params)}
+        await self._continuations.suspend(work.request, {upstream.name: question}, continuation)
+        return ""
+
+    async def _answer_questions(self, work: ForwardedRequest, upstream: Upstream, result: Raw) -> str:
+        """Bring the questions of a stateless server to the client, in the way that the client speaks."""
+        request, found = work.request, members_of(result)
+        if work.rounds >= MOST_ROUNDS:
+            what = f"the server {quoted(upstream.name)} has asked further questions"
+            await request.error(SERVER_DOWN, f"{what} {MOST_ROUNDS} times, without an end")
+            return "failed: it asked questions without an end"
+        work = structs.replace(work, rounds=work.rounds + 1)
+        asked = {key: members_of(each) for key, each in members_of(found.get("inputRequests")).items()}
+        capabilities = self._capabilities(request, upstream.name)
+        methods = {key: text_of(each.get("method")) or "" for key, each in asked.items()}
+        refusals = (refusal(method, capabilities, upstream.name) for method in methods.values())
+        problem = next((bad for bad in refusals if bad is not None), None)
+        if problem is not None:
+            await request.raw_error(problem, INVALID_REQUEST)
+            return "failed: the server asked for what it may not"
+        questions: dict[str, dict[str, Any]] = {
+            key: {"method": methods[key], "params": labelled(upstream.name, methods[key], each.get("params"))}
+            for key, each in asked.items()
+        }
+        state = found.get("requestState")
+        if request.envelope is not None:
+            continuation = Continuation(
+                work.call.fingerprint,
+                allowed=work.allowed.evaluation,
+                upstream=upstream,
+                state=state,
+                rounds=work.rounds,
+            )
+            await self._continuations.suspend(request, questions, continuation)
+            return ""
+        answers: dict[str, Raw] = {}
+        for key, question in questions.items():
+            said = await self._put(request, question["method"], question["params"])
+            if said is None:
+                what = f"the client did not answer a question of the server {quoted(upstream.name)}"
+                await request.error(INVALID_REQUEST, what)
+                return "failed: a question was not answered"
+            answers[key] = said
+        return await self._send(work, upstream, _with_answers(answers, state))
+
+    async def _put(self, request: ClientRequest, method: str, params: Mapping[str, Any]) -> Raw | None:
+        """Put a question to the client of a session; None if there is no answer in time."""
+        try:
+            said = await self._questions.put(request.sink, method, params, self._context.settings.ask_timeout)
+        except TimeoutError:
+            return None
+        return None if said is None else said.answer
+
+    async def _resumed(self, work: ForwardedRequest, continuation: Continuation, answers: Members) -> str:
+        if continuation.question is not None:
+            said = _answer_to_tool(answers.get(KEY))
+            known = continuation.answers if said is None else {**continuation.answers, continuation.question: said}
+            return await self._run_local(work, known)
+        upstream = continuation.upstream
+        if upstream is None:
+            return ""
+        if continuation.server_request is None:
+            if work.call.method == CALL:
+                offer = await self._catalog.tool(upstream.name, work.call.tool)
+                if offer is None:
+                    await work.request.error(INVALID_PARAMS, self._unknown_tool(work.call))
+                    return "failed: no such tool"
+                work = structs.replace(work, schema=offer.tree.get("inputSchema"))
+            return await self._send(work, upstream, _with_answers(answers, continuation.state))
+        continuation.server_request.client_request = work.request
+        for key, asked in continuation.asked.items():
+            if key in answers:
+                upstream.reply(asked.id, result=answers[key])
+            else:
+                upstream.reply(asked.id, error=error_tree(INVALID_REQUEST, "the client gave no answer"))
+        return await self._follow(work, upstream, continuation.server_request)
+
+    # ---- Tools of this workspace -----------------------------------------------------------------------------------
+
+    async def _run_local(self, work: ForwardedRequest, answers: Mapping[str, str]) -> str:
+        """Run a tool of this workspace; where it asks something, ask the client, and run it again with the answer."""
+        request, call = work.request, work.call
+        can_ask = can_be_asked(self._client.capabilities_of(request))
+        asker = None
+        if can_ask and request.envelope is None and self._context.asks_client:  # a stateless client cannot be asked now
+            asker = ClientAsker(self._context, self._client, self._questions, request)
+        token = members_of(request.params.get("_meta")).get("progressToken")
+
+        def progress(done: float, total: float | None, message: str) -> None:
+            said = {"progressToken": token, "progress": done, "message": message}
+            params = said if total is None else {**said, "total": total}
+            self._background.start(request.sink.send(notification("notifications/progress", params)))
+
+        while True:
+            result = await self._local.call(
+                call.tool,
+                call.arguments or {},
+                request.who,
+                principal=self._client.caller.principal,
+                answers=answers,
+                pin=call.pin,
+                progress=None if token is None else progress,
+                asker=asker,
+            )
+            if not isinstance(result, NeedsInput):
+                await request.result(result)
+                return REPORTED if result.get("isError") else DONE
+            if len(answers) >= MOST_ROUNDS or not can_ask:
+                break
+            form, id_ = question_form(call.tool, result), str(result.question["id"])
+            if request.envelope is not None:
+                continuation = Continuation(
+                    call.fingerprint, allowed=work.allowed.evaluation, question=id_, answers=answers
+                )
+                await self._continuations.suspend(request, {KEY: {"method": ELICIT, "params": form}}, continuation)
+                return ""
+            said = _answer_to_tool(await self._put(request, ELICIT, form))
+            if said is None:
+                break
+            answers = {**answers, id_: said}
+        await request.result(result_tree(result))
+        return "failed: it has a question"
+
+
+class ClientAsker:
+    """Asks the person at the client about what a local tool does while it runs."""
+
+    name = ASKER
+
+    def __init__(
+        self, context: GatewayContext, client: Client, questions: ClientQuestions, request: ClientRequest
+    ) -> None:
+        self._context = context
+        self._client = client
+        self._questions = questions
+        self._request = request
+
+    async def ask(self, question: Question, patience: float) -> str:
+        """Return the person's reply."""
+        form = approval_form(question, modes=self._client.has_modes)
+        if form is None:
+            return NOBODY
+        seconds = min(patience, self._context.settings.ask_timeout)
+        try:
+            said = await self._questions.put(self._request.sink, ELICIT, form, seconds)
+        except TimeoutError:
+            return SILENCE
+        reply = NOBODY if said is None else NO if said.answer is None else approval_in(decoded(said.answer))
+        return reply if self._context.asks_client else NOBODY
 
 
 def agents_tree(verdict: Verdict, root: str) -> dict[str, Any]:
     """Return a verdict as agents may see it: files of the workspace by their path in it, others by their name."""
-    because = tuple(ref.replace(source=_place(ref.source, root)) for ref in verdict.because)
+    because = tuple(ref.replace(source=_public_source(ref.source, root)) for ref in verdict.because)
     return shared_tree(verdict.replace(because=because), root)
 
 
-def _place(source: str, root: str) -> str:
+def _public_source(source: str, root: str) -> str:
     if not os.path.isabs(source):
         return source
     inside = source.removeprefix(root if root.endswith("/") else f"{root}/")
     return inside if inside != source else os.path.basename(source)
 
 
-def unfitting(action: CallAction, problem: str) -> Verdict:
-    """Return the refusal of arguments that are not what the tool says that it takes."""
-    ref = RuleRef("arguments fit the tool's input schema", BUILT_IN, DENY)
-    reason = f"the arguments do not fit the input schema of {named(action.server, action.tool)}: {problem}"
-    return Verdict(DENY, reason, UNFITTING, (ref,))
-
-
-def changed(action: CallAction, why: str = "has changed", what: str = "") -> Verdict:
-    """Return the refusal of a tool, or `what` else, whose definition is not approved; `why` goes on from its name."""
-    ref = RuleRef("a tool whose definition has changed waits for approval", BUILT_IN, DENY)
-    name = f"{what}{named(action.server, action.tool)}"
-    reason = f"the definition of {name} {why}, and nobody has approved it: see `byleave approvals list`"
-    return Verdict(DENY, reason, CHANGED, (ref,))
-
-
-DONE, REPORTED = "done", "failed: the tool reports an error"
-_HOW = {DONE: "ok", REPORTED: "error"}  # in the figures; what is in neither has failed
-MOST_ROUNDS = 10  # questions of one tool, in one call
-CALL, SUBSCRIBE = "tools/call", "resources/subscribe"
-_WORTH_SAYING = 100  # letters of a name that somebody else chose
-_TAIL = 4096  # bytes at either end of a result, where servers write whether it is an error
-_PARAMS = {
-    "prompts/get": ("name", "arguments"),
-    "resources/read": ("uri",),
-    SUBSCRIBE: ("uri",),
-    "completion/complete": ("ref", "argument", "context"),
-}
-_TRACES = frozenset({"traceparent", "tracestate", "baggage"})  # what nobody need be shown
-_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
-
-
-class ForwardedCall(Struct, frozen=True):
-    """A request for one server: what it gets, and what of it was judged."""
-
-    method: str
-    server: str
-    sent: Mapping[str, Any]
-    params: Members  # as the client wrote them
-    who: Who
-    tool: str = ""
-    arguments: Any = None
-    pin: str | None = None  # of a local tool: what it is, so that a yes is for that
-    used: tuple[str, str] | None = None  # a resource or a prompt: its kind and name
-
-    @property
-    def print(self) -> str:
-        """A hash of all of it."""
-        sent = {key: self.sent[key] for key in sorted(self.sent)}
-        return digest(encode([self.who.agent, self.who.identity, self.method, self.server, self.pin]) + encode(sent))
-
-
-class ForwardedRequest(Struct, frozen=True):
-    """An errand that was allowed, and the request of the client that waits for it."""
-
-    exchange: ClientRequest
-    errand: ForwardedCall
-    allowed: Evaluation
-    was_asked: bool = False  # whether a person has allowed it, now or before
-    rounds: int = 0  # how often the server has wanted to know more
-    schema: Any = None  # of the tool's arguments, where headers may have to repeat them
-
-
-class Forwarder:
-    """What is done for one session. `refuse` answers what is denied by now, and returns whether it is."""
-
-    def __init__(self, session: Session, refuse: Callable[..., Awaitable[bool]]) -> None:
-        self._session = session
-        self._refuse = refuse
-
-    async def do(self, work: ForwardedRequest) -> bool:
-        """Do what was allowed, and answer the client; return whether it was done."""
-        return await self._finish(work, self._forward(work))
-
-    async def resume(self, work: ForwardedRequest, parked: Continuation) -> bool:
-        """Go on with what was parked, with the answers that the client has brought; return whether it was done."""
-        answers = members_of(work.exchange.params.get("inputResponses"))
-        return await self._finish(work, self._resumed(work, parked, answers))
-
-    async def _finish(self, work: ForwardedRequest, doing: Coroutine[Any, Any, str]) -> bool:
-        """Do it, and record what became of it; nothing yet, if it goes on later."""
-        started = monotonic()
-        outcome, how = "failed: nobody waits for it any more", "cancelled"
-        try:
-            outcome = await doing
-            how = _HOW.get(outcome, "failed")
-        except DownError as error:
-            outcome, how = f"failed: {error.problem}", "timeout" if isinstance(error, LateError) else "down"
-            self._session.gateway.note_down(error)
-            await work.exchange.error(SERVER_DOWN, error.for_agents(work.errand.server), HINT)
-        finally:
-            if outcome:
-                took = monotonic() - started
-                self._session.guard.record_effect(work.allowed, took, outcome)
-                self._session.metrics.called(work.errand.server, work.exchange.who.agent, "allow", how, took)
-        return outcome == DONE
-
-    async def _forward(self, work: ForwardedRequest) -> str:
-        """Have it done; return what became of it, empty if that is not known yet."""
-        errand, exchange = work.errand, work.exchange
-        if errand.server == LOCAL:
-            return await self._call_local(work, {})
-        if errand.server not in self._session.servers:
-            await exchange.error(INVALID_PARAMS, f"there is no server named {quoted(errand.server[:_WORTH_SAYING])}")
-            return "failed: no such server"
-        schema, waited = None, not self._session.is_up(errand.server)
-        if errand.method == CALL:
-            await self._session.stand_apart(errand.server)
-            offer = await self._session.offers.tool(errand.server, errand.tool)
-            if offer is None:
-                await exchange.error(INVALID_PARAMS, self._unknown(errand))
-                return "failed: no such tool"
-            schema = offer.tree.get("inputSchema")
-            if _judged_schema(work) != schema:
-                by_policy = work.allowed.verdict.because[0].source != "approval"
-                if await self._refuse(exchange, errand, asks=by_policy):
-                    return "failed: it is denied by now"
-            wrong = wrong_param_header(schema, errand.arguments, exchange.headers) if exchange.headers else ""
-            if wrong:
-                await exchange.error(
-                    HEADER_MISMATCH,
-                    f"the {wrong} header does not say what the argument of {named(errand.server, errand.tool)} says",
-                )
-                return "failed: a header disagrees"
-        if self._session.keeps(errand.server):
-            upstream = self._session.reach(errand.server)
-            await upstream.ready()
-            return await self._pass_on(work, upstream, schema, waited=waited)
-        async with self._session.reached_once(errand.server, errand.tool or None) as upstream:
-            return await self._pass_on(work, upstream, schema, waited=True)
-
-    async def _pass_on(self, work: ForwardedRequest, upstream: Upstream, schema: Any, *, waited: bool) -> str:
-        errand = work.errand
-        if waited and await self._refuse(work.exchange, errand):  # a server may take a minute to start
-            return "failed: it is denied by now"
-        if errand.method == SUBSCRIBE:
-            await upstream.subscribe(text_of(errand.params["uri"]) or "")
-            await work.exchange.result(b"{}")
-            return DONE
-        if upstream.revision not in STATELESS:
-            return await self._send(work, upstream)
-        more = None if work.was_asked else known_answers(errand.params)
-        return await self._send(structs.replace(work, schema=schema), upstream, more)
-
-    def _unknown(self, errand: ForwardedCall) -> str:
-        why = self._session.offers.why_hidden(errand.server, errand.tool)
-        if why:
-            return changed(CallAction(errand.server, errand.tool), why).reason
-        return f"there is no tool {named(errand.server, errand.tool)}"
-
-    async def _send(self, work: ForwardedRequest, upstream: Upstream, more: Mapping[str, Any] | None = None) -> str:
-        params = {**work.errand.sent, **(more or {})}
-        meta, progress = passed_meta(work.errand.params)
-        if work.was_asked:  # a yes is for what was shown
-            meta = {key: value for key, value in meta.items() if key in _TRACES}
-        if meta:
-            params["_meta"] = meta
-        headers = tuple(param_headers(work.schema, work.errand.arguments)) if work.schema is not None else ()
-        pending = await upstream.ask(work.errand.method, params, work.exchange, headers, progress=progress)
-        return await self._follow(work, upstream, pending)
-
-    async def _follow(self, work: ForwardedRequest, upstream: Upstream, pending: ServerRequest) -> str:
-        said = await self._session.follow(work.exchange, upstream, pending)
-        if isinstance(said, ServerQuestion):
-            return await self._hand_over(work, upstream, pending, said)
-        if said.error is not None:
-            await self._session.give_error(work.exchange, said.error)
-            return "failed: the server answered with an error"
-        result = said.result or Raw(b"{}")
-        if upstream.revision in STATELESS and _wants_input(result):
-            return await self._wanted(work, upstream, result)
-        return await self._give(work, result)
-
-    async def _give(self, work: ForwardedRequest, result: Raw) -> str:
-        """Answer with a server's result."""
-        most, view = self._session.settings.max_result, memoryview(result)
-        if most is not None and len(view) > most:
-            what = f"the result of the server {quoted(work.errand.server)} is larger than {most} bytes"
-            await work.exchange.error(SERVER_DOWN, f"{what}, which is the limit here")
-            return "failed: the result is too large"
-        await work.exchange.result(result)
-        return REPORTED if b'"isError"' in bytes(view[-_TAIL:]) + bytes(view[:_TAIL]) and _is_error(result) else DONE
-
-    async def _hand_over(
-        self, work: ForwardedRequest, upstream: Upstream, pending: ServerRequest, asked: ServerQuestion
-    ) -> str:
-        """Give a stateless client the wish of a server that is in the middle of its work."""
-        problem = refusal(asked.method, self._session.capabilities_for(work.exchange, upstream.name), upstream.name)
-        if problem is None and not self._session.keeps(upstream.name):
-            problem = error_tree(INVALID_REQUEST, "a server without state cannot wait for the answer of this client")
-        if problem is not None:
-            upstream.reply(asked.id, error=problem)
-            return await self._follow(work, upstream, pending)
-        parked = Continuation(
-            work.errand.print, allowed=work.allowed, upstream=upstream, pending=pending, asked={upstream.name: asked}
-        )
-        wish = {"method": asked.method, "params": labelled(upstream.name, asked.method, asked.params)}
-        await self._session.need_input(work.exchange, {upstream.name: wish}, parked)
-        return ""
-
-    async def _wanted(self, work: ForwardedRequest, upstream: Upstream, result: Raw) -> str:
-        """Bring the wishes of a stateless server to the client, in the way that the client speaks."""
-        exchange, found = work.exchange, members_of(result)
-        if work.rounds >= MOST_ROUNDS:
-            what = f"the server {quoted(upstream.name)} has wanted to know more"
-            await exchange.error(SERVER_DOWN, f"{what} {MOST_ROUNDS} times, without an end")
-            return "failed: it wanted to know more without an end"
-        work = structs.replace(work, rounds=work.rounds + 1)
-        wishes = {key: members_of(each) for key, each in members_of(found.get("inputRequests")).items()}
-        capabilities = self._session.capabilities_for(exchange, upstream.name)
-        methods = [text_of(wish.get("method")) or "" for wish in wishes.values()]
-        refusals = (refusal(method, capabilities, upstream.name) for method in methods)
-        problem = next((bad for bad in refusals if bad is not None), None)
-        if problem is not None:
-            await exchange.raw_error(problem, INVALID_REQUEST)
-            return "failed: the server wanted what it may not"
-        told = {
-            key: {"method": method, "params": labelled(upstream.name, method, wish.get("params"))}
-            for (key, wish), method in zip(wishes.items(), methods, strict=True)
-        }
-        state = found.get("requestState")
-        if exchange.envelope is not None:
-            parked = Continuation(
-                work.errand.print, allowed=work.allowed, upstream=upstream, state=state, rounds=work.rounds
-            )
-            await self._session.need_input(exchange, told, parked)
-            return ""
-        return await self._ask_in_turn(work, upstream, told, state)
-
-    async def _ask_in_turn(
-        self, work: ForwardedRequest, upstream: Upstream, wishes: Mapping[str, Mapping[str, Any]], state: Raw | None
-    ) -> str:
-        answers: dict[str, Raw] = {}
-        for key, wish in wishes.items():
-            said = None
-            with suppress(TimeoutError):
-                async with asyncio.timeout(self._session.settings.ask_timeout):
-                    said = await self._session.questions.put(work.exchange.sink, wish["method"], wish["params"])
-            if said is None or said.answer is None:
-                await work.exchange.error(
-                    INVALID_REQUEST, f"the client did not answer what the server {quoted(upstream.name)} wants to know"
-                )
-                return "failed: a question was not answered"
-            answers[key] = said.answer
-        return await self._send(work, upstream, _with_answers(answers, state))
-
-    async def _resumed(self, work: ForwardedRequest, parked: Continuation, answers: Members) -> str:
-        if parked.question is not None:
-            said = _answer_to_tool(answers.get(KEY))
-            known = parked.answers if said is None else {**parked.answers, parked.question: said}
-            return await self._call_local(work, known)
-        upstream = parked.upstream
-        if upstream is None:
-            return ""
-        if parked.pending is None:
-            if work.errand.method == CALL:
-                offer = await self._session.offers.tool(upstream.name, work.errand.tool)
-                if offer is None:
-                    await work.exchange.error(INVALID_PARAMS, self._unknown(work.errand))
-                    return "failed: no such tool"
-                work = structs.replace(work, schema=offer.tree.get("inputSchema"))
-            return await self._send(work, upstream, _with_answers(answers, parked.state))
-        parked.pending.exchange = work.exchange
-        for key, asked in parked.asked.items():
-            if key in answers:
-                upstream.reply(asked.id, result=answers[key])
-            else:
-                upstream.reply(asked.id, error=error_tree(INVALID_REQUEST, "the client gave no answer"))
-        return await self._follow(work, upstream, parked.pending)
-
-    async def _call_local(self, work: ForwardedRequest, answers: Mapping[str, str]) -> str:
-        """Run a tool of this workspace; where it asks something, ask the client, and run it again with the answer."""
-        exchange, tool, arguments = work.exchange, work.errand.tool, work.errand.arguments or {}
-        asker = self._asker(exchange)
-        while True:
-            result = await self._session.call_local(exchange, tool, arguments, answers, asker, pin=work.errand.pin)
-            if not isinstance(result, NeedsInput):
-                await exchange.result(result)
-                return REPORTED if result.get("isError") else DONE
-            if len(answers) >= MOST_ROUNDS or not can_be_asked(self._session.capabilities_of(exchange)):
-                break
-            form, id_ = question_form(tool, result), str(result.question["id"])
-            if exchange.envelope is not None:
-                parked = Continuation(work.errand.print, allowed=work.allowed, question=id_, answers=answers)
-                await self._session.need_input(
-                    exchange, {KEY: {"method": "elicitation/create", "params": form}}, parked
-                )
-                return ""
-            said = await self._put(exchange, form)
-            if said is None:
-                break
-            answers = {**answers, id_: said}
-        await exchange.result(result_tree(result))
-        return "failed: it has a question"
-
-    async def _put(self, exchange: ClientRequest, form: Mapping[str, Any]) -> str | None:
-        """Put a tool's question to the client of a session; None if there is no answer."""
-        try:
-            async with asyncio.timeout(self._session.settings.ask_timeout):
-                said = await self._session.questions.put(exchange.sink, "elicitation/create", form)
-        except TimeoutError:
-            return None
-        return None if said is None or said.answer is None else _answer_to_tool(said.answer)
-
-    def _asker(self, exchange: ClientRequest) -> ClientAsker | None:
-        """Return what asks the client about what a tool does while it runs; a stateless one cannot be asked then."""
-        if exchange.envelope is not None or not self._session.asks_client:
-            return None
-        if not can_be_asked(self._session.capabilities_of(exchange)):
-            return None
-        return ClientAsker(self._session, exchange)
-
-
-class ClientAsker:
-    """Asks the person at the client about what a local tool wants while it runs."""
-
-    name = ASKER
-
-    def __init__(self, session: Session, exchange: ClientRequest) -> None:
-        self._session = session
-        self._exchange = exchange
-
-    async def ask(self, question: Question, patience: float) -> str:
-        """Return what the person says."""
-        params = question_params(question, modes=self._session.has_modes)
-        if params is None:
-            return NOBODY
-        try:
-            async with asyncio.timeout(min(patience, self._session.settings.ask_timeout)):
-                said = await self._session.questions.put(self._exchange.sink, "elicitation/create", params)
-        except TimeoutError:
-            return SILENCE
-        reply = NOBODY if said is None else NO if said.answer is None else reply_in(decoded(said.answer))
-        return reply if self._session.asks_client else NOBODY
-
-
-def _judged_schema(work: ForwardedRequest) -> Any:
-    """Return the schema with which a call was judged; None if it was not known then."""
-    permit = work.allowed.permit
+def _evaluated_schema(work: ForwardedRequest) -> Any:
+    """Return the schema with which a call was evaluated; None if it was not known then."""
+    permit = work.allowed.evaluation.permit
     return permit.action.schema if permit is not None and isinstance(permit.action, CallAction) else None
 
 
@@ -421,28 +496,18 @@ def _is_error(result: Raw) -> bool:
     return bytes(members_of(result).get("isError", b"")) == b"true"
 
 
+def _needs_input(result: Raw) -> bool:
+    """Whether a stateless server's result is that it has questions."""
+    return bytes(members_of(result).get("resultType", b"")) == b'"input_required"'
+
+
 def _with_answers(answers: Mapping[str, Raw], state: Raw | None) -> dict[str, Any]:
     more: dict[str, Any] = {"inputResponses": answers}
     return more if state is None else {**more, "requestState": state}
 
 
-def _wants_input(result: Raw) -> bool:
-    """Whether a stateless server's result is that it needs to know more."""
-    return bytes(members_of(result).get("resultType", b"")) == b'"input_required"'
-
-
-def known_answers(params: Members) -> dict[str, Any] | None:
-    """Return the answers that a client gives before it is asked, to questions that it knows from an earlier call."""
-    return {"inputResponses": params["inputResponses"]} if "inputResponses" in params else None
-
-
-def passed(method: str, params: Members) -> dict[str, Any]:
-    """Return parameters as a server gets them: those that the method has, and nothing that nobody was shown."""
-    return {key: params[key] for key in _PARAMS[method] if key in params}
-
-
 def passed_meta(params: Members) -> tuple[dict[str, Any], bool]:
-    """Return what of a request's `_meta` is the server's business, and whether the client wants to hear of progress."""
+    """Return what of a request's `_meta` goes to the server, and whether the client wants progress."""
     meta = members_of(params.get("_meta"))
     kept = {
         key: value
@@ -450,25 +515,3 @@ def passed_meta(params: Members) -> tuple[dict[str, Any], bool]:
         if key != "progressToken" and not key.startswith("io.modelcontextprotocol/")
     }
     return kept, "progressToken" in meta
-
-
-def told_about(exchange: ClientRequest, told: ServerNotification, server: str) -> bytes | None:
-    """Return a notification about a request as the client is told of it; None if it does not want to hear it."""
-    found: dict[str, Any] = dict(members_of(told.params))
-    if told.method == "notifications/progress":
-        token = members_of(exchange.params.get("_meta")).get("progressToken")
-        return None if token is None else notification(told.method, {**found, "progressToken": token})
-    if exchange.envelope is not None and not _is_wanted(exchange.envelope.log_level, text_of(found.get("level"))):
-        return None
-    return notification(told.method, logged(found, server))
-
-
-def _is_wanted(least: str | None, level: str | None) -> bool:
-    return least in _LEVELS and level in _LEVELS and _LEVELS.index(level) >= _LEVELS.index(least)
-
-
-def logged(params: Mapping[str, Any], server: str) -> dict[str, Any]:
-    """Return a line of a server's log, with whose it is."""
-    logger = params.get("logger")
-    name = text_of(logger) if isinstance(logger, Raw) else None
-    return {**params, "logger": f"{server}.{name}" if name else server}

@@ -50,12 +50,63 @@ from byleave.protocol.sse import endpoint_event
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping
+    from typing import Protocol
 
     from byleave.gateway.http_exchange import HttpExchange, RequestHead
     from byleave.gateway.http_server import Work
     from byleave.gateway.http_server_connection import ServerConnection
     from byleave.gateway.http_sessions import HttpSession
-    from byleave.gateway.interfaces import FrontSettings, Measured, MessageContext
+    from byleave.gateway.http_trust import Network
+    from byleave.gateway.interfaces import Conversation, MessageContext
+    from byleave.gateway.jwt import Settings as JwtSettings
+    from byleave.gateway.metrics import Metrics
+
+    class ServedGateway(Protocol):
+        """What the front for HTTP needs of the gateway."""
+
+        def converse(self, caller: Caller) -> Conversation:
+            """Begin a session of a revision with a handshake."""
+
+        def stateless(self, caller: Caller) -> Conversation:
+            """Return the lasting conversation of this principal, for revisions without sessions."""
+
+        @property
+        def metrics(self) -> Metrics: ...
+
+        def metrics_text(self) -> str:
+            """Return the counts in the format of Prometheus."""
+
+        def metrics_text_for(self, agent: str | None) -> str:
+            """Return those that concern one agent alone."""
+
+        def refused(self, why: str, peer: str = "") -> None:
+            """Count and record a request that was refused before the policy was asked."""
+
+    class FrontSettings(Protocol):
+        """`[gateway]`, compiled, as far as it concerns the front for HTTP."""
+
+        @property
+        def require_identity(self) -> bool: ...
+        @property
+        def max_body(self) -> int: ...
+        @property
+        def max_sessions(self) -> int: ...
+        @property
+        def max_sessions_per_caller(self) -> int: ...
+        @property
+        def max_connections(self) -> int: ...
+        @property
+        def max_connections_per_caller(self) -> int: ...
+        @property
+        def max_connections_per_peer(self) -> int: ...
+        @property
+        def trusted_proxies(self) -> tuple[Network, ...]: ...
+        @property
+        def proxy_header(self) -> str: ...
+        @property
+        def metrics_agents(self) -> tuple[str, ...]: ...
+        @property
+        def jwt(self) -> JwtSettings | None: ...
 
     Serve = Callable[["HttpFront", HttpExchange, Caller], "Work | None"]
 
@@ -71,7 +122,7 @@ _PLAIN = b"Content-Type: text/plain\r\nCache-Control: no-store\r\n"
 
 
 async def serve_http(
-    gateway: Measured,
+    gateway: ServedGateway,
     host: str,
     port: int,
     *,
@@ -97,7 +148,7 @@ async def serve_http(
 class HttpFront:
     """The front, while it is open."""
 
-    def __init__(self, gateway: Measured, limits: ServerLimits, warn: Callable[[str], None]) -> None:
+    def __init__(self, gateway: ServedGateway, limits: ServerLimits, warn: Callable[[str], None]) -> None:
         self._gateway = gateway
         self._server = HttpServer(self._receive, limits, warn)
         self._server.on_tick = self._tick

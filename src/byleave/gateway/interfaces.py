@@ -17,10 +17,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Protocol
 
-    from byleave.gateway.http_trust import Network
-    from byleave.gateway.jwt import Settings as JwtSettings
-    from byleave.gateway.metrics import Metrics
-
     Headers = tuple[tuple[str, str], ...]
 
     class Hearer(Protocol):
@@ -81,56 +77,6 @@ if TYPE_CHECKING:
 
         async def close(self) -> None:
             """End the session, and what was opened for it."""
-
-    class Gateway(Protocol):
-        """What fronts need of the gateway."""
-
-        def converse(self, caller: Caller) -> Conversation:
-            """Begin a session of a revision with a handshake."""
-
-        def stateless(self, caller: Caller) -> Conversation:
-            """Return the lasting conversation of this principal, for revisions without sessions."""
-
-    class Measured(Gateway, Protocol):
-        """A gateway that counts what it does."""
-
-        @property
-        def metrics(self) -> Metrics: ...
-
-        def metrics_text(self) -> str:
-            """Return the counts in the format of Prometheus."""
-
-        def metrics_text_for(self, agent: str | None) -> str:
-            """Return those that concern one agent alone."""
-
-        def refused(self, why: str, peer: str = "") -> None:
-            """Count and record a request that was refused before anything was judged."""
-
-    class FrontSettings(Protocol):
-        """`[gateway]`, compiled, as far as it concerns the front for HTTP."""
-
-        @property
-        def require_identity(self) -> bool: ...
-        @property
-        def max_body(self) -> int: ...
-        @property
-        def max_sessions(self) -> int: ...
-        @property
-        def max_sessions_per_caller(self) -> int: ...
-        @property
-        def max_connections(self) -> int: ...
-        @property
-        def max_connections_per_caller(self) -> int: ...
-        @property
-        def max_connections_per_peer(self) -> int: ...
-        @property
-        def trusted_proxies(self) -> tuple[Network, ...]: ...
-        @property
-        def proxy_header(self) -> str: ...
-        @property
-        def metrics_agents(self) -> tuple[str, ...]: ...
-        @property
-        def jwt(self) -> JwtSettings | None: ...
 
 
 _NOTHING: Mapping[str, str] = {}

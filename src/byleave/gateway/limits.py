@@ -14,10 +14,15 @@ How long to wait before a server that failed is tried again. Pure: the clock is 
 
 from __future__ import annotations
 
+import asyncio
+from collections import deque
 from typing import TYPE_CHECKING
 
+from byleave.gateway.interfaces import DownError
+from byleave.text import shown
+
 if TYPE_CHECKING:
-    from collections.abc import Callable, Hashable
+    from collections.abc import Awaitable, Callable, Hashable
     from typing import Any
 
     Record = Callable[[dict[str, Any], str | None], None]
@@ -175,3 +180,55 @@ class Backoff:
     def left(self, now: float) -> float:
         """Return how many seconds of the wait are left."""
         return max(0.0, self._not_before - now)
+
+
+WAITS = 10.0  # seconds that a server waits for a place among the processes
+
+
+class ServerProcesses:
+    """How many servers run that we have started: no more than `most` at a time, and further ones wait for a place."""
+
+    def __init__(self, most: Callable[[], int], make_room: Callable[[], Awaitable[None]] | None = None) -> None:
+        """`make_room` ends a process that no client needs at the moment."""
+        self.running = 0
+        self._most = most
+        self._make_room = make_room
+        self._waiting: deque[asyncio.Future[None]] = deque()
+
+    async def take(self, server: str) -> None:
+        """Take a place; a DownError if none becomes free in time."""
+        if self.running >= self._most() and self._make_room is not None:
+            await self._make_room()
+        if self.running < self._most() and not self._waiting:
+            self.running += 1
+        else:
+            await self._wait(server)
+
+    async def _wait(self, server: str) -> None:
+        place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(place)
+        try:
+            async with asyncio.timeout(WAITS):
+                await place
+        except TimeoutError:
+            if place.done() and not place.cancelled():
+                return
+            problem = f"the server {shown(server)} cannot be started: the gateway runs {self.running} servers already"
+            hint = "raise `[gateway] max_processes`, or let clients share servers that keep no state: `share = true`"
+            raise DownError(problem, hint=hint, public=problem) from None
+        except asyncio.CancelledError:
+            if place.done() and not place.cancelled():  # it was given to us, and is not used
+                self.give()
+            raise
+        finally:
+            if place in self._waiting:
+                self._waiting.remove(place)
+
+    def give(self) -> None:
+        """Give a place back; the server that waits longest gets it."""
+        while self._waiting and self.running <= self._most():
+            place = self._waiting.popleft()
+            if not place.done():
+                place.set_result(None)  # the place goes from hand to hand, so no other start comes in between
+                return
+        self.running -= 1

@@ -14,6 +14,7 @@ Start at `LocalTools.call`. What it returns is ready for the client, but for a t
 from __future__ import annotations
 
 import asyncio
+import json
 from concurrent.futures import CancelledError, ThreadPoolExecutor, wait
 from contextlib import suppress
 from threading import Lock
@@ -21,17 +22,19 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from byleave.errors import ByleaveError, ConfigErrors, InputError
-from byleave.gateway.elicitation import ASKER
-from byleave.gateway.local_format import definition, result_tree
+from byleave.gateway.client_questions import ASKER
 from byleave.gateway.redact import without_escapes
 from byleave.guard.asking import CANCELLED, NOBODY, SILENCE, Who
-from byleave.text import shown
+from byleave.protocol.content import text_block
+from byleave.text import quoted, shown, speakable
+from byleave.toolhost.argument_schema import description_of, input_schema
 from byleave.toolhost.authorize import SKIP
 from byleave.toolhost.deadline import AnnouncingAsker, Deadline, current_turn
 from byleave.toolhost.description import NOTHING, PATIENCE, SelfDescription, file_stamps, is_asked
 from byleave.toolhost.handles import Handles
 from byleave.toolhost.host import ToolHost, ToolInvocation, timing_of
-from byleave.toolhost.outcome import NeedsInput, broken
+from byleave.toolhost.outcome import CompletedOutcome, FailedOutcome, NeedsInput, StateOutcome, broken, outcome_tree
+from byleave.toolhost.spawn import OWN_TOOLS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -42,6 +45,7 @@ if TYPE_CHECKING:
     from byleave.guard.asking import Asker, AsyncAsker, Question
     from byleave.guard.guard import Guard
     from byleave.policy.compile import CompiledTool
+    from byleave.protocol.content import Block
     from byleave.toolhost.outcome import Outcome
 
     Tree = dict[str, Any]
@@ -55,6 +59,20 @@ _MOST_STAYING = 256  # tools that stay, of all callers together
 _EVERY = 1.0  # seconds between two notes of progress
 _MARGIN = 3.0  # seconds for the ending of a process beyond what it is given
 _GRACE = 1.0  # seconds for an answer's own way
+
+_READS = {"readOnlyHint": True, "openWorldHint": False}
+_ADDS = {"readOnlyHint": False, "destructiveHint": False, "openWorldHint": False}
+_CHANGES = {"readOnlyHint": False, "destructiveHint": True, "openWorldHint": False}
+_HINTS: Mapping[str, Mapping[str, bool]] = {  # of the tools that come with byleave; of others nothing is known
+    "fs_read_file": _READS,
+    "fs_list_files": _READS,
+    "fs_grep_files": _READS,
+    "unix_utils": _READS,
+    "fs_create_file": _ADDS,
+    "fs_modify_file": _CHANGES,
+    "fs_delete_file": _CHANGES,
+    "fs_move_file": _CHANGES,
+}
 
 
 class LocalCaller(Who):
@@ -115,7 +133,7 @@ class _ClientAsker:
             return NOBODY
 
 
-class _House:
+class _CallerTools:
     """What belongs to one caller: a tool host, the tools of it that stay, and how many calls run."""
 
     def __init__(self, host: ToolHost) -> None:
@@ -148,7 +166,7 @@ class LocalTools:
         self._guard = guard
         self._note = note
         self._environment = environment
-        self._houses: dict[Owner, _House] = {}  # the one that was used last is the last
+        self._by_owner: dict[Owner, _CallerTools] = {}  # the one that was used last is the last
         self._threads = ThreadPoolExecutor(_MOST_CALLS, thread_name_prefix="byleave-local")
         self._running: set[Deadline] = set()
         self._futures: set[asyncio.Future[Any]] = set()
@@ -208,21 +226,21 @@ class LocalTools:
 
     async def pin(self, name: str, who: Who, *, principal: str) -> str:
         """Return what a yes to a call of this tool rests on; an InputError if there is no such tool."""
-        house = await self._house(principal, who)
-        pin: str = await self._in_thread(house, lambda: house.host.pin(name))
+        own = await self._tools_of(principal, who)
+        pin: str = await self._in_thread(own, lambda: own.host.pin(name))
         return pin
 
     async def describe(self, name: str, arguments: Mapping[str, Any], who: Who, *, principal: str) -> str:
         """Return what the tool itself says that a call would do, for people; nothing where it says nothing."""
-        house, turn = await self._house(principal, who), Deadline()
+        own, turn = await self._tools_of(principal, who), Deadline()
 
         def describe() -> str:
             try:
-                return house.host.describe(ToolInvocation(name, arguments, {}, who), turn) or ""
+                return own.host.describe(ToolInvocation(name, arguments, {}, who), turn) or ""
             except (ByleaveError, ConfigErrors):
                 return ""
 
-        return without_escapes(await self._in_thread(house, describe, turn))
+        return without_escapes(await self._in_thread(own, describe, turn))
 
     async def call(
         self,
@@ -246,48 +264,48 @@ class LocalTools:
         asking = _ClientAsker(self._guard, asker, turn)
         calling = LocalCaller(who.agent, who.identity, AnnouncingAsker(asking))
         try:
-            house = await self._house(principal, who)
+            own = await self._tools_of(principal, who)
             call = ToolInvocation(name, arguments, answers or {}, calling)
-            outcome = await self._in_thread(house, lambda: self._run(house, call, pin, turn), turn, name, progress)
+            outcome = await self._in_thread(own, lambda: self._run(own, call, pin, turn), turn, name, progress)
         except (ByleaveError, ConfigErrors) as error:
             outcome = broken(str(error))
         finally:
             asking.over = True
         return outcome if isinstance(outcome, NeedsInput) else result_tree(outcome)
 
-    def _run(self, house: _House, call: ToolInvocation, pin: str | None, turn: Deadline) -> Outcome:
+    def _run(self, own: _CallerTools, call: ToolInvocation, pin: str | None, turn: Deadline) -> Outcome:
         """Run a call to its end, in a thread of its own."""
-        host = house.host
+        host = own.host
         tool = host.tool(call.tool)
         if pin is not None and pin != host.pin(call.tool):
             return broken("the tool has changed since this was agreed to; call it again")
         if not tool.settings.get("stateful") or "action" not in call.arguments:
             return host.execute(call, turn)
         if call.arguments["action"] != "spawn":
-            return house.handles.act(tool, call.arguments, call.who, call.answers)
+            return own.handles.act(tool, call.arguments, call.who, call.answers)
         with self._spawning:
-            if self._closed or sum(each.handles.running for each in list(self._houses.values())) >= _MOST_STAYING:
+            if self._closed or sum(each.handles.running for each in list(self._by_owner.values())) >= _MOST_STAYING:
                 return broken("too many tools run already: stop one of them first", transient=True)
-            return house.handles.act(tool, call.arguments, call.who, call.answers)
+            return own.handles.act(tool, call.arguments, call.who, call.answers)
 
     async def _in_thread(
         self,
-        house: _House,
+        own: _CallerTools,
         work: Callable[[], Any],
         turn: Deadline | None = None,
         name: str = "",
         progress: Progress | None = None,
     ) -> Any:
         """Do some work of one caller in a thread; cancelled, have it stopped, and wait for its end."""
-        house.calls += 1
+        own.calls += 1
         try:
-            async with house.turns:
-                return await self._attend(house, work, turn or Deadline(), name, progress)
+            async with own.turns:
+                return await self._attend(own, work, turn or Deadline(), name, progress)
         finally:
-            house.calls -= 1
+            own.calls -= 1
 
     async def _attend(
-        self, house: _House, work: Callable[[], Any], turn: Deadline, name: str, progress: Progress | None
+        self, own: _CallerTools, work: Callable[[], Any], turn: Deadline, name: str, progress: Progress | None
     ) -> Any:
         if self._closed:
             raise _ended()
@@ -301,7 +319,7 @@ class LocalTools:
         except asyncio.CancelledError:
             turn.cancel()
             if not started.cancel():
-                await asyncio.wait([future], timeout=_longest_ending(house.host, name))
+                await asyncio.wait([future], timeout=_longest_ending(own.host, name))
             raise
         if future.cancelled():
             raise _ended()
@@ -313,31 +331,31 @@ class LocalTools:
         if not future.cancelled():
             future.exception()  # somebody has looked at it: whoever waited may be gone
 
-    async def _house(self, principal: str, who: Who) -> _House:
+    async def _tools_of(self, principal: str, who: Who) -> _CallerTools:
         """Return what belongs to a caller; made when they first come, and given up when too many others came since."""
         if self._closed:
             raise _ended()
         owner = principal, who.agent, who.identity
-        house = self._houses.pop(owner, None)
-        if house is None:
-            house = _House(ToolHost(self._workspace, self._guard, environment=self._environment))
-        self._houses[owner] = house
-        house.calls += 1  # so that nobody gives it up meanwhile
+        own = self._by_owner.pop(owner, None)
+        if own is None:
+            own = _CallerTools(ToolHost(self._workspace, self._guard, environment=self._environment))
+        self._by_owner[owner] = own
+        own.calls += 1  # so that nobody gives it up meanwhile
         try:
             await self._make_room()
         except ByleaveError:
-            self._houses.pop(owner, None)
+            self._by_owner.pop(owner, None)
             raise
         finally:
-            house.calls -= 1
-        return house
+            own.calls -= 1
+        return own
 
     async def _make_room(self) -> None:
-        while len(self._houses) > _MOST_CALLERS:
-            idle = next((owner for owner, house in self._houses.items() if house.is_idle()), None)
+        while len(self._by_owner) > _MOST_CALLERS:
+            idle = next((owner for owner, own in self._by_owner.items() if own.is_idle()), None)
             if idle is None:
                 raise InputError("too many callers use local tools at once", hint="try again later")
-            await asyncio.to_thread(self._houses.pop(idle).close)
+            await asyncio.to_thread(self._by_owner.pop(idle).close)
 
     async def close(self) -> None:
         """Stop everything that still runs, and let go of all sandboxes. Nothing is run any more."""
@@ -346,10 +364,10 @@ class LocalTools:
         for turn in list(self._running):
             turn.cancel()
         if self._futures:
-            longest = max((_longest_ending(house.host, "") for house in self._houses.values()), default=_MARGIN)
+            longest = max((_longest_ending(own.host, "") for own in self._by_owner.values()), default=_MARGIN)
             await asyncio.wait(list(self._futures), timeout=longest)
-        houses, self._houses = list(self._houses.values()), {}
-        await asyncio.gather(*(asyncio.to_thread(house.close) for house in houses))
+        all_tools, self._by_owner = list(self._by_owner.values()), {}
+        await asyncio.gather(*(asyncio.to_thread(own.close) for own in all_tools))
         await asyncio.to_thread(wait, [future for _stamp, future in self._asked.values()], timeout=_MARGIN)
         self._threads.shutdown(wait=False, cancel_futures=True)
 
@@ -384,3 +402,90 @@ async def _wait(future: asyncio.Future[Any], name: str, progress: Progress | Non
         if progress is not None:
             took = monotonic() - begun
             progress(round(took, 3), None, f"{shown(name)} has run for {took:.0f} s")
+
+
+def definition(tool: CompiledTool, said: SelfDescription = NOTHING) -> Tree:
+    """Return a local tool as MCP describes one; `said` is what the tool says of itself."""
+    command = tool.settings.get("command") or [""]
+    own = command[1] if command[0] == OWN_TOOLS and len(command) > 1 else ""
+    tree = {
+        "name": tool.name,
+        "description": description_of(tool, said),
+        "inputSchema": {"type": "object", **input_schema(tool, said)},
+    }
+    if own in _HINTS and not tool.settings.get("stateful"):
+        tree["annotations"] = dict(_HINTS[own])
+    cleaned: Tree = speakable({key: value for key, value in tree.items() if value != ""})
+    return cleaned
+
+
+def result_tree(outcome: Outcome) -> Tree:
+    """Return an outcome as the result of an MCP call."""
+    tree: Tree
+    if isinstance(outcome, CompletedOutcome):
+        tree = {"content": [_block(block) for block in outcome.content], "isError": False}
+    elif isinstance(outcome, StateOutcome):
+        told = outcome_tree(outcome)
+        tree = {"content": [text_block(_written(told))], "structuredContent": told, "isError": False}
+    elif isinstance(outcome, FailedOutcome):
+        failure = outcome.failure
+        text = "\n".join([failure.message, *failure.trace])
+        tree = {"content": [text_block(text)], "structuredContent": outcome_tree(outcome), "isError": True}
+    elif isinstance(outcome, NeedsInput):
+        text = f"the tool asks: {outcome.question['text']}"
+        blocks = [*map(_block, outcome.content), text_block(text)]
+        tree = {"content": blocks, "structuredContent": outcome_tree(outcome), "isError": True}
+    else:
+        tree = {"content": [text_block("the call was cancelled")], "isError": True}
+    cleaned: Tree = speakable(tree)
+    return cleaned
+
+
+def question_form(name: str, needs: NeedsInput) -> Tree:
+    """Return a tool's question as the parameters of an MCP elicitation: one text, named `answer`."""
+    question = needs.question
+    choices = question.get("options", question.get("choices"))
+    answer: Tree = {"type": "string", "title": "Answer"}
+    if isinstance(choices, list) and choices:
+        answer["enum"] = list(dict.fromkeys(str(choice) for choice in choices))
+    form: Tree = speakable(
+        {
+            "message": without_escapes(f"The local tool {quoted(name)} asks: {question['text']}"),
+            "requestedSchema": {"type": "object", "properties": {"answer": answer}, "required": ["answer"]},
+        }
+    )
+    return form
+
+
+def answer_in(content: object) -> str | None:
+    """Return the answer in what a client sends back for `question_form`; None if it holds none."""
+    answer = content.get("answer") if isinstance(content, dict) else None
+    return answer if isinstance(answer, str) else None
+
+
+# What a block of each kind must have for an MCP client to read it.
+_BLOCKS: Mapping[str, tuple[str, ...]] = {
+    "text": ("text",),
+    "image": ("data", "mimeType"),
+    "audio": ("data", "mimeType"),
+    "resource_link": ("uri", "name"),
+}
+
+
+def _block(block: Block) -> Block:
+    """Return a block as it is, if MCP has such blocks; else a text that says all of it."""
+    kind = block["type"]
+    known = _is_resource(block.get("resource")) if kind == "resource" else _has_texts(block, _BLOCKS.get(kind))
+    return block if known else text_block(_written(block))
+
+
+def _is_resource(tree: object) -> bool:
+    return isinstance(tree, dict) and any(_has_texts(tree, ("uri", content)) for content in ("text", "blob"))
+
+
+def _has_texts(tree: Tree, names: tuple[str, ...] | None) -> bool:
+    return names is not None and all(isinstance(tree.get(name), str) for name in names)
+
+
+def _written(tree: Any) -> str:
+    return json.dumps(tree, ensure_ascii=False)

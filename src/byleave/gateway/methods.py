@@ -1,25 +1,37 @@
-"""What a client may ask for, one function per method, and the table of them.
+"""The methods of MCP that a client may send, one function for each, and the tables of them.
 
-Tools are called in `calling`. Lists are merged over all servers that the caller may see; what belongs to one server is
-relayed to it once the policy allows it.
+Lists are merged over all servers that the caller may see. What belongs to one server is authorized, then forwarded to
+it: `Methods.use_server` is that way for tools, prompts, resources and completions alike.
 """
 
 from __future__ import annotations
 
 import asyncio
-import functools
 import re
+from functools import partial
 from typing import TYPE_CHECKING
 from zlib import crc32
 
 from msgspec import Struct
 
-from byleave.gateway.discovery import DISCOVERY, call_discovery
-from byleave.gateway.forward import passed
+from byleave.core.action import LOCAL
+from byleave.errors import InputError
+from byleave.gateway.authorize import CALL, NeedsAnswer, Refused, ServerCall, passed_params
+from byleave.gateway.catalog import Visibility
+from byleave.gateway.client_questions import ELICIT, KEY
+from byleave.gateway.continuations import Continuation
 from byleave.gateway.message import decoded, encode, members_of, notification, text_of
-from byleave.gateway.notifications import Listener
-from byleave.gateway.revisions import HANDSHAKE, LATEST, NO_RESOURCE, SERVER_KEY, STATELESS, SUBSCRIPTION_KEY
-from byleave.gateway.server_info import introduce
+from byleave.gateway.notifications import LOG_LEVELS, Listener
+from byleave.gateway.revisions import (
+    HANDSHAKE,
+    LATEST,
+    NO_RESOURCE,
+    SERVER_DOWN,
+    SERVER_KEY,
+    STATELESS,
+    SUBSCRIPTION_KEY,
+)
+from byleave.gateway.server_info import DISCOVERY
 from byleave.gateway.server_listing import KINDS
 from byleave.gateway.upstream import INFO
 from byleave.protocol.jsonrpc import INVALID_PARAMS, INVALID_REQUEST
@@ -29,22 +41,33 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
     from typing import Any
 
-    from byleave.gateway.client_request import ClientRequest
+    from byleave.gateway.authorize import Authorizer
+    from byleave.gateway.background import BackgroundTasks
+    from byleave.gateway.catalog import Catalog
+    from byleave.gateway.client import Client
+    from byleave.gateway.client_questions import ClientQuestions
+    from byleave.gateway.context import GatewayContext
+    from byleave.gateway.continuations import Continuations
+    from byleave.gateway.forward import Forwarder
+    from byleave.gateway.local_tools import LocalTools
     from byleave.gateway.message import Members
-    from byleave.gateway.session import Session
+    from byleave.gateway.notifications import Notifications
+    from byleave.gateway.opened_servers import OpenedServers
+    from byleave.gateway.requests import ClientRequest
+    from byleave.gateway.server_info import ServerInfo
 
 SILENT_KEY = "byleave/unavailable"
 PAGE_KEY = "byleave/pageSize"  # in the `_meta` of a request for a list: how many a page has
+_CLIENTS_SHARING = 16  # how many clients of one principal may call as much as one
 _LONGEST_PAGE = 10_000
+_LONGEST_NAME = 100  # letters of a name that a client chose
 _CURSOR = re.compile(r"([0-9]{1,9})\.([0-9]{1,5})\.([0-9a-f]{8})")
-_LEVELS = frozenset({"debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"})
-_WORTH_SAYING = 100  # letters of a name that somebody else chose
 
 
 class Method(Struct, frozen=True):
     """A method, and whether revisions with a handshake and those without one have it."""
 
-    serve: Callable[[Session, ClientRequest], Awaitable[None]]
+    serve: Callable[[Methods, ClientRequest], Awaitable[Any]]
     handshake: bool = True
     stateless: bool = True
 
@@ -53,57 +76,216 @@ class Method(Struct, frozen=True):
         return self.stateless if stateless else self.handshake
 
 
-async def _initialize(session: Session, exchange: ClientRequest) -> None:
-    if session.shakes:
-        await exchange.error(INVALID_REQUEST, "the session has begun already")
+class Methods:
+    """The methods of one session."""
+
+    def __init__(
+        self,
+        context: GatewayContext,
+        client: Client,
+        open_requests: Mapping[bytes, ClientRequest],
+        *,
+        servers: OpenedServers,
+        catalog: Catalog,
+        info: ServerInfo,
+        authorizer: Authorizer,
+        forwarder: Forwarder,
+        continuations: Continuations,
+        questions: ClientQuestions,
+        notifications: Notifications,
+        local: LocalTools,
+        background: BackgroundTasks,
+    ) -> None:
+        self.context = context
+        self.client = client
+        self.servers = servers
+        self.catalog = catalog
+        self.info = info
+        self.questions = questions
+        self.notifications = notifications
+        self.background = background
+        self._open_requests = open_requests
+        self._authorizer = authorizer
+        self._forwarder = forwarder
+        self._continuations = continuations
+        self._local = local
+
+    def view_of(self, request: ClientRequest) -> Visibility:
+        """Return what the caller of a request may see."""
+        return Visibility(self.context.guard.policy, request.who.agent)
+
+    def too_busy(self, request: ClientRequest) -> tuple[str, Any] | None:
+        """Return why no further call is taken now; None if there is room."""
+        most = self.context.settings.max_calls * (_CLIENTS_SHARING if self.client.is_shared else 1)
+        if len(self._open_requests) > most:
+            self.context.refused_call("calls", request.who)
+            return f"more than {most} requests of this client are open", None
+        return self.context.too_fast(request.who)
+
+    async def use_server(self, request: ClientRequest, call: ServerCall) -> bool:
+        """Authorize a call, forward it, and answer the client; return whether it was done."""
+        continuation = None
+        if request.envelope is not None:
+            answers = request.params.get("inputResponses")
+            if answers is not None and not isinstance(decoded(answers), dict):
+                await request.error(INVALID_PARAMS, "inputResponses are an object")
+                return False
+            if "requestState" in request.params:
+                continuation = self._continuations.take(request, call.fingerprint)
+                if continuation is None:
+                    await request.error(INVALID_PARAMS, "this state belongs to no call that waits, or to another one")
+                    return False
+        if continuation is not None and continuation.allowed is not None:
+            denied = await self._authorizer.recheck(call)
+            if denied is None:
+                allowed = self._authorizer.allowed(call, continuation.allowed)
+                return await self._forwarder.resume(request, call, allowed, continuation)
+            await self._forwarder.refuse(request, call, denied.verdict)
+            self._continuations.give_up(continuation)
+            return False
+        busy = self.too_busy(request) if continuation is None else None
+        if busy is not None:
+            self.context.metrics.called(call.server, request.who.agent, "allow", "limited")
+            await request.error(SERVER_DOWN, *busy)
+            return False
+        if continuation is not None and continuation.pending is not None:
+            answers_ = members_of(request.params.get("inputResponses"))
+            decided: Any = self._authorizer.complete(call, continuation.pending, answers_)
+        else:
+            decided = await self._authorizer.authorize(request, call)
+        if isinstance(decided, NeedsAnswer):
+            questions = {KEY: {"method": ELICIT, "params": decided.form}}
+            waiting = Continuation(call.fingerprint, pending=decided.pending)
+            await self._continuations.suspend(request, questions, waiting)
+            return False
+        if isinstance(decided, Refused):
+            await self._forwarder.refuse(request, call, decided.verdict)
+            return False
+        return await self._forwarder.forward(request, call, decided)
+
+    async def call_tool(self, request: ClientRequest, server: str, tool: str, params: Members) -> None:
+        """Answer one call of a tool."""
+        arguments = decoded(params["arguments"]) if "arguments" in params else None
+        if not isinstance(arguments, dict) and bytes(params.get("arguments", b"null")) != b"null":
+            await request.error(INVALID_PARAMS, "the arguments of a tool are an object")
+            return
+        sent: dict[str, Any] = {"name": tool}
+        if arguments is not None:
+            sent["arguments"] = arguments  # as they were evaluated, and may have been shown; not as they were written
+        pin = None
+        if server == LOCAL:
+            try:
+                pin = await self._local.pin(tool, request.who, principal=self.client.caller.principal)
+            except InputError:  # there is no such tool; its call says so
+                pin = None
+        await self.use_server(request, ServerCall(CALL, server, sent, params, request.who, tool, arguments, pin))
+
+    async def use(self, request: ClientRequest, server: str, kind: str, name: str, sent: Mapping[str, Any]) -> bool:
+        """Answer a request about a resource or a prompt; return whether it may be used, and was."""
+        call = ServerCall(request.method, server, sent, request.params, request.who, used=(kind, name))
+        return await self.use_server(request, call)
+
+    async def use_resource(self, request: ClientRequest) -> str | None:
+        """Have the server of a resource answer a request about it, if it may be used; return that server, if so."""
+        uri = text_of(request.params.get("uri"))
+        if not uri:
+            await request.error(INVALID_PARAMS, "a resource is named by its uri")
+            return None
+        owner = await self.catalog.owner(uri, self.view_of(request))
+        if owner.server is None:
+            because = f": {owner.problem}" if owner.problem else ""
+            number = NO_RESOURCE if request.envelope is None else INVALID_PARAMS
+            what = f"there is no resource {quoted(uri[:_LONGEST_NAME])} here{because}"
+            await request.error(number, what, {"uri": uri})
+            return None
+        sent = passed_params(request.method, request.params)
+        return owner.server if await self.use(request, owner.server, "resources", uri, sent) else None
+
+    async def subscribe_all(self, request: ClientRequest, uris: Any, kept: list[str]) -> None:
+        """Subscribe to resources for a client that listens; add to `kept` those that the caller may see."""
+        view, told = self.view_of(request), self.notifications
+        for uri in uris if isinstance(uris, list) else ():
+            if self.too_busy(request) is not None:  # each is as good as a request
+                break
+            server = (await self.catalog.owner(uri, view)).server if isinstance(uri, str) else None
+            if server is None:
+                continue
+            call = ServerCall(request.method, server, {}, request.params, request.who, used=("resources", uri))
+            if self._authorizer.allows_use(call):
+                kept.append(uri)
+                told.listened_for[uri] += 1
+                told.subscribed[uri] = server
+                await self.servers.reach(server).subscribe(uri)
+
+    def unsubscribe_all(self, uris: list[str]) -> None:
+        """Unsubscribe from resources, but for those that another client of the session listens for."""
+        told = self.notifications
+        for uri in uris:
+            told.listened_for[uri] -= 1
+            if told.listened_for[uri] <= 0:
+                del told.listened_for[uri]
+                server = told.subscribed.pop(uri, None)
+                if server is not None and self.servers.is_up(server):
+                    self.background.start(self.servers.reach(server).unsubscribe(uri))
+
+
+# ---- The beginning -------------------------------------------------------------------------------------------------
+
+
+async def _initialize(session: Methods, request: ClientRequest) -> None:
+    client = session.client
+    if client.shakes_hands:
+        await request.error(INVALID_REQUEST, "the session has begun already")
         return
-    wanted = text_of(exchange.params.get("protocolVersion"))
-    capabilities = decoded(exchange.params.get("capabilities", b"{}"))
-    if wanted is None or not isinstance(capabilities, dict):
-        await exchange.error(INVALID_PARAMS, "initialize names a protocolVersion, and capabilities")
+    revision = text_of(request.params.get("protocolVersion"))
+    capabilities = decoded(request.params.get("capabilities", b"{}"))
+    if revision is None or not isinstance(capabilities, dict):
+        await request.error(INVALID_PARAMS, "initialize names a protocolVersion, and capabilities")
         return
-    session.shakes, session.capabilities = True, capabilities
-    told = await introduce(session, exchange)
-    session.revision = wanted if wanted in HANDSHAKE else LATEST
-    await exchange.result({"protocolVersion": session.revision, "serverInfo": INFO, **told})
-    session.welcomed.set()
+    client.shakes_hands, client.capabilities = True, capabilities
+    introduction = await session.info.introduce(session.view_of(request))
+    client.revision = revision if revision in HANDSHAKE else LATEST
+    await request.result({"protocolVersion": client.revision, "serverInfo": INFO, **introduction})
+    client.welcomed.set()
 
 
-async def _discover(session: Session, exchange: ClientRequest) -> None:
-    told = await introduce(session, exchange)
-    result = {"supportedVersions": [*STATELESS, *HANDSHAKE], **told, "_meta": {SERVER_KEY: INFO}}
-    await exchange.result(result)
+async def _discover(session: Methods, request: ClientRequest) -> None:
+    introduction = await session.info.introduce(session.view_of(request))
+    versions = [*STATELESS, *HANDSHAKE]
+    await request.result({"supportedVersions": versions, **introduction, "_meta": {SERVER_KEY: INFO}})
 
 
-async def _ping(_session: Session, exchange: ClientRequest) -> None:
-    await exchange.result(b"{}")
+async def _ping(_session: Methods, request: ClientRequest) -> None:
+    await request.result(b"{}")
 
 
-async def _list(kind: str, session: Session, exchange: ClientRequest) -> None:
-    what = KINDS[kind]
+# ---- Lists ---------------------------------------------------------------------------------------------------------
+
+
+async def _list(session: Methods, request: ClientRequest, *, kind: str) -> None:
     written: list[bytes] = []
     single: list[bytes] = []  # the same, one by one
     silent: Mapping[str, str] = {}
-    expose = session.settings.expose
+    expose = session.context.settings.expose
     if kind == "tools" and expose != "flat":
         written += map(encode, DISCOVERY.values())
         single += written
     if kind != "tools" or expose != "discovery":
-        found = await session.offers.listing(kind, session.sight(exchange.who))
+        found = await session.catalog.listing(kind, session.view_of(request))
         written += found.written
         single += [offer.written for offer in found.offers]
         silent = found.silent
-    page = page_of(exchange.params, single, written)
+    page = page_of(request.params, single, written)
     if page is None:
-        await exchange.error(INVALID_PARAMS, "there is no such page, or the list has changed: begin at its beginning")
+        await request.error(INVALID_PARAMS, "there is no such page, or the list has changed: begin at its beginning")
         return
     more = b"" if page.following is None else b',"nextCursor":%b' % encode(page.following)
     meta = b',"_meta":%b' % encode({SILENT_KEY: silent}) if silent else b""
-    await exchange.result(b"{%b:[%b]%b%b}" % (encode(what.field), page.written, more, meta))
+    await request.result(b"{%b:[%b]%b%b}" % (encode(KINDS[kind].field), page.written, more, meta))
 
 
 class ListPage(Struct, frozen=True):
-    """A part of a list as clients get it, and how the client asks for the one that follows."""
+    """A part of a list as clients get it, and the cursor of the one that follows."""
 
     written: bytes
     following: str | None = None
@@ -131,173 +313,149 @@ def page_of(params: Members, single: list[bytes], written: list[bytes]) -> ListP
     return ListPage(b",".join(single[start:end]), f"{end}.{size}.{mark}" if end < len(single) else None)
 
 
-async def _call(session: Session, exchange: ClientRequest) -> None:
-    name = text_of(exchange.params.get("name"))
+# ---- What belongs to one server ------------------------------------------------------------------------------------
+
+
+async def _call(session: Methods, request: ClientRequest) -> None:
+    name = text_of(request.params.get("name"))
     if not name:
-        await exchange.error(INVALID_PARAMS, "tools/call names a tool")
+        await request.error(INVALID_PARAMS, "tools/call names a tool")
         return
-    expose = session.settings.expose
+    expose = session.context.settings.expose
     if expose != "flat" and name in DISCOVERY:
-        await call_discovery(session, exchange, name)
+        await _call_discovery(session, request, name)
         return
-    found = None if expose == "discovery" else await session.offers.find("tools", name, session.sight(exchange.who))
+    found = None if expose == "discovery" else await session.catalog.find("tools", name, session.view_of(request))
     if found is None:
-        await exchange.error(INVALID_PARAMS, f"there is no tool {quoted(name[:_WORTH_SAYING])}")
+        await request.error(INVALID_PARAMS, f"there is no tool {quoted(name[:_LONGEST_NAME])}")
         return
-    await session.calling.call(exchange, *found, exchange.params)
+    await session.call_tool(request, *found, request.params)
 
 
-async def _get_prompt(session: Session, exchange: ClientRequest) -> None:
-    name = text_of(exchange.params.get("name"))
-    found = None if not name else await session.offers.find("prompts", name, session.sight(exchange.who))
-    if found is None:  # whether there is such a server is nobody's business before it is judged
-        await exchange.error(INVALID_PARAMS, f"there is no prompt {quoted((name or '')[:_WORTH_SAYING])}")
+async def _call_discovery(session: Methods, request: ClientRequest, name: str) -> None:
+    """Answer a call of one of the tools that find others."""
+    arguments = members_of(request.params.get("arguments"))
+    agent = text_of(arguments.get("agent_id"))
+    if agent is not None:
+        request.who = session.context.who(session.client.caller, agent)
+    view, server = session.view_of(request), text_of(arguments.get("server"))
+    if name == "list_servers":
+        await request.result(session.info.list_servers(view))
+    elif name == "get_server_tools":
+        if server is None or server not in view.servers():
+            await request.error(INVALID_PARAMS, f"there is no server {quoted(server or '')} for you")
+            return
+        found = await session.info.server_tools(server, view)
+        await (request.error(SERVER_DOWN, found) if isinstance(found, str) else request.result(found))
+    else:
+        tool = text_of(arguments.get("tool"))
+        if not server or not tool:
+            await request.error(INVALID_PARAMS, "execute_tool names a server and a tool")
+            return
+        params = {key: value for key, value in request.params.items() if key not in ("name", "arguments")}
+        if "arguments" in arguments and decoded(arguments["arguments"]) is not None:
+            params["arguments"] = arguments["arguments"]
+        await session.call_tool(request, server, tool, params)
+
+
+async def _get_prompt(session: Methods, request: ClientRequest) -> None:
+    name = text_of(request.params.get("name"))
+    found = None if not name else await session.catalog.find("prompts", name, session.view_of(request))
+    if found is None:  # whether there is such a server is not said before the policy is asked
+        await request.error(INVALID_PARAMS, f"there is no prompt {quoted((name or '')[:_LONGEST_NAME])}")
         return
     server, own = found
-    await session.calling.use(
-        exchange, server, "prompts", own, {**passed(exchange.method, exchange.params), "name": own}
-    )
+    await session.use(request, server, "prompts", own, {**passed_params(request.method, request.params), "name": own})
 
 
-async def _use_resource(session: Session, exchange: ClientRequest) -> str | None:
-    """Have the server of a resource answer a request about it, if it may be used; return that server, if so."""
-    uri = text_of(exchange.params.get("uri"))
-    if not uri:
-        await exchange.error(INVALID_PARAMS, "a resource is named by its uri")
-        return None
-    owner = await session.offers.owner(uri, session.sight(exchange.who))
-    server = owner.server
-    if server is None:
-        because = f": {owner.problem}" if owner.problem else ""
-        number = NO_RESOURCE if exchange.envelope is None else INVALID_PARAMS
-        await exchange.error(number, f"there is no resource {quoted(uri[:_WORTH_SAYING])} here{because}", {"uri": uri})
-        return None
-    used = await session.calling.use(exchange, server, "resources", uri, passed(exchange.method, exchange.params))
-    return server if used else None
+async def _read_resource(session: Methods, request: ClientRequest) -> None:
+    await session.use_resource(request)
 
 
-async def _read_resource(session: Session, exchange: ClientRequest) -> None:
-    await _use_resource(session, exchange)
-
-
-async def _subscribe(session: Session, exchange: ClientRequest) -> None:
-    server = await _use_resource(session, exchange)
+async def _subscribe(session: Methods, request: ClientRequest) -> None:
+    server = await session.use_resource(request)
     if server is not None:
-        session.subscribed[text_of(exchange.params["uri"]) or ""] = server
+        session.notifications.subscribed[text_of(request.params["uri"]) or ""] = server
 
 
-async def _unsubscribe(session: Session, exchange: ClientRequest) -> None:
-    uri = text_of(exchange.params.get("uri")) or ""
-    server = session.subscribed.pop(uri, None)
+async def _unsubscribe(session: Methods, request: ClientRequest) -> None:
+    uri = text_of(request.params.get("uri")) or ""
+    server = session.notifications.subscribed.pop(uri, None)
     if server is None:
-        await exchange.error(INVALID_PARAMS, f"there is no subscription to {quoted(uri[:_WORTH_SAYING])}")
+        await request.error(INVALID_PARAMS, f"there is no subscription to {quoted(uri[:_LONGEST_NAME])}")
         return
-    await session.reach(server).unsubscribe(uri)
-    await exchange.result(b"{}")
+    await session.servers.reach(server).unsubscribe(uri)
+    await request.result(b"{}")
 
 
-async def _complete(session: Session, exchange: ClientRequest) -> None:
-    reference = members_of(exchange.params.get("ref"))
-    kind, sight = text_of(reference.get("type")), session.sight(exchange.who)
-    params = passed(exchange.method, exchange.params)
+async def _complete(session: Methods, request: ClientRequest) -> None:
+    reference = members_of(request.params.get("ref"))
+    kind, view = text_of(reference.get("type")), session.view_of(request)
+    params = passed_params(request.method, request.params)
     server = None
     if kind == "ref/prompt":
-        found = await session.offers.find("prompts", text_of(reference.get("name")) or "", sight)
+        found = await session.catalog.find("prompts", text_of(reference.get("name")) or "", view)
         if found is not None:
             server, own = found
             params["ref"] = {"type": kind, "name": own}
             used = ("prompts", own)
     elif kind == "ref/resource":
         uri = text_of(reference.get("uri")) or ""
-        server = (await session.offers.owner(uri, sight)).server
+        server = (await session.catalog.owner(uri, view)).server
         params["ref"] = {"type": kind, "uri": uri}
         used = ("resources", uri)
     if server is None:
-        await exchange.error(INVALID_PARAMS, "completion/complete names a prompt or a resource that is there")
+        await request.error(INVALID_PARAMS, "completion/complete names a prompt or a resource that is there")
         return
-    await session.calling.use(exchange, server, *used, params)
+    await session.use(request, server, *used, params)
 
 
-async def _set_level(session: Session, exchange: ClientRequest) -> None:
-    if text_of(exchange.params.get("level")) not in _LEVELS:
-        await exchange.error(INVALID_PARAMS, "there is no such level")
+async def _set_level(session: Methods, request: ClientRequest) -> None:
+    if text_of(request.params.get("level")) not in LOG_LEVELS:
+        await request.error(INVALID_PARAMS, "there is no such level")
         return
-    session.log_level = exchange.params["level"]
-    for upstream in session.opened_servers:
-        session.chore(upstream.log(session.log_level))
-    await exchange.result(b"{}")
+    level = session.client.log_level = request.params["level"]
+    for upstream in session.servers.up:
+        session.background.start(upstream.log(level))
+    await request.result(b"{}")
 
 
-async def _listen(session: Session, exchange: ClientRequest) -> None:
-    """Keep a stream open for a stateless client until it goes away."""
-    wanted = decoded(exchange.params.get("notifications", b"null"))
-    if not isinstance(wanted, dict):
-        await exchange.error(INVALID_PARAMS, "subscriptions/listen says which notifications are wanted")
+async def _listen(session: Methods, request: ClientRequest) -> None:
+    """Keep a stream of notifications open for a stateless client until it goes away."""
+    asked = decoded(request.params.get("notifications", b"null"))
+    if not isinstance(asked, dict):
+        await request.error(INVALID_PARAMS, "subscriptions/listen says which notifications are wanted")
         return
-    kept: dict[str, Any] = {key: True for key, value in wanted.items() if key.endswith("ListChanged") and value is True}
+    kept: dict[str, Any] = {key: True for key, value in asked.items() if key.endswith("ListChanged") and value is True}
     uris: list[str] = kept.setdefault("resourceSubscriptions", [])
     try:
-        await _subscribe_all(session, exchange, wanted.get("resourceSubscriptions"), uris)
-        await _tell_changes(session, exchange, kept)
+        await session.subscribe_all(request, asked.get("resourceSubscriptions"), uris)
+        meta = {SUBSCRIPTION_KEY: decoded(request.id)}
+        acknowledged = notification("notifications/subscriptions/acknowledged", {"notifications": kept, "_meta": meta})
+        if not await request.sink.send(acknowledged):
+            await request.error(INVALID_REQUEST, "what is listened for comes as a stream, and none is accepted here")
+            return
+        listener = Listener(kept, meta, request.sink)
+        session.notifications.listeners.add(listener)
+        try:
+            await asyncio.get_running_loop().create_future()
+        finally:
+            session.notifications.listeners.discard(listener)
+            listener.queue.close()
     finally:
-        _unsubscribe_all(session, uris)
+        session.unsubscribe_all(uris)
 
 
-async def _tell_changes(session: Session, exchange: ClientRequest, kept: Mapping[str, Any]) -> None:
-    """Tell a stateless client of what it listens for, until it goes away."""
-    meta = {SUBSCRIPTION_KEY: decoded(exchange.id)}
-    told = {"notifications": kept, "_meta": meta}
-    if not await exchange.sink.send(notification("notifications/subscriptions/acknowledged", told)):
-        await exchange.error(INVALID_REQUEST, "what is listened for comes as a stream, and none is accepted here")
-        return
-    listener = Listener(kept, meta, exchange.sink)
-    session.listeners.add(listener)
-    try:
-        await asyncio.get_running_loop().create_future()
-    finally:
-        session.listeners.discard(listener)
-        listener.aside.close()
-
-
-async def _subscribe_all(session: Session, exchange: ClientRequest, uris: Any, kept: list[str]) -> None:
-    """Have servers tell us of changes to resources; add to `kept` those that the caller may see, and hears of."""
-    sight = session.sight(exchange.who)
-    for uri in uris if isinstance(uris, list) else ():
-        if session.too_busy(exchange.who) is not None:  # each is as good as a request
-            break
-        server = (await session.offers.owner(uri, sight)).server if isinstance(uri, str) else None
-        if server is not None and session.calling.allows(exchange, server, "resources", uri):
-            kept.append(uri)
-            session.listened_for[uri] += 1
-            session.subscribed[uri] = server
-            await session.reach(server).subscribe(uri)
-
-
-def _unsubscribe_all(session: Session, uris: list[str]) -> None:
-    """Hear no longer of changes to resources, but for those that another client of the session listens for."""
-    for uri in uris:
-        session.listened_for[uri] -= 1
-        if session.listened_for[uri] <= 0:
-            del session.listened_for[uri]
-            server = session.subscribed.pop(uri, None)
-            if server is not None and session.is_up(server):
-                session.chore(session.reach(server).unsubscribe(uri))
-
-
-def _list_of(kind: str) -> Callable[[Session, ClientRequest], Awaitable[None]]:
-    return functools.partial(_list, kind)
-
-
-METHODS = {
+METHODS: Mapping[str, Method] = {
     "initialize": Method(_initialize, stateless=False),
     "ping": Method(_ping, stateless=False),
     "server/discover": Method(_discover, handshake=False),
-    "tools/list": Method(_list_of("tools")),
+    "tools/list": Method(partial(_list, kind="tools")),
     "tools/call": Method(_call),
-    "prompts/list": Method(_list_of("prompts")),
+    "prompts/list": Method(partial(_list, kind="prompts")),
     "prompts/get": Method(_get_prompt),
-    "resources/list": Method(_list_of("resources")),
-    "resources/templates/list": Method(_list_of("templates")),
+    "resources/list": Method(partial(_list, kind="resources")),
+    "resources/templates/list": Method(partial(_list, kind="templates")),
     "resources/read": Method(_read_resource),
     "resources/subscribe": Method(_subscribe, stateless=False),
     "resources/unsubscribe": Method(_unsubscribe, stateless=False),
@@ -307,27 +465,22 @@ METHODS = {
 }
 
 
-def _cancelled(session: Session, params: Members) -> None:
-    if "requestId" in params:
-        session.withdraw(encode(decoded(params["requestId"])))
-
-
-def _roots_changed(session: Session, _params: Members) -> None:
-    for upstream in session.opened_servers:
+def _roots_changed(session: Methods, _params: Members) -> None:
+    for upstream in session.servers.up:
         upstream.notify("notifications/roots/list_changed")
 
 
-def _progress(session: Session, params: Members) -> None:
-    session.questions.report(params)
+def _progress(session: Methods, params: Members) -> None:
+    session.questions.pass_on_progress(params)
 
 
-def _initialized(session: Session, _params: Members) -> None:
-    session.begun.set()
+def _initialized(session: Methods, _params: Members) -> None:
+    session.client.begun.set()
 
 
-NOTICES: Mapping[str, Callable[[Session, Members], None]] = {
+# `notifications/cancelled` is about an open request, so the session takes it itself.
+NOTIFICATIONS: Mapping[str, Callable[[Methods, Members], None]] = {
     "notifications/initialized": _initialized,
-    "notifications/cancelled": _cancelled,
     "notifications/roots/list_changed": _roots_changed,
     "notifications/progress": _progress,
 }

@@ -20,15 +20,15 @@ from msgspec import Struct
 
 from byleave.gateway.interfaces import DownError
 from byleave.gateway.message import decoded
+from byleave.gateway.requests import ServerLost
 from byleave.gateway.revisions import HANDSHAKE, LATEST, MODERN, UNSUPPORTED_VERSION
-from byleave.gateway.server_requests import ServerLost
 from byleave.text import shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Mapping
     from typing import Any, Protocol
 
-    from byleave.gateway.server_requests import ServerAnswer
+    from byleave.gateway.requests import ServerAnswer
 
     class Ask(Protocol):
         """How a server is asked before it is known which revision it speaks."""

@@ -1,26 +1,97 @@
-"""The standing stream to a client: what belongs to none of its requests, in order, without keeping anybody waiting.
+"""What a client gets that answers none of its requests: changed lists, updated resources, lines of servers' logs.
 
-Those who hear what belongs to no request: stateless clients that listen, and the standing stream of a session.
+A client with a session has one standing stream, where messages wait in order and keep no sender waiting. Stateless
+clients that listen (`subscriptions/listen`) have a stream each, and say which notifications they want.
+
+Start at `Notifications`. `about_request` is for what belongs to a request that is open.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
+from collections import Counter, deque
 from typing import TYPE_CHECKING
 
+from msgspec import Raw
+
+from byleave.gateway.message import members_of, notification, text_of
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from typing import Any
 
+    from byleave.gateway.client import Client
     from byleave.gateway.interfaces import Sink
+    from byleave.gateway.requests import ClientRequest, ServerNotification
 
-
+LIST_CHANGED = {
+    "notifications/tools/list_changed": "toolsListChanged",
+    "notifications/prompts/list_changed": "promptsListChanged",
+    "notifications/resources/list_changed": "resourcesListChanged",
+}
+UPDATED = "notifications/resources/updated"
+LOG = "notifications/message"
+LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 MOST_WAITING = 500  # messages for a client that does not read, or has no stream; the oldest go first
+_SEND_AGAIN = 0.05  # seconds
+
+
+class Notifications:
+    """The notifications of one session. `sees(server, uri)`: whether the policy still shows a resource."""
+
+    def __init__(self, client: Client, sees: Callable[[str, str], bool]) -> None:
+        self._client = client
+        self._sees = sees
+        self.standing = NotificationQueue()
+        self.listeners: set[Listener] = set()
+        self.subscribed: dict[str, str] = {}  # resources, and the server of each
+        self.listened_for: Counter[str] = Counter()  # resources, and how many stateless clients listen for them
+
+    def list_changed(self, method: str) -> None:
+        """Announce that a list has changed."""
+        if self._client.revision:
+            self.standing.put(notification(method))
+        for listener in self.listeners:
+            if listener.kept.get(LIST_CHANGED[method]) is True:
+                listener.queue.put(notification(method, {"_meta": listener.meta}))
+
+    def all_lists_changed(self) -> None:
+        """Announce that every list may have changed."""
+        for method in LIST_CHANGED:
+            self.list_changed(method)
+
+    def updated(self, server: str, params: Raw | None) -> None:
+        """Announce that a resource has changed, if it is subscribed to at this server."""
+        found = members_of(params)
+        uri = text_of(found.get("uri"))
+        if uri is None or self.subscribed.get(uri) != server or not self._sees(server, uri):
+            return
+        if self._client.revision:
+            self.standing.put(notification(UPDATED, params))
+        for listener in self.listeners:
+            if uri in listener.kept.get("resourceSubscriptions", ()):
+                listener.queue.put(notification(UPDATED, {**found, "_meta": listener.meta}))
+
+    def pass_on(self, server: str, method: str, params: Raw | None) -> None:
+        """Pass on any other notification of a server; a line of its log with the server's name."""
+        if self._client.revision:
+            told = log_params(members_of(params), server) if method == LOG else params
+            self.standing.put(notification(method, told))
+
+    def still_subscribed(self, server: str) -> list[str]:
+        """Return the subscriptions at a server; those to what the policy no longer shows are dropped."""
+        uris = [uri for uri, owner in self.subscribed.items() if owner == server]
+        for uri in [uri for uri in uris if not self._sees(server, uri)]:
+            del self.subscribed[uri]
+        return [uri for uri in uris if uri in self.subscribed]
+
+    def close(self) -> None:
+        """Send nothing any more."""
+        self.standing.close()
 
 
 class NotificationQueue:
-    """Messages on their way to the standing stream. Saying twice that a list has changed is saying it once."""
+    """Messages that wait for a stream. Announcing twice that a list has changed is announcing it once."""
 
     def __init__(self) -> None:
         self._sink: Sink | None = None
@@ -57,7 +128,7 @@ class NotificationQueue:
     def _sent(self, task: asyncio.Task[None]) -> None:
         self._task = None
         if not task.cancelled() and task.exception() is None and self._waiting and self.is_open:
-            asyncio.get_running_loop().call_later(0.05, self._go_on)
+            asyncio.get_running_loop().call_later(_SEND_AGAIN, self._go_on)
 
     def close(self) -> None:
         """Send nothing any more."""
@@ -67,28 +138,48 @@ class NotificationQueue:
             self._task.cancel()
 
 
-class Listener:
-    """A stateless client that listens: what it wants to hear of, on a stream of its own."""
-
-    def __init__(self, wanted: Mapping[str, Any], meta: Mapping[str, Any], sink: Sink) -> None:
-        self.wanted = wanted
-        self.meta = meta
-        self.aside = NotificationQueue()
-        self.aside.attach(sink)
-
-
-class StandingStream:
+class QueueSink:
     """The standing stream, as a place where a question is put."""
 
-    def __init__(self, aside: NotificationQueue) -> None:
-        self._aside = aside
+    def __init__(self, queue: NotificationQueue) -> None:
+        self._queue = queue
 
     async def send(self, *parts: bytes) -> bool:
-        self._aside.put(b"".join(parts))
+        self._queue.put(b"".join(parts))
         return True
 
     async def answer(self, *_parts: bytes, status: int = 200) -> None:
         raise AssertionError(f"nothing is answered here ({status})")
 
     def is_open(self) -> bool:
-        return self._aside.is_open
+        return self._queue.is_open
+
+
+class Listener:
+    """A stateless client that listens: which notifications it gets, on a stream of its own."""
+
+    def __init__(self, kept: Mapping[str, Any], meta: Mapping[str, Any], sink: Sink) -> None:
+        self.kept = kept
+        self.meta = meta
+        self.queue = NotificationQueue()
+        self.queue.attach(sink)
+
+
+def about_request(request: ClientRequest, said: ServerNotification, server: str) -> bytes | None:
+    """Return a notification about an open request as the client gets it; None if it does not want it."""
+    found: dict[str, Any] = dict(members_of(said.params))
+    if said.method == "notifications/progress":
+        token = members_of(request.params.get("_meta")).get("progressToken")
+        return None if token is None else notification(said.method, {**found, "progressToken": token})
+    if request.envelope is not None:
+        least, level = request.envelope.log_level, text_of(found.get("level"))
+        if least not in LOG_LEVELS or level not in LOG_LEVELS or LOG_LEVELS.index(level) < LOG_LEVELS.index(least):
+            return None
+    return notification(said.method, log_params(found, server))
+
+
+def log_params(params: Mapping[str, Any], server: str) -> dict[str, Any]:
+    """Return a line of a server's log, with the server's name before the logger's."""
+    logger = params.get("logger")
+    name = text_of(logger) if isinstance(logger, Raw) else None
+    return {**params, "logger": f"{server}.{name}" if name else server}

@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from re import Match
 
+    from byleave.gateway.interfaces import Hearer
+
 # A shorter value occurs in answers by chance, and hiding it would spoil them; worse, whoever can have a server say
 # words of their choice would learn from what is hidden what the secret is, a short one in no time.
 SHORTEST = 8
@@ -81,6 +83,20 @@ class ResultScrub:
         if hidden == value:
             return token
         return json.dumps(hidden).encode() if is_text else _HIDDEN
+
+
+class RedactingHearer:
+    """Hears a server without the secrets that we gave it: whatever it sends, they reach no client."""
+
+    def __init__(self, hearer: Hearer, scrub: ResultScrub) -> None:
+        self._hearer = hearer
+        self._scrub = scrub
+
+    def heard(self, message: bytes, about: str | None) -> bool | None:
+        return self._hearer.heard(self._scrub.message(message), about)
+
+    def lost(self, id_: str | None, why: str, public: str = "") -> None:
+        self._hearer.lost(id_, self._scrub.text(why), self._scrub.text(public))
 
 
 def _shortest(forms: Iterable[str]) -> Iterator[str]:

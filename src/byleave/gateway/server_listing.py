@@ -1,24 +1,29 @@
-"""What one server lists of one kind, read once however often clients list it.
+"""What one server lists of one kind: checked, named for clients, and read once however often clients list it.
+
+A list goes to the client as a whole, and a client that finds one thing of a wrong shape refuses all of it. So what has
+a wrong shape is left out, and so are members that the protocol does not know: they are not pinned. Tools and prompts
+are named `server__tool`.
 
 Ten thousand tools take half a second to be read, shaped, hashed and written for clients. So a page that says what it
 said before is not read again, of one that says something else only what is new in it, and what each agent may see of a
-catalog is kept for as long as catalog, pins and policy are the same. All of it is done a few milliseconds at a time:
+listing is kept for as long as listing, pins and policy are the same. All of it is done a few milliseconds at a time:
 other requests have their turn in between.
 
-Start at `Catalogs.page` and `Catalogs.made`; how listings of many servers become one is in `offers`.
+Start at `ServerListings.page` and `ServerListings.made`; `catalog` merges the listings of many servers.
 """
 
 from __future__ import annotations
 
 import asyncio
+import hashlib
 from time import perf_counter
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from byleave.gateway.definition_shapes import flat_name, served, shaped, unusable
 from byleave.gateway.message import decoded, elements_of, encode
 from byleave.gateway.pins import TWICE, LeftOut, defined, hidden_characters, one_form, repeated, text_of_tree
+from byleave.gateway.revisions import wrong_annotation
 from byleave.store.tool_definitions import PROMPT, TEMPLATE, TOOL
 from byleave.text import hidden_in, shown_lines
 
@@ -31,11 +36,131 @@ if TYPE_CHECKING:
     from byleave.gateway.pins import PinResult
     from byleave.store.tool_definitions import Definition
 
+    Fits = Callable[[Any], bool]
+
 TURN = 0.002  # seconds of work after which others have theirs
 MOST_KEPT = 4  # catalogs of one server and kind: one that tells agents different things has more than one
 _LARGE = 4 << 20  # bytes of a listing of which only the last is kept
 MOST_VIEWS = 8  # agents whose view of one catalog is kept
+_MOST_STRUCTURED = 20_000  # names of tools of one server that are remembered
+LONGEST = 64  # characters of a name that every client takes
+JOINT = "__"  # between server and tool: no server's name holds it, so the first one splits
+_HASHED = 8  # characters of the hash that makes a name unique again which was cut
 _LABELS = ("name", "title", "description")  # of a resource: what is shown of it; its URI is what it is
+
+
+def _text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _object(value: Any) -> bool:
+    return isinstance(value, dict)
+
+
+def _number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+def _icons(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(each, dict) and _text(each.get("src")) for each in value)
+
+
+def _hints(value: Any) -> bool:
+    """Whether these are annotations of a tool: a title, and yes or no to some questions."""
+    return isinstance(value, dict) and all(
+        _text(each) if name == "title" else isinstance(each, bool) or not name.endswith("Hint")
+        for name, each in value.items()
+    )
+
+
+def _notes(value: Any) -> bool:
+    """Whether these are annotations of a resource."""
+    return (
+        isinstance(value, dict)
+        and isinstance(value.get("audience", []), list)
+        and (value.get("priority") is None or _number(value["priority"]))
+        and _text(value.get("lastModified", ""))
+    )
+
+
+def _arguments(value: Any) -> bool:
+    return isinstance(value, list) and all(
+        isinstance(each, dict)
+        and _text(each.get("name"))
+        and _text(each.get("description", ""))
+        and isinstance(each.get("required", False), bool)
+        for each in value
+    )
+
+
+_EVERY: Mapping[str, Fits] = {"title": _text, "description": _text, "icons": _icons, "_meta": _object}
+_RESOURCE: Mapping[str, Fits] = {**_EVERY, "name": _text, "mimeType": _text, "annotations": _notes}
+SHAPES: Mapping[str, Mapping[str, Fits]] = {
+    "tools": {
+        **_EVERY,
+        "name": _text,
+        "inputSchema": _object,
+        "outputSchema": _object,
+        "annotations": _hints,
+        "execution": _object,
+    },
+    "prompts": {**_EVERY, "name": _text, "arguments": _arguments},
+    "resources": {**_RESOURCE, "uri": _text, "size": _number},
+    "resourceTemplates": {**_RESOURCE, "uriTemplate": _text},
+}
+_NEEDED = {"tools": ("inputSchema",), "resources": ("name",), "resourceTemplates": ("name",)}
+
+
+def shaped(field: str, tree: Mapping[str, Any]) -> dict[str, Any] | None:
+    """Return the members that the protocol knows, without those that are null; None if one has a wrong shape."""
+    shape = SHAPES[field]
+    kept = {name: value for name, value in tree.items() if name in shape and value is not None}
+    fits = all(shape[name](value) for name, value in kept.items()) and all(
+        name in kept for name in _NEEDED.get(field, ())
+    )
+    return kept if fits else None
+
+
+def unusable(tool: Mapping[str, Any], *, sends_headers: bool) -> str:
+    """Return why a tool cannot be called through the gateway, whoever may; empty if it can."""
+    if tool.get("execution", {}).get("taskSupport") == "required":
+        return "it runs as a task only, and tasks are not passed on"
+    return wrong_annotation(tool["inputSchema"]) if sends_headers else ""
+
+
+def served(tool: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return a tool as clients see it: without the promise that it can run as a task."""
+    if "execution" not in tool:
+        return tool
+    kept = {name: value for name, value in tool["execution"].items() if name != "taskSupport"}
+    return {name: value for name, value in tool.items() if name != "execution"} | ({"execution": kept} if kept else {})
+
+
+def app_of(tool: Mapping[str, Any]) -> Any:
+    """Return the URI of the resource that shows a tool's results, if it names one; older servers name it flatly."""
+    meta = tool.get("_meta", {})
+    named = meta.get("ui")
+    return named.get("resourceUri") if isinstance(named, dict) else meta.get("ui/resourceUri")
+
+
+def flat_name(server: str, name: str) -> str:
+    """Return the name under which clients see what a server calls `name`."""
+    whole = f"{server}{JOINT}{name}"
+    if len(whole) <= LONGEST:
+        return whole
+    digest = hashlib.sha256(whole.encode("utf-8", "surrogatepass")).hexdigest()[:_HASHED]
+    return f"{whole[: LONGEST - _HASHED - 1]}-{digest}"
+
+
+def split_name(flat: str) -> tuple[str, str] | None:
+    """Return server and own name of a flat name as it is written; None if it is none. A cut one is not the own name."""
+    server, joint, name = flat.partition(JOINT)
+    return (server, name) if joint and server and name else None
+
+
+def may_be_cut(flat: str) -> bool:
+    """Whether a name may stand for a longer one."""
+    return len(flat) == LONGEST and flat[-_HASHED - 1] == "-"
 
 
 class ListKind(Struct, frozen=True):
@@ -212,6 +337,17 @@ class ServerListings:
         self.working = asyncio.Lock()  # held by the task that has its turn at long work
         self._kept: dict[tuple[str, str, ListingOptions], list[ServerListing]] = {}
         self._reading: dict[tuple[str, str], asyncio.Lock] = {}
+        self._structured: dict[str, set[str]] = {}  # tools with an output schema, by server
+
+    def note_structured(self, server: str, tools: Iterable[str]) -> None:
+        """Remember which tools have an output schema: clients remember that, too."""
+        known = self._structured.setdefault(server, set())
+        if len(known) < _MOST_STRUCTURED:
+            known.update(tools)
+
+    def has_output_schema(self, server: str, tool: str) -> bool:
+        """Whether a tool has ever had an output schema."""
+        return tool in self._structured.get(server, ())
 
     def forget(self, servers: Iterable[str]) -> None:
         """Let go of what these servers have listed."""

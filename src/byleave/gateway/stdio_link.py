@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from typing import IO
 
     from byleave.gateway.interfaces import Hearer, Outgoing
-    from byleave.gateway.links import ServerProcesses
+    from byleave.gateway.limits import ServerProcesses
     from byleave.gateway.spawn import ServerSpawner, StartedServer
     from byleave.policy.servers import ExpandedServer, ServerConfig
     from byleave.toolhost.process import Running

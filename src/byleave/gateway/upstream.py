@@ -37,8 +37,8 @@ from byleave.gateway.negotiation import (
     negotiate,
     words_of,
 )
+from byleave.gateway.requests import ServerAnswer, ServerLost, ServerNotification, ServerQuestion, ServerRequest
 from byleave.gateway.revisions import CAPABILITIES_KEY, CLIENT_KEY, LOG_KEY, STATELESS, VERSION_KEY, routing_headers
-from byleave.gateway.server_requests import ServerAnswer, ServerLost, ServerNotification, ServerQuestion, ServerRequest
 from byleave.protocol.jsonrpc import INVALID_REQUEST, METHOD_NOT_FOUND
 from byleave.text import quoted
 
@@ -46,12 +46,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any, Protocol
 
-    from byleave.gateway.client_request import ClientRequest
     from byleave.gateway.interfaces import Hearer, Link
     from byleave.gateway.limits import Backoff
     from byleave.gateway.message import ServerMessage
+    from byleave.gateway.requests import ClientRequest
 
-    class Client(Protocol):
+    class UpstreamClient(Protocol):
         """What an upstream needs of the client's conversation."""
 
         @property
@@ -64,7 +64,7 @@ if TYPE_CHECKING:
         def shakes_hands(self, server: str) -> bool:
             """Return whether the client has shaken hands itself, and this server may ask it something."""
 
-        def unasked(self, upstream: Upstream, method: str, params: Raw | None) -> None:
+        def notified(self, upstream: Upstream, method: str, params: Raw | None) -> None:
             """Take a notification that belongs to no request."""
 
         def asked(self, upstream: Upstream, id_: Raw, method: str, params: Raw | None) -> None:
@@ -95,7 +95,7 @@ class Upstream:
         self,
         name: str,
         make_link: Callable[[Hearer], Link],
-        client: Client,
+        client: UpstreamClient,
         backoff: Backoff,
         *,
         patience: float,
@@ -257,9 +257,9 @@ class Upstream:
         finally:
             self._pending.pop(pending.id, None)
 
-    def _begin(self, exchange: ClientRequest | None) -> ServerRequest:
+    def _begin(self, client_request: ClientRequest | None) -> ServerRequest:
         self._count += 1
-        pending = self._pending[f"b{self._count}"] = ServerRequest(f"b{self._count}", exchange)
+        pending = self._pending[f"b{self._count}"] = ServerRequest(f"b{self._count}", client_request)
         return pending
 
     def _outgoing(
@@ -350,7 +350,7 @@ class Upstream:
         self,
         method: str,
         params: Mapping[str, Any],
-        exchange: ClientRequest | None = None,
+        client_request: ClientRequest | None = None,
         headers: tuple[tuple[str, str], ...] = (),
         *,
         progress: bool = False,
@@ -364,11 +364,12 @@ class Upstream:
         if link is None:
             raise self._down("the connection is gone")
         level = None
-        if exchange is not None and exchange.envelope is not None and exchange.envelope.log_level is not None:
-            level = exchange.envelope.log_level
+        envelope = None if client_request is None else client_request.envelope
+        if envelope is not None and envelope.log_level is not None:
+            level = envelope.log_level
             if self.revision not in STATELESS:
                 await self.log(level)
-        pending = self._begin(exchange)
+        pending = self._begin(client_request)
         if progress:
             params = {**params, "_meta": {**params.get("_meta", {}), "progressToken": pending.id}}
         try:
@@ -490,10 +491,10 @@ class Upstream:
                 return
         elif method == "notifications/message" and pending is None:
             pending = self._latest()
-        if pending is not None and pending.exchange is not None and method in _ABOUT_REQUESTS:
+        if pending is not None and pending.client_request is not None and method in _ABOUT_REQUESTS:
             pending.put(ServerNotification(method, params))
         else:
-            self._client.unasked(self, method, params)
+            self._client.notified(self, method, params)
 
     def _asked(self, said: ServerMessage, id_: Raw, method: str, about: str | None) -> None:
         params = None if said.params is UNSET else said.params
@@ -504,7 +505,7 @@ class Upstream:
         pending = pending if pending is not None else self._latest()
         if pending is None and self._client.is_shared:
             self.reply(id_, error=error_tree(INVALID_REQUEST, "it cannot be told which client that is for"))
-        elif pending is not None and pending.exchange is not None:
+        elif pending is not None and pending.client_request is not None:
             if not pending.put(ServerQuestion(id_, method, params)):
                 self.reply(id_, error=error_tree(INVALID_REQUEST, "too much is asked at once"))
         else:
@@ -515,7 +516,7 @@ class Upstream:
 
         None where several clients share the session and more than one waits: it could be another's.
         """
-        found = [each for each in self._pending.values() if each.exchange is not None]
+        found = [each for each in self._pending.values() if each.client_request is not None]
         return found[-1] if found and (len(found) == 1 or not self._client.is_shared) else None
 
     def _lost(self, id_: str | None, why: str) -> None:
@@ -631,8 +632,3 @@ async def _quietly(work: Any) -> None:
         await work
     except DownError:
         return
-
-
-def raw(tree: Any) -> Raw:
-    """Return a value as a piece of JSON."""
-    return Raw(encode(tree))

@@ -1,0 +1,160 @@
+"""Requests that are not answered yet, in both directions: a client's to us, and ours to a server.
+
+A `ClientRequest` is answered once, in the form that the client's revision has. What a server sends about a
+`ServerRequest` (progress, questions, the answer) waits there in the order in which it came.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from msgspec import Raw, Struct
+
+from byleave.gateway.message import answer_parts, decoded, encode, error_parts, error_tree, members_of
+from byleave.gateway.revisions import STATUS
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
+
+    from byleave.gateway.interfaces import Sink
+    from byleave.gateway.message import Members
+    from byleave.gateway.revisions import RequestMeta
+    from byleave.guard.asking import Who
+
+_QUESTIONS = ("inputRequests", "requestState")
+_COMPLETE = Raw(b'"complete"')
+_PRIVATE = Raw(b'"private"')  # what one caller may see is not for the caches of others
+_STALE = Raw(b"0")
+_LISTS = frozenset({"server/discover", "tools/list", "prompts/list", "resources/list", "resources/templates/list"})
+_READ = "resources/read"
+_MOST_WAITING = 1000  # messages about one request that were not taken yet; more are dropped, but never the answer
+
+
+class ClientRequest:
+    """A request of the client: where its answer goes, on whose behalf it is, and what it says about the client."""
+
+    __slots__ = ("_is_answered", "envelope", "headers", "id", "method", "params", "sink", "task", "who", "withdrawn")
+
+    def __init__(self, id_: bytes, method: str, params: Members, sink: Sink, who: Who) -> None:
+        self.id = id_
+        self.method = method
+        self.params = params
+        self.sink = sink
+        self.who = who
+        self.envelope: RequestMeta | None = None  # of a stateless revision; None after a handshake
+        self.headers: Mapping[str, str] = {}
+        self.task: asyncio.Task[Any] | None = None
+        self._is_answered = False
+        self.withdrawn = False  # the client has cancelled it
+
+    async def result(self, result: Mapping[str, Any] | Raw | bytes) -> None:
+        """Answer with a result; bytes go out as they came, but for what a stateless revision adds."""
+        raw = result if isinstance(result, Raw | bytes) else encode(result)
+        if self.envelope is not None:
+            raw = _completed(raw, self.method)
+        await self._answer(*answer_parts(self.id, raw))
+
+    async def need_input(self, questions: Mapping[str, Any], state: str) -> None:
+        """Answer a stateless client with questions; it calls again with the answers and this state."""
+        raw = encode({"resultType": "input_required", "inputRequests": questions, "requestState": state})
+        await self._answer(*answer_parts(self.id, raw))
+
+    async def error(self, number: int, message: str, data: Any = None) -> None:
+        """Answer with an error."""
+        await self.raw_error(error_tree(number, message, data), number)
+
+    async def raw_error(self, error: Raw | bytes, number: int) -> None:
+        """Answer with an error as a server wrote it."""
+        status = STATUS.get(number, 200) if self.envelope is not None else 200
+        await self._answer(*error_parts(self.id, error), status=status)
+
+    async def server_error(self, error: Raw) -> None:
+        """Answer with a server's error, and the status that its number has."""
+        number = decoded(members_of(error).get("code", b"0"))
+        await self.raw_error(error, number if type(number) is int else 0)
+
+    async def _answer(self, *parts: bytes, status: int = 200) -> None:
+        """Answer, if that was not done: whatever goes wrong afterwards, a request has one answer."""
+        if not self._is_answered:
+            self._is_answered = True
+            await self.sink.answer(*parts, status=status)
+
+
+def _completed(raw: Raw | bytes, method: str) -> bytes:
+    """Return a result with what the stateless revision wants in every result, and in those that may be cached.
+
+    Questions are ours to send (`need_input`): a server that puts some into its result has them taken out. How long a
+    resource may be cached is its server's to say; lists hold what the policy of the moment shows.
+    """
+    found: dict[str, Any] = {key: value for key, value in members_of(raw).items() if key not in _QUESTIONS}
+    found["resultType"] = _COMPLETE
+    if method in _LISTS or method == _READ:
+        lifetime = decoded(found.get("ttlMs", b"0")) if method == _READ else 0
+        found["ttlMs"] = lifetime if type(lifetime) is int and lifetime > 0 else _STALE
+        found["cacheScope"] = _PRIVATE
+    return encode(found)
+
+
+class ServerAnswer(Struct, frozen=True):
+    """The server's answer: a result, or an error, each as it was written."""
+
+    result: Raw | None
+    error: Raw | None = None
+
+
+class ServerLost(Struct, frozen=True):
+    """There will be no answer. `why` is for the operator, `public` what of it agents may read."""
+
+    why: str
+    public: str = ""
+
+
+class ServerNotification(Struct, frozen=True):
+    """A notification about the request."""
+
+    method: str
+    params: Raw | None
+
+
+class ServerQuestion(Struct, frozen=True):
+    """A request of the server to the client, before it answers."""
+
+    id: Raw
+    method: str
+    params: Raw | None
+
+
+class ServerRequest:
+    """A request of ours: what came about it and was not taken yet."""
+
+    __slots__ = ("_items", "_waker", "client_request", "id", "sent")
+
+    def __init__(self, id_: str, client_request: ClientRequest | None) -> None:
+        self.id = id_
+        self.client_request = client_request
+        self.sent = monotonic()
+        self._items: deque[ServerAnswer | ServerLost | ServerNotification | ServerQuestion] = deque()
+        self._waker: asyncio.Future[None] | None = None
+
+    def put(self, item: ServerAnswer | ServerLost | ServerNotification | ServerQuestion) -> bool:
+        """Add what came; return whether there was room: of a flood only some is kept, but always the answer."""
+        if isinstance(item, ServerNotification | ServerQuestion) and len(self._items) >= _MOST_WAITING:
+            return False
+        self._items.append(item)
+        if self._waker is not None and not self._waker.done():
+            self._waker.set_result(None)
+        return True
+
+    async def get(self) -> ServerAnswer | ServerLost | ServerNotification | ServerQuestion:
+        """Return the next thing that came about it."""
+        while not self._items:
+            self._waker = asyncio.get_running_loop().create_future()
+            try:
+                await self._waker
+            finally:
+                self._waker = None
+        return self._items.popleft()
