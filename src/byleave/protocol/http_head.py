@@ -44,6 +44,7 @@ REROUTING = frozenset(
     | {"x-accel-redirect", "x-sendfile", "proxy"}  # the last one is a variable of CGI programs: http_proxy
 )
 _FRAMING = frozenset({"connection", "content-length", "host", "transfer-encoding"})
+_SIZES = frozenset({"content-length", "transfer-encoding"})
 _BODILESS = frozenset({204, 304})  # RFC 9112, section 6.3
 
 
@@ -165,7 +166,10 @@ def reroutes(name: str) -> bool:
 
 def as_servers_read(name: str) -> str:
     """Return the name of a field as servers compare it: some know but letters and digits, and take the rest for `_`."""
-    return "".join([char if char.isalnum() else "-" for char in name.lower()])
+    lowered = name.lower()
+    if lowered.replace("-", "").isalnum():  # nearly all of them
+        return lowered
+    return "".join([char if char.isalnum() else "-" for char in lowered])
 
 
 def is_field(name: str, value: str) -> bool:
@@ -197,7 +201,7 @@ def _field(line: str) -> tuple[str, str]:
     if found is None:
         _refuse("a line of the head is no field: it is folded, has no proper name or holds control characters")
     name, value = found.groups()
-    if (read := as_servers_read(name)) != name.lower() and read in _FRAMING:
+    if not name.replace("-", "").isalnum() and as_servers_read(name) in _FRAMING:
         _refuse(f"the field {name} can be taken for another one")
     return name, value.strip(" \t")
 
@@ -207,12 +211,14 @@ def _request(line: str, fields: "Fields") -> HttpRequestHead:
     if found is None:
         _refuse("the first line is no request of HTTP/1.1")
     method, target, minor = found.groups()
-    _check_upgrade(fields)
-    if [value.lower() for value in values_of(fields, "expect")] not in ([], ["100-continue"]):
+    names = {name.lower() for name, _value in fields}
+    if "upgrade" in names and "websocket" in list_of(fields, "upgrade"):
+        _refuse("websockets are not passed on over plain http: use wss://")
+    if "expect" in names and [value.lower() for value in values_of(fields, "expect")] != ["100-continue"]:
         _refuse("the request expects something else than 100-continue")
-    if minor == "0" and values_of(fields, "transfer-encoding"):
+    if minor == "0" and "transfer-encoding" in names:
         _refuse("a request of HTTP/1.0 has no transfer coding")
-    return HttpRequestHead(method, target, int(minor), fields, _framing(fields))
+    return HttpRequestHead(method, target, int(minor), fields, None if names.isdisjoint(_SIZES) else _framing(fields))
 
 
 def _response(line: str, fields: "Fields", method: str) -> HttpResponseHead:
@@ -222,11 +228,6 @@ def _response(line: str, fields: "Fields", method: str) -> HttpResponseHead:
     status = int(found[1])
     bodiless = method == "HEAD" or status in _BODILESS or status < 200
     return HttpResponseHead(status, found[2] or "", fields, _framing(fields), bodiless)
-
-
-def _check_upgrade(fields: "Fields") -> None:
-    if "websocket" in list_of(fields, "upgrade"):
-        _refuse("websockets are not passed on over plain http: use wss://")
 
 
 def _framing(fields: "Fields") -> Framing | None:
