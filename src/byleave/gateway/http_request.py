@@ -73,7 +73,7 @@ def read_mcp_head(head: ServerRequestHead, repeated: Sequence[str]) -> RequestHe
         session=fields.get("mcp-session-id", ""),
         told=context,
         told_unclaimed=unclaimed,
-        passed_on=passed_on_by(fields),
+        passed_on=_passed_on(tuple(fields)),
     )
 
 
@@ -84,6 +84,11 @@ def _accepted(accept: str | None) -> tuple[bool, bool]:
         return True, False
     kinds = {_media_type(kind) for kind in accept.split(",", _MOST_KINDS)[:_MOST_KINDS]}
     return not kinds.isdisjoint(_JSON), not kinds.isdisjoint(_EVENTS)
+
+
+@lru_cache(64)  # the names of fields, which hold no credentials; a client sends the same ones again and again
+def _passed_on(names: tuple[str, ...]) -> str:
+    return passed_on_by(names)
 
 
 def _media_type(text: str) -> str:
