@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from byleave.gateway.http_front import HttpFront, serve_http
-from byleave.gateway.http_server import ServerLimits
 from byleave.gateway.interfaces import Caller, MessageContext
 from byleave.gateway.metrics import Metrics
+from byleave.net.http_admission import ServerLimits
 from byleave.record import Record
 
 if TYPE_CHECKING:

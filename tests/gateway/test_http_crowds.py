@@ -16,11 +16,12 @@ import pytest
 
 from byleave.gateway import http_front
 from byleave.gateway.gateway import MOST_NAMES
-from byleave.gateway.http_server import ConnectionAdmission, HttpServer, ServerLimits
-from byleave.gateway.http_server_connection import ServerConnection
 from byleave.gateway.interfaces import Caller
 from byleave.net import peers
+from byleave.net.http_admission import ConnectionAdmission, ServerLimits
+from byleave.net.http_server_connection import ServerConnection
 from command import COMMAND
+from fakes.http_application import Echo, serving
 from fakes.mcp_front import Client, Scene, Settings, run, scene, until
 from fakes.mcp_sdk import Place, Running
 from fakes.mcp_talk import Talk
@@ -463,7 +464,7 @@ class Pipe(asyncio.Transport):
 
 @pytest.mark.parametrize(("step", "is_aborted"), [(1, True), (500, True), (1000, False)])
 def test_a_client_that_reads_a_little_now_and_then_gets_no_more_time(step: int, *, is_aborted: bool) -> None:
-    server = HttpServer(lambda _exchange: None, ServerLimits(), lambda _text: None)
+    server = serving(Echo(), ServerLimits())
     server.now = 0.0
     pipe, connection = Pipe(), ServerConnection(server)
     connection.connection_made(pipe)

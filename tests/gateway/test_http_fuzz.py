@@ -8,7 +8,7 @@ from hashlib import sha256
 import pytest
 
 from amounts import of
-from byleave.gateway.http_server import ServerLimits
+from byleave.net.http_admission import ServerLimits
 from fakes.mcp_front import Client, Scene, run, scene, until
 
 TOKENS = {"a": ("sha256:" + sha256(b"t-a").hexdigest(),)}

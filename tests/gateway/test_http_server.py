@@ -5,12 +5,8 @@ import json
 import socket
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from byleave.gateway import http_exchange
-from byleave.gateway.http_exchange import BadRequest
-from byleave.gateway.http_server import ServerLimits
+from byleave.net.http_admission import ServerLimits
 from fakes.mcp_front import PATIENCE, Client, Response, Scene, Settings, run, scene, until
 
 ECHO = b'{"jsonrpc":"2.0","id":1,"method":"initialize"}'
@@ -62,23 +58,6 @@ def test_heads_that_two_readers_could_read_differently_are_refused() -> None:
             assert opened.gateway.talks == []
 
     run(scenario)
-
-
-LINES = (
-    *("Host: x", "Content-Length: 7", "content-length: 12", "Content-Length:3", "Content-Length: 5, 5", " 6", "X: y"),
-    *("Content-Length: " + "9" * 19, "Content-Length: ", "Transfer-Encoding: chunked", "X: \nContent-Length: 4"),
-    *("Mcp-Name: a", "Content-Length: 0007"),
-)
-
-
-@given(
-    st.lists(st.sampled_from(LINES), max_size=5),
-    st.sampled_from(["POST /mcp HTTP/1.1", "GET /mcp HTTP/1.0", "Content-Length: 3"]),
-)
-def test_a_remembered_head_is_read_as_if_for_the_first_time(fields: list[str], line: str) -> None:
-    head = "\r\n".join([line, *fields, "", ""]).encode()
-    remembered, read = http_exchange.read_head(head), http_exchange._read(head)  # noqa: SLF001 -- it remembers nothing
-    assert remembered == read or (isinstance(remembered, BadRequest) and isinstance(read, BadRequest))
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,7 @@ from byleave.gateway.revisions import HANDSHAKE, STATELESS, UNSUPPORTED_VERSION
 from byleave.protocol.jsonrpc import INTERNAL_ERROR, INVALID_REQUEST, PARSE_ERROR
 
 if TYPE_CHECKING:
-    from byleave.gateway.http_exchange import HttpExchange
+    from byleave.gateway.http_request import HttpExchange
     from byleave.gateway.identity import RefusedCaller
 
 _LONGEST_ID = 256  # bytes

@@ -36,30 +36,32 @@ from byleave.gateway.http_errors import (
     too_many_connections,
     unspoken,
 )
-from byleave.gateway.http_exchange import BadRequest
-from byleave.gateway.http_server import HttpServer, ServerLimits
+from byleave.gateway.http_request import read_mcp_head
 from byleave.gateway.http_sessions import EventStream, HttpSessions, Opening, PostResponse, answered, heard
 from byleave.gateway.http_trust import Proxies, check_address, is_foreign
 from byleave.gateway.identity import ANOTHER_USER, FOREIGN_PAGE, OTHER_USER, Identity, RefusedCaller, unknown_key
 from byleave.gateway.interfaces import Caller
 from byleave.gateway.jwt import JwtReader
+from byleave.gateway.message import error_parts, error_tree
 from byleave.gateway.revisions import HANDSHAKE, STATELESS
+from byleave.net.http_admission import ServerLimits
+from byleave.net.http_server import HttpServer
+from byleave.net.http_server_exchange import BadRequest
 from byleave.net.peers import PeerAddress, group_of
-from byleave.protocol.jsonrpc import INVALID_REQUEST
+from byleave.protocol.jsonrpc import INTERNAL_ERROR, INVALID_REQUEST
 from byleave.protocol.sse import endpoint_event
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from typing import Protocol
 
-    from byleave.gateway.http_exchange import HttpExchange, RequestHead
-    from byleave.gateway.http_server import Work
-    from byleave.gateway.http_server_connection import ServerConnection
+    from byleave.gateway.http_request import HttpExchange, RequestHead
     from byleave.gateway.http_sessions import HttpSession
     from byleave.gateway.http_trust import Network
     from byleave.gateway.interfaces import Conversation, MessageContext
     from byleave.gateway.jwt import Settings as JwtSettings
     from byleave.gateway.metrics import Metrics
+    from byleave.net.http_server_exchange import CallerConnection, ServerRequestHead, Work
 
     class ServedGateway(Protocol):
         """What the front for HTTP needs of the gateway."""
@@ -150,11 +152,7 @@ class HttpFront:
 
     def __init__(self, gateway: ServedGateway, limits: ServerLimits, warn: Callable[[str], None]) -> None:
         self._gateway = gateway
-        self._server = HttpServer(self._receive, limits, warn)
-        self._server.on_tick = self._tick
-        self._server.admits = self._admits
-        self._server.screen = self._screen
-        self._server.on_refused = self._turned_away
+        self._server: HttpServer[RequestHead] = HttpServer(self, limits, warn)
         self._sessions = HttpSessions(0)
         self._open_of: Counter[str] = Counter()  # messages without a session that are being heard, by principal
         self._proofs: object = None
@@ -252,12 +250,22 @@ class HttpFront:
         await self._server.close(grace=grace)
         await self._sessions.close()
 
-    def _tick(self, now: float) -> None:
+    def read_head(self, head: ServerRequestHead, repeated: Sequence[str]) -> RequestHead | BadRequest:
+        return read_mcp_head(head, repeated)
+
+    def error_parts(self, problem: BadRequest, id_: bytes) -> Sequence[bytes]:
+        """Return the body of an error: one of JSON-RPC."""
+        return error_parts(id_, error_tree(problem.code or INVALID_REQUEST, problem.problem))
+
+    def failure(self) -> BadRequest:
+        return BadRequest("the gateway failed to answer", status=500, code=INTERNAL_ERROR)
+
+    def tick(self, now: float) -> None:
         self._sessions.tick(now)
         if self.identity.jwt is not None:
             self.identity.jwt.keep_fresh()
 
-    def _admits(self, connection: ServerConnection) -> BadRequest | None:
+    def admit(self, connection: CallerConnection) -> BadRequest | None:
         """Note who is at the other end; where callers cannot prove who they are, turn away all but our own user."""
         remote = connection.remote
         connection.peer = None if self._proxies.has(remote.host) else group_of(remote, connection.owner)
@@ -266,13 +274,13 @@ class HttpFront:
         self._gateway.refused(OTHER_USER, connection.peer or remote.host)
         return BadRequest(ANOTHER_USER, status=403)
 
-    def _turned_away(self, problem: BadRequest) -> None:
+    def refused(self, problem: BadRequest) -> None:
         """Count what was refused for its form, or for lack of room."""
         why = _WHY.get(problem.status)
         if why is not None:
             self._gateway.refused(why)
 
-    def _screen(self, exchange: HttpExchange, length: int | None) -> None:
+    def screen(self, exchange: HttpExchange, length: int | None) -> None:
         """Refuse a request before its body is read: what nobody is let in for takes up no room."""
         who = self.identity.who(exchange.head, exchange.connection)
         if isinstance(who, RefusedCaller):
@@ -300,7 +308,7 @@ class HttpFront:
         too_many_connections(exchange)
         return False
 
-    def _receive(self, exchange: HttpExchange) -> Work | None:
+    def handle(self, exchange: HttpExchange) -> Work | None:
         """Take a request: answer it at once, or return the work that it takes."""
         head = exchange.head
         methods = _ROUTES.get(head.path)

@@ -22,14 +22,14 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from byleave.gateway.http_exchange import JSON
 from byleave.gateway.message import error_parts, error_tree
+from byleave.net.http_server_exchange import JSON
 from byleave.protocol.sse import ALIVE, message_event
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from byleave.gateway.http_exchange import HttpExchange
+    from byleave.gateway.http_request import HttpExchange
     from byleave.gateway.interfaces import Caller, Conversation, MessageContext
 
 

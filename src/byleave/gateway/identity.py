@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from byleave.errors import ConfigError
-from byleave.gateway.http_exchange import AGENT
+from byleave.gateway.http_request import AGENT
 from byleave.gateway.http_trust import Proxies, is_foreign, names_us
 from byleave.gateway.interfaces import Caller
 from byleave.gateway.jwt import JwtReader, Rejected, is_name
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping
     from typing import Protocol
 
-    from byleave.gateway.http_exchange import RequestHead
+    from byleave.gateway.http_request import RequestHead
     from byleave.net.peers import PeerAddress
 
     class Connection(Protocol):

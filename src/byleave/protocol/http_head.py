@@ -13,7 +13,7 @@ from byleave.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from typing import NoReturn
 
     Fields = tuple[tuple[str, str], ...]
@@ -26,6 +26,8 @@ _TEXT = r"[\t\x20-\x7e\x80-\xff]*"  # RFC 9110, section 5.5: no control characte
 _REQUEST_LINE = re.compile(rf"({WORD}) ([\x21-\x7e]+) HTTP/1\.([01])")
 _STATUS_LINE = re.compile(rf"HTTP/1\.[01] ([1-5][0-9][0-9])(?: ({_TEXT}))?")
 _FIELD = re.compile(rf"({WORD}):({_TEXT})")
+_FIELDS = re.compile(rf"(?:{WORD}:{_TEXT}\r\n)*")
+_LINE = re.compile(r"([^:]+):([^\r]*)\r\n")  # of lines that are fields
 
 # They concern one connection (RFC 9110, section 7.6.1), or are written anew.
 _OWN = frozenset(
@@ -44,6 +46,7 @@ REROUTING = frozenset(
     | {"x-accel-redirect", "x-sendfile", "proxy"}  # the last one is a variable of CGI programs: http_proxy
 )
 _FRAMING = frozenset({"connection", "content-length", "host", "transfer-encoding"})
+_SPECIAL = frozenset({"content-length", "expect", "transfer-encoding", "upgrade"})  # of a request
 _BODILESS = frozenset({204, 304})  # RFC 9112, section 6.3
 
 
@@ -165,7 +168,10 @@ def reroutes(name: str) -> bool:
 
 def as_servers_read(name: str) -> str:
     """Return the name of a field as servers compare it: some know but letters and digits, and take the rest for `_`."""
-    return "".join([char if char.isalnum() else "-" for char in name.lower()])
+    lowered = name.lower()
+    if lowered.replace("-", "").isalnum():  # nearly all of them
+        return lowered
+    return "".join([char if char.isalnum() else "-" for char in lowered])
 
 
 def is_field(name: str, value: str) -> bool:
@@ -174,12 +180,12 @@ def is_field(name: str, value: str) -> bool:
     return found is not None and found[1] == name
 
 
-def values_of(fields: "Fields", name: str) -> list[str]:
+def values_of(fields: "Iterable[tuple[str, str]]", name: str) -> list[str]:
     """Return the values of all fields with this (lower-case) name."""
     return [value for field, value in fields if field.lower() == name]
 
 
-def list_of(fields: "Fields", name: str) -> list[str]:
+def list_of(fields: "Iterable[tuple[str, str]]", name: str) -> list[str]:
     """Return the lower-case words of a field that is a list, such as `Connection`."""
     return [word.strip(" \t").lower() for value in values_of(fields, name) for word in value.split(",")]
 
@@ -188,18 +194,14 @@ def _split(head: bytes) -> "tuple[str, Fields]":
     """Return the first line and the fields; every line must end in CR LF and hold no control characters."""
     if not head.endswith(END):
         _refuse("the head has no end: it is cut off or too long, or its lines do not end in CR LF")
-    first, *lines = head[: -len(END)].decode("latin-1").split("\r\n")
-    return first, tuple([_field(line) for line in lines])
-
-
-def _field(line: str) -> tuple[str, str]:
-    found = _FIELD.fullmatch(line)
-    if found is None:
+    first, _end, lines = head[:-2].decode("latin-1").partition("\r\n")
+    fields = _FIELDS.fullmatch(lines) and _LINE.findall(lines)
+    if fields is None:
         _refuse("a line of the head is no field: it is folded, has no proper name or holds control characters")
-    name, value = found.groups()
-    if (read := as_servers_read(name)) != name.lower() and read in _FRAMING:
-        _refuse(f"the field {name} can be taken for another one")
-    return name, value.strip(" \t")
+    for name, _value in fields:
+        if not name.replace("-", "").isalnum() and as_servers_read(name) in _FRAMING:
+            _refuse(f"the field {name} can be taken for another one")
+    return first, tuple([(name, value.strip(" \t")) for name, value in fields])
 
 
 def _request(line: str, fields: "Fields") -> HttpRequestHead:
@@ -207,12 +209,14 @@ def _request(line: str, fields: "Fields") -> HttpRequestHead:
     if found is None:
         _refuse("the first line is no request of HTTP/1.1")
     method, target, minor = found.groups()
-    _check_upgrade(fields)
-    if [value.lower() for value in values_of(fields, "expect")] not in ([], ["100-continue"]):
+    special = [(lowered, value) for name, value in fields if (lowered := name.lower()) in _SPECIAL]
+    if "websocket" in list_of(special, "upgrade"):
+        _refuse("websockets are not passed on over plain http: use wss://")
+    if [value.lower() for value in values_of(special, "expect")] not in ([], ["100-continue"]):
         _refuse("the request expects something else than 100-continue")
-    if minor == "0" and values_of(fields, "transfer-encoding"):
+    if minor == "0" and values_of(special, "transfer-encoding"):
         _refuse("a request of HTTP/1.0 has no transfer coding")
-    return HttpRequestHead(method, target, int(minor), fields, _framing(fields))
+    return HttpRequestHead(method, target, int(minor), fields, _framing(special))
 
 
 def _response(line: str, fields: "Fields", method: str) -> HttpResponseHead:
@@ -224,12 +228,7 @@ def _response(line: str, fields: "Fields", method: str) -> HttpResponseHead:
     return HttpResponseHead(status, found[2] or "", fields, _framing(fields), bodiless)
 
 
-def _check_upgrade(fields: "Fields") -> None:
-    if "websocket" in list_of(fields, "upgrade"):
-        _refuse("websockets are not passed on over plain http: use wss://")
-
-
-def _framing(fields: "Fields") -> Framing | None:
+def _framing(fields: "Sequence[tuple[str, str]]") -> Framing | None:
     codings, lengths = values_of(fields, "transfer-encoding"), values_of(fields, "content-length")
     if codings and lengths:
         _refuse("the head has both Content-Length and Transfer-Encoding")

@@ -1,26 +1,29 @@
-"""One client's connection: bytes in, one `Exchange` at a time; requests that are sent ahead wait their turn.
+"""One client's connection to an HTTP server: bytes in, one `ServerExchange` at a time; pipelined requests wait.
 
 Until a request has shown who is calling, it is a stranger's: it has seconds, not minutes, and gives way to others
-(`admission`). What all connections share, and the clock by which they are told the time: `http_server`.
+(`ConnectionAdmission`). What all connections share, and the one clock by which they act: `http_server`.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+from collections import Counter
 from functools import cached_property
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Generic
 
-from byleave.gateway.http_exchange import CLOSE, JSON, LINES, BadRequest, HttpExchange, read_head
-from byleave.gateway.message import NO_ID, error_parts, error_tree
 from byleave.net import peers
+from byleave.net.http_admission import ConnectionAdmission
+from byleave.net.http_server_exchange import CLOSE, JSON, LINES, BadRequest, HeadT, ServerExchange, read_head
 from byleave.protocol.http_body import MalformedBodyError, body_reader
 from byleave.protocol.http_head import END, NO_BODY
 
 if TYPE_CHECKING:
-    from byleave.gateway.http_exchange import RequestHead
-    from byleave.gateway.http_server import HttpServer, ServerLimits, Work
+    from collections.abc import Callable
+
+    from byleave.net.http_admission import ServerLimits
+    from byleave.net.http_server_exchange import HttpApplication, ServerRequestHead, Work
     from byleave.net.peers import PeerAddress, SocketOwner
     from byleave.protocol.http_body import Body
     from byleave.protocol.http_head import Framing
@@ -37,10 +40,47 @@ _BODIES = 8  # largest bodies of one caller that may be held at a time
 _SMALL = 1 << 16  # bytes of a body that is not counted
 
 
-class ServerConnection(asyncio.Protocol):
+class ServerState(Generic[HeadT]):
+    """What all connections of a server share."""
+
+    loop: asyncio.AbstractEventLoop
+    now: float
+
+    def __init__(self, application: HttpApplication[HeadT], limits: ServerLimits, warn: Callable[[str], None]) -> None:
+        self.application = application
+        self.limits = limits
+        self.connections: set[ServerConnection[HeadT]] = set()
+        self.admission = ConnectionAdmission(limits)
+        self.leaving: set[ServerConnection[HeadT]] = set()  # turned away, and not gone yet: they take no place
+        self.held_bytes: Counter[str] = Counter()  # of large bodies, by principal
+        self.gave_way = 0  # connections that were ended for others
+        self.working: set[ServerExchange[HeadT]] = set()
+        self.is_closing = False
+        self._warn = warn
+
+    def after(self, seconds: float) -> float:
+        """Return when this time will have passed, as the clock of all connections tells it."""
+        return self.now + seconds
+
+    def admit(self, connection: ServerConnection[HeadT]) -> BadRequest | None:
+        """Take a connection on; return None, or with which words it is turned away."""
+        if self.is_closing:
+            return BadRequest("the server is closing", status=503)
+        refused = self.application.admit(connection)
+        if refused is None:
+            self.admission.enter(connection)
+            self.connections.add(connection)
+        return refused
+
+    def failed(self, problem: Exception) -> None:
+        """Note a failure of our own; clients learn nothing of it."""
+        self._warn(f"a request failed: {type(problem).__name__}")  # what it says may be a stranger's words
+
+
+class ServerConnection(asyncio.Protocol, Generic[HeadT]):
     """One client's connection. A client that ends its own side counts as gone: one that is gone looks like it."""
 
-    def __init__(self, server: HttpServer) -> None:
+    def __init__(self, server: ServerState[HeadT]) -> None:
         self.principal: str | None = None  # whose it is; None as long as it is a stranger's
         self.peer: str | None = None
         self._server = server
@@ -50,11 +90,11 @@ class ServerConnection(asyncio.Protocol):
         self._transport: asyncio.Transport = None  # type: ignore[assignment]  # there from the first call on
         self._held = b""
         self._searched = 0
-        self._head: RequestHead | None = None
+        self._head: HeadT | None = None
         self._framing: Framing = NO_BODY
         self._body: Body | None = None
         self._collected = bytearray()
-        self._open: HttpExchange | None = None
+        self._open: ServerExchange[HeadT] | None = None
         self._deadline = inf
         self._advancing = self._parting = self._resting = self._is_last = False
         self._flowing: asyncio.Event | None = None
@@ -106,7 +146,7 @@ class ServerConnection(asyncio.Protocol):
         """Note whose connection it is; return whether there is room for it among those of this caller."""
         return principal == self.principal or self._server.admission.prove(self, principal)
 
-    def keeps(self, head: RequestHead) -> bool:
+    def keeps(self, head: ServerRequestHead) -> bool:
         """Whether another request may follow this one."""
         if self._server.is_closing or self._parting or self._is_last:
             return False
@@ -213,11 +253,11 @@ class ServerConnection(asyncio.Protocol):
             del held[name]
         return held[name] <= _BODIES * self._server.limits.body_bytes
 
-    def finished(self, exchange: HttpExchange) -> None:
+    def finished(self, head: ServerRequestHead) -> None:
         """Go on after a response."""
         self._open = None
         self._charge(0)
-        if not self.keeps(exchange.head):
+        if not self.keeps(head):
             self._part()
             return
         self._deadline = self._server.after(self._rest)
@@ -281,7 +321,7 @@ class ServerConnection(asyncio.Protocol):
             self._searched = max(1, len(held) - len(END) + 1)
             return False
         self._held, self._searched = held[end:], 0
-        found = read_head(held[:end])
+        found = read_head(held[:end], self._server.application)
         if isinstance(found, BadRequest):
             self._refuse(found)
             return False
@@ -321,33 +361,34 @@ class ServerConnection(asyncio.Protocol):
         self._begin(head, body)
         return True
 
-    def _begin_body(self, head: RequestHead) -> bool:
+    def _begin_body(self, head: HeadT) -> bool:
         """Prepare to wait for a body; return whether it is worth waiting for."""
-        if self._server.screen is not None:
-            self._is_last = True
-            exchange = self._open = HttpExchange(self, head, b"", inf)
-            try:
-                self._server.screen(exchange, self._framing.length)
-            except Exception as problem:  # noqa: BLE001 -- as in `_begin`
-                self._server.failed(problem)
-                exchange.fail()
-            if exchange.is_over:
-                return False
-            self._open, self._is_last = None, False
+        self._is_last = True
+        exchange = self._open = ServerExchange(self._server.application, self, head, b"", inf)
+        try:
+            self._server.application.screen(exchange, self._framing.length)
+        except Exception as problem:  # noqa: BLE001 -- as in `_begin`
+            self._server.failed(problem)
+            exchange.fail()
+        if exchange.is_over:
+            return False
+        self._open, self._is_last = None, False
         self._body = body_reader(self._framing)
         self._deadline = self._server.after(self._server.limits.arrival)
         if head.expects and not self._held:
             self.write(_CONTINUE)
         return True
 
-    def _begin(self, head: RequestHead, body: bytes) -> None:
+    def _begin(self, head: HeadT, body: bytes) -> None:
         server = self._server
         self._head = self._body = None
         self._deadline = inf
         self._asked += 1
-        exchange = self._open = HttpExchange(self, head, body, server.after(server.limits.quiet))
+        exchange = self._open = ServerExchange(
+            self._server.application, self, head, body, server.after(server.limits.quiet)
+        )
         try:
-            work = server.handle(exchange)
+            work = server.application.handle(exchange)
         except Exception as problem:  # noqa: BLE001 -- the outermost loop of a server
             server.failed(problem)
             exchange.fail()
@@ -357,9 +398,9 @@ class ServerConnection(asyncio.Protocol):
 
     def _refuse(self, problem: BadRequest) -> None:
         """Give the last response of this connection."""
-        if self._server.on_refused is not None:
-            self._server.on_refused(problem)
-        body = b"".join(error_parts(NO_ID, error_tree(problem.code, problem.problem)))
+        application = self._server.application
+        application.refused(problem)
+        body = b"".join(application.error_parts(problem, b"null"))
         self.write(b"%b%b%bContent-Length: %d\r\n\r\n" % (LINES[problem.status], JSON, CLOSE, len(body)) + body)
         self._part()
 
@@ -388,7 +429,7 @@ class ServerConnection(asyncio.Protocol):
             self._transport.close()
 
 
-async def _run(server: HttpServer, exchange: HttpExchange, work: Work) -> None:
+async def _run(server: ServerState[HeadT], exchange: ServerExchange[HeadT], work: Work) -> None:
     """Do the work on one request, and see that it has a response in the end."""
     server.working.add(exchange)  # a task that nobody holds may be collected in the middle of its work
     try:
