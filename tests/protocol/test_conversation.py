@@ -31,7 +31,7 @@ from byleave.protocol.vfs import (
     ToolSide,
     Wrong,
 )
-from byleave.toolhost.conversation_io import FAST
+from byleave.toolhost.conversation_io import TOOLS
 from protocol.vfs_cases import Case, load_conversations
 
 CASES = load_conversations()
@@ -39,7 +39,7 @@ EACH = pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 INIT = b'{"jsonrpc":"2.0","method":"init","params":{"tool":{"name":"t"}}}\n'
 
 
-def heard(pieces: list[bytes], *, limit: int = 1 << 20, codec: Any = FAST) -> list[Heard]:
+def heard(pieces: list[bytes], *, limit: int = 1 << 20, codec: Any = TOOLS) -> list[Heard]:
     side = HostSide(codec, limit=limit)
     side.init({"name": "t"}, {}, ())
     return [*(event for piece in pieces for event in side.receive(piece)), *side.end()]
@@ -182,7 +182,7 @@ def test_messages_that_are_almost_right_raise_nothing_on_either_side(pieces: lis
 def test_nothing_is_heard_after_the_result() -> None:
     result = b'{"jsonrpc":"2.0","method":"result","params":{"content":"x"}}\n'
     request = b'{"jsonrpc":"2.0","id":1,"method":"fs.read","params":{"path":"x"}}\n'
-    side = HostSide(FAST)
+    side = HostSide(TOOLS)
     side.init({"name": "t"}, {}, ())
     assert [type(event) for event in side.receive(result + request + b"nonsense\n")] == [Finished]
     assert side.state == OVER
@@ -196,7 +196,7 @@ def test_a_result_without_a_newline_at_the_end_counts() -> None:
 
 
 def test_nothing_is_heard_before_the_host_has_begun() -> None:
-    side = HostSide(FAST)
+    side = HostSide(TOOLS)
     assert list(side.receive(b'{"jsonrpc":"2.0","id":1,"method":"fs.read","params":{}}\n')) == []
 
 
@@ -244,7 +244,7 @@ def test_a_notice_that_nobody_knows_is_passed_over() -> None:
 
 
 def test_a_tool_hears_why_an_answer_takes_its_time_and_that_it_should_stop() -> None:
-    host = HostSide(FAST)
+    host = HostSide(TOOLS)
     first = host.init({"name": "t", "arguments": {"a": 1}}, {"action": "run"}, ("fs.read",))
     events = told([first, host.pending(4, "a person is asked"), host.cancel(), host.apply({"x": 1})])
     init = Init("t", {"a": 1}, {}, {}, "0.1.0", ("fs.read",), {"action": "run"})
@@ -261,7 +261,7 @@ def test_a_host_that_does_not_keep_to_the_protocol_is_noticed() -> None:
 
 
 def test_each_side_understands_what_the_other_writes() -> None:
-    host, tool = HostSide(FAST), ToolSide(PLAIN)
+    host, tool = HostSide(TOOLS), ToolSide(PLAIN)
     (init,) = tool.receive(host.init({"name": "t"}, {}, ()))
     assert isinstance(init, Init)
     assert (host.state, tool.state) == (TALKING, TALKING)
@@ -279,11 +279,11 @@ def test_each_side_understands_what_the_other_writes() -> None:
     assert isinstance(failed, Failed)
     assert failure_tree(failed.failure) == {"message": "no", "trace": ["a"], "transient": True}
     assert (tool.state, host.state) == (OVER, OVER)
-    assert HostSide(FAST).state == ToolSide(PLAIN).state == SILENT
+    assert HostSide(TOOLS).state == ToolSide(PLAIN).state == SILENT
 
 
 def test_a_state_that_is_stopped_ends_the_conversation_of_both() -> None:
-    host, tool = HostSide(FAST), ToolSide(PLAIN)
+    host, tool = HostSide(TOOLS), ToolSide(PLAIN)
     list(tool.receive(host.init({"name": "t"}, {}, ())))
     list(host.receive(tool.update({"type": "stopped", "result": "x"})))
     assert (host.state, tool.state) == (OVER, OVER)

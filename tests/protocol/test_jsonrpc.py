@@ -11,6 +11,7 @@ from byleave.protocol.json_codec import PLAIN
 from byleave.protocol.jsonrpc import (
     INVALID_PARAMS,
     INVALID_REQUEST,
+    MOST_DEPTH,
     PARSE_ERROR,
     Codec,
     Malformed,
@@ -26,15 +27,15 @@ from byleave.protocol.jsonrpc import (
     write_result,
 )
 from byleave.protocol.lines import TooLong
-from byleave.toolhost.conversation_io import FAST
+from byleave.toolhost.conversation_io import TOOLS
 
-CODECS = {"the standard library's": PLAIN, "the host's": FAST}
+CODECS = {"the standard library's": PLAIN, "the host's": TOOLS}
 BOTH = pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS.keys())
 
 READINGS: dict[str, tuple[str, Message]] = {
     "a request": ('{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":1}}', Request(1, "m", {"a": 1})),
     "a request whose id is a text": ('{"jsonrpc":"2.0","id":"x","method":"m"}', Request("x", "m")),
-    "a request with a list": ('{"jsonrpc":"2.0","id":1.5,"method":"m","params":[]}', Request(1.5, "m", [])),
+    "a request with a list": ('{"jsonrpc":"2.0","id":-5,"method":"m","params":[]}', Request(-5, "m", [])),
     "a notification": ('{"jsonrpc":"2.0","method":"m"}', Notification("m")),
     "a result": ('{"jsonrpc":"2.0","id":1,"result":null}', Response(1)),
     "an error": (
@@ -60,6 +61,31 @@ MISTAKES = {
     "a true id": ('{"jsonrpc":"2.0","id":true,"method":"m"}', None, INVALID_REQUEST),
     "an id that is a list": ('{"jsonrpc":"2.0","id":[1],"method":"m"}', None, INVALID_REQUEST),
     "an endless id": (f'{{"jsonrpc":"2.0","id":"{"x" * 300}","method":"m"}}', None, INVALID_REQUEST),
+    "an id that is a fraction": ('{"jsonrpc":"2.0","id":1.5,"method":"m"}', None, INVALID_REQUEST),
+    "an id that is a whole number in other words": ('{"jsonrpc":"2.0","id":1.0,"method":"m"}', None, INVALID_REQUEST),
+    "an id that some readers round": ('{"jsonrpc":"2.0","id":9007199254740992,"method":"m"}', None, INVALID_REQUEST),
+    "a null id of a result": ('{"jsonrpc":"2.0","id":null,"result":1}', None, INVALID_REQUEST),
+    "a result and no error": ('{"jsonrpc":"2.0","id":1,"result":1,"error":null}', 1, INVALID_REQUEST),
+    "a request that is an answer": ('{"jsonrpc":"2.0","id":1,"method":"m","result":1}', 1, INVALID_REQUEST),
+    "params that are null": ('{"jsonrpc":"2.0","id":1,"method":"m","params":null}', 1, INVALID_REQUEST),
+    "a name given twice": ('{"jsonrpc":"2.0","id":1,"method":"m","method":"n"}', 1, INVALID_REQUEST),
+    "a name given twice, once with an escape": (
+        '{"jsonrpc":"2.0","id":1,"method":"m","\\u006dethod":"n"}',
+        1,
+        INVALID_REQUEST,
+    ),
+    "a name given twice in the params": (
+        '{"jsonrpc":"2.0","id":1,"method":"m","params":{"a":[{"b":1,"b":1}]}}',
+        1,
+        INVALID_REQUEST,
+    ),
+    "a name in another case": ('{"jsonrpc":"2.0","id":1,"method":"m","Method":"n"}', 1, INVALID_REQUEST),
+    "a number that is endless": ('{"jsonrpc":"2.0","id":1,"method":"m","params":[1e400]}', None, PARSE_ERROR),
+    "nested a little too deeply": (
+        f'{{"jsonrpc":"2.0","id":1,"method":"m","params":{"[" * MOST_DEPTH}{"]" * MOST_DEPTH}}}',
+        None,
+        INVALID_REQUEST,
+    ),
     "a method that is a number": ('{"jsonrpc":"2.0","id":1,"method":2}', 1, INVALID_REQUEST),
     "params that are a text": ('{"jsonrpc":"2.0","id":1,"method":"m","params":"p"}', 1, INVALID_REQUEST),
     "nested too deeply": ("[" * 200_000, None, INVALID_REQUEST),
@@ -129,7 +155,7 @@ TREES = st.recursive(
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(), inner, max_size=3),
     max_leaves=8,
 )
-IDS = st.integers(-(2**53), 2**53) | st.text(max_size=20)
+IDS = st.integers(1 - 2**53, 2**53 - 1) | st.text(max_size=20)
 
 
 @given(IDS, st.text(), st.dictionaries(st.text(), TREES, max_size=4))

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from byleave.protocol.vfs import Bad, Failed, Finished, HostSide, ToolRequest
-from byleave.toolhost.conversation_io import FAST
+from byleave.toolhost.conversation_io import TOOLS
 
 Answer = Callable[[HostSide, ToolRequest], bytes]
 METHODS = ("fs.read", "fs.write")
@@ -14,7 +14,7 @@ METHODS = ("fs.read", "fs.write")
 
 def host_side(told: Mapping[str, Any] | None = None) -> tuple[HostSide, bytes]:
     """Return a host's side, and its first line."""
-    side = HostSide(FAST)
+    side = HostSide(TOOLS)
     tool = {"name": "t", "arguments": {}, "answers": {}, "options": {}, **(told or {})}
     return side, side.init(tool, {"root": "/project", "action": "run", "access": None}, METHODS)
 

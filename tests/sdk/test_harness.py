@@ -9,7 +9,7 @@ from byleave.protocol.json_codec import PLAIN
 from byleave.sdk import vfs
 from byleave.sdk.testing import Harness, Outcome, RecordedRequest
 from byleave.sdk.vfs import Host
-from byleave.toolhost.conversation_io import FAST
+from byleave.toolhost.conversation_io import TOOLS
 from protocol.vfs_cases import Case, load_conversations
 
 FILES: dict[str, str | bytes] = {"src/a.rs": "fn main() {}\n", "img.bin": b"\xff\x00", ".env": "TOKEN=x\n"}
@@ -181,11 +181,11 @@ def test_the_recorded_conversations_are_answered_as_recorded(case: Case) -> None
         wire = host._talk.wire  # noqa: SLF001 -- the very bytes are what this is about
         wire.send(case.bytes_to("host"))
         for line in expected:
-            assert told(FAST.decode(wire.receive(0) or b"")) == told(line)
+            assert told(TOOLS.decode(wire.receive(0) or b"")) == told(line)
 
     outcome = harness.call(speak)
     assert outcome.tree == case.outcome
-    assert PLAIN.decode(FAST.encode(outcome.tree)) == outcome.tree
+    assert PLAIN.decode(TOOLS.encode(outcome.tree)) == outcome.tree
 
 
 def told(line: dict[str, Any]) -> Any:

@@ -12,14 +12,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import msgspec
-
 from byleave.acp.requests import READ, TERMINAL, WRITE, PermissionOption
 from byleave.core.decision import shared_tree
+from byleave.protocol.json_fast import FAST
 from byleave.protocol.jsonrpc import (
     ACCESS_DENIED,
     INVALID_REQUEST,
-    Codec,
     write_error,
     write_notification,
     write_request,
@@ -122,7 +120,6 @@ def _apart(char: str, before: str) -> str:
 
 
 CANCELLED_REQUEST = -32800  # as the protocol numbers it
-_CODEC = Codec(msgspec.json.decode, msgspec.json.encode)
 OUR_OPTIONS = (PermissionOption("allow", ALLOW_ONCE, "Allow"), PermissionOption("reject", REJECT_ONCE, "Reject"))
 
 
@@ -132,33 +129,33 @@ def permission(raw_id: Any, option: PermissionOption | None, verdict: Verdict | 
     result: dict[str, Any] = {"outcome": outcome}
     if verdict is not None and not verdict.allowed:
         result["_meta"] = {"byleave": {"decision": "deny", "reason": shown(verdict.reason)}}
-    return write_result(_CODEC, raw_id, result)
+    return write_result(FAST, raw_id, result)
 
 
 def denial(raw_id: Any, verdict: Verdict, root: str) -> bytes:
     """Return the error that a denied request gets. What would allow it is for the user to hear, not for the agent."""
     told = {name: value for name, value in shared_tree(verdict, root).items() if name != "suggestion"}
-    return write_error(_CODEC, raw_id, ACCESS_DENIED, shown(verdict.reason), told)
+    return write_error(FAST, raw_id, ACCESS_DENIED, shown(verdict.reason), told)
 
 
 def refusal(raw_id: Any, problem: str) -> bytes:
     """Return the error that a request gets which cannot be read for certain."""
-    return write_error(_CODEC, raw_id, INVALID_REQUEST, f"byleave refuses this request: {problem}")
+    return write_error(FAST, raw_id, INVALID_REQUEST, f"byleave refuses this request: {problem}")
 
 
 def cancelled_request(raw_id: Any) -> bytes:
     """Return the error that a request gets which was given up."""
-    return write_error(_CODEC, raw_id, CANCELLED_REQUEST, "the request was cancelled")
+    return write_error(FAST, raw_id, CANCELLED_REQUEST, "the request was cancelled")
 
 
 def request(id_: str, method: str, params: Any) -> bytes:
     """Return the line of a request of ours."""
-    return write_request(_CODEC, id_, method, params)
+    return write_request(FAST, id_, method, params)
 
 
 def notification(method: str, params: Any) -> bytes:
     """Return the line of a notification of ours."""
-    return write_notification(_CODEC, method, params)
+    return write_notification(FAST, method, params)
 
 
 _KINDS = {READ: "read", WRITE: "edit", TERMINAL: "execute"}

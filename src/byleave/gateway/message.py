@@ -1,28 +1,27 @@
-"""One JSON-RPC message, read no further than its business goes. Sans-IO.
+"""The messages of MCP: what a client sends, what a server sends, and how they are written. Sans-IO.
 
-What comes from a client is read strictly: two readers of one message must not see two different calls, so a name that
-is given twice, or that differs from a known one only in case, is refused. What a server answers is only told apart; its
-result goes back to the client as the bytes that came.
-
-Start at `read_client_message` and `read_server_message`.
-
-One message on one line: what a server may spread over several, and what stands for nothing.
+What a client sends is read by the strict reader (`protocol.jsonrpc`), once: a `ClientMessage` has its params as they
+are written, to be passed on, and what they say (`Params.tree`), to be evaluated. What a server answers is only told
+from a request; its result goes back to the client as the bytes that came, in a message that we write, so the outside of
+its own is read leniently.
 
 A message goes on to clients that read lines. One with a line end inside could be taken for several messages, of which
-nobody has judged the second, so it is written anew.
+all but the first are not evaluated, so it is written anew (`one_line`).
+
+Start at `read_client_message` and `read_server_message`.
 """
 
 from __future__ import annotations
 
 import json
-import re
 from typing import TYPE_CHECKING
 
 import msgspec
 from msgspec import UNSET, Raw, Struct, UnsetType
 
+from byleave.protocol.json_fast import FAST
 from byleave.protocol.json_members import leading_members, members
-from byleave.protocol.jsonrpc import INVALID_REQUEST, PARSE_ERROR
+from byleave.protocol.jsonrpc import INVALID_REQUEST, PARSE_ERROR, Malformed, RepeatedNameError, misspelt, read_envelope
 from byleave.text import shown
 
 if TYPE_CHECKING:
@@ -34,10 +33,7 @@ if TYPE_CHECKING:
 
 REQUEST, NOTIFICATION, RESPONSE = "request", "notification", "response"
 NO_ID = b"null"
-MOST_VALUES = 50_000  # in one message
-_LONG = MOST_VALUES  # bytes; a shorter message cannot hold so many
-_LONGEST_ID = 256  # characters
-_OUTSIDE = frozenset({"jsonrpc", "id", "method", "params", "result", "error"})
+MOST_VALUES = 50_000  # in one message: looking at each must not keep other clients waiting
 _PARAMS = frozenset(
     {
         *("name", "arguments", "_meta", "uri", "cursor", "ref", "argument", "context", "level"),
@@ -45,16 +41,15 @@ _PARAMS = frozenset(
         *("protocolVersion", "capabilities", "clientInfo", "requestId", "reason", "progressToken", "progress"),
     }
 )
-_FOLDED = {name.casefold(): name for name in (*_OUTSIDE, *_PARAMS)}
-_TEXTS = re.compile(rb'"(?:[^"\\]++|\\.)*+"', re.DOTALL)
+_FOLDED = frozenset(name.casefold() for name in _PARAMS)
 _members = msgspec.json.Decoder(dict[str, Raw])
 _elements = msgspec.json.Decoder(list[Raw])
 _any = msgspec.json.Decoder()
-encode = msgspec.json.Encoder().encode
+encode = FAST.encode
 
 
 class ServerMessage(msgspec.Struct):
-    """What a server said, told apart and no more."""
+    """The members of a message of a server, those with structure as they are written."""
 
     id: Raw | UnsetType = UNSET
     method: str | UnsetType = UNSET
@@ -63,7 +58,7 @@ class ServerMessage(msgspec.Struct):
     error: Raw | UnsetType = UNSET
 
 
-_SAID = frozenset({"id", "params", "result", "error"})
+_PARTS = frozenset({"id", "params", "result", "error"})
 _server = msgspec.json.Decoder(ServerMessage)
 
 
@@ -75,121 +70,61 @@ class RefusedMessage(Struct, frozen=True):
     problem: str
 
 
+class Params(dict[str, Raw]):
+    """The params of a client's message, each as it is written; `tree` is what they say, read once."""
+
+    __slots__ = ("tree",)
+
+    tree: dict[str, Any]
+
+
+_NO_PARAMS = Params()
+_NO_PARAMS.tree = {}
+
+
 class ClientMessage:
-    """What a client said: one kind of message, its id as it was written, and its parameters, each as it was written."""
+    """A message of a client: its kind, its id as it is written, its method and params; of a response, what it says."""
 
     __slots__ = ("answer", "error", "id", "kind", "method", "params")  # no record: one is made for every call
 
-    def __init__(self, kind: str, id_: bytes, method: str, params: Members) -> None:
+    def __init__(  # noqa: PLR0917 -- the members of a message
+        self, kind: str, id_: bytes, method: str, params: Params, answer: Raw | None = None, error: Raw | None = None
+    ) -> None:
         self.kind = kind
         self.id = id_
         self.method = method
         self.params = params
-        self.answer: Raw | None = None
-        self.error: Raw | None = None
+        self.answer = answer
+        self.error = error
 
 
 def read_client_message(message: bytes) -> ClientMessage | RefusedMessage:
-    """Return what a client says, or why it is not taken."""
-    if len(message) > _LONG and _is_crowded(message):
-        return RefusedMessage(NO_ID, INVALID_REQUEST, f"the message holds more than {MOST_VALUES} values")
+    """Return the message of a client, or why it is refused."""
+    envelope = read_envelope(message, FAST, most_values=MOST_VALUES)
+    if isinstance(envelope, Malformed):
+        id_ = NO_ID if envelope.id is None else encode(envelope.id)
+        return RefusedMessage(id_, envelope.number, envelope.problem)
+    id_ = b"" if envelope.id is None else bytes(envelope.raw_id)
+    part = next((each for each in (envelope.params, envelope.result, envelope.error) if each is not None), None)
     try:
-        found = _members.decode(message)
-        tree = _any.decode(message)  # by what the judge reads: nothing is sent on that it could not see
-        twice = _repeats_a_name(message, tree)
+        tree = {} if part is None else FAST.value(part)
+    except RepeatedNameError as error:
+        return RefusedMessage(id_ or NO_ID, INVALID_REQUEST, str(error))
     except RecursionError:
         return RefusedMessage(NO_ID, INVALID_REQUEST, "the message is nested too deeply")
-    except ValueError:  # the decoder's words quote the message, which may hold anything
-        return _no_object(message)
-    id_ = _id(found)
-    if id_ is None:
-        return RefusedMessage(NO_ID, INVALID_REQUEST, "an id is a text or a whole number")
-    if twice:
-        return RefusedMessage(id_ or NO_ID, INVALID_REQUEST, "a name is given twice in one object")
-    problem = _misspelt(found, _OUTSIDE) or _unversioned(found)
-    if problem:
-        return RefusedMessage(id_ or NO_ID, INVALID_REQUEST, problem)
-    return _answer(found, id_) if "method" not in found else _asked(found, id_)
-
-
-def _is_crowded(message: bytes) -> bool:
-    """Whether a message holds so many values that looking at each would keep everybody else waiting."""
-    return message.count(b",") > MOST_VALUES and _TEXTS.sub(b"", message).count(b",") > MOST_VALUES
-
-
-def _repeats_a_name(message: bytes, tree: Any) -> bool:
-    """Whether any object in this JSON, which was read as `tree`, gives a name twice.
-
-    As many colons as names stand in JSON outside of texts, and of two equal names only one was read.
-    """
-    names = _count_names(tree)
-    return message.count(b":") != names and _TEXTS.sub(b"", message).count(b":") != names
-
-
-def _count_names(tree: Any) -> int:
-    count, waiting = 0, [tree]
-    for each in waiting:  # which grows meanwhile
-        if type(each) is dict:
-            count += len(each)
-            waiting += each.values()
-        elif type(each) is list:
-            waiting += each
-    return count
-
-
-def _no_object(message: bytes) -> RefusedMessage:
-    try:
-        tree = _any.decode(message)
-    except (ValueError, RecursionError):
-        return RefusedMessage(NO_ID, PARSE_ERROR, "the message is not JSON")
-    what = "a list: there are no batches" if isinstance(tree, list) else "not one"
-    return RefusedMessage(NO_ID, INVALID_REQUEST, f"a message is an object, and this is {what}")
-
-
-def _id(found: Members) -> bytes | None:
-    """Return the id as it is written, empty if there is none; None if it is no id."""
-    raw = found.get("id")
-    if raw is None:
-        return b""
-    value = decoded(raw)
-    if isinstance(value, str) and len(value) <= _LONGEST_ID:
-        return bytes(raw)
-    return bytes(raw) if type(value) is int else None
-
-
-def _misspelt(found: Iterable[str], known: frozenset[str]) -> str:
-    for name in found:
-        if name not in known and _FOLDED.get(name.casefold()) in known:
-            return "a name differs from a known one only in case"
-    return ""
-
-
-def _unversioned(found: Members) -> str:
-    version = found.get("jsonrpc")
-    return "" if version is not None and bytes(version) == b'"2.0"' else 'a message says "jsonrpc": "2.0"'
-
-
-def _asked(found: Members, id_: bytes) -> ClientMessage | RefusedMessage:
-    method = decoded(found["method"])
-    if not isinstance(method, str) or "result" in found or "error" in found:
-        return RefusedMessage(id_ or NO_ID, INVALID_REQUEST, "a request has a method, which is a text, and no result")
-    try:
-        params = _members.decode(found["params"]) if "params" in found else {}
     except ValueError:
+        return RefusedMessage(NO_ID, PARSE_ERROR, "the message is not JSON")
+    if envelope.method is None:
+        if not id_:
+            return RefusedMessage(NO_ID, INVALID_REQUEST, "an answer has the id of the request")
+        return ClientMessage(RESPONSE, id_, "", _NO_PARAMS, envelope.result, envelope.error)
+    if type(tree) is not dict:
         return RefusedMessage(id_ or NO_ID, INVALID_REQUEST, "params are an object")
-    problem = _misspelt(params, _PARAMS)
-    if problem:
-        return RefusedMessage(id_ or NO_ID, INVALID_REQUEST, problem)
-    return ClientMessage(REQUEST if id_ else NOTIFICATION, id_, method, params)
-
-
-def _answer(found: Members, id_: bytes) -> ClientMessage | RefusedMessage:
-    result, error = found.get("result"), found.get("error")
-    if not id_ or (result is None) == (error is None):
-        return RefusedMessage(id_ or NO_ID, INVALID_REQUEST, "the message has no method, and is no answer either")
-    message = ClientMessage(RESPONSE, id_, "", {})
-    message.answer, message.error = result, error
-    return message
+    if not _PARAMS.issuperset(tree) and misspelt(tree, _PARAMS, _FOLDED):
+        return RefusedMessage(id_ or NO_ID, INVALID_REQUEST, "a name differs from a known one only in case")
+    params = Params() if part is None else Params(_members.decode(part))
+    params.tree = tree
+    return ClientMessage(REQUEST if id_ else NOTIFICATION, id_, envelope.method, params)
 
 
 def in_utf8(message: bytes) -> bytes:
@@ -214,7 +149,7 @@ def read_server_message(message: bytes) -> ServerMessage | None:
     if not found or ("method" in found and method is None):
         return None
     said = ServerMessage(method=UNSET if method is None else method)
-    for name in _SAID & found.keys():
+    for name in _PARTS & found.keys():
         setattr(said, name, found[name])
     return said
 

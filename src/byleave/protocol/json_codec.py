@@ -1,8 +1,11 @@
-"""JSON by the standard library: slower than a codec made for it, and loaded in a few milliseconds."""
+"""JSON by the standard library: slower than a codec made for it, and loaded in a few milliseconds.
+
+It cannot skip a value, so it splits a message by reading all of it: its parts are values.
+"""
 
 import json
 
-from byleave.protocol.jsonrpc import Codec
+from byleave.protocol.jsonrpc import MOST_DEPTH, Codec, RepeatedNameError, is_structure, measure
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,12 +16,38 @@ def _refuse(name: str) -> "NoReturn":
     raise ValueError(f"{name} is not JSON")
 
 
-_DECODER = json.JSONDecoder(parse_constant=_refuse)
+def _finite(text: str) -> float:
+    number = float(text)
+    return _refuse(text) if number in (_ENDLESS, -_ENDLESS) else number
+
+
+_ENDLESS = float("inf")
 _ENCODER = json.JSONEncoder(ensure_ascii=False, separators=(",", ":"), allow_nan=False)
 
 
+def _object(pairs: "list[tuple[str, Any]]") -> "dict[str, Any]":
+    read = dict(pairs)
+    if len(read) != len(pairs):
+        raise RepeatedNameError
+    return read
+
+
+_STRICT = json.JSONDecoder(object_pairs_hook=_object, parse_constant=_refuse, parse_float=_finite)
+_LENIENT = json.JSONDecoder(parse_constant=_refuse, parse_float=_finite)
+
+
 def _decode(line: bytes) -> "Any":
-    return _DECODER.decode(line.decode())
+    text = line.decode()
+    is_repeated = False
+    try:
+        tree = _STRICT.decode(text)
+    except RepeatedNameError:
+        tree, is_repeated = _LENIENT.decode(text), True
+    if line.count(b"[") + line.count(b"{") > MOST_DEPTH and measure(tree)[1] > MOST_DEPTH:
+        raise RecursionError
+    if is_repeated:
+        raise RepeatedNameError(tree)
+    return tree
 
 
 def _encode(tree: "Any") -> bytes:
@@ -29,4 +58,8 @@ def _encode(tree: "Any") -> bytes:
         return json.dumps(tree, separators=(",", ":"), allow_nan=False).encode()
 
 
-PLAIN = Codec(_decode, _encode)
+def _value(part: "Any") -> "Any":
+    return part
+
+
+PLAIN = Codec(_decode, _encode, _decode, _value, is_structure)

@@ -1,21 +1,30 @@
-"""JSON-RPC 2.0, one message a line: the one reader and writer for every door that speaks it.
+"""JSON-RPC 2.0: the one strict reader, the writer and the error numbers of every integration. Sans-IO.
 
-Sans-IO. A line becomes a `Request`, a `Notification`, a `Response` or a `Malformed`; nothing raises. Batches are
-malformed: no protocol we speak has them. What a message means is for whoever asked; here it is only told apart.
+Two readers of one message must not see two different messages. So an object that gives a name twice is refused, and a
+name that differs from one of the protocol's only in case, an id that some readers round, a batch, a message that is a
+request and an answer at once, one that is nested too deeply or holds too many values. Reading raises nothing: what is
+refused is a `Malformed`, which is always the sender's fault and says what the sender has to change. Writing raises
+ValueError for a value that JSON cannot hold, which is always ours.
 
-How JSON is read and written is a `Codec`: the standard library's (`protocol.json_codec`) where starting fast counts, as
-in a tool; the host passes a faster one in.
+`read_envelope` reads the outside of a message: its id and its method. `params`, `result` and `error` stay parts, as the
+codec splits them, so that a proxy passes them on as the very bytes that came; `Codec.value` opens one, as strictly.
+`read_message` reads a message as a whole.
 
-The numbers by which the protocol of mediated tools says why something was not done.
+How JSON is read and written is a `Codec`: the standard library's (`json_codec.PLAIN`) where starting fast counts, as in
+a tool; msgspec's (`json_fast.FAST`) in a process that has it. Both give the same answers.
+
+Not here: cutting a stream into lines (`lines`), what a method means and which params it has (the integrations).
 """
 
-from byleave.protocol.lines import TooLong, has_too_many_values
+from byleave.protocol.lines import MOST_VALUES, TooLong, has_too_many_values
 from byleave.record import Record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable
     from typing import Any
+
+    Id = int | str
 
 
 PARSE_ERROR = -32700
@@ -23,6 +32,7 @@ INVALID_REQUEST = -32600
 METHOD_NOT_FOUND = -32601
 INVALID_PARAMS = -32602
 INTERNAL_ERROR = -32603
+# Of the protocol of mediated tools.
 ACCESS_DENIED = -32001
 NOT_FOUND = -32002
 ALREADY_EXISTS = -32003
@@ -30,22 +40,60 @@ TIMED_OUT = -32004
 CANCELLED = -32005
 
 VERSION = "2.0"
+OUTER_NAMES = frozenset({"jsonrpc", "id", "method", "params", "result", "error"})
+MOST_DEPTH = 500  # objects and lists in each other; both codecs can read this, and neither much more
+LARGEST_EXACT = 1 << 53  # from here on, half of the world's readers round a number
+LONGEST_ID = 256  # characters of an id worth repeating
 _ABSENT = object()
 _BLANKS = b" \t\r"
-_LONGEST_ID = 256  # characters of an id worth repeating
+_TWICE = "the message gives a name twice in one object"
+
+
+class RepeatedNameError(ValueError):
+    """An object gives a name twice. `read` is what a reader sees that takes the last of both."""
+
+    def __init__(self, read: "Any" = None) -> None:
+        super().__init__(_TWICE)
+        self.read = read
 
 
 class Codec(Record):
-    """How JSON is read and written. `decode` raises ValueError or RecursionError for what is no JSON."""
+    """How JSON is read and written.
+
+    `decode` reads a text as a whole, `split` an object into its parts, `value` opens a part. They raise ValueError for
+    what is no JSON, `RepeatedNameError` for a name given twice in what they read, RecursionError beyond `MOST_DEPTH`.
+    """
 
     decode: "Callable[[bytes], Any]"
     encode: "Callable[[Any], bytes]"
+    split: "Callable[[bytes], dict[str, Any]]"
+    value: "Callable[[Any], Any]"
+    is_structure: "Callable[[Any], bool]"  # whether a part is an object or a list
+
+
+class Envelope:
+    """The outside of a message. Without a method it is an answer; a request has an id, a notification has none.
+
+    `raw_id` is the id as the codec splits it, None if there is none; the `id` of an answer may be null, so None.
+    """
+
+    __slots__ = ("error", "id", "method", "params", "raw_id", "result")  # no record: one is made for every message
+
+    def __init__(  # noqa: PLR0917 -- the members of a message
+        self, raw_id: "Any", id_: "Id | None", method: str | None, params: "Any", result: "Any", error: "Any"
+    ) -> None:
+        self.raw_id = raw_id
+        self.id = id_
+        self.method = method
+        self.params = params
+        self.result = result
+        self.error = error
 
 
 class Request(Record):
-    """Something that wants an answer, under its id: a number or a text."""
+    """A message that needs an answer under its id."""
 
-    id: int | str | float
+    id: "Id"
     method: str
     params: "Any" = None
 
@@ -58,16 +106,16 @@ class Notification(Record):
 class Response(Record):
     """An answer: the result, or an error object; never both."""
 
-    id: int | str | float | None
+    id: "Id | None"
     result: "Any" = None
     error: "dict[str, Any] | None" = None
 
 
 class Malformed(Record):
-    """A line that is none of them. `id` is what it called itself, if that can be read."""
+    """A line that is no message that every reader reads alike. `id` is the one under which to say so, if any."""
 
     problem: str
-    id: int | str | float | None = None
+    id: "Id | None" = None
     number: int = INVALID_REQUEST
     limit: int | None = None  # how long a line may be, where it was longer
 
@@ -75,25 +123,128 @@ class Malformed(Record):
 Message = Request | Notification | Response | Malformed
 
 
+def read_envelope(line: "bytes | TooLong", codec: Codec, *, most_values: int = MOST_VALUES) -> Envelope | Malformed:
+    """Return the outside of a message."""
+    return _read(line, codec, codec.split, most_values)
+
+
 def read_message(line: "bytes | TooLong", codec: Codec) -> Message:
-    """Return what one line says."""
+    """Return a message with all its values."""
+    read = _read(line, _OPENED, codec.decode, MOST_VALUES)
+    if isinstance(read, Malformed):
+        return read
+    if read.method is None:
+        return Response(read.id, read.result, read.error)
+    return Notification(read.method, read.params) if read.id is None else Request(read.id, read.method, read.params)
+
+
+def is_blank(line: "bytes | TooLong") -> bool:
+    """Whether a line holds nothing at all."""
+    return not isinstance(line, TooLong) and not line.strip(_BLANKS)
+
+
+def misspelt(names: "Iterable[str]", known: "frozenset[str]", folded: "frozenset[str]") -> str | None:
+    """Return a name that differs from a known one only in case; `folded` are the known ones, case-folded."""
+    for name in names:
+        if name not in known and name.casefold() in folded:
+            return name
+    return None
+
+
+def measure(tree: "Any") -> tuple[int, int]:
+    """Return how many names the objects of a tree have together, and how deep it is."""
+    names, depth, level = 0, 0, [tree] if type(tree) is dict or type(tree) is list else []
+    values: Any
+    while level:
+        depth += 1
+        below: list[Any] = []
+        for each in level:
+            values = each
+            if type(each) is dict:
+                names += len(each)
+                values = each.values()
+            below += [value for value in values if type(value) is dict or type(value) is list]
+        level = below
+    return names, depth
+
+
+def _read(
+    line: "bytes | TooLong", codec: Codec, split: "Callable[[bytes], Any]", most_values: int
+) -> Envelope | Malformed:
     if isinstance(line, TooLong):
         known = _first_id(line.beginning)
         number = INVALID_REQUEST if known is None else INVALID_PARAMS
         return Malformed(f"a line is longer than {line.limit} bytes", known, number, line.limit)
-    if has_too_many_values(line):
-        return Malformed("the line holds too many values")
+    if len(line) > most_values and has_too_many_values(line, most_values):
+        return Malformed(f"the message holds more than {most_values} values")
+    is_repeated = False
     try:
-        tree = codec.decode(line)
+        try:
+            parts = split(line)
+        except RepeatedNameError as error:
+            parts, is_repeated = error.read, True
+        if not isinstance(parts, dict):
+            what = "a list: there are no batches" if isinstance(parts, list) else "not one"
+            return Malformed(f"a message is an object, and this is {what}")
+        return _envelope(parts, codec, is_repeated=is_repeated)
     except RecursionError:
-        return Malformed("the line is nested too deeply")
+        return Malformed("the message is nested too deeply")
     except ValueError:  # the decoder's words quote the line, which may hold anything
-        return Malformed("the line is not JSON", number=PARSE_ERROR)
-    return _message(tree)
+        return Malformed("the message is not JSON", number=PARSE_ERROR)
 
 
-def _first_id(beginning: bytes) -> int | str | float | None:
-    """Return the id of an object that breaks off, if it comes before whatever made it so long."""
+def _envelope(parts: "dict[str, Any]", codec: Codec, *, is_repeated: bool) -> Envelope | Malformed:
+    value = codec.value
+    raw_id = parts.get("id", _ABSENT)
+    id_ = None if raw_id is _ABSENT else value(raw_id)
+    if id_ is not None and not _is_id(id_):
+        return Malformed(f"an id is a whole number, or a text of at most {LONGEST_ID} characters")
+    if is_repeated:
+        return Malformed(_TWICE, id_)
+    if not OUTER_NAMES.issuperset(parts) and misspelt(parts, OUTER_NAMES, OUTER_NAMES):
+        return Malformed("a name differs from a known one only in case", id_)
+    if "jsonrpc" not in parts or value(parts["jsonrpc"]) != VERSION:
+        return Malformed('a message says "jsonrpc": "2.0"', id_)
+    if "method" not in parts:
+        return _answer(parts, codec, raw_id, id_)
+    method = value(parts["method"])
+    if type(method) is not str or "result" in parts or "error" in parts:
+        return Malformed("a request has a method, which is a text, and no result", id_)
+    params = parts.get("params")
+    if "params" in parts and not codec.is_structure(params):
+        return Malformed("params are an object or a list", id_)
+    if raw_id is _ABSENT:
+        return Envelope(None, None, method, params, None, None)
+    if id_ is None:
+        return Malformed("the id of a request is not null")
+    return Envelope(raw_id, id_, method, params, None, None)
+
+
+def _answer(parts: "dict[str, Any]", codec: Codec, raw_id: "Any", id_: "Id | None") -> Envelope | Malformed:
+    if raw_id is _ABSENT or ("result" in parts) == ("error" in parts) or (id_ is None and "result" in parts):
+        return Malformed("the message has no method, and is no answer either", id_)
+    if "error" in parts:
+        try:
+            error = codec.value(parts["error"])
+        except RepeatedNameError:
+            return Malformed(_TWICE, id_)
+        if (
+            not isinstance(error, dict)
+            or type(error.get("code")) is not int
+            or not isinstance(error.get("message"), str)
+        ):
+            return Malformed("an error has a code and a message", id_)
+    return Envelope(raw_id, id_, None, None, parts.get("result"), parts.get("error"))
+
+
+def _is_id(value: "Any") -> bool:
+    if type(value) is str:
+        return len(value) <= LONGEST_ID
+    return type(value) is int and -LARGEST_EXACT < value < LARGEST_EXACT
+
+
+def _first_id(beginning: bytes) -> "Id | None":
+    """Return the id of an object that breaks off, if it comes before the part that made it so long."""
     from byleave.protocol.json_members import leading_members
 
     for name, value in leading_members(beginning.decode(errors="ignore")):
@@ -102,58 +253,27 @@ def _first_id(beginning: bytes) -> int | str | float | None:
     return None
 
 
-def is_blank(line: "bytes | TooLong") -> bool:
-    """Whether a line says nothing at all."""
-    return not isinstance(line, TooLong) and not line.strip(_BLANKS)
+def _same(part: "Any") -> "Any":
+    return part
 
 
-def _message(tree: "Any") -> Message:
-    if not isinstance(tree, dict):
-        kind = "a list: there are no batches" if isinstance(tree, list) else "no object"
-        return Malformed(f"a message is an object, and this is {kind}")
-    id_ = tree.get("id", _ABSENT)
-    known = id_ if _is_id(id_) else None
-    if id_ is not _ABSENT and id_ is not None and known is None:
-        return Malformed(f"an id is a number, or a text of at most {_LONGEST_ID} characters")
-    if tree.get("jsonrpc") != VERSION:
-        return Malformed('a message says "jsonrpc": "2.0"', known)
-    method = tree.get("method", _ABSENT)
-    if method is _ABSENT:
-        return _response(tree, known, named=id_ is not _ABSENT)
-    if not isinstance(method, str):
-        return Malformed("a method is a text", known)
-    params = tree.get("params")
-    if params is not None and not isinstance(params, dict | list):
-        return Malformed("params are an object or a list", known)
-    if id_ is _ABSENT:
-        return Notification(method, params)
-    return Malformed("the id of a request is not null") if known is None else Request(known, method, params)
+def is_structure(value: "Any") -> bool:
+    """Whether a value is an object or a list."""
+    return isinstance(value, dict | list)
 
 
-def _response(tree: "dict[str, Any]", known: "int | str | float | None", *, named: bool) -> Message:
-    error, has_result = tree.get("error"), "result" in tree
-    if not named or has_result == (error is not None):
-        return Malformed("the message has no method, and is no answer either", known)
-    if error is not None and not _is_error(error):
-        return Malformed("an error has a code and a message", known)
-    return Response(known, tree.get("result"), error)
+def _unused(_given: "Any") -> "Any":
+    raise NotImplementedError
 
 
-def _is_error(error: "Any") -> bool:
-    return isinstance(error, dict) and type(error.get("code")) is int and isinstance(error.get("message"), str)
-
-
-def _is_id(value: "Any") -> bool:
-    if isinstance(value, str):
-        return len(value) <= _LONGEST_ID
-    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e300
+_OPENED = Codec(_unused, _unused, _unused, _same, is_structure)  # for parts that are values already
 
 
 def _line(codec: Codec, tree: "dict[str, Any]") -> bytes:
     return codec.encode({"jsonrpc": VERSION, **tree}) + b"\n"
 
 
-def write_request(codec: Codec, id_: str | float, method: str, params: "Any") -> bytes:
+def write_request(codec: Codec, id_: "Id", method: str, params: "Any") -> bytes:
     """Return the line of a request."""
     return _line(codec, {"id": id_, "method": method, "params": params})
 
@@ -163,12 +283,12 @@ def write_notification(codec: Codec, method: str, params: "Any" = None) -> bytes
     return _line(codec, {"method": method} if params is None else {"method": method, "params": params})
 
 
-def write_result(codec: Codec, id_: str | float, result: "Any") -> bytes:
+def write_result(codec: Codec, id_: "Id", result: "Any") -> bytes:
     """Return the line of an answer."""
     return _line(codec, {"id": id_, "result": result})
 
 
-def write_error(codec: Codec, id_: str | float | None, number: int, message: str, data: "Any" = None) -> bytes:
+def write_error(codec: Codec, id_: "Id | None", number: int, message: str, data: "Any" = None) -> bytes:
     """Return the line that says why there is no answer."""
     error = {"code": number, "message": message}
     return _line(codec, {"id": id_, "error": error if data is None else {**error, "data": data}})

@@ -78,14 +78,14 @@ class LineBuffer:
         self._skipping = False
 
 
-def has_too_many_values(line: bytes) -> bool:
+def has_too_many_values(line: bytes, most: int = MOST_VALUES) -> bool:
     """Whether a line of JSON holds more values than are decoded; counted outside of its texts, in linear time."""
-    if len(line) < 2 * MOST_VALUES or _marks(line) <= MOST_VALUES:  # a value takes two bytes at least
+    if len(line) < 2 * most or _marks(line) <= most:  # a value takes two bytes at least
         return False
     import re  # heavy for a process that is started for one line, and nearly no line comes here
 
     plain = line.replace(b"\\\\", b"").replace(b'\\"', b"") if b"\\" in line else line
-    return plain.count(b'"') > 2 * MOST_VALUES or _marks(re.sub(rb'"[^"]*"', b"", plain)) > MOST_VALUES
+    return plain.count(b'"') > 2 * most or _marks(re.sub(rb'"[^"]*"', b"", plain)) > most
 
 
 def _marks(line: bytes) -> int:

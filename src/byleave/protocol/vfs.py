@@ -31,9 +31,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any
 
+    from byleave.protocol import jsonrpc
     from byleave.protocol.jsonrpc import Message
 
-    Id = int | str | float
+    Id = jsonrpc.Id
 
 PROTOCOL_VERSION = "0.1.0"
 LONGEST_LINE = 64 << 20  # bytes: a file of 10 MB, every byte of it a six-letter escape, and some room
@@ -180,7 +181,7 @@ class HostSide:
     def _gives_up(params: "Any") -> GivesUp | None:
         named = params if isinstance(params, dict) else {}
         id_ = named.get("request_id", named.get("id"))
-        return GivesUp(id_) if isinstance(id_, int | str | float) and not isinstance(id_, bool) else None
+        return GivesUp(id_) if isinstance(id_, int | str) and not isinstance(id_, bool) else None
 
     def _bad(self, id_: "Id | None", problem: str, number: int = INVALID_REQUEST, data: "Any" = None) -> Bad:
         return Bad(write_error(self._codec, id_, number, problem, data))

@@ -36,7 +36,7 @@ from byleave.sdk.vfs_results import Completed, HttpReply
 from byleave.text import quoted
 from byleave.toolhost.context import FORMAT_ARGUMENTS, context_tree
 from byleave.toolhost.conversation import ConversationEnd
-from byleave.toolhost.conversation_io import FAST
+from byleave.toolhost.conversation_io import TOOLS
 from byleave.toolhost.deadline import Deadline
 from byleave.toolhost.host import outcome_of
 from byleave.toolhost.http_methods import HttpMethods
@@ -95,7 +95,7 @@ class HarnessHost:
         policy = _policy(world)
         scrub = SecretFilter()
         self._guard = _guard(policy)
-        self._side = HostSide(FAST)
+        self._side = HostSide(TOOLS)
         self._inputs = list(inputs)
         self._cancel_at = cancel_at
         self._service = MethodService(

@@ -21,7 +21,7 @@ from byleave.protocol.vfs import LONGEST_LINE, METHODS, Failed, Finished, HostSi
 from byleave.text import quoted
 from byleave.toolhost.context import FORMAT_ARGUMENTS, RUN, access_tree, context_tree
 from byleave.toolhost.conversation import Conversation, Timing
-from byleave.toolhost.conversation_io import FAST
+from byleave.toolhost.conversation_io import TOOLS
 from byleave.toolhost.deadline import Deadline, current_turn
 from byleave.toolhost.description import NOTHING, SelfDescription, ask_tool, is_asked
 from byleave.toolhost.methods import READING, MethodService
@@ -207,7 +207,7 @@ class ToolHost:
         """Start a mediated tool, and return the conversation with it and its first line."""
         boxes = self._boxes_of(tool)
         limit = limit_of(tool)
-        side = HostSide(FAST, limit=max(LONGEST_LINE, limit * _ESCAPED + _ROOM))
+        side = HostSide(TOOLS, limit=max(LONGEST_LINE, limit * _ESCAPED + _ROOM))
         service = self._service(tool, call, boxes, limit)
         first = side.init(_told(tool, call), self._context(tool, call, boxes), service.methods)
         process = boxes.start_mediated()
