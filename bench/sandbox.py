@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from byleave.sandbox import Sandbox
-from byleave.sandbox.linux.program import step, write_tape
+from byleave.sandbox.linux.program import step, write_program
 from byleave.sandbox.linux.steps import LaunchedProgram, exec_step
 from byleave.sandbox.process import Process
 
@@ -87,27 +87,27 @@ def start(sandbox: Sandbox, root: Path) -> None:
 
 def bare(sandbox: Sandbox) -> None:
     """Start with Landlock and seccomp alone: the steps of the program itself, without any namespace."""
-    tape = BARE.get(sandbox)
-    if tape is None:
-        tape = BARE[sandbox] = _bare_tape(sandbox)
-    with Process((sandbox.launcher().path,), tape) as process:
+    program = BARE.get(sandbox)
+    if program is None:
+        program = BARE[sandbox] = _bare_program(sandbox)
+    with Process((sandbox.confinement.launcher().path,), program) as process:
         assert process.wait() == 0, process.problem
 
 
 BARE: dict[Sandbox, bytes] = {}
 
 
-def _bare_tape(sandbox: Sandbox) -> bytes:
+def _bare_program(sandbox: Sandbox) -> bytes:
     from byleave.sandbox.linux.seccomp import FilterOptions, make_filter
     from byleave.sandbox.linux.steps import arrange, view_steps
 
-    plan = sandbox.prepare(TRUE, "/usr/bin:/bin").plan
+    plan = sandbox.confinement.prepare(TRUE, "/usr/bin:/bin").plan
     filtering = make_filter(os.uname().machine, FilterOptions(sockets=False))
-    steps = list(view_steps(plan, arrange(plan), sandbox.host, filtering))
+    steps = list(view_steps(plan, arrange(plan), sandbox.confinement.host, filtering))
     inner = steps[[name for name, _fields in steps].index("spawn") + 1 :]
     there = [(name, fields) for name, fields in inner if name != "grant" or os.path.isdir(os.fsdecode(fields[0]))]  # type: ignore[arg-type]  # a path
     assert step("drop") in there
-    return write_tape([*there, exec_step(LaunchedProgram(TRUE, "/", (TRUE,), ()))])
+    return write_program([*there, exec_step(LaunchedProgram(TRUE, "/", (TRUE,), ()))])
 
 
 def in_turns(ways: dict[str, Callable[[], None]], starts: int = STARTS) -> dict[str, float]:

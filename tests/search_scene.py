@@ -11,7 +11,7 @@ import pytest
 
 from byleave.api import Workspace
 from byleave.core.fs_rules import FsTarget
-from byleave.sandbox.sandbox import Sandbox
+from byleave.sandbox.confinement import Confinement, SandboxOptions
 from byleave.toolhost.sandboxed_search import SandboxedSearch
 from byleave.workspace.on_disk import ProjectOnDisk
 from byleave.workspace.project import FileMatches, Query
@@ -61,8 +61,8 @@ def scene(root: Path, fs: list[dict[str, Any]] | None = None) -> Iterator[Scene]
     access = {"fs": fs if fs is not None else [{"path": ".", "read": True}]}
     policy = workspace.compile_tree({"tools": {TOOL: {"source": "local", "runtime": "vfs", "access": access}}})
     assert PROGRAM is not None
-    with Sandbox.for_reading(workspace, policy, TOOL) as box:
-        sandboxed = SandboxedSearch(PROGRAM, box)
+    with Confinement(workspace, policy, TOOL, SandboxOptions(reads_only=True)) as confinement:
+        sandboxed = SandboxedSearch(PROGRAM, confinement)
         fast = ProjectOnDisk(workspace.root, search=sandboxed.search)
         yield Scene(workspace, policy, sandboxed, fast, ProjectOnDisk(workspace.root))
 

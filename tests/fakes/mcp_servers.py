@@ -87,7 +87,7 @@ def surroundings(root: Path, access: Mapping[str, Any] | None = None, **more: An
     workspace = Workspace(str(root))
     policy = workspace.compile_tree({"servers": {"far": server}, "defaults": defaults})
     environment = more.pop("environment", {"PATH": "/usr/bin:/bin", "HOME": str(root.parent)})
-    return LinkContext(workspace, policy, environment, **more)
+    return LinkContext(workspace, policy, environment, **{"decide": policy.decide, **more})
 
 
 class Asked(Record):

@@ -151,7 +151,7 @@ def test_each_call_of_a_stateless_server_is_held_to_the_access_of_its_tool(root:
     known = policy.compiled.servers["far"]
 
     async def scenario() -> None:
-        shared = LinkContext(workspace, policy, {"PATH": "/usr/bin:/bin", "HOME": "/nowhere"})
+        shared = LinkContext(workspace, policy, {"PATH": "/usr/bin:/bin", "HOME": "/nowhere"}, decide=policy.decide)
         for tool, outcome in (("put", "written"), ("look", "OSError 30")):
             ear = Ear()
             link = make_link(known, behaving("answers"), ear, shared, known.tool_of(tool))

@@ -9,9 +9,10 @@ import pytest
 
 from byleave.api import Workspace
 from byleave.errors import SandboxError
+from byleave.sandbox.confinement import Confinement, SandboxOptions
 from byleave.sandbox.plan import build
 from byleave.sandbox.plan.plan import SandboxPlan
-from byleave.sandbox.sandbox import Sandbox
+from byleave.sandbox.sandbox import ToolSandbox
 from command import COMMAND, Done, environment
 from sandbox.machine import needs_sandbox
 from sandbox.without_namespaces import needs_unshare, on_such_a_machine
@@ -149,7 +150,8 @@ def test_a_sandbox_that_stays_open_covers_what_has_come_meanwhile(root: Path) ->
         "tools": {"t": {"source": "local", "runtime": "stdio"}},
     }
     workspace = Workspace(str(root))
-    with Sandbox.for_tool(workspace, workspace.compile_tree(tree), "t") as box:
+    policy = workspace.compile_tree(tree)
+    with ToolSandbox(Confinement(workspace, policy, "t"), policy.decide) as box:
 
         def read(name: str) -> bytes:
             with box.spawn(["cat", name], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as process:
@@ -164,9 +166,8 @@ def test_a_sandbox_that_stays_open_covers_what_has_come_meanwhile(root: Path) ->
 def plan_for(root: Path, rules: list[dict[str, object]], agent: str | None = None) -> SandboxPlan:
     tree = {"rules": rules, "tools": {"t": {"source": "local", "runtime": "stdio"}}}
     workspace = Workspace(str(root))
-    box = Sandbox.for_tool(workspace, workspace.compile_tree(tree), "t")
-    box.agent = agent
-    return box._plan(None, "/usr/bin")[0]  # noqa: SLF001 -- without starting anything
+    confinement = Confinement(workspace, workspace.compile_tree(tree), "t", SandboxOptions(agent=agent))
+    return confinement._plan(None, "/usr/bin")[0]  # noqa: SLF001 -- without starting anything
 
 
 def test_too_much_to_look_at_starts_nothing(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:

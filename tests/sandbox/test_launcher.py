@@ -10,7 +10,7 @@ import pytest
 from byleave.cli.main import run as run_command_line
 from byleave.errors import SandboxError
 from byleave.sandbox.linux import program
-from byleave.sandbox.linux.program import STEPS, step, write_tape
+from byleave.sandbox.linux.program import STEPS, step, write_program
 from byleave.sandbox.native import build
 from byleave.sandbox.native.build import FULL, LEAN, find_launcher
 from byleave.sandbox.process import Process
@@ -29,14 +29,14 @@ def test_the_launcher_knows_the_same_steps_in_the_same_order() -> None:
 
 
 def test_fields_are_numbers_texts_and_lists() -> None:
-    written = write_tape([step("grant", "/x", 3, 0), step("exec", "/p", "/", [b"a", b""], [])])
+    written = write_program([step("grant", "/x", 3, 0), step("exec", "/p", "/", [b"a", b""], [])])
     number = STEPS.index("grant")
     assert written.startswith(pack("=QQ", number, 2) + b"/x\0" + pack("=QQ", 3, 0))
     assert written.endswith(pack("=Q", 2) + pack("=Q", 1) + b"a\0" + pack("=Q", 0) + b"\0" + pack("=Q", 0))
 
 
 def test_names_that_are_no_text_keep_their_bytes() -> None:
-    assert b"\xff\0" in write_tape([step("hostname", "\udcff")])
+    assert b"\xff\0" in write_program([step("hostname", "\udcff")])
 
 
 @needs_sandbox
@@ -46,8 +46,8 @@ def test_names_that_are_no_text_keep_their_bytes() -> None:
     [
         b"",
         b"\xff" * 8,
-        write_tape([step("drop")]) + b"\0",
-        write_tape([step("hostname", "x")])[:-1],
+        write_program([step("drop")]) + b"\0",
+        write_program([step("hostname", "x")])[:-1],
         pack("=QQ", STEPS.index("hostname"), 1 << 63),
         pack("=QQQ", STEPS.index("exec"), 0, 0),
     ],
@@ -56,7 +56,7 @@ def test_it_refuses_a_program_that_it_cannot_read(tmp_path: Path, kind: str, con
     with Process((find_launcher(str(tmp_path), kind).path,), content) as process:
         assert process.wait() == 125
         assert process.problem is not None
-        assert process.problem.step == "tape"
+        assert process.problem.step == "program"
 
 
 @pytest.fixture

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from byleave.sandbox.linux.program import DIRECTORY, step, write_tape
+from byleave.sandbox.linux.program import DIRECTORY, step, write_program
 from byleave.sandbox.linux.steps import EMPTY_DIRECTORY, NODEV, NOEXEC, NOSUID
 from byleave.sandbox.native.build import FULL, LEAN, build, find_compiler
 from byleave.sandbox.process import DEVNULL, Process
@@ -32,8 +32,8 @@ def played(launcher: tuple[str, ...], *steps: object, staging: str = "/mnt") -> 
     """Have a launcher do some steps in namespaces of its own, and return what it said of the first that failed."""
     ids = [f"{number} {number} 1" for number in (os.geteuid(), os.getegid())]
     begin = [step("namespaces", NAMESPACES, *ids, 0), step("fork"), step("root", staging, b"mode=0755\0")]
-    tape = write_tape([*begin, *steps])  # type: ignore[list-item]
-    with Process(launcher, tape, stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL) as process:
+    program = write_program([*begin, *steps])  # type: ignore[list-item]
+    with Process(launcher, program, stdin=DEVNULL, stdout=DEVNULL, stderr=DEVNULL) as process:
         process.wait(timeout=30)
         return "" if process.problem is None else str(process.problem)
 
@@ -77,5 +77,5 @@ def test_what_lies_behind_a_link_is_not_put_aside(launcher: tuple[str, ...], tmp
     guard = step("guard", "/ws/link/victim", EMPTY_DIRECTORY, ATTRIBUTES | NOEXEC, 1)
     proc = (step("directory", "/proc", 0o555), step("mount", "proc", "/proc", b"", ATTRIBUTES | NOEXEC))
     said = played(launcher, *shown(root), *proc, step("pivot", ATTRIBUTES), guard, step("watch"))
-    assert "tape" in said, said  # it came to the end
+    assert "program" in said, said  # it came to the end
     assert os.listdir(root / "other") == ["victim"]

@@ -4,9 +4,11 @@ from pathlib import Path
 from typing import Any
 
 from byleave.api import Workspace
+from byleave.policy.live_policy import LivePolicy
+from byleave.sandbox.confinement import Confinement, SandboxOptions
 from byleave.sandbox.plan.plan import NO_NETWORK
 from byleave.sandbox.process import DEVNULL, PIPE
-from byleave.sandbox.sandbox import Sandbox
+from byleave.sandbox.sandbox import ToolSandbox
 from sandbox.machine import listing, needs_sandbox
 
 pytestmark = needs_sandbox
@@ -23,13 +25,17 @@ ACCESS: dict[str, Any] = {
 }
 
 
-def reading(root: Path) -> Sandbox:
+def sandbox(workspace: Workspace, policy: LivePolicy, *, reads_only: bool = False) -> ToolSandbox:
+    return ToolSandbox(Confinement(workspace, policy, "t", SandboxOptions(reads_only=reads_only)), policy.decide)
+
+
+def reading(root: Path) -> ToolSandbox:
     workspace = Workspace(str(root))
     tool = {"source": "local", "runtime": "stdio", "access": ACCESS}
-    return Sandbox.for_reading(workspace, workspace.compile_tree({"tools": {"t": tool}}), "t")
+    return sandbox(workspace, workspace.compile_tree({"tools": {"t": tool}}), reads_only=True)
 
 
-def said(box: Sandbox, script: str, **options: Any) -> str:
+def said(box: ToolSandbox, script: str, **options: Any) -> str:
     with box.spawn(["/bin/sh", "-c", script], stdin=DEVNULL, stdout=PIPE, stderr=DEVNULL, **options) as process:
         assert process.stdout is not None
         return process.stdout.read().decode()
@@ -46,7 +52,7 @@ def test_it_reads_what_the_tool_may_read_and_does_nothing_else(tmp_path: Path) -
         script = "cat a; cat secret/key; ls secret; echo x > a; echo x > new; mkdir d; rm a; ./run.sh; cat /etc/passwd"
         assert said(box, script, cwd=str(tmp_path)) == "readable\n"
         assert listing(tmp_path) == before
-        plan = box.prepare("/bin/sh", "/bin").plan
+        plan = box.confinement.prepare("/bin/sh", "/bin").plan
     assert (plan.network, plan.held, plan.commands, plan.variables) == (NO_NETWORK, (), None, ())
     assert listing(tmp_path) == before
 
@@ -62,7 +68,7 @@ def test_a_name_that_somebody_else_holds_is_covered_too(tmp_path: Path) -> None:
     workspace = Workspace(str(tmp_path))
     tool = {"source": "local", "runtime": "stdio", "access": {"fs": ACCESS["fs"]}}
     policy = workspace.compile_tree({"tools": {"t": tool}})
-    with Sandbox.for_tool(workspace, policy, "t") as other, Sandbox.for_reading(workspace, policy, "t") as box:
+    with sandbox(workspace, policy) as other, sandbox(workspace, policy, reads_only=True) as box:
         said(other, "true", cwd=str(tmp_path))
         assert said(box, "ls later; echo done", cwd=str(tmp_path)) == "done\n"
     (tmp_path / "later").mkdir(exist_ok=True)
@@ -73,7 +79,7 @@ def test_a_name_that_somebody_else_holds_is_covered_too(tmp_path: Path) -> None:
 def test_variables_that_the_caller_has_judged_reach_the_program_beside_the_rules(tmp_path: Path) -> None:
     workspace = Workspace(str(tmp_path))
     policy = workspace.compile_tree({"tools": {"t": {"source": "local", "runtime": "stdio"}}})
-    with Sandbox.for_tool(workspace, policy, "t") as box:
+    with sandbox(workspace, policy) as box:
         given = {"PATH": "/usr/bin:/bin", "OTHER": "kept out"}
         script = 'echo "$JUDGED/$OTHER"'
-        assert said(box, script, env=given, also={"JUDGED": "a=b"}) == "a=b/\n"
+        assert said(box, script, env=given, variables={"JUDGED": "a=b"}) == "a=b/\n"

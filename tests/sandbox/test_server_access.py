@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from byleave.core.net_rules import ANY_PUBLIC, may_dial
-from byleave.sandbox import Sandbox
+from byleave.sandbox.confinement import Confinement
+from byleave.sandbox.sandbox import ToolSandbox
 from sandbox.machine import PYTHON, needs_sandbox
 from scene import Scene
 
@@ -36,8 +37,11 @@ def port() -> Iterator[int]:
 def run_inside(scene: Scene, *words: str) -> str:
     scene.say("user", "[servers.x]\ncommand = ['x']\n")
     policy = scene.load()
-    with Sandbox.for_tool(scene.workspace, policy, policy.compiled.servers["x"].tool) as box:
-        process = box.spawn(words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, own=True, also={"GIVEN": "yes"})
+    confinement = Confinement(scene.workspace, policy, policy.compiled.servers["x"].tool)
+    with ToolSandbox(confinement, policy.decide) as box:
+        process = box.spawn(
+            words, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, configured=True, variables={"GIVEN": "yes"}
+        )
         assert process.stdout is not None
         with process.stdout as stream:
             said = stream.read()

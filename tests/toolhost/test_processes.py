@@ -15,6 +15,7 @@ from byleave.core.redact import Redactor
 from byleave.errors import RequestError, SandboxError
 from byleave.guard.asking import NO, ONCE, Who
 from byleave.guard.guard import Guard
+from byleave.launch.start import ProgramStart, start_confined
 from byleave.protocol.jsonrpc import (
     ACCESS_DENIED,
     CANCELLED,
@@ -24,9 +25,8 @@ from byleave.protocol.jsonrpc import (
     NOT_FOUND,
     TIMED_OUT,
 )
-from byleave.sandbox.sandbox import Sandbox
+from byleave.sandbox.confinement import Confinement
 from byleave.toolhost.deadline import Deadline
-from byleave.toolhost.process import UnsandboxedTool
 from byleave.toolhost.process_methods import ProcessMethods
 from byleave.toolhost.redact import SecretFilter
 from fakes.asking import MemoryLog, Person
@@ -72,16 +72,16 @@ class Stage:
         self.person = Person()
         self.limit = 10 << 20
         self.environment = ENVIRONMENT
-        self.made: list[Sandbox] = []
-        self.make_box: Callable[[], Sandbox | UnsandboxedTool] = self.box
+        self.made: list[Confinement] = []
+        self.confinement: Callable[[], Confinement] = self.make
         workspace = scene.workspace
         self.policy = workspace.load()
         self.workspace = workspace
         self._processes: ProcessMethods | None = None
 
-    def box(self) -> Sandbox:
+    def make(self) -> Confinement:
         if not self.made:
-            self.made.append(Sandbox.for_tool(self.workspace, self.policy, "t"))
+            self.made.append(Confinement(self.workspace, self.policy, "t"))
         return self.made[0]
 
     @property
@@ -99,7 +99,7 @@ class Stage:
             self._processes = ProcessMethods(
                 guard,
                 "t",
-                self.make_box,
+                self.confinement,
                 self.environment,
                 SecretFilter(),
                 may_use=MAY_USE.__contains__,
@@ -259,10 +259,11 @@ def test_everything_else_that_the_sandbox_asks_goes_to_the_guard(stage: Stage) -
 def test_a_permit_is_for_one_start_by_one_thread(stage: Stage) -> None:
     stage.run("false")
     before = len(stage.log.records)
-    verdict = stage.box().decide({"kind": "spawn", "program": "false", "args": [], "tool": "t"})
+    decide = stage.processes._decide  # noqa: SLF001 -- what the sandbox was given
+    verdict = decide({"kind": "spawn", "program": "false", "args": [], "tool": "t"})
     assert (verdict.decision, len(stage.log.records)) == (ALLOW, before + 1)
     with pytest.raises(SandboxError):
-        stage.box().spawn(["cat"])
+        start_confined(stage.make(), ProgramStart(command=("cat",)), decide=decide)
 
 
 # Variables
@@ -437,15 +438,15 @@ def test_many_threads_may_run_at_once(stage: Stage) -> None:
 
 
 def test_a_sandbox_that_cannot_be_made_is_an_internal_error(stage: Stage) -> None:
-    def broken() -> Sandbox:
+    def broken() -> Confinement:
         raise SandboxError("this machine does not allow new namespaces", hint="ask", exit_code=125)
 
-    stage.make_box = broken
+    stage.confinement = broken
     assert stage.refused("false") == (INTERNAL_ERROR, "this machine does not allow new namespaces")
 
 
 def test_without_a_sandbox_the_rules_on_programs_and_variables_hold_all_the_same(stage: Stage) -> None:
-    stage.make_box = lambda: UnsandboxedTool(str(stage.scene.root))
+    staged(stage, '[defaults]\nos_sandbox = "off"\n' + TOOL + OPEN + COMMANDS)
     assert stage.run("printenv", "CASE_TOKEN", envs=["CASE_TOKEN"])["stdout"] == "[REDACTED]\n"
     assert stage.sh("pwd; kill -9 $$") == {"stdout": f"{stage.scene.root}\n", "stderr": "", "exit_code": 137}
     assert stage.run("env")["stdout"] == "PATH=/usr/bin:/bin\nHOME=/nowhere\n"

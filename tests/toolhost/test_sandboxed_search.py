@@ -15,7 +15,7 @@ import pytest
 from byleave.core.fs_rules import FsTarget
 from byleave.errors import RequestError, SandboxError
 from byleave.protocol.jsonrpc import CANCELLED, INVALID_PARAMS, TIMED_OUT
-from byleave.sandbox.sandbox import Sandbox
+from byleave.sandbox.confinement import Confinement, SandboxOptions
 from byleave.toolhost.sandboxed_search import SandboxedSearch
 from byleave.workspace import ripgrep
 from byleave.workspace.grep import SearchStart
@@ -258,8 +258,8 @@ def test_open_files_are_searched_where_the_sandbox_cannot_start_the_program(buil
     here = build({"a.txt": "hit"})
     plant(tmp_path, {"bin/rg": b"\x7fELF no program"})
     (tmp_path / "bin/rg").chmod(0o755)
-    with Sandbox.for_reading(here.workspace, here.policy, "t") as box:
-        broken = SandboxedSearch(str(tmp_path.resolve() / "bin/rg"), box)
+    with Confinement(here.workspace, here.policy, "t", SandboxOptions(reads_only=True)) as confinement:
+        broken = SandboxedSearch(str(tmp_path.resolve() / "bin/rg"), confinement)
         with pytest.raises(SandboxError):
             broken.search(Query("hit"), [SearchStart("", here.find("."), DIRECTORY)])
         project = ProjectOnDisk(here.workspace.root, search=broken.search)
@@ -349,7 +349,7 @@ def test_nothing_is_missed_where_there_are_no_namespaces(tmp_path: Path, *, bwra
 _SEARCH = """
 import sys
 from byleave.api import Workspace
-from byleave.sandbox.sandbox import Sandbox
+from byleave.sandbox.confinement import Confinement, SandboxOptions
 from byleave.toolhost.sandboxed_search import SandboxedSearch
 from byleave.workspace.on_disk import ProjectOnDisk
 from byleave.workspace.project import Query
@@ -358,8 +358,8 @@ program, root = sys.argv[1:]
 workspace = Workspace(root)
 access = {"fs": [{"path": ".", "read": True}, {"path": "secret", "read": False}]}
 policy = workspace.compile_tree({"tools": {"t": {"source": "local", "runtime": "vfs", "access": access}}})
-with Sandbox.for_reading(workspace, policy, "t") as box:
-    project = ProjectOnDisk(workspace.root, search=SandboxedSearch(program, box).search)
+with Confinement(workspace, policy, "t", SandboxOptions(reads_only=True)) as confinement:
+    project = ProjectOnDisk(workspace.root, search=SandboxedSearch(program, confinement).search)
     read = {"kind": "read", "tool": "t"}
     found = project.grep(Query("hit"), lambda path: policy.decide({**read, "path": path}).decision.word == "allow")
     print([each.path for each in found])

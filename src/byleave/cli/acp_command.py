@@ -116,10 +116,18 @@ def _kept(given: ParsedArguments) -> int:
 def _sandboxed(given: ParsedArguments) -> int:
     """Run the agent as `byleave run` would: held by the operating system, also in what it does without asking."""
     from byleave.cli.mount_command import mount_first, own_mounts
-    from byleave.cli.workspace import confining_guard, confining_policy, refuse_both, warn_of_appeared, warn_of_weaker
+    from byleave.cli.workspace import (
+        confining_guard,
+        confining_policy,
+        decided_by,
+        refuse_both,
+        warn_of_tampering,
+        warn_of_weaker,
+    )
+    from byleave.launch.start import ProgramStart, start_confined
+    from byleave.sandbox.confinement import Confinement, SandboxOptions
     from byleave.sandbox.platforms import refuse_elsewhere
     from byleave.sandbox.process import PIPE
-    from byleave.sandbox.sandbox import Sandbox
     from byleave.sandbox.tamper_check import start_time
     from byleave.sandbox.terminal import show_errors
 
@@ -132,24 +140,25 @@ def _sandboxed(given: ParsedArguments) -> int:
         mount_first(given, workspace, own=not by_tool)
     policy, tool = confining_policy(given, workspace)
     limits = policy.compiled.tools[tool].limits
-    with _relay(given, workspace) as relay, Sandbox.for_tool(workspace, policy, tool, limits) as box:
-        box.agent = given.one("agent_profile")
-        box.mount_for_this_run(() if by_tool else own_mounts(given, workspace, policy.compiled))
-        guard = confining_guard(given, workspace, box)
+    mounts = () if by_tool else tuple(own_mounts(given, workspace, policy.compiled))
+    options = SandboxOptions(limits=limits, agent=given.one("agent_profile"), mounts=mounts)
+    with _relay(given, workspace) as relay, Confinement(workspace, policy, tool, options) as confinement:
+        guard = confining_guard(given, workspace, policy)
         since = start_time()
         try:
             errors = PIPE if os.isatty(2) else None  # through a terminal of ours it could read what is typed there
-            process = box.spawn(given.rest, stdin=PIPE, stdout=PIPE, stderr=errors, apart=True)
+            start = ProgramStart(command=given.rest, stderr=errors)
+            process = start_confined(confinement, start, decide=decided_by(guard))
             show_errors(process)
             agent = SandboxedAgent(process)
-            warn_of_weaker(given, workspace, box)
+            warn_of_weaker(given, confinement)
             try:
                 return _carry(given, agent, relay, longest=limits.wall_time)
             finally:
                 agent.close()
         finally:
             warn(given, [each for each in guard.warnings if each not in policy.warnings])
-            warn_of_appeared(given, workspace, box, since)
+            warn_of_tampering(given, confinement, since)
             guard.close()
 
 

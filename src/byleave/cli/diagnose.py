@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from byleave.cli.arguments import ParsedArguments
+    from byleave.sandbox.confinement import Confinement
     from byleave.sandbox.diagnose.diagnosis import Observer
     from byleave.sandbox.plan.plan import Approximation, SandboxPlan
-    from byleave.sandbox.sandbox import Sandbox
 
 MOST_SHOWN = 15
 _MOST_SUBJECTS = 3
@@ -64,50 +64,50 @@ def destination(given: ParsedArguments, tool: str) -> Destination:
     return Destination(tool, "a file for --access" if file is None else file, alone=True)
 
 
-def tell_refusals(given: ParsedArguments, box: Sandbox, observer: Observer) -> None:
+def report_refusals(given: ParsedArguments, confinement: Confinement, observer: Observer) -> None:
     """Write what a program was refused to standard error; nothing if it came to nothing for another reason."""
     try:
-        _diagnose(given, box, observer)
+        _diagnose(given, confinement, observer)
     except ByleaveError as error:  # a configuration that has become unusable meanwhile; the exit code is the program's
         complain(f"byleave: what was refused cannot be explained: {shown_lines(str(error))}")
 
 
-def _diagnose(given: ParsedArguments, box: Sandbox, observer: Observer) -> None:
-    started = tuple(unlisted(given.rest, box.tool, box.policy.decide))
+def _diagnose(given: ParsedArguments, confinement: Confinement, observer: Observer) -> None:
+    started = tuple(unlisted(given.rest, confinement.tool, confinement.policy.decide))
     if started:
-        _tell(given, started, box, 0)
+        _tell(given, started, confinement, 0)
     elif observer.plan is not None:
-        scene = _scene(box, observer.plan, observer.approximate)
-        _tell(given, diagnose(observer, scene), box, observer.missing)
+        scene = _scene(confinement, observer.plan, observer.approximate)
+        _tell(given, diagnose(observer, scene), confinement, observer.missing)
 
 
-def _scene(box: Sandbox, plan: SandboxPlan, approximate: tuple[Approximation, ...]) -> Scene:
+def _scene(confinement: Confinement, plan: SandboxPlan, approximate: tuple[Approximation, ...]) -> Scene:
     from byleave.sandbox.diagnose import probe
 
-    compiled = box.policy.compiled
+    compiled = confinement.policy.compiled
     return Scene(
         plan,
         approximate,
-        box.tool,
-        box.policy.decide,
-        box.workspace.sensitive(compiled).at,
+        confinement.tool,
+        confinement.policy.decide,
+        confinement.workspace.sensitive(compiled).at,
         probe,
-        box.workspace.own_places(compiled.layers),
+        confinement.workspace.own_places(compiled.layers),
         compiled.settings.get("sandbox", {}),
         tuple(os.environ.get("PATH", os.defpath).split(":")),
     )
 
 
-def _tell(given: ParsedArguments, found: Sequence[RefusalFinding], box: Sandbox, missing: int) -> None:
-    where = destination(given, box.tool)
+def _tell(given: ParsedArguments, found: Sequence[RefusalFinding], confinement: Confinement, missing: int) -> None:
+    where = destination(given, confinement.tool)
     if given.flag("json"):
         import json
 
         tree = {"refused": [finding_tree(each, where) for each in found], "uncounted": missing}
         complain(json.dumps(speakable(tree)))
         return
-    listed = box.policy.compiled.settings.get("sandbox", {})
-    for line in finding_lines(found, where, listed, box.workspace.homes.user, missing):
+    listed = confinement.policy.compiled.settings.get("sandbox", {})
+    for line in finding_lines(found, where, listed, confinement.workspace.homes.user, missing):
         complain(line)
 
 

@@ -13,22 +13,25 @@ from byleave.cli.output import complain, say, say_json, tell, warn
 from byleave.cli.workspace import (
     confining_guard,
     confining_policy,
+    decided_by,
     open_workspace,
     origins,
     refuse_both,
-    warn_of_appeared,
+    warn_of_tampering,
     warn_of_weaker,
 )
 from byleave.errors import InputError, SandboxError
+from byleave.launch.start import ProgramStart, start_confined
+from byleave.sandbox.confinement import Confinement, SandboxOptions
 from byleave.sandbox.platforms import refuse_elsewhere
-from byleave.sandbox.sandbox import Sandbox
+from byleave.sandbox.sandbox import ToolSandbox
 from byleave.sandbox.tamper_check import start_time
 from byleave.text import shown_lines
 
 if TYPE_CHECKING:
-    from byleave.api import Workspace
     from byleave.cli.arguments import ParsedArguments
     from byleave.core.access import ProcessLimits
+    from byleave.net.proxy import Decide
     from byleave.sandbox.diagnose.diagnosis import Observer
     from byleave.sandbox.process import Process
     from byleave.sandbox.terminal import OwnTerminal
@@ -50,18 +53,16 @@ def run(given: ParsedArguments) -> int:
     policy, tool = confining_policy(given, workspace)
     tell(given, origins(policy))
     warn(given, policy.warnings)
-    limits = policy.compiled.tools[tool].limits
-    with Sandbox.for_tool(workspace, policy, tool, limits) as box:
-        box.mount_for_this_run(own_mounts(given, workspace, policy.compiled) if given.one("tool") is None else ())
-        if given.flag("explain"):
-            return _explain(given, box)
-        return _run(given, workspace, box)
+    mounts = own_mounts(given, workspace, policy.compiled) if given.one("tool") is None else ()
+    options = SandboxOptions(limits=policy.compiled.tools[tool].limits, mounts=tuple(mounts))
+    with Confinement(workspace, policy, tool, options) as confinement:
+        return _explain(given, confinement) if given.flag("explain") else _run(given, confinement)
 
 
-def _explain(given: ParsedArguments, box: Sandbox) -> int:
+def _explain(given: ParsedArguments, confinement: Confinement) -> int:
     from byleave.cli.explain_plan import plan_lines, plan_tree
 
-    explained = box.explain(list(given.rest))
+    explained = ToolSandbox(confinement, confinement.policy.decide).explain(list(given.rest))
     if given.flag("json"):
         say_json(plan_tree(explained))
     else:
@@ -70,61 +71,57 @@ def _explain(given: ParsedArguments, box: Sandbox) -> int:
     return 0
 
 
-def _run(given: ParsedArguments, workspace: Workspace, box: Sandbox) -> int:
+def _run(given: ParsedArguments, confinement: Confinement) -> int:
     # Signals wait from here on: none is lost between the start of the program and our waiting for it, and none reaches
-    # a thread of the guard's, where it would be the end of us.
+    # a thread of the guard, where it would end this process.
     waiting = set(_WAITING)
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # whoever started us may ignore it, and then nobody is told
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # our parent may ignore it, and then we would never get it
     signal.pthread_sigmask(signal.SIG_BLOCK, waiting)
-    told = box.policy.warnings
-    guard = confining_guard(given, workspace, box)
-    observer = _observer(box) if given.flag("diagnose") else None
+    shown_before = confinement.policy.warnings
+    guard = confining_guard(given, confinement.workspace, confinement.policy)
+    observer = _observer(confinement) if given.flag("diagnose") else None
     since = start_time()
     try:
-        return _outcome(*_start(given, workspace, box, observer), box.limits)
+        process, terminal = _start(given, confinement, observer, decided_by(guard))
+        return _outcome(process, terminal, confinement.options.limits)
     except SandboxError as error:
         complain(f"byleave: {shown_lines(str(error))}")
         return error.exit_code
     finally:
-        warn(given, [each for each in guard.warnings if each not in told])
-        warn_of_appeared(given, workspace, box, since)
+        warn(given, [each for each in guard.warnings if each not in shown_before])
+        warn_of_tampering(given, confinement, since)
         if observer is not None:
-            from byleave.cli.diagnose import tell_refusals
+            from byleave.cli.diagnose import report_refusals
 
-            tell_refusals(given, box, observer)
+            report_refusals(given, confinement, observer)
         guard.close()
         signal.pthread_sigmask(signal.SIG_UNBLOCK, waiting)
 
 
 def _start(
-    given: ParsedArguments, workspace: Workspace, box: Sandbox, observer: Observer | None
+    given: ParsedArguments, confinement: Confinement, observer: Observer | None, decide: Decide
 ) -> tuple[Process, OwnTerminal | None]:
     """Start the program, at a terminal of its own if one of our streams is a terminal."""
     from byleave.sandbox.terminal import own_terminal
 
     terminal = own_terminal()
-    if terminal is None:
-        process = box.spawn(given.rest, observer=observer)
-        warn_of_weaker(given, workspace, box)
-        return process, None
+    start = ProgramStart(command=given.rest, stdin=None, stdout=None, stderr=None, terminal=terminal, observer=observer)
     try:
-        path = terminal.path if terminal.controls else None
-        stdin, stdout, stderr = (terminal.stream(number) for number in range(3))
-        process = box.spawn(
-            given.rest, observer=observer, stdin=stdin, stdout=stdout, stderr=stderr, apart=True, controlling=path
-        )
+        process = start_confined(confinement, start, decide=decide)
     except BaseException:
-        terminal.close()
+        if terminal is not None:
+            terminal.close()
         raise
-    warn_of_weaker(given, workspace, box)
-    terminal.serve(process, lambda: os.kill(os.getpid(), signal.SIGTSTP))
+    warn_of_weaker(given, confinement)
+    if terminal is not None:
+        terminal.serve(process, lambda: os.kill(os.getpid(), signal.SIGTSTP))
     return process, terminal
 
 
-def _observer(box: Sandbox) -> Observer:
+def _observer(confinement: Confinement) -> Observer:
     from byleave.sandbox.diagnose.diagnosis import Observer
 
-    return Observer(box.host.machine)
+    return Observer(confinement.host.machine)
 
 
 def _outcome(process: Process, terminal: OwnTerminal | None, limits: ProcessLimits) -> int:

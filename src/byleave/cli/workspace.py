@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from byleave.net.proxy import Decide
     from byleave.policy.layers import Layer
     from byleave.policy.live_policy import LivePolicy
-    from byleave.sandbox.sandbox import Sandbox
+    from byleave.sandbox.confinement import Confinement
 
 
 def working_directory() -> str:
@@ -100,44 +100,44 @@ def _made_up(given: "ParsedArguments") -> "Layer":
     return access_layer(RUN_TOOL, None if file is None else os.path.join(working_directory(), file), file)
 
 
-def confining_guard(given: "ParsedArguments", workspace: "Workspace", box: "Sandbox") -> "Guard":
-    """Return the guard that answers and records what is asked for in the sandbox. Close it in the end."""
+def confining_guard(given: "ParsedArguments", workspace: "Workspace", policy: "LivePolicy") -> "Guard":
+    """Return the guard that answers and records what a program in the sandbox requests. Close it in the end."""
     session = given.one("session")
-    guard = workspace.guard(DOOR, session=session if session is not None else "default", policy=box.policy)
-    box.decide = _deciding(guard)
-    return guard
+    return workspace.guard(DOOR, session=session if session is not None else "default", policy=policy)
 
 
-def _deciding(guard: "Guard") -> "Decide":
+def decided_by(guard: "Guard") -> "Decide":
+    """Return what answers for a sandbox by a guard, which records each decision."""
+
     def decide(action: "dict[str, Any]") -> "Any":
         return guard.check(action, Who(None, "default")).verdict
 
     return decide
 
 
-def warn_of_appeared(given: "ParsedArguments", workspace: "Workspace", box: "Sandbox", since: float) -> None:
+def warn_of_tampering(given: "ParsedArguments", confinement: "Confinement", since: float) -> None:
     """Say what has changed meanwhile that git, a shell, an editor or a package manager would run by itself later."""
-    found = box.appeared_since(since)
+    found = confinement.tampered_since(since)
     if found is None or given.flag("quiet"):
         return
     if found.sentence is not None:
         warn(given, [found.sentence])
     elif not found.complete:
-        told = "there is too much in the workspace to look at all of it after a run for files that other programs obey"
-        warn(given, _notices(given, workspace, box).say_once("appeared", told))
+        note = "the workspace is too large to be searched after a run for changed files that other programs obey"
+        warn(given, _notices(given, confinement).say_once("appeared", note))
 
 
-def warn_of_weaker(given: "ParsedArguments", workspace: "Workspace", box: "Sandbox") -> None:
+def warn_of_weaker(given: "ParsedArguments", confinement: "Confinement") -> None:
     """Say once in a session what is not enforced, where something weaker than namespaces holds the program."""
-    weaker = None if box.setup is None else box.setup.weaker
-    if box.setup is None or weaker is None:
+    weaker = confinement.weaker
+    if confinement.setup is None or weaker is None:
         return
-    warn(given, _notices(given, workspace, box).say_once(f"os sandbox {box.setup.backend}", weaker))
+    warn(given, _notices(given, confinement).say_once(f"os sandbox {confinement.setup.backend}", weaker))
 
 
-def _notices(given: "ParsedArguments", workspace: "Workspace", box: "Sandbox") -> "SensitiveWarnings":
+def _notices(given: "ParsedArguments", confinement: "Confinement") -> "SensitiveWarnings":
     from byleave.guard.warnings import SensitiveWarnings
 
-    session = given.one("session")
+    session, workspace = given.one("session"), confinement.workspace
     directory = os.path.dirname(workspace.files.session_file(session if session is not None else "default"))
-    return SensitiveWarnings(workspace.sensitive(box.policy.compiled), directory)
+    return SensitiveWarnings(workspace.sensitive(confinement.policy.compiled), directory)

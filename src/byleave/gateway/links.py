@@ -36,7 +36,7 @@ class LinkContext:
         policy: LivePolicy,
         environment: Mapping[str, str],
         *,
-        decide: Decide | None = None,
+        decide: Decide,
         told: Callable[[str, bytes], None] | None = None,
         client: AsyncHttpClient | None = None,
         processes: ServerProcesses | None = None,

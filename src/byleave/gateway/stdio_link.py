@@ -29,8 +29,8 @@ if TYPE_CHECKING:
     from byleave.gateway.interfaces import Hearer, Outgoing
     from byleave.gateway.limits import ServerProcesses
     from byleave.gateway.spawn import ServerSpawner, StartedServer
+    from byleave.launch.start import RunningProgram
     from byleave.policy.servers import ExpandedServer, ServerConfig
-    from byleave.toolhost.process import Running
 
     Told = Callable[[str, bytes], None]
 
@@ -81,7 +81,7 @@ class StdioLink:
         self._lines = LineBuffer(limit=limit)
         self._said = bytearray()
         self._chatter = False  # whether something else than messages has come
-        self._process: Running | None = None
+        self._process: RunningProgram | None = None
         self._pipes: dict[str, int] = {}
         self._pidfd = -1
         self._queue: deque[memoryview] = deque()
@@ -135,7 +135,7 @@ class StdioLink:
             self._has_place = False
             self._processes.give()
 
-    def _attach(self, process: Running) -> None:
+    def _attach(self, process: RunningProgram) -> None:
         loop = asyncio.get_running_loop()
         self._process, self._room, self._gone = process, asyncio.Event(), asyncio.Event()
         self._pipes = {
@@ -400,7 +400,7 @@ def _read(pipe: int) -> bytes | None:
         return b""
 
 
-def _end(process: Running) -> int:
+def _end(process: RunningProgram) -> int:
     """End whatever is left of a process, and return how it ended."""
     code = process.poll()
     process.close()
@@ -412,7 +412,7 @@ def _end_unwanted(starting: asyncio.Future[StartedServer]) -> None:
         asyncio.get_running_loop().run_in_executor(None, _end_whole, starting.result().process)
 
 
-def _end_whole(process: Running) -> None:
+def _end_whole(process: RunningProgram) -> None:
     with process:
         _end(process)
 

@@ -55,38 +55,38 @@ def parse_request(content: bytes) -> BrokerRequest | None:
 
 
 class Broker:
-    """Answers one sandbox. `tape` says how an allowed program is run; None if there is no such program."""
+    """Answers one sandbox. `program_for` returns the launcher's program for an allowed request, or None."""
 
-    def __init__(self, decide: Decide, tool: str, tape: Callable[[BrokerRequest], bytes | None]) -> None:
+    def __init__(self, decide: Decide, tool: str, program_for: Callable[[BrokerRequest], bytes | None]) -> None:
         self._decide = decide
         self._tool = tool
-        self._tape = tape
+        self._program_for = program_for
 
     def answer(self, control: socket.socket, message: bytes, request: int) -> None:
         """Answer a question whose content is in the file `request`: with the steps of a start, or with a reason."""
         number = message[_NUMBER]
         try:
             found = self._judge(parse_request(_content(request)))
-            tape = _file_of(found) if isinstance(found, bytes) else None
+            file = _file_of(found) if isinstance(found, bytes) else None
         except Exception as error:  # noqa: BLE001 -- whatever goes wrong is a no
-            found, tape = f"it could not be judged: {type(error).__name__}", None
-        if tape is None:
+            found, file = f"it could not be judged: {type(error).__name__}", None
+        if file is None:
             control.send(b"N" + number + str(found).encode("utf-8", "replace")[:_LONGEST_REASON])
             return
         try:
-            socket.send_fds(control, [b"A" + number], [tape])
+            socket.send_fds(control, [b"A" + number], [file])
         finally:
-            os.close(tape)
+            os.close(file)
 
     def _judge(self, request: BrokerRequest | None) -> str | bytes:
-        """Return the tape of what is allowed, or why it is not."""
+        """Return the launcher's program for what is allowed, or why it is not."""
         if request is None:
             return "the request makes no sense, or its working directory is gone"
         words = list(request.words[1:])
         verdict = self._decide({"kind": "spawn", "program": request.program, "args": words, "tool": self._tool})
         if verdict.decision is not ALLOW:
             return shown_lines(verdict.reason)
-        return self._tape(request) or f"{shown(request.program)} was not found when the sandbox was made"
+        return self._program_for(request) or f"{shown(request.program)} was not found when the sandbox was made"
 
 
 def _content(file: int) -> bytes:

@@ -10,7 +10,7 @@ copy of it, in which
 
 How listed programs are run for a program that may start nothing else: where they are, and in which sandbox.
 
-Interpreters are kept apart like the program itself, so that what they start is judged as well. Others have the whole
+Interpreters are detached like the program itself, so that what they start is judged as well. Others have the whole
 view, since they start helpers of their own: a compiler its assembler, git its many parts.
 """
 
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from byleave.core.env_rules import MINIMAL_ENVIRONMENT
 from byleave.core.fs_rules import is_under
-from byleave.sandbox.linux.program import DIRECTORY, IF_THERE, OTHER, step, write_tape
+from byleave.sandbox.linux.program import DIRECTORY, IF_THERE, OTHER, step, write_program
 from byleave.sandbox.linux.seccomp import FilterOptions, make_filter, make_watching_filter
 from byleave.sandbox.linux.steps import (
     NODEV,
@@ -56,10 +56,10 @@ _EXECUTE, _WRITE, _READ = (1 << RIGHTS.index(name) for name in ("execute", "writ
 _HELD = NOSUID | NODEV | RDONLY
 
 
-def steps_apart(
+def detached_steps(
     plan: SandboxPlan, arrangement: Arrangement, host: MachineFacts, *, stand_in: str, filtering: bytes
 ) -> Iterator[Step]:
-    """Yield every step but the last one for a program that is kept apart. `stand_in` is the launcher's own file."""
+    """Yield every step but the last one for a program that is detached. `stand_in` is the launcher's own file."""
     programs = plan.programs or AllowedPrograms()
     for each in outer_steps(plan, arrangement, host):
         if each[0] == "pivot":
@@ -73,9 +73,9 @@ def steps_apart(
 def own_steps(
     plan: SandboxPlan, programs: AllowedPrograms, arrangement: Arrangement, host: MachineFacts, filtering: bytes
 ) -> Iterator[Step]:
-    """Yield the steps of a program that is kept apart, once the view is there: all but the last one."""
+    """Yield the steps of a program that is detached, once the view is there: all but the last one."""
     covers = _covers(programs)
-    yield step("apart")
+    yield step("detach")
     yield from _made(programs, covers)
     yield from _closed(programs, arrangement)
     for path, cover in covers.items():
@@ -154,7 +154,7 @@ def _grants(plan: SandboxPlan, programs: AllowedPrograms, arrangement: Arrangeme
     return grants
 
 
-class Listed:
+class ListedPrograms:
     """The listed programs of one sandbox. `passes` says which variables the program itself may have."""
 
     def __init__(
@@ -166,7 +166,7 @@ class Listed:
         *,
         passes: Callable[[str], bool],
         more: Mapping[str, str],
-        watched: bool = False,
+        traced: bool = False,
     ) -> None:
         self._plan = plan
         self._arrangement = arrangement
@@ -174,45 +174,43 @@ class Listed:
         self._search = search
         self._passes = passes
         self._more = more
-        self._watched = watched
+        self._traced = traced
         self._programs = plan.programs if plan.programs is not None else AllowedPrograms()
         self._paths = dict(self._programs.listed)
         self._openings: dict[str, bytes] = {}
 
-    def tape(self, request: BrokerRequest) -> bytes | None:
+    def program_for(self, request: BrokerRequest) -> bytes | None:
         """Return the steps that run what is asked for, which is allowed; None if it is not on this machine."""
         path = self._paths.get(request.program)
         if path is None:
             return None
-        apart = interprets(path)
-        start = follow(path, self._search) if apart else ExecStart(path)
-        variables = tuple(self._variables(request, apart=apart).items())
+        detached = interprets(path)
+        start = follow(path, self._search) if detached else ExecStart(path)
+        variables = tuple(self._variables(request, detached=detached).items())
         program = LaunchedProgram(start.path, request.directory, start.arguments(request.words), variables)
-        return self._opening(path, apart=apart) + write_tape([exec_step(program)])
+        return self._opening(path, detached=detached) + write_program([exec_step(program)])
 
-    def _opening(self, path: str, *, apart: bool) -> bytes:
+    def _opening(self, path: str, *, detached: bool) -> bytes:
         """Return the steps up to the start, which are always the same."""
         if path not in self._openings:
-            if apart:
-                filtering = make_filter(
-                    self._host.machine, FilterOptions(listed_programs_only=True, told=self._watched)
-                )
+            if detached:
+                filtering = make_filter(self._host.machine, FilterOptions(listed_programs_only=True, told=self._traced))
                 programs = held_to(self._programs, path, self._search)
                 steps = own_steps(self._plan, programs, self._arrangement, self._host, filtering)
             else:
-                filtering = make_filter(self._host.machine, FilterOptions(told=self._watched))
+                filtering = make_filter(self._host.machine, FilterOptions(told=self._traced))
                 steps = program_steps(self._plan, self._arrangement, self._host, filtering)
-            stopping = [step("seccomp", make_watching_filter(self._host.machine))] if self._watched else []
-            self._openings[path] = write_tape([*map(_for_later, steps), *stopping])
+            stopping = [step("seccomp", make_watching_filter(self._host.machine))] if self._traced else []
+            self._openings[path] = write_program([*map(_for_later, steps), *stopping])
         return self._openings[path]
 
-    def _variables(self, request: BrokerRequest, *, apart: bool) -> dict[str, str]:
+    def _variables(self, request: BrokerRequest, *, detached: bool) -> dict[str, str]:
         """Return the minimal variables, and those of the rule that the program itself may have, as it set them."""
         given = dict(request.variables)
         rule = self._plan.commands.rules.get(request.program) if self._plan.commands is not None else None
         named = minimal(given, rule.envs) if rule is not None else ()
         kept = dict(minimal(given, MINIMAL_ENVIRONMENT)) | {name: value for name, value in named if self._passes(name)}
-        return {**kept, **self._more, "PATH": f"{BIN}:{self._search}" if apart else self._search}
+        return {**kept, **self._more, "PATH": f"{BIN}:{self._search}" if detached else self._search}
 
 
 def _for_later(each: Step) -> Step:

@@ -27,7 +27,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from byleave.errors import StateError
+from byleave.errors import SandboxError, StateError
 from byleave.sandbox.reserved_names import NoWayError, ReservedName, ReservedNames, entry_tree, is_canonical, read_entry
 from byleave.text import quoted
 from byleave.user_files import make_private_directory, read_private, sweep_unfinished, write_private
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
 _LARGEST_JOURNAL = 16 << 20
 _LONGEST_WAIT = 30.0  # seconds; a turn takes milliseconds, unless the process that has it is stopped
 _NAPS = (0.0002, 0.02)  # seconds: the shortest and the longest between two looks at a lock
+_LOOKS, _MOMENT = 10, 0.003  # seconds; another sandbox may keep its names for as long as it likes
 _OPEN_LOCK = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -343,3 +344,57 @@ def _failed(error: OSError, root: str) -> StateError:
     name = os.fsdecode(error.filename) if isinstance(error.filename, str | bytes) else root
     problem = f"{quoted(name)} cannot be held while the sandbox runs: {error.strerror or error}"
     return StateError(problem, hint="check the permissions there, and the room on the disk")
+
+
+class NameReservation:
+    """The names that one sandbox reserves: more with each plan that needs more, until `release`."""
+
+    def __init__(self, placeholders: Placeholders) -> None:
+        self._placeholders = placeholders
+        self._hold: Hold | None = None
+        self._names: tuple[Placeholder, ...] = ()
+
+    @property
+    def descriptor(self) -> int | None:
+        """The lock, which a launcher inherits; None while nothing is reserved."""
+        return None if self._hold is None else self._hold.descriptor
+
+    def begin(self) -> None:
+        """Take the lock, so that no name vanishes that a sandbox has reserved."""
+        if self._hold is None:
+            self._hold = self._placeholders.hold(())
+
+    def present(self) -> frozenset[str]:
+        """Return the names in the workspace that stand for reservations, of whichever sandbox."""
+        return self._placeholders.names()
+
+    def reserve(self, wanted: Sequence[Placeholder]) -> None:
+        """Reserve these names beside those of before; a SandboxError if one cannot be."""
+        if self._hold is not None and set(wanted) <= set(self._names):
+            return
+        before = self._hold
+        self._hold = self._placeholders.hold(wanted)
+        self._names = tuple(dict.fromkeys([*self._names, *wanted]))
+        if before is not None:
+            before.close()
+        if self._hold.skipped:
+            name, why = self._hold.skipped[0]
+            raise SandboxError(
+                f"{quoted(name)} must not be created, and its name cannot be reserved: {why}",
+                hint="check the directories above it",
+            )
+
+    def wait_until_gone(self) -> None:
+        """Have the released names go: a process that was killed keeps the lock for some moments more."""
+        for _ in range(_LOOKS):
+            if not self._placeholders.names():
+                return
+            time.sleep(_MOMENT)
+            self._placeholders.recover()
+
+    def release(self) -> None:
+        """Release the names."""
+        if self._hold is not None:
+            self._hold.release()
+            self._hold = None
+            self._names = ()

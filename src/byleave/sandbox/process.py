@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     Answer = Callable[[socket.socket, bytes, int], object]
 
 PIPE, STDOUT, DEVNULL = -1, -2, -3  # as in subprocess, whose import costs more than a start
-_TAPE, _CONTROL, _LOCK = 3, 4, 5
+_PROGRAM, _CONTROL, _LOCK = 3, 4, 5
 _HIGH = 64  # descriptors are moved out of the way of those three
 LONGEST = 8192  # bytes of a message from the launcher
 _LONGEST_TOLD = 32768  # the same of a launcher that tells what its program does
@@ -37,8 +37,8 @@ class Process:
 
     Dropping the process does not end it; closing (or the end of this program) does.
 
-    It is in a session of its own if it is kept `apart`, if a terminal is made for it (`controlling` is its path), or if
-    none of its streams is a terminal: then it can neither read what is typed at ours nor take it over.
+    It is in a session of its own if `own_session` is set, if a terminal is made for it (`controlling` is its path), or
+    if none of its streams is a terminal: then it can neither read what is typed at ours nor take it over.
     """
 
     blocked: Iterable[int] = ()  # signals that what is started first does not get
@@ -46,13 +46,13 @@ class Process:
     def __init__(
         self,
         launcher: Sequence[str],
-        tape: bytes,
+        program: bytes,
         *,
         stdin: Stream = None,
         stdout: Stream = None,
         stderr: Stream = None,
         lock: int | None = None,
-        apart: bool = False,
+        own_session: bool = False,
         controlling: str | None = None,
     ) -> None:
         self.stdin: IO[bytes] | None = None
@@ -65,13 +65,13 @@ class Process:
         self._control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         opened = [theirs.detach()]
         try:
-            plan = os.memfd_create("byleave-plan")
-            opened.append(plan)
-            _write_all(plan, tape)
+            steps = os.memfd_create("byleave-program")
+            opened.append(steps)
+            _write_all(steps, program)
             streams = [self._stream(number, each, opened) for number, each in enumerate((stdin, stdout, stderr))]
             streams[2] = streams[1] if stderr == STDOUT else streams[2]
-            moved = {_TAPE: plan, _CONTROL: opened[0]} | ({_LOCK: lock} if lock is not None else {})
-            self.apart = apart or controlling is not None or not any(os.isatty(each) for each in streams)
+            moved = {_PROGRAM: steps, _CONTROL: opened[0]} | ({_LOCK: lock} if lock is not None else {})
+            self.own_session = own_session or controlling is not None or not any(os.isatty(each) for each in streams)
             self._controlling = controlling
             self.pid = self._spawn(launcher, streams, moved, opened)
         except BaseException:
@@ -117,7 +117,7 @@ class Process:
                 high = fcntl.fcntl(source, fcntl.F_DUPFD_CLOEXEC, _HIGH)
                 opened.append(high)
                 actions.append((os.POSIX_SPAWN_DUP2, high, target))
-        words = [*launcher, str(_TAPE), str(_CONTROL)]
+        words = [*launcher, str(_PROGRAM), str(_CONTROL)]
         return os.posix_spawn(
             launcher[0],
             words,
@@ -125,7 +125,7 @@ class Process:
             file_actions=actions,
             setsigdef=_IGNORED_BY_PYTHON,
             setsigmask=self.blocked,
-            setsid=self.apart,
+            setsid=self.own_session,
         )
 
     def listener(self) -> socket.socket:
@@ -217,9 +217,9 @@ class Process:
 
     def signal_all(self, number: int) -> None:
         """Send a signal to the program and its process group, as a terminal would."""
-        if self.apart and self._controlling is None:
+        if self.own_session and self._controlling is None:
             self.send_signal(_FOR_ALL - number)
-        elif self.apart and self.returncode is None:
+        elif self.own_session and self.returncode is None:
             with suppress(ProcessLookupError):
                 os.killpg(self.pid, number)
 

@@ -277,7 +277,7 @@ def _approximation(name: str, programs: AllowedPrograms) -> Approximation:
     return Approximation(shown(name), "spawn", why, laxer=True)
 
 
-class PlantedProgram:
+class TrustedPrograms:
     """Knows what one tool may write: in the workspace, through mounts, and of what every sandbox may write."""
 
     def __init__(self, policy: LivePolicy, tool: str, writable: Sequence[str]) -> None:

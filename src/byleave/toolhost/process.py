@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import select
-import signal
 from contextlib import suppress
 from threading import Lock
 from time import monotonic
@@ -17,37 +16,12 @@ from msgspec import Struct
 
 from byleave.errors import RequestError, SandboxError
 from byleave.protocol.jsonrpc import INVALID_PARAMS, TIMED_OUT
-from byleave.text import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-    from typing import IO, Protocol, Self
-
-    from byleave.sandbox.process import Stream
-
-    class Running(Protocol):
-        """What `sandbox.process.Process` and `Unconfined` have in common."""
-
-        pid: int
-        stdin: IO[bytes] | None
-        stdout: IO[bytes] | None
-        stderr: IO[bytes] | None
-        problem: SandboxError | None
-
-        def poll(self) -> int | None: ...
-
-        def wait(self, timeout: float | None = None) -> int: ...
-
-        def terminate(self) -> None: ...
-
-        def close(self) -> None: ...
-
-        def __enter__(self) -> Self: ...
-
-        def __exit__(self, *_raised: object) -> None: ...
-
     from collections.abc import Iterator
 
+    from byleave.launch.start import RunningProgram
+    from byleave.launch.unconfined import UnconfinedProcess
     from byleave.sandbox.process import Process
     from byleave.toolhost.deadline import Deadline
 
@@ -58,7 +32,7 @@ _LAST_BREATH = 1.0  # seconds that a process may take to end after its output ha
 class ToolProcess:
     """The descriptors of a process that was started with three pipes, and its end."""
 
-    def __init__(self, process: Running) -> None:
+    def __init__(self, process: RunningProgram) -> None:
         self._process = process
         self._files = [file for file in (process.stdin, process.stdout, process.stderr) if file is not None]
         self.stdin = -1 if process.stdin is None else process.stdin.fileno()
@@ -111,113 +85,6 @@ class ToolProcess:
             self.ended = -1
 
 
-class Unconfined:
-    """A process that nothing holds, where the user has switched the sandbox off or the system has none."""
-
-    def __init__(self, argv: list[str], *, cwd: str, env: dict[str, str], stdin: Stream) -> None:
-        from subprocess import PIPE, Popen
-
-        self.problem: SandboxError | None = None
-        self._popen = Popen(  # noqa: S603 -- what the user has configured and the policy has allowed
-            argv, cwd=cwd, env=env, stdin=stdin, stdout=PIPE, stderr=PIPE, start_new_session=True
-        )
-        self.pid = self._popen.pid
-        self.stdin, self.stdout, self.stderr = self._popen.stdin, self._popen.stdout, self._popen.stderr
-
-    @property
-    def returncode(self) -> int | None:
-        return self._popen.returncode
-
-    def poll(self) -> int | None:
-        """Return the exit code, None while it runs."""
-        return self._popen.poll()
-
-    def wait(self, timeout: float | None = None) -> int:
-        """Wait for the end; a TimeoutError if it takes longer."""
-        from subprocess import TimeoutExpired
-
-        try:
-            return self._popen.wait(timeout)
-        except TimeoutExpired:
-            raise TimeoutError from None
-
-    def terminate(self) -> None:
-        """Tell its process group to end."""
-        self._signal(signal.SIGTERM)
-
-    def kill(self) -> None:
-        """End its process group."""
-        self._signal(signal.SIGKILL)
-
-    def close(self) -> None:
-        """End whatever is left of its process group."""
-        self.kill()
-        until = monotonic() + _LAST_BREATH
-        with suppress(TimeoutError):
-            self.wait(until - monotonic())
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_raised: object) -> None:
-        self.close()
-        for stream in (self.stdin, self.stdout, self.stderr):
-            if stream is not None:
-                with suppress(OSError):
-                    stream.close()
-
-    def _signal(self, number: int) -> None:
-        with suppress(ProcessLookupError, PermissionError):
-            os.killpg(self.pid, number)
-
-
-class UnsandboxedTool:
-    """Stands where a sandbox would, and starts programs without one."""
-
-    def __init__(self, root: str) -> None:
-        self._root = root
-        self.decide: object = None  # nobody asks: what it starts is held by nothing
-
-    def spawn(
-        self,
-        argv: Sequence[str],
-        *,
-        cwd: str | None = None,
-        env: Mapping[str, str] | None = None,
-        stdin: Stream = None,
-        stdout: Stream = None,  # noqa: ARG002 -- both are pipes, always
-        stderr: Stream = None,  # noqa: ARG002
-        also: Mapping[str, str] | None = None,
-        apart: bool = True,  # noqa: ARG002 -- it always is
-        own: bool = False,
-    ) -> Unconfined:
-        """Start a program; a SandboxError if it cannot be started."""
-        variables = {**dict(env or {}), **dict(also or {})}
-        words = [self._find(argv[0], variables.get("PATH", os.defpath), own=own), *argv[1:]]
-        try:
-            return Unconfined(words, cwd=cwd or self._root, env=variables, stdin=stdin)
-        except OSError as error:
-            missing = isinstance(error, FileNotFoundError)
-            problem = f"{quoted(argv[0])} cannot be started: {error.strerror}"
-            raise SandboxError(problem, hint="check the command", exit_code=127 if missing else 126) from None
-
-    def _find(self, name: str, search: str, *, own: bool) -> str:
-        """Return the program of that name; one that a tool asks for is never taken from the workspace."""
-        if "/" in name:
-            return name
-        for directory in search.split(":"):
-            path = os.path.join(directory, name)
-            inside = (
-                os.path.realpath(directory).startswith(f"{self._root}/") or os.path.realpath(directory) == self._root
-            )
-            if os.path.isabs(directory) and (own or not inside) and os.access(path, os.X_OK) and os.path.isfile(path):
-                return path
-        raise SandboxError(f"{quoted(name)} was not found", hint="check the name and PATH", exit_code=127)
-
-    def close(self) -> None:
-        """Let go of nothing: what was started is its caller's."""
-
-
 LARGEST_OUTPUT = 10 << 20  # bytes of one stream; `max_file_size` of a tool
 _PIECE = 1 << 16
 _LONGEST_WAIT = 3600_000  # milliseconds in one go; poll takes no more than a C int
@@ -234,8 +101,8 @@ class ProcessOutput(Struct, frozen=True):
 class _Leash:
     """The way to end a program from another thread, as long as it is there."""
 
-    def __init__(self, process: Process | Unconfined) -> None:
-        self._process: Process | Unconfined | None = process
+    def __init__(self, process: Process | UnconfinedProcess) -> None:
+        self._process: Process | UnconfinedProcess | None = process
         self._lock = Lock()
 
     def pull(self) -> None:
@@ -249,7 +116,7 @@ class _Leash:
             self._process = None
 
 
-def attend(process: Process | Unconfined, turn: Deadline, *, limit: int) -> ProcessOutput:
+def attend(process: Process | UnconfinedProcess, turn: Deadline, *, limit: int) -> ProcessOutput:
     """Return what the program said once it has ended. Both its streams are pipes.
 
     A RequestError if it is cancelled, takes too long, or says more than `limit` bytes on one stream; nothing of it
@@ -269,7 +136,7 @@ def attend(process: Process | Unconfined, turn: Deadline, *, limit: int) -> Proc
     return ProcessOutput(out, err, code if code >= 0 else 128 - code)
 
 
-def _hear(process: Process | Unconfined, turn: Deadline, limit: int) -> tuple[bytes, bytes]:
+def _hear(process: Process | UnconfinedProcess, turn: Deadline, limit: int) -> tuple[bytes, bytes]:
     """Collect both streams until the program has ended."""
     heard: dict[int, bytearray] = {
         stream.fileno(): bytearray() for stream in (process.stdout, process.stderr) if stream

@@ -10,12 +10,13 @@ from threading import Lock, local
 from typing import TYPE_CHECKING
 
 from byleave.core.action import SpawnAction
-from byleave.core.env_rules import MINIMAL_ENVIRONMENT
 from byleave.errors import ByleaveError, RequestError
 from byleave.guard.asking import UNKNOWN
+from byleave.launch.command_files import usual_variables
+from byleave.launch.start import ProgramStart, start_as_configured
 from byleave.protocol.jsonrpc import ACCESS_DENIED, INTERNAL_ERROR, METHOD_NOT_FOUND, NOT_FOUND
 from byleave.sandbox.linux.steps import minimal
-from byleave.sandbox.process import DEVNULL, PIPE
+from byleave.sandbox.process import DEVNULL
 from byleave.text import quoted
 from byleave.toolhost.encode_reply import Params, bad, content_fields, denied
 from byleave.toolhost.process import LARGEST_OUTPUT, attend
@@ -27,10 +28,11 @@ if TYPE_CHECKING:
     from byleave.core.decision import Permit, Verdict
     from byleave.guard.asking import Who
     from byleave.guard.guard import Guard
+    from byleave.launch.unconfined import UnconfinedProcess
+    from byleave.sandbox.confinement import Confinement
     from byleave.sandbox.process import Process
-    from byleave.sandbox.sandbox import Sandbox
     from byleave.toolhost.deadline import Deadline
-    from byleave.toolhost.process import ProcessOutput, Unconfined, UnsandboxedTool
+    from byleave.toolhost.process import ProcessOutput
     from byleave.toolhost.redact import SecretFilter
 
 RUN = "process.run"
@@ -43,7 +45,7 @@ _starting = local()  # the permit of the program that this very thread is about 
 
 
 class ProcessMethods:
-    """The programs that one tool may start. Any number of threads may serve at once; `box` is this tool's alone."""
+    """The programs that one tool may start. Any number of threads may serve at once."""
 
     methods = (RUN,)
 
@@ -51,7 +53,7 @@ class ProcessMethods:
         self,
         guard: Guard,
         tool: str,
-        box: Callable[[], Sandbox | UnsandboxedTool],
+        confinement: Callable[[], Confinement],
         environment: Mapping[str, str],
         scrub: SecretFilter,
         *,
@@ -62,7 +64,7 @@ class ProcessMethods:
     ) -> None:
         self._guard = guard
         self._tool = tool
-        self._box = box
+        self._confinement = confinement
         self._environment = environment
         self._scrub = scrub
         self._may_use = may_use
@@ -113,25 +115,22 @@ class ProcessMethods:
             raise process.problem
         return said
 
-    def _start(self, permit: Permit, given: dict[str, str]) -> Process | Unconfined:
+    def _start(self, permit: Permit, given: dict[str, str]) -> Process | UnconfinedProcess:
         action = permit.action
         if not isinstance(action, SpawnAction):
             raise PermissionError("this permit starts no program")
         with _STARTS:
-            box = self._box()
-            box.decide = self._decide
+            confinement = self._confinement()
+            start = ProgramStart(
+                command=(action.program, *action.args),
+                directory=self._guard.policy.root.path,
+                environment=usual_variables(self._environment),
+                variables=given,
+                stdin=DEVNULL,
+            )
             _starting.permit = permit
             try:
-                return box.spawn(
-                    [action.program, *action.args],
-                    cwd=self._guard.policy.root.path,
-                    env=dict(minimal(self._environment, MINIMAL_ENVIRONMENT)),
-                    also=given,
-                    stdin=DEVNULL,
-                    stdout=PIPE,
-                    stderr=PIPE,
-                    apart=True,
-                )
+                return start_as_configured(confinement, start, decide=self._decide)
             finally:
                 _starting.permit = None
 

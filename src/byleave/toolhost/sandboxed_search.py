@@ -11,27 +11,28 @@ from typing import TYPE_CHECKING
 
 from byleave.core.fs_rules import is_under
 from byleave.errors import SandboxError
+from byleave.launch.start import ProgramStart, start_confined
 from byleave.sandbox.linux.backends import LACKING, LANDLOCK
 from byleave.sandbox.plan.plan import nested
-from byleave.sandbox.process import DEVNULL, PIPE
+from byleave.sandbox.process import DEVNULL
 from byleave.workspace.project import DIRECTORY
 from byleave.workspace.ripgrep import Findings, SearchRun, is_searched, read_endings, search_command
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from byleave.sandbox.sandbox import Sandbox
+    from byleave.sandbox.confinement import Confinement
     from byleave.workspace.grep import SearchStart
     from byleave.workspace.project import FileMatches, Query
     from byleave.workspace.ripgrep import OnCancel
 
 
 class SandboxedSearch:
-    """ripgrep in a sandbox that reads (`Sandbox.for_reading`), which is made once and used for every search."""
+    """ripgrep in a sandbox that reads (`SandboxOptions.reads_only`), which is made once and used for every search."""
 
-    def __init__(self, program: str, sandbox: Sandbox) -> None:
+    def __init__(self, program: str, confinement: Confinement) -> None:
         self._program = program
-        self._sandbox = sandbox
+        self._confinement = confinement
 
     def search(
         self,
@@ -59,9 +60,10 @@ class SandboxedSearch:
 
         places = [start.place.canonical for start in searched]
         words = search_command(self._program, query, [*places, *self._inside_closed_directories(places)])
-        root = self._sandbox.workspace.root.path
+        root = self._confinement.workspace.root.path
         found = Findings()
-        with self._sandbox.spawn(words, cwd=root, env={}, stdin=DEVNULL, stdout=PIPE, stderr=PIPE) as process:
+        start = ProgramStart(command=tuple(words), directory=root, environment={}, stdin=DEVNULL)
+        with start_confined(self._confinement, start, decide=self._confinement.policy.decide) as process:
             run = SearchRun(process, names_of, found, deadline=deadline, on_cancel=on_cancel)
             run.read()
             if process.problem is not None:
@@ -71,7 +73,7 @@ class SandboxedSearch:
 
     def _inside_closed_directories(self, places: Sequence[str]) -> Iterator[str]:
         """Yield what may be read below these places, in directories that may not be read and so cannot be listed."""
-        prepared = self._sandbox.prepare(self._program, os.defpath)
+        prepared = self._confinement.prepare(self._program, os.defpath)
         if prepared.backend == LANDLOCK:
             raise SandboxError(
                 "Landlock alone does not list directories that hold something denied, so files would be missed",

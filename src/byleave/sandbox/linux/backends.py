@@ -22,7 +22,7 @@ from byleave.errors import SandboxError
 from byleave.sandbox.host import look, names_in
 from byleave.sandbox.linux import bubblewrap, landlock
 from byleave.sandbox.linux.bubblewrap import WrappedProcess
-from byleave.sandbox.linux.program import write_tape
+from byleave.sandbox.linux.program import write_program
 from byleave.sandbox.linux.seccomp import FilterOptions, known_architecture, make_filter
 from byleave.sandbox.linux.steps import Arrangement, MachineFacts, arrange, view_steps
 from byleave.sandbox.plan.plan import Approximation, SandboxPlan
@@ -56,7 +56,7 @@ class BackendSetup(Struct, frozen=True):
     backend: str
     plan: SandboxPlan
     arrangement: Arrangement
-    tape: bytes
+    program: bytes
     words: tuple[str, ...]
     variables: tuple[tuple[str, str], ...] = ()
 
@@ -144,11 +144,11 @@ def _try_out(backend: str, machine: Machine) -> Probe:
     if why := _obstacle(backend, empty, machine, exact=False):
         return Probe(works=False, why=why)
     setup = make(backend, empty, structs.replace(machine, scratch=_NO_PLACE))
-    with setup.process(setup.words, setup.tape, stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE) as process:
+    with setup.process(setup.words, setup.program, stdin=DEVNULL, stdout=DEVNULL, stderr=PIPE) as process:
         said = process.stderr.read() if process.stderr is not None else b""
         process.wait()
         problem = process.problem
-    if problem is not None and problem.step == "tape":  # it came to the end, where a program would follow
+    if problem is not None and problem.step == "program":  # it came to the end, where a program would follow
         return Probe(works=True)
     told = os.fsdecode(said).strip().removeprefix("bwrap: ")[:_LONGEST_SAID]
     return Probe(works=False, why=told or (problem.problem if problem is not None else "it ended for no known reason"))
@@ -172,8 +172,8 @@ def _filter(plan: SandboxPlan, host: MachineFacts) -> bytes:
 
 def _by_namespaces(plan: SandboxPlan, machine: Machine) -> BackendSetup:
     arrangement = without_landlock(arrange(plan), plan, machine.host)
-    tape = write_tape(view_steps(plan, arrangement, machine.host, _filter(plan, machine.host)))
-    return BackendSetup(NAMESPACES, plan, arrangement, tape, (machine.launcher.path,))
+    program = write_program(view_steps(plan, arrangement, machine.host, _filter(plan, machine.host)))
+    return BackendSetup(NAMESPACES, plan, arrangement, program, (machine.launcher.path,))
 
 
 def without_landlock(arrangement: Arrangement, plan: SandboxPlan, host: MachineFacts) -> Arrangement:
@@ -192,22 +192,22 @@ def _by_bwrap(plan: SandboxPlan, machine: Machine) -> BackendSetup:
     arrangement = structs.replace(
         arrangement, approximate=(*arrangement.approximate, *bubblewrap.approximations(plan, arrangement))
     )
-    tape = write_tape(bubblewrap.steps(plan, arrangement, machine.host, _filter(plan, machine.host)))
+    program = write_program(bubblewrap.steps(plan, arrangement, machine.host, _filter(plan, machine.host)))
     bwrap = find_bwrap() or ""
     lends = machine.host.uid == 0 or not _is_setuid(bwrap)
-    program, secrets = machine.launcher.path, machine.host.kernel_secrets
-    words = bubblewrap.wrapping(bwrap, plan, arrangement, program, lends=lends, kernel_secrets=secrets)
-    return BackendSetup(BWRAP, plan, arrangement, tape, words)
+    launcher, secrets = machine.launcher.path, machine.host.kernel_secrets
+    words = bubblewrap.wrapping(bwrap, plan, arrangement, launcher, lends=lends, kernel_secrets=secrets)
+    return BackendSetup(BWRAP, plan, arrangement, program, words)
 
 
 def _by_landlock(plan: SandboxPlan, machine: Machine) -> BackendSetup:
     scratch = landlock.ScratchPaths(machine.scratch)
     plan = landlock.reduced(plan, scratch)
     arrangement = landlock.hold(plan, machine.host, look, names_in)
-    tape = write_tape(landlock.steps(plan, arrangement, machine.host, look))
+    program = write_program(landlock.steps(plan, arrangement, machine.host, look))
     variables = {"TMPDIR": scratch.temporary, "HOME": scratch.home}
     kept = tuple((name, path) for name, path in variables.items() if plan.at(path) is not None)
-    return BackendSetup(LANDLOCK, plan, arrangement, tape, (machine.launcher.path,), kept)
+    return BackendSetup(LANDLOCK, plan, arrangement, program, (machine.launcher.path,), kept)
 
 
 _MAKERS: dict[str, Callable[[SandboxPlan, Machine], BackendSetup]] = {

@@ -155,10 +155,10 @@ class WrappedProcess(Process):
 
     blocked = frozenset(signal.valid_signals())
 
-    def __init__(self, words: tuple[str, ...], tape: bytes, **streams: Any) -> None:
+    def __init__(self, words: tuple[str, ...], program: bytes, **streams: Any) -> None:
         self._inside = -1
         self._told: int | None = None  # how the program ended, from its own init
-        super().__init__(words, tape, **streams)
+        super().__init__(words, program, **streams)
         message, descriptors, _flags, _address = socket.recv_fds(self._control, LONGEST, 1)
         if message == _REPORT and descriptors:
             self._inside = descriptors[0]

@@ -43,7 +43,7 @@ STEPS = (
     "trace",
     "report",
     "noexec",
-    "apart",
+    "detach",
     "broker",
     "guard",
     "watch",
@@ -62,7 +62,7 @@ def step(name: str, *fields: Field | str) -> Step:
     return name, tuple([_bytes(field) if isinstance(field, str) else field for field in fields])
 
 
-def write_tape(steps: Iterable[Step]) -> bytes:
+def write_program(steps: Iterable[Step]) -> bytes:
     """Return the steps as the launcher reads them."""
     parts = []
     for name, fields in steps:

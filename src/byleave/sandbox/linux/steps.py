@@ -314,7 +314,7 @@ class LaunchedProgram(Struct, frozen=True):
     environment: tuple[tuple[str, str], ...]
 
 
-def watched_steps(steps: Iterable[Step], calls: bytes, stopping: bytes) -> Iterator[Step]:
+def traced_steps(steps: Iterable[Step], calls: bytes, stopping: bytes) -> Iterator[Step]:
     """Yield the same steps for a program that is watched: which calls are looked at, and what stops it there."""
     for each in steps:
         if each[0] == "spawn":

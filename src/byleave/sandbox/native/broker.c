@@ -7,7 +7,7 @@
  *     r PID REPLY ADDRESS LENGTH MASK IGNORED   run what LENGTH bytes of mine at ADDRESS say; answer on descriptor REPLY
  *     k PID SIGNAL                              pass a signal on to what you run for me
  *
- * The host decides, never we: it gets the bytes as they are (`R`), and answers with a tape (`A`) or a reason (`N`). Then
+ * The host decides, never we: it gets the bytes as they are (`R`), and answers with the steps of a program (`A`) or a reason (`N`). Then
  * the init forks the real program, which never was in the program's own view, and tells the stand-in how it went:
  *
  *     B busy, ask again   N denied, and why   S started   E a step failed   X ended, and how
@@ -249,8 +249,8 @@ static void hear_stand_ins(void)
 
 /* ---- In the init: from the host to programs ---------------------------------------------------------------------- */
 
-/* Become the real program: with what it would have from the stand-in, and from there on what the tape says. */
-static _Noreturn void become(const struct job *job, const int *streams, pid_t group, int tape)
+/* Become the real program: with what it would have from the stand-in, and from there on what its steps say. */
+static _Noreturn void become(const struct job *job, const int *streams, pid_t group, int steps)
 {
 	for (int stream = 0; stream < 3; stream++)
 		if (dup2(streams[stream], stream) < 0)
@@ -260,10 +260,10 @@ static _Noreturn void become(const struct job *job, const int *streams, pid_t gr
 	for (int number = 1; number < 64; number++)
 		if (job->deaf >> number & 1)
 			signal(number, SIG_IGN);
-	play(tape, job->reply);
+	play(steps, job->reply);
 }
 
-static void start(struct job *job, int tape)
+static void start(struct job *job, int steps)
 {
 	static const char NOT_STARTED[] = "it could not be started";
 	int streams[3];
@@ -277,7 +277,7 @@ static void start(struct job *job, int tape)
 	pid_t program = prepare_another() < 0 ? -1 : fork();
 	if (program == 0) {
 		be_traced_too();
-		become(job, streams, group, tape);
+		become(job, streams, group, steps);
 	}
 	trace_another(program);
 	for (int stream = 0; stream < 3; stream++)
@@ -303,22 +303,22 @@ static void hear_host(void)
 		.msg_iov = &body, .msg_iovlen = 1, .msg_control = extra.bytes, .msg_controllen = sizeof extra.bytes};
 	ssize_t got = recvmsg(control, &message, MSG_DONTWAIT | MSG_CMSG_CLOEXEC);
 	struct cmsghdr *header = got > 0 ? CMSG_FIRSTHDR(&message) : NULL;
-	int tape = -1;
+	int steps = -1;
 	uint64_t id = 0;
 
 	if (got == 0 || (got < 0 && errno != EAGAIN && errno != EINTR))
 		control = -1; /* whoever started us is gone: the keeper ends us */
 	if (header && header->cmsg_type == SCM_RIGHTS && header->cmsg_len == CMSG_LEN(sizeof(int)))
-		memcpy(&tape, CMSG_DATA(header), sizeof tape);
+		memcpy(&steps, CMSG_DATA(header), sizeof steps);
 	if (got >= ANSWER)
 		memcpy(&id, bytes + 1, sizeof id);
 	struct job *job = id ? job_of(id) : NULL;
-	if (job && bytes[0] == 'A' && tape >= 0)
-		start(job, tape);
+	if (job && bytes[0] == 'A' && steps >= 0)
+		start(job, steps);
 	else if (job)
 		refuse(job, bytes + ANSWER, (size_t)got - ANSWER);
-	if (tape >= 0)
-		close(tape);
+	if (steps >= 0)
+		close(steps);
 }
 
 /* ---- In the init: what the launcher calls ------------------------------------------------------------------------ */

@@ -1,25 +1,24 @@
 /*
  * byleave's launcher: puts a program into the sandbox that a plan describes, then runs it.
  *
- *     launcher TAPE CONTROL
+ *     launcher PROGRAM CONTROL
  *
- * TAPE is a descriptor with the plan (sandbox/tape.py writes it, STEPS below reads it): a list of steps, done in order.
- * CONTROL is a socket to whoever started us: an error, or a listening socket, goes out on it; when its other end is
+ * PROGRAM is a descriptor with a list of steps, done in order (sandbox/linux/program.py writes it, STEPS below reads it).
+ * CONTROL is a socket to the process that started us: an error, or a listening socket, goes out on it; when its other end is
  * closed, everything in the sandbox ends.
  *
- * Three processes take turns on the tape:
+ * Three processes take turns on the program:
  *
  *     keeper   enters new namespaces, forks the init, passes signals on, ends as the program ended
  *     init     process 1 in there: builds the view of the file system, forks the program, reaps whatever is left over
  *     program  gives everything up (capabilities, Landlock, seccomp), then execs
  *
- * The steps FORK and SPAWN hand the tape on. Without them (where namespaces are not allowed) the first process does all.
+ * The steps FORK and SPAWN hand the program on. Without them (where namespaces are not allowed) the first process does all.
  * Any step that fails stops the start: nothing ever runs in less than what was asked for.
  */
 #define _GNU_SOURCE
 #include "launcher.h"
 
-static const struct tape *tape;
 static int control = -1;
 
 /* ---- Errors ------------------------------------------------------------------------------------------------------ */
@@ -45,27 +44,27 @@ static int must(int result, const char *step, const char *what)
 	return result;
 }
 
-/* ---- The tape ---------------------------------------------------------------------------------------------------- */
+/* ---- Reading a program ---------------------------------------------------------------------------------------------------- */
 
 static uint8_t *load(int descriptor, size_t *size)
 {
 	struct stat found;
 
-	must(fstat(descriptor, &found), "tape", "");
+	must(fstat(descriptor, &found), "program", "");
 	*size = (size_t)found.st_size;
 	void *bytes = mmap(NULL, *size, PROT_READ, MAP_PRIVATE, descriptor, 0);
 	if (bytes == MAP_FAILED)
-		fail(NOT_SET_UP, "tape", "");
+		fail(NOT_SET_UP, "program", "");
 	return bytes;
 }
 
-static uint64_t number(struct tape *at)
+static uint64_t number(struct program *at)
 {
 	uint64_t value;
 
 	if (at->end - at->now < (ptrdiff_t)sizeof value) {
 		errno = EBADMSG;
-		fail(NOT_SET_UP, "tape", "number");
+		fail(NOT_SET_UP, "program", "number");
 	}
 	memcpy(&value, at->now, sizeof value);
 	at->now += sizeof value;
@@ -73,13 +72,13 @@ static uint64_t number(struct tape *at)
 }
 
 /* A string: its length, its bytes, a NUL. */
-static const char *text(struct tape *at, size_t *length)
+static const char *text(struct program *at, size_t *length)
 {
 	uint64_t size = number(at);
 
 	if (size >= (uint64_t)(at->end - at->now) || at->now[size] != 0) {
 		errno = EBADMSG;
-		fail(NOT_SET_UP, "tape", "text");
+		fail(NOT_SET_UP, "program", "text");
 	}
 	const char *found = (const char *)at->now;
 	at->now += size + 1;
@@ -88,7 +87,7 @@ static const char *text(struct tape *at, size_t *length)
 	return found;
 }
 
-static const char *word(struct tape *at)
+static const char *word(struct program *at)
 {
 	return text(at, NULL);
 }
@@ -103,7 +102,7 @@ static void write_file(const char *path, const char *content)
 	close(file);
 }
 
-static void do_namespaces(struct tape *at)
+static void do_namespaces(struct program *at)
 {
 	uint64_t flags = number(at);
 	const char *uids = word(at), *gids = word(at);
@@ -205,7 +204,7 @@ static int made_mount(const char *kind, const char *options, size_t length, cons
 }
 
 /* Make the directory that the view is built in, upon a directory of the host's that nobody put a link in place of. */
-static void do_root(struct tape *at)
+static void do_root(struct program *at)
 {
 	const char *staging = word(at);
 	size_t length;
@@ -255,14 +254,14 @@ static void make_directory(const char *path, mode_t mode)
 	close(at);
 }
 
-static void do_directory(struct tape *at)
+static void do_directory(struct program *at)
 {
 	const char *path = word(at);
 
 	make_directory(path, (mode_t)number(at));
 }
 
-static void do_link(struct tape *at)
+static void do_link(struct program *at)
 {
 	const char *target = word(at), *path = word(at), *name;
 	int parent = open_parent(path, &name);
@@ -271,7 +270,7 @@ static void do_link(struct tape *at)
 	close(parent);
 }
 
-static void do_file(struct tape *at)
+static void do_file(struct program *at)
 {
 	const char *path = word(at);
 	mode_t mode = (mode_t)number(at);
@@ -320,7 +319,7 @@ static int copied(int place, unsigned depth, const char *path)
 }
 
 /* Show a place of the host at a path of the view. The place must be of the kind that the plan saw. */
-static void do_bind(struct tape *at)
+static void do_bind(struct program *at)
 {
 	const char *source = word(at), *path = word(at);
 	uint64_t set = number(at), kind = number(at);
@@ -362,7 +361,7 @@ static void cover_place(const char *what, const char *path, uint64_t set)
 	move(copied(ready[each].place, 0, path), path);
 }
 
-static void do_cover(struct tape *at)
+static void do_cover(struct program *at)
 {
 	const char *what = word(at), *path = word(at);
 
@@ -370,7 +369,7 @@ static void do_cover(struct tape *at)
 }
 
 /* Cover a file of the kernel's, if this kernel still has it: modules come and go. */
-static void do_shade(struct tape *at)
+static void do_shade(struct program *at)
 {
 	const char *what = word(at), *path = word(at);
 	uint64_t set = number(at);
@@ -384,7 +383,7 @@ static void do_shade(struct tape *at)
 }
 
 /* Take rights away from a mount whose inside is finished. */
-static void do_seal(struct tape *at)
+static void do_seal(struct program *at)
 {
 	const char *path = word(at);
 	struct mount_attr attributes = {.attr_set = number(at)};
@@ -395,7 +394,7 @@ static void do_seal(struct tape *at)
 }
 
 /* Let nothing be executed from a mount, nor from any mount inside it. */
-static void do_noexec(struct tape *at)
+static void do_noexec(struct program *at)
 {
 	const char *path = word(at);
 	struct mount_attr attributes = {.attr_set = MOUNT_ATTR_NOEXEC};
@@ -407,7 +406,7 @@ static void do_noexec(struct tape *at)
 }
 
 /* Mount a file system of the kernel's own. */
-static void do_mount(struct tape *at)
+static void do_mount(struct program *at)
 {
 	const char *kind = word(at), *path = word(at);
 	size_t length;
@@ -418,7 +417,7 @@ static void do_mount(struct tape *at)
 }
 
 /* Make the view the root of everything, and let go of the host's. */
-static void do_pivot(struct tape *at)
+static void do_pivot(struct program *at)
 {
 	uint64_t set = number(at);
 	struct mount_attr attributes = {.attr_set = set, .propagation = MS_PRIVATE};
@@ -445,7 +444,7 @@ static struct guard {
 static unsigned guarded;
 static int watching = -1;
 
-static void do_guard(struct tape *at)
+static void do_guard(struct program *at)
 {
 	struct guard each = {.path = word(at), .cover = word(at), .set = number(at), .held = number(at)};
 
@@ -615,7 +614,7 @@ static void renew(void)
 }
 
 /* Be told of news by a signal, which the init waits for anyway. */
-static void do_watch(struct tape *at)
+static void do_watch(struct program *at)
 {
 	(void)at;
 	view = must(open("/", O_PATH | O_DIRECTORY | O_CLOEXEC), "guard", "/");
@@ -625,17 +624,17 @@ static void do_watch(struct tape *at)
 }
 
 /* Have a view of one's own: what is mounted from here on, this process and its children see alone. */
-static void do_apart(struct tape *at)
+static void do_detach(struct program *at)
 {
 	(void)at;
-	must(unshare(CLONE_NEWNS), "apart", "");
-	host = must(open("/", O_PATH | O_DIRECTORY | O_CLOEXEC), "apart", "/");
-	view = must(open("/", O_PATH | O_DIRECTORY | O_CLOEXEC), "apart", "/");
+	must(unshare(CLONE_NEWNS), "detach", "");
+	host = must(open("/", O_PATH | O_DIRECTORY | O_CLOEXEC), "detach", "/");
+	view = must(open("/", O_PATH | O_DIRECTORY | O_CLOEXEC), "detach", "/");
 }
 
 /* ---- What else the init sets up ---------------------------------------------------------------------------------- */
 
-static void do_loopback(struct tape *at)
+static void do_loopback(struct program *at)
 {
 	struct ifreq request = {.ifr_name = "lo", .ifr_flags = IFF_UP | IFF_RUNNING};
 	int any = must(socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), "loopback", "");
@@ -665,7 +664,7 @@ static void hand_out(char kind, int descriptor, const char *step)
 }
 
 /* Listen inside the namespace, and hand the socket out: who accepts from it is outside. */
-static void do_listen(struct tape *at)
+static void do_listen(struct program *at)
 {
 	uint16_t port = (uint16_t)number(at);
 	struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(port), .sin_addr = {htonl(INADDR_LOOPBACK)}};
@@ -678,7 +677,7 @@ static void do_listen(struct tape *at)
 }
 
 /* Change a setting that belongs to our own namespaces. `wanted` says whether it must work. */
-static void do_setting(struct tape *at)
+static void do_setting(struct program *at)
 {
 	const char *path = word(at), *value = word(at);
 	uint64_t wanted = number(at);
@@ -692,7 +691,7 @@ static void do_setting(struct tape *at)
 		close(file);
 }
 
-static void do_hostname(struct tape *at)
+static void do_hostname(struct program *at)
 {
 	const char *name = word(at);
 
@@ -701,7 +700,7 @@ static void do_hostname(struct tape *at)
 
 /* ---- What the program gives up ----------------------------------------------------------------------------------- */
 
-static void do_limit(struct tape *at)
+static void do_limit(struct program *at)
 {
 	uint64_t which = number(at);
 	struct rlimit wanted = {.rlim_cur = number(at)}, now;
@@ -716,7 +715,7 @@ static void do_limit(struct tape *at)
 /* No root, no fixup, no keeping of capabilities, no raising of ambient ones; and all of it for good. */
 enum { KEEP_NOTHING = 0xFF };
 
-static void do_drop(struct tape *at)
+static void do_drop(struct program *at)
 {
 	struct __user_cap_header_struct header = {.version = _LINUX_CAPABILITY_VERSION_3};
 	struct __user_cap_data_struct none[2] = {{0}};
@@ -735,7 +734,7 @@ static void do_drop(struct tape *at)
 
 static int ruleset = -1;
 
-static void do_landlock(struct tape *at)
+static void do_landlock(struct program *at)
 {
 	struct landlock_attributes handled = {.fs = number(at), .net = number(at), .scoped = number(at)};
 	uint64_t size = number(at); /* as much of it as this kernel's version knows */
@@ -771,7 +770,7 @@ static int open_by_names(const char *path)
 }
 
 /* The place must be there, as the view was built from the same plan, or else what it says is no longer needed. */
-static void do_grant(struct tape *at)
+static void do_grant(struct program *at)
 {
 	const char *path = word(at);
 	struct landlock_beneath rule = {.allowed = number(at)};
@@ -797,7 +796,7 @@ static void do_grant(struct tape *at)
 }
 
 /* The terminal that the caller's streams lead to is none of the view's: without this, nobody opens /dev/stdout. */
-static void do_streams(struct tape *at)
+static void do_streams(struct program *at)
 {
 	struct landlock_beneath rule = {.allowed = number(at)};
 
@@ -806,7 +805,7 @@ static void do_streams(struct tape *at)
 			must((int)syscall(SYS_landlock_add_rule, ruleset, 1, &rule, 0), "grant", "terminal");
 }
 
-static void do_restrict(struct tape *at)
+static void do_restrict(struct program *at)
 {
 	(void)at;
 	must((int)syscall(SYS_landlock_restrict_self, ruleset, 0), "landlock", "restrict");
@@ -814,7 +813,7 @@ static void do_restrict(struct tape *at)
 	ruleset = -1;
 }
 
-static void do_seccomp(struct tape *at)
+static void do_seccomp(struct program *at)
 {
 	size_t length;
 	const char *code = text(at, &length);
@@ -831,13 +830,13 @@ static void do_seccomp(struct tape *at)
 
 /* ---- The program ------------------------------------------------------------------------------------------------- */
 
-static char **list(struct tape *at)
+static char **list(struct program *at)
 {
 	uint64_t count = number(at);
 	char **words = count < 1 << 20 ? calloc(count + 1, sizeof *words) : NULL;
 
 	if (!words)
-		fail(NOT_SET_UP, "tape", "list");
+		fail(NOT_SET_UP, "program", "list");
 	for (uint64_t each = 0; each < count; each++)
 		words[each] = (char *)word(at);
 	return words;
@@ -846,7 +845,7 @@ static char **list(struct tape *at)
 static sigset_t callers_mask;
 static __sighandler_t callers_way_with_children;
 
-static void do_exec(struct tape *at)
+static void do_exec(struct program *at)
 {
 	const char *program = word(at), *directory = word(at);
 	char **arguments = list(at), **environment = list(at);
@@ -961,7 +960,7 @@ static _Noreturn void keep(pid_t init)
 	}
 }
 
-static void do_fork(struct tape *at)
+static void do_fork(struct program *at)
 {
 	sigset_t all;
 
@@ -989,7 +988,7 @@ static void do_fork(struct tape *at)
 static int tracing; /* whether what the program is refused is to be told */
 enum { MOST_NEWS = 256 };
 
-static void do_trace(struct tape *at)
+static void do_trace(struct program *at)
 {
 	size_t length;
 	const char *calls = text(at, &length);
@@ -998,7 +997,7 @@ static void do_trace(struct tape *at)
 	tracing = 1;
 }
 
-static void do_broker(struct tape *at)
+static void do_broker(struct program *at)
 {
 	prepare_to_broker(word(at), control);
 	brokering = 1;
@@ -1017,7 +1016,7 @@ static void tell_status(int status)
 	send(control, text, (size_t)length, MSG_NOSIGNAL);
 }
 
-static void do_spawn(struct tape *at)
+static void do_spawn(struct program *at)
 {
 	(void)at;
 	sigset_t all;
@@ -1078,7 +1077,7 @@ static void do_spawn(struct tape *at)
 }
 
 /* We are process 1 of a sandbox that somebody else made: hand out what signals are sent by, and be sent some. */
-static void do_report(struct tape *at)
+static void do_report(struct program *at)
 {
 	int self = must((int)syscall(SYS_pidfd_open, getpid(), 0), "report", "");
 
@@ -1093,7 +1092,7 @@ static void do_report(struct tape *at)
 
 static const struct {
 	const char *name;
-	void (*run)(struct tape *);
+	void (*run)(struct program *);
 } STEPS[] = {
 	{"namespaces", do_namespaces}, {"fork", do_fork},         {"root", do_root},         {"directory", do_directory},
 	{"link", do_link},             {"file", do_file},         {"bind", do_bind},         {"cover", do_cover},
@@ -1102,31 +1101,30 @@ static const struct {
 	{"drop", do_drop},             {"landlock", do_landlock}, {"grant", do_grant},       {"restrict", do_restrict},
 	{"seccomp", do_seccomp},       {"exec", do_exec},         {"streams", do_streams},
 	{"seal", do_seal},             {"trace", do_trace},       {"report", do_report},
-	{"noexec", do_noexec},         {"apart", do_apart},       {"broker", do_broker},
+	{"noexec", do_noexec},         {"detach", do_detach},       {"broker", do_broker},
 	{"guard", do_guard},           {"watch", do_watch},
 	{"shade", do_shade},
 };
 
-/* Do the steps of a tape, until one of them runs something else. Errors go out on a socket. */
+/* Do the steps of a program, until one of them runs something else. Errors go out on a socket. */
 _Noreturn void play(int descriptor, int errors)
 {
 	size_t size;
 
 	control = errors;
 	uint8_t *bytes = load(descriptor, &size);
-	struct tape read = {.now = bytes, .end = bytes + size};
+	struct program read = {.now = bytes, .end = bytes + size};
 
-	tape = &read;
 	while (read.now < read.end) {
 		uint64_t step = number(&read);
 		if (step >= sizeof STEPS / sizeof STEPS[0]) {
 			errno = EBADMSG;
-			fail(NOT_SET_UP, "tape", "step");
+			fail(NOT_SET_UP, "program", "step");
 		}
 		STEPS[step].run(&read);
 	}
 	errno = EBADMSG;
-	fail(NOT_SET_UP, "tape", "end");
+	fail(NOT_SET_UP, "program", "end");
 }
 
 int main(int count, char **arguments)

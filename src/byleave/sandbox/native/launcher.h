@@ -43,14 +43,14 @@ enum { MOST_GUARDS = 8192, MOST_DIRECTORIES = 200, NEWS = SIGIO };
 #define COVER_DIRECTORY "/.byleave/void"
 #define COVER_FILE "/.byleave/blank"
 
-/* Kinds of places, as sandbox/tape.py writes them. LINKED: a system path that may be a link, such as /lib. ITSELF: a link
+/* Kinds of places, as sandbox/linux/program.py writes them. LINKED: a system path that may be a link, such as /lib. ITSELF: a link
  * that is shown upon itself, and so stays. */
 enum { DIRECTORY = 0, OTHER = 1, LINKED = 2, ITSELF = 3 };
 
 /* Beside the kind of a place that is granted: it may have gone meanwhile, and then nothing is granted. */
 enum { IF_THERE = 4 };
 
-struct tape {
+struct program {
 	const uint8_t *now, *end;
 };
 
@@ -144,7 +144,7 @@ struct landlock_beneath {
 
 _Noreturn void fail(int code, const char *step, const char *what);
 _Noreturn void end_as(int status);
-_Noreturn void play(int tape, int errors);
+_Noreturn void play(int program, int errors);
 
 /* trace.c: watch a program, and tell on the control socket what it was refused. */
 void prepare_to_trace(const char *calls, size_t length);

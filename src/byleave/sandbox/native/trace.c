@@ -13,7 +13,7 @@
  * the kernel refuses what it would have asked us about.
  *
  * What is told is a message on the control socket: `struct report`, then texts, each with its length before it. Which
- * arguments of a call mean what came with the tape (sandbox/watched.py).
+ * arguments of a call mean what came with the launcher's program (sandbox/diagnose/traced_calls.py).
  */
 #define _GNU_SOURCE
 #include "launcher.h"
