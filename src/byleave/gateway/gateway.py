@@ -236,7 +236,7 @@ class Gateway:
 
     def _default_agent(self) -> str | None:
         """Return who counts as calling where nobody is named, so that rules, records and questions all name it."""
-        agents = self.guard.policy.compiled.policy.voices[0].agents
+        agents = self.guard.policy.compiled.policy.views[0].agents
         return self.settings.default_agent if agents is None else agents.default
 
     def too_fast(self, who: Who) -> tuple[str, Any] | None:
