@@ -1,12 +1,19 @@
-"""Ready-made matchers, one class for each group, as the rules of a Python program name them."""
+"""Ready-made matchers: one class for each group of commands, as the rules of a Python program name them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
 
 from byleave.ruleset import Matcher
 
+if TYPE_CHECKING:
+    from typing import ClassVar
 
-class _Group:
+
+class CommandGroup:
     """A group of commands under the name that the configuration gives it."""
 
-    name = ""
+    name: ClassVar[str]
 
     @classmethod
     def matcher(cls) -> Matcher:
@@ -14,55 +21,17 @@ class _Group:
         return Matcher.group(cls.name)
 
 
-class ReadOnlyGit(_Group):
-    """Git in its reading forms."""
-
-    name = "read_only_git"
-
-
-class Compilation(_Group):
-    """Compilers and build tools."""
-
-    name = "compilation"
+def _group(name: str, about: str) -> type[CommandGroup]:
+    class_name = name.title().replace("_", "")
+    return type(class_name, (CommandGroup,), {"name": name, "__doc__": about, "__module__": __name__})
 
 
-class SafeNpm(_Group):
-    """npm where it only looks."""
-
-    name = "safe_npm"
-
-
-class PackageListing(_Group):
-    """Listing packages, never installing them."""
-
-    name = "package_listing"
-
-
-class Tests(_Group):
-    """Test runners."""
-
-    name = "tests"
-
-
-class ReadOnlyFiles(_Group):
-    """Programs that look at files."""
-
-    name = "read_only_files"
-
-
-class Network(_Group):
-    """Programs that reach the network."""
-
-    name = "network"
-
-
-class Destructive(_Group):
-    """Commands that destroy work."""
-
-    name = "destructive"
-
-
-class Privilege(_Group):
-    """Commands that change who may do what."""
-
-    name = "privilege"
+ReadOnlyGit = _group("read_only_git", "Git commands that only read.")
+Compilation = _group("compilation", "Compilers and build tools.")
+SafeNpm = _group("safe_npm", "npm commands that only read.")
+PackageListing = _group("package_listing", "Commands that list packages and install none.")
+Tests = _group("tests", "Test runners.")
+ReadOnlyFiles = _group("read_only_files", "Programs that only read files.")
+Network = _group("network", "Programs that use the network.")
+Destructive = _group("destructive", "Commands that destroy work.")
+Privilege = _group("privilege", "Commands that change the rights of users and programs.")

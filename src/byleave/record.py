@@ -1,12 +1,17 @@
 """Frozen, slotted value classes that cost nothing to import.
 
 `dataclasses` alone takes longer to import than the interpreter takes to start, and a hook starts before every
-tool call. A `Record` is declared like a dataclass and behaves like a frozen, slotted, keyword-friendly one.
+tool call. A `Record` is declared like a dataclass and behaves like a frozen, slotted, keyword-friendly one. What has
+an index or a cache inside is `Sealed`: its attributes are set once. A mapping that is handed out is a `frozen_mapping`.
 """
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Any, Self, dataclass_transform
+    from collections.abc import Mapping
+    from typing import Any, Self, TypeVar, dataclass_transform
+
+    Key = TypeVar("Key")
+    Value = TypeVar("Value")
 else:
 
     def dataclass_transform(**_options: object) -> object:
@@ -75,7 +80,7 @@ def _initialiser(made: type, fields: tuple[str, ...], defaults: "dict[str, Any]"
 
 
 class Record(metaclass=_RecordType):
-    """Base of every value in the house: compared by content, never changed."""
+    """Base of all values: compared by content, never changed."""
 
     def __setattr__(self, name: str, _value: object) -> None:
         raise AttributeError(f"{type(self).__name__}.{name} cannot be changed: records are values")
@@ -116,3 +121,29 @@ class Record(metaclass=_RecordType):
         """Return a copy with some fields changed."""
         values = {field: getattr(self, field) for field in self._fields}  # type: ignore[attr-defined]
         return type(self)(**{**values, **changes})
+
+
+class Sealed:
+    """Base of compiled tables: each attribute is set once, while the table is made, and never changed."""
+
+    __slots__ = ()
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if hasattr(self, name):
+            raise AttributeError(f"{type(self).__name__}.{name} cannot be changed: compile the policy again")
+        _set(self, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"{type(self).__name__}.{name} cannot be removed: compile the policy again")
+
+
+set_cached = _set  # for what a sealed table computes on first use: two threads may both do so
+
+
+def frozen_mapping(table: "Mapping[Key, Value]") -> "Mapping[Key, Value]":
+    """Return a view of the mapping that cannot be written to. The caller keeps no reference to the mapping itself."""
+    frozen: Mapping[Key, Value] = _MAPPING_PROXY(table)
+    return frozen
+
+
+_MAPPING_PROXY: "Any" = type(type.__dict__)  # types.MappingProxyType, without the import

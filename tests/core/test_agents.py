@@ -598,7 +598,7 @@ def test_rules_about_other_calls_are_not_looked_at() -> None:
             + [{"ask": {"call": {"server": "s7"}}}]
         }
     )
-    table = policy.voices[0].rules
+    table = policy.views[0].rules
     assert table is not None
     assert [rule.text for rule in table._for_call("s7", "t7_x")] == ["deny call s7.t7_*", "ask call s7.*"]  # noqa: SLF001 -- what it costs is not seen from outside
 

@@ -176,11 +176,11 @@ def test_every_rule_that_had_a_say_in_a_move_is_told(decision: str, stage: Build
     assert verdict.decision.word == decision
 
 
-def policy_of(*voices: PolicyView) -> CompiledPolicy:
-    return CompiledPolicy(voices, Protected(builtin_places()))
+def policy_of(*views: PolicyView) -> CompiledPolicy:
+    return CompiledPolicy(views, Protected(builtin_places()))
 
 
-def voice(rules: list[FsRule], *, denies_only: bool = False) -> PolicyView:
+def view(rules: list[FsRule], *, denies_only: bool = False) -> PolicyView:
     access = with_defaults(STDIO, fs=FsTable(rules))
     return PolicyView("v", {"t": ToolPolicy("t", access)}, denies_only)
 
@@ -237,7 +237,7 @@ VOICES: list[tuple[str, list[FsRule], list[FsRule], str, FsTarget, str]] = [
 def test_only_denials_of_the_managed_layer_are_judged_apart(
     own: list[FsRule], managed: list[FsRule], kind: str, place: FsTarget, expected: str
 ) -> None:
-    policy = policy_of(voice(own), voice(managed, denies_only=True))
+    policy = policy_of(view(own), view(managed, denies_only=True))
     verdict = decide(policy, parse_action({"kind": kind, "path": "x", "tool": "t"}), (place,))
     assert (verdict.decision.word, verdict.suggestion) == (expected, None)
 
@@ -245,8 +245,8 @@ def test_only_denials_of_the_managed_layer_are_judged_apart(
 def test_what_another_voice_denies_is_not_to_be_had_by_a_rule_of_the_users() -> None:
     place = FsTarget("/ws/x", "x")
     asked = parse_action({"kind": "update", "path": "x", "tool": "t"})
-    alone = decide(policy_of(voice([FsRule("", read=True)])), asked, (place,))
-    joined = decide(policy_of(voice([FsRule("", read=True)]), voice([FsRule("x")])), asked, (place,))
+    alone = decide(policy_of(view([FsRule("", read=True)])), asked, (place,))
+    joined = decide(policy_of(view([FsRule("", read=True)]), view([FsRule("x")])), asked, (place,))
     assert (alone.suggestion is None, joined.decision, joined.suggestion) == (False, DENY, None)
 
 
@@ -343,7 +343,7 @@ def test_any_action_is_answered_and_explained_in_harmless_words(
 @pytest.mark.parametrize("thing", [None, 5, "read", ["read"], object()])
 def test_what_is_no_action_is_an_input_error(thing: Any) -> None:
     with pytest.raises(byleave.InputError):
-        decide(policy_of(voice([])), thing)
+        decide(policy_of(view([])), thing)
 
 
 PATHS = ["x", "src", "src/lib.rs", "src/sub/f", "SRC/lib.rs", "link/f", "out/f", ".git/hooks/x", "new/f", ""]

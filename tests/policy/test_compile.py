@@ -92,7 +92,7 @@ def test_no_more_warnings_are_told_than_anybody_reads() -> None:
 def external(path: str, *approved: tuple[str, str]) -> tuple[str | None, str | None, tuple[str, ...]]:
     tree = tool(fs=[{"path": ".", "read": True}, {"path": path, "external": True, "read": True}])
     compiled = compile_layers([layer(tree)], surroundings(*approved))
-    rule = compiled.policy.voices[0].tools["t"].access.fs.rules[1]  # type: ignore[union-attr]
+    rule = compiled.policy.views[0].tools["t"].access.fs.rules[1]  # type: ignore[union-attr]
     return rule.approved_target, rule.dropped, compiled.warnings
 
 
@@ -236,7 +236,7 @@ def test_a_link_to_a_way_out_needs_an_approval_of_its_own() -> None:
 
     def given(*approved: tuple[str, str]) -> tuple[list[str], list[tuple[str, ...]]]:
         compiled = compile_layers([layer(tool(fs=rules))], surroundings(*approved))
-        table = compiled.policy.voices[0].tools["t"].access.fs
+        table = compiled.policy.views[0].tools["t"].access.fs
         place = FsTarget("/ext/f", None, door="out/f")
         assert isinstance(table, FsTable)
         return [table.judge(place, "read").decision.word], [one.unapproved for one in compiled.externals]
@@ -253,7 +253,7 @@ def test_a_way_out_that_a_link_has_closed_still_names_what_it_opened() -> None:
         {"path": "alias", "external": True, "read": True, "write": True},
     ]
     compiled = compile_layers([layer(tool(fs=rules))], surroundings(("out", "/ext"), ("third", "/ext")))
-    table = compiled.policy.voices[0].tools["t"].access.fs
+    table = compiled.policy.views[0].tools["t"].access.fs
     assert isinstance(table, FsTable)
     assert table.judge(FsTarget("/ext/f", None, door="third/f"), "update").decision.word == "deny"
 

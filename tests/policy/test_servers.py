@@ -341,7 +341,7 @@ def test_lists_of_layers_are_joined_as_they_say(scene: Scene) -> None:
     scene.say("managed", "[agents.a]\nallow.tools.db = { strategy = 'dedup', value = ['v', 'w'] }\n")
     policy = scene.load(more)
     assert {tool: policy.could_call("a", "x", tool) for tool in "tv"} == {"t": True, "v": True}
-    agents = policy.compiled.policy.voices[0].agents
+    agents = policy.compiled.policy.views[0].agents
     assert agents is not None
     assert [entry.pattern for entry in agents.agents[0].allow.tools["db"]] == ["v", "w"]
 

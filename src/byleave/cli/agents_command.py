@@ -56,7 +56,7 @@ def _token(given: ParsedArguments) -> int:
 
 def _list(given: ParsedArguments) -> int:
     compiled = open_policy(given).compiled
-    agents = compiled.policy.voices[0].agents
+    agents = compiled.policy.views[0].agents
     known = () if agents is None else agents.agents
     if given.flag("json"):
         say_json([_tree(agent, compiled) for agent in known])

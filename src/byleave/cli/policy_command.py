@@ -67,29 +67,29 @@ def _lines(root: str, compiled: Compiled) -> Iterator[str]:
         yield ""
         heading = paint(f"tools.{shown(name)}", "bold")
         yield f"{heading}  {shown(_settings(tool))}  ({shown(tool.layer.source(tool.line))})"
-        access = compiled.policy.voices[0].tools[name].access
+        access = compiled.policy.views[0].tools[name].access
         rows = [
             (family, shown(text), shown(source)) for family in FAMILIES for text, source in rules_of(access, family)
         ]
         yield from columns(rows)
-    table = compiled.policy.voices[0].rules
+    table = compiled.policy.views[0].rules
     if table is not None:
         yield ""
         yield f"{paint('rules', 'bold')}, the first that matches decides:"
         yield from columns([(shown(rule.text), shown(rule.source)) for rule in table.rules])
     yield from _server_lines(compiled)
-    agents = compiled.policy.voices[0].agents
+    agents = compiled.policy.views[0].agents
     for agent in agents.agents if agents is not None else ():
         yield ""
         yield f"{paint(f'agents.{shown(agent.name)}', 'bold')}  ({shown(agent.source)})"
         yield from columns(list(agent_rows(agent)))
-    for voice in compiled.policy.voices[1:]:
+    for voice in compiled.policy.views[1:]:
         yield ""
         yield f"also heard, and the stricter answer wins: {shown(voice.name)}"
 
 
 def _server_lines(compiled: Compiled) -> Iterator[str]:
-    tools = compiled.policy.voices[0].tools
+    tools = compiled.policy.views[0].tools
     for name, server in compiled.servers.items():
         yield ""
         where = f"command: {' '.join(server.command)}" if server.command is not None else f"url: {server.url}"
@@ -117,7 +117,7 @@ def _settings(tool: CompiledTool) -> str:
 
 
 def _tree(root: str, compiled: Compiled) -> dict[str, Any]:
-    table, agents = compiled.policy.voices[0].rules, compiled.policy.voices[0].agents
+    table, agents = compiled.policy.views[0].rules, compiled.policy.views[0].agents
     return {
         **named_path("root", root),
         "layers": [{"name": layer.name, "file": layer.file, "trusted": layer.trusted} for layer in compiled.layers],
@@ -134,7 +134,7 @@ def _tree(root: str, compiled: Compiled) -> dict[str, Any]:
 
 def _server_tree(server: ServerConfig, compiled: Compiled) -> dict[str, Any]:
     """Return a server as it is written: variables are named, not filled in."""
-    tool = compiled.policy.voices[0].tools.get(server.tool)
+    tool = compiled.policy.views[0].tools.get(server.tool)
     reached: dict[str, Any] = {"url": server.url, "headers": dict(server.headers)}
     if server.command is not None:
         reached = {"command": list(server.command), "env": dict(server.env)}
@@ -154,7 +154,7 @@ def _server_tree(server: ServerConfig, compiled: Compiled) -> dict[str, Any]:
 
 
 def _tool_tree(tool: CompiledTool, compiled: Compiled) -> dict[str, Any]:
-    access = compiled.policy.voices[0].tools[tool.name].access
+    access = compiled.policy.views[0].tools[tool.name].access
     return {
         **{key: value for key, value in tool.settings.items() if key != "options" or value},
         "runtime": tool.runtime,

@@ -19,7 +19,7 @@ What is denied to an agent under one of its names is denied under the others; an
 from byleave.core.decision import ALLOW, ASK, BUILT_IN, DENY, INLINE, VERBS, RuleRef, Verdict
 from byleave.core.name_patterns import LOOK_ALIKE, NOT_ASCII, UNSEEN, NameIndex, oddity
 from byleave.core.suggest import suggest_agent
-from byleave.record import Record
+from byleave.record import Record, Sealed, frozen_mapping
 from byleave.text import quoted, shown
 
 TYPE_CHECKING = False
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 TOOLS, RESOURCES, PROMPTS = KINDS = ("tools", "resources", "prompts")
 DEFAULT = "default"
 _ONE = {TOOLS: "tool", RESOURCES: "resource", PROMPTS: "prompt"}
-_NONE: "Lists" = {}
+_NONE: "Lists" = frozen_mapping({})
 _MOST_VIEWS = 256  # of agents and servers, kept at a time: callers choose the names, and must not fill our memory
 _MOST_ANSWERS = 256  # and of names at each of them
 _LONGEST_KEPT = 200  # letters
@@ -70,7 +70,7 @@ class _Answer(Record):
     written: bool
 
 
-class Agents:
+class Agents(Sealed):
     """All agents of one reading of the configuration, with what holds for those that it does not know."""
 
     def __init__(
@@ -139,7 +139,7 @@ def _order(compiled: "_Compiled") -> tuple[int, str]:
     return -sum(letter not in "*?[]" for letter in pattern), pattern
 
 
-class _Listed:
+class _Listed(Sealed):
     """A list of names and patterns, indexed."""
 
     __slots__ = ("entries", "index", "key")
@@ -152,7 +152,7 @@ class _Listed:
             self.index.add(entry.pattern, entry)
 
 
-class _Side:
+class _Side(Sealed):
     """The allow or the deny of one agent, indexed."""
 
     __slots__ = ("servers", "tables", "word")
@@ -167,7 +167,7 @@ class _Side:
                 table.add(server, _Listed(entries, f"{word}.{kind}.{server}"))
 
 
-class _Compiled:
+class _Compiled(Sealed):
     __slots__ = ("agent", "allow", "deny")
 
     def __init__(self, agent: Agent) -> None:

@@ -1,7 +1,7 @@
 """Judge calls of MCP servers: who calls, by `agents`; with which arguments, by `rules`. Pure.
 
-In each voice the stricter of the two families counts, and one that says nothing adds nothing; where both are silent the
-voice asks. The strictest voice wins. What a listing may show is told from the same rules, with the arguments unknown.
+In each view the stricter of the two families counts, and one that says nothing adds nothing; where both are silent the
+view asks. The strictest view wins. What a listing may show is told from the same rules, with the arguments unknown.
 
 Start at `judge_call`.
 """
@@ -43,34 +43,32 @@ def _in_other_spellings(policy: CompiledPolicy, subject: MatchContext) -> "Itera
     Claude Code calls `repo.delete` of `my.server` `mcp__my_server__repo_delete`. An allow is for the name as it came.
     """
     server, tool, arguments = subject.call or ("", None, None)
-    for voice in policy.voices:
-        for server_pattern, tool_pattern in dict.fromkeys(_refused_names(voice)):
+    for view in policy.views:
+        for server_pattern, tool_pattern in dict.fromkeys(_refused_names(view)):
             meant = spelled(server_pattern, server)
             called = tool if tool_pattern is None or tool is None else spelled(tool_pattern, tool)
             if meant is None or (called is None and tool is not None) or (meant, called) == (server, tool):
                 continue
             other: MatchContext = subject.replace(call=(meant, called, arguments))
-            denial = None if voice.agents is None else voice.agents.denial(subject.agent, meant, TOOLS, called)
-            ruled = (
-                None if voice.denies_only else _by_rules(voice, other, f"calling {shown(server)}.{shown(tool or '')}")
-            )
+            denial = None if view.agents is None else view.agents.denial(subject.agent, meant, TOOLS, called)
+            ruled = None if view.denies_only else _by_rules(view, other, f"calling {shown(server)}.{shown(tool or '')}")
             yield from (each for each in (denial, ruled) if each is not None and each.decision is not ALLOW)
 
 
-def _refused_names(voice: "PolicyView") -> "Iterator[tuple[str, str | None]]":
+def _refused_names(view: "PolicyView") -> "Iterator[tuple[str, str | None]]":
     """Yield the servers, and tools on them, that a deny or an ask names; None for every tool."""
-    for agent in voice.agents.agents if voice.agents is not None else ():
+    for agent in view.agents.agents if view.agents is not None else ():
         yield from ((entry.pattern, None) for entry in agent.deny.servers)
         for server, entries in agent.deny.tools.items():
             yield from ((server, entry.pattern) for entry in entries)
-    for rule in voice.rules.rules if voice.rules is not None else ():
+    for rule in view.rules.rules if view.rules is not None else ():
         if rule.outcome is not ALLOW:
             yield from rule.matcher.calls or ()
 
 
 def _named(policy: CompiledPolicy, agent: str | None) -> str | None:
     """Return who calls: where nobody is named, who counts as calling then, for rules that name agents as well."""
-    agents = policy.voices[0].agents
+    agents = policy.views[0].agents
     return agent if agent is not None or agents is None else agents.default
 
 
@@ -100,7 +98,7 @@ def _by_forms(policy: CompiledPolicy, subject: MatchContext, kind: str, names: t
     """Return the verdict on what has several names: to allow one of them is enough, and so is to deny one."""
     server = subject.call[0] if subject.call is not None else ""
     said = [_by_all(policy, subject, kind, name) for name in names]
-    known = [voice.agents for voice in policy.voices if voice.agents is not None]
+    known = [view.agents for view in policy.views if view.agents is not None]
     denials = [agents.denial(subject.agent, server, kind, name) for agents in known for name in names]
     best = min(said, key=lambda verdict: verdict.decision)
     return strictest([best, *(denial for denial in denials if denial is not None)])
@@ -112,41 +110,41 @@ def could_call(policy: CompiledPolicy, agent: str | None, server: str, tool: str
     if odd is not None and odd.decision is DENY:
         return False
     subject = MatchContext("other", _named(policy, agent), call=(server, ANY_TOOL if tool is None else tool, UNKNOWN))
-    return all(_could(voice, subject, server, tool) for voice in policy.voices)
+    return all(_could(view, subject, server, tool) for view in policy.views)
 
 
-def _could(voice: "PolicyView", subject: MatchContext, server: str, tool: str | None) -> bool:
-    agents = voice.agents
-    if voice.denies_only:
+def _could(view: "PolicyView", subject: MatchContext, server: str, tool: str | None) -> bool:
+    agents = view.agents
+    if view.denies_only:
         return agents is None or agents.denial(subject.agent, server, TOOLS, tool) is None
     if agents is not None and agents.judge(subject.agent, server, TOOLS, tool).decision is DENY:
         return False
-    return voice.rules is None or voice.rules.could_allow(subject)
+    return view.rules is None or view.rules.could_allow(subject)
 
 
 def _by_all(policy: CompiledPolicy, subject: MatchContext, kind: str, name: str | None) -> Verdict:
     server = subject.call[0] if subject.call is not None else ""
     what = f"calling {shown(server)}{'.' + shown(name) if name else ''}"
-    verdicts = list(_by_voice(policy, subject, kind, name, what))
+    verdicts = list(_by_view(policy, subject, kind, name, what))
     verdict = strictest(verdicts)
     if verdict.because[0] is NO_RULE:
         verdict = verdict.replace(suggestion=suggest_call_rule(server, name) if kind == TOOLS else None)
     return with_help(verdict, verdicts[1:])
 
 
-def _by_voice(
+def _by_view(
     policy: CompiledPolicy, subject: MatchContext, kind: str, name: str | None, what: str
 ) -> "Iterator[Verdict]":
-    """Yield what each voice comes to. Where only denies count, a voice without one is not heard."""
-    for voice in policy.voices:
+    """Yield what each view comes to. Where only denies count, a view without one is not heard."""
+    for view in policy.views:
         server = subject.call[0] if subject.call is not None else ""
-        if voice.denies_only:
-            denial = None if voice.agents is None else voice.agents.denial(subject.agent, server, kind, name)
+        if view.denies_only:
+            denial = None if view.agents is None else view.agents.denial(subject.agent, server, kind, name)
             if denial is not None:
                 yield denial
             continue
-        answer = None if voice.agents is None else voice.agents.judge(subject.agent, server, kind, name)
-        ruled = _by_rules(voice, subject, what)
+        answer = None if view.agents is None else view.agents.judge(subject.agent, server, kind, name)
+        ruled = _by_rules(view, subject, what)
         if answer is not None and ruled is not None:
             yield with_help(strictest([answer, ruled]), [ruled])
         elif answer is not None:
@@ -155,9 +153,9 @@ def _by_voice(
             yield policy.unmatched(what) if ruled is None else ruled
 
 
-def _by_rules(voice: "PolicyView", subject: MatchContext, what: str) -> Verdict | None:
-    if voice.rules is None:
+def _by_rules(view: "PolicyView", subject: MatchContext, what: str) -> Verdict | None:
+    if view.rules is None:
         return None
     from byleave.core.rules import ruling_verdict
 
-    return ruling_verdict(voice.rules.judge(subject), what)
+    return ruling_verdict(view.rules.judge(subject), what)

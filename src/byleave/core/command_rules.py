@@ -4,7 +4,7 @@ A program is matched as it was written: `cargo` is neither `./cargo` nor `/x/car
 """
 
 from byleave.core.decision import BUILT_IN, DENY, INLINE, RuleRef, ref_to
-from byleave.record import Record
+from byleave.record import Record, Sealed, frozen_mapping
 from byleave.text import shown
 
 TYPE_CHECKING = False
@@ -32,11 +32,11 @@ class CommandRule(Record):
         return f"commands {shown(self.program)}: {lists or '(no arguments)'}{more}"
 
 
-class CommandTable:
+class CommandTable(Sealed):
     """All command rules of one tool. The cost of a match is the number of arguments, not of rules."""
 
     def __init__(self, rules: "Sequence[CommandRule]") -> None:
-        self.rules = {rule.program: rule for rule in rules}
+        self.rules = frozen_mapping({rule.program: rule for rule in rules})
         self._programs = {rule.program: _Arguments(rule) for rule in rules}
 
     def match(self, program: str, args: "Sequence[str]") -> tuple[CommandRule | None, bool]:
@@ -52,7 +52,7 @@ class CommandTable:
         return ref_to(rule, allowed=allowed, missing=NO_COMMAND_RULE)
 
 
-class _Arguments:
+class _Arguments(Sealed):
     """The argument lists of one program, as sets: whole lists, and prefixes by their length."""
 
     def __init__(self, rule: CommandRule) -> None:

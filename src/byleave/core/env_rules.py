@@ -1,7 +1,7 @@
 """Environment rules: exact names, and prefixes that end in `*`. Longest literal decides; on a tie, exact, then last."""
 
 from byleave.core.decision import BUILT_IN, DENY, INLINE, RuleRef, ref_to
-from byleave.record import Record
+from byleave.record import Record, Sealed
 from byleave.text import shown
 
 TYPE_CHECKING = False
@@ -27,7 +27,7 @@ class EnvRule(Record):
         return f"env {shown(self.name)}: {given}"
 
 
-class EnvTable:
+class EnvTable(Sealed):
     """All environment rules of one tool: one look-up per length of prefix that occurs."""
 
     def __init__(self, rules: "Sequence[EnvRule]") -> None:

@@ -117,7 +117,7 @@ def _grants(policy: "CompiledPolicy", kind: str, tool: str | None) -> tuple[str,
     """Return the paths at which this is granted: by the tool's own rules, without a tool by `rules`."""
     if tool is None:
         return tuple(dict.fromkeys(path for table in policy.rule_tables() for path in table.grants(kind)))
-    known = policy.voices[0].tools.get(tool)
+    known = policy.views[0].tools.get(tool)
     if known is None or not known.enabled:
         return ()
     return known.access.grants(CAPABILITY_OF[kind])

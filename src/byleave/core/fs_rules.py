@@ -7,7 +7,7 @@ A rule applies in full, nothing is inherited from shorter ones. What no rule cov
 from bisect import bisect_left
 
 from byleave.core.decision import ALLOW, BUILT_IN, DENY, INLINE, Decision, RuleRef
-from byleave.record import Record
+from byleave.record import Record, Sealed
 from byleave.text import shown
 
 TYPE_CHECKING = False
@@ -111,7 +111,7 @@ class FsAnswer(Record):
     rule: FsRule | None = None
 
 
-class FsTable:
+class FsTable(Sealed):
     """All file rules of one tool, indexed: the cost of a match is the depth of the path, not the number of rules."""
 
     def __init__(self, rules: "Sequence[FsRule]") -> None:

@@ -9,7 +9,7 @@ Start at `judge_net`. The index behind it: `NetTable`.
 
 from byleave.core.decision import BUILT_IN, DENY, INLINE, RuleRef, ref_to
 from byleave.core.url import normal_host, prefix_readings, prefix_segments
-from byleave.record import Record
+from byleave.record import Record, Sealed
 from byleave.text import quoted, shown
 
 TYPE_CHECKING = False
@@ -109,7 +109,7 @@ def specificity(rule: NetRule) -> int:
     return _named_parts(rule) + len(_segments(rule))
 
 
-class NetTable:
+class NetTable(Sealed):
     """Rules by host and path, built once. A match costs the same however many rules there are."""
 
     __slots__ = ("_hosts", "rules")

@@ -1,4 +1,4 @@
-"""All rules, compiled: what every tool may touch, and who has a voice in it."""
+"""All rules, compiled: what every tool may touch, and who has a view in it."""
 
 from byleave.core.access import Access
 from byleave.core.decision import ALLOW, ASK, BUILT_IN, DENY, RuleRef, Verdict, strictest
@@ -28,9 +28,9 @@ class ToolPolicy(Record):
 
 
 class PolicyView(Record):
-    """One reading of the configuration. The strictest voice wins.
+    """One reading of the configuration. The strictest view wins.
 
-    The first voice is what the user trusts. A project file nobody trusts yet is a further voice, so it can tighten but
+    The first view is what the user trusts. A project file nobody trusts yet is a further view, so it can tighten but
     never loosen; the managed layer's own file rules are one too, and only their denials count (`denies_only`).
     """
 
@@ -44,23 +44,23 @@ class PolicyView(Record):
 class CompiledPolicy(Record):
     """Everything `decide` needs to know."""
 
-    voices: tuple[PolicyView, ...]
+    views: tuple[PolicyView, ...]
     protected: Protected
     strict_links: bool = False
     shell: str | None = None  # how commands run: `auto`, `require` or `off`; None without a [shell] table
 
     def rule_tables(self) -> "Iterator[RuleTable]":
-        """Yield the ordered rules of every voice, if there are rules at all.
+        """Yield the ordered rules of every view, if there are rules at all.
 
-        A voice without any still counts: it allows nothing, so rules of a file nobody trusts cannot speak alone.
+        A view without any still counts: it allows nothing, so rules of a file nobody trusts cannot speak alone.
         """
-        if all(voice.rules is None for voice in self.voices):
+        if all(view.rules is None for view in self.views):
             return
         from byleave.core.rules import RuleTable
 
-        for voice in self.voices:
-            if not voice.denies_only:
-                yield voice.rules if voice.rules is not None else RuleTable(())
+        for view in self.views:
+            if not view.denies_only:
+                yield view.rules if view.rules is not None else RuleTable(())
 
     def by_rules(self, subject: "MatchContext", what: str, *, silent: bool) -> Verdict | None:
         """Return what `rules` say about a subject; where none matches, None if they may be `silent`, else ask."""
@@ -81,7 +81,7 @@ class CompiledPolicy(Record):
 
     def tool(self, name: str) -> ToolPolicy:
         """Return a configured tool; an input error if there is none of that name."""
-        found = self.voices[0].tools.get(name)
+        found = self.views[0].tools.get(name)
         if found is None:
             raise InputError(
                 f"no tool named {quoted(name)} is configured",
@@ -90,20 +90,20 @@ class CompiledPolicy(Record):
         return found
 
     def strictest(self, name: str, judge: "Callable[[ToolPolicy], Answer]") -> Verdict:
-        """Let every voice that knows the tool answer; the strictest answer is the verdict."""
+        """Let every view that knows the tool answer; the strictest answer is the verdict."""
         tool = self.tool(name)
         if not tool.enabled:
             ref = RuleRef(f"tools.{shown(name)}: enable = false", BUILT_IN, DENY)
             return Verdict(DENY, f"the tool {shown(name)} is disabled", "denied", (ref,))
         first = judge(tool)[0]
-        if len(self.voices) == 1:
+        if len(self.views) == 1:
             return first
         verdicts = [first]
-        for voice in self.voices[1:]:
-            other = voice.tools.get(name)
+        for view in self.views[1:]:
+            other = view.tools.get(name)
             if other is not None:
                 verdict, written = judge(other)
-                if not voice.denies_only or (written and verdict.decision is DENY):
+                if not view.denies_only or (written and verdict.decision is DENY):
                     verdicts.append(verdict)
         return with_help(strictest(verdicts), verdicts[1:])
 

@@ -8,7 +8,7 @@ Every integration and the kernel take them from here. A question costs as many l
 
 from byleave.core.fs_rules import FsTarget, fold, is_under
 from byleave.core.protected_names import ELSEWHERE, ENDINGS, GUARDED, GUARDED_ELSEWHERE, HELD, SYSTEM
-from byleave.record import Record
+from byleave.record import Record, Sealed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -47,7 +47,7 @@ class Protection(Record):
         return self.name != "" and is_under(fold("/".join(rule_names)), fold(self.name))
 
 
-class Protected:
+class Protected(Sealed):
     """The protected places of one workspace, and byleave's own, by absolute path: no agent and no tool writes there.
 
     `inside` are places that were found on the disk, `outside` absolute ones that no rule opens, and `kept` absolute

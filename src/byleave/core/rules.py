@@ -16,7 +16,7 @@ from byleave.core.fs_rules import fold
 from byleave.core.matchers import All, AnyOf, PathMatcher, describe, paths_of, program_names, touches_files
 from byleave.core.name_patterns import NameIndex
 from byleave.core.patterns import ANY_DEPTH
-from byleave.record import Record
+from byleave.record import Record, Sealed, set_cached
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -97,7 +97,7 @@ _LONGEST_KEPT = 200  # letters
 _MOST_TRIED = 16  # places at which one name may stand among the words of a command; with more of them it asks
 
 
-class CompiledRule:
+class CompiledRule(Sealed):
     """A matcher with its outcome. `words` are the literals by which a text that cannot be read is still denied.
 
     `sandbox`: the answer holds only for a confined run (True), only for a plain one (False), for both (None).
@@ -135,7 +135,9 @@ class CompiledRule:
     def ref(self) -> RuleRef:
         """The reference a verdict carries, put into words once."""
         if self._ref is None:
-            self._ref = RuleRef(f"{self.outcome.word} {describe(self.matcher)}", self.source, self.outcome)
+            ref = RuleRef(f"{self.outcome.word} {describe(self.matcher)}", self.source, self.outcome)
+            set_cached(self, "_ref", ref)
+            return ref
         return self._ref
 
 
@@ -186,7 +188,7 @@ class _Server:
                 yield from entries
 
 
-class RuleTable:
+class RuleTable(Sealed):
     """Rules in order, found by program or by call."""
 
     def __init__(self, rules: "Sequence[CompiledRule]") -> None:
@@ -274,11 +276,12 @@ class RuleTable:
         return servers, general
 
     def _for_call(self, server: str, tool: str | None) -> "list[CompiledRule]":
-        if self._calls is None:
-            self._calls = self._index_calls()
         kept = self._kept.get((server, tool))
         if kept is not None:
             return kept
+        if self._calls is None:
+            set_cached(self, "_calls", self._index_calls())
+        assert self._calls is not None  # noqa: S101 -- set on the line before
         servers, general = self._calls
         found = dict(general)
         for known in servers.all(server):

@@ -101,7 +101,7 @@ class GatewayContext:
             raise InputError("this gateway wants a proof of who is calling", hint="send a token")
         claimed = caller.agent if claimed is None else claimed
         if claimed is None:
-            agents = self.guard.policy.compiled.policy.voices[0].agents
+            agents = self.guard.policy.compiled.policy.views[0].agents
             return Who(self.settings.default_agent if agents is None else agents.default, "default")
         if claimed in self.guard.policy.compiled.bound_agents:
             raise InputError(f"the agent {quoted(claimed)} proves who it is by a token", hint="send its token")

@@ -142,7 +142,7 @@ def mask_for(policy: "CompiledPolicy", environment: "Mapping[str, str]") -> Reda
 
 
 def _granted(policy: "CompiledPolicy", environment: "Mapping[str, str]") -> "Iterator[str]":
-    tables = [tool.access.env for voice in policy.voices for tool in voice.tools.values()]
+    tables = [tool.access.env for voice in policy.views for tool in voice.tools.values()]
     for table in {id(table): table for table in tables}.values():
         if isinstance(table, Default):
             continue

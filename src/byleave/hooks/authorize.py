@@ -183,7 +183,7 @@ def _who(hook: "Hook", meant: Meaning, guard: "Guard") -> Who:
     """
     if hook.profile is not None:
         return Who(hook.profile, "verified")
-    agents = guard.policy.compiled.policy.voices[0].agents
+    agents = guard.policy.compiled.policy.views[0].agents
     if agents is None or agents.names(hook.agent) or not any(isinstance(each, CallAction) for each in meant.actions):
         return Who(hook.agent, "default")
     return Who(next((name for name in other_names(hook.agent) if agents.names(name)), hook.agent), "default")

@@ -190,7 +190,7 @@ def _withheld(compiled: Compiled, tool: str, place: object, capability: str, *, 
     """Return the rule that keeps a tool from a capability at a place, None if nothing does."""
     if not isinstance(place, FsTarget):
         return "it cannot be resolved"
-    for voice in compiled.policy.voices:
+    for voice in compiled.policy.views:
         if tool not in voice.tools:
             continue
         answer = voice.tools[tool].access.judge_file(place, capability, below=below)

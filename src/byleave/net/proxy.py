@@ -191,7 +191,7 @@ def open_proxy(
 
 def _tables(policy: LivePolicy, tool: str) -> Iterator[NetTable]:
     """Yield the network rules of every voice; the first are those that grant."""
-    for voice in policy.compiled.policy.voices:
+    for voice in policy.compiled.policy.views:
         known = voice.tools.get(tool)
         if known is not None and isinstance(known.access.net, NetTable):
             yield known.access.net

@@ -19,7 +19,7 @@ from byleave.policy.dirs import real_path
 from byleave.policy.layers import ENCLOSING, MANAGED, SESSION, Problems
 from byleave.policy.merge import NOTHING, Item, Patch, compose, patch
 from byleave.policy.normalize import ACCESS_LISTS, AT, HOST_PATHS, LEFT_OUT, LEGACY, LINE
-from byleave.record import Record
+from byleave.record import Record, frozen_mapping
 from byleave.text import quoted, sentence_list, shown
 
 TYPE_CHECKING = False
@@ -277,17 +277,17 @@ class _Compilation:
         policy = CompiledPolicy(tuple(voices), self._protected(), bool(self._settings.get("strict_links")), shell)
         return Compiled(
             policy,
-            tools,
-            self._settings,
+            frozen_mapping(tools),
+            frozen_mapping(self._settings),
             _told(self.warnings),
-            self._rules.places,
+            frozen_mapping(self._rules.places),
             self._layers,
             self._read_line,
-            self._directories,
+            frozen_mapping(self._directories),
             tuple(self._rules.externals),
-            {each.server.name: each.server for each in described},
-            tokens,
-            subjects,
+            frozen_mapping({each.server.name: each.server for each in described}),
+            frozen_mapping(tokens),
+            frozen_mapping(subjects),
         )
 
     def _enclosing(
@@ -457,7 +457,7 @@ class _Compilation:
         noted: bool = False,
     ) -> PolicyView:
         policies = {tool.name: self._tool_policy(tool, denies_only=denies_only, noted=noted) for tool in tools}
-        return PolicyView(name, policies, denies_only, rules)
+        return PolicyView(name, frozen_mapping(policies), denies_only, rules)
 
     def _tool_policy(self, tool: CompiledTool, *, denies_only: bool, noted: bool) -> ToolPolicy:
         """Compile one tool. Where only denies count, all is open but what is written: no default denies anything."""
@@ -583,7 +583,7 @@ def _naming(voice: PolicyView, described: "Iterable[ServerDescription]") -> Poli
             for name in (each.server.tool, *each.server.tools.values()):
                 if name in tools:
                     tools[name] = with_variables(tools[name], each.server)
-    return voice.replace(tools=tools)
+    return voice.replace(tools=frozen_mapping(tools))
 
 
 def _known(merged: "Iterable[CompiledTool]", tools: "Mapping[str, CompiledTool]") -> "Iterator[CompiledTool]":

@@ -10,6 +10,7 @@ from byleave.core.agents import DEFAULT, Agent, AgentReach, Agents, ListEntry
 from byleave.core.name_patterns import is_literal
 from byleave.policy.merge import NOTHING, Item, Patch, compose, patch
 from byleave.policy.normalize import AGENT_TABLES, LINE
+from byleave.record import frozen_mapping
 from byleave.text import quoted, shown
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def _merge_side(side: str, told: Sequence[tuple[Layer, Tree]]) -> AgentReach:
                 table[server] = _joined(side, table.get(server, NOTHING), _patch(names, layer))
     return AgentReach(
         _entries(servers),
-        *({server: _entries(names) for server, names in tables[kind].items()} for kind in AGENT_TABLES),
+        *(frozen_mapping({server: _entries(names) for server, names in tables[kind].items()}) for kind in AGENT_TABLES),
     )
 
 

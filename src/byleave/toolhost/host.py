@@ -156,7 +156,7 @@ class ToolHost:
         policy = self._policy.compiled.policy
         if self._boxes_of(tool).unconfined is not None:
             return False
-        return tool.runtime == VFS or (len(policy.voices) == 1 and next(policy.rule_tables(), None) is None)
+        return tool.runtime == VFS or (len(policy.views) == 1 and next(policy.rule_tables(), None) is None)
 
     def pin(self, name: str) -> str:
         """Return what a yes to a call of this tool rests on: how it is started, what it may do, what its files hold."""
@@ -274,7 +274,7 @@ class ToolHost:
     def _envs_of(self, tool: str, program: str) -> tuple[str, ...] | None:
         """Return the variables that every voice lets reach a program."""
         listed: tuple[str, ...] | None = None
-        for voice in self._policy.compiled.policy.voices:
+        for voice in self._policy.compiled.policy.views:
             known = voice.tools.get(tool)
             table = None if known is None else known.access.commands
             rule = table.rules.get(program) if isinstance(table, CommandTable) else None

@@ -288,7 +288,7 @@ def dialling_rules(policy: CompiledPolicy, tool: str, target: Target) -> tuple[N
     if there were one for this very host: public addresses, or the one that the URL itself names.
     """
     found: list[NetRule | None] = []
-    for number, voice in enumerate(policy.voices):
+    for number, voice in enumerate(policy.views):
         known = voice.tools.get(tool)
         table = None if known is None else known.access.net
         if isinstance(table, NetTable):
