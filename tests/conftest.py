@@ -11,6 +11,7 @@ import pytest
 from hypothesis import settings
 
 import forked
+import left_behind
 from stage import Stage
 
 # How long one example takes says more about the machine than about us; timings never decide a test. Where a change is
@@ -45,6 +46,8 @@ def children_start_with_default_signals() -> None:
 
 
 children_start_with_default_signals()
+if "PYTEST_XDIST_WORKER" in os.environ:
+    left_behind.die_with_parent()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
@@ -60,8 +63,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session", autouse=True)
-def forking() -> Iterator[None]:
-    """Have the process that commands are forked from be there from the beginning, whatever a test counts."""
+def forking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Start the processes that help the tests, before a test counts processes."""
+    left_behind.watch(tmp_path_factory.getbasetemp())
     forked.forker()
     yield
     forked.close()
