@@ -1,60 +1,89 @@
-# Everything runs in a virtual environment of its own; a fresh machine needs only Python 3.11 and make.
+# Everything runs in a virtual environment of its own; a fresh machine needs only Python 3.11 (or later) and make.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+PYTEST := $(BIN)/python -m pytest
+CODE := src tests bench tools
 
-.PHONY: test check unit slow test-agents demo bench fuzz format clean launcher
+# Packages whose tests `make unit` runs; tests marked `long` are left to `make integration`. tests/conftest.py has the same list.
+UNIT := tests/core tests/shell tests/protocol tests/translate tests/policy tests/test_text.py
+# Suites that want the machine for themselves.
+ALONE := tests/sandbox tests/toolhost/test_soak.py tests/toolhost/test_hostile.py
 
-test: check unit
+.DEFAULT_GOAL := test
+.PHONY: help test check unit integration sandbox slow test-agents coverage architecture demo bench fuzz format lock launcher clean
 
-$(READY): pyproject.toml
-	$(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --upgrade pip
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check --editable '.[dev]'
-	touch $(READY)
+# The tests start the command hundreds of times: without compiled modules each start takes twice as long.
+test unit integration sandbox slow test-agents coverage bench: export PYTHONDONTWRITEBYTECODE :=
 
-check: $(READY)
-	$(BIN)/ruff format --check src tests bench
-	$(BIN)/ruff check src tests bench
+help: ## list the targets
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r name line; do printf '  %-14s %s\n' "$$name" "$$line"; done
+
+test: check launcher ## all that a change must pass: format, lint, types, imports, every test but the slow ones
+	$(PYTEST) -n 2
+
+check: $(READY) ## format, lint, types and the direction of imports
+	$(BIN)/ruff format --check $(CODE)
+	$(BIN)/ruff check $(CODE)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# Built once beside its sources, as a wheel has it: otherwise every test builds it into a home of its own.
-launcher: $(READY)
-	$(BIN)/python -m byleave.sandbox.native.build
+unit: $(READY) ## tests of core, shell, protocol, translate and policy, in less than 30 seconds
+	$(PYTEST) -n 2 -m unit --hypothesis-profile=quick $(UNIT)
 
-# The tests start the command hundreds of times: without compiled modules each start takes twice as long.
-unit slow test-agents bench: export PYTHONDONTWRITEBYTECODE :=
+integration: launcher ## tests of everything else but the sandbox, and the long ones of the packages in `unit`
+	$(PYTEST) -n 2 -m integration
 
-unit: launcher
-	$(BIN)/python -m pytest -n 2
+sandbox: launcher ## tests that start sandboxes
+	$(PYTEST) -n 2 -m sandbox tests/sandbox
 
-# What takes too long for every change: all exit codes, a fork bomb without a limit, ten thousand calls, lines of a gigabyte;
-# and everything else with all that there is to try, and every command a process that is started anew.
-ALONE := tests/sandbox tests/toolhost/test_soak.py tests/toolhost/test_hostile.py
-slow: launcher
-	BYLEAVE_SLOW_TESTS=1 $(BIN)/python -m pytest -o timeout=3600 $(ALONE)
-	BYLEAVE_SLOW_TESTS=1 $(BIN)/python -m pytest -o timeout=3600 -n 2 $(ALONE:%=--ignore=%)
+# All exit codes, a fork bomb without a limit, ten thousand calls, lines of a gigabyte; and every other test with all its
+# examples, and with every command a process that is started anew.
+slow: launcher ## every test with all its examples, and those that take too long for every change: an hour
+	BYLEAVE_SLOW_TESTS=1 $(PYTEST) -o timeout=3600 $(ALONE)
+	BYLEAVE_SLOW_TESTS=1 $(PYTEST) -o timeout=3600 -n 2 $(ALONE:%=--ignore=%)
 
-# Real agents from the npm registry, driven by a scripted model on loopback. They are kept in BYLEAVE_AGENTS_DIR.
-test-agents: launcher
-	BYLEAVE_AGENT_TESTS=1 $(BIN)/python -m pytest -o timeout=900 -n 0 -rs tests/agents tests/gateway/test_real_servers.py
+# The agents are kept in BYLEAVE_AGENTS_DIR.
+test-agents: launcher ## real agents from the npm registry, driven by a scripted model on loopback
+	BYLEAVE_AGENT_TESTS=1 $(PYTEST) -o timeout=900 -n 0 -rs tests/agents tests/gateway/test_real_servers.py
 
-demo: $(READY)
+# One process, because coverage of several would have to be joined; docs/testing.md has the figures. Only what `make unit` runs counts.
+coverage: $(READY) ## branch coverage of core, shell, protocol and policy; the gaps go to coverage.txt
+	$(BIN)/coverage run -m pytest -n 0 -m unit --hypothesis-profile=quick $(UNIT)
+	$(BIN)/coverage report --show-missing --skip-covered > coverage.txt; tail -n 3 coverage.txt
+
+architecture: $(READY) ## draw the diagrams of docs/architecture.md from the code
+	$(BIN)/python tools/architecture.py
+
+demo: $(READY) ## a walk through what byleave does, in a directory of its own
 	@PATH="$(CURDIR)/$(BIN):$$PATH" sh demo.sh
 
-bench: launcher
+bench: launcher ## measure start-up, decisions, the sandbox and the integrations
 	$(BIN)/python bench/run.py
 
-# The reader of commands against bash, dash and zsh themselves, with new seeds each time: make fuzz FUZZ_SECONDS=600
 FUZZ_SECONDS ?= 60
-fuzz: $(READY)
+fuzz: $(READY) ## compare the shell reader with bash, dash and zsh, with new seeds: make fuzz FUZZ_SECONDS=600
 	PYTHONPATH=tests $(BIN)/python -m shell.fuzz $(FUZZ_SECONDS)
 
-format: $(READY)
-	$(BIN)/ruff format src tests bench
-	$(BIN)/ruff check --fix src tests bench
+format: $(READY) ## format, and fix what the linter can fix
+	$(BIN)/ruff format $(CODE)
+	$(BIN)/ruff check --fix $(CODE)
 
-clean:
-	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis dist build
+lock: $(READY) ## take the newest versions of what development needs into requirements-dev.lock
+	$(BIN)/uv pip compile --quiet --upgrade --universal --python-version 3.11 --generate-hashes --no-header --no-annotate \
+		--extra dev --extra jwt --output-file requirements-dev.lock pyproject.toml
+
+# Beside its sources, as a wheel has it: otherwise every test builds it into a home of its own.
+launcher: $(READY) ## build the launcher of the sandbox
+	$(BIN)/python -m byleave.sandbox.native.build
+
+clean: ## remove the virtual environment and everything that was built
+	rm -rf $(VENV) .mypy_cache .ruff_cache .pytest_cache .hypothesis .coverage coverage.txt dist build
+
+# The lock file names exact versions with their hashes; the package itself is linked, not copied.
+$(READY): pyproject.toml requirements-dev.lock
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes --requirement requirements-dev.lock
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	touch $(READY)

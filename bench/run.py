@@ -15,12 +15,10 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from audit import audit_figures
-from hook import hook_figures
-from proxy import proxy_figures
 
 import byleave
 from acp import acp_figures
+from audit import audit_figures
 from byleave.api import Workspace
 from byleave.core.action import CallAction, EnvAction, FileAction, SpawnAction, UrlAction
 from byleave.core.decide import decide
@@ -32,6 +30,8 @@ from byleave.store.audit.chain import load_fast_hash
 from byleave.workspace.opening import Anchor
 from byleave.workspace.resolve import Root
 from gateway import mcp_figures
+from hook import hook_figures
+from proxy import proxy_figures
 from sandbox import sandbox_figures
 from toolhost import toolhost_figures
 

@@ -1,5 +1,6 @@
 """Every test has a home of its own: nothing is read from, or left in, the user's."""
 
+import itertools
 import os
 import signal
 from collections.abc import Callable, Iterator
@@ -10,6 +11,7 @@ import pytest
 from hypothesis import settings
 
 import forked
+import left_behind
 from stage import Stage
 
 # How long one example takes says more about the machine than about us; timings never decide a test. Where a change is
@@ -17,26 +19,76 @@ from stage import Stage
 settings.register_profile("patient", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("patient")
 
-# A shell that starts the tests in the background has them ignore interrupts, and `nohup` has them ignore hang-ups. What
-# a program ignores, its children ignore too: a handler, unlike that, does not outlive `exec`.
-signal.signal(signal.SIGINT, signal.default_int_handler)
-if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:
-    signal.signal(signal.SIGHUP, lambda *_: None)
-    os.register_at_fork(after_in_child=lambda: signal.signal(signal.SIGHUP, signal.SIG_DFL))
+# `make unit`: enough to see that a property still holds.
+settings.register_profile("quick", parent=settings.get_profile("patient"), max_examples=20)
+
+UNIT = ("core", "shell", "protocol", "translate", "policy", "test_text.py")  # the Makefile has the same list
+
+
+def children_start_with_default_signals() -> None:
+    """Keep what this process ignores or blocks from the programs that tests start.
+
+    A shell starts a program in the background with interrupts ignored, and `nohup` with hang-ups ignored. An ignored
+    signal stays ignored in children, also after `exec`; a handler does not.
+    """
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+    own = {signal.SIGPIPE, signal.SIGXFSZ}  # Python ignores these itself, and `subprocess` restores them
+    ignored = [number for number in signal.valid_signals() - own if signal.getsignal(number) is signal.SIG_IGN]
+    for number in ignored:
+        signal.signal(number, lambda *_: None)
+
+    def restore() -> None:
+        for number in ignored:
+            signal.signal(number, signal.SIG_DFL)
+
+    os.register_at_fork(after_in_child=restore)
+
+
+children_start_with_default_signals()
+if "PYTEST_XDIST_WORKER" in os.environ:
+    left_behind.die_with_parent()
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark each test with the make target that runs it, by its directory."""
+    for item in items:
+        package = item.path.relative_to(Path(__file__).parent).parts[0]
+        if package == "sandbox":
+            item.add_marker("sandbox")
+        elif package in UNIT and item.get_closest_marker("long") is None:
+            item.add_marker("unit")
+        else:
+            item.add_marker("integration")
 
 
 @pytest.fixture(scope="session", autouse=True)
-def forking() -> Iterator[None]:
-    """Have the process that commands are forked from be there from the beginning, whatever a test counts."""
+def forking(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Start the processes that help the tests, before a test counts processes."""
+    left_behind.watch(tmp_path_factory.getbasetemp())
     forked.forker()
     yield
     forked.close()
 
 
+@pytest.fixture(scope="session")
+def homes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Yield an endless row of new directories: `mktemp` lists all that there are for each, and there are thousands."""
+    below = tmp_path_factory.mktemp("homes")
+
+    def make() -> Iterator[Path]:
+        for number in itertools.count():
+            home = below / str(number)
+            home.mkdir(mode=0o700)
+            yield home
+
+    return make()
+
+
 @pytest.fixture(autouse=True)
-def own_home(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Path:
+def own_home(homes: Iterator[Path], monkeypatch: pytest.MonkeyPatch) -> Path:
     """Point byleave at an empty home, and away from the developer's settings."""
-    home = tmp_path_factory.mktemp("home")
+    home = next(homes)
     monkeypatch.setenv("BYLEAVE_HOME", str(home))
     monkeypatch.setenv("HOME", str(home))
     monkeypatch.setenv("NO_COLOR", "1")

@@ -221,6 +221,8 @@ def _tell(reply: int, number: int) -> None:
 
 
 def _main() -> None:
+    from left_behind import die_with_parent
+
     del sys.path[0]
     for name in _LOADED:
         with suppress(Exception):  # whoever needs it says so
@@ -228,6 +230,7 @@ def _main() -> None:
     gc.collect()
     gc.freeze()  # at the end of a child it need not be gone through
     program, words, directory, variables, umask = _serve(int(sys.argv[1]))
+    die_with_parent()
     os.setsid()
     os.umask(umask)
     os.environ.clear()

@@ -346,6 +346,7 @@ def test_arguments_that_do_not_fit(schema: Any, arguments: Any, wanted: str) -> 
     assert InputSchema(schema).problem(arguments) == wanted
 
 
+@pytest.mark.long
 def test_no_schema_makes_the_check_slow() -> None:
     doubling: Any = STRING
     for _ in range(40):
@@ -363,6 +364,7 @@ def test_no_schema_makes_the_check_slow() -> None:
     assert time.perf_counter() - started < 10
 
 
+@pytest.mark.long
 def test_no_arguments_make_the_check_slow() -> None:
     many: Any = {"v": ['["5"]'] * 50_000}
     started = time.perf_counter()

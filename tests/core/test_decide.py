@@ -370,6 +370,7 @@ def answers(scene: Stage, rules: list[dict[str, Any]], runtime: str) -> list[Ver
     return [policy.decide(action) for action in (*single, *moves)]
 
 
+@pytest.mark.long
 @given(
     st.lists(rule_trees, max_size=4),
     st.sampled_from([".", "src", "src/sub", "SRC", "link", "new"]),

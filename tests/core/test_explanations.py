@@ -89,6 +89,7 @@ def cases() -> list[dict[str, Any]]:
     return [case for name in names for case in load_cases(name) if isinstance(case.get("policy"), dict)]
 
 
+@pytest.mark.long
 def test_every_verdict_of_the_cases_names_first_what_decided_and_every_denied_file_where_it_is_granted(
     tmp_path: Path,
 ) -> None:

@@ -14,6 +14,8 @@ from byleave.core.rules import CompiledRule, RuleTable
 from byleave.policy.live_policy import LivePolicy
 from byleave.shell.reader import read_command
 
+pytestmark = pytest.mark.long
+
 Rules = list[dict[str, Any]]
 WORKSPACE = Workspace(".")
 WRAPPERS = (

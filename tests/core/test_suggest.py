@@ -134,6 +134,7 @@ def holds(capability: str, outer: str, inner: str) -> bool:
     return capability == "delete" and inner.startswith(f"{outer}/")
 
 
+@pytest.mark.long
 @settings(max_examples=150)
 @given(
     access,

@@ -481,6 +481,7 @@ def fits(tree: object) -> bool:
     return True
 
 
+@pytest.mark.long
 @settings(max_examples=300, deadline=None)
 @given(nearly_files())
 def test_the_walk_finds_a_problem_exactly_when_msgspec_refuses(tree: object) -> None:

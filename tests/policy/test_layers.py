@@ -674,6 +674,7 @@ def test_what_others_can_write_to_is_no_configuration_of_the_user(layer: str, wh
     assert "can be written by others" in told(scene)
 
 
+@pytest.mark.long
 def test_a_hundred_thousand_rules_are_read_in_bounded_time(scene: Scene) -> None:
     rules = "".join(fs(f"dir{number % 100}/file{number}", "read") for number in range(100_000))
     scene.say("project", TOOL + rules)
@@ -685,6 +686,7 @@ def test_a_hundred_thousand_rules_are_read_in_bounded_time(scene: Scene) -> None
     assert first < 60
 
 
+@pytest.mark.long
 def test_a_hundred_thousand_wrong_rules_are_told_in_bounded_time(scene: Scene) -> None:
     rules = "".join(fs(f"../{number}", "read") for number in range(100_000))
     scene.say("user", TOOL + rules)
@@ -918,6 +920,7 @@ def test_a_home_that_cannot_be_written_to_costs_only_the_memory(reachable: Scene
     assert list(reachable.home.iterdir()) == []
 
 
+@pytest.mark.long
 def test_two_starts_at_once_agree(scene: Scene) -> None:
     scene.say("user", TOOL + "".join(fs(f"d{number}", "read") for number in range(300)))
     code = (

@@ -98,6 +98,7 @@ def test_a_line_that_becomes_too_many_names_asks_at_once(command: str, scene: Sc
     assert scene.decide("open", command)["decision"] == "ask"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize(
     ("start", "end"),
     [

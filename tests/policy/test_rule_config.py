@@ -189,6 +189,7 @@ def test_an_untrusted_project_allows_nothing_by_itself(action: dict[str, Any], u
     assert scene.load().decide(action).decision.word == "ask"
 
 
+@pytest.mark.long
 @settings(deadline=None, max_examples=100, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rules, rules, st.sampled_from(["append", "prepend", "replace"]), lines)
 def test_an_untrusted_layer_never_loosens(scene: Scene, user: Rules, project: Rules, strategy: str, line: str) -> None:

@@ -9,6 +9,8 @@ from byleave.api import Workspace
 from byleave.guard.asking import FOR_GOOD, FOR_SESSION, Question, Who
 from byleave.policy.script_files import LARGEST, content_mark
 
+pytestmark = pytest.mark.long
+
 WHO = Who("claude", "claimed")
 
 

@@ -325,6 +325,7 @@ def is_scalar(value: object) -> bool:
     return not isinstance(value, dict | list)
 
 
+@pytest.mark.long
 @settings(max_examples=150, deadline=None)
 @given(documents())
 def test_every_value_of_any_document_reads_the_same_at_its_place(text: str) -> None:
@@ -336,6 +337,7 @@ def test_every_value_of_any_document_reads_the_same_at_its_place(text: str) -> N
         assert span is not None or not is_scalar(value)
 
 
+@pytest.mark.long
 @settings(max_examples=150, deadline=None)
 @given(documents())
 def test_every_key_of_any_document_reads_the_same_at_its_place(text: str) -> None:

@@ -211,6 +211,7 @@ TRUSTED = st.tuples(
 )
 
 
+@pytest.mark.long
 @settings(max_examples=amounts.of(400, 150), deadline=None)
 @given(
     own=TRUSTED,
@@ -233,6 +234,7 @@ def test_no_untrusted_layer_whatever_it_says_ever_loosens_an_answer(
         before = after
 
 
+@pytest.mark.long
 @settings(max_examples=amounts.of(200, 100), deadline=None)
 @given(own=tree(named=True), stranger=tree(named=False))
 def test_no_untrusted_layer_changes_what_runs_or_how(
@@ -277,6 +279,7 @@ WAYS_ROUND = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.long
 @settings(max_examples=amounts.of(300, 120), deadline=None)
 @given(denials=DENIALS, more=WAYS_ROUND, actions=st.lists(ACTIONS, min_size=1, max_size=12))
 def test_no_weaker_layer_whatever_it_says_goes_round_a_managed_deny(
@@ -431,6 +434,7 @@ def endless(scene: Scene) -> str:
     return "endless"
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("make", [unreadable_name, colon, fifo, endless])
 def test_what_cannot_be_read_whole_cannot_be_trusted(make: Callable[[Scene], str], scene: Scene) -> None:
     word = make(scene)
@@ -462,6 +466,7 @@ while True:
 """
 
 
+@pytest.mark.long
 def test_what_is_trusted_is_what_is_used_however_fast_the_file_is_swapped(scene: Scene) -> None:
     scene.say("project", TOOL)
     scene.trust()

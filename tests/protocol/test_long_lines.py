@@ -13,6 +13,8 @@ import pytest
 import amounts
 from byleave.protocol.lines import MOST_VALUES, LineBuffer, has_too_many_values
 
+pytestmark = pytest.mark.long
+
 MEGABYTE = 1 << 20
 RUN = """
 import atexit, os, runpy, sys

@@ -150,6 +150,7 @@ DEEP = [
 ]
 
 
+@pytest.mark.long
 @given(TEXTS)
 @settings(max_examples=600, deadline=None)
 def test_reading_never_raises(text: str) -> None:
@@ -198,6 +199,7 @@ def test_what_is_added_hides_nothing(text: str, joint: str) -> None:
         assert joined.commands[0].argv == alone.commands[0].argv
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("piece", DEEP)
 def test_deep_or_long_texts_take_bounded_time(piece: str) -> None:
     for text in (piece * (SIZE_LIMIT // len(piece)), piece * 40):

@@ -12,6 +12,8 @@ from byleave.shell.knowledge.programs import BUILT_IN
 from byleave.shell.reader import read_command
 from byleave.workspace.resolve import Root
 
+pytestmark = pytest.mark.long
+
 NAMES = [".env", "a", "b", "ab", "a b", "c*", "d[x]", "sub/a", "sub/.env", "sub/deep/k", "e{f", "~"]
 PIECES = [
     *("a", "b", ".e", "nv", "*", "?", "[ab]", "[!a]", "{a,b}", "{.env,x}", "{a,{b,c}}", "~", "~/x", "/", "sub", "/a"),

@@ -11,6 +11,8 @@ from shell.corpus import corpus
 from shell.fuzz import fuzz
 from shell.oracle import BASH, DASH, ZSH, box
 
+pytestmark = pytest.mark.long
+
 
 @pytest.mark.skipif(not BASH, reason="bash is not installed")
 @pytest.mark.parametrize("seed", range(amounts.of(8, 4)))

@@ -54,6 +54,7 @@ NO_CALLS: st.SearchStrategy[Any] = st.builds(
 )
 
 
+@pytest.mark.long
 @settings(max_examples=150)
 @given(st.one_of(CALLS, NO_CALLS), st.sampled_from(["/ws", "/ws/src", "/", None]))
 def test_every_call_has_a_meaning_that_can_be_judged_and_written_down(call: ToolCall, cwd: str | None) -> None:
@@ -129,6 +130,7 @@ LARGE: dict[str, Callable[[], ToolCall]] = {
 }
 
 
+@pytest.mark.long
 @pytest.mark.parametrize("make", LARGE.values(), ids=LARGE.keys())
 def test_what_is_too_much_is_not_understood(make: Callable[[], ToolCall]) -> None:
     found = meaning(make(), WHERE)
