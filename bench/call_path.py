@@ -11,8 +11,6 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
-from gateway_parties import GREETING, Client
-
 import byleave
 from byleave.api import Workspace
 from byleave.gateway.gateway import Gateway
@@ -20,6 +18,7 @@ from byleave.gateway.interfaces import Caller
 from byleave.gateway.stdio_front import serve_stdio
 from byleave.policy.dirs import find_homes
 from byleave.toolhost.authorize import WithRunModes
+from gateway_parties import GREETING, Client
 
 SOURCE = str(Path(byleave.__file__).parent)
 SERVER = [sys.executable, "-IS", str(Path(__file__).with_name("gateway_parties.py")), "stdio"]
