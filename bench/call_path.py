@@ -12,11 +12,12 @@ from types import FrameType
 from typing import Any
 
 import byleave
-from byleave.api import Workspace
 from byleave.gateway.gateway import Gateway
 from byleave.gateway.interfaces import Caller
 from byleave.gateway.stdio_front import serve_stdio
+from byleave.guard.open import guard_for
 from byleave.policy.dirs import find_homes
+from byleave.policy.load import Workspace
 from byleave.toolhost.authorize import WithRunModes
 from gateway_parties import GREETING, Client
 
@@ -40,7 +41,7 @@ async def crossed_modules(place: Path) -> dict[str, int]:
     workspace = Workspace(str(place / "ws"), homes=homes)
     tree = {"agents": {"bench": {"allow": {"servers": ["*"]}}}, "servers": {"far": {"command": SERVER}}}
     policy: Any = WithRunModes(workspace.compile_tree(tree), by_hand=False)
-    guard = workspace.guard("mcp", policy=policy)
+    guard = guard_for(workspace, "mcp", policy=policy)
     gateway = Gateway(workspace, guard, note=print)
     try:
         return await traced_call(gateway)

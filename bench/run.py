@@ -19,12 +19,12 @@ import msgspec
 import byleave
 from acp import acp_figures
 from audit import audit_figures
-from byleave.api import Workspace
 from byleave.core.action import CallAction, EnvAction, FileAction, SpawnAction, UrlAction
 from byleave.core.decide import decide
 from byleave.core.fs_rules import FsTarget
 from byleave.core.redact import Redactor
 from byleave.guard.guard import Guard
+from byleave.policy.load import Workspace
 from byleave.shell.reader import read_command
 from byleave.store.audit.chain import load_fast_hash
 from byleave.workspace.opening import Anchor

@@ -12,7 +12,8 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from byleave.api import Workspace
+from byleave.guard.open import guard_for
+from byleave.policy.load import Workspace
 from byleave.toolhost.deadline import Deadline
 from byleave.toolhost.host import ToolHost, ToolInvocation
 from byleave.toolhost.outcome import CompletedOutcome
@@ -112,7 +113,7 @@ class Hosted:
 
     def __init__(self, root: Path) -> None:
         workspace = Workspace(str(root))
-        self.guard = workspace.guard("call", files=[str(root.parent / "policy.toml")])
+        self.guard = guard_for(workspace, "call", files=[str(root.parent / "policy.toml")])
         self.host = ToolHost(workspace, self.guard)
 
     def call(self, name: str) -> float:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from byleave.api import Workspace
+from byleave.policy.load import Workspace
 from command import Done, byleave
 
 TOOLS = """\

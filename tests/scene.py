@@ -4,10 +4,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from byleave.api import Workspace
 from byleave.core.decision import Verdict
 from byleave.policy.dirs import UserDirs
 from byleave.policy.live_policy import LivePolicy
+from byleave.policy.load import Workspace
 
 TOOL = '[tools.t]\nsource = "local"\n'
 

@@ -13,7 +13,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from byleave.api import compile_policy, load_policy, open_guard
     from byleave.cli.asking import TerminalAsker
     from byleave.core.action import Action
     from byleave.core.decision import Decision, RuleRef, Verdict
@@ -22,7 +21,9 @@ if TYPE_CHECKING:
     from byleave.guard.asking import Evaluation as Answer
     from byleave.guard.asking import Who
     from byleave.guard.guard import Guard
+    from byleave.guard.open import open_guard
     from byleave.policy.live_policy import LivePolicy as Policy
+    from byleave.policy.load import compile_policy, load_policy
     from byleave.ruleset import Matcher, Operation, Outcome, Rule, Ruleset
     from byleave.shell.reader import read_command
 
@@ -32,7 +33,7 @@ _HOMES = {
     "Guard": "byleave.guard.guard",
     "TerminalAsker": "byleave.cli.asking",
     "Who": "byleave.guard.asking",
-    "open_guard": "byleave.api",
+    "open_guard": "byleave.guard.open",
     "Matcher": "byleave.ruleset",
     "Operation": "byleave.ruleset",
     "Outcome": "byleave.ruleset",
@@ -47,9 +48,9 @@ _HOMES = {
     "Policy": "byleave.policy.live_policy",
     "RuleRef": "byleave.core.decision",
     "Verdict": "byleave.core.decision",
-    "compile_policy": "byleave.api",
+    "compile_policy": "byleave.policy.load",
     "explain": "byleave.core.explain",
-    "load_policy": "byleave.api",
+    "load_policy": "byleave.policy.load",
 }
 
 # Public names that the code itself has better words for.

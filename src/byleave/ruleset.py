@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from byleave.api import Workspace
 from byleave.core.decision import Decision
+from byleave.policy.load import Workspace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from byleave.acp.authorize import make_relay
 from byleave.acp.relay import TO_AGENT, TO_CLIENT, Relay, Send
-from byleave.api import Workspace
 from byleave.guard.asking import Who
 from byleave.policy.dirs import UserDirs
+from byleave.policy.load import Workspace
 from command import PATIENCE
 from fakes.acp_parties import Party, Proxy, Scene, proxy
 

@@ -15,9 +15,9 @@ from hypothesis import strategies as st
 from byleave.acp.authorize import make_relay
 from byleave.acp.relay import TO_CLIENT, Relay
 from byleave.acp.requests import intercepts
-from byleave.api import Workspace
 from byleave.guard.asking import Who
 from byleave.policy.dirs import UserDirs
+from byleave.policy.load import Workspace
 
 POLICY = '[[rules]]\ndeny = { command = "rm" }\n[[rules]]\ndeny = { path = "secret/**" }\n'
 OPTIONS = [

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from byleave.api import Workspace
+from byleave.policy.load import Workspace
 from byleave.store.approvals import PENDING
 from command import Done, at_terminal, byleave
 

@@ -5,9 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from byleave.api import Workspace
 from byleave.core.action import CommandAction
 from byleave.guard.asking import FOR_SESSION, NO, ONCE, ActionRequest, Pending, Question, Reply
+from byleave.guard.open import guard_for
+from byleave.policy.load import Workspace
 from command import byleave
 
 
@@ -23,7 +24,7 @@ class Person:
 
 
 def answer(root: Path, command: str, reply: str = ONCE, times: int = 1, by: str = "person") -> None:
-    with Workspace(str(root)).guard("acp", asker=Person(reply, by)) as guard:
+    with guard_for(Workspace(str(root)), "acp", asker=Person(reply, by)) as guard:
         for _ in range(times):
             guard.check(CommandAction(command))
 
@@ -76,7 +77,7 @@ def test_a_number_of_times_that_is_none_is_refused(tmp_path: Path, times: str) -
 
 def test_one_answer_about_several_files_counts_once(tmp_path: Path) -> None:
     def ask() -> None:
-        with Workspace(str(tmp_path)).guard("hook") as guard:
+        with guard_for(Workspace(str(tmp_path)), "hook") as guard:
             begun = guard.authorize(
                 ActionRequest(tuple(CommandAction("make test", cwd=each) for each in (".", "a", "b", "c")))
             )

@@ -16,14 +16,15 @@ from byleave.core.action import CallAction, parse_action
 from byleave.core.agents import Agent, AgentReach, Agents, ListEntry
 from byleave.core.calls import could_call, judge_call
 from byleave.core.decision import ALLOW, DENY, Verdict, verdict_tree
-from byleave.core.fs_rules import FsTarget
 from byleave.core.name_patterns import NameIndex, oddity, pattern_problem
 from byleave.core.policy import CompiledPolicy
-from byleave.policy.compile import CompileContext, compile_layers
+from byleave.policy.compile import compile_layers
 from byleave.policy.compile_agents import MissingAgentRule, merge_agents
+from byleave.policy.context import CompileContext
 from byleave.policy.layers import MANAGED, PROJECT, USER, Layer, inline_layer
 from byleave.policy.parse import parse_tree
 from command import byleave as run
+from fakes.places import PlainRoot
 from stage import load_cases
 
 CASES = load_cases("agents.jsonl") + load_cases("mcp/policy.jsonl")
@@ -31,7 +32,7 @@ CASES = load_cases("agents.jsonl") + load_cases("mcp/policy.jsonl")
 
 def rules(tree: dict[str, Any]) -> CompiledPolicy:
     """Return the policy of a tree, without a workspace."""
-    around = CompileContext(resolve=lambda path: FsTarget(path, path), approved=lambda _a, _b: False, root="/ws")
+    around = CompileContext(PlainRoot("/ws"))
     return compile_layers([inline_layer(tree)], around).policy
 
 
@@ -500,7 +501,7 @@ def test_another_deny_never_loosens(
 def test_an_untrusted_file_never_loosens_and_shows_nothing_more(
     own: dict[str, Any], theirs: dict[str, Any], action: CallAction
 ) -> None:
-    around = CompileContext(resolve=lambda path: FsTarget(path, path), approved=lambda _a, _b: False, root="/ws")
+    around = CompileContext(PlainRoot("/ws"))
     mine = Layer(USER, parse_tree(own), "mine")
     others = Layer(PROJECT, parse_tree(theirs), "theirs", trusted=False)
     alone, both = (compile_layers(layers, around).policy for layers in ([mine], [mine, others]))
@@ -516,7 +517,7 @@ def test_an_untrusted_file_never_loosens_and_shows_nothing_more(
 def test_a_managed_deny_is_never_lost(
     own: dict[str, Any], managed: dict[str, Any], agent: str, server: str, tool: str
 ) -> None:
-    around = CompileContext(resolve=lambda path: FsTarget(path, path), approved=lambda _a, _b: False, root="/ws")
+    around = CompileContext(PlainRoot("/ws"))
     layers = [Layer(USER, parse_tree(own), "mine"), Layer(MANAGED, parse_tree(managed), "managed")]
     agents = merge_agents([layers[1]], MissingAgentRule())
     policy = compile_layers(layers, around).policy

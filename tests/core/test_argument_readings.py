@@ -8,11 +8,12 @@ import pytest
 
 from byleave.core.action import CallAction, action_tree, parse_action
 from byleave.core.calls import judge_call
-from byleave.core.fs_rules import FsTarget
 from byleave.core.input_schema import InputSchema
 from byleave.core.policy import CompiledPolicy
-from byleave.policy.compile import CompileContext, compile_layers
+from byleave.policy.compile import compile_layers
+from byleave.policy.context import CompileContext
 from byleave.policy.layers import inline_layer
+from fakes.places import PlainRoot
 
 Tree = dict[str, Any]
 BOOLEAN, INTEGER, STRING = {"type": "boolean"}, {"type": "integer"}, {"type": "string"}
@@ -20,7 +21,7 @@ STRINGS = {"type": "array", "items": STRING}
 
 
 def policy_of(*rules: Tree) -> CompiledPolicy:
-    around = CompileContext(resolve=lambda path: FsTarget(path, path), approved=lambda _a, _b: False, root="/ws")
+    around = CompileContext(PlainRoot("/ws"))
     tree = {"agents": {"*": {"allow": {"servers": ["*"]}}}, "rules": list(rules)}
     return compile_layers([inline_layer(tree)], around).policy
 

@@ -9,16 +9,17 @@ import pytest
 import byleave
 from byleave.core.action import CallAction
 from byleave.core.calls import judge_call
-from byleave.core.fs_rules import FsTarget
 from byleave.core.policy import CompiledPolicy
-from byleave.policy.compile import CompileContext, compile_layers
+from byleave.policy.compile import compile_layers
+from byleave.policy.context import CompileContext
 from byleave.policy.layers import inline_layer
+from fakes.places import PlainRoot
 
 EVERYBODY = {"*": {"allow": {"servers": ["*"]}}}
 
 
 def policy_of(*rules: dict[str, Any]) -> CompiledPolicy:
-    around = CompileContext(resolve=lambda path: FsTarget(path, path), approved=lambda _a, _b: False, root="/ws")
+    around = CompileContext(PlainRoot("/ws"))
     return compile_layers([inline_layer({"agents": EVERYBODY, "rules": list(rules)})], around).policy
 
 

@@ -13,7 +13,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import byleave
-from byleave.api import Workspace
 from byleave.core.access import COOPERATIVE, STDIO, VFS, with_defaults
 from byleave.core.action import KINDS, parse_action
 from byleave.core.decide import decide
@@ -22,6 +21,7 @@ from byleave.core.env_rules import EnvRule, EnvTable
 from byleave.core.fs_rules import FsRule, FsTable, FsTarget
 from byleave.core.policy import CompiledPolicy, PolicyView, ToolPolicy
 from byleave.core.protected import Protected, builtin_places
+from byleave.policy.load import Workspace
 from stage import CASES, Stage
 
 Build = Callable[[dict[str, Any] | None], Stage]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from byleave.api import Workspace
+from byleave.policy.load import Workspace
 
 
 def _decide(tmp_path: Path, outcome: str, host: dict[str, Any], url: str) -> str:

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from byleave.api import compile_policy
 from byleave.core.redact import PLAIN as HARMLESS
 from byleave.core.redact import REDACTED, Redactor
 from byleave.guard.warnings import mask_for
+from byleave.policy.load import compile_policy
 
 SECRET = 'hunter2 "4711"/ü\\x'
 SPELLINGS = {

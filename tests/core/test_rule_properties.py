@@ -7,11 +7,11 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from byleave.api import Workspace
 from byleave.core.decision import ALLOW, ASK, DENY, Decision
 from byleave.core.match_context import MatchContext
 from byleave.core.rules import CompiledRule, RuleTable
 from byleave.policy.live_policy import LivePolicy
+from byleave.policy.load import Workspace
 from byleave.shell.reader import read_command
 
 pytestmark = pytest.mark.long
@@ -160,7 +160,7 @@ def test_the_index_answers_as_going_through_all_rules_does(given_rules: Rules, l
     policy = compiled(given_rules)
     table = next(policy.compiled.policy.rule_tables(), RuleTable(()))
     assert policy.compiled.read_line is not None
-    for part in policy.compiled.read_line(line).parts:
+    for part in policy.compiled.read_line.read(line).parts:
         subject = MatchContext("execute", None, part)
         assert table.judge(subject).decision == first_match(table, subject)
 

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from byleave.api import Workspace
 from byleave.core.arguments import ArgumentTest
 from byleave.core.command_groups import GROUPS
 from byleave.core.command_line import names_guarded
 from byleave.core.decision import Verdict
+from byleave.policy.load import Workspace
 from scene import Scene
 
 Rules = list[dict[str, Any]]

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import byleave
-from byleave.api import Workspace
 from byleave.core.env_rules import MINIMAL_ENVIRONMENT
 from byleave.core.suggest import toml_key, toml_string
+from byleave.policy.load import Workspace
 from stage import Stage
 
 Build = Callable[[dict[str, Any] | None], Stage]

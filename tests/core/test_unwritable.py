@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from byleave.api import Workspace
 from byleave.policy.live_policy import LivePolicy
+from byleave.policy.load import Workspace
 
 TREE: dict[str, Any] = {
     "tools": {

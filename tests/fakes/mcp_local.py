@@ -6,11 +6,12 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from byleave.api import Workspace
 from byleave.core.action import LOCAL, CallAction
 from byleave.gateway.local_tools import CallerAsker, LocalTools
 from byleave.guard.asking import Question, Who
 from byleave.guard.guard import Guard
+from byleave.guard.open import guard_for
+from byleave.policy.load import Workspace
 from byleave.toolhost.authorize import WithRunModes
 from byleave.toolhost.outcome import NeedsInput
 from toolhost.hosting import House
@@ -62,7 +63,7 @@ async def serving(house: House) -> AsyncIterator[Gateway]:
     """Serve the local tools of a house; in the end nothing of them is left."""
     workspace = Workspace(str(house.root))
     policy: Any = WithRunModes(workspace.load(files=[house.policy]), by_hand=False)
-    with workspace.guard("mcp", files=[house.policy], asker=CallerAsker(), policy=policy) as guard:
+    with guard_for(workspace, "mcp", files=[house.policy], asker=CallerAsker(), policy=policy) as guard:
         notes: list[str] = []
         tools = LocalTools(workspace, guard, note=notes.append)
         try:

@@ -6,9 +6,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-from byleave.api import Workspace
 from byleave.gateway.interfaces import Outgoing
 from byleave.gateway.links import LinkContext, make_link
+from byleave.policy.load import Workspace
 from byleave.policy.servers import ExpandedServer, ServerConfig
 from byleave.record import Record
 from sandbox.machine import PYTHON

@@ -9,12 +9,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from byleave.api import Workspace
 from byleave.gateway import server_pool
 from byleave.gateway.gateway import Gateway
 from byleave.gateway.interfaces import Caller, MessageContext, Outgoing
 from byleave.gateway.session import Session, SessionPool
+from byleave.guard.open import guard_for
 from byleave.policy.dirs import find_homes
+from byleave.policy.load import Workspace
 from byleave.store.audit.query import Filter
 from byleave.toolhost.authorize import WithRunModes
 
@@ -255,7 +256,7 @@ class Talk:
         known = {name: {"command": [name]} for name in self.servers} | dict(tree.get("servers", {}))
         self.policy = self.workspace.compile_tree({**tree, "servers": known})
         judged_by: Any = WithRunModes(self.policy, by_hand=False)
-        self.guard = self.workspace.guard("mcp", policy=judged_by)
+        self.guard = guard_for(self.workspace, "mcp", policy=judged_by)
         self.notes: list[str] = []
         patch.setattr(server_pool, "make_link", self._link)
         self.gateway = Gateway(self.workspace, self.guard, note=self.notes.append, environment={})

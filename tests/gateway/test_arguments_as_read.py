@@ -14,13 +14,14 @@ from pydantic import BaseModel
 
 from byleave.core.action import CallAction
 from byleave.core.calls import judge_call
-from byleave.core.fs_rules import FsTarget
 from byleave.core.input_schema import InputSchema
 from byleave.gateway.interfaces import DownError
-from byleave.policy.compile import CompileContext, compile_layers
+from byleave.policy.compile import compile_layers
+from byleave.policy.context import CompileContext
 from byleave.policy.layers import inline_layer
 from fakes.mcp_sdk import LEGACY, MODERN, Place, at, by_pipe, over_http, talking, words
 from fakes.mcp_talk import FakeServer, Talk, Tree
+from fakes.places import PlainRoot
 from sandbox.machine import needs_sandbox
 
 COERCING = str(Path(__file__).parents[1] / "fakes" / "mcp_coercing.py")
@@ -94,7 +95,7 @@ def leaves(read: Any, pointer: str = "/v") -> list[tuple[str, Any]]:
 
 
 def denies(pointer: str, value: Any, arguments: Any, schema: Any) -> bool:
-    around = CompileContext(resolve=lambda path: FsTarget(path, path), approved=lambda _a, _b: False, root="/ws")
+    around = CompileContext(PlainRoot("/ws"))
     rules = [
         {"deny": {"call": {"server": "s", "arg": pointer, "equals": value}}},
         {"allow": {"call": {"server": "s"}}},

@@ -14,10 +14,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from byleave.api import Workspace
 from byleave.gateway.gateway import Gateway
 from byleave.gateway.interfaces import Caller, MessageContext
 from byleave.gateway.session import Session
+from byleave.guard.open import guard_for
+from byleave.policy.load import Workspace
 from command import COMMAND
 from fakes.mcp_servers import Asked, plain, run, web
 from stage import load_cases
@@ -117,7 +118,7 @@ async def gateway(root: Path, policy: Mapping[str, Any], inventory: Inventory, *
         tables = {name: {"url": f"http://127.0.0.1:{servers.port}/{name}"} for name in inventory}
         workspace = Workspace(str(root))
         tree = {**policy, "servers": tables, "gateway": {"pin_tools": False, **how}}
-        guard = workspace.guard("mcp", policy=workspace.compile_tree(tree))
+        guard = guard_for(workspace, "mcp", policy=workspace.compile_tree(tree))
         notes: list[str] = []
         made = Gateway(workspace, guard, note=notes.append)
         try:

@@ -13,8 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from byleave import user_files
-from byleave.api import Workspace
 from byleave.gateway.pins import PINNED, Pins, Sorted, canonical, changed_fields, define, difference
+from byleave.policy.load import Workspace
 from byleave.store.approvals import APPROVED, PENDING, REVOKED, Approval, Approvals
 from byleave.store.tool_definitions import LARGEST, TOOL, Definitions
 from byleave.user_files import ParseCache, write_private

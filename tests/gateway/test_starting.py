@@ -8,10 +8,10 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from byleave.api import Workspace
 from byleave.gateway.interfaces import DownError
 from byleave.gateway.links import LinkContext, make_link
 from byleave.gateway.spawn import UNCONFINED
+from byleave.policy.load import Workspace
 from fakes.mcp_servers import SCRIPT, Ear, behaving, far, linked, reached, request, run, surroundings
 from sandbox.machine import PYTHON, needs_sandbox
 

@@ -10,13 +10,15 @@ from typing import Any
 
 import pytest
 
-from byleave.api import Workspace
 from byleave.core.decision import ALLOW, ASK, DENY, Permit, RuleRef, Verdict
 from byleave.core.redact import Redactor
 from byleave.errors import InputError, UnsafePathError
 from byleave.guard.asking import ELSEWHERE, FOR_GOOD, FOR_SESSION, NO, NOBODY, ONCE, SILENCE, Who
 from byleave.guard.guard import Guard
+from byleave.guard.open import guard_for
+from byleave.guard.persist_rule import PersistentRule
 from byleave.guard.warnings import SensitiveWarnings
+from byleave.policy.load import Workspace
 from byleave.store.approvals import APPROVED, PENDING, REVOKED
 from byleave.text import quoted
 from byleave.workspace.file_effects import read_file, write_file
@@ -65,7 +67,7 @@ def guarded(
         session=session,
         asker=person,
         patience=patience,
-        lasting=here.lasting(session),
+        lasting=PersistentRule(here, session),
         notices=SensitiveWarnings(here.sensitive(policy.compiled), str(scene.home / "sessions" / session)),
     )
 
@@ -674,7 +676,7 @@ def test_a_changed_script_of_a_trusted_file_is_noticed_by_a_running_policy(scene
 
 def test_a_variable_that_is_granted_later_is_masked_from_then_on(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_VAR", "a-value-of-mine")
-    guard = scene.workspace.guard("test")
+    guard = guard_for(scene.workspace, "test")
     scene.say("user", f'{TOOL}[[tools.t.access.env]]\nname = "MY_VAR"\nread = true\n')
     guard.policy.expire()
     with guard:

@@ -22,6 +22,7 @@ from byleave.guard.asking import (
     Reply,
 )
 from byleave.guard.guard import Guard
+from byleave.guard.open import guard_for
 from byleave.store.audit.query import Filter
 from scene import Scene
 
@@ -44,7 +45,7 @@ def scene(tmp_path: Path) -> Scene:
 
 
 def guard_of(scene: Scene) -> Guard:
-    return scene.workspace.guard("acp")
+    return guard_for(scene.workspace, "acp")
 
 
 def pending(guard: Guard, *actions: Any, **named: Any) -> Pending:

@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import byleave.hooks
-from byleave.api import Workspace
 from byleave.core.redact import Redactor
 from byleave.hooks.hook import Hook, respond
 from byleave.policy.dirs import find_homes
+from byleave.policy.load import Workspace
 from byleave.store.approvals import Approvals
 from byleave.store.audit.log import AuditLog
 from byleave.store.audit.query import Filter

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from byleave.api import Workspace
 from byleave.policy.dirs import find_homes
+from byleave.policy.load import Workspace
 from hooks.hook_scene import HookScene, claude, gemini
 
 ALLOWS = '[[rules]]\nallow = {{ command = "touch", args = ["{}"] }}\n'

@@ -276,7 +276,7 @@ def test_a_full_disk_leaves_no_trace(
 COUNT = amounts.of(50, 15)  # mounts of each; every one reads all that are there
 ADD = """
 import os, sys
-from byleave.api import Workspace
+from byleave.policy.load import Workspace
 from byleave.mounts.apply import mount
 from byleave.mounts.plan import MountRequest, plan_mounts
 for number in range(int(sys.argv[2])):

@@ -1,5 +1,6 @@
 """From layers to a policy: what only the merged tool can show."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -8,9 +9,11 @@ import pytest
 import byleave
 from byleave.core.fs_rules import FsTable, FsTarget, RefusedPath
 from byleave.errors import ConfigErrors
-from byleave.policy.compile import MOST_WARNINGS, CompileContext, compile_layers
+from byleave.policy.compile import MOST_WARNINGS, compile_layers
+from byleave.policy.context import CompileContext
 from byleave.policy.layers import MOST_PROBLEMS, SESSION, USER, Layer
 from byleave.policy.parse import parse_tree
+from fakes.places import PlainRoot
 from scene import TOOL, Scene
 
 ROOT = "/ws"
@@ -27,12 +30,26 @@ PLACES: dict[str, FsTarget | RefusedPath] = {
 }
 
 
-def resolve(path: str) -> FsTarget | RefusedPath:
-    return PLACES.get(path, FsTarget(f"{ROOT}/{path}", "" if path == "." else path))
+class Places(PlainRoot):
+    def resolve_rule(self, path: str) -> FsTarget | RefusedPath:
+        return PLACES.get(path, FsTarget(f"{ROOT}/{path}", "" if path == "." else path))
+
+
+class Mounts:
+    def __init__(self, *approved: tuple[str, str]) -> None:
+        self.approved = approved
+
+    def approves_mount(self, path: str, target: str) -> bool:
+        return (path, target) in self.approved
+
+
+class Context(CompileContext):
+    def own_places(self, _layers: Iterable[Layer]) -> tuple[str, ...]:
+        return ("/home/state",)
 
 
 def surroundings(*approved: tuple[str, str]) -> CompileContext:
-    return CompileContext(resolve, lambda *pair: pair in approved, ROOT, ("/home/state",))
+    return Context(Places(ROOT), Mounts(*approved))
 
 
 def layer(tree: dict[str, Any], *, name: str = USER, trusted: bool = True) -> Layer:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from byleave.api import Workspace
 from byleave.policy.dirs import UserDirs, find_root
+from byleave.policy.load import Workspace
 from byleave.store.approvals import now
 
 POLICY = """

@@ -3,10 +3,10 @@
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
+from byleave.guard.persist_rule import PersistentRule
 from byleave.policy.file_settling import STILL, STILL_OPEN, Settling, is_being_written
 from byleave.policy.layers import LayerFiles
 from scene import Scene
@@ -204,10 +204,9 @@ def test_a_broken_file_keeps_the_old_rules_when_it_rests_too(scene: Scene) -> No
 
 def test_a_rule_that_we_write_ourselves_holds_at_once(scene: Scene) -> None:
     place = Watched(scene)
-    lasting: Any = place.workspace.lasting("default")
-    before = scene.file("user").read_bytes()
-    lasting._write(before, DENY_LS.encode() + before)  # noqa: SLF001 -- what a person's "always" comes to
-    assert place.says() == ["deny", "allow"]
+    assert place.says("touch x") == ["ask"]
+    PersistentRule(place.workspace, "default").keep('[[rules]]\nallow = { command = "touch" }\n')
+    assert place.says("touch x") == ["allow"]
 
 
 def test_a_process_that_answers_once_waits_for_nothing(scene: Scene) -> None:

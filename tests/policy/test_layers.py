@@ -14,10 +14,10 @@ from typing import Any
 import pytest
 
 import byleave
-from byleave.api import Workspace, load_policy
 from byleave.errors import ConfigErrors, InputError, StateError
 from byleave.policy.dirs import HELD_MODE, UserDirs, find_homes, find_root
 from byleave.policy.layers import LARGEST_PROJECT_FILE
+from byleave.policy.load import Workspace, load_policy
 from scene import TOOL, Scene
 
 ORDINARY_USER = 65534  # nobody
@@ -857,7 +857,8 @@ def test_a_user_without_any_home_is_told_so_and_the_workspace_provides_none(reac
     stranger = 54321
     with pytest.raises(KeyError):
         pwd.getpwuid(stranger)
-    code = f"import os, byleave.api\nos.setgid({stranger})\nos.setuid({stranger})\nbyleave.api.load_policy('.')"
+    start = "import os\nfrom byleave.policy.load import load_policy"
+    code = f"{start}\nos.setgid({stranger})\nos.setuid({stranger})\nload_policy('.')"
     planted = reachable.root / "~/.config/byleave/config.toml"
     planted.parent.mkdir(parents=True)
     planted.write_text(TOOL)
@@ -924,7 +925,7 @@ def test_a_home_that_cannot_be_written_to_costs_only_the_memory(reachable: Scene
 def test_two_starts_at_once_agree(scene: Scene) -> None:
     scene.say("user", TOOL + "".join(fs(f"d{number}", "read") for number in range(300)))
     code = (
-        "import sys\nfrom byleave.api import Workspace\nfrom byleave.policy.dirs import UserDirs\n"
+        "import sys\nfrom byleave.policy.load import Workspace\nfrom byleave.policy.dirs import UserDirs\n"
         "home = sys.argv[2]\ndirs = UserDirs(home, home, home + '/cache', home, home)\n"
         "workspace = Workspace(sys.argv[1], homes=dirs)\n"
         "print(workspace.load().decide({'kind': 'read', 'path': 'd7/x', 'tool': 't'}).decision.word)"

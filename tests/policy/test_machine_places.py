@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from byleave.api import Workspace
 from byleave.policy.dirs import UserDirs
+from byleave.policy.load import Workspace
 
 
 @pytest.fixture

@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 
 import byleave
-from byleave.api import Workspace
 from byleave.core.decision import verdict_tree
 from byleave.errors import ConfigErrors
 from byleave.policy.dirs import find_homes
+from byleave.policy.load import Workspace
 
 CASES = Path(__file__).parents[1] / "cases" / "commands"
 POLICIES = json.loads((CASES / "named_policies.json").read_text())

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from byleave.api import Workspace
 from byleave.errors import ConfigErrors
+from byleave.policy.load import Workspace
 from core.test_rule_properties import lines, rules
 from scene import Scene
 
@@ -216,10 +216,7 @@ def _value(value: Any) -> str:
 def _decide(workspace: Workspace, layers: list[Any], line: str) -> int:
     from byleave.policy.live_policy import LivePolicy
 
-    def compile_now() -> Any:
-        return workspace.compile(layers)
-
-    policy = LivePolicy(compile_now(), workspace.root, compile_now)
+    policy = LivePolicy(workspace.compile(layers), workspace.root)
     return policy.decide({"kind": "command", "command": line}).decision
 
 

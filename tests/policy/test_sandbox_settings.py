@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from byleave.api import Workspace
 from byleave.errors import ConfigErrors
 from byleave.policy.dirs import UserDirs
+from byleave.policy.load import Workspace
 from scene import TOOL, Scene
 
 

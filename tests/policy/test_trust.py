@@ -191,7 +191,7 @@ def answers(scene: Scene, layers: list[Layer], actions: list[dict[str, Any]]) ->
         compiled = workspace.compile(layers)
     except ConfigErrors:
         return [NO_ANSWER] * len(actions)
-    policy = LivePolicy(compiled, workspace.root, lambda: compiled)
+    policy = LivePolicy(compiled, workspace.root)
     return [int(policy.decide(action).decision) for action in actions]
 
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from byleave.api import Workspace
 from byleave.errors import SandboxError
+from byleave.policy.load import Workspace
 from byleave.sandbox.confinement import Confinement, SandboxOptions
 from byleave.sandbox.plan import build
 from byleave.sandbox.plan.plan import SandboxPlan

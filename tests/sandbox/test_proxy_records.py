@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from byleave import open_guard
-from byleave.api import Workspace
 from byleave.core.decision import ALLOW, ASK
 from byleave.net.proxy import open_proxy
+from byleave.policy.load import Workspace
 from byleave.protocol.http_head import HttpRequestHead, read_request, request_head
 from sandbox.proxy_scene import HOST, Client, Origin, Replies, loopback
 

@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import Any
 
-from byleave.api import Workspace
 from byleave.policy.live_policy import LivePolicy
+from byleave.policy.load import Workspace
 from byleave.sandbox.confinement import Confinement, SandboxOptions
 from byleave.sandbox.plan.plan import NO_NETWORK
 from byleave.sandbox.process import DEVNULL, PIPE

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from byleave.api import Workspace
 from byleave.core.fs_rules import CAPABILITIES
+from byleave.policy.load import Workspace
 from byleave.sandbox.host import files_below, follow, look
 from byleave.sandbox.plan.filesystem_view import Eyes, FilesystemView, find_places
 from byleave.sandbox.plan.plan import DIRECTORY, FILE, SandboxPlan, in_order

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from byleave.api import Workspace
+from byleave.policy.load import Workspace
 from stage import load_cases
 
 HERE = os.path.join(os.path.dirname(os.path.dirname(__file__)), "cases")

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from byleave.api import Workspace
 from byleave.core.action import CommandAction, action_tree, parse_action
+from byleave.policy.load import Workspace
 from byleave.shell.reader import read_command
 from byleave.shell.syntax.cursor import BASH, EITHER, POSIX, ZSH
 from byleave.translate.call import ToolCall, Where

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from byleave.api import Workspace
+from byleave.policy.load import Workspace
 from byleave.shell.reader import read_command
 
 RULES = [{"deny": {"command": "curl", "piped_to_shell": True}}, {"allow": {"any_command": True, "options": "any"}}]

@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from byleave.api import Workspace
+from byleave.policy.load import Workspace
 
 ANYTHING = {"allow": {"any_command": True, "options": "any"}}
 FORCED = [

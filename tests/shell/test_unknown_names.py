@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from byleave.api import Workspace
+from byleave.policy.load import Workspace
 
 DENY = {"command": "rm", "flags": ["-rf"]}
 ANYTHING = {"allow": {"any_command": True}}

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from byleave.api import Workspace
+from byleave.policy.load import Workspace
 
 RULES = [{"deny": {"command": "rm", "flags": ["-rf"]}}, {"allow": {"any_command": True, "options": "any"}}]
 

@@ -13,7 +13,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from byleave.api import Workspace
+from byleave.guard.open import guard_for
+from byleave.policy.load import Workspace
 from byleave.toolhost.authorize import WithRunModes
 from byleave.toolhost.deadline import AnnouncingAsker, Deadline
 from byleave.toolhost.host import ToolHost, ToolInvocation
@@ -93,7 +94,7 @@ class House:
         workspace = Workspace(str(self.root))
         policy: Any = WithRunModes(workspace.load(files=[self.policy]), by_hand=True)
         asking = None if asker is None else AnnouncingAsker(asker)
-        with workspace.guard("call", files=[self.policy], asker=asking, policy=policy) as guard:
+        with guard_for(workspace, "call", files=[self.policy], asker=asking, policy=policy) as guard:
             host = ToolHost(workspace, guard)
             try:
                 yield Hosting(host)

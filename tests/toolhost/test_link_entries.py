@@ -8,9 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from byleave.api import Workspace
 from byleave.core.action import FileAction, MoveAction
 from byleave.errors import RequestError, UnsafePathError
+from byleave.guard.open import guard_for
+from byleave.policy.load import Workspace
 from byleave.sdk.context import Context
 from byleave.sdk.vfs_errors import AccessDenied, AlreadyExists, InvalidParams, NotFound, VfsError
 from byleave.toolhost.context import access_tree
@@ -62,7 +63,7 @@ class Scene:
         tree = {**more, "tools": {"t": tool}}
         (base / "policy.toml").write_text("".join(f"{key} = {toml(value)}\n" for key, value in tree.items()))
         self.workspace = Workspace(str(self.root))
-        self.guard: Guard = self.workspace.guard("call", files=[str(base / "policy.toml")])
+        self.guard: Guard = guard_for(self.workspace, "call", files=[str(base / "policy.toml")])
         self.before = self.all()
         self.host = self._direct() if runtime == "stdio" else None
         self._service = MethodService(self.guard, "t", ProjectOnDisk(self.workspace.root), SecretFilter())

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from byleave.api import Workspace
 from byleave.core.decision import ALLOW, ASK, DENY
 from byleave.errors import ConfigErrors
+from byleave.policy.load import Workspace
 from byleave.toolhost.authorize import mode_of, mode_verdict
 
 DOCS_UNATTENDED = {"arg": "/path", "prefix": "docs/", "mode": "unattended"}

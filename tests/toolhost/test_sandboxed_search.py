@@ -348,7 +348,7 @@ def test_nothing_is_missed_where_there_are_no_namespaces(tmp_path: Path, *, bwra
 
 _SEARCH = """
 import sys
-from byleave.api import Workspace
+from byleave.policy.load import Workspace
 from byleave.sandbox.confinement import Confinement, SandboxOptions
 from byleave.toolhost.sandboxed_search import SandboxedSearch
 from byleave.workspace.on_disk import ProjectOnDisk

@@ -11,8 +11,9 @@ from typing import Any
 import pytest
 from msgspec import structs
 
-from byleave.api import Workspace
 from byleave.gateway import local_tools
+from byleave.guard.open import guard_for
+from byleave.policy.load import Workspace
 from byleave.toolhost import description
 from byleave.toolhost.deadline import Deadline
 from byleave.toolhost.description import NOTHING, SelfDescription, read_description, schema_problem
@@ -134,7 +135,7 @@ def test_a_tool_that_says_something_else_takes_anything(
     content, warned = ODD[case]
     shop = shop_of(tmp_path, content)
     workspace = Workspace(str(shop.root))
-    with workspace.guard("call", files=[str(tmp_path / "policy.toml")]) as guard:
+    with guard_for(workspace, "call", files=[str(tmp_path / "policy.toml")]) as guard:
         host = ToolHost(workspace, guard)
         said = host.self_description("t", Deadline())
         assert (structs.replace(said, problem=None), said.problem is not None) == (NOTHING, warned), said

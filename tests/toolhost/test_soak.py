@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import amounts
-from byleave.api import Workspace
+from byleave.policy.load import Workspace
 from sandbox.machine import needs_sandbox
 from toolhost.hosting import House, Kept, descriptors, ended, eventually, memory, said
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from byleave.api import Workspace
 from byleave.core.action import EnvAction, FileAction, SpawnAction
 from byleave.core.decision import ALLOW
 from byleave.errors import FsAccessError
+from byleave.policy.load import Workspace
 from byleave.sdk import Context
 from byleave.toolhost.context import access_tree, context_tree
 

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from byleave.api import Workspace
 from byleave.errors import RequestError
+from byleave.guard.open import guard_for
+from byleave.policy.load import Workspace
 from byleave.protocol.jsonrpc import ACCESS_DENIED, INVALID_PARAMS
 from byleave.toolhost.deadline import Deadline
 from byleave.toolhost.methods import MethodService
@@ -90,7 +91,7 @@ def test_nothing_behind_a_swapped_link_is_touched_on_behalf_of_a_tool(arena: Are
     policy.write_text(POLICY)
     workspace = Workspace(arena.root)
     untouched, outcomes = arena.forbidden(), Counter[str]()
-    with workspace.guard("call", files=[str(policy)]) as guard:
+    with guard_for(workspace, "call", files=[str(policy)]) as guard:
         service = MethodService(guard, "t", ProjectOnDisk(workspace.root), SecretFilter())
 
         def ask(method: str, **params: Any) -> dict[str, Any]:
@@ -122,7 +123,7 @@ def test_a_tree_that_is_swapped_is_searched_without_what_is_behind(arena: Arena,
     policy.write_text(POLICY)
     workspace = Workspace(arena.root)
     untouched = contents(arena.outside)
-    with workspace.guard("call", files=[str(policy)]) as guard:
+    with guard_for(workspace, "call", files=[str(policy)]) as guard:
         service = MethodService(guard, "t", ProjectOnDisk(workspace.root), SecretFilter())
         start, searches = time.monotonic(), 0
         while time.monotonic() - start < RACE / 2 or not searches:

@@ -14,7 +14,8 @@ import pytest
 
 from byleave.core.fs_rules import FsTarget, RefusedPath
 from byleave.errors import UnsafePathError
-from byleave.policy.compile import CompileContext, compile_layers
+from byleave.policy.compile import compile_layers
+from byleave.policy.context import CompileContext
 from byleave.policy.layers import inline_layer
 from byleave.policy.live_policy import LivePolicy
 from byleave.workspace.in_memory import ProjectInMemory
@@ -390,9 +391,7 @@ def test_a_policy_judges_places_in_memory() -> None:
     project = ProjectInMemory({"src/a": b"", "secret/b": b""})
     access = {"fs": [{"path": ".", "read": True, "write": True}, {"path": "secret", "read": False}]}
     layer = inline_layer({"tools": {"t": {"source": "local", "runtime": "vfs", "access": access}}})
-    surroundings = CompileContext(project.root.resolve_rule, lambda _path, _target: False, project.root.path)
-    compiled = compile_layers([layer], surroundings)
-    policy = LivePolicy(compiled, project.root, lambda: compiled)
+    policy = LivePolicy(compile_layers([layer], CompileContext(project.root)), project.root)
     actions = [("read", "src/a"), ("create", "src/new"), ("read", "secret/b"), ("read", "/etc/passwd"), ("read", "..")]
     words = [policy.decide({"kind": kind, "path": path, "tool": "t"}).decision.word for kind, path in actions]
     assert words == ["allow", "allow", "deny", "deny", "deny"]

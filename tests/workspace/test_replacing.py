@@ -17,10 +17,11 @@ from pathlib import Path
 
 import pytest
 
-from byleave.api import Workspace
 from byleave.core.action import FileAction, MoveAction
 from byleave.core.decision import ALLOW, Permit, Verdict
 from byleave.errors import RequestError, UnsafePathError
+from byleave.guard.open import guard_for
+from byleave.policy.load import Workspace
 from byleave.toolhost.deadline import Deadline
 from byleave.toolhost.methods import MethodService
 from byleave.toolhost.redact import SecretFilter
@@ -467,7 +468,7 @@ def test_a_tool_that_writes_to_a_full_disk_is_told_so_and_the_file_stays(small_d
     policy = small_disk.parent / "policy.toml"
     policy.write_text('tools.t = {source = "local", access = {fs = [{path = ".", read = true, write = true}]}}\n')
     workspace = Workspace(str(small_disk))
-    with workspace.guard("call", files=[str(policy)]) as guard:
+    with guard_for(workspace, "call", files=[str(policy)]) as guard:
         service = MethodService(guard, "t", ProjectOnDisk(workspace.root), SecretFilter())
         for params in ({"path": "file"}, {"path": "new", "exclusive": True}, {"path": "deep/new"}):
             with pytest.raises(RequestError, match="No space left") as raised:

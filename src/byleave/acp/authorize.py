@@ -15,14 +15,15 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, structs
 
 from byleave.acp.relay import Relay
-from byleave.api import Workspace
 from byleave.core.action import CommandAction, FileAction, OtherAction, action_tree
 from byleave.core.decision import BUILT_IN, DENY, RuleRef, Verdict, shared_tree
 from byleave.core.fs_rules import FsTarget, is_under
 from byleave.errors import ByleaveError, ConfigErrors, InputError
 from byleave.guard.approval_key import input_pin
 from byleave.guard.asking import UNASKED, ActionRequest, Evaluation, Pending, Reply
+from byleave.guard.open import guard_for
 from byleave.policy.dirs import find_root, real_path
+from byleave.policy.load import Workspace
 from byleave.text import shown
 from byleave.translate.call import Meaning, Where
 from byleave.translate.shell_text import shell_of_agent
@@ -243,7 +244,7 @@ class CallAuthorizer:
             guard.close()
 
     def _open(self, workspace: Workspace) -> Guard:
-        guard = workspace.guard(DOOR, files=self._files, session=self._session)
+        guard = guard_for(workspace, DOOR, files=self._files, session=self._session)
         self._hear(guard)
         return guard
 

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from byleave.acp.agent_process import Agent
     from byleave.acp.relay import Relay
-    from byleave.api import Workspace
     from byleave.cli.arguments import ParsedArguments
+    from byleave.policy.load import Workspace
 
 
 _IN_SANDBOX = ("tool", "access")

@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from byleave.api import Workspace
     from byleave.cli.arguments import ParsedArguments
     from byleave.mounts.review import Binding
     from byleave.policy.compile import Compiled
+    from byleave.policy.load import Workspace
 
 REFUSED = 1
 _MOST_DEFINITIONS = 5  # approved ones that are listed; more would hide everything else

@@ -20,6 +20,7 @@ from byleave.cli.terminal import ask_person, below_a_door, may_ask
 from byleave.core.action import LOCAL, CallAction
 from byleave.errors import ByleaveError
 from byleave.guard.asking import Who
+from byleave.guard.open import guard_for
 from byleave.protocol.content import text_block
 from byleave.protocol.lines import LineBuffer, TooLong
 from byleave.text import shown, shown_lines
@@ -35,10 +36,10 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from typing import Any, Self
 
-    from byleave.api import Workspace
     from byleave.cli.arguments import ParsedArguments
     from byleave.guard.asking import Asker, Question
     from byleave.policy.live_policy import LivePolicy
+    from byleave.policy.load import Workspace
     from byleave.toolhost.outcome import Outcome
 
 
@@ -146,7 +147,7 @@ class CallRunner:
         asker = self._asker() if self._asks else None
         self._modes = WithRunModes(policy, by_hand=not below_a_door())
         moded: Any = self._modes
-        self._guard = workspace.guard(DOOR, files=files, session=session, asker=asker, policy=moded)
+        self._guard = guard_for(workspace, DOOR, files=files, session=session, asker=asker, policy=moded)
         self._host = ToolHost(workspace, self._guard)
         self._handles = Handles(self._host)
 

@@ -23,9 +23,9 @@ from byleave.text import shown, shown_lines
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from byleave.api import Workspace
     from byleave.cli.arguments import ParsedArguments
     from byleave.policy.live_policy import LivePolicy
+    from byleave.policy.load import Workspace
     from byleave.sandbox.linux.backends import Machine
 
 

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import NoReturn
 
-    from byleave.api import Workspace
     from byleave.cli.arguments import ParsedArguments
     from byleave.hooks.install import InstallPlan
+    from byleave.policy.load import Workspace
 
 REFUSED = 1
 INSTALL, UNINSTALL = "install", "uninstall"
@@ -170,7 +170,7 @@ def _warnings(plan: InstallPlan, home: str) -> Iterator[str]:
 
 
 def _workspace(given: ParsedArguments, home: str) -> Workspace:
-    from byleave.api import Workspace
     from byleave.policy.dirs import find_homes
+    from byleave.policy.load import Workspace
 
     return Workspace(given.one("root"), homes=find_homes({"HOME": home}))

@@ -18,6 +18,7 @@ from byleave.gateway.interfaces import Caller
 from byleave.gateway.local_tools import CallerAsker
 from byleave.gateway.server_info import WELCOME_TIME
 from byleave.gateway.spawn import BEHIND
+from byleave.guard.open import guard_for
 from byleave.text import quoted, shown_lines
 from byleave.toolhost.authorize import WithRunModes
 
@@ -25,9 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
     from typing import Any
 
-    from byleave.api import Workspace
     from byleave.cli.arguments import ParsedArguments
     from byleave.guard.guard import Guard
+    from byleave.policy.load import Workspace
 
 _ENDED_BY_SIGNAL = 128
 _TURN = 0.001  # seconds that the loop waits for a thread that records definitions; five times as long by default
@@ -69,7 +70,7 @@ def _run(given: ParsedArguments) -> int:
             complain(f"byleave: {line}")
     judged_by: Any = WithRunModes(policy, by_hand=False)
     session = given.one("session") or "default"
-    guard = workspace.guard("mcp", policy=judged_by, session=session, asker=CallerAsker())
+    guard = guard_for(workspace, "mcp", policy=judged_by, session=session, asker=CallerAsker())
     try:
         warn_if_read(given, guard.warnings)
         return asyncio.run(_serve(given, workspace, guard))

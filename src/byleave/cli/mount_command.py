@@ -27,11 +27,11 @@ from byleave.text import quoted, sentence_list, shown
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from byleave.api import Workspace
     from byleave.cli.arguments import ParsedArguments
     from byleave.mounts.plan import MountPlan, MountPlans
     from byleave.mounts.review import MountListing
     from byleave.policy.compile import Compiled
+    from byleave.policy.load import Workspace
     from byleave.workspace.resolve import Root
 
 

@@ -10,8 +10,8 @@ from byleave.errors import ByleaveError
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from byleave.api import Workspace
     from byleave.cli.arguments import ParsedArguments
+    from byleave.policy.load import Workspace
 
 
 def record_answers(given: ParsedArguments, workspace: Workspace, subjects: Iterable[str]) -> None:

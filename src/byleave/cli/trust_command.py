@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from byleave.api import Workspace
     from byleave.cli.arguments import ParsedArguments
+    from byleave.policy.load import Workspace
     from byleave.store.approvals import Fingerprint
 
 REFUSED = 1

@@ -16,9 +16,9 @@ from byleave.text import shown
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from byleave.api import Workspace
     from byleave.cli.arguments import ParsedArguments
     from byleave.mounts.unmount import Unmount, Unmounts
+    from byleave.policy.load import Workspace
 
 REMAINS = 1
 

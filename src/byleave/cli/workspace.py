@@ -5,12 +5,13 @@
 
 import os
 
-from byleave.api import Workspace
 from byleave.cli.output import tell, warn
 from byleave.errors import InputError
 from byleave.guard.asking import Who
+from byleave.guard.open import guard_for
 from byleave.policy.compile import RUN_TOOL
 from byleave.policy.layers import ENCLOSING
+from byleave.policy.load import Workspace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ def _made_up(given: "ParsedArguments") -> "Layer":
 def confining_guard(given: "ParsedArguments", workspace: "Workspace", policy: "LivePolicy") -> "Guard":
     """Return the guard that answers and records what a program in the sandbox requests. Close it in the end."""
     session = given.one("session")
-    return workspace.guard(DOOR, session=session if session is not None else "default", policy=policy)
+    return guard_for(workspace, DOOR, session=session if session is not None else "default", policy=policy)
 
 
 def decided_by(guard: "Guard") -> "Decide":

@@ -13,6 +13,12 @@ from byleave.record import Record, Sealed
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
+    from typing import Any, Protocol
+
+    class PlaceFinder(Protocol):
+        """Looks for the protected places of a workspace."""
+
+        def find(self) -> "Sequence[Protection]": ...
 
     Steps = tuple["_Step", ...]  # how far the names of a path lead into the patterns
 
@@ -51,19 +57,33 @@ class Protected(Sealed):
     """The protected places of one workspace, and byleave's own, by absolute path: no agent and no tool writes there.
 
     `inside` are places that were found on the disk, `outside` absolute ones that no rule opens, and `kept` absolute
-    ones that a rule opens by naming them.
+    ones that a rule opens by naming them. With `finder`, it looks for all of them when the first question comes: a read
+    needs none.
     """
 
     def __init__(
         self,
-        inside: "Iterable[Protection]",
+        inside: "Iterable[Protection]" = (),
         outside: "Iterable[str]" = (),
         kept: "Iterable[Protection]" = (),
+        *,
+        finder: "PlaceFinder | None" = None,
     ) -> None:
         final = [Protection(place, place, final=True) for place in outside]
-        places = [*inside, *kept, *final]
+        self._finder = finder
+        if finder is None:
+            self._index([*inside, *kept, *final])
+
+    def _index(self, places: "Sequence[Protection]") -> None:
         self._inside = _Index(place for place in places if not place.path.startswith("/"))
         self._outside = _Index(place for place in places if place.path.startswith("/"))
+
+    def __getattr__(self, name: str) -> "Any":
+        """Look for the places; afterwards their indexes are attributes, and this is not called any more."""
+        if name not in ("_inside", "_outside") or self._finder is None:
+            raise AttributeError(name)
+        self._index(self._finder.find())
+        return getattr(self, name)
 
     def inside(self) -> "Iterator[Protection]":
         """Yield the places that lie in the workspace, each under every path that it has there."""

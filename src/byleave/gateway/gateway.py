@@ -30,12 +30,12 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
     from typing import Any
 
-    from byleave.api import Workspace
     from byleave.core.decision import Verdict
     from byleave.gateway.interfaces import Caller
     from byleave.gateway.metrics import Metrics
     from byleave.guard.guard import Guard
     from byleave.policy.gateway_settings import GatewaySettings
+    from byleave.policy.load import Workspace
     from byleave.policy.servers import ServerConfig
 
 LOOK_AGAIN = 0.2  # seconds; with the time that a file takes to settle, a change holds within one

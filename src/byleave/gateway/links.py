@@ -16,12 +16,12 @@ from byleave.text import quoted, shown
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from byleave.api import Workspace
     from byleave.gateway.interfaces import Hearer, Link
     from byleave.gateway.limits import ServerProcesses
     from byleave.gateway.spawn import ServerSpawner
     from byleave.net.proxy import Decide
     from byleave.policy.live_policy import LivePolicy
+    from byleave.policy.load import Workspace
     from byleave.policy.servers import ExpandedServer, ServerConfig
 
     Make = Callable[[ServerConfig, ExpandedServer, Hearer, "LinkContext", str | None], Link]

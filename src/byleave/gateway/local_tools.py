@@ -41,10 +41,10 @@ if TYPE_CHECKING:
     from concurrent.futures import Future
     from typing import Any
 
-    from byleave.api import Workspace
     from byleave.guard.asking import Asker, AsyncAsker, Question
     from byleave.guard.guard import Guard
     from byleave.policy.compile import CompiledTool
+    from byleave.policy.load import Workspace
     from byleave.protocol.content import Block
     from byleave.toolhost.outcome import Outcome
 

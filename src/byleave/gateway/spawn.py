@@ -31,10 +31,10 @@ from byleave.user_files import digest, make_private_directory
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from byleave.api import Workspace
     from byleave.launch.start import RunningProgram
     from byleave.net.proxy import Decide
     from byleave.policy.live_policy import LivePolicy
+    from byleave.policy.load import Workspace
     from byleave.policy.servers import ExpandedServer, ServerConfig
 
 # Tells a gateway that it was started by one: the two would start each other without end.

@@ -46,6 +46,7 @@ from byleave.guard.verdicts import (
     unclear_verdict,
     unrecorded,
 )
+from byleave.guard.warnings import mask_for
 from byleave.policy.live_policy import ResolvedAction
 from byleave.record import Record
 from byleave.store.approvals import APPROVED, PENDING
@@ -89,7 +90,10 @@ _LEFT_OPEN = (ELSEWHERE, UNASKED)  # no reply reached the guard: the verdict sta
 
 
 class Guard:
-    """Answers every live request of one integration, in one session of one workspace."""
+    """Answers every live request of one integration, in one session of one workspace.
+
+    With `environment`, the values in it that the policy grants are masked in records, also when the policy changes.
+    """
 
     def __init__(
         self,
@@ -100,7 +104,7 @@ class Guard:
         door: str,
         now: "Callable[[], str]",
         mask: "Redactor",
-        make_mask: "Callable[[], Redactor] | None" = None,
+        environment: "Mapping[str, str] | None" = None,
         session: str = "default",
         asker: "Asker | None" = None,
         patience: float = PATIENCE,
@@ -115,7 +119,7 @@ class Guard:
         self._door = door
         self._now = now
         self._mask = mask
-        self._make_mask = make_mask
+        self._environment = environment
         self._masked: object = policy.compiled
         self._asker: Asker = asker if asker is not None else NoAsker()
         self._patience = patience
@@ -267,10 +271,10 @@ class Guard:
         try:
             requested = _on_behalf(action, who)
             resolved = self.policy.evaluate(requested)
-            if self._make_mask is not None and self.policy.compiled is not self._masked:
+            if self._environment is not None and self.policy.compiled is not self._masked:
                 # Another policy may grant another variable.
                 self._masked = self.policy.compiled
-                self._mask = self._make_mask()
+                self._mask = mask_for(self.policy.compiled.policy, self._environment)
                 self._log.mask_with(self._mask)
         except InputError:
             raise

@@ -2,33 +2,29 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 from byleave.errors import ByleaveError, ConfigErrors, StateError
-from byleave.text import shown_lines
+from byleave.policy.dirs import CONFIG_FILE, real_path
+from byleave.policy.layers import LARGEST_FILE
+from byleave.text import quoted, shown_lines
+from byleave.user_files import Lock, make_private_directory, read_private, write_private
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from byleave.policy.live_policy import LivePolicy, ResolvedAction
+    from byleave.policy.live_policy import ResolvedAction
+    from byleave.policy.load import Workspace
 
 
 class PersistentRule:
-    """Adds rules to the user's own layer.
+    """Adds rules to the user's own file, through a link too if it is one."""
 
-    `read` returns that file as it is, `write` exchanges it whole if it is still the same, and `compile_with` returns
-    the policy that would hold if it had another content.
-    """
-
-    def __init__(
-        self,
-        read: Callable[[], bytes],
-        write: Callable[[bytes, bytes], None],
-        compile_with: Callable[[bytes], LivePolicy],
-    ) -> None:
-        self._read = read
-        self._write = write
-        self._compile_with = compile_with
+    def __init__(self, workspace: Workspace, session: str) -> None:
+        self._workspace = workspace
+        self._session = session
+        self._directory = workspace.homes.config
+        self._named = os.path.join(self._directory, CONFIG_FILE)
+        self._path = real_path(self._named)
 
     def offer(self, resolved: ResolvedAction) -> str | None:
         """Return the rule that would allow this for good; None if no rule of the user's alone would."""
@@ -38,7 +34,7 @@ class PersistentRule:
         if rule is None or shown_lines(rule) != rule:  # what cannot be shown as it is cannot be agreed to
             return None
         try:
-            would_hold = self._compile_with(with_rule(self._read(), rule))
+            would_hold = self._workspace.try_user_file(with_rule(self._read(), rule), self._session)
             return rule if would_hold.decide(resolved.action).allowed else None
         except (ByleaveError, ConfigErrors):
             return None
@@ -48,10 +44,22 @@ class PersistentRule:
         before = self._read()
         after = with_rule(before, rule)
         try:
-            self._compile_with(after)
+            self._workspace.try_user_file(after, self._session)
         except ConfigErrors as error:
             raise StateError(f"your file would no longer be good with it: {error}", hint="add it by hand") from None
-        self._write(before, after)
+        make_private_directory(self._directory)
+        try:
+            with Lock(os.path.join(self._directory, "config.lock")):
+                if self._read() != before:
+                    raise StateError(f"{quoted(self._path)} has changed meanwhile", hint="try again")
+                write_private(self._path, after)
+                self._workspace.files.settling.take(self._named)
+        except OSError as error:
+            hint = "check the permissions there, and the room on the disk"
+            raise StateError(f"{quoted(self._path)} cannot be written: {error.strerror}", hint=hint) from None
+
+    def _read(self) -> bytes:
+        return read_private(self._path, limit=LARGEST_FILE) or b""
 
 
 def with_rule(content: bytes, rule: str) -> bytes:

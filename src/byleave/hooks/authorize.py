@@ -9,7 +9,6 @@ A hook has no other way to reach its user, and a file that was edited makes ever
 
 import os
 
-from byleave.api import Workspace
 from byleave.core.action import CallAction, OtherAction
 from byleave.core.agents import other_names
 from byleave.core.decision import ASK, DENY
@@ -17,9 +16,11 @@ from byleave.core.redact import Redactor
 from byleave.errors import InputError, StateError
 from byleave.guard.approval_key import input_pin
 from byleave.guard.asking import ELSEWHERE, NOBODY, ActionRequest, Pending, Reply, Who
+from byleave.guard.open import guard_for
 from byleave.hooks.agent_tools import CLAUDE_CODE, KINDS, OTHER, QUESTION, THINK
 from byleave.policy.dirs import find_homes, find_root
 from byleave.policy.layers import LOCAL, PROJECT
+from byleave.policy.load import Workspace
 from byleave.record import Record
 from byleave.text import quoted, shown
 from byleave.translate.call import Meaning, ToolCall, Where, as_own_question
@@ -107,7 +108,7 @@ class HookEvaluation(Record):
 def judge(hook: "Hook", wish: "HookToolCall", around: "HookContext") -> HookEvaluation:
     """Judge a call and record it; an error means that the call must be blocked."""
     workspace = _open_workspace(hook, wish, around)
-    guard = workspace.guard(DOOR, files=hook.files, session=hook.session, stays=False)
+    guard = guard_for(workspace, DOOR, files=hook.files, session=hook.session, stays=False)
     meant = _meaning(hook.agent, wish, workspace.root.path, shell_of_agent(hook.agent, around.variables))
     decision, reason = _decide(hook, wish, meant, guard)
     if decision in (ASK, DENY) and not hook.files:

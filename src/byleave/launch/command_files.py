@@ -18,8 +18,8 @@ from byleave.sandbox.linux.steps import minimal
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from byleave.api import Workspace
     from byleave.policy.live_policy import LivePolicy
+    from byleave.policy.load import Workspace
 
 
 class CommandFiles:

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import Any
 
-    from byleave.api import Workspace
     from byleave.mounts.plan import MountPlan, MountPlans, MountRequest
     from byleave.mounts.session_layer import SessionFile
     from byleave.policy.compile import Compiled
     from byleave.policy.layers import Layer
+    from byleave.policy.load import Workspace
 
 
 def changes_of(planned: MountPlans) -> Iterator[JournalChange]:

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any, Self
 
-    from byleave.api import Workspace
+    from byleave.policy.load import Workspace
 
 # The kinds of things: a directory and a link of the workspace, by relative path; a private directory and a file of the
 # user's, by absolute path; an approval, by the path of its rule.

@@ -32,11 +32,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
-    from byleave.api import Workspace
     from byleave.mounts.session_layer import SessionFile
     from byleave.mounts.spec import MountSpec
     from byleave.policy.compile import Compiled, CompiledTool
     from byleave.policy.layers import Layer
+    from byleave.policy.load import Workspace
     from byleave.workspace.resolve import Root
 
     Rule = dict[str, Any]

@@ -18,9 +18,9 @@ from byleave.text import shown
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from byleave.api import Workspace
     from byleave.policy.compile import Compiled
     from byleave.policy.compile_access import ExternalRule
+    from byleave.policy.load import Workspace
     from byleave.store.approvals import Approvals
 
     Ask = Callable[[list[str], str], bool]

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
-    from byleave.api import Workspace
+    from byleave.policy.load import Workspace
 
     Tree = dict[str, Any]
 

@@ -31,9 +31,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import Any
 
-    from byleave.api import Workspace
     from byleave.mounts.session_layer import SessionFile
     from byleave.policy.layers import Layer
+    from byleave.policy.load import Workspace
 
 _STRONGER = (COMMAND_LINE, MANAGED)
 _CLOSED = ({"path": "."},)  # an empty list would be no list at all, and open the workspace again

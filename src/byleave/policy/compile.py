@@ -1,7 +1,7 @@
 """From layers to a policy: merge what each tool is given, check it, resolve its paths, index its rules.
 
-What touches the disk is passed in: `resolve` turns a rule's path into a place, `approved` says whether the user has
-agreed to an external target. All problems of all layers are raised together.
+What touches the disk is passed in as a `CompileContext`: the root turns a rule's path into a place, the approvals say
+whether the user has agreed to an external target. All problems of all layers are raised together.
 
 Start at `compile_layers`.
 """
@@ -11,12 +11,13 @@ from byleave.core.action import LOCAL
 from byleave.core.decision import BUILT_IN
 from byleave.core.fs_rules import FsRule, is_under
 from byleave.core.policy import CompiledPolicy, PolicyView, ToolPolicy
-from byleave.core.protected import Protected, resolved_places, system_places
+from byleave.core.protected import Protected
 from byleave.core.suggest import SERVERS
 from byleave.errors import InputError
 from byleave.policy.compile_access import AccessCompiler
-from byleave.policy.dirs import real_path
+from byleave.policy.context import CompileContext, LineReader
 from byleave.policy.layers import ENCLOSING, MANAGED, SESSION, Problems
+from byleave.policy.machine_places import MachinePlaces
 from byleave.policy.merge import NOTHING, Item, Patch, compose, patch
 from byleave.policy.normalize import ACCESS_LISTS, AT, HOST_PATHS, LEFT_OUT, LEGACY, LINE
 from byleave.record import Record, frozen_mapping
@@ -24,14 +25,12 @@ from byleave.text import quoted, sentence_list, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     from byleave.core.access import ProcessLimits
     from byleave.core.agents import Agents
-    from byleave.core.command_line import CommandLine
     from byleave.core.fs_rules import FsTarget, RefusedPath
-    from byleave.core.protected import Protection
     from byleave.core.rules import RuleTable
     from byleave.policy.compile_access import ExternalRule
     from byleave.policy.compile_agents import MissingAgentRule
@@ -39,10 +38,6 @@ if TYPE_CHECKING:
     from byleave.policy.layers import Layer
     from byleave.policy.normalize import At, Tree
     from byleave.policy.servers import ServerConfig, ServerDescription
-
-    Resolve = Callable[[str], FsTarget | RefusedPath]
-    Approved = Callable[[str, str], bool]
-    ReadLine = Callable[..., CommandLine]  # the text of a command, and where it would run
 
 RUN_TOOL = "byleave-run"  # what `byleave run` runs where no tool is named: always in the sandbox
 _NOTHING: "dict[str, Any]" = {}
@@ -59,24 +54,6 @@ _SCALARS = (
     *("source", "command", "runtime", "run", "enable", "description"),
     *("parameters", "stateful", "actions", "format_arguments"),
 )
-
-
-def _nowhere(_path: str) -> str | None:
-    return None
-
-
-class CompileContext(Record):
-    """What the compiler must be told about the world: how paths resolve, what was approved, what is ours."""
-
-    resolve: "Resolve"
-    approved: "Approved"
-    root: str
-    own_places: tuple[str, ...] = ()
-    kept: "tuple[Protection, ...]" = ()  # found on this machine: byleave's own code, PATH, what git obeys
-    home: str = ""
-    directory: "Callable[[str], str | None]" = _nowhere
-    line_reader: "Callable[[Mapping[str, Any]], ReadLine] | None" = None
-    real: "Callable[[str], str]" = real_path
 
 
 class CompiledTool(Record):
@@ -119,7 +96,8 @@ class Compiled(Record):
     warnings: tuple[str, ...]
     places: "Mapping[str, FsTarget | RefusedPath]"
     layers: "tuple[Layer, ...]"
-    read_line: "ReadLine | None" = None
+    read_line: "LineReader | None" = None
+    machine: "MachinePlaces | None" = None
     directories: "Mapping[str, str | None]" = _NOTHING  # those that rules name, as they were resolved
     externals: "tuple[ExternalRule, ...]" = ()  # what the trusted layers let out of the workspace, approved or not
     servers: "Mapping[str, ServerConfig]" = _NOTHING  # behind the gateway, as the trusted layers describe them
@@ -152,9 +130,9 @@ class Compiled(Record):
         return InputError(f"no tool named {quoted(name)} is configured", hint=f"the configured tools are: {known}")
 
 
-def compile_layers(layers: "Sequence[Layer]", surroundings: CompileContext) -> Compiled:
+def compile_layers(layers: "Sequence[Layer]", context: CompileContext) -> Compiled:
     """Return the policy of these layers, weakest first; every problem there is, if there are any."""
-    work = _Compilation(layers, surroundings)
+    work = _Compilation(layers, context)
     compiled = work.run()
     work.problems.raise_any()
     return compiled
@@ -163,15 +141,15 @@ def compile_layers(layers: "Sequence[Layer]", surroundings: CompileContext) -> C
 class _Compilation:
     """One compilation: collects problems and warnings while the voices are built."""
 
-    def __init__(self, layers: "Sequence[Layer]", surroundings: CompileContext) -> None:
+    def __init__(self, layers: "Sequence[Layer]", context: CompileContext) -> None:
         self._layers = tuple(layers)
-        self._surroundings = surroundings
+        self._context = context
         self.problems = Problems()
         self.warnings: list[str] = []
         self._settings = _settings(layer for layer in layers if layer.trusted)
         self._settings["sandbox"] = self._host_paths()
         self._settings["gateway"] = self._gateway()
-        self._rules = AccessCompiler(surroundings, self.problems, self.warnings)
+        self._rules = AccessCompiler(context, self._layers, self.problems, self.warnings)
         self._directories: dict[str, str | None] = {}
         self._read_line = self._make_reader()
 
@@ -181,7 +159,7 @@ class _Compilation:
             return {key: [] for key in HOST_PATHS}
         from byleave.policy.sandbox_settings import HostPathCompiler
 
-        return HostPathCompiler(self._surroundings, self.problems).merged(told)
+        return HostPathCompiler(self._context, self._layers, self.problems).merged(told)
 
     def _check_sensitive(self) -> None:
         from byleave.core.patterns import glob_problem
@@ -199,7 +177,7 @@ class _Compilation:
             return None
         from byleave.policy.gateway_settings import read_gateway
 
-        return read_gateway(told, self._surroundings.root, self._surroundings.home, self.problems)
+        return read_gateway(told, self._context.root.path, self._context.home, self.problems)
 
     def _agents(self, layers: "Sequence[Layer]") -> "Agents | None":
         if not any("agents" in layer.tree for layer in layers):
@@ -222,8 +200,8 @@ class _Compilation:
         from byleave.policy.servers import ServerReader
 
         def inside(path: str) -> bool:
-            place = self._surroundings.directory(path)
-            return place is not None and is_under(place, self._surroundings.root)
+            place = self._context.directory(path)
+            return place is not None and is_under(place, self._context.root.path)
 
         reader = ServerReader(self.problems, self.warnings, inside)
         return tuple(reader.read(trusted, [layer for layer in self._layers if not layer.trusted]))
@@ -274,7 +252,9 @@ class _Compilation:
         for layer in self._layers:
             self.warnings.extend(layer.tree.get(LEFT_OUT, ()))
         shell = self._settings.get("shell", {}).get("confine")
-        policy = CompiledPolicy(tuple(voices), self._protected(), bool(self._settings.get("strict_links")), shell)
+        machine = MachinePlaces(self._context, self._layers, self._rules)
+        strict_links = bool(self._settings.get("strict_links"))
+        policy = CompiledPolicy(tuple(voices), Protected(finder=machine), strict_links, shell)
         return Compiled(
             policy,
             frozen_mapping(tools),
@@ -283,6 +263,7 @@ class _Compilation:
             frozen_mapping(self._rules.places),
             self._layers,
             self._read_line,
+            machine,
             frozen_mapping(self._directories),
             tuple(self._rules.externals),
             frozen_mapping({each.server.name: each.server for each in described}),
@@ -318,13 +299,14 @@ class _Compilation:
     def _directory(self, path: str) -> str | None:
         """Resolve a directory that a rule names, and remember it: it is looked at again while the policy is in use."""
         if path not in self._directories:
-            self._directories[path] = self._surroundings.directory(path)
+            self._directories[path] = self._context.directory(path)
         return self._directories[path]
 
-    def _make_reader(self) -> "ReadLine | None":
+    def _make_reader(self) -> "LineReader | None":
         self._check_programs()
-        make = self._surroundings.line_reader
-        return None if make is None else make(self._settings.get("programs", {}))
+        if self._context.homes is None:
+            return None
+        return LineReader(self._context.root, self._settings.get("programs", {}), self._context.home)
 
     def _check_programs(self) -> None:
         """Look at the programs of every layer before anything is read with them."""
@@ -357,7 +339,7 @@ class _Compilation:
             self.problems,
             self.warnings,
             directory=self._directory,
-            home=self._surroundings.home,
+            home=self._context.home,
             read_line=self._read_line,
         )
         return RuleTable([rule for item in merged.items if (rule := reader.rule(item)) is not None])
@@ -481,11 +463,6 @@ class _Compilation:
             return VFS_DECLARED if tool.declares else VFS
         off = self._settings.get("defaults", {}).get("os_sandbox") == "off" and tool.name != RUN_TOOL
         return COOPERATIVE if off else STDIO
-
-    def _protected(self) -> Protected:
-        around = self._surroundings
-        kept = (*around.kept, *system_places())
-        return Protected(resolved_places(self._rules.resolve), around.own_places, kept)
 
     def _problem(self, layer: "Layer", at: "At", problem: str, hint: str) -> None:
         self.problems.add(layer, problem, hint=hint, at=at)

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
-    from byleave.policy.compile import CompileContext
+    from byleave.policy.context import CompileContext
     from byleave.policy.layers import Layer, Problems
     from byleave.policy.merge import Item
 
@@ -42,8 +42,11 @@ class ExternalRule(Record):
 class AccessCompiler:
     """Turns merged entries into tables. Problems and warnings are collected, never raised one by one."""
 
-    def __init__(self, surroundings: "CompileContext", problems: "Problems", warnings: list[str]) -> None:
-        self._surroundings = surroundings
+    def __init__(
+        self, context: "CompileContext", layers: "Sequence[Layer]", problems: "Problems", warnings: list[str]
+    ) -> None:
+        self._context = context
+        self._layers = layers
         self._problems = problems
         self._warnings = warnings
         self.places: dict[str, FsTarget | RefusedPath] = {}
@@ -53,7 +56,7 @@ class AccessCompiler:
         """Return where a path of the workspace leads, and note that the policy rests on it."""
         place = self.places.get(path)
         if place is None:
-            place = self.places[path] = self._surroundings.resolve(path)
+            place = self.places[path] = self._context.root.resolve_rule(path)
         return place
 
     def fs(
@@ -113,7 +116,10 @@ class AccessCompiler:
             return
         door = place.door or place.relative or written
         names = tuple(dict.fromkeys([written, door]))
-        unapproved = tuple(name for name in names if not self._surroundings.approved(name, place.canonical))
+        approvals = self._context.approvals
+        unapproved = tuple(
+            name for name in names if approvals is None or not approvals.approves_mount(name, place.canonical)
+        )
         rule = fs_rule(item.tree, path=door, source=_source(item))
         if not place.exists:
             rule = self._dropped(rule, written, "its target does not exist here")
@@ -147,17 +153,18 @@ class AccessCompiler:
         return rule.replace(dropped=f"the external path {shown(path)} grants nothing: {why}")
 
     def _reaches_too_far(self, target: str) -> str | None:
-        if is_under(self._surroundings.root, target):
+        if is_under(self._context.root.path, target):
             return "a directory that holds the workspace"
-        for place in self._surroundings.own_places:
+        for place in self._context.own_places(self._layers):
             if is_under(place, target) or is_under(target, place):
                 return "byleave's own files"
         return None
 
     def _refused_path(self, item: "Item", path: str, place: RefusedPath) -> None:
         hint = "write a path relative to the workspace root"
-        if is_absolute(path) and is_under(path, self._surroundings.root):
-            inside = path[len(self._surroundings.root) :].strip("/") or "."
+        root = self._context.root.path
+        if is_absolute(path) and is_under(path, root):
+            inside = path[len(root) :].strip("/") or "."
             hint = f"write the relative form: path = {quoted(inside)}"
         self._problem(item, "path", f"the path of a rule cannot be used: {place.problem}", hint)
 

@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from byleave.core.command_line import CommandLine
     from byleave.core.matchers import Matcher
+    from byleave.policy.context import LineReader
     from byleave.policy.layers import Problems
     from byleave.policy.merge import Item
     from byleave.policy.normalize import At
@@ -58,7 +58,7 @@ class RuleCompiler:
         *,
         directory: "Callable[[str], str | None]",
         home: str,
-        read_line: "Callable[..., CommandLine] | None",
+        read_line: "LineReader | None",
     ) -> None:
         self._problems = problems
         self._warnings = warnings
@@ -289,7 +289,7 @@ class RuleCompiler:
     def _matches(self, rule: CompiledRule, example: str) -> bool:
         if self._read_line is None:
             return False
-        line = self._read_line(example)
+        line = self._read_line.read(example)
         granting = rule.outcome is ALLOW
         subjects = [MatchContext("execute", None, part) for part in line.parts]
         return any(

@@ -13,9 +13,11 @@ from byleave.policy.dirs import CONFIG_FILE, FOREIGN_FILES, LOCAL_FILE, PROJECT_
 from byleave.policy.enclosing import ENCLOSING_FILES, enclosing_directories, seen_from
 from byleave.policy.file_settling import Settling
 from byleave.policy.normalize import AT
+from byleave.policy.trust import open_project_file
 from byleave.record import Record
 from byleave.text import quoted, shown
 from byleave.user_files import ParseCache, read_all, read_private
+from byleave.workspace.resolve import Root
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from byleave.policy.dirs import UserDirs
     from byleave.policy.normalize import At, Tree
     from byleave.policy.toml_spans import Spots
+    from byleave.policy.trust import ProjectTrust
 
     Good = Mapping[str, "Layer"]  # layers that could be used, by where they really are
 
@@ -112,26 +115,23 @@ def _locate(layer: Layer) -> "Spots":
 
 
 class LayerFiles:
-    """Reads layers from disk. `trusts` is asked about every file that lies in the workspace."""
+    """Reads layers from disk. `trust` says which of the files in the workspace the user trusts; without it, none."""
 
     def __init__(
         self,
-        root: str,
+        root: "Root",
         homes: "UserDirs",
         memory: ParseCache,
         *,
-        open_project_file: "Callable[[str], int]",
-        trusts: "Callable[[str, bytes, Tree], bool]",
-        open_enclosing: "Callable[[str, str], int] | None" = None,
+        trust: "ProjectTrust | None",
         settling: Settling | None = None,
     ) -> None:
         self.settling = Settling() if settling is None else settling
-        self._root = root
-        self._open_enclosing = open_enclosing
+        self._place = root
+        self._root = root.path
         self._homes = homes
         self._memory = memory
-        self._open_project_file = open_project_file
-        self._trusts = trusts
+        self._trust = trust
         self._good: Good | None = None
         self.broken: list[str] = []
 
@@ -247,18 +247,8 @@ class LayerFiles:
 
     def _enclosing(self) -> "Iterator[Layer]":
         """Yield what the project files around this workspace say about it: never trusted here, so they only tighten."""
-        open_file = self._open_enclosing
-        if open_file is None:
-            return
         for directory in self._directories_around():
-            around = LayerFiles(
-                directory,
-                self._homes,
-                self._memory,
-                open_project_file=_opener(open_file, directory),
-                trusts=lambda *_content: False,
-                settling=self.settling,
-            )
+            around = LayerFiles(Root(directory), self._homes, self._memory, trust=None, settling=self.settling)
             for layer in around.again(self._good).project_files():
                 tree = layer.tree if layer.name == ENCLOSING else seen_from(layer.tree, directory, self._root)
                 yield layer.replace(name=ENCLOSING, file=layer.path, tree=tree, trusted=False)
@@ -281,7 +271,8 @@ class LayerFiles:
         for layer_name, name in wanted:
             path = os.path.join(self._root, name)
             for layer in self._or_good(path, lambda: self._read_project(layer_name, name)):  # noqa: B023 -- at once
-                yield layer.replace(trusted=self._trusts(name, layer.content, layer.tree))
+                trusted = self._trust is not None and self._trust.trusts(name, layer.content, layer.tree)
+                yield layer.replace(trusted=trusted)
 
     def _read_project(self, layer_name: str, name: str) -> Layer:
         return self._project_layer(layer_name, name, self.read_project_file(name))
@@ -305,7 +296,7 @@ class LayerFiles:
     def read_project_file(self, name: str) -> bytes:
         """Return the content of a file of the workspace; a link that leads out of it is not followed."""
         try:
-            descriptor = self._open_project_file(name)
+            descriptor = open_project_file(self._place, name)
         except ConfigError as error:
             raise ConfigErrors([error]) from None
         except UnsafePathError as error:
@@ -340,10 +331,6 @@ class LayerFiles:
             return parse_file(content, file)
 
         return Layer(name, self._memory.recall(path, content, parse), file, content, True, path)
-
-
-def _opener(open_file: "Callable[[str, str], int]", directory: str) -> "Callable[[str], int]":
-    return lambda name: open_file(directory, name)
 
 
 def _files_of(directory: str) -> list[str]:

@@ -30,7 +30,7 @@ from byleave.text import quoted
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
-    from typing import Any
+    from typing import Any, Protocol
 
     from byleave.core.action import Action
     from byleave.core.command_line import CommandLine
@@ -40,6 +40,15 @@ if TYPE_CHECKING:
     from byleave.workspace.resolve import Root
 
     Place = FsTarget | RefusedPath
+
+    class PolicySource(Protocol):
+        """What a policy is compiled from, so that it can be compiled again: see `policy.load`."""
+
+        def stamp(self) -> object:
+            """Return what changes whenever the source does."""
+            ...
+
+        def compile_again(self, before: Compiled) -> Compiled: ...
 
 
 REVALIDATE_AFTER = 0.1  # seconds; longer where looking takes long, so that it never costs more than a twentieth
@@ -69,17 +78,15 @@ class LivePolicy:
         self,
         compiled: "Compiled",
         root: "Root",
-        compile_again: "Callable[[], Compiled]",
+        source: "PolicySource | None" = None,
         *,
         home: str | None = None,
-        stamp: "Callable[[], object] | None" = None,
         known: object = None,
     ) -> None:
         self.compiled = compiled
         self.root = root
-        self._compile_again = compile_again
+        self._source = source
         self._home = home
-        self._stamp = stamp
         self._known = known  # taken before the files were read: a change in between is seen
         self._look_again = monotonic() + REVALIDATE_AFTER
         self._alone = allocate_lock()  # several threads may ask; one compiles
@@ -110,7 +117,7 @@ class LivePolicy:
         if monotonic() >= self._look_again:
             self._revalidate()
         if isinstance(asked, CommandAction) and self.compiled.read_line is not None:
-            line = self.compiled.read_line(asked.command, asked.cwd, asked.shell)
+            line = self.compiled.read_line.read(asked.command, asked.cwd, asked.shell)
             rules = self.compiled.policy
             if any(file.tree for part in line.parts for file in part.files):
                 from byleave.policy.command_lines import with_covered
@@ -193,10 +200,12 @@ class LivePolicy:
 
         `unlinked` says of a path that it is known to lead through no link; such a path is not resolved again.
         """
-        if self._stamp is not None and self._stamp() != self._known:
+        if self._source is not None and self._source.stamp() != self._known:
+            return False
+        if self.compiled.machine is not None and self.compiled.machine.changed():
             return False
         resolve = self.root.resolve_input
-        linked = [(path, known) for path, known in self.compiled.places.items() if not unlinked(path)]
+        linked = [(path, known) for path, known in list(self.compiled.places.items()) if not unlinked(path)]
         return not any(_moved(known, resolve(path)) for path, known in linked)
 
     def _place(self, path: str, tool: str | None, *, entry: bool = False) -> "FsTarget | RefusedPath":
@@ -209,15 +218,15 @@ class LivePolicy:
             return self.root.resolve_entry(path) if entry else self.root.resolve_input(path)
         return self.root.resolve_any(path, home=self._home)
 
-    def _reload(self) -> None:
+    def _reload(self, source: "PolicySource") -> None:
         """Compile again if the files, the scripts they start or the approvals have changed.
 
         What is known is noted before anything is read: a change in between is seen the next time. If it fails, it is
         tried again at the next question.
         """
-        now = None if self._stamp is None else self._stamp()
+        now = source.stamp()
         if now != self._known:
-            self.compiled = self._compile_again()
+            self.compiled = source.compile_again(self.compiled)
             self._known = now
 
     def _revalidate(self) -> None:
@@ -230,11 +239,21 @@ class LivePolicy:
             self._look_round()
 
     def _look_round(self) -> None:
+        source = self._source
+        if source is None:
+            return
         started = monotonic()
-        self._reload()
-        moved = any(_moved(known, self.root.resolve_input(path)) for path, known in self.compiled.places.items())
-        if moved or any(self._leads_elsewhere(path, known) for path, known in self.compiled.directories.items()):
-            self.compiled = self._compile_again()
+        self._reload(source)
+        # A thread that decides the first write adds places meanwhile.
+        places, directories, machine = (
+            list(self.compiled.places.items()),
+            self.compiled.directories,
+            self.compiled.machine,
+        )
+        moved = any(_moved(known, self.root.resolve_input(path)) for path, known in places)
+        moved = moved or any(self._leads_elsewhere(path, known) for path, known in directories.items())
+        if moved or (machine is not None and machine.changed()):
+            self.compiled = source.compile_again(self.compiled)
         finished = monotonic()
         self._look_again = finished + max(REVALIDATE_AFTER, _SHARE * (finished - started))
 

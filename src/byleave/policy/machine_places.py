@@ -21,14 +21,55 @@ import sys
 from itertools import islice
 
 from byleave.core.fs_rules import is_under
-from byleave.core.protected import LED_TO, OWN_CODE, Protection, is_place, next_steps, patterns_after
+from byleave.core.protected import (
+    LED_TO,
+    OWN_CODE,
+    Protection,
+    is_place,
+    next_steps,
+    patterns_after,
+    resolved_places,
+    system_places,
+)
 from byleave.policy.dirs import real_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Mapping, Sequence
 
     from byleave.core.protected import Steps
+    from byleave.policy.compile_access import AccessCompiler
+    from byleave.policy.context import CompileContext
+    from byleave.policy.layers import Layer
+
+
+class MachinePlaces:
+    """What is protected in a workspace: by its name, as byleave's own, and because of how this machine is set up.
+
+    Only writes need it, so `find` is called when the first one is decided.
+    """
+
+    def __init__(self, context: "CompileContext", layers: "Sequence[Layer]", rules: "AccessCompiler") -> None:
+        self._context = context
+        self._layers = layers
+        self._rules = rules
+        self._known: tuple[object, ...] | None = None
+
+    def find(self) -> "list[Protection]":
+        """Return every protected place; each one in the workspace is among those that the policy rests on."""
+        root = self._context.root.path
+        self._known = git_stamp(root)  # before anything is read: a change in between is seen
+        found = [*resolved_places(self._rules.resolve)]
+        if self._context.homes is not None:
+            home = self._context.home
+            found += [*find_own_code(root), *program_directories(os.environ.get("PATH", ""), root)]
+            found += [*git_places(root, home), *places_elsewhere(home, os.environ, root)]
+        own = self._context.own_places(self._layers)
+        return [*found, *system_places(), *(Protection(place, place, final=True) for place in own)]
+
+    def changed(self) -> bool:
+        """Whether the git repository is set up in another way than when the places were found."""
+        return self._known is not None and self._known != git_stamp(self._context.root.path)
 
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))

@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING
 
 from byleave.core.fs_rules import is_under
 from byleave.errors import ConfigError, ConfigErrors
-from byleave.policy.dirs import hook_settings
+from byleave.policy.dirs import hook_settings, real_path
 from byleave.policy.layers import COMMAND_LINE, Layer, read_given_file
 from byleave.policy.merge import NOTHING, Item, compose, patch
 from byleave.policy.normalize import AT, HOST_PATHS
 from byleave.text import quoted
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
     from typing import Any
 
     from byleave.errors import SourceSpan
-    from byleave.policy.compile import CompileContext
+    from byleave.policy.context import CompileContext
     from byleave.policy.layers import Problems
     from byleave.policy.normalize import At
     from byleave.policy.toml_spans import TomlSpans
@@ -37,13 +37,14 @@ _CLOSED = {"read": "byleave keeps to itself", "write": "no sandbox may change"}
 class HostPathCompiler:
     """Reads the lists of all layers, and notes what is wrong with them."""
 
-    def __init__(self, surroundings: CompileContext, problems: Problems) -> None:
-        self._surroundings = surroundings
+    def __init__(self, context: CompileContext, layers: Sequence[Layer], problems: Problems) -> None:
+        self._context = context
         self._problems = problems
-        settings = hook_settings(surroundings.home)
+        settings = hook_settings(context.home)
+        own = context.own_places(layers)
         # Everybody may know an agent's settings; who writes them writes the commands that the agent starts.
-        readable = tuple(place for place in surroundings.own_places if place not in settings)
-        self._closed = {"read": readable, "write": surroundings.own_places}
+        readable = tuple(place for place in own if place not in settings)
+        self._closed = {"read": readable, "write": own}
 
     def merged(self, layers: Iterable[Layer]) -> dict[str, list[str]]:
         """Return the absolute paths of these layers, weakest first."""
@@ -58,7 +59,7 @@ class HostPathCompiler:
         """Yield the usable paths of one list, and note the others."""
         configured = layer.tree["sandbox"][key]
         for number, text in enumerate(configured["value"]):
-            path = _absolute(text, self._surroundings.home)
+            path = _absolute(text, self._context.home)
             problem = self._problem(key, text, path)
             if problem is not None:
                 self._problems.add(layer, problem[0], hint=problem[1], at=(*configured[AT], number))
@@ -73,7 +74,7 @@ class HostPathCompiler:
             return f"{quoted(text)} climbs with ..", "write the path that it leads to"
         if path is None:
             return (f"{quoted(text)} is not absolute" if text else "the path is empty"), _ABSOLUTE
-        real = self._surroundings.real(path)
+        real = real_path(path)
         if real == "/" or path == "/":
             return f"{quoted(text)} is the whole machine", "name the directories that a tool needs"
         place = self._reached(key, path) or self._reached(key, real)
@@ -87,7 +88,7 @@ class HostPathCompiler:
 
         What lies in the workspace does not count for a path around it: there the workspace's own rules decide.
         """
-        root = self._surroundings.root
+        root = self._context.root.path
         around = is_under(root, path)
         for place in self._closed[key]:
             if is_under(path, place) or (is_under(place, path) and not (around and is_under(place, root))):

@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Self
 
-    from byleave.api import Workspace
     from byleave.policy.live_policy import LivePolicy
+    from byleave.policy.load import Workspace
     from byleave.sandbox.linux.program import Step
     from byleave.sandbox.native.build import Launcher
     from byleave.sandbox.tamper_check import TamperReport

@@ -281,7 +281,7 @@ class Sandbox(ToolSandbox):
     def __init__(
         self, access: Mapping[str, Any] | None = None, *, root: str | None = None, limits: ProcessLimits | None = None
     ) -> None:
-        from byleave.api import Workspace
+        from byleave.policy.load import Workspace
 
         workspace = Workspace(root)
         tool: dict[str, Any] = {"source": "local", "runtime": "stdio"}

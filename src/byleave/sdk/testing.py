@@ -21,7 +21,8 @@ from byleave.core.url import Target, parse_url
 from byleave.errors import RequestError
 from byleave.guard.guard import Guard
 from byleave.net.http_client import HttpRequest, HttpResponse
-from byleave.policy.compile import CompileContext, compile_layers
+from byleave.policy.compile import compile_layers
+from byleave.policy.context import CompileContext
 from byleave.policy.layers import inline_layer
 from byleave.policy.live_policy import LivePolicy
 from byleave.protocol.content import WAITING, update_tree
@@ -162,9 +163,7 @@ def _policy(world: World) -> LivePolicy:
         described["access"] = world.access
     root = world.project.root
     layer = inline_layer({"tools": {TOOL: described}})
-    surroundings = CompileContext(resolve=root.resolve_rule, approved=lambda _path, _target: False, root=root.path)
-    compiled = compile_layers([layer], surroundings)
-    return LivePolicy(compiled, root, lambda: compiled)
+    return LivePolicy(compile_layers([layer], CompileContext(root)), root)
 
 
 def _guard(policy: LivePolicy) -> Guard:

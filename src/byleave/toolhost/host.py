@@ -38,12 +38,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
-    from byleave.api import Workspace
     from byleave.guard.asking import Who
     from byleave.guard.guard import Guard
     from byleave.net.http_client import HttpClient
     from byleave.policy.compile import CompiledTool
     from byleave.policy.live_policy import LivePolicy
+    from byleave.policy.load import Workspace
     from byleave.toolhost.conversation import ConversationEnd
     from byleave.toolhost.outcome import Outcome
     from byleave.workspace.grep import SearchStart

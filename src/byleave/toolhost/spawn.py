@@ -25,11 +25,11 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
-    from byleave.api import Workspace
     from byleave.launch.start import RunningProgram
     from byleave.net.proxy import Decide
     from byleave.policy.compile import CompiledTool
     from byleave.policy.live_policy import LivePolicy
+    from byleave.policy.load import Workspace
 
 OWN_TOOLS = "byleave-tool"  # our own tools, by the interpreter that runs us
 _LARGEST_PRINTED = 256 << 20  # bytes; hashed at every call that needs approval

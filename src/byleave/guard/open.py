@@ -1,0 +1,78 @@
+"""Open the guard of an integration: the policy of a workspace, its approvals, its audit log and an asker together.
+
+Start at `open_guard`, which is public; integrations that have a workspace already use `guard_for`.
+"""
+
+import os
+
+from byleave.guard.guard import PATIENCE, Guard
+from byleave.guard.warnings import SensitiveWarnings, mask_for
+from byleave.policy.load import Workspace
+from byleave.store.approvals import now
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from byleave.guard.asking import Asker
+    from byleave.policy.live_policy import LivePolicy
+
+
+def open_guard(
+    root: str | None = None,
+    *,
+    door: str = "python",
+    files: "Sequence[str]" = (),
+    session: str = "default",
+    asker: "Asker | None" = None,
+) -> Guard:
+    """Return a guard for a program of one's own: it decides, asks through `asker`, and records. Close it in the end."""
+    return guard_for(Workspace(root), door, files=files, session=session, asker=asker)
+
+
+def guard_for(
+    workspace: Workspace,
+    door: str,
+    *,
+    files: "Sequence[str]" = (),
+    session: str = "default",
+    asker: "Asker | None" = None,
+    patience: float | None = None,
+    policy: "LivePolicy | None" = None,
+    stays: bool = True,
+) -> Guard:
+    """Return the guard of an integration, by `policy` if the caller has loaded one. Close it in the end.
+
+    One that does not stay answers a single request: it starts no thread, adds no rule for good, and does not look for
+    secrets that lie open.
+    """
+    policy = workspace.load(files=files, session=session) if policy is None else policy
+    mask = mask_for(policy.compiled.policy, os.environ)
+    log = workspace.audit_log(policy.compiled.settings, mask)
+    sensitive = workspace.sensitive(policy.compiled)
+    notices = SensitiveWarnings(sensitive, os.path.dirname(workspace.files.session_file(session)))
+    notes: list[str] = []
+    lasting = None
+    if stays:
+        from byleave.guard.persist_rule import PersistentRule
+        from byleave.guard.warnings import sensitive_reaches
+
+        log.start()
+        for found in sensitive_reaches(policy, sensitive):
+            notes += notices.say_once(f"{found.entry} {found.name}", found.sentence)
+        lasting = None if files else PersistentRule(workspace, session)
+    return Guard(
+        policy,
+        workspace.approvals,
+        log,
+        door=door,
+        now=now,
+        mask=mask,
+        environment=os.environ,
+        session=session,
+        asker=asker,
+        patience=PATIENCE if patience is None else patience,
+        lasting=lasting,
+        notices=notices,
+        notes=tuple(notes),
+    )

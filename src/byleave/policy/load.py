@@ -1,0 +1,190 @@
+"""From the files of a user and a project to the policy that holds in a workspace.
+
+`Workspace` knows whose files, approvals and records belong to one root. `Workspace.load` reads the layers
+(`policy.layers`), compiles them (`policy.compile`) and returns a `LivePolicy`, which reads and compiles again when a
+file changes. The guard on top of it: `guard.open`.
+"""
+
+import os
+
+from byleave import __version__
+from byleave.errors import ConfigErrors, InputError
+from byleave.policy.compile import Compiled, compile_layers
+from byleave.policy.context import CompileContext
+from byleave.policy.dirs import UserDirs, check_session_name, find_homes, find_root, real_path
+from byleave.policy.file_settling import file_stamp
+from byleave.policy.layers import LOCAL, PROJECT, Layer, LayerFiles, inline_layer
+from byleave.policy.live_policy import LivePolicy
+from byleave.policy.trust import ProjectTrust
+from byleave.store.approvals import Approvals
+from byleave.user_files import ParseCache
+from byleave.workspace.resolve import Root
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from byleave.core.redact import Redactor
+    from byleave.core.sensitive_places import Sensitive
+    from byleave.store.approvals import Fingerprint
+    from byleave.store.audit.log import AuditLog
+
+
+class Workspace:
+    """One workspace of one user: its root, its files, its approvals, its audit log."""
+
+    def __init__(self, root: str | None = None, *, homes: UserDirs | None = None) -> None:
+        self.homes = homes if homes is not None else find_homes(os.environ)
+        self.root = Root.at(root if root is not None else find_root(_working_directory(), self.homes))
+        self.memory = ParseCache(self.homes.memory, __version__)
+        self.approvals = Approvals(self.homes.workspace(self.root.path), self.memory)
+        self.trust = ProjectTrust(self.root, self.approvals)
+        self.files = LayerFiles(self.root, self.homes, self.memory, trust=self.trust)
+
+    def load(
+        self, *, files: "Sequence[str]" = (), session: str = "default", extra: "Sequence[Layer]" = ()
+    ) -> LivePolicy:
+        """Return the policy of the layers that hold here; `files` replace what would be found, `extra` come on top."""
+        check_session_name(session)
+        source = _LayerSource(self, files, session, extra)
+        known = source.stamp()  # taken before the files are read: a change in between is seen
+        self.approvals.refresh()
+        compiled = self.compile(source.read(None))
+        return LivePolicy(compiled, self.root, source, home=self.homes.user, known=known)
+
+    def compile_tree(self, tree: "Mapping[str, Any]") -> LivePolicy:
+        """Return the policy of one tree alone: no other layer has a say."""
+        source = _TreeSource(self, tree)
+        known = source.stamp()
+        return LivePolicy(source.compile_again(None), self.root, source, home=self.homes.user, known=known)
+
+    def try_user_file(self, content: bytes, session: str) -> LivePolicy:
+        """Return the policy that would hold if the user's own file had this content. It does not follow changes."""
+        layers = list(self.files.again(None).discover(session, user=content))
+        return LivePolicy(self.compile(layers), self.root, home=self.homes.user)
+
+    def compile(self, layers: "Sequence[Layer]") -> Compiled:
+        """Compile layers in this workspace."""
+        compiled = compile_layers(layers, CompileContext(self.root, self.approvals, self.homes))
+        if self.approvals.warnings:
+            compiled = compiled.replace(warnings=(*compiled.warnings, *dict.fromkeys(self.approvals.warnings)))
+        return compiled
+
+    def print_of(self, name: str, content: bytes, tree: "Mapping[str, Any]") -> "Fingerprint":
+        """Return what trusting this project file would mean now."""
+        return self.trust.fingerprint(name, content, tree)
+
+    def own_places(self, layers: "Sequence[Layer]") -> tuple[str, ...]:
+        """Return what no tool may write to: byleave's directories, and the very files that this policy came from."""
+        return CompileContext(self.root, self.approvals, self.homes).own_places(layers)
+
+    def audit_log(self, settings: "Mapping[str, Any] | None", mask: "Redactor") -> "AuditLog":
+        """Return the log of this workspace, kept as long as the settings say; without any, nothing is ever removed."""
+        from byleave.store.audit.log import AuditLog
+        from byleave.store.audit.retention import Retention
+
+        usual, kept = Retention(), (settings or {}).get("audit", {})
+        retention = Retention(kept.get("keep_days", usual.days), kept.get("keep_megabytes", usual.megabytes))
+        return AuditLog(
+            self.homes.workspace(self.root.path), mask=mask, retention=retention if settings is not None else None
+        )
+
+    def sensitive(self, compiled: Compiled) -> "Sensitive":
+        """Return the places that hold secrets, for this user and in this workspace."""
+        from byleave.core.sensitive_places import Sensitive
+
+        return Sensitive(
+            compiled.settings.get("sensitive_paths", ()), home=self.homes.user, root=self.root.path, real=real_path
+        )
+
+
+class _LayerSource:
+    """Where a live policy comes from: the layered files of a workspace, read and compiled again when they change."""
+
+    def __init__(self, workspace: Workspace, files: "Sequence[str]", session: str, extra: "Sequence[Layer]") -> None:
+        self._workspace = workspace
+        self._files = list(files)
+        self._session = session
+        self._extra = extra
+        self._base = _working_directory() if files else ""
+
+    def stamp(self) -> object:
+        """Return what changes whenever a file, an approval or a script that a trusted file starts does."""
+        here = self._workspace
+        scripts = tuple([file_stamp(os.path.join(here.root.path, name)) for name in sorted(here.trust.scripts)])
+        return here.approvals.stamp(), here.files.stamp(self._session, self._files, base=self._base), scripts
+
+    def read(self, good: "Mapping[str, Layer] | None") -> list[Layer]:
+        """Return the layers, weakest first; those of `good` in the place of files that cannot be used any more."""
+        files = self._workspace.files.again(good)
+        if self._files:
+            return [*files.given(self._files, self._session, base=self._base), *self._extra]
+        return [*files.discover(self._session), *self._extra]
+
+    def compile_again(self, before: Compiled) -> Compiled:
+        """Return the policy of the files as they are now; what cannot be used keeps what it said before."""
+        here = self._workspace
+        here.approvals.refresh()
+        layers = self.read({layer.path: layer for layer in before.layers})
+        compiled = self._compile_or_fall_back(layers, before.layers)
+        broken = tuple(here.files.broken)
+        return compiled.replace(warnings=(*broken, *compiled.warnings)) if broken else compiled
+
+    def _compile_or_fall_back(self, layers: "list[Layer]", before: "tuple[Layer, ...]") -> Compiled:
+        """Compile layers that have changed; where they cannot be used together, less of the change.
+
+        Project files, which others may have written, give way first: they cannot keep the user's own changes from
+        holding.
+        """
+        known = {layer.path: self._trusted_now(layer) for layer in before}
+        theirs = [known.get(layer.path, layer) if layer.name in (PROJECT, LOCAL) else layer for layer in layers]
+        problem: ConfigErrors | None = None
+        for tried in (layers, theirs, list(known.values())):
+            try:
+                compiled = self._workspace.compile(tried)
+            except ConfigErrors as error:
+                problem = problem or error
+                continue
+            if problem is None:
+                return compiled
+            warning = f"the configuration has changed and cannot be used; what it said before still holds:\n{problem}"
+            return compiled.replace(warnings=(warning, *compiled.warnings))
+        raise problem or ConfigErrors([])
+
+    def _trusted_now(self, layer: Layer) -> Layer:
+        if layer.name not in (PROJECT, LOCAL):
+            return layer
+        return layer.replace(trusted=self._workspace.trust.trusts(layer.file or "", layer.content, layer.tree))
+
+
+class _TreeSource:
+    """The source of a policy that is one tree: only the approvals can change."""
+
+    def __init__(self, workspace: Workspace, tree: "Mapping[str, Any]") -> None:
+        self._workspace = workspace
+        self._layer = inline_layer(tree)
+
+    def stamp(self) -> object:
+        return self._workspace.approvals.stamp()
+
+    def compile_again(self, _before: Compiled | None) -> Compiled:
+        self._workspace.approvals.refresh()
+        return self._workspace.compile([self._layer])
+
+
+def _working_directory() -> str:
+    try:
+        return os.getcwd()
+    except OSError:
+        raise InputError("the working directory is gone", hint="change to another one, or give --root") from None
+
+
+def load_policy(root: str | None = None, *, files: "Sequence[str]" = (), session: str = "default") -> LivePolicy:
+    """Return the policy that holds at `root`, from its layered files."""
+    return Workspace(root).load(files=files, session=session)
+
+
+def compile_policy(tree: "Mapping[str, Any]", *, root: str | None = None) -> LivePolicy:
+    """Return the policy of a tree shaped like the TOML file, alone."""
+    return Workspace(root).compile_tree(tree)

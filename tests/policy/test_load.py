@@ -1,0 +1,86 @@
+"""What a check does on its way: the policy is loaded once, and a read looks up nothing that only writes need."""
+
+import sys
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
+
+from byleave.policy import machine_places
+from byleave.policy.load import Workspace
+from scene import Scene
+
+READ = {"kind": "read", "path": "src/a"}
+UPDATE = {"kind": "update", "path": "src/a"}
+
+
+@pytest.fixture
+def scene(tmp_path: Path) -> Scene:
+    scene = Scene.build(tmp_path)
+    scene.say("user", '[[rules]]\nallow = { path = "src/**" }\n')
+    return scene
+
+
+def entries(work: Callable[[], object]) -> Counter[str]:
+    """Return how often each module of byleave is entered from another one."""
+    found: Counter[str] = Counter()
+
+    def module(frame: FrameType | None) -> str:
+        name = "" if frame is None else frame.f_globals.get("__name__", "")
+        return name if name.startswith("byleave.") else ""
+
+    def profile(frame: FrameType, event: str, _argument: Any) -> None:
+        if event == "call" and (here := module(frame)) and here != module(frame.f_back):
+            found[here] += 1
+
+    sys.setprofile(profile)
+    try:
+        work()
+    finally:
+        sys.setprofile(None)
+    return found
+
+
+def write_only_lookups(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Note each look at the git repository, at PATH, at byleave's own code, and at where dotfiles lead."""
+    looked: list[str] = []
+    for name in ("git_stamp", "git_places", "program_directories", "find_own_code", "places_elsewhere"):
+        real = getattr(machine_places, name)
+
+        def noted(*given: Any, real: Any = real, name: str = name) -> Any:
+            looked.append(name)
+            return real(*given)
+
+        monkeypatch.setattr(machine_places, name, noted)
+    return looked
+
+
+def test_a_read_looks_up_nothing_that_only_writes_need(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked = write_only_lookups(monkeypatch)
+    policy = scene.workspace.load()
+    assert policy.decide(READ).allowed
+    assert looked == []
+    assert policy.decide(UPDATE).allowed
+    assert sorted(looked) == ["find_own_code", "git_places", "git_stamp", "places_elsewhere", "program_directories"]
+
+
+def test_places_are_found_anew_when_git_is_set_up_in_another_way(scene: Scene) -> None:
+    (scene.root / ".git").mkdir()
+    policy = scene.workspace.load()
+    hook = {"kind": "update", "path": "src/hooks/pre-commit"}
+    assert policy.decide(hook).allowed
+    (scene.root / ".git/config").write_text("[core]\n\thooksPath = src/hooks\n")
+    policy.expire()
+    assert not policy.decide(hook).allowed
+
+
+def test_a_check_enters_the_loader_once_and_its_neighbours_a_few_times(scene: Scene) -> None:
+    root = str(scene.root)
+    homes = scene.workspace.homes
+    Workspace(root, homes=homes).load().decide(READ)  # what is imported and cached at the first use
+    found = entries(lambda: Workspace(root, homes=homes).load().decide(READ))
+    assert found["byleave.policy.load"] == 2  # to make the workspace, and to load
+    assert found["byleave.policy.live_policy"] == 2  # to make the policy, and to decide
