@@ -67,7 +67,7 @@ def test_who_is_asked_follows_the_setting_and_else_the_transport(
         assert bool(talk.servers["shop"].calls()) is asked
         if not asked:
             assert result["structuredContent"]["decision"] == "ask"
-            waiting = [each for each in talk.guard.approvals.all() if each.status == "pending"]
+            waiting = [each for each in talk.workspace.approvals.all() if each.status == "pending"]
             assert [each.kind for each in waiting] == ["call", "call"]
 
     play(scene, {**ASKS, "gateway": {} if approve is None else {"approve": approve}})
@@ -115,8 +115,8 @@ def test_the_record_says_who_answered_and_on_which_way(play: Callable[..., None]
         client = talk.client(elicitation={})
         await client.begin()
         await client.call("shop__price")
-        (waiting,) = [each for each in talk.guard.approvals.all() if each.status == "pending"]
-        talk.guard.approvals.settle_action(waiting.detail["key"], status=APPROVED, now=now())
+        (waiting,) = [each for each in talk.workspace.approvals.all() if each.status == "pending"]
+        talk.workspace.approvals.settle_action(waiting.detail["key"], status=APPROVED, now=now())
         assert "_meta" not in (await client.call("shop__price"))["result"]
         assert answers(talk) == [
             ("ask", {"by": "approvals", "choice": "elsewhere"}),
@@ -178,7 +178,7 @@ def test_a_form_that_is_answered_after_the_client_may_not_any_more_approves_noth
             result = (await client.call("shop__price", inputResponses=said, requestState=state))["result"]
         assert result["structuredContent"]["decision"] == "ask"
         assert talk.servers["shop"].calls() == []
-        assert [each.status for each in talk.guard.approvals.all() if each.kind == "call"] == ["pending"]
+        assert [each.status for each in talk.workspace.approvals.all() if each.kind == "call"] == ["pending"]
 
     play(scene, ASKS)
 

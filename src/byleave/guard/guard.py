@@ -55,7 +55,7 @@ from byleave.text import quoted, shown
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
-    from typing import Any, Protocol, Self, TypeVar
+    from typing import Any, Self, TypeVar
 
     from byleave.core.action import Action
     from byleave.core.decision import Verdict
@@ -65,20 +65,9 @@ if TYPE_CHECKING:
     from byleave.guard.persist_rule import PersistentRule
     from byleave.guard.warnings import SensitiveWarnings
     from byleave.policy.live_policy import LivePolicy
-    from byleave.store.approvals import Approvals
+    from byleave.store.interfaces import ApprovalStore, RecordStore
 
     Done = TypeVar("Done")
-
-    class Log(Protocol):
-        """Where records go; returns the number of each. `warnings` are about what failed in the background."""
-
-        warnings: list[str]
-
-        def append(self, fields: "Mapping[str, Any]") -> int: ...
-
-        def mask_with(self, mask: "Redactor") -> None: ...
-
-        def close(self) -> None: ...
 
 
 PATIENCE = 60.0  # seconds a person has; then the answer is no
@@ -98,8 +87,8 @@ class Guard:
     def __init__(
         self,
         policy: "LivePolicy",
-        approvals: "Approvals",
-        log: "Log",
+        approvals: "ApprovalStore",
+        log: "RecordStore",
         *,
         door: str,
         now: "Callable[[], str]",

@@ -1,15 +1,32 @@
 """The shape of `agents` and `gateway`, as types. Servers, and the rest of the file: policy.schema_types."""
 
+import re
 from typing import Annotated, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
 from byleave.core.access import LARGEST
+from byleave.core.action import LOCAL
 from byleave.policy.rule_types import ConfigTable, Merge
+from byleave.text import quoted
 
+ITSELF = "is byleave itself, which would start itself without end"
+_SERVER_NAME = re.compile(r"[A-Za-z0-9-]+(_[A-Za-z0-9-]+)*")
+_LONGEST_SERVER_NAME = 64
 _DAY = 24 * 3600  # seconds
 Names = list[str] | Merge[str]
 _ByServer = dict[str, Names]
+
+
+def name_problem(name: str) -> str | None:
+    """Say why this cannot be the name of a server, or None."""
+    if name == LOCAL:
+        return f"{quoted(LOCAL)} stands for the configured tools"
+    if len(name) > _LONGEST_SERVER_NAME:
+        return f"its name is longer than {_LONGEST_SERVER_NAME} letters"
+    if not _SERVER_NAME.fullmatch(name):
+        return "a name is letters, digits, dashes, and single underscores between them"
+    return None
 
 
 class ReachTable(ConfigTable):

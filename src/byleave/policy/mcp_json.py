@@ -12,11 +12,10 @@ from byleave.core.self_protection import is_door
 from byleave.errors import ConfigErrors
 from byleave.policy.diagnostics import check_tree
 from byleave.policy.dirs import FOREIGN_FILES
-from byleave.policy.gateway_types import AgentTable
+from byleave.policy.gateway_types import ITSELF, AgentTable, name_problem
 from byleave.policy.json_text import parse_json
 from byleave.policy.rule_types import ConfigTable
 from byleave.policy.schema_types import ConfigFile, Defaults
-from byleave.policy.servers import ITSELF, name_problem
 from byleave.text import quoted, shown
 
 TYPE_CHECKING = False

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from byleave.core.action import LOCAL
 from byleave.core.env_rules import MINIMAL_ENVIRONMENT
 from byleave.core.self_protection import is_door
 from byleave.core.suggest import SERVERS
 from byleave.core.url import BadUrl, parse_url
 from byleave.errors import ConfigError
+from byleave.policy.gateway_types import ITSELF, name_problem
 from byleave.policy.normalize import LINE
 from byleave.text import quoted, shown
 
@@ -30,9 +30,6 @@ if TYPE_CHECKING:
     from byleave.policy.layers import Layer, Problems
     from byleave.policy.normalize import At, Tree
 
-ITSELF = "is byleave itself, which would start itself without end"
-_NAME = re.compile(r"[A-Za-z0-9-]+(_[A-Za-z0-9-]+)*")
-_LONGEST_NAME = 64
 _VARIABLE = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}")
 _HEADER = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _LAUNCH = ("command", "url", "transport", "env", "headers", "cwd")
@@ -136,17 +133,6 @@ def expanded(server: ServerConfig, environ: Mapping[str, str]) -> ExpandedServer
 def _is_common(name: str) -> bool:
     """Whether a variable is no secret: hiding the home directory wherever it occurs would make answers unreadable."""
     return any(name.startswith(one[:-1]) if one.endswith("*") else name == one for one in (*MINIMAL_ENVIRONMENT, "PWD"))
-
-
-def name_problem(name: str) -> str | None:
-    """Say why this cannot be the name of a server, or None."""
-    if name == LOCAL:
-        return f"{quoted(LOCAL)} stands for the configured tools"
-    if len(name) > _LONGEST_NAME:
-        return f"its name is longer than {_LONGEST_NAME} letters"
-    if not _NAME.fullmatch(name):
-        return "a name is letters, digits, dashes, and single underscores between them"
-    return None
 
 
 class ServerDescription(Struct, frozen=True):

@@ -21,6 +21,7 @@ from binascii import crc32
 from byleave.record import Record
 from byleave.user_files import digest
 
+TABLE = "audit.db"  # the file that the journal is folded into
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator

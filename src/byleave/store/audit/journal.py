@@ -20,6 +20,7 @@ from byleave.store.audit.chain import (
     HEAD_WIDTH,
     NO_TIME,
     RECOVERY,
+    TABLE,
     ChainHead,
     head_line,
     linked,
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from typing import Self
 
 JOURNAL, HEAD, LOCK = "audit.journal", "audit.head", "audit.lock"
-TABLE = "audit.db"
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC | os.O_NONBLOCK
 _FILES = ((LOCK, _FLAGS), (HEAD, _FLAGS), (JOURNAL, _FLAGS | os.O_APPEND))
 LONGEST_WAIT = 10.0  # seconds for a lock that others hold for microseconds

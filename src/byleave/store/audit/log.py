@@ -8,8 +8,8 @@ import time
 
 from byleave.core.redact import Redactor
 from byleave.errors import InputError
-from byleave.store.audit.chain import EMPTY, OWN_EVENTS, ChainHead
-from byleave.store.audit.journal import HEAD, JOURNAL, TABLE, AuditJournal
+from byleave.store.audit.chain import EMPTY, OWN_EVENTS, TABLE, ChainHead
+from byleave.store.audit.journal import HEAD, JOURNAL, AuditJournal
 from byleave.store.audit.records import record_text
 
 TYPE_CHECKING = False

@@ -9,8 +9,7 @@ import stat
 
 from byleave.errors import StateError
 from byleave.record import Record
-from byleave.store.audit.chain import CHECKPOINT, RETENTION, ChainHead
-from byleave.store.audit.journal import TABLE
+from byleave.store.audit.chain import CHECKPOINT, RETENTION, TABLE, ChainHead
 from byleave.text import quoted, shown
 from byleave.user_files import refuse_detours, refuse_shared
 

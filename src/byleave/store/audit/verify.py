@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from byleave.errors import StateError
-from byleave.store.audit.chain import HEAD_WIDTH, ChainHead, read_head_line
+from byleave.store.audit.chain import HEAD_WIDTH, TABLE, ChainHead, read_head_line
 from byleave.store.audit.chain_walk import MOST_TOLD, OWN_ROWS, ROWS, ChainProblem, ChainWalk, Removal
-from byleave.store.audit.journal import HEAD, TABLE
+from byleave.store.audit.journal import HEAD
 from byleave.store.audit.table import index_texts, is_about_the_disk, read_table, strangers, table_errors
 from byleave.text import shown
 from byleave.user_files import read_private, write_private
