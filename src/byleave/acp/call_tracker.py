@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from byleave.acp.envelope import decoded_somehow, kind_of_update
+from byleave.acp.odd_lines import decoded_somehow, kind_of_update
 from byleave.core.action import OtherAction
 from byleave.guard.guard import OBSERVED
 from byleave.protocol.json_members import repeats_a_name
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from typing import Any
 
     from byleave.acp.authorize import CallAuthorizer, Placed
-    from byleave.acp.envelope import Envelope
     from byleave.acp.requests import PermissionRequest
     from byleave.acp.sessions import AcpSession, AcpSessions
     from byleave.core.action import Action
+    from byleave.protocol.jsonrpc import Envelope
     from byleave.translate.call import Meaning
 
 
@@ -332,7 +332,7 @@ class CallTracker:
         kind = kind_of_update(envelope)
         if kind is not None and kind not in _ABOUT_CALLS:
             return None
-        params = decoded_somehow(envelope.members["params"]) if "params" in envelope.members else None
+        params = None if envelope.params is None else decoded_somehow(envelope.params)
         update = params.get("update") if isinstance(params, dict) else None
         name = params.get("sessionId") if isinstance(params, dict) else None
         if not isinstance(update, dict) or not isinstance(name, str):

@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from byleave.acp.authorize import CallEvaluation
     from byleave.acp.call_tracker import Screen, TrackedCall
     from byleave.acp.requests import PermissionOption
-
-    Id = tuple[str, Any]
+    from byleave.protocol.jsonrpc import Id
 
 MOST_OPEN = 1000
 _MOST_ANSWERED = 4 * MOST_OPEN

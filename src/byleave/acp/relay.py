@@ -1,12 +1,11 @@
 """Between editor and agent: passes on every line as it came, except those that the policy has to answer. Sans-IO.
 
-Feed it whole lines; it says what to send where. Most lines are looked at from the outside only (`envelope`). What the
-agent tells about its tool calls is remembered (`hearing`), so that a request for permission can be understood and
-judged (`judging`); `replies` writes what we say ourselves.
+Feed it whole lines; it returns what to send to which side. Of most lines only the outside is read (`protocol.jsonrpc`);
+a line that not every reader reads alike is passed on or refused by what it may hold (`odd_lines`). What the agent
+reports of its tool calls is kept (`call_tracker`), so that a request for permission can be understood and evaluated
+(`authorize`); `permission_request` writes the messages of our own.
 
 Start at `Relay.from_agent`.
-
-What the relay hands back to whoever moves the bytes.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from msgspec import Struct, structs
 
 from byleave.acp import permission_request
 from byleave.acp.call_tracker import CallTracker, Screen, UnreadError
-from byleave.acp.envelope import decoded, has_inner_ends, id_key, ids_in, may_hold, read_answer_somehow, read_envelope
+from byleave.acp.odd_lines import decoded, has_inner_ends, id_key, ids_in, may_hold, methods_in, opened, read_somehow
 from byleave.acp.open_questions import OpenQuestion, OpenQuestions
 from byleave.acp.permission_request import (
     ALLOW_ALWAYS,
@@ -43,14 +42,16 @@ from byleave.acp.requests import (
     intercepts,
     is_plain_update,
     passes_for_judged,
+    read_agent_request,
     read_outcome,
     read_permission,
-    read_wish,
 )
 from byleave.acp.sessions import AcpSessions
 from byleave.acp.versions import INITIALIZE, Versions
 from byleave.guard.asking import CANCELLED, CHANGED, ELSEWHERE, FOR_SESSION, NEVER, NO, NOBODY, ONCE, YESES
 from byleave.guard.verdicts import UNKEPT
+from byleave.protocol.json_fast import FAST
+from byleave.protocol.jsonrpc import Malformed, read_envelope
 from byleave.text import quoted
 
 if TYPE_CHECKING:
@@ -59,12 +60,13 @@ if TYPE_CHECKING:
 
     from byleave.acp.authorize import CallAuthorizer, CallEvaluation
     from byleave.acp.call_tracker import TrackedCall
-    from byleave.acp.envelope import Envelope
     from byleave.acp.requests import AgentRequest, PermissionOption, PermissionRequest
     from byleave.acp.sessions import AcpSession
+    from byleave.protocol.jsonrpc import Envelope
 
 
 TO_AGENT, TO_CLIENT = "agent", "client"
+UPDATE = "session/update"
 
 
 class Send(Struct, frozen=True):
@@ -111,42 +113,43 @@ class Relay:
 
     def from_agent(self, line: bytes) -> list[Send] | None:
         """Return what to send for a line of the agent; None to pass it on as it is."""
-        envelope = read_envelope(line)
-        is_odd = envelope is None or has_inner_ends(line)
-        if self._versions.concerns(None if is_odd else envelope, line):
-            return self._initialized(None if is_odd else envelope, line)
+        read = read_envelope(line, FAST)
+        problem = read.problem if isinstance(read, Malformed) else ""
+        envelope = None if isinstance(read, Malformed) or has_inner_ends(line) else read
+        if self._versions.concerns(envelope, line):
+            return self._initialized(envelope, line)
         if self._versions.problem:
             return self._stopped(envelope, TO_AGENT)
-        if envelope is None or is_odd:
-            return self._odd(line)
-        if not envelope.methods:
+        if envelope is None:
+            return self._odd(line, problem)
+        if envelope.method is None:
             self._sessions.hear_answer(envelope)
             return None
-        if not envelope.is_clear:
-            ended = self._doubt_all() if "session/update" in envelope.methods else []
-            if any(intercepts(method) for method in envelope.methods):
-                return ended + self._refuse(envelope, "it can be read in more than one way")
-            return [Send(TO_CLIENT, line), *ended] if ended else None
-        return self._by_method(envelope.methods[0], envelope, line)
+        return self._by_method(envelope.method, envelope, line)
 
     def from_client(self, line: bytes) -> list[Send] | None:
         """Return what to send for a line of the editor; None to pass it on as it is."""
-        envelope = read_envelope(line)
+        read = read_envelope(line, FAST)
+        is_odd = isinstance(read, Malformed)
+        envelope = read_somehow(line) if isinstance(read, Malformed) else read
+        if is_odd and (self._versions.problem or _may_ask_for_a_version(line)):
+            return self._refuse_odd_initialize(line)
         if envelope is None:
-            return self._odd_from_client(line)
-        if INITIALIZE in envelope.methods:
+            return None
+        if envelope.method == INITIALIZE:
             return self._initialize(envelope, line)
         if self._versions.problem:
             return self._stopped(envelope, TO_CLIENT)
-        for method in envelope.methods:
-            self._sessions.hear_editor(method, envelope)
-            if method == "session/cancel":
-                return [Send(TO_AGENT, line), *self._cancel_session(envelope)]
-        if envelope.methods or self._questions.is_idle or envelope.id is None:
+        if envelope.method is not None:
+            self._sessions.hear_editor(envelope.method, envelope)
+            return (
+                [Send(TO_AGENT, line), *self._cancel_session(envelope)] if envelope.method == "session/cancel" else None
+            )
+        if self._questions.is_idle or envelope.id is None:
             return None
         question = self._questions.take(envelope.id)
         if question is not None:
-            return self._answered(question, line)
+            return self._answered(question, None if is_odd else envelope)
         return [] if self._questions.was_answered(envelope.id) else None
 
     def tick(self) -> list[Send]:
@@ -177,7 +180,7 @@ class Relay:
             return [Send(TO_AGENT, self._versions.ask(envelope, line))]
         except MalformedRequestError as error:
             self._notices.append(f"{INITIALIZE} of the editor was refused: {error}")
-            raw_id = envelope.members.get("id")
+            raw_id = envelope.raw_id
             return [] if raw_id is None else [Send(TO_CLIENT, permission_request.refusal(raw_id, str(error)))]
 
     def _initialized(self, envelope: Envelope | None, line: bytes) -> list[Send]:
@@ -198,15 +201,13 @@ class Relay:
 
     def _stopped(self, envelope: Envelope | None, back: str) -> list[Send]:
         """Answer what asks for something though no version was agreed on that is judged; everything else ends here."""
-        raw_id = envelope.members.get("id") if envelope is not None and envelope.methods else None
+        raw_id = envelope.raw_id if envelope is not None and envelope.method is not None else None
         return [] if raw_id is None else [Send(back, permission_request.refusal(raw_id, self._versions.problem))]
 
-    def _odd_from_client(self, line: bytes) -> list[Send] | None:
-        """Pass on what the editor says in another form than one JSON object, unless it may ask for a version."""
+    def _refuse_odd_initialize(self, line: bytes) -> list[Send]:
+        """Refuse a line of the editor that not every reader reads alike, and that some may take for `initialize`."""
         if self._versions.problem:
             return []
-        if not (may_hold(line, (f'"{INITIALIZE}"',)) and may_hold(line, ("protocolversion",))):
-            return None
         problem = "not every reader reads its line alike"
         self._notices.append(f"{INITIALIZE} of the editor was refused: {problem}")
         return [Send(TO_CLIENT, permission_request.refusal(raw_id, problem)) for raw_id in ids_in(line)]
@@ -214,7 +215,7 @@ class Relay:
     # What the agent says.
 
     def _by_method(self, method: str, envelope: Envelope, line: bytes) -> list[Send] | None:
-        if method == "session/update":
+        if method == UPDATE:
             ended = self._hear(envelope, line)
             return [Send(TO_CLIENT, line), *ended] if ended else None
         if method == "$/cancel_request":
@@ -225,8 +226,6 @@ class Relay:
             if not self._questions.is_idle:
                 self._questions.reuse(envelope.id)
             return None
-        if "id" in envelope.members and envelope.id is None:
-            return self._refuse(envelope, "its id cannot be relied on")
         if self._questions.asked_with(envelope.id) is not None:
             return self._refuse(envelope, "its id is that of a request that is still open")
         if self._questions.is_withdrawn(envelope.id):
@@ -236,8 +235,8 @@ class Relay:
         self._questions.reuse(envelope.id)
         try:
             if method == PERMISSION:
-                return self._permission(read_permission(line), envelope)
-            return self._wish(read_wish(line, method), envelope, line)
+                return self._permission(read_permission(envelope), envelope)
+            return self._wish(read_agent_request(envelope, method), envelope, line)
         except MalformedRequestError as error:
             return self._refuse(envelope, str(error))
         except Exception as error:  # noqa: BLE001 -- a defect of ours: this request is refused, and the others are judged
@@ -254,7 +253,7 @@ class Relay:
             return self._doubt_all()
         if heard is None or not self._questions.shown():
             return []
-        return self._end_changed(*heard) if is_plain_update(line) else self._doubt_all()
+        return self._end_changed(*heard) if is_plain_update(envelope) else self._doubt_all()
 
     def _doubt_all(self) -> list[Send]:
         """Take everything that was told for doubtful, and so what people are asked about as well."""
@@ -276,14 +275,20 @@ class Relay:
         answer = self._reply(question.raw_id, reject_option(question.options), done.verdict)
         return [*answer, Send(TO_CLIENT, told)]
 
-    def _odd(self, line: bytes) -> list[Send] | None:
-        """Pass on what is no JSON object, unless some reader could find a request in it that we would have judged."""
-        ended = self._doubt_all() if may_hold(line, ("session/update",)) else []
-        if (answer := read_answer_somehow(line)) is not None:
+    def _odd(self, line: bytes, problem: str) -> list[Send] | None:
+        """Pass on a line that not every reader reads alike, unless one could find a request in it that we intercept."""
+        methods = methods_in(line)
+        if methods is None:
+            is_update, is_intercepted = may_hold(line, (UPDATE,)), may_hold(line, JUDGED)
+        else:
+            is_update = UPDATE in methods
+            is_intercepted = any(intercepts(method) or passes_for_judged(method) for method in methods)
+        ended = self._doubt_all() if is_update else []
+        if (answer := read_somehow(line)) is not None and answer.method is None:
             self._sessions.hear_answer(answer)
-        if not may_hold(line, JUDGED):
+        if not is_intercepted:
             return [Send(TO_CLIENT, line), *ended] if ended else None
-        problem = "not every reader reads its line alike"
+        problem = problem or "not every reader reads its line alike"
         sends = ended + self._refuse(None, problem)
         return sends + [Send(TO_AGENT, permission_request.refusal(raw_id, problem)) for raw_id in ids_in(line)]
 
@@ -300,7 +305,7 @@ class Relay:
         if judgement.matter is None:
             self._settle(call, judgement, session, shown_contents(wish), allowed=judgement.verdict.allowed)
             answer = allow if judgement.verdict.allowed else reject_option(wish.options)
-            return self._reply(envelope.members.get("id"), answer, judgement.verdict)
+            return self._reply(envelope.raw_id, answer, judgement.verdict)
         return None if self._ask_editor(judgement, wish, call, envelope) else []
 
     def _ask_editor(
@@ -310,7 +315,7 @@ class Relay:
         if envelope.id is None:
             self._judging.finish(judgement, NOBODY)
             return False
-        question = OpenQuestion(envelope.id, judgement, wish.session, envelope.members["id"], b"")
+        question = OpenQuestion(envelope.id, judgement, wish.session, envelope.raw_id, b"")
         question.options, question.call, question.call_id = wish.options, call, wish.call_id
         question.screen, question.contents = Screen(call, wish.call), shown_contents(wish)
         self._questions.add(question)
@@ -348,7 +353,7 @@ class Relay:
         if envelope.id is None:
             return self._deny(envelope, judgement)
         ours = f"byleave-{secrets.token_hex(8)}"
-        question = OpenQuestion(("text", ours), judgement, wish.session, envelope.members["id"], line)
+        question = OpenQuestion(ours, judgement, wish.session, envelope.raw_id, line)
         question.held_for, question.options = envelope.id, permission_request.OUR_OPTIONS
         self._questions.add(question)
         return [
@@ -364,8 +369,7 @@ class Relay:
 
     def _withdraw(self, envelope: Envelope) -> list[Send] | None:
         """Heed that the agent gives a request of its own up: what the editor has is its own to answer, in a moment."""
-        raw = envelope.members.get("params")
-        params = decoded(raw) if raw is not None else None
+        params = opened(envelope.params)
         question = self._questions.asked_with(id_key(params.get("requestId")) if isinstance(params, dict) else None)
         if question is None:
             return None
@@ -376,18 +380,18 @@ class Relay:
 
     # What the editor says.
 
-    def _answered(self, question: OpenQuestion, line: bytes) -> list[Send] | None:
+    def _answered(self, question: OpenQuestion, envelope: Envelope | None) -> list[Send] | None:
         if question.held_for is not None:
-            return self._answered_ours(question, line)
+            return self._answered_ours(question, envelope)
         if question.cancelled_until is None:
-            return self._answered_theirs(question, line)
-        reply, readable = _reply_in(line, question.options)
+            return self._answered_theirs(question, envelope)
+        reply, readable = _reply_in(envelope, question.options)
         sent = self._cancelled(question)
         return None if readable and reply in (CANCELLED, NOBODY) else sent
 
-    def _answered_theirs(self, question: OpenQuestion, line: bytes) -> list[Send] | None:
+    def _answered_theirs(self, question: OpenQuestion, envelope: Envelope | None) -> list[Send] | None:
         """Pass the editor's answer on: an answer for always becomes one for once, and we remember it."""
-        reply, readable = _reply_in(line, question.options)
+        reply, readable = _reply_in(envelope, question.options)
         done = self._judging.finish(question.judgement, reply)
         self._settle(
             question.call,
@@ -403,8 +407,8 @@ class Relay:
             return None if once is None else self._reply(question.raw_id, once, None)
         return None if readable else self._reply(question.raw_id, None, None)
 
-    def _answered_ours(self, question: OpenQuestion, line: bytes) -> list[Send]:
-        reply, _readable = _reply_in(line, question.options)
+    def _answered_ours(self, question: OpenQuestion, envelope: Envelope | None) -> list[Send]:
+        reply, _readable = _reply_in(envelope, question.options)
         done = self._judging.finish(question.judgement, CANCELLED if question.cancelled_until is not None else reply)
         if done.allowed:
             return [Send(TO_CLIENT, question.line)]
@@ -417,8 +421,7 @@ class Relay:
 
     def _cancel_session(self, envelope: Envelope) -> list[Send]:
         """Answer what we hold; the editor has a moment for what it was asked itself."""
-        raw = envelope.members.get("params")
-        params = decoded(raw) if raw is not None else None
+        params = opened(envelope.params)
         name = params.get("sessionId") if isinstance(params, dict) else None
         if isinstance(name, str):
             self._sessions.get(name).calls.uncover()
@@ -442,7 +445,7 @@ class Relay:
         if question.held_for is None:
             return self._cancelled(question)
         self._judging.finish(question.judgement, CANCELLED)
-        told = permission_request.notification("$/cancel_request", {"requestId": question.id[1]})
+        told = permission_request.notification("$/cancel_request", {"requestId": question.id})
         return [Send(TO_AGENT, permission_request.cancelled_request(question.raw_id)), Send(TO_CLIENT, told)]
 
     def _cancelled(self, question: OpenQuestion) -> list[Send]:
@@ -472,34 +475,39 @@ class Relay:
         return [] if raw_id is None else [Send(TO_AGENT, permission_request.permission(raw_id, option, verdict))]
 
     def _deny(self, envelope: Envelope, judgement: CallEvaluation) -> list[Send]:
-        raw_id = envelope.members.get("id")
+        raw_id = envelope.raw_id
         root = judgement.guard.policy.root.path
         return [] if raw_id is None else [Send(TO_AGENT, permission_request.denial(raw_id, judgement.verdict, root))]
 
     def _refuse(self, envelope: Envelope | None, problem: str) -> list[Send]:
         """Answer what cannot be judged because it cannot be read for certain; it goes nowhere."""
-        method = "" if envelope is None else f" {quoted(envelope.methods[0][:_LONGEST_NAME])}"
+        method = "" if envelope is None else f" {quoted(str(envelope.method)[:_LONGEST_NAME])}"
         if len(self._notices) < _MOST_NOTICES:
             self._notices.append(f"a message{method} of the agent was refused: {problem}")
-        raw_id = None if envelope is None else envelope.members.get("id")
-        refused = self._judging.refuse("" if envelope is None else envelope.methods[0], problem)
+        raw_id = None if envelope is None else envelope.raw_id
+        refused = self._judging.refuse("" if envelope is None else str(envelope.method), problem)
         if self._log is not None:
             self._log({"id": None if raw_id is None else decoded(raw_id), **refused})
         return [] if raw_id is None else [Send(TO_AGENT, permission_request.refusal(raw_id, problem))]
 
     def _keep_log(self, judgement: CallEvaluation, envelope: Envelope, told: dict[str, Any]) -> None:
         if self._log is not None:
-            raw = envelope.members.get("id")
+            raw = envelope.raw_id
             self._log({"id": None if raw is None else decoded(raw), **told, **judgement.tree})
 
 
-def _reply_in(line: bytes, options: tuple[PermissionOption, ...]) -> tuple[str, bool]:
+def _may_ask_for_a_version(line: bytes) -> bool:
+    return may_hold(line, (f'"{INITIALIZE}"',)) and may_hold(line, ("protocolversion",))
+
+
+def _reply_in(envelope: Envelope | None, options: tuple[PermissionOption, ...]) -> tuple[str, bool]:
     """Return what the editor's answer says, and whether it can be read; an error is an answer that is no yes."""
+    if envelope is None:
+        return NOBODY, False
     try:
-        chosen, cancelled = read_outcome(line)
+        chosen, cancelled = read_outcome(envelope)
     except MalformedRequestError:
-        envelope = read_envelope(line)
-        return NOBODY, envelope is not None and set(envelope.members) >= {"error"} and "result" not in envelope.members
+        return NOBODY, envelope.error is not None
     if cancelled:
         return CANCELLED, True
     kind = next((option.kind for option in options if option.id == chosen), None)
