@@ -82,7 +82,7 @@ class Source:
 
 
 class WriteQueue:
-    """What is to be written to one side. `add` is called under the relay's lock, which makes the order; the rest without.
+    """What is to be written to one side. `add` is called under the relay's lock, which makes the order, no other is.
 
     `shut` closes it for good. A pipe of our own (`is_own`) is written to without waiting in the kernel; one that may be
     shared with other processes is left as it is.

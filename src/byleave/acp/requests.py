@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 PERMISSION = "session/request_permission"
 READ, WRITE, TERMINAL = "fs/read_text_file", "fs/write_text_file", "terminal/create"
 FILES = "fs/"
-JUDGED = (PERMISSION, READ, WRITE, TERMINAL, f'"{FILES}')  # as they stand in a message, however it is written
+INTERCEPTED = (PERMISSION, READ, WRITE, TERMINAL, f'"{FILES}')  # as they stand in a message, however it is written
 
 _PARAMS = {
     PERMISSION: ("sessionId", "toolCall", "options", "_meta"),
@@ -76,7 +76,7 @@ def intercepts(method: str) -> bool:
     return method in (PERMISSION, TERMINAL) or method.startswith(FILES)
 
 
-def passes_for_judged(method: str) -> bool:
+def passes_for_intercepted(method: str) -> bool:
     """Whether a lenient reader may take a method for one that is judged: in another case, with blanks or marks."""
     plain = "".join([letter for letter in method.casefold() if letter.isascii() and letter.isprintable()]).strip(" /")
     return plain != method and intercepts(plain)
