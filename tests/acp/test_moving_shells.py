@@ -126,7 +126,7 @@ def test_a_call_that_never_ended_and_now_has_another_command_counts(talk: Talk) 
 def test_a_move_that_is_made_twice_leads_on(talk: Talk) -> None:
     (talk.scene.root / "secret/secret").mkdir()
     talk.scene.say("user", POLICY.replace("secret/**", "secret/secret/**"))
-    talk.relay._judging.look_again()  # noqa: SLF001 -- as time passing would do
+    talk.relay._authorizer.look_again()  # noqa: SLF001 -- as time passing would do
     assert decided(talk, WRITES) == "allow"
     ran(talk, "cd secret", "a")
     ran(talk, "cd secret", "b")

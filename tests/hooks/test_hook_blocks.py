@@ -45,7 +45,7 @@ UNREADABLE = {
     ),
     "no event name": (b"{}", "the event has no hook_event_name"),
     "an event name of another type": (b'{"hook_event_name": 1}', "the event has no hook_event_name"),
-    "nearly the name": (b'{"hook_event_name": "pretooluse"}', "is nearly one that is judged"),
+    "nearly the name": (b'{"hook_event_name": "pretooluse"}', "is nearly one that byleave decides"),
     "no tool": (b'{"hook_event_name": "PreToolUse", "tool_input": {}}', "the event has no tool_name"),
     "no input": (b'{"hook_event_name": "PreToolUse", "tool_name": "Bash"}', "has no tool_input"),
     "an input that is text": (

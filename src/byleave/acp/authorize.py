@@ -189,18 +189,18 @@ class CallAuthorizer:
                     return own.refuse(ActionRequest((action,), self._who, fields=also), verdict)
         return None
 
-    def finish(self, judgement: CallEvaluation, reply: str, *, by: str = ASKER) -> Evaluation:
+    def finish(self, evaluation: CallEvaluation, reply: str, *, by: str = ASKER) -> Evaluation:
         """Record what became of a question."""
-        if not isinstance(judgement.outcome, Pending):
-            return judgement.outcome
-        done = judgement.guard.complete(judgement.outcome, Reply(reply, by))
+        if not isinstance(evaluation.outcome, Pending):
+            return evaluation.outcome
+        done = evaluation.guard.complete(evaluation.outcome, Reply(reply, by))
         self._tell(done.warnings)
-        self._hear(judgement.guard)
+        self._hear(evaluation.guard)
         return done
 
-    def let_pass(self, judgement: CallEvaluation) -> Evaluation:
+    def let_pass(self, evaluation: CallEvaluation) -> Evaluation:
         """Record that something went by which a person could have been asked about, and nobody was."""
-        return self.finish(judgement, UNASKED, by="nobody")
+        return self.finish(evaluation, UNASKED, by="nobody")
 
     def refuse(self, method: str, problem: str) -> dict[str, Any]:
         """Record a request that was refused because it cannot be read for certain; return it with its verdict."""
@@ -215,11 +215,11 @@ class CallAuthorizer:
         """Return what a call touches, so that two calls can be compared: creating and updating are both writing."""
         return [touch for action in meant.actions for touch in _touches(action, guard)]
 
-    def covers(self, judgement: CallEvaluation, contents: Mapping[str, str]) -> dict[tuple[str, ...], str | None]:
+    def covers(self, evaluation: CallEvaluation, contents: Mapping[str, str]) -> dict[tuple[str, ...], str | None]:
         """Return what a call may do by now, of each file with the hash of the content that was shown."""
-        covered: dict[tuple[str, ...], str | None] = dict.fromkeys(self.touches(judgement.meaning, judgement.guard))
+        covered: dict[tuple[str, ...], str | None] = dict.fromkeys(self.touches(evaluation.meaning, evaluation.guard))
         for path, content in contents.items():
-            place = judgement.guard.policy.root.resolve_any(path)
+            place = evaluation.guard.policy.root.resolve_any(path)
             if isinstance(place, FsTarget) and ("write", place.canonical) in covered:
                 covered["write", place.canonical] = content
         return covered

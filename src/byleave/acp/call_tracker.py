@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from byleave.acp.envelope import decoded_somehow, kind_of_update
+from byleave.acp.odd_lines import decoded_somehow, kind_of_update
 from byleave.core.action import OtherAction
 from byleave.guard.guard import OBSERVED
 from byleave.protocol.json_members import repeats_a_name
@@ -29,10 +29,10 @@ if TYPE_CHECKING:
     from typing import Any
 
     from byleave.acp.authorize import CallAuthorizer, Placed
-    from byleave.acp.envelope import Envelope
     from byleave.acp.requests import PermissionRequest
     from byleave.acp.sessions import AcpSession, AcpSessions
     from byleave.core.action import Action
+    from byleave.protocol.jsonrpc import Envelope
     from byleave.translate.call import Meaning
 
 
@@ -320,9 +320,9 @@ class UnreadError(Exception):
 class CallTracker:
     """What the agents of all sessions have told so far. Nothing of it is changed or held up."""
 
-    def __init__(self, sessions: AcpSessions, judging: CallAuthorizer) -> None:
+    def __init__(self, sessions: AcpSessions, authorizer: CallAuthorizer) -> None:
         self._sessions = sessions
-        self._judging = judging
+        self._authorizer = authorizer
 
     def hear(self, envelope: Envelope, line: bytes) -> tuple[str, dict[str, Any]] | None:
         """Remember what an update tells of a tool call; return its session, and what it tells.
@@ -332,7 +332,7 @@ class CallTracker:
         kind = kind_of_update(envelope)
         if kind is not None and kind not in _ABOUT_CALLS:
             return None
-        params = decoded_somehow(envelope.members["params"]) if "params" in envelope.members else None
+        params = None if envelope.params is None else decoded_somehow(envelope.params)
         update = params.get("update") if isinstance(params, dict) else None
         name = params.get("sessionId") if isinstance(params, dict) else None
         if not isinstance(update, dict) or not isinstance(name, str):
@@ -366,7 +366,7 @@ class CallTracker:
     ) -> tuple[Meaning, Placed]:
         """Return what a call of a session means, and note where its shell may stand afterwards."""
         as_told = call.call(session.servers) if told is None else call.with_request(told, session.servers)
-        meant, placed = self._judging.understand(as_told, session)
+        meant, placed = self._authorizer.understand(as_told, session)
         if call.is_unclear or _only_says_that_it_thinks(meant, as_told):
             problem = _UNREAD if call.is_unclear else _MORE_THAN_THOUGHTS
             meant = meant.replace(understood=False, problem=meant.problem or problem)
@@ -379,18 +379,18 @@ class CallTracker:
         """Record what an agent did without asking, as far as it told; or in spite of an answer, or before one."""
         session = self._sessions.get(name)
         meant, placed = self._understand(session, call, str(update.get("toolCallId")))
-        touched = self._judging.touches(meant, placed.guard)
+        touched = self._authorizer.touches(meant, placed.guard)
         mark = _mark(call, {touch for touch in touched if touch[0] in _DEEDS}, str(update.get("status")))
         if mark is None or all(getattr(action, "name", None) == "think" for action in meant.actions):
             return
         told = {"event": OBSERVED, "tool_call": update.get("toolCallId"), "editor_session": name}
         told["outcome"] = update.get("status")
-        self._judging.let_pass(self._judging.judge(meant, placed, also={**told, mark: True}))
+        self._authorizer.let_pass(self._authorizer.judge(meant, placed, also={**told, mark: True}))
 
-    def meaning_of(self, wish: PermissionRequest, session: AcpSession, call: TrackedCall) -> tuple[Meaning, Placed]:
+    def meaning_of(self, request: PermissionRequest, session: AcpSession, call: TrackedCall) -> tuple[Meaning, Placed]:
         """Return what a request for permission means, with all that was told before, and who judges it."""
-        meant, placed = self._understand(session, call, wish.call_id, wish.call)
-        return self._with_earlier(meant, call, session, wish.call_id), placed
+        meant, placed = self._understand(session, call, request.call_id, request.call)
+        return self._with_earlier(meant, call, session, request.call_id), placed
 
     def _with_earlier(self, meant: Meaning, call: TrackedCall, session: AcpSession, name: str) -> Meaning:
         """Return what a request means together with what was told before, where that was something else."""

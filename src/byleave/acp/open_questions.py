@@ -15,8 +15,7 @@ if TYPE_CHECKING:
     from byleave.acp.authorize import CallEvaluation
     from byleave.acp.call_tracker import Screen, TrackedCall
     from byleave.acp.requests import PermissionOption
-
-    Id = tuple[str, Any]
+    from byleave.protocol.jsonrpc import Id
 
 MOST_OPEN = 1000
 _MOST_ANSWERED = 4 * MOST_OPEN
@@ -28,9 +27,9 @@ class OpenQuestion:
     `id` is that of the question: the agent's own, or ours where the request is `held` and we ask in its place.
     """
 
-    def __init__(self, id_: Id, judgement: CallEvaluation, session: str, raw_id: Any, line: bytes) -> None:
+    def __init__(self, id_: Id, evaluation: CallEvaluation, session: str, raw_id: Any, line: bytes) -> None:
         self.id = id_
-        self.judgement = judgement
+        self.evaluation = evaluation
         self.session = session
         self.raw_id = raw_id
         self.line = line

@@ -87,15 +87,15 @@ def once_option(options: Sequence[PermissionOption], kind: str) -> PermissionOpt
     return plain_option(options, kind) or next(iter(harmless), None)
 
 
-def is_a_question(meant: Meaning, wish: PermissionRequest) -> bool:
+def is_a_question(meant: Meaning, request: PermissionRequest) -> bool:
     """Whether the agent has a question for its user, in the form of a request for permission to think.
 
     Nobody else can answer that: its option says "Submit", or the like, and not yes.
     """
     if any(getattr(action, "name", None) != "think" for action in meant.actions):
         return False
-    raw = wish.call.get("rawInput")
-    yes = [option for option in wish.options if option.kind == ALLOW_ONCE]
+    raw = request.call.get("rawInput")
+    yes = [option for option in request.options if option.kind == ALLOW_ONCE]
     return (isinstance(raw, dict) and bool(raw.get("questions"))) or not all(_is_plain(option) for option in yes)
 
 
@@ -166,23 +166,23 @@ _SHELL_ARGS = 2  # -c TEXT
 _HARMLESS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-./=:,+@%")
 
 
-def readings(wish: AgentRequest) -> tuple[ToolCall, ...]:
-    """Return the wish as a tool call, in every way in which an editor may understand it.
+def readings(request: AgentRequest) -> tuple[ToolCall, ...]:
+    """Return the request as a tool call, in every way in which an editor may understand it.
 
     A method of `fs/` that nobody knows stays a thing that nobody understands, and may do anything to what it names.
     """
-    kind = _KINDS.get(wish.method)
+    kind = _KINDS.get(request.method)
     if kind is None:
-        places = list(dict.fromkeys(_places_in(wish.params)))[:_MOST_PLACES]
+        places = list(dict.fromkeys(_places_in(request.params)))[:_MOST_PLACES]
         touched = [ToolCall(kind=each, raw={"path": place}) for place in places for each in ("read", "edit", "delete")]
-        return (ToolCall(title=wish.method, tool=wish.method), *touched)
-    if wish.method != TERMINAL:
-        return (ToolCall(kind=kind, raw={"path": wish.params["path"]}),)
-    given = {name: wish.params[name] for name in ("command", "args", "cwd") if wish.params.get(name) is not None}
-    given |= _environment(wish.params.get("env"))
+        return (ToolCall(title=request.method, tool=request.method), *touched)
+    if request.method != TERMINAL:
+        return (ToolCall(kind=kind, raw={"path": request.params["path"]}),)
+    given = {name: request.params[name] for name in ("command", "args", "cwd") if request.params.get(name) is not None}
+    given |= _environment(request.params.get("env"))
     calls = [ToolCall(kind=kind, raw=given)]
     if _differs_in_a_shell(given):
-        calls.append(ToolCall(kind=kind, raw={**given, "command": _words(wish.params), "args": None}))
+        calls.append(ToolCall(kind=kind, raw={**given, "command": _words(request.params), "args": None}))
     return tuple(calls)
 
 
@@ -196,33 +196,33 @@ def _places_in(tree: Any, depth: int = 4) -> Iterator[str]:
             yield from _places_in(each, depth - 1)
 
 
-def question_about(wish: AgentRequest, id_: str, verdict: Verdict, cwd: str | None) -> dict[str, Any]:
+def question_about(request: AgentRequest, id_: str, verdict: Verdict, cwd: str | None) -> dict[str, Any]:
     """Return the request for permission that we send in the agent's place. It shows all that a yes would cover."""
-    params = wish.params
-    what = _words(params) if wish.method == TERMINAL else str(params.get("path", wish.method))
-    title = shown(f"{_VERBS.get(wish.method, wish.method)} {what}")
-    text = "\n".join([f"byleave: {shown(verdict.reason)}", *_details(wish, cwd)])
+    params = request.params
+    what = _words(params) if request.method == TERMINAL else str(params.get("path", request.method))
+    title = shown(f"{_VERBS.get(request.method, request.method)} {what}")
+    text = "\n".join([f"byleave: {shown(verdict.reason)}", *_details(request, cwd)])
     tool_call: dict[str, Any] = {
         "toolCallId": id_,
         "title": title if len(title) <= _LONGEST else f"{title[:_LONGEST]}…",
-        "kind": _KINDS.get(wish.method, "other"),
+        "kind": _KINDS.get(request.method, "other"),
         "status": "pending",
         "rawInput": {name: value for name, value in params.items() if name not in ("sessionId", "_meta")},
         "content": [{"type": "content", "content": {"type": "text", "text": text}}],
     }
     if isinstance(params.get("path"), str):
         tool_call["locations"] = [{"path": params["path"]}]
-    if wish.method == WRITE and isinstance(params.get("content"), str):
+    if request.method == WRITE and isinstance(params.get("content"), str):
         tool_call["content"].append({"type": "diff", "path": params["path"], "newText": params["content"]})
     options = [{"optionId": option.id, "name": option.name, "kind": option.kind} for option in OUR_OPTIONS]
-    return {"sessionId": wish.session, "toolCall": tool_call, "options": options}
+    return {"sessionId": request.session, "toolCall": tool_call, "options": options}
 
 
-def _details(wish: AgentRequest, cwd: str | None) -> list[str]:
+def _details(request: AgentRequest, cwd: str | None) -> list[str]:
     """Return what a title has no room for: the whole command, where it would run, and with which variables."""
-    if wish.method != TERMINAL:
+    if request.method != TERMINAL:
         return []
-    params = wish.params
+    params = request.params
     lines = ["```", *(shown(line) for line in _words(params).splitlines()), "```"]
     if params.get("cwd") not in (None, cwd):
         lines.append(f"in {shown(str(params['cwd']))}")
@@ -262,21 +262,21 @@ def _words(params: Mapping[str, Any]) -> str:
     return " ".join([str(params["command"]), *(str(word) for word in args or () if isinstance(args, list))])
 
 
-def strays(wish: AgentRequest) -> bool:
-    """Whether a wish names a place in a way that editors resolve each from where they stand: it should be absolute."""
-    named = [wish.params.get(name) for name in ("path", "cwd")]
+def strays(request: AgentRequest) -> bool:
+    """Whether a request names a relative path: each editor resolves it from a directory of its own."""
+    named = [request.params.get(name) for name in ("path", "cwd")]
     return any(isinstance(place, str) and not place.startswith("/") for place in named)
 
 
-def content_of(wish: AgentRequest) -> str | None:
-    """Return the hash of what a wish would write; None if it writes nothing."""
-    content = wish.params.get("content") if wish.method == WRITE else None
+def content_of(request: AgentRequest) -> str | None:
+    """Return the hash of what a request would write; None if it writes nothing."""
+    content = request.params.get("content") if request.method == WRITE else None
     return _hash(content) if isinstance(content, str) else None
 
 
-def shown_contents(wish: PermissionRequest) -> dict[str, str]:
+def shown_contents(request: PermissionRequest) -> dict[str, str]:
     """Return, by path, the hash of the new content that a request for permission shows."""
-    blocks = [block for block in wish.call.get("content") or () if isinstance(block, dict)]
+    blocks = [block for block in request.call.get("content") or () if isinstance(block, dict)]
     diffs = [(block.get("path"), block.get("newText")) for block in blocks if block.get("type") == "diff"]
     return {path: _hash(text) for path, text in diffs if isinstance(path, str) and isinstance(text, str)}
 

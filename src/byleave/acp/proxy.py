@@ -17,11 +17,10 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from byleave.acp.agent_process import enlarge
-from byleave.acp.readers import Source, TooLongError
+from byleave.acp.pipes import Source, TooLongError, WriteQueue
 from byleave.acp.relay import TO_AGENT, TO_CLIENT
 from byleave.acp.shutdown import GIVE_UP, KILL, TERMINATE, Shutdown, ShutdownTimes
 from byleave.acp.supervisor import WakeupPipe
-from byleave.acp.write_queue import WriteQueue
 from byleave.text import shown
 
 if TYPE_CHECKING:

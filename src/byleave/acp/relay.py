@@ -1,12 +1,11 @@
 """Between editor and agent: passes on every line as it came, except those that the policy has to answer. Sans-IO.
 
-Feed it whole lines; it says what to send where. Most lines are looked at from the outside only (`envelope`). What the
-agent tells about its tool calls is remembered (`hearing`), so that a request for permission can be understood and
-judged (`judging`); `replies` writes what we say ourselves.
+Feed it whole lines; it returns what to send to which side. Of most lines only the outside is read (`protocol.jsonrpc`);
+a line that not every reader reads alike is passed on or refused by what it may hold (`odd_lines`). What the agent
+reports of its tool calls is kept (`call_tracker`), so that a request for permission can be understood and evaluated
+(`authorize`); `permission_request` writes the messages of our own.
 
 Start at `Relay.from_agent`.
-
-What the relay hands back to whoever moves the bytes.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ from msgspec import Struct, structs
 
 from byleave.acp import permission_request
 from byleave.acp.call_tracker import CallTracker, Screen, UnreadError
-from byleave.acp.envelope import decoded, has_inner_ends, id_key, ids_in, may_hold, read_answer_somehow, read_envelope
+from byleave.acp.odd_lines import decoded, has_inner_ends, id_key, ids_in, may_hold, methods_in, opened, read_somehow
 from byleave.acp.open_questions import OpenQuestion, OpenQuestions
 from byleave.acp.permission_request import (
     ALLOW_ALWAYS,
@@ -37,20 +36,22 @@ from byleave.acp.permission_request import (
     strays,
 )
 from byleave.acp.requests import (
-    JUDGED,
+    INTERCEPTED,
     PERMISSION,
     MalformedRequestError,
     intercepts,
     is_plain_update,
-    passes_for_judged,
+    passes_for_intercepted,
+    read_agent_request,
     read_outcome,
     read_permission,
-    read_wish,
 )
 from byleave.acp.sessions import AcpSessions
 from byleave.acp.versions import INITIALIZE, Versions
 from byleave.guard.asking import CANCELLED, CHANGED, ELSEWHERE, FOR_SESSION, NEVER, NO, NOBODY, ONCE, YESES
 from byleave.guard.verdicts import UNKEPT
+from byleave.protocol.json_fast import FAST
+from byleave.protocol.jsonrpc import Malformed, read_envelope
 from byleave.text import quoted
 
 if TYPE_CHECKING:
@@ -59,12 +60,13 @@ if TYPE_CHECKING:
 
     from byleave.acp.authorize import CallAuthorizer, CallEvaluation
     from byleave.acp.call_tracker import TrackedCall
-    from byleave.acp.envelope import Envelope
     from byleave.acp.requests import AgentRequest, PermissionOption, PermissionRequest
     from byleave.acp.sessions import AcpSession
+    from byleave.protocol.jsonrpc import Envelope
 
 
 TO_AGENT, TO_CLIENT = "agent", "client"
+UPDATE = "session/update"
 
 
 class Send(Struct, frozen=True):
@@ -78,27 +80,27 @@ GRACE = 1.0  # seconds an editor has to answer what was cancelled, before we do
 _LOOK_AGAIN = 1.0  # seconds between two looks at the files of the policy, while nothing is asked
 _LONGEST_NAME = 80
 _MOST_NOTICES = 20  # at a time: an agent that floods us does not flood its user
-_STRAYS = "its path is not absolute, so nobody can tell where the editor would look for it"
+_STRAYS = "its path is not absolute, and each editor would look for it in another place"
 _REPLY_OF = {ALLOW_ONCE: ONCE, ALLOW_ALWAYS: FOR_SESSION, REJECT_ONCE: NO, REJECT_ALWAYS: NEVER}
 
 
 class Relay:
-    """Decides for every line what becomes of it. Owns no pipe and no thread; whoever shares it holds a lock."""
+    """Decides for every line what becomes of it. Owns no pipe and no thread; threads that share it hold a lock."""
 
     def __init__(
         self,
-        judging: CallAuthorizer,
+        authorizer: CallAuthorizer,
         *,
         strict: bool = False,
         log: Callable[[dict[str, Any]], None] | None = None,
         now: Callable[[], float] = monotonic,
     ) -> None:
-        self._judging = judging
+        self._authorizer = authorizer
         self._strict = strict
         self._log = log
         self._now = now
-        self._sessions = AcpSessions(judging.place)
-        self._hearing = CallTracker(self._sessions, judging)
+        self._sessions = AcpSessions(authorizer.place)
+        self._tracker = CallTracker(self._sessions, authorizer)
         self._questions = OpenQuestions()
         self._versions = Versions()
         self._notices: list[str] = []
@@ -111,73 +113,74 @@ class Relay:
 
     def from_agent(self, line: bytes) -> list[Send] | None:
         """Return what to send for a line of the agent; None to pass it on as it is."""
-        envelope = read_envelope(line)
-        is_odd = envelope is None or has_inner_ends(line)
-        if self._versions.concerns(None if is_odd else envelope, line):
-            return self._initialized(None if is_odd else envelope, line)
+        read = read_envelope(line, FAST)
+        problem = read.problem if isinstance(read, Malformed) else ""
+        envelope = None if isinstance(read, Malformed) or has_inner_ends(line) else read
+        if self._versions.concerns(envelope, line):
+            return self._initialized(envelope, line)
         if self._versions.problem:
             return self._stopped(envelope, TO_AGENT)
-        if envelope is None or is_odd:
-            return self._odd(line)
-        if not envelope.methods:
+        if envelope is None:
+            return self._odd(line, problem)
+        if envelope.method is None:
             self._sessions.hear_answer(envelope)
             return None
-        if not envelope.is_clear:
-            ended = self._doubt_all() if "session/update" in envelope.methods else []
-            if any(intercepts(method) for method in envelope.methods):
-                return ended + self._refuse(envelope, "it can be read in more than one way")
-            return [Send(TO_CLIENT, line), *ended] if ended else None
-        return self._by_method(envelope.methods[0], envelope, line)
+        return self._by_method(envelope.method, envelope, line)
 
     def from_client(self, line: bytes) -> list[Send] | None:
         """Return what to send for a line of the editor; None to pass it on as it is."""
-        envelope = read_envelope(line)
+        read = read_envelope(line, FAST)
+        is_odd = isinstance(read, Malformed)
+        envelope = read_somehow(line) if isinstance(read, Malformed) else read
+        if is_odd and (self._versions.problem or _may_ask_for_a_version(line)):
+            return self._refuse_odd_initialize(line)
         if envelope is None:
-            return self._odd_from_client(line)
-        if INITIALIZE in envelope.methods:
+            return None
+        if envelope.method == INITIALIZE:
             return self._initialize(envelope, line)
         if self._versions.problem:
             return self._stopped(envelope, TO_CLIENT)
-        for method in envelope.methods:
-            self._sessions.hear_editor(method, envelope)
-            if method == "session/cancel":
-                return [Send(TO_AGENT, line), *self._cancel_session(envelope)]
-        if envelope.methods or self._questions.is_idle or envelope.id is None:
+        if envelope.method is not None:
+            self._sessions.hear_editor(envelope.method, envelope)
+            return (
+                [Send(TO_AGENT, line), *self._cancel_session(envelope)] if envelope.method == "session/cancel" else None
+            )
+        if self._questions.is_idle or envelope.id is None:
             return None
         question = self._questions.take(envelope.id)
         if question is not None:
-            return self._answered(question, line)
+            return self._answered(question, None if is_odd else envelope)
         return [] if self._questions.was_answered(envelope.id) else None
 
     def tick(self) -> list[Send]:
-        """Answer what was cancelled and nobody answered; look at the files of the policy now and then."""
+        """Answer what was cancelled and has no answer yet; look at the files of the policy now and then."""
         now = self._now()
         if now - self._looked >= _LOOK_AGAIN:
             self._looked = now
-            self._judging.look_again()
+            self._authorizer.look_again()
         return [sent for question in self._questions.late(now) for sent in self._give_up(question)]
 
     def close(self) -> None:
-        """Record that nobody answers the open questions any more."""
+        """Record that the open questions get no answer any more."""
         for question in self._questions.clear():
-            self._judging.finish(question.judgement, NOBODY)
-        self._judging.close()
+            self._authorizer.finish(question.evaluation, NOBODY)
+        self._authorizer.close()
 
     def notices(self) -> list[str]:
-        """Return what the user should hear and has not heard yet."""
-        new = [*self._notices, *self._judging.warnings()]
+        """Return the notices for the user that are new."""
+        new = [*self._notices, *self._authorizer.warnings()]
         self._notices = []
         return new
 
     # Which version of the protocol both speak.
 
     def _initialize(self, envelope: Envelope, line: bytes) -> list[Send]:
-        """Let the editor ask for a version that is judged here."""
+        """Let the editor ask for a version whose requests are evaluated here."""
         try:
             return [Send(TO_AGENT, self._versions.ask(envelope, line))]
         except MalformedRequestError as error:
             self._notices.append(f"{INITIALIZE} of the editor was refused: {error}")
-            raw_id = envelope.members.get("id")
+            raw_id = envelope.raw_id
             return [] if raw_id is None else [Send(TO_CLIENT, permission_request.refusal(raw_id, str(error)))]
 
     def _initialized(self, envelope: Envelope | None, line: bytes) -> list[Send]:
@@ -188,25 +191,23 @@ class Relay:
                 self._sessions.hear_answer(envelope)
             return [Send(TO_CLIENT, answered)]
         problem = self._versions.problem
-        self._judging.refuse(INITIALIZE, problem)
+        self._authorizer.refuse(INITIALIZE, problem)
         self._notices.append(f"{problem}; nothing passes any more")
         told = [Send(TO_CLIENT, permission_request.refusal(raw_id, problem)) for raw_id in self._versions.give_up()]
         open_ = self._questions.clear()
         for question in open_:
-            self._judging.finish(question.judgement, NOBODY)
+            self._authorizer.finish(question.evaluation, NOBODY)
         return told + [Send(TO_AGENT, permission_request.refusal(question.raw_id, problem)) for question in open_]
 
     def _stopped(self, envelope: Envelope | None, back: str) -> list[Send]:
         """Answer what asks for something though no version was agreed on that is judged; everything else ends here."""
-        raw_id = envelope.members.get("id") if envelope is not None and envelope.methods else None
+        raw_id = envelope.raw_id if envelope is not None and envelope.method is not None else None
         return [] if raw_id is None else [Send(back, permission_request.refusal(raw_id, self._versions.problem))]
 
-    def _odd_from_client(self, line: bytes) -> list[Send] | None:
-        """Pass on what the editor says in another form than one JSON object, unless it may ask for a version."""
+    def _refuse_odd_initialize(self, line: bytes) -> list[Send]:
+        """Refuse a line of the editor that not every reader reads alike, and that some may take for `initialize`."""
         if self._versions.problem:
             return []
-        if not (may_hold(line, (f'"{INITIALIZE}"',)) and may_hold(line, ("protocolversion",))):
-            return None
         problem = "not every reader reads its line alike"
         self._notices.append(f"{INITIALIZE} of the editor was refused: {problem}")
         return [Send(TO_CLIENT, permission_request.refusal(raw_id, problem)) for raw_id in ids_in(line)]
@@ -214,19 +215,17 @@ class Relay:
     # What the agent says.
 
     def _by_method(self, method: str, envelope: Envelope, line: bytes) -> list[Send] | None:
-        if method == "session/update":
+        if method == UPDATE:
             ended = self._hear(envelope, line)
             return [Send(TO_CLIENT, line), *ended] if ended else None
         if method == "$/cancel_request":
             return self._withdraw(envelope)
         if not intercepts(method):
-            if passes_for_judged(method):
+            if passes_for_intercepted(method):
                 return self._refuse(envelope, "its method is written otherwise than the protocol writes it")
             if not self._questions.is_idle:
                 self._questions.reuse(envelope.id)
             return None
-        if "id" in envelope.members and envelope.id is None:
-            return self._refuse(envelope, "its id cannot be relied on")
         if self._questions.asked_with(envelope.id) is not None:
             return self._refuse(envelope, "its id is that of a request that is still open")
         if self._questions.is_withdrawn(envelope.id):
@@ -236,29 +235,31 @@ class Relay:
         self._questions.reuse(envelope.id)
         try:
             if method == PERMISSION:
-                return self._permission(read_permission(line), envelope)
-            return self._wish(read_wish(line, method), envelope, line)
+                return self._permission(read_permission(envelope), envelope)
+            return self._agent_request(read_agent_request(envelope, method), envelope, line)
         except MalformedRequestError as error:
             return self._refuse(envelope, str(error))
-        except Exception as error:  # noqa: BLE001 -- a defect of ours: this request is refused, and the others are judged
+        except Exception as error:  # noqa: BLE001 -- a defect of ours: this request is refused, and the others are evaluated
             return self._refuse(envelope, f"internal error: {type(error).__name__}")
 
     def _hear(self, envelope: Envelope, line: bytes) -> list[Send]:
         """Take in an update; return the end of the questions whose call it changes."""
         try:
-            heard = self._hearing.hear(envelope, line)
+            heard = self._tracker.hear(envelope, line)
         except UnreadError:
             return self._doubt_all()
-        except Exception as error:  # noqa: BLE001 -- a defect of ours: nothing that was told counts any more
-            self._notices.append(f"internal error: {type(error).__name__}; what the agent told is taken for doubtful")
+        except Exception as error:  # noqa: BLE001 -- a defect of ours: nothing that was reported counts any more
+            self._notices.append(
+                f"internal error: {type(error).__name__}; what the agent reported before is not relied on"
+            )
             return self._doubt_all()
         if heard is None or not self._questions.shown():
             return []
-        return self._end_changed(*heard) if is_plain_update(line) else self._doubt_all()
+        return self._end_changed(*heard) if is_plain_update(envelope) else self._doubt_all()
 
     def _doubt_all(self) -> list[Send]:
         """Take everything that was told for doubtful, and so what people are asked about as well."""
-        self._hearing.doubt_all()
+        self._tracker.doubt_all()
         return [sent for question in self._questions.shown() for sent in self._end(question)]
 
     def _end_changed(self, session: str, told: Mapping[str, Any]) -> list[Send]:
@@ -270,85 +271,91 @@ class Relay:
     def _end(self, question: OpenQuestion) -> list[Send]:
         """Answer a question that is about something else by now; what the editor says to it later is dropped."""
         self._questions.withdraw(question.id)
-        done = self._judging.finish(question.judgement, CHANGED)
-        self._settle(question.call, question.judgement, self._sessions.get(question.session), {}, allowed=False)
+        done = self._authorizer.finish(question.evaluation, CHANGED)
+        self._settle(question.call, question.evaluation, self._sessions.get(question.session), {}, allowed=False)
         told = permission_request.notification("$/cancel_request", {"requestId": decoded(question.raw_id)})
         answer = self._reply(question.raw_id, reject_option(question.options), done.verdict)
         return [*answer, Send(TO_CLIENT, told)]
 
-    def _odd(self, line: bytes) -> list[Send] | None:
-        """Pass on what is no JSON object, unless some reader could find a request in it that we would have judged."""
-        ended = self._doubt_all() if may_hold(line, ("session/update",)) else []
-        if (answer := read_answer_somehow(line)) is not None:
+    def _odd(self, line: bytes, problem: str) -> list[Send] | None:
+        """Pass on a line that not every reader reads alike, unless one could find a request in it that we intercept."""
+        methods = methods_in(line)
+        if methods is None:
+            is_update, is_intercepted = may_hold(line, (UPDATE,)), may_hold(line, INTERCEPTED)
+        else:
+            is_update = UPDATE in methods
+            is_intercepted = any(intercepts(method) or passes_for_intercepted(method) for method in methods)
+        ended = self._doubt_all() if is_update else []
+        if (answer := read_somehow(line)) is not None and answer.method is None:
             self._sessions.hear_answer(answer)
-        if not may_hold(line, JUDGED):
+        if not is_intercepted:
             return [Send(TO_CLIENT, line), *ended] if ended else None
-        problem = "not every reader reads its line alike"
+        problem = problem or "not every reader reads its line alike"
         sends = ended + self._refuse(None, problem)
         return sends + [Send(TO_AGENT, permission_request.refusal(raw_id, problem)) for raw_id in ids_in(line)]
 
-    def _permission(self, wish: PermissionRequest, envelope: Envelope) -> list[Send] | None:
-        session = self._sessions.get(wish.session)
-        call = session.calls.get(wish.call_id)
+    def _permission(self, request: PermissionRequest, envelope: Envelope) -> list[Send] | None:
+        session = self._sessions.get(request.session)
+        call = session.calls.get(request.call_id)
         call.asked, call.refused, call.is_open = True, False, True
-        meant, placed = self._hearing.meaning_of(wish, session, call)
-        call.asked_for |= {touch[:2] for touch in self._judging.touches(meant, placed.guard)}
-        allow = None if is_a_question(meant, wish) else plain_option(wish.options, ALLOW_ONCE)
-        also = {"tool_call": wish.call_id, "editor_session": wish.session, "method": PERMISSION}
-        judgement = self._judging.judge(meant, placed, by_hand=allow is None, also=also)
-        self._keep_log(judgement, envelope, {**also, "options": [option.kind for option in wish.options]})
-        if judgement.matter is None:
-            self._settle(call, judgement, session, shown_contents(wish), allowed=judgement.verdict.allowed)
-            answer = allow if judgement.verdict.allowed else reject_option(wish.options)
-            return self._reply(envelope.members.get("id"), answer, judgement.verdict)
-        return None if self._ask_editor(judgement, wish, call, envelope) else []
+        meant, placed = self._tracker.meaning_of(request, session, call)
+        call.asked_for |= {touch[:2] for touch in self._authorizer.touches(meant, placed.guard)}
+        allow = None if is_a_question(meant, request) else plain_option(request.options, ALLOW_ONCE)
+        also = {"tool_call": request.call_id, "editor_session": request.session, "method": PERMISSION}
+        evaluation = self._authorizer.judge(meant, placed, by_hand=allow is None, also=also)
+        self._keep_log(evaluation, envelope, {**also, "options": [option.kind for option in request.options]})
+        if evaluation.matter is None:
+            self._settle(call, evaluation, session, shown_contents(request), allowed=evaluation.verdict.allowed)
+            answer = allow if evaluation.verdict.allowed else reject_option(request.options)
+            return self._reply(envelope.raw_id, answer, evaluation.verdict)
+        return None if self._ask_editor(evaluation, request, call, envelope) else []
 
     def _ask_editor(
-        self, judgement: CallEvaluation, wish: PermissionRequest, call: TrackedCall, envelope: Envelope
+        self, evaluation: CallEvaluation, request: PermissionRequest, call: TrackedCall, envelope: Envelope
     ) -> bool:
         """Keep a question until the editor has answered it; return whether it can be answered."""
         if envelope.id is None:
-            self._judging.finish(judgement, NOBODY)
+            self._authorizer.finish(evaluation, NOBODY)
             return False
-        question = OpenQuestion(envelope.id, judgement, wish.session, envelope.members["id"], b"")
-        question.options, question.call, question.call_id = wish.options, call, wish.call_id
-        question.screen, question.contents = Screen(call, wish.call), shown_contents(wish)
+        question = OpenQuestion(envelope.id, evaluation, request.session, envelope.raw_id, b"")
+        question.options, question.call, question.call_id = request.options, call, request.call_id
+        question.screen, question.contents = Screen(call, request.call), shown_contents(request)
         self._questions.add(question)
         return True
 
-    def _wish(self, wish: AgentRequest, envelope: Envelope, line: bytes) -> list[Send] | None:
-        """Judge a request to read, write or start something; nobody may have been asked about it."""
-        session = self._sessions.get(wish.session)
-        meant, placed = self._judging.understand_all(readings(wish), session)
-        if strays(wish):
+    def _agent_request(self, request: AgentRequest, envelope: Envelope, line: bytes) -> list[Send] | None:
+        """Evaluate a request to read, write or start something; its call may not have been asked about."""
+        session = self._sessions.get(request.session)
+        meant, placed = self._authorizer.understand_all(readings(request), session)
+        if strays(request):
             meant = meant.replace(understood=False, problem=meant.problem or _STRAYS)
-        content = content_of(wish)
-        asked = meant.understood and session.calls.cover(self._judging.touches(meant, placed.guard), content)
-        also: dict[str, Any] = {"editor_session": wish.session, "method": wish.method}
+        content = content_of(request)
+        asked = meant.understood and session.calls.cover(self._authorizer.touches(meant, placed.guard), content)
+        also: dict[str, Any] = {"editor_session": request.session, "method": request.method}
         marks = {} if asked else {"unasked": True}
-        judgement = self._judging.judge(meant, placed, also={**also, **marks})
-        self._keep_log(judgement, envelope, {**also, **marks})
-        if judgement.matter is None:
-            return None if judgement.verdict.allowed else self._deny(envelope, judgement)
+        evaluation = self._authorizer.judge(meant, placed, also={**also, **marks})
+        self._keep_log(evaluation, envelope, {**also, **marks})
+        if evaluation.matter is None:
+            return None if evaluation.verdict.allowed else self._deny(envelope, evaluation)
         if self._strict and not asked:
-            return self._ask_ourselves(judgement.without_mark("unasked"), wish, envelope, line)
-        return self._pass_on(judgement, envelope, asked=asked)
+            return self._ask_ourselves(evaluation.without_mark("unasked"), request, envelope, line)
+        return self._pass_on(evaluation, envelope, asked=asked)
 
-    def _pass_on(self, judgement: CallEvaluation, envelope: Envelope, *, asked: bool) -> list[Send] | None:
-        """Record a wish that goes on though no rule allows it: it was asked about in its call, or nobody was asked."""
-        done = self._judging.finish(judgement, ELSEWHERE) if asked else self._judging.let_pass(judgement)
+    def _pass_on(self, evaluation: CallEvaluation, envelope: Envelope, *, asked: bool) -> list[Send] | None:
+        """Record a request that goes on though no rule allows it: a person approved its call, or was not asked."""
+        done = self._authorizer.finish(evaluation, ELSEWHERE) if asked else self._authorizer.let_pass(evaluation)
         if done.recorded:
             return None
         unkept = done.replace(verdict=UNKEPT)
-        return self._deny(envelope, structs.replace(judgement, outcome=unkept))
+        return self._deny(envelope, structs.replace(evaluation, outcome=unkept))
 
     def _ask_ourselves(
-        self, judgement: CallEvaluation, wish: AgentRequest, envelope: Envelope, line: bytes
+        self, evaluation: CallEvaluation, request: AgentRequest, envelope: Envelope, line: bytes
     ) -> list[Send] | None:
         if envelope.id is None:
-            return self._deny(envelope, judgement)
+            return self._deny(envelope, evaluation)
         ours = f"byleave-{secrets.token_hex(8)}"
-        question = OpenQuestion(("text", ours), judgement, wish.session, envelope.members["id"], line)
+        question = OpenQuestion(ours, evaluation, request.session, envelope.raw_id, line)
         question.held_for, question.options = envelope.id, permission_request.OUR_OPTIONS
         self._questions.add(question)
         return [
@@ -357,15 +364,14 @@ class Relay:
                 permission_request.request(
                     ours,
                     PERMISSION,
-                    question_about(wish, ours, judgement.verdict, self._sessions.get(wish.session).cwd),
+                    question_about(request, ours, evaluation.verdict, self._sessions.get(request.session).cwd),
                 ),
             )
         ]
 
     def _withdraw(self, envelope: Envelope) -> list[Send] | None:
-        """Heed that the agent gives a request of its own up: what the editor has is its own to answer, in a moment."""
-        raw = envelope.members.get("params")
-        params = decoded(raw) if raw is not None else None
+        """Take in that the agent gives up a request of its own: the editor has a moment to answer what it has."""
+        params = opened(envelope.params)
         question = self._questions.asked_with(id_key(params.get("requestId")) if isinstance(params, dict) else None)
         if question is None:
             return None
@@ -376,49 +382,50 @@ class Relay:
 
     # What the editor says.
 
-    def _answered(self, question: OpenQuestion, line: bytes) -> list[Send] | None:
+    def _answered(self, question: OpenQuestion, envelope: Envelope | None) -> list[Send] | None:
         if question.held_for is not None:
-            return self._answered_ours(question, line)
+            return self._answered_ours(question, envelope)
         if question.cancelled_until is None:
-            return self._answered_theirs(question, line)
-        reply, readable = _reply_in(line, question.options)
+            return self._answered_theirs(question, envelope)
+        reply, readable = _reply_in(envelope, question.options)
         sent = self._cancelled(question)
         return None if readable and reply in (CANCELLED, NOBODY) else sent
 
-    def _answered_theirs(self, question: OpenQuestion, line: bytes) -> list[Send] | None:
+    def _answered_theirs(self, question: OpenQuestion, envelope: Envelope | None) -> list[Send] | None:
         """Pass the editor's answer on: an answer for always becomes one for once, and we remember it."""
-        reply, readable = _reply_in(line, question.options)
-        done = self._judging.finish(question.judgement, reply)
+        reply, readable = _reply_in(envelope, question.options)
+        done = self._authorizer.finish(question.evaluation, reply)
         self._settle(
             question.call,
-            question.judgement,
+            question.evaluation,
             self._sessions.get(question.session),
             question.contents,
             allowed=done.allowed or reply == ELSEWHERE,
         )
         if reply in YESES and not done.allowed:
             return self._reply(question.raw_id, reject_option(question.options), done.verdict)
-        if reply in (FOR_SESSION, NEVER) and not question.judgement.meaning.is_own_question:
+        if reply in (FOR_SESSION, NEVER) and not question.evaluation.meaning.is_own_question:
             once = once_option(question.options, ALLOW_ONCE) if done.allowed else reject_option(question.options)
             return None if once is None else self._reply(question.raw_id, once, None)
         return None if readable else self._reply(question.raw_id, None, None)
 
-    def _answered_ours(self, question: OpenQuestion, line: bytes) -> list[Send]:
-        reply, _readable = _reply_in(line, question.options)
-        done = self._judging.finish(question.judgement, CANCELLED if question.cancelled_until is not None else reply)
+    def _answered_ours(self, question: OpenQuestion, envelope: Envelope | None) -> list[Send]:
+        reply, _readable = _reply_in(envelope, question.options)
+        done = self._authorizer.finish(
+            question.evaluation, CANCELLED if question.cancelled_until is not None else reply
+        )
         if done.allowed:
             return [Send(TO_CLIENT, question.line)]
         return [
             Send(
                 TO_AGENT,
-                permission_request.denial(question.raw_id, done.verdict, question.judgement.guard.policy.root.path),
+                permission_request.denial(question.raw_id, done.verdict, question.evaluation.guard.policy.root.path),
             )
         ]
 
     def _cancel_session(self, envelope: Envelope) -> list[Send]:
         """Answer what we hold; the editor has a moment for what it was asked itself."""
-        raw = envelope.members.get("params")
-        params = decoded(raw) if raw is not None else None
+        params = opened(envelope.params)
         name = params.get("sessionId") if isinstance(params, dict) else None
         if isinstance(name, str):
             self._sessions.get(name).calls.uncover()
@@ -441,19 +448,19 @@ class Relay:
         self._questions.withdraw(question.id)
         if question.held_for is None:
             return self._cancelled(question)
-        self._judging.finish(question.judgement, CANCELLED)
-        told = permission_request.notification("$/cancel_request", {"requestId": question.id[1]})
+        self._authorizer.finish(question.evaluation, CANCELLED)
+        told = permission_request.notification("$/cancel_request", {"requestId": question.id})
         return [Send(TO_AGENT, permission_request.cancelled_request(question.raw_id)), Send(TO_CLIENT, told)]
 
     def _cancelled(self, question: OpenQuestion) -> list[Send]:
-        self._judging.finish(question.judgement, CANCELLED)
-        self._settle(question.call, question.judgement, self._sessions.get(question.session), {}, allowed=False)
+        self._authorizer.finish(question.evaluation, CANCELLED)
+        self._settle(question.call, question.evaluation, self._sessions.get(question.session), {}, allowed=False)
         return self._reply(question.raw_id, None, None)
 
     def _settle(
         self,
         call: TrackedCall | None,
-        judgement: CallEvaluation,
+        evaluation: CallEvaluation,
         session: AcpSession,
         contents: Mapping[str, str],
         *,
@@ -463,43 +470,48 @@ class Relay:
             return
         call.is_open, call.refused = False, not allowed
         if not allowed:
-            session.calls.uncover(self._judging.touches(judgement.meaning, judgement.guard))
-        elif judgement.meaning.understood:
-            call.covers |= self._judging.covers(judgement, contents)
+            session.calls.uncover(self._authorizer.touches(evaluation.meaning, evaluation.guard))
+        elif evaluation.meaning.understood:
+            call.covers |= self._authorizer.covers(evaluation, contents)
 
     def _reply(self, raw_id: Any, option: PermissionOption | None, verdict: Any) -> list[Send]:
         """Answer a request for permission with an option; without one, with `cancelled`."""
         return [] if raw_id is None else [Send(TO_AGENT, permission_request.permission(raw_id, option, verdict))]
 
-    def _deny(self, envelope: Envelope, judgement: CallEvaluation) -> list[Send]:
-        raw_id = envelope.members.get("id")
-        root = judgement.guard.policy.root.path
-        return [] if raw_id is None else [Send(TO_AGENT, permission_request.denial(raw_id, judgement.verdict, root))]
+    def _deny(self, envelope: Envelope, evaluation: CallEvaluation) -> list[Send]:
+        raw_id = envelope.raw_id
+        root = evaluation.guard.policy.root.path
+        return [] if raw_id is None else [Send(TO_AGENT, permission_request.denial(raw_id, evaluation.verdict, root))]
 
     def _refuse(self, envelope: Envelope | None, problem: str) -> list[Send]:
         """Answer what cannot be judged because it cannot be read for certain; it goes nowhere."""
-        method = "" if envelope is None else f" {quoted(envelope.methods[0][:_LONGEST_NAME])}"
+        method = "" if envelope is None else f" {quoted(str(envelope.method)[:_LONGEST_NAME])}"
         if len(self._notices) < _MOST_NOTICES:
             self._notices.append(f"a message{method} of the agent was refused: {problem}")
-        raw_id = None if envelope is None else envelope.members.get("id")
-        refused = self._judging.refuse("" if envelope is None else envelope.methods[0], problem)
+        raw_id = None if envelope is None else envelope.raw_id
+        refused = self._authorizer.refuse("" if envelope is None else str(envelope.method), problem)
         if self._log is not None:
             self._log({"id": None if raw_id is None else decoded(raw_id), **refused})
         return [] if raw_id is None else [Send(TO_AGENT, permission_request.refusal(raw_id, problem))]
 
-    def _keep_log(self, judgement: CallEvaluation, envelope: Envelope, told: dict[str, Any]) -> None:
+    def _keep_log(self, evaluation: CallEvaluation, envelope: Envelope, told: dict[str, Any]) -> None:
         if self._log is not None:
-            raw = envelope.members.get("id")
-            self._log({"id": None if raw is None else decoded(raw), **told, **judgement.tree})
+            raw = envelope.raw_id
+            self._log({"id": None if raw is None else decoded(raw), **told, **evaluation.tree})
 
 
-def _reply_in(line: bytes, options: tuple[PermissionOption, ...]) -> tuple[str, bool]:
+def _may_ask_for_a_version(line: bytes) -> bool:
+    return may_hold(line, (f'"{INITIALIZE}"',)) and may_hold(line, ("protocolversion",))
+
+
+def _reply_in(envelope: Envelope | None, options: tuple[PermissionOption, ...]) -> tuple[str, bool]:
     """Return what the editor's answer says, and whether it can be read; an error is an answer that is no yes."""
+    if envelope is None:
+        return NOBODY, False
     try:
-        chosen, cancelled = read_outcome(line)
+        chosen, cancelled = read_outcome(envelope)
     except MalformedRequestError:
-        envelope = read_envelope(line)
-        return NOBODY, envelope is not None and set(envelope.members) >= {"error"} and "result" not in envelope.members
+        return NOBODY, envelope.error is not None
     if cancelled:
         return CANCELLED, True
     kind = next((option.kind for option in options if option.id == chosen), None)

@@ -7,23 +7,23 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import msgspec
 from msgspec import Struct
 
-from byleave.protocol.json_members import repeats_a_name
-from byleave.protocol.lines import has_too_many_values
+from byleave.protocol.json_fast import FAST
+from byleave.protocol.jsonrpc import RepeatedNameError
 from byleave.text import quoted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Any
 
+    from byleave.protocol.jsonrpc import Envelope
+
 PERMISSION = "session/request_permission"
 READ, WRITE, TERMINAL = "fs/read_text_file", "fs/write_text_file", "terminal/create"
 FILES = "fs/"
-JUDGED = (PERMISSION, READ, WRITE, TERMINAL, f'"{FILES}')  # as they stand in a message, however it is written
+INTERCEPTED = (PERMISSION, READ, WRITE, TERMINAL, f'"{FILES}')  # as they stand in a message, however it is written
 
-_ENVELOPE = ("jsonrpc", "id", "method", "params", "result", "error")
 _PARAMS = {
     PERMISSION: ("sessionId", "toolCall", "options", "_meta"),
     READ: ("sessionId", "path", "line", "limit", "_meta"),
@@ -76,15 +76,15 @@ def intercepts(method: str) -> bool:
     return method in (PERMISSION, TERMINAL) or method.startswith(FILES)
 
 
-def passes_for_judged(method: str) -> bool:
+def passes_for_intercepted(method: str) -> bool:
     """Whether a lenient reader may take a method for one that is judged: in another case, with blanks or marks."""
     plain = "".join([letter for letter in method.casefold() if letter.isascii() and letter.isprintable()]).strip(" /")
     return plain != method and intercepts(plain)
 
 
-def read_permission(line: bytes) -> PermissionRequest:
-    """Return the request for permission that a line is."""
-    params = _params(line, PERMISSION)
+def read_permission(envelope: Envelope) -> PermissionRequest:
+    """Return the request for permission that a message is."""
+    params = _params(envelope)
     call = _table(params.get("toolCall"), _TOOL_CALL, "toolCall")
     for item in _list(call.get("content"), "content"):
         _table(item, _ITEM, "content")
@@ -97,9 +97,9 @@ def read_permission(line: bytes) -> PermissionRequest:
     return PermissionRequest(_text(params, "sessionId"), _text(call, "toolCallId"), call, options)
 
 
-def read_wish(line: bytes, method: str) -> AgentRequest:
-    """Return what the agent wants the editor to do."""
-    params = _params(line, method)
+def read_agent_request(envelope: Envelope, method: str) -> AgentRequest:
+    """Return what the agent requests of the editor."""
+    params = _params(envelope)
     if method == TERMINAL:
         _text(params, "command")
     elif method in _PARAMS:
@@ -107,20 +107,19 @@ def read_wish(line: bytes, method: str) -> AgentRequest:
     return AgentRequest(method, _text(params, "sessionId"), params)
 
 
-def is_plain_update(line: bytes) -> bool:
+def is_plain_update(envelope: Envelope) -> bool:
     """Whether every reader sees the same in an update about a call."""
     try:
-        params = _table(_table(_decoded(line), _ENVELOPE, "message").get("params"), _UPDATE_PARAMS, "params")
+        params = _table(_value(envelope.params), _UPDATE_PARAMS, "params")
         _table(params.get("update"), ("sessionUpdate", *_TOOL_CALL), "update")
     except MalformedRequestError:
         return False
     return True
 
 
-def read_outcome(line: bytes) -> tuple[str | None, bool]:
+def read_outcome(envelope: Envelope) -> tuple[str | None, bool]:
     """Return the option that the editor's answer selects, and whether it says `cancelled`."""
-    tree = _decoded(line)
-    result = _table(tree.get("result"), ("outcome", "_meta"), "result")
+    result = _table(_value(envelope.result), ("outcome", "_meta"), "result")
     outcome = _table(result.get("outcome"), _OUTCOME, "outcome")
     if outcome.get("outcome") == "cancelled":
         return None, True
@@ -129,25 +128,17 @@ def read_outcome(line: bytes) -> tuple[str | None, bool]:
     return _text(outcome, "optionId"), False
 
 
-def _params(line: bytes, method: str) -> Mapping[str, Any]:
-    tree = _table(_decoded(line), _ENVELOPE, "message")
-    if tree.get("method") != method:
-        raise MalformedRequestError("its method cannot be told")
-    return _table(tree.get("params"), _PARAMS.get(method, _OTHER_FILES), "params")
+def _params(envelope: Envelope) -> Mapping[str, Any]:
+    return _table(_value(envelope.params), _PARAMS.get(envelope.method or "", _OTHER_FILES), "params")
 
 
-def _decoded(line: bytes) -> dict[str, Any]:
-    if has_too_many_values(line):
-        raise MalformedRequestError("it holds too many values")
+def _value(part: Any) -> Any:
     try:
-        if repeats_a_name(line.strip()):
-            raise MalformedRequestError("it gives a name twice")
-        tree = msgspec.json.decode(line)
+        return None if part is None else FAST.value(part)
+    except RepeatedNameError:
+        raise MalformedRequestError("it gives a name twice") from None
     except (ValueError, RecursionError):
         raise MalformedRequestError("it cannot be read as JSON") from None
-    if not isinstance(tree, dict):
-        raise MalformedRequestError("it is no object")
-    return tree
 
 
 def _table(value: Any, known: Iterable[str], name: str) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, structs
 
 from byleave.acp.call_tracker import TrackedCalls
-from byleave.acp.envelope import decoded, decoded_somehow
+from byleave.acp.odd_lines import decoded_somehow, opened
 from byleave.core.action import CommandAction
 from byleave.policy.dirs import real_path
 from byleave.shell.reader import read_command
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from byleave.acp.authorize import Placed
-    from byleave.acp.envelope import Envelope
     from byleave.core.action import Action
+    from byleave.protocol.jsonrpc import Envelope, Id
     from byleave.translate.call import Meaning
 
 
@@ -155,7 +155,7 @@ class AcpSessions:
     def __init__(self, place: Callable[[str], Placed]) -> None:
         self._place_at = place
         self._known: OrderedDict[str, AcpSession] = OrderedDict()
-        self._asked: OrderedDict[tuple[str, Any], _Asked] = OrderedDict()
+        self._asked: OrderedDict[Id, _Asked] = OrderedDict()
 
     def get(self, name: str) -> AcpSession:
         """Return a session by its name. One that the editor has not opened is a stranger, and is not kept."""
@@ -189,7 +189,7 @@ class AcpSessions:
             session.calls.uncover()  # the turn is over, and what was allowed in it
             session.is_replaying = False
             return
-        raw = envelope.members.get("result")
+        raw = envelope.result
         result = decoded_somehow(raw) if asked is not None and raw is not None else None
         if asked is None or not isinstance(result, dict):
             return
@@ -216,6 +216,5 @@ def _names(servers: Any) -> Iterator[str]:
 
 
 def _params(envelope: Envelope) -> dict[str, Any]:
-    raw = envelope.members.get("params")
-    params = None if raw is None else decoded(raw)
+    params = opened(envelope.params)
     return params if isinstance(params, dict) else {}

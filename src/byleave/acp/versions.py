@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import msgspec
 from msgspec import Struct
 
-from byleave.acp.envelope import decoded, may_hold
+from byleave.acp.odd_lines import decoded, may_hold
 from byleave.acp.requests import MalformedRequestError
 from byleave.protocol.json_members import repeats_a_name
 from byleave.text import shown
@@ -21,9 +21,7 @@ from byleave.text import shown
 if TYPE_CHECKING:
     from typing import Any
 
-    from byleave.acp.envelope import Envelope
-
-    Id = tuple[str, Any]
+    from byleave.protocol.jsonrpc import Envelope, Id
 
 INITIALIZE = "initialize"
 NEWEST = 1  # the version of the protocol that is judged here
@@ -48,24 +46,20 @@ class Versions:
         """Return the editor's `initialize` with a version that is judged here; malformed ones are an error."""
         asked = line
         if _names_version(line):
-            if not envelope.is_clear:
-                raise MalformedRequestError("it can be read in more than one way")
-            if "id" in envelope.members and envelope.id is None:
-                raise MalformedRequestError("its id cannot be relied on")
             if len(self._pending) >= _MOST_PENDING:
                 raise MalformedRequestError("too many of its kind are open")
             asked = _asked(line)
         if envelope.id is not None and len(self._pending) < _MOST_PENDING:
-            self._pending[envelope.id] = _Pending(envelope.members["id"], is_lowered=asked is not line)
+            self._pending[envelope.id] = _Pending(envelope.raw_id, is_lowered=asked is not line)
         return asked
 
     def concerns(self, envelope: Envelope | None, line: bytes) -> bool:
         """Whether some reader could take a line of the agent for the answer to an open `initialize`."""
         if not self._pending:
             return False
-        if envelope is not None and not envelope.methods and envelope.id in self._pending:
+        if envelope is not None and envelope.method is None and envelope.id in self._pending:
             return True
-        could_answer = envelope is None or not envelope.methods or "result" in envelope.members
+        could_answer = envelope is None or envelope.method is None
         return could_answer and _names_version(line)
 
     def answer(self, envelope: Envelope | None, line: bytes) -> bytes | None:
@@ -85,7 +79,7 @@ class Versions:
         return open_
 
     def _answered(self, envelope: Envelope | None, line: bytes) -> bytes:
-        if envelope is None or envelope.methods or envelope.id is None or envelope.id not in self._pending:
+        if envelope is None or envelope.method is not None or envelope.id is None or envelope.id not in self._pending:
             raise MalformedRequestError("not every reader reads its line alike")
         pending = self._pending[envelope.id]
         answered = _answered(line) if pending.is_lowered or _names_version(line) else line

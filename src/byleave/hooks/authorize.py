@@ -1,10 +1,11 @@
-"""What the policy says to a tool call that an agent's hook tells of, recorded.
+"""Evaluate the tool call of a hook event by the policy, and record the decision.
 
 The workspace is the one around the directory that the agent works in, unless the command line names one.
 
-Project files that were trusted and are not any more: said in the hook's own reason, once for each change.
+A project file that was edited since the user trusted it allows nothing any more. The reason of the next decision says
+so, once for each change (`edited_files`): a hook has no other way to reach its user.
 
-A hook has no other way to reach its user, and a file that was edited makes everything ask that it allowed before.
+Start at `evaluate`.
 """
 
 import os
@@ -105,12 +106,12 @@ class HookEvaluation(Record):
     afterwards: "Callable[[], None]"
 
 
-def judge(hook: "Hook", wish: "HookToolCall", around: "HookContext") -> HookEvaluation:
-    """Judge a call and record it; an error means that the call must be blocked."""
-    workspace = _open_workspace(hook, wish, around)
+def evaluate(hook: "Hook", tool_call: "HookToolCall", around: "HookContext") -> HookEvaluation:
+    """Evaluate a call and record the decision; an error means that the call must be blocked."""
+    workspace = _open_workspace(hook, tool_call, around)
     guard = guard_for(workspace, DOOR, files=hook.files, session=hook.session, stays=False)
-    meant = _meaning(hook.agent, wish, workspace.root.path, shell_of_agent(hook.agent, around.variables))
-    decision, reason = _decide(hook, wish, meant, guard)
+    meant = _meaning(hook.agent, tool_call, workspace.root.path, shell_of_agent(hook.agent, around.variables))
+    decision, reason = _decide(hook, tool_call, meant, guard)
     if decision in (ASK, DENY) and not hook.files:
         reason = (
             edited_files(workspace, guard.policy.compiled, hook.session) + reason
@@ -119,59 +120,61 @@ def judge(hook: "Hook", wish: "HookToolCall", around: "HookContext") -> HookEval
     return HookEvaluation(decision, reason, lambda: workspace.audit_log(settings, Redactor()).fold_later())
 
 
-def _open_workspace(hook: "Hook", wish: "HookToolCall", around: "HookContext") -> Workspace:
+def _open_workspace(hook: "Hook", tool_call: "HookToolCall", around: "HookContext") -> Workspace:
     variables: Mapping[str, str] = around.variables
     if hook.home is not None:  # in place of all that the environment says about byleave
         if not os.path.isabs(hook.home):
             raise InputError(f"--home is not absolute: {quoted(hook.home)}", hint="write the whole path, from / on")
         variables = {"HOME": hook.home}
     homes = find_homes(variables)
-    return Workspace(hook.root or _found_root(wish, around, homes), homes=homes)
+    return Workspace(hook.root or _found_root(tool_call, around, homes), homes=homes)
 
 
-def _found_root(wish: "HookToolCall", around: "HookContext", homes: "UserDirs") -> str:
-    start = wish.project or wish.cwd or around.here
+def _found_root(tool_call: "HookToolCall", around: "HookContext", homes: "UserDirs") -> str:
+    start = tool_call.project or tool_call.cwd or around.here
     if not os.path.isdir(start):
         raise InputError(f"the agent's directory is not there: {quoted(start)}", hint="start the agent in one that is")
     return find_root(start, homes)
 
 
-def _meaning(agent: str, wish: "HookToolCall", root: str, shell: str | None) -> Meaning:
+def _meaning(agent: str, tool_call: "HookToolCall", root: str, shell: str | None) -> Meaning:
     """Return what the call amounts to; a tool that nobody knows is never understood."""
-    if wish.server is not None:
-        meant = Meaning((CallAction(wish.server, wish.tool, dict(wish.raw), respelled=True),), {"tool": "event"})
-    else:
-        kind = KINDS[agent].get(wish.tool)
-        if kind == QUESTION:
-            asked = Meaning((OtherAction(THINK, wish.tool),), {"tool": "event"})
-            return _unclear(asked, wish.problem) if wish.problem else as_own_question(asked)
-        # What is mere bookkeeping does what its name says, whatever its words are about.
-        raw = None if kind == THINK else wish.raw
-        call = ToolCall(
-            kind=None if kind == OTHER else kind, raw=raw, tool=wish.tool, takes_directory=agent != CLAUDE_CODE
+    if tool_call.server is not None:
+        meant = Meaning(
+            (CallAction(tool_call.server, tool_call.tool, dict(tool_call.raw), respelled=True),), {"tool": "event"}
         )
-        meant = meaning(call, Where(root, wish.cwd, os.path.exists, shell))
-        if kind is None and not wish.tool.startswith(_MCP):
-            meant = _unclear(meant, f"nobody knows what the tool {quoted(wish.tool)} does")
-    return _unclear(meant, wish.problem) if wish.problem else meant
+    else:
+        kind = KINDS[agent].get(tool_call.tool)
+        if kind == QUESTION:
+            asked = Meaning((OtherAction(THINK, tool_call.tool),), {"tool": "event"})
+            return _unclear(asked, tool_call.problem) if tool_call.problem else as_own_question(asked)
+        # What is mere bookkeeping does what its name says, whatever its words are about.
+        raw = None if kind == THINK else tool_call.raw
+        call = ToolCall(
+            kind=None if kind == OTHER else kind, raw=raw, tool=tool_call.tool, takes_directory=agent != CLAUDE_CODE
+        )
+        meant = meaning(call, Where(root, tool_call.cwd, os.path.exists, shell))
+        if kind is None and not tool_call.tool.startswith(_MCP):
+            meant = _unclear(meant, f"byleave does not know what the tool {quoted(tool_call.tool)} does")
+    return _unclear(meant, tool_call.problem) if tool_call.problem else meant
 
 
 def _unclear(meant: Meaning, problem: str) -> Meaning:
     return meant.replace(understood=False, problem=problem)
 
 
-def _decide(hook: "Hook", wish: "HookToolCall", meant: Meaning, guard: "Guard") -> "tuple[Decision | None, str]":
+def _decide(hook: "Hook", tool_call: "HookToolCall", meant: Meaning, guard: "Guard") -> "tuple[Decision | None, str]":
     who = _who(hook, meant, guard)
     unclear = "" if meant.understood else meant.problem or "it cannot be told what would be done"
-    also = {"tool_call": wish.call, "sources": dict(meant.sources)}
+    also = {"tool_call": tool_call.call, "sources": dict(meant.sources)}
     by_name = any(isinstance(action, OtherAction) and action.name != THINK for action in meant.actions)
-    pin = input_pin(dict(wish.raw)) if by_name else None
+    pin = input_pin(dict(tool_call.raw)) if by_name else None
     outcome = guard.authorize(ActionRequest(meant.actions, who, unclear, pin=pin, fields=also))
     if not isinstance(outcome, Pending):
         return outcome.verdict.decision, outcome.verdict.reason
     if meant.is_own_question:
         return None, guard.complete(outcome, Reply(ELSEWHERE, hook.agent)).verdict.reason
-    if not wish.can_ask:
+    if not tool_call.can_ask:
         return _hold_back(hook, outcome, guard)
     done = guard.complete(outcome, Reply(ELSEWHERE, hook.agent))
     return done.verdict.decision, done.verdict.reason

@@ -1,13 +1,11 @@
-"""From an agent's hook event to what it is about to do: each agent tells it in its own shape. Pure.
+"""Read the hook event of an agent: a JSON object, strictly, and in it the tool call, in the agent's own shape. Pure.
 
-Start at `read_wish`. What its tools do: `tools`. How it is answered: `answers`.
+The scanner in C is used directly: the `json` package would load `re`, and a hook runs before every tool call.
 
 The workspace is never taken from what a model chooses: agents move their working directory (`cd`, a command's own
-directory), and whoever could move the workspace along would choose the rules.
+directory), and a model that could move the workspace along would choose the rules.
 
-Read one hook event: a JSON object, strictly, or not at all. Pure.
-
-Uses the scanner in C directly: the `json` package would load `re`, and a hook runs before every tool call.
+Start at `read_tool_call`. What an agent's tools do: `agent_tools`. How each agent is answered: `hook.answer_text`.
 """
 
 from byleave.hooks.agent_tools import CLAUDE_CODE, CODEX, CURSOR, GEMINI, KINDS, OPENCODE
@@ -132,20 +130,20 @@ class HookToolCall(Record):
     problem: str = ""
 
 
-def read_wish(agent: str, tree: "Tree", around: HookContext) -> HookToolCall | None:
+def read_tool_call(agent: str, tree: "Tree", around: HookContext) -> HookToolCall | None:
     """Return what an event asks for, None for an event that asks for nothing of ours."""
     event = _text(tree, "hook_event_name")
     reader = _READERS[agent].get(event)
     if reader is not None:
         return reader(tree, around)
     if event.lower() in {known.lower() for known in _READERS[agent]}:
-        raise UnreadableEventError(f"the event {quoted(event)} is nearly one that is judged")
+        raise UnreadableEventError(f"the event {quoted(event)} is nearly one that byleave decides")
     return None
 
 
 def _claude_code(tree: "Tree", around: HookContext) -> HookToolCall:
     cwd = _directory(tree.get("cwd"))
-    wish = HookToolCall(
+    tool_call = HookToolCall(
         "PreToolUse",
         _text(tree, "tool_name"),
         _object(tree, "tool_input"),
@@ -154,9 +152,9 @@ def _claude_code(tree: "Tree", around: HookContext) -> HookToolCall:
         _name(tree.get("tool_use_id")),
         can_ask=tree.get("permission_mode") not in _UNASKED,
     )
-    if wish.raw.get(_LEAVES_SANDBOX):
-        return _with(wish, problem="it would leave the agent's own sandbox, of which rules say nothing")
-    return wish
+    if tool_call.raw.get(_LEAVES_SANDBOX):
+        return _with(tool_call, problem="it would leave the agent's own sandbox, of which rules say nothing")
+    return tool_call
 
 
 def _codex(tree: "Tree", around: HookContext) -> HookToolCall:
@@ -169,11 +167,11 @@ def _codex(tree: "Tree", around: HookContext) -> HookToolCall:
 
 def _gemini(tree: "Tree", _around: HookContext) -> HookToolCall:
     cwd = _directory(tree.get("cwd"))
-    wish = HookToolCall("BeforeTool", _text(tree, "tool_name"), _object(tree, "tool_input"), cwd, cwd)
+    tool_call = HookToolCall("BeforeTool", _text(tree, "tool_name"), _object(tree, "tool_input"), cwd, cwd)
     if tree.get("mcp_context") is None:
-        return wish
+        return tool_call
     context = _object(tree, "mcp_context")
-    return _with(wish, server=_text(context, "server_name"), tool=_text(context, "tool_name"))
+    return _with(tool_call, server=_text(context, "server_name"), tool=_text(context, "tool_name"))
 
 
 def _cursor_shell(tree: "Tree", _around: HookContext) -> HookToolCall:
@@ -184,8 +182,8 @@ def _cursor_shell(tree: "Tree", _around: HookContext) -> HookToolCall:
 def _cursor_mcp(tree: "Tree", _around: HookContext) -> HookToolCall:
     given = tree.get("tool_input")
     raw = read_text(given.strip()) if isinstance(given, str) else _object(tree, "tool_input")
-    wish = HookToolCall(BEFORE_MCP, _text(tree, "tool_name"), raw, None, _cursor_root(tree, None))
-    return _on_server(wish, tree)
+    tool_call = HookToolCall(BEFORE_MCP, _text(tree, "tool_name"), raw, None, _cursor_root(tree, None))
+    return _on_server(tool_call, tree)
 
 
 def _cursor_read(tree: "Tree", _around: HookContext) -> HookToolCall:
@@ -200,17 +198,17 @@ def _cursor_tool(tree: "Tree", _around: HookContext) -> HookToolCall:
     # A question about these two is put at the event of their own, which follows; this one knows no questions.
     asked_later = tool == "Shell" or tool.startswith(_CURSOR_MCP)
     raw, call = _object(tree, "tool_input"), _name(tree.get("tool_use_id"))
-    wish = HookToolCall(BEFORE_TOOL, tool, raw, cwd or root, root, call, can_ask=asked_later)
+    tool_call = HookToolCall(BEFORE_TOOL, tool, raw, cwd or root, root, call, can_ask=asked_later)
     if tool.startswith(_CURSOR_MCP):
-        return _on_server(_with(wish, tool=tool.removeprefix(_CURSOR_MCP)), tree)
-    return wish
+        return _on_server(_with(tool_call, tool=tool.removeprefix(_CURSOR_MCP)), tree)
+    return tool_call
 
 
-def _on_server(wish: HookToolCall, tree: "Tree") -> HookToolCall:
+def _on_server(tool_call: HookToolCall, tree: "Tree") -> HookToolCall:
     server = next((tree[name] for name in _SERVER_NAMES if isinstance(tree.get(name), str) and tree[name]), None)
     if server is None:
-        return _with(wish, problem="it does not tell which MCP server the tool is on")
-    return _with(wish, server=server)
+        return _with(tool_call, problem="it does not tell which MCP server the tool is on")
+    return _with(tool_call, server=server)
 
 
 def _cursor_root(tree: "Tree", inside: str | None) -> str | None:
@@ -224,17 +222,17 @@ def _cursor_root(tree: "Tree", inside: str | None) -> str | None:
 def _opencode(tree: "Tree", _around: HookContext) -> HookToolCall:
     directory = _directory(tree.get("directory"))
     tool, raw = _text(tree, "tool"), _object(tree, "args")
-    wish = HookToolCall(
+    tool_call = HookToolCall(
         "tool.execute.before", tool, raw, directory, directory, _name(tree.get("call_id")), can_ask=False
     )
     named = tree.get("servers")
     servers = [name for name in named if isinstance(name, str) and name] if isinstance(named, list) else []
     fitting = [name for name in servers if tool.startswith(f"{_as_opencode_names(name)}_")]
     if len(fitting) > 1 or (fitting and tool in KINDS[OPENCODE]):
-        return _with(wish, problem="its tool's name does not tell which server it is on")
+        return _with(tool_call, problem="its tool's name does not tell which server it is on")
     if fitting:
-        return _with(wish, server=fitting[0], tool=tool[len(_as_opencode_names(fitting[0])) + 1 :])
-    return wish
+        return _with(tool_call, server=fitting[0], tool=tool[len(_as_opencode_names(fitting[0])) + 1 :])
+    return tool_call
 
 
 def _as_opencode_names(server: str) -> str:
@@ -257,8 +255,8 @@ _READERS: "Mapping[str, Mapping[str, Callable[[Tree, HookContext], HookToolCall]
 }
 
 
-def _with(wish: HookToolCall, **changes: "Any") -> HookToolCall:
-    return wish.replace(**changes)
+def _with(tool_call: HookToolCall, **changes: "Any") -> HookToolCall:
+    return tool_call.replace(**changes)
 
 
 def _text(tree: "Tree", name: str) -> str:

@@ -3,11 +3,10 @@
 A process that lives for some milliseconds before every tool call: nothing heavy is imported, no thread is started, and
 once the answer is out, the process ends without tidying up. The record was written before.
 
-Start at `serve`. What the policy says: `judging`.
+Each agent gets the decision in its own format (`answer_text`). An error is the same for all of them: exit code 2, and
+the reason on standard error.
 
-How each agent is told what the policy says, in its own format. Pure.
-
-What goes wrong is told otherwise, and alike to all of them: exit code 2, and the reason on standard error.
+Start at `serve`. What an event says: `event_reader`. What the policy decides: `authorize`.
 """
 
 import os
@@ -16,7 +15,7 @@ import sys
 from byleave.core.decision import ALLOW, DENY, WORDS
 from byleave.errors import ByleaveError, ConfigErrors
 from byleave.hooks.agent_tools import CLAUDE_CODE, CODEX, CURSOR, GEMINI, OPENCODE
-from byleave.hooks.event_reader import LARGEST, HookContext, UnreadableEventError, read_object, read_wish
+from byleave.hooks.event_reader import LARGEST, HookContext, UnreadableEventError, read_object, read_tool_call
 from byleave.record import Record
 from byleave.store.audit.records import encode
 from byleave.text import shown
@@ -71,16 +70,15 @@ def serve(hook: Hook, *, limit: float = TIME_LIMIT) -> "NoReturn":
 def respond(hook: Hook, data: bytes, variables: "Mapping[str, str]") -> HookOutput:
     """Return the answer to an event, recorded. An error means that the call must be blocked."""
     around = HookContext(variables, _here(), installed=hook.home is not None)
-    wish = read_wish(hook.agent, read_object(data), around)
-    # Only now, because most of what is heavy is not needed for an event that is none of ours.
-
-    if wish is None:
+    tool_call = read_tool_call(hook.agent, read_object(data), around)
+    if tool_call is None:
         return HookOutput(NEUTRAL[hook.agent])
-    from byleave.hooks.authorize import judge
+    # Only now, because most of what is heavy is not needed for an event that is none of ours.
+    from byleave.hooks.authorize import evaluate
 
-    judged = judge(hook, wish, around)
-    text = answer_text(hook.agent, judged.decision, judged.reason)
-    return HookOutput(text, judged.afterwards)
+    evaluation = evaluate(hook, tool_call, around)
+    text = answer_text(hook.agent, evaluation.decision, evaluation.reason)
+    return HookOutput(text, evaluation.afterwards)
 
 
 def block(reason: str) -> "NoReturn":

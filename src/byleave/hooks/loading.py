@@ -1,8 +1,11 @@
 """Import the modules of byleave with less ado: the files, the check and the code are Python's own.
 
-A hook loads some hundred modules before every tool call, and half of the time goes into finding them by rules that are
-made for every case. Here there is one: a compiled file beside its source, as old as that says. In every other case
-(never compiled, changed since, compiled in another way) Python's own machinery does it, and compiles what is missing.
+A hook loads some hundred modules before every tool call, and Python finds them by rules that are made for every case.
+Here there is one: a compiled file beside its source, as old as that says. In every other case (never compiled, changed
+since, compiled in another way) Python's own machinery does it, and compiles what is missing.
+
+It stays because it pays: with 130 modules a hook takes 46.5 ms of processor time with it and 53.6 ms without (median of
+120 runs each, in turns). Measure again when the hook loads fewer.
 """
 
 import marshal

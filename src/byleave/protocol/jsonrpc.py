@@ -197,7 +197,7 @@ def _envelope(parts: "dict[str, Any]", codec: Codec, *, is_repeated: bool) -> En
     value = codec.value
     raw_id = parts.get("id", _ABSENT)
     id_ = None if raw_id is _ABSENT else value(raw_id)
-    if id_ is not None and not _is_id(id_):
+    if id_ is not None and not is_id(id_):
         return Malformed(f"an id is a whole number, or a text of at most {LONGEST_ID} characters")
     if is_repeated:
         return Malformed(_TWICE, id_)
@@ -237,7 +237,8 @@ def _answer(parts: "dict[str, Any]", codec: Codec, raw_id: "Any", id_: "Id | Non
     return Envelope(raw_id, id_, None, None, parts.get("result"), parts.get("error"))
 
 
-def _is_id(value: "Any") -> bool:
+def is_id(value: "Any") -> bool:
+    """Whether a value is an id that every reader reads alike."""
     if type(value) is str:
         return len(value) <= LONGEST_ID
     return type(value) is int and -LARGEST_EXACT < value < LARGEST_EXACT
@@ -249,7 +250,7 @@ def _first_id(beginning: bytes) -> "Id | None":
 
     for name, value in leading_members(beginning.decode(errors="ignore")):
         if name == "id":
-            return value if _is_id(value) else None
+            return value if is_id(value) else None
     return None
 
 
