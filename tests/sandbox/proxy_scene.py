@@ -63,7 +63,12 @@ def proxied(
     listener = socket.create_server(("127.0.0.1", 0), backlog=512)
     scene.port = listener.getsockname()[1]
     proxy = HttpProxy(
-        scene.judge, scene.table.has_paths, told=scene.tell, resolve=resolve, limits=limits or ProxyLimits(), ech=ech
+        scene.judge,
+        scene.table.has_paths,
+        on_verdict=scene.tell,
+        resolve=resolve,
+        limits=limits or ProxyLimits(),
+        ech=ech,
     )
     proxy.start(listener)
     try:

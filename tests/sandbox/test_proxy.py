@@ -18,6 +18,7 @@ from byleave.core.net_rules import USERINFO, NetRule
 from byleave.net.proxy import HttpProxy
 from byleave.net.proxy_forward import ProxyLimits
 from byleave.net.proxy_policy import USAGE, UrlVerdict
+from net.test_client_hello import extension, hello, record, server_name
 from sandbox.proxy_scene import (
     HOST,
     OK,
@@ -34,7 +35,6 @@ from sandbox.proxy_scene import (
     proxied,
     read_message,
 )
-from sandbox.test_client_hello import extension, hello, record, server_name
 
 
 @pytest.fixture(autouse=True)
@@ -120,15 +120,15 @@ def test_the_reason_cannot_act_on_a_terminal() -> None:
     proxy.close()
 
 
-@pytest.mark.parametrize("failing", ["judge", "has_paths", "told"])
+@pytest.mark.parametrize("failing", ["evaluate", "has_paths", "on_verdict"])
 def test_a_policy_that_cannot_be_asked_or_recorded_denies(failing: str) -> None:
     def fail(*_given: object) -> UrlVerdict:
         raise RuntimeError
 
     listener = socket.create_server(("127.0.0.1", 0))
     rule = NetRule("127.0.0.1", allow=True)
-    doors = {"judge": lambda _url: UrlVerdict(True, "yes", rule), "has_paths": lambda _host: False, failing: fail}
-    proxy = HttpProxy(doors.pop("judge"), doors.pop("has_paths"), **doors)  # type: ignore[arg-type]
+    hooks = {"evaluate": lambda _url: UrlVerdict(True, "yes", rule), "has_paths": lambda _host: False, failing: fail}
+    proxy = HttpProxy(hooks.pop("evaluate"), hooks.pop("has_paths"), **hooks)  # type: ignore[arg-type]
     port = listener.getsockname()[1]
     proxy.start(listener)
     with Client(port) as client:

@@ -510,7 +510,7 @@ async def _within(exchange: HttpExchange, session: HttpSession, work: Work) -> N
 
 
 def _context_of(head: RequestHead, caller: Caller) -> MessageContext:
-    return head.told_unclaimed if caller.identity == "verified" else head.told
+    return head.unclaimed_context if caller.identity == "verified" else head.context
 
 
 def _session_field(session: HttpSession) -> bytes:

@@ -1,13 +1,10 @@
-"""A link to a server over streamable HTTP: each message is a POST, and its answer a JSON text or a stream of events.
+"""A link to a server over streamable HTTP: each message is a POST, and its response a JSON text or a stream of events.
 
-A stream that breaks off before the answer came is gone on with where its events had ids. What a server says unasked
+A stream that breaks off before the answer came is resumed where its events had ids. What a server sends unasked
 comes over a GET that stands as long as the link is open. A request that may do something twice is never sent twice.
-
 Headers are checked when the link is opened: a value that would become a second header keeps the server down.
 
-One message on its way to a server over HTTP, and what the link itself asks: how each comes to its end.
-
-They tell the link what they heard; the link tells everybody else.
+Start at `HttpLink`. One message and its response: `Post`. A request of the link's own: `LinkRequest`.
 """
 
 from __future__ import annotations
@@ -45,7 +42,7 @@ _REPEATABLE = frozenset(
 
 
 class Post:
-    """One message on its way, and what the server says to it."""
+    """One message that was sent, and the server's response."""
 
     __slots__ = ("_left", "_lingering", "_link", "_retried", "_wrong", "answer", "is_answered", "outgoing", "visit")
 
@@ -54,14 +51,14 @@ class Post:
         self.answer: HttpResponseReader | None = None
         self.visit: LinkRequest | None = None  # by which a stream that broke off is gone on with
         self.is_answered = False
-        self._left = False  # nobody wants to hear of it any more
+        self._left = False  # its result is not needed any more
         self._link = link
         self._retried = False
         self._wrong = ""
         self._lingering: asyncio.TimerHandle | None = None
 
     def is_left(self) -> bool:
-        """Whether nobody wants to hear of it any more."""
+        """Whether its result is not needed any more."""
         return self._left
 
     def leave(self) -> None:
@@ -210,7 +207,7 @@ def checked_headers(headers: dict[str, str]) -> bytes:
 
 
 class HttpLink:
-    """One session with one server. `warnings` are for people: what the server refused that nobody waits for."""
+    """One session with one server. `warnings` are for people: what the server refused of messages without an answer."""
 
     sends_headers = True  # which a stateless server reads beside the message
 
@@ -302,7 +299,7 @@ class HttpLink:
         return task
 
     async def abandon(self, id_: str) -> None:
-        """Close the stream of a request that nobody waits for any more."""
+        """Close the stream of a request whose result is not needed any more."""
         post = self._open.get(id_)
         if post is not None:
             self.forget(post)

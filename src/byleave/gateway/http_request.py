@@ -29,15 +29,15 @@ _MOST_KINDS = 64  # of content that a client accepts
 
 
 class RequestHead(ServerRequestHead, frozen=True):
-    """One request without its body. `told` are the fields that the session reads."""
+    """One request without its body. `context` are the fields that the session reads."""
 
     is_json: bool
     takes_json: bool
     takes_events: bool
     revision: str
     session: str
-    told: MessageContext
-    told_unclaimed: MessageContext  # without the name of an agent: for callers who have proved theirs
+    context: MessageContext
+    unclaimed_context: MessageContext  # without the name of an agent: for callers who have proved theirs
     passed_on: str  # the name of a field that only a proxy writes
 
 
@@ -53,11 +53,11 @@ def read_mcp_head(head: ServerRequestHead, repeated: Sequence[str]) -> RequestHe
             return BadRequest(f"the {name} header appears more than once", code=code)
     fields = head.fields
     takes_json, takes_events = _accepted(fields.get("accept"))
-    told = {name: value for name, value in fields.items() if name in _PASSED_ON or name.startswith(_PARAM)}
-    context = MessageContext(MappingProxyType(told))
+    passed = {name: value for name, value in fields.items() if name in _PASSED_ON or name.startswith(_PARAM)}
+    context = MessageContext(MappingProxyType(passed))
     unclaimed = context
-    if AGENT in told:
-        unclaimed = MessageContext(MappingProxyType({name: value for name, value in told.items() if name != AGENT}))
+    if AGENT in passed:
+        unclaimed = MessageContext(MappingProxyType({name: value for name, value in passed.items() if name != AGENT}))
     return RequestHead(
         head.method,
         head.path,
@@ -71,8 +71,8 @@ def read_mcp_head(head: ServerRequestHead, repeated: Sequence[str]) -> RequestHe
         takes_events=takes_events,
         revision=fields.get("mcp-protocol-version", ""),
         session=fields.get("mcp-session-id", ""),
-        told=context,
-        told_unclaimed=unclaimed,
+        context=context,
+        unclaimed_context=unclaimed,
         passed_on=_passed_on(tuple(fields)),
     )
 

@@ -1,14 +1,11 @@
-"""Who a JSON Web Token speaks of, if it is good.
+"""Verify JSON Web Tokens, and say which agent a good one names.
 
-Signatures are checked by PyJWT (the extra `byleave[jwt]`), with keys from a file or from the issuer's URL; only such as
-have a public half, so that nobody can sign with what everybody may read. A token never brings its own key: of its
-header only `alg` and `kid` are read, and `kid` is a word to look up, nothing more.
+Signatures are checked by PyJWT (the extra `byleave[jwt]`), with keys from a file or from the issuer's URL; only keys
+with a public half are used, so that a token cannot be signed with what all may read. A token never brings its own key:
+of its header only `alg` and `kid` are read, and `kid` is a word to look up, nothing more. A URL is read over https,
+or over http on this machine; redirects are not followed, and time and size are limited.
 
 Start at `JwtReader.read`. A token under an unknown key is worth one look at the newest keys: `JwtReader.refresh`.
-
-Get the set of keys of an issuer: from a file of ours, or from its URL. Blocks; meant for a thread of its own.
-
-A URL is asked over https, or over http on this machine; it may not lead elsewhere, nor take long, nor send much.
 """
 
 from __future__ import annotations
@@ -116,7 +113,7 @@ class _KeySet(msgspec.Struct):
 
 
 class Verified(Struct, frozen=True):
-    """A good token: the agent it speaks of, whom sessions opened with it belong to, and until when it is good."""
+    """A good token: the agent it names, to which principal its sessions belong, and until when it is good."""
 
     agent: str
     principal: str
@@ -198,7 +195,7 @@ class JwtReader:
     async def _look_quietly(self) -> None:
         try:
             await self._look()
-        except ByleaveError:  # the keys at hand stay; whoever's key is not among them is told so
+        except ByleaveError:  # the keys at hand stay; a token under another key is rejected
             return
         finally:
             self._looking = None
@@ -210,7 +207,7 @@ class JwtReader:
         except TimeoutError:
             raise InputError("the keys did not come in time", hint="see whether the issuer is up") from None
         self._keys = self._usable(content)
-        self._remembered.clear()  # a key that was withdrawn vouches for nobody
+        self._remembered.clear()  # tokens under a key that was withdrawn are rejected
 
     def _usable(self, content: bytes) -> tuple[Key, ...]:
         try:

@@ -236,7 +236,7 @@ class _Stream:
 
 
 class _Message:
-    """One message on its way; what the server says to it here is nothing but whether it took it."""
+    """One message that was posted; its response says only whether the server accepted it."""
 
     def __init__(self, link: SseLink, outgoing: Outgoing) -> None:
         self.outgoing = outgoing

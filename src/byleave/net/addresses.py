@@ -47,7 +47,7 @@ def look_up(host: str, port: int) -> list[str]:
     return list(dict.fromkeys([str(entry[4][0]) for entry in entries]))
 
 
-async def in_thread(work: Callable[[], Result], seconds: float) -> Result:
+async def in_thread(work: Callable[[], Result], seconds: float | None) -> Result:
     """Do blocking `work` in a thread of its own; a TimeoutError if it takes longer, and the thread is left alone."""
     loop = asyncio.get_running_loop()
     done: asyncio.Future[Result] = loop.create_future()

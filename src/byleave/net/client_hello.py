@@ -24,7 +24,7 @@ _RECORD_START = b"\x16\x03"  # a handshake, of some version of TLS
 _KINDS = range(20, 25)  # of records
 _HANDSHAKE = 22
 _CLIENT_HELLO = 1
-_LONGEST_TOLD = 0x02_FFFF  # the longest greeting that any server reads (OpenSSL), rounded up
+_LONGEST_STATED = 0x02_FFFF  # the longest greeting that any server reads (OpenSSL), rounded up
 _RECORD_HEAD = 5
 _LONGEST_RECORD = 1 << 14  # in the clear
 _LONGEST_ENCRYPTED = _LONGEST_RECORD + 2048
@@ -175,7 +175,7 @@ def _length(record: bytes) -> int:
 
 def _may_be_hello(start: bytes) -> bool:
     """Whether a handshake record that starts like this may be in the clear, and hold a ClientHello or its start."""
-    return start[:1] in (b"", bytes([_CLIENT_HELLO])) and int.from_bytes(start[1:4].ljust(3, b"\0")) <= _LONGEST_TOLD
+    return start[:1] in (b"", bytes([_CLIENT_HELLO])) and int.from_bytes(start[1:4].ljust(3, b"\0")) <= _LONGEST_STATED
 
 
 def _is_whole(message: bytearray) -> bool:

@@ -124,11 +124,11 @@ class HttpServer(ServerState[HeadT]):
 def _room_for(connections: int) -> int:
     """Return for how many connections files may be open, having asked for as many as are needed."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = connections + _OTHER_FILES
+    needed = connections + _OTHER_FILES
     if soft == resource.RLIM_INFINITY:
         return connections
-    if soft < wanted:
-        most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+    if soft < needed:
+        most = needed if hard == resource.RLIM_INFINITY else min(needed, hard)
         with contextlib.suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))
             soft = most

@@ -59,7 +59,7 @@ class ServerState(Generic[HeadT]):
         self._warn = warn
 
     def after(self, seconds: float) -> float:
-        """Return when this time will have passed, as the clock of all connections tells it."""
+        """Return when this time will have passed, by the clock of all connections."""
         return self.now + seconds
 
     def admit(self, connection: ServerConnection[HeadT]) -> BadRequest | None:
@@ -334,7 +334,7 @@ class ServerConnection(asyncio.Protocol, Generic[HeadT]):
     def _read_body(self) -> bool:
         """Read the body that belongs to the head; return whether it was complete, and the request could begin."""
         head, held = self._head, self._held
-        assert head is not None  # noqa: S101 -- whoever calls has read it
+        assert head is not None  # noqa: S101 -- the caller has read it
         length = self._framing.length
         if self._body is None and length is not None and len(held) >= length:
             self._held = held[length:]
@@ -431,7 +431,7 @@ class ServerConnection(asyncio.Protocol, Generic[HeadT]):
 
 async def _run(server: ServerState[HeadT], exchange: ServerExchange[HeadT], work: Work) -> None:
     """Do the work on one request, and see that it has a response in the end."""
-    server.working.add(exchange)  # a task that nobody holds may be collected in the middle of its work
+    server.working.add(exchange)  # a task without a reference may be collected while it runs
     try:
         await work()
     except Exception as problem:  # noqa: BLE001 -- the outermost loop of a server

@@ -1,8 +1,9 @@
 """Whose program is at the other end of a connection on this machine?
 
-The kernel knows the owner of every socket. It is asked for the client's socket by its four numbers: through netlink, or
-in `/proc/net/tcp` where that cannot be had. A socket that nobody holds any more has no owner, though the kernel says
-"root" for it: whoever sends a request and closes at once must not pass for root. Nobody known is nobody of ours.
+The kernel knows the owner of every socket. It is asked for the client's socket by its two addresses and ports: through
+netlink, or in `/proc/net/tcp` where netlink cannot be used. A socket that no process holds any more has no owner, but
+the kernel reports "root" for it: a client that sends a request and closes at once must not pass for root. A socket
+without an owner is not ours.
 
 Start at `is_ours`. Under which name a peer is counted: `group_of`.
 """
@@ -33,7 +34,7 @@ _ANY_STATE = 0xFFFFFFFF
 _HEADER = struct.Struct("=IHHII")  # struct nlmsghdr
 _SOCKET = struct.Struct("!HH16s16s")  # the four numbers in struct inet_diag_sockid; an interface and a cookie follow
 _ANY_COOKIE = struct.pack("=III", 0, 0xFFFFFFFF, 0xFFFFFFFF)
-_ASKED = struct.Struct("=BBBxI")  # the beginning of struct inet_diag_req_v2
+_QUERY = struct.Struct("=BBBxI")  # the beginning of struct inet_diag_req_v2
 _OWNER = struct.Struct("=II")
 _SOCKET_AT, _OWNER_AT = 20, 80  # in an answer, header included
 _ANSWER_BYTES = 88
@@ -51,14 +52,14 @@ class PeerAddress(msgspec.Struct, frozen=True):
 
 
 class SocketOwner(msgspec.Struct, frozen=True):
-    """Who holds a socket: a user, by number. `inode` is 0 if nobody holds it any more."""
+    """Who holds a socket: a user, by number. `inode` is 0 if no process holds it any more."""
 
     uid: int
     inode: int
 
 
 def address_of(name: Any) -> PeerAddress:
-    """Return the address that the name of a socket tells, an IPv4 one in its own form."""
+    """Return the address in the name of a socket, an IPv4 one in its own form."""
     found = ip_address(str(name[0]).partition("%")[0])
     mapped = getattr(found, "ipv4_mapped", None)
     return PeerAddress(str(mapped or found), int(name[1]))
@@ -86,9 +87,9 @@ def group_of(peer: PeerAddress, owner: SocketOwner | None) -> str:
 
 
 def owner_of(here: PeerAddress, there: PeerAddress) -> SocketOwner | None:
-    """Return who holds the socket that is bound `here` and leads `there`; None if that cannot be told."""
+    """Return who holds the socket that is bound `here` and leads `there`; None if that is not known."""
     try:
-        return _asked(here, there)
+        return _by_netlink(here, there)
     except OSError as problem:
         if problem.errno == errno.ENOENT:
             return None
@@ -98,22 +99,22 @@ def owner_of(here: PeerAddress, there: PeerAddress) -> SocketOwner | None:
         return None
 
 
-def _asked(here: PeerAddress, there: PeerAddress) -> SocketOwner | None:
+def _by_netlink(here: PeerAddress, there: PeerAddress) -> SocketOwner | None:
     family = socket.AF_INET6 if ":" in here.host else socket.AF_INET
     numbers = tuple([_SOCKET.pack(here.port, there.port, pad(here), pad(there)) for pad in (_padded, _widened)])
-    question = _ASKED.pack(family, socket.IPPROTO_TCP, 0, _ANY_STATE) + numbers[0] + _ANY_COOKIE
+    question = _QUERY.pack(family, socket.IPPROTO_TCP, 0, _ANY_STATE) + numbers[0] + _ANY_COOKIE
     length = _HEADER.size + len(question)
     with socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, _NETLINK_SOCK_DIAG) as kernel:
         kernel.sendto(_HEADER.pack(length, _SOCK_DIAG_BY_FAMILY, _REQUEST, 1, 0) + question, (0, 0))
         answer = kernel.recv(1 << 12, socket.MSG_DONTWAIT)
-    return _told(answer, numbers)
+    return _owner_in(answer, numbers)
 
 
-def _told(answer: bytes, numbers: tuple[bytes, ...]) -> SocketOwner | None:
+def _owner_in(answer: bytes, numbers: tuple[bytes, ...]) -> SocketOwner | None:
     """Return the owner in the kernel's answer; for a socket that only listens at the same port there is none."""
     _length, kind, *_others = _HEADER.unpack_from(answer)
     if kind != _SOCK_DIAG_BY_FAMILY:
-        raise OSError(-struct.unpack_from("=i", answer, _HEADER.size)[0], "the kernel does not tell")
+        raise OSError(-struct.unpack_from("=i", answer, _HEADER.size)[0], "the kernel does not know the socket")
     if len(answer) < _ANSWER_BYTES or answer[_SOCKET_AT : _SOCKET_AT + _SOCKET.size] not in numbers:
         return None
     return SocketOwner(*_OWNER.unpack_from(answer, _OWNER_AT))
@@ -140,10 +141,10 @@ def _listing() -> Iterator[str]:
 
 def listed_owner(here: PeerAddress, there: PeerAddress, lines: Iterable[str]) -> SocketOwner | None:
     """Return the owner by the lines of `/proc/net/tcp` and `tcp6`."""
-    wanted = {(_hexadecimal(form(here), here), _hexadecimal(form(there), there)) for form in (_narrow, _widened)}
+    pairs = {(_hexadecimal(form(here), here), _hexadecimal(form(there), there)) for form in (_narrow, _widened)}
     for line in lines:
         words = line.split()
-        if len(words) > 9 and (words[1], words[2]) in wanted:
+        if len(words) > 9 and (words[1], words[2]) in pairs:
             return SocketOwner(int(words[7]), int(words[9]))
     return None
 

@@ -1,12 +1,10 @@
-"""The way out of a sandbox: an HTTP proxy that asks the policy about every request.
+"""The network of a sandbox: an HTTP proxy that asks the policy about every request.
 
 A sandboxed program has no network but a listener, whose connections are served here, in a thread of the host process
-with an event loop of its own. What is judged: every request of plain http by its whole URL, every tunnel by host and
-port (TLS hides the rest), and every address before it is dialled.
+with an event loop of its own. The policy decides about every request of plain http by its whole URL, about every tunnel
+by host and port (TLS hides the rest), and about every address before it is dialled.
 
-Start at `Proxy`. One connection: visit. What may pass: gate.
-
-A sandbox's way into the network: the proxy, asking the policy about every request.
+Start at `open_proxy`. One connection: `proxy_connection`. What may pass: `proxy_policy`.
 """
 
 from __future__ import annotations
@@ -34,7 +32,7 @@ if TYPE_CHECKING:
 
     from byleave.core.decision import Verdict
     from byleave.core.matchers import Matcher
-    from byleave.net.proxy_policy import HasPaths, Judge, ProxyTarget, Resolve, Settle, Told
+    from byleave.net.proxy_policy import Evaluate, HasPaths, OnVerdict, ProxyTarget, RecordOutcome, Resolve
     from byleave.policy.live_policy import LivePolicy
 
     Decide = Callable[[dict[str, Any]], Verdict]
@@ -46,27 +44,27 @@ PAUSE = 0.1  # seconds after a connection could not be accepted: file descriptor
 class HttpProxy:
     """Serves one sandbox. Start it with the listener; close it when the sandbox is gone.
 
-    `judge` answers for a URL, which never has a user name, password, query or fragment. `has_paths` says whether any
-    rule for a host has a path prefix. `told` hears of every judgement, and of a tunnel that was closed after all
-    because of what came through it. All are called in the proxy's own thread, one at a time, and should not wait for
-    anything; an exception from them is a denial. `resolve` finds the addresses of a host instead of the system.
-    `settle` records what came of a request: a refusal of the proxy's own with its reason, else what the policy says.
-    With it, `judge` is given the method, too, and records nothing.
+    `evaluate` decides about a URL, which never has a user name, password, query or fragment. `has_paths` says whether
+    any rule for a host has a path prefix. `on_verdict` gets every verdict, and the denial of a tunnel that was closed
+    after all because of what came through it. All are called in the proxy's own thread, one at a time, and should not
+    wait for anything; an exception from them is a denial. `resolve` finds the addresses of a host in place of the
+    system. `record` records the outcome of a request: a refusal of the proxy's own with its reason, else what the
+    policy says. With it, `evaluate` gets the method, too, and records nothing.
     `ech` admits TLS greetings with an encrypted part (browsers send them always), although it can hide another name.
     """
 
     def __init__(
         self,
-        judge: Judge,
+        evaluate: Evaluate,
         has_paths: HasPaths,
         *,
-        told: Told | None = None,
+        on_verdict: OnVerdict | None = None,
         resolve: Resolve | None = None,
         limits: ProxyLimits = ProxyLimits(),  # noqa: B008 -- a value, never changed
         ech: bool = False,
-        settle: Settle | None = None,
+        record: RecordOutcome | None = None,
     ) -> None:
-        self._gate = ProxyPolicy(judge, has_paths, told, resolve, limits.connect, settle=settle)
+        self._policy = ProxyPolicy(evaluate, has_paths, on_verdict, resolve, limits.connect, record=record)
         self._limits = limits
         self._ech = ech
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -101,41 +99,41 @@ class HttpProxy:
             loop.close()
 
     async def _serve(self, listener: socket.socket) -> None:
-        visits: set[asyncio.Task[None]] = set()
-        accepting = asyncio.create_task(self._accept(listener, visits))
+        connections: set[asyncio.Task[None]] = set()
+        accepting = asyncio.create_task(self._accept(listener, connections))
         await self._over.wait()
         accepting.cancel()
         await asyncio.wait([accepting])
-        while visits:  # again and again: one that fails in the same moment does not notice
-            for visit in visits:
-                visit.cancel()
-            await asyncio.wait(visits, timeout=PAUSE)
+        while connections:  # again and again: one that fails in the same moment does not notice
+            for connection in connections:
+                connection.cancel()
+            await asyncio.wait(connections, timeout=PAUSE)
 
-    async def _accept(self, listener: socket.socket, visits: set[asyncio.Task[None]]) -> None:
+    async def _accept(self, listener: socket.socket, connections: set[asyncio.Task[None]]) -> None:
         """Take connections while there is room for them; the others wait in the kernel."""
         room = asyncio.Semaphore(self._limits.connections)
         while True:
             await room.acquire()
             connection = await _accepted(listener)
-            visit = asyncio.create_task(self._visit(connection))
-            visits.add(visit)
-            visit.add_done_callback(partial(_left, connection, room, visits))
+            serving = asyncio.create_task(self._serve_one(connection))
+            connections.add(serving)
+            serving.add_done_callback(partial(_left, connection, room, connections))
 
-    async def _visit(self, connection: socket.socket) -> None:
+    async def _serve_one(self, connection: socket.socket) -> None:
         """Serve one client. Nothing that goes wrong with it reaches the others: its connection breaks, no more."""
         client = SocketStream(connection)
         try:
-            await ProxyConnection(client, self._gate, self._limits, ech=self._ech).serve()
+            await ProxyConnection(client, self._policy, self._limits, ech=self._ech).serve()
         except Exception:  # noqa: BLE001 -- the outermost loop of a server: what we cannot answer is not passed on
             client.abort()
 
 
 def _left(
-    connection: socket.socket, room: asyncio.Semaphore, visits: set[asyncio.Task[None]], visit: asyncio.Task[None]
+    connection: socket.socket, room: asyncio.Semaphore, connections: set[asyncio.Task[None]], visit: asyncio.Task[None]
 ) -> None:
     """Clean up after a visit, also after one that was cancelled before it began."""
     connection.close()
-    visits.discard(visit)
+    connections.discard(visit)
     room.release()
 
 
@@ -160,22 +158,22 @@ def open_proxy(
     policy: LivePolicy,
     tool: str,
     decide: Decide | None = None,
-    told: Told | None = None,
+    on_verdict: OnVerdict | None = None,
     *,
     resolve: Resolve | None = None,
 ) -> HttpProxy:
-    """Return the proxy of a tool's sandbox, not started yet. `decide` may record what it is asked; `told` hears it."""
-    ask = decide if decide is not None else policy.decide
+    """Return the proxy of a tool's sandbox, not started yet. `decide` records what it decides; `on_verdict` gets it."""
+    recorded = decide if decide is not None else policy.decide
 
-    def judge(url: str, method: str) -> UrlVerdict:
-        """Consider a request: whether its host may be looked up. Nothing is recorded yet."""
-        return judged(policy.decide({"kind": "url", "url": url, "method": method, "tool": tool}), url)
+    def evaluate(url: str, method: str) -> UrlVerdict:
+        """Decide whether the host of a request may be looked up. Nothing is recorded yet."""
+        return with_rule(policy.decide({"kind": "url", "url": url, "method": method, "tool": tool}), url)
 
-    def settle(place: ProxyTarget, refused: str | None) -> UrlVerdict:
-        action = {"kind": "url", "url": place.url, "method": place.method, "tool": tool}
-        return judged(ask(action if refused is None else {**action, "refused": refused}), place.url)
+    def record(target: ProxyTarget, refused: str | None) -> UrlVerdict:
+        action = {"kind": "url", "url": target.url, "method": target.method, "tool": tool}
+        return with_rule(recorded(action if refused is None else {**action, "refused": refused}), target.url)
 
-    def judged(verdict: Verdict, url: str) -> UrlVerdict:
+    def with_rule(verdict: Verdict, url: str) -> UrlVerdict:
         target = parse_url(url)
         tables = list(_tables(policy, tool))
         if policy.compiled.policy.tool(tool).access.net is PUBLIC:
@@ -186,19 +184,19 @@ def open_proxy(
     def has_paths(host: str) -> bool:
         return any(table.has_paths(host) for table in _tables(policy, tool)) or _rules_look_inside(policy, host)
 
-    return HttpProxy(judge, has_paths, told=told, resolve=resolve, settle=settle)
+    return HttpProxy(evaluate, has_paths, on_verdict=on_verdict, resolve=resolve, record=record)
 
 
 def _tables(policy: LivePolicy, tool: str) -> Iterator[NetTable]:
-    """Yield the network rules of every voice; the first are those that grant."""
-    for voice in policy.compiled.policy.views:
-        known = voice.tools.get(tool)
+    """Yield the network rules of every policy layer; the first are those that grant."""
+    for layer in policy.compiled.policy.views:
+        known = layer.tools.get(tool)
         if known is not None and isinstance(known.access.net, NetTable):
             yield known.access.net
 
 
 def _rules_look_inside(policy: LivePolicy, host: str) -> bool:
-    """Whether a rule that denies or asks about a host depends on the path or the method, which TLS hides."""
+    """Whether a rule that denies or needs an approval for a host depends on the path or the method, which TLS hides."""
     named = normal_host(host)
     for table in policy.compiled.policy.rule_tables():
         for rule in table.rules:

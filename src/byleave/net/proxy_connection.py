@@ -1,20 +1,22 @@
 """Serve one client of the proxy, from its first byte to its last.
 
-Each request is read, judged (gate) and carried on a connection of its own, so that no two requests of a client can
-ever be confused at a server. A tunnel opens only for TLS that names the very host that was judged.
+Each request is read, admitted (`proxy_policy`) and forwarded (`proxy_forward`) on a connection of its own, so that no
+two requests of a client can ever be confused at a server. A tunnel opens only for TLS that names the very host that was
+admitted.
 
-Start at `Visit.serve`.
+Start at `ProxyConnection.serve`.
 """
 
 from __future__ import annotations
 
 import asyncio
+from http import HTTPStatus
 from typing import TYPE_CHECKING
 
 from byleave.net.addresses import is_address, why
 from byleave.net.client_hello import BadHello, HelloReader, RecordGuard
 from byleave.net.proxy_forward import ProxyExchange, RefusedError
-from byleave.net.proxy_policy import place_of
+from byleave.net.proxy_policy import read_target
 from byleave.net.streams import SocketStream, dial, join
 from byleave.protocol.http_head import NO_BODY, BadHead, own_head, read_request
 from byleave.text import quoted, shown
@@ -29,7 +31,7 @@ if TYPE_CHECKING:
 
 PHRASES = {
     400: "400 Bad Request",
-    403: "403 Forbidden",
+    403: "403 " + HTTPStatus.FORBIDDEN.phrase,
     408: "408 Request Timeout",
     502: "502 Bad Gateway",
     504: "504 Gateway Timeout",
@@ -41,21 +43,21 @@ ACCESS_DENIED = b"\x15\x03\x03\x00\x02\x02\x31"  # a fatal TLS alert, RFC 8446, 
 class ProxyConnection:
     """One connection of a client."""
 
-    def __init__(self, client: SocketStream, gate: ProxyPolicy, limits: ProxyLimits, *, ech: bool) -> None:
+    def __init__(self, client: SocketStream, policy: ProxyPolicy, limits: ProxyLimits, *, ech: bool) -> None:
         self._client = client
-        self._gate = gate
+        self._policy = policy
         self._limits = limits
         self._ech = ech
 
     async def serve(self) -> None:
-        """Answer requests until the client leaves, or can no longer be followed. OSError if it breaks off."""
-        patience = self._limits.head
-        while await self._comes(patience) and await self._next():
-            patience = self._limits.keep_alive
+        """Serve requests until the client leaves, or its bytes are not understood. OSError if it breaks off."""
+        seconds = self._limits.head
+        while await self._has_more(seconds) and await self._next():
+            seconds = self._limits.keep_alive
 
-    async def _comes(self, patience: float) -> bool:
+    async def _has_more(self, seconds: float) -> bool:
         try:
-            async with asyncio.timeout(patience):
+            async with asyncio.timeout(seconds):
                 return await self._client.has_more()
         except TimeoutError:
             return False
@@ -65,7 +67,7 @@ class ProxyConnection:
         request: HttpRequestHead | None = None
         try:
             request = await self._request()
-            return await self._carry(request)
+            return await self._serve_request(request)
         except RefusedError as refusal:
             return await self._refuse(request, refusal)
 
@@ -80,12 +82,12 @@ class ProxyConnection:
             raise RefusedError(400, request.problem)
         return request
 
-    async def _carry(self, request: HttpRequestHead) -> bool:
-        place = place_of(request)
-        if isinstance(place, BadHead):
-            raise RefusedError(400, place.problem)
-        carry = self._tunnel if request.method == "CONNECT" else self._exchange
-        return await carry(request, place)
+    async def _serve_request(self, request: HttpRequestHead) -> bool:
+        target = read_target(request)
+        if isinstance(target, BadHead):
+            raise RefusedError(400, target.problem)
+        serve = self._tunnel if request.method == "CONNECT" else self._exchange
+        return await serve(request, target)
 
     async def _refuse(self, request: HttpRequestHead | None, refusal: RefusedError) -> bool:
         """Send the proxy's own answer. Only a good request without a body leaves the connection in a known state."""
@@ -102,36 +104,36 @@ class ProxyConnection:
             await self._client.linger()
         return keep
 
-    async def _reach(self, place: ProxyTarget, *, tunnel: bool) -> tuple[SocketStream, UrlVerdict]:
-        """Return a connection to `place`, if the policy opens it."""
+    async def _reach(self, target: ProxyTarget, *, tunnel: bool) -> tuple[SocketStream, UrlVerdict]:
+        """Return a connection to `target`, if the policy opens it."""
         try:
-            admission = await self._gate.admit(place, tunnel=tunnel)
-            if not admission.judgement.allowed:
-                raise RefusedError(403, admission.judgement.reason)
-            stream = await dial(admission.addresses, place.port, limit=self._limits.connect)
+            admission = await self._policy.admit(target, tunnel=tunnel)
+            if not admission.verdict.allowed:
+                raise RefusedError(403, admission.verdict.reason)
+            stream = await dial(admission.addresses, target.port, limit=self._limits.connect)
         except TimeoutError:
-            raise RefusedError(504, f"{place.host} could not be reached in time") from None
+            raise RefusedError(504, f"{target.host} could not be reached in time") from None
         except OSError as problem:
-            raise RefusedError(502, f"{place.host} could not be reached: {why(problem)}") from None
-        return stream, admission.judgement
+            raise RefusedError(502, f"{target.host} could not be reached: {why(problem)}") from None
+        return stream, admission.verdict
 
-    async def _tunnel(self, request: HttpRequestHead, place: ProxyTarget) -> bool:
+    async def _tunnel(self, request: HttpRequestHead, target: ProxyTarget) -> bool:
         if request.body != NO_BODY:
             raise RefusedError(400, "a CONNECT has no body")
-        server, judgement = await self._reach(place, tunnel=True)
+        server, verdict = await self._reach(target, tunnel=True)
         try:
             async with asyncio.timeout(self._limits.idle):
                 await self._client.send(OPENED)
-                greeting = await self._greeting(place, judgement)
-                await server.send(greeting)
-            if greeting:
-                await join(self._client, server, self._screen(place, judgement), idle=self._limits.idle)
+                hello = await self._client_hello(target, verdict)
+                await server.send(hello)
+            if hello:
+                await join(self._client, server, self._screen(target, verdict), idle=self._limits.idle)
         finally:
             server.close()
         return False
 
-    async def _greeting(self, place: ProxyTarget, judgement: UrlVerdict) -> bytes:
-        """Return the client's ClientHello, if it is one for `place`; nothing if the tunnel must not be used."""
+    async def _client_hello(self, target: ProxyTarget, verdict: UrlVerdict) -> bytes:
+        """Return the client's ClientHello, if it is one for `target`; nothing if the tunnel must not be used."""
         reader = HelloReader()
         found: ClientHello | BadHello | None = None
         try:
@@ -142,7 +144,7 @@ class ProxyConnection:
             found = BadHello("no TLS greeting came in time")
         if found is None:
             return b""
-        if self._suits(found, place, judgement):
+        if self._suits(found, target, verdict):
             self._client.unread(reader.rest)
             return reader.sent
         if not isinstance(found, BadHello):
@@ -150,7 +152,7 @@ class ProxyConnection:
         await self._client.linger()
         return b""
 
-    def _screen(self, place: ProxyTarget, judgement: UrlVerdict) -> Callable[[bytes], bytes]:
+    def _screen(self, target: ProxyTarget, verdict: UrlVerdict) -> Callable[[bytes], bytes]:
         """Return what looks through everything that the client sends behind its greeting."""
         guard = RecordGuard()
 
@@ -159,23 +161,23 @@ class ProxyConnection:
             for found in guard.feed(data):
                 if isinstance(found, bytes):
                     passed.append(found)
-                elif not self._suits(found, place, judgement):
+                elif not self._suits(found, target, verdict):
                     raise ConnectionAbortedError
             return b"".join(passed)
 
         return screened
 
-    def _suits(self, found: ClientHello | BadHello, place: ProxyTarget, judgement: UrlVerdict) -> bool:
-        """Whether a tunnel to `place` may carry this; tells why not."""
-        problem = _problem_with(found, place.host, ech=self._ech)
+    def _suits(self, found: ClientHello | BadHello, target: ProxyTarget, verdict: UrlVerdict) -> bool:
+        """Whether a tunnel to `target` may carry this; reports why not."""
+        problem = _problem_with(found, target.host, ech=self._ech)
         if problem is not None:
-            self._gate.refuse(place, judgement, problem)
+            self._policy.refuse(target, verdict, problem)
         return problem is None
 
-    async def _exchange(self, request: HttpRequestHead, place: ProxyTarget) -> bool:
-        server, _judgement = await self._reach(place, tunnel=False)
+    async def _exchange(self, request: HttpRequestHead, target: ProxyTarget) -> bool:
+        server, _verdict = await self._reach(target, tunnel=False)
         try:
-            return await ProxyExchange(self._client, server, request, place, self._limits).run()
+            return await ProxyExchange(self._client, server, request, target, self._limits).run()
         finally:
             server.close()
 

@@ -61,13 +61,13 @@ class ProxyExchange:
         client: SocketStream,
         server: SocketStream,
         request: HttpRequestHead,
-        place: ProxyTarget,
+        target: ProxyTarget,
         limits: ProxyLimits,
     ) -> None:
         self._client = client
         self._server = server
         self._request = request
-        self._place = place
+        self._target = target
         self._limits = limits
         self._uploaded = False
         self._started = False
@@ -93,14 +93,14 @@ class ProxyExchange:
         if self._started:
             return ConnectionAbortedError("a response broke off")
         if isinstance(problem, TimeoutError):
-            return RefusedError(504, f"{self._place.host} did not answer in time")
+            return RefusedError(504, f"{self._target.host} did not answer in time")
         return problem.exceptions[0] if isinstance(problem, BaseExceptionGroup) else problem
 
     async def _upload(self, idle: Idle) -> None:
         """Send the request, then watch for a client that leaves before it has its response."""
         body = body_reader(self._request.body)
         wrapped, last = _writer(self._request.body)
-        await self._offer(request_head(self._request, path=self._place.path, authority=self._place.authority))
+        await self._offer(request_head(self._request, path=self._target.path, authority=self._target.authority))
         try:
             while piece := await _next_piece(self._client, body):
                 idle.moved()
@@ -153,7 +153,7 @@ class ProxyExchange:
             raise self._unusable(why(problem)) from None
 
     def _unusable(self, why: str) -> RefusedError:
-        return RefusedError(502, f"{self._place.host} gave no response that can be passed on: {why}")
+        return RefusedError(502, f"{self._target.host} gave no response that can be passed on: {why}")
 
 
 async def _next_piece(source: SocketStream, body: Body) -> bytes:

@@ -1,24 +1,17 @@
 """Decide whether a request may leave the sandbox, and to which addresses.
 
-The policy is asked through `judge`. What it allows is resolved here, and every address must pass
-`core.net_rules.may_dial`; the addresses that did are the ones that are dialled, so that a name cannot lead elsewhere in
-between. Whatever fails on the way is a denial. What came of a request is recorded once that is known: a refusal here is
-no allow in the records.
+`read_target` says where a request goes: host and port are those that are dialled, and the URL is the one that the
+policy decides about and that records show, without user name, password and query. `ProxyPolicy.admit` asks the policy,
+resolves what it allows, and lets only addresses pass that `core.net_rules.may_dial` admits; those are the ones that are
+dialled, so that a name cannot lead elsewhere in between. An error in between is a denial. The outcome is recorded once
+it is known: a refusal here is no allow in the records.
 
-Start at `Gate.admit`.
-
-Say where a request to the proxy wants to go.
-
-Pure: a `Request` in, a `Place` or a `BadHead` out. The URL in it is what the policy judges and what records show: it
-has no user name, no password, no query. Host and port in it are the ones that are dialled.
-
-Start at `place_of`.
+Start at `ProxyPolicy.admit` and `read_target`.
 """
 
 from __future__ import annotations
 
 import asyncio
-from threading import Thread
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -32,25 +25,23 @@ from byleave.text import shown
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Sequence
-
-    from byleave.core.net_rules import NetRule
-
-    Judge = Callable[..., "UrlVerdict"]
-    HasPaths = Callable[[str], bool]
-    Told = Callable[[str, "UrlVerdict"], None]
-    Settle = Callable[["ProxyTarget", str | None], "UrlVerdict"]
-    Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
     from typing import NoReturn
 
+    from byleave.core.net_rules import NetRule
     from byleave.core.url import Target
     from byleave.protocol.http_head import HttpRequestHead
 
+    Evaluate = Callable[..., "UrlVerdict"]
+    HasPaths = Callable[[str], bool]
+    OnVerdict = Callable[[str, "UrlVerdict"], None]
+    RecordOutcome = Callable[["ProxyTarget", str | None], "UrlVerdict"]
+    Resolve = Callable[[str, int], Awaitable[Sequence[str]]]
 
 FAILED = "the policy could not be asked"
 
 
 class UrlVerdict(Struct, frozen=True):
-    """What was decided about a URL, and why. `rule` is the one that decided, if one did."""
+    """The decision about a URL, and why. `rule` is the one that decided, if one did."""
 
     allowed: bool
     reason: str
@@ -58,131 +49,104 @@ class UrlVerdict(Struct, frozen=True):
 
 
 class ProxyAdmission(Struct, frozen=True):
-    """A judgement, and the addresses that it opens: none unless it is allowed."""
+    """A verdict, and the addresses that it opens: none unless it allows."""
 
-    judgement: UrlVerdict
+    verdict: UrlVerdict
     addresses: tuple[str, ...] = ()
 
 
 class ProxyPolicy:
-    """Asks the policy, and tells what was decided. Everything here is called from one thread, one at a time."""
+    """Asks the policy, and reports what it decided. Everything here is called from one thread, one at a time."""
 
     def __init__(
         self,
-        judge: Judge,
+        evaluate: Evaluate,
         has_paths: HasPaths,
-        told: Told | None,
+        on_verdict: OnVerdict | None,
         resolve: Resolve | None,
         limit: float,
         *,
-        settle: Settle | None = None,
+        record: RecordOutcome | None = None,
     ) -> None:
-        self._judge = judge
+        self._evaluate = evaluate
         self._has_paths = has_paths
-        self._told = told
+        self._on_verdict = on_verdict
         self._resolve = resolve or look_up
         self._limit = limit
-        self._settle = settle
+        self._record = record
 
-    async def admit(self, place: ProxyTarget, *, tunnel: bool) -> ProxyAdmission:
-        """Return whether and where `place` may be reached. OSError if its host has no address, or none in time."""
-        judgement, refused = self._judged(place, tunnel=tunnel)
-        recorded = refused is None and not judgement.allowed
+    async def admit(self, target: ProxyTarget, *, tunnel: bool) -> ProxyAdmission:
+        """Return whether and where `target` may be reached. OSError if its host has no address, or none in time."""
+        verdict, refused = self._evaluated(target, tunnel=tunnel)
+        recorded = refused is None and not verdict.allowed
         if recorded:  # an approval may still allow it
-            judgement = self._settled(place, judgement)
-            if not judgement.allowed:
-                return ProxyAdmission(self.tell(place, judgement))
-            refused = self._hidden(place) if tunnel else None
+            verdict = self._recorded(target, verdict)
+            if not verdict.allowed:
+                return ProxyAdmission(self.report(target, verdict))
+            refused = self._hidden(target) if tunnel else None
         if refused is not None:
-            return ProxyAdmission(self.refuse(place, judgement, refused))
+            return ProxyAdmission(self.refuse(target, verdict, refused))
         try:
             async with asyncio.timeout(self._limit):
-                found = await self._addresses(place)
+                found = await self._addresses(target)
         except OSError:
-            self.tell(place, judgement if recorded else self._settled(place, judgement))
+            self.report(target, verdict if recorded else self._recorded(target, verdict))
             raise
-        usable = dialable((judgement.rule,), found)
+        usable = dialable((verdict.rule,), found)
         if found and not usable:
-            return ProxyAdmission(self.refuse(place, judgement, not_dialable(place.host, found)))
-        judgement = self.tell(place, judgement if recorded else self._settled(place, judgement))
-        return ProxyAdmission(judgement, usable if judgement.allowed else ())
+            return ProxyAdmission(self.refuse(target, verdict, not_dialable(target.host, found)))
+        verdict = self.report(target, verdict if recorded else self._recorded(target, verdict))
+        return ProxyAdmission(verdict, usable if verdict.allowed else ())
 
-    def refuse(self, place: ProxyTarget, judgement: UrlVerdict, refused: str) -> UrlVerdict:
-        """Record and report a refusal of the gate's own, and why."""
-        denied = self._settled(place, judgement, refused)
-        return self.tell(place, UrlVerdict(False, denied.reason, judgement.rule))
+    def refuse(self, target: ProxyTarget, verdict: UrlVerdict, refused: str) -> UrlVerdict:
+        """Record and report a refusal of the proxy's own, and why."""
+        denied = self._recorded(target, verdict, refused)
+        return self.report(target, UrlVerdict(False, denied.reason, verdict.rule))
 
-    def _settled(self, place: ProxyTarget, judgement: UrlVerdict, refused: str | None = None) -> UrlVerdict:
-        """Record what came of a request, and return it; what cannot be recorded is denied."""
+    def _recorded(self, target: ProxyTarget, verdict: UrlVerdict, refused: str | None = None) -> UrlVerdict:
+        """Record the outcome of a request, and return it; what cannot be recorded is denied."""
         try:
-            if self._settle is not None:
-                return self._settle(place, refused)
-        except Exception:  # noqa: BLE001 -- whatever went wrong, the answer is no
-            return UrlVerdict(False, FAILED, judgement.rule)
-        return judgement if refused is None else UrlVerdict(False, refused, judgement.rule)
+            if self._record is not None:
+                return self._record(target, refused)
+        except Exception:  # noqa: BLE001 -- an error of any kind is a denial
+            return UrlVerdict(False, FAILED, verdict.rule)
+        return verdict if refused is None else UrlVerdict(False, refused, verdict.rule)
 
-    def tell(self, place: ProxyTarget, judgement: UrlVerdict) -> UrlVerdict:
-        """Report the judgement and return it; what cannot be reported is denied."""
+    def report(self, target: ProxyTarget, verdict: UrlVerdict) -> UrlVerdict:
+        """Report the verdict and return it; what cannot be reported is denied."""
         try:
-            if self._told is not None:
-                self._told(place.url, judgement)
-        except Exception:  # noqa: BLE001 -- whatever went wrong, the answer is no
-            return UrlVerdict(False, "the decision could not be recorded", judgement.rule)
-        return judgement
+            if self._on_verdict is not None:
+                self._on_verdict(target.url, verdict)
+        except Exception:  # noqa: BLE001 -- an error of any kind is a denial
+            return UrlVerdict(False, "the decision could not be recorded", verdict.rule)
+        return verdict
 
-    def _judged(self, place: ProxyTarget, *, tunnel: bool) -> tuple[UrlVerdict, str | None]:
-        """Return what the policy says, and why the gate refuses whatever that is, if it does."""
-        if place.userinfo:
+    def _evaluated(self, target: ProxyTarget, *, tunnel: bool) -> tuple[UrlVerdict, str | None]:
+        """Return what the policy says, and why the proxy refuses regardless of that, if it does."""
+        if target.userinfo:
             return UrlVerdict(False, USERINFO, None), USERINFO
         try:
-            judgement = self._judge(place.url) if self._settle is None else self._judge(place.url, place.method)
-        except Exception:  # noqa: BLE001 -- whatever went wrong, the answer is no
+            verdict = self._evaluate(target.url) if self._record is None else self._evaluate(target.url, target.method)
+        except Exception:  # noqa: BLE001 -- an error of any kind is a denial
             return UrlVerdict(False, FAILED, None), FAILED
-        return judgement, self._hidden(place) if tunnel and judgement.allowed else None
+        return verdict, self._hidden(target) if tunnel and verdict.allowed else None
 
-    def _hidden(self, place: ProxyTarget) -> str | None:
+    def _hidden(self, target: ProxyTarget) -> str | None:
         """Return why a tunnel cannot be opened that hides what rules look at; None if they look at nothing in it."""
         try:
-            hidden = self._has_paths(place.host)
-        except Exception:  # noqa: BLE001 -- whatever went wrong, the answer is no
+            hidden = self._has_paths(target.host)
+        except Exception:  # noqa: BLE001 -- an error of any kind is a denial
             return FAILED
-        told = f"rules for {place.host} name paths, and TLS hides the path: only rules without one can open https"
-        return told if hidden else None
+        problem = f"rules for {target.host} name paths, and TLS hides the path: only rules without one can open https"
+        return problem if hidden else None
 
-    async def _addresses(self, place: ProxyTarget) -> Sequence[str]:
-        return (place.host,) if is_address(place.host) else await self._resolve(place.host, place.port)
+    async def _addresses(self, target: ProxyTarget) -> Sequence[str]:
+        return (target.host,) if is_address(target.host) else await self._resolve(target.host, target.port)
 
 
 async def look_up(host: str, port: int) -> list[str]:
-    """Return the addresses of `host`, best first; OSError if there are none.
-
-    Each question has a thread of its own, which nobody waits for at the end: a question cannot be taken back.
-    """
-    loop = asyncio.get_running_loop()
-    answer: asyncio.Future[list[str]] = loop.create_future()
-    Thread(target=_ask, args=(loop, answer, host, port), name="byleave-lookup", daemon=True).start()
-    return await answer
-
-
-def _ask(loop: asyncio.AbstractEventLoop, answer: asyncio.Future[list[str]], host: str, port: int) -> None:
-    found: list[str] | OSError
-    try:
-        found = addresses.look_up(host, port)
-    except OSError as problem:
-        found = problem
-    try:
-        loop.call_soon_threadsafe(_settle, answer, found)
-    except RuntimeError:  # the loop is closed: nobody wants to know any more
-        return
-
-
-def _settle(answer: asyncio.Future[list[str]], found: list[str] | OSError) -> None:
-    if answer.done():
-        return
-    if isinstance(found, OSError):
-        answer.set_exception(found)
-    else:
-        answer.set_result(found)
+    """Return the addresses of `host`, best first; OSError if there are none. The caller limits the time."""
+    return await addresses.in_thread(lambda: addresses.look_up(host, port), None)
 
 
 USAGE = (
@@ -193,7 +157,7 @@ _PLAIN = "http://"
 
 
 class ProxyTarget(Struct, frozen=True):
-    """What a request asks for. `url` is judged and recorded; `path` (with the query) goes to the server."""
+    """Where a request goes. `url` is decided about and recorded; `path` (with the query) goes to the server."""
 
     url: str
     host: str
@@ -210,19 +174,19 @@ class ProxyTarget(Struct, frozen=True):
 
 
 class _RefusedError(Exception):
-    """Carries the problem from the place that finds it to the function that answers."""
+    """Carries the problem from the target that finds it to the function that answers."""
 
 
-def place_of(request: HttpRequestHead) -> ProxyTarget | BadHead:
-    """Return the place that `request` names, or why it names none. Never raises."""
+def read_target(request: HttpRequestHead) -> ProxyTarget | BadHead:
+    """Return where `request` goes, or why it goes nowhere. Never raises."""
     try:
-        return _tunnel_place(request.target) if request.method == "CONNECT" else _plain_place(request)
+        return _tunnel_target(request.target) if request.method == "CONNECT" else _plain_target(request)
     except _RefusedError as refusal:
         return BadHead(str(refusal))
 
 
-def _tunnel_place(target: str) -> ProxyTarget:
-    """Return the place of a CONNECT, which is taken for TLS: nothing else gets through."""
+def _tunnel_target(target: str) -> ProxyTarget:
+    """Return the target of a CONNECT, which is taken for TLS: nothing else gets through."""
     _name, colon, port = target.rpartition(":")
     if not colon or not port.isdigit() or any(mark in target for mark in "/?#@"):
         _refuse("CONNECT must name host:port and nothing else")
@@ -231,7 +195,7 @@ def _tunnel_place(target: str) -> ProxyTarget:
     return ProxyTarget(f"https://{authority}/", parsed.host, _port(parsed), authority, "", parsed.userinfo)
 
 
-def _plain_place(request: HttpRequestHead) -> ProxyTarget:
+def _plain_target(request: HttpRequestHead) -> ProxyTarget:
     authority, path, query = _split_target(request.target)
     parsed = _parsed(f"{_PLAIN}{authority}{path}")
     _check_host(request, parsed)
@@ -263,10 +227,10 @@ def _check_host(request: HttpRequestHead, parsed: Target) -> None:
         return
     if len(hosts) != 1:
         _refuse("the request does not have exactly one Host")
-    told = parse_url(f"{_PLAIN}{hosts[0]}/")
-    if any(mark in hosts[0] for mark in "/?#@") or isinstance(told, BadUrl):
+    named = parse_url(f"{_PLAIN}{hosts[0]}/")
+    if any(mark in hosts[0] for mark in "/?#@") or isinstance(named, BadUrl):
         _refuse(f"the Host {shown(hosts[0][:80])} is no host")
-    if (told.host, told.port) != (parsed.host, parsed.port):
+    if (named.host, named.port) != (parsed.host, parsed.port):
         _refuse(f"the Host {shown(hosts[0][:80])} is not the host of the URL")
 
 

@@ -1,9 +1,9 @@
 """Move bytes between sockets, never holding more than one piece of them.
 
 It works on bare sockets: sending waits until the other end takes it, an end of stream is passed on as one, and there
-is no transport that could outlive the connection. It knows nothing of HTTP but where a head ends.
+is no transport that could outlive the connection. Of HTTP it knows only where a head ends.
 
-Start at `Stream`. Both directions at once: `join`.
+Start at `SocketStream`. Both directions at once: `join`.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ MOST_LINGERING = 1 << 22  # bytes that are thrown away meanwhile
 
 
 class SocketStream:
-    """One end of a connection. What has arrived and was not wanted yet is kept for whoever reads next."""
+    """One end of a connection. Bytes that were read too early are kept for the next read."""
 
     def __init__(self, end: socket.socket) -> None:
         end.setblocking(False)
@@ -79,12 +79,12 @@ class SocketStream:
                 raise ConnectionAbortedError
 
     def end(self) -> None:
-        """Say that no more will be sent."""
+        """End the stream of bytes to the other end."""
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_WR)
 
     async def linger(self) -> None:
-        """End the stream, and take what is still coming: a reset would destroy the answer on its way."""
+        """End the stream, and take what is still coming: a reset would destroy the response in flight."""
         self.end()
         left = MOST_LINGERING
         with contextlib.suppress(OSError):

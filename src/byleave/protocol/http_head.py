@@ -1,10 +1,11 @@
 """Read and write the heads of HTTP/1 messages in the one way on which all programs agree, or not at all.
 
-Pure: bytes in, a `Request`, a `Response` or a `BadHead` out. Whatever two programs could read differently (where a
-head or a body ends, which host is meant) is refused, never mended. What goes on is written anew from what was read,
-without the fields that concern one connection only. Bodies are read in http_body.
+Pure: bytes in, an `HttpRequestHead`, an `HttpResponseHead` or a `BadHead` out. What two programs could read differently
+(where a head or a body ends, which host is meant) is refused, never repaired. A head that is passed on is written anew
+from what was read, without the fields that concern one connection only. Bodies are read in `http_body`. Compared with
+h11: docs/decisions/0008.
 
-Start at `read_request` and `read_response`. Where a request to the proxy wants to go: net.proxy_policy.
+Start at `read_request` and `read_response`. Where a request to the proxy goes: net.proxy_policy.
 """
 
 import re
@@ -34,7 +35,7 @@ _OWN = frozenset(
     {"connection", "content-length", "host", "http2-settings", "keep-alive", "te", "trailer", "transfer-encoding"}
     | {"upgrade", "x-byleave"}
 )
-# With these a client makes some servers answer for another host, path or method than the one that was judged.
+# With these a client makes some servers answer for another host, path or method than the policy decided about.
 REROUTING = frozenset(
     {"forwarded", "x-forwarded-host", "x-forwarded-path", "x-forwarded-prefix", "x-forwarded-server"}
     | {"x-forwarded-uri", "x-host", "x-http-host-override", "x-original-host", "x-original-uri", "x-original-url"}
@@ -77,7 +78,7 @@ class HttpRequestHead(Record):
 
     @property
     def keeps_alive(self) -> bool:
-        """Whether the client wants to go on using the connection; those of HTTP/1.0 get one answer."""
+        """Whether another request may follow on the connection; clients of HTTP/1.0 get one response."""
         words = list_of(self.fields, "connection") + list_of(self.fields, "proxy-connection")
         return self.minor == 1 and "close" not in words
 
@@ -112,7 +113,7 @@ class _RefusedError(Exception):
 
 
 def end_of_head(head: bytes | bytearray, start: int = 0) -> int:
-    """Return where the first empty line ends, 0 if there is none. A bare LF counts too: who reads it refuses it."""
+    """Return where the first empty line ends, 0 if there is none. A bare LF counts, too: the head is refused for it."""
     ends = [at + len(mark) for mark in (b"\n\r\n", b"\n\n") if (at := head.find(mark, start)) >= 0]
     return min(ends, default=0)
 

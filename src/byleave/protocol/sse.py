@@ -1,10 +1,7 @@
-"""Read a stream of server-sent events (WHATWG HTML, section 9.2) piece by piece.
+"""Read and write streams of server-sent events (WHATWG HTML, section 9.2).
 
-Sans-IO: feed it what arrived, take the events that are complete. It never holds more than one event of bounded length.
-
-Events as the streams to clients carry them (text/event-stream). Pure: messages in, pieces of bytes out.
-
-Reading what servers send in this form: `events`.
+Sans-IO: feed `EventReader` what arrived, take the events that are complete. It never holds more than one event of
+bounded length. `message_event` and `endpoint_event` write the events of the gateway's own streams.
 """
 
 from byleave.protocol.lines import LineBuffer, TooLong
@@ -17,7 +14,7 @@ if TYPE_CHECKING:
 
 _MARK = b"\xef\xbb\xbf"  # of the byte order, which may stand once at the beginning
 _LONGEST_ID = 1024  # bytes; it goes back in a header
-_MOST_DIGITS = 7  # of a time in milliseconds: nobody wants us back in more than three hours
+_MOST_DIGITS = 7  # of a time in milliseconds: less than three hours
 _MOST_LINES = 100_000  # of the data of one event: each takes room, even an empty one
 _FIELD_ROOM = 64  # bytes of a line beside the data
 
@@ -143,7 +140,7 @@ def message_event(parts: "Iterable[bytes]") -> list[bytes]:
 
 
 def endpoint_event(path: str) -> list[bytes]:
-    """Return the pieces of the event that tells a client of revision 2024-11-05 where to send its messages."""
+    """Return the pieces of the event that says to a client of revision 2024-11-05 where to send its messages."""
     return [_ENDPOINT, path.encode("ascii"), _END]
 
 

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from typing import Any, Self
 
     from byleave.net.proxy import Decide
-    from byleave.net.proxy_policy import Told
+    from byleave.net.proxy_policy import OnVerdict
     from byleave.sandbox.broker import Broker
     from byleave.sandbox.confinement import Prepared
     from byleave.sandbox.diagnose.diagnosis import Observer
@@ -247,7 +247,7 @@ class ToolSandbox:
         decide = self.decide if observer is None else observer.asking(self.decide)
         return Broker(decide, self.confinement.tool, listed.program_for)
 
-    def _serve_network(self, process: Process, told: Told | None) -> None:
+    def _serve_network(self, process: Process, told: OnVerdict | None) -> None:
         """Serve the sandbox's way into the network until the process has ended."""
         from byleave.net.proxy import open_proxy
 

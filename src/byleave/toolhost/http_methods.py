@@ -1,14 +1,9 @@
-"""`http.*` for one tool: read what it wants, have every hop judged, ask, and hand back what is not secret.
+"""`http.*` for one tool: read its parameters, have every hop authorized, send the request, redact the response.
 
-Start at `Web.serve`. Parameters: `web_request`. What a redirect leads to: `redirects`. The asking: `net.http_client`.
-
-What a tool wants from the web: its parameters, read once, and `${VAR}` in headers filled in.
-
-Values of variables never leave here but in the headers: an error names the variable, never what it holds.
-
-What follows from a redirect: the next request, without what is not for the place it goes to.
-
-Pure. Nobody follows it from here: the next request is judged like the first one.
+Start at `HttpMethods.serve`. `read_request` reads the parameters and puts values of variables in place of `${VAR}` in
+headers: they go nowhere else, and an error names the variable, never its value. `redirected` returns the request that a
+redirect leads to, without what is not for that origin; it is authorized like the first one. Connections and responses:
+net.http_client.
 """
 
 from __future__ import annotations
@@ -81,8 +76,8 @@ _BODILESS = ("GET", "HEAD")
 _SECRET = frozenset({"authorization", "cookie"})
 
 
-def read_wish(method: str, params: Mapping[str, Any], variable: Variable, *, limit: int) -> WebRequest:
-    """Return what the parameters ask for; `variable` returns the value of one, or raises."""
+def read_request(method: str, params: Mapping[str, Any], variable: Variable, *, limit: int) -> WebRequest:
+    """Return the request that the parameters describe; `variable` returns the value of one, or raises."""
     given = Params({name: value for name, value in params.items() if value is not None})
     url, body = given.text("url"), given.data("body", limit=limit, default="")
     if body and method in _BODILESS:
@@ -151,26 +146,26 @@ _OF_THE_BODY = frozenset({"content-encoding", "content-language", "content-locat
 
 
 def location_of(status: int, headers: Sequence[tuple[str, str]]) -> str | None:
-    """Return where an answer sends us, None if it does not; of several places the first."""
+    """Return where a response redirects to, None if it does not; of several places the first."""
     if status not in _STATUSES:
         return None
     return next((value for name, value in headers if name.lower() == "location"), None)
 
 
-def next_wish(wish: WebRequest, status: int, location: str) -> WebRequest | None:
+def redirected(request: WebRequest, status: int, location: str) -> WebRequest | None:
     """Return the request that a redirect asks for, as browsers do; None if it names no place at all.
 
     What was for one origin alone stays there, and does not come back where a further redirect leads home.
     """
     try:
-        url = urljoin(wish.url, in_ascii(location))  # a host that is not ASCII is none after that
+        url = urljoin(request.url, in_ascii(location))  # a host that is not ASCII is none after that
     except ValueError:
         return None
-    same = (origin := _origin(url)) is not None and origin == _origin(wish.url)
-    headers = wish.headers if same else tuple(header for header in wish.headers if not header.secret)
-    if not _changes_method(wish.method, status):
-        return structs.replace(wish, url=url, headers=headers)
-    return structs.replace(wish, method="GET", url=url, headers=_without_body(headers), body=None)
+    same = (origin := _origin(url)) is not None and origin == _origin(request.url)
+    headers = request.headers if same else tuple(header for header in request.headers if not header.secret)
+    if not _changes_method(request.method, status):
+        return structs.replace(request, url=url, headers=headers)
+    return structs.replace(request, method="GET", url=url, headers=_without_body(headers), body=None)
 
 
 def _changes_method(method: str, status: int) -> bool:
@@ -216,12 +211,12 @@ class HttpMethods:
         self._who = who
 
     def serve(self, method: str, params: Mapping[str, Any], turn: Deadline) -> dict[str, Any]:
-        """Return the answer of the web server as the protocol has it; a RequestError if there is none."""
+        """Return the response of the web server as the protocol has it; a RequestError if there is none."""
         verb = _VERBS.get(method)
         if verb is None:
             raise RequestError("there is no such method", hint="use http.get", number=METHOD_NOT_FOUND)
         try:
-            return self._result(self._follow(read_wish(verb, params, cache(self._value), limit=self._limit), turn))
+            return self._result(self._follow(read_request(verb, params, cache(self._value), limit=self._limit), turn))
         except RequestError as error:
             raise self._scrubbed(error) from None
 
@@ -230,35 +225,37 @@ class HttpMethods:
         self._scrub.uses(value)
         return value
 
-    def _follow(self, wish: WebRequest, turn: Deadline) -> HttpResponse:
-        """Return the first answer that sends us nowhere else; every hop is a request of its own."""
+    def _follow(self, request: WebRequest, turn: Deadline) -> HttpResponse:
+        """Return the first response that is no redirect; every hop is a request of its own."""
         for _hop in range(MOST + 1):
-            reply = self._ask(wish, turn)
+            reply = self._send(request, turn)
             location = location_of(reply.status, reply.headers)
             if location is None:
                 return reply
-            following = next_wish(wish, reply.status, location)
+            following = redirected(request, reply.status, location)
             if following is None:
                 raise _lost("the server redirects to something that is no URL")
-            wish = following
+            request = following
         raise _lost(f"the server redirects more than {MOST} times")
 
-    def _ask(self, wish: WebRequest, turn: Deadline) -> HttpResponse:
+    def _send(self, request: WebRequest, turn: Deadline) -> HttpResponse:
         turn.go_on()
-        _keep_passwords_out(wish.url)
-        answer = self._guard.check(UrlAction(wish.url, wish.method, tool=self._tool), self._who)
+        _keep_passwords_out(request.url)
+        answer = self._guard.check(UrlAction(request.url, request.method, tool=self._tool), self._who)
         if not answer.allowed:
             raise denied(answer.verdict)
         turn.go_on()  # a person may have taken their time
-        target = parse_url(wish.url)
+        target = parse_url(request.url)
         if isinstance(target, BadUrl) or target.scheme not in SCHEMES:
             raise bad("only http and https are served")
-        ask = HttpRequest(wish.method, wish.url, tuple((each.name, each.value) for each in wish.headers), wish.body)
+        sent = HttpRequest(
+            request.method, request.url, tuple((each.name, each.value) for each in request.headers), request.body
+        )
         rules = dialling_rules(self._guard.policy.compiled.policy, self._tool, target)
         return self._guard.perform(
             answer,
             lambda permit: self._client.request(
-                permit, ask, rules, limit=self._limit, deadline=turn.deadline, on_cancel=turn.on_cancel
+                permit, sent, rules, limit=self._limit, deadline=turn.deadline, on_cancel=turn.on_cancel
             ),
         )
 
@@ -282,18 +279,18 @@ class HttpMethods:
 
 
 def dialling_rules(policy: CompiledPolicy, tool: str, target: Target) -> tuple[NetRule | None, ...]:
-    """Return the rules that say which addresses a place may be reached at: one of every voice that has any.
+    """Return the rules that say which addresses a place may be reached at: one of every policy layer that has any.
 
     Where the user wrote none, and it is allowed nevertheless (a person said yes, or nothing is restricted), it is as
     if there were one for this very host: public addresses, or the one that the URL itself names.
     """
     found: list[NetRule | None] = []
-    for number, voice in enumerate(policy.views):
-        known = voice.tools.get(tool)
+    for number, layer in enumerate(policy.views):
+        known = layer.tools.get(tool)
         table = None if known is None else known.access.net
         if isinstance(table, NetTable):
             rule = table.match(target)
-            if rule is not None or not voice.denies_only:
+            if rule is not None or not layer.denies_only:
                 found.append(rule)
         elif number == 0:
             found.append(NetRule(target.host, allow=True))

@@ -48,7 +48,7 @@ def test_our_own_connection_is_ours_by_both_ways_of_asking(way: str, monkeypatch
         here, there = address_of(ours.getpeername()), address_of(ours.getsockname())
         expected = SocketOwner(os.geteuid(), os.fstat(client.fileno()).st_ino)
         assert owner_of(here, there) == expected
-        monkeypatch.setattr(peers, "_asked", _unable)
+        monkeypatch.setattr(peers, "_by_netlink", _unable)
         assert owner_of(here, there) == expected
         assert is_ours(here, there)
 
@@ -71,7 +71,7 @@ def test_a_socket_that_nobody_holds_any_more_is_nobodys_though_the_kernel_says_r
 def test_whoever_cannot_be_found_is_not_ours(monkeypatch: pytest.MonkeyPatch) -> None:
     here, there = PeerAddress("127.0.0.1", 1), PeerAddress("127.0.0.1", 2)
     assert owner_of(here, there) is None
-    monkeypatch.setattr(peers, "_asked", _unable)
+    monkeypatch.setattr(peers, "_by_netlink", _unable)
     monkeypatch.setattr(peers, "_listing", lambda: iter(()))
     assert not is_ours(here, there)
 

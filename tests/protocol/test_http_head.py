@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from byleave.net.proxy_policy import USAGE, ProxyTarget, place_of
+from byleave.net.proxy_policy import USAGE, ProxyTarget, read_target
 from byleave.protocol.http_head import (
     CHUNKED,
     NO_BODY,
@@ -212,7 +212,7 @@ def test_reading_never_raises_and_what_is_read_is_read_again_the_same(noise: byt
     if isinstance(read, HttpRequestHead):
         again = request(request_head(read, path="/p", authority="h.com"))
         assert (again.method, again.framing) == (read.method, read.framing)
-        place_of(read)
+        read_target(read)
     answer = read_response(head, "GET")
     if isinstance(answer, HttpResponseHead):
         back = read_response(response_head(answer, framing=answer.framing, keep=True), "GET")
@@ -231,7 +231,7 @@ def test_no_line_of_a_head_that_goes_on_was_made_by_its_fields(pieces: list[byte
 
 def place(target: str, *lines: bytes, method: str = "GET", minor: int = 1) -> ProxyTarget | BadHead:
     head = f"{method} {target} HTTP/1.{minor}\r\n".encode() + b"".join(line + b"\r\n" for line in lines)
-    return place_of(request(head + b"\r\n"))
+    return read_target(request(head + b"\r\n"))
 
 
 PLACES = {
