@@ -167,7 +167,7 @@ def _pass_on(process: Process, terminal: OwnTerminal | None, got: signal.struct_
     elif number == signal.SIGWINCH:
         if terminal is not None:
             terminal.resize()
-    elif number in _PASSED_ON and got.si_code <= 0:  # somebody sent it to us alone
+    elif number in _PASSED_ON and got.si_code <= 0:  # sent to this process alone
         process.send_signal(number)
     elif number in (signal.SIGINT, signal.SIGQUIT) and terminal is not None and terminal.controls:
         terminal.signal(number)

@@ -168,7 +168,7 @@ class Confinement:
         )
 
     def _filter(self, plan: SandboxPlan, *, reported: bool = False) -> bytes:
-        options = FilterOptions(listed_programs_only=plan.commands is not None, told=reported)
+        options = FilterOptions(listed_programs_only=plan.commands is not None, reported=reported)
         return make_filter(self.host.machine, options)
 
     def _steps(self, plan: SandboxPlan, arrangement: Arrangement, filtering: bytes) -> Iterable[Step]:

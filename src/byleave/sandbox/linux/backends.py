@@ -4,10 +4,9 @@
     bwrap        the same view, made by bubblewrap, which some systems allow where they refuse us
     landlock     no view: grants and a filter of calls. Stricter than the policy in places, laxer in a few
 
-Where none does, nothing is run: `byleave run` was asked for a sandbox, and whoever wants none needs no `run`. So
+Where none does, nothing is run: `byleave run` was asked for a sandbox; a user who wants none needs no `run`. So
 `os_sandbox = "auto"` lets less do (with a warning that says what is not held), "require" nothing that is laxer, and
-neither runs a program with nothing around it. What else "auto" means for tools is for whoever starts those to decide:
-the error's `step` is LACKING then.
+neither runs a program with nothing around it. Callers know the error by its `step`, LACKING.
 """
 
 from __future__ import annotations
@@ -62,14 +61,13 @@ class BackendSetup(Struct, frozen=True):
 
     @property
     def weaker(self) -> str | None:
-        """What is not held that namespaces would hold, as a sentence for people; None if nothing worth telling."""
+        """What is not held that namespaces would hold, as a sentence for people; None if nothing worth a warning."""
         known = [each for each in self.arrangement.approximate if each.laxer and each not in self.plan.approximate]
-        told = [f"{each.path}: {each.why}" for each in known if each.op not in bubblewrap.UNTOLD]
-        if not told:
+        laxer = [f"{each.path}: {each.why}" for each in known if each.op not in bubblewrap.UNREPORTED]
+        if not laxer:
             return None
-        return (
-            f"namespaces do not work here, so {_WORDS[self.backend]} holds the program. Not enforced: {'; '.join(told)}"
-        )
+        holder, missing = _WORDS[self.backend], "; ".join(laxer)
+        return f"namespaces do not work here, so {holder} holds the program. Not enforced: {missing}"
 
     @property
     def process(self) -> type[Process]:
@@ -150,8 +148,8 @@ def _try_out(backend: str, machine: Machine) -> Probe:
         problem = process.problem
     if problem is not None and problem.step == "program":  # it came to the end, where a program would follow
         return Probe(works=True)
-    told = os.fsdecode(said).strip().removeprefix("bwrap: ")[:_LONGEST_SAID]
-    return Probe(works=False, why=told or (problem.problem if problem is not None else "it ended for no known reason"))
+    why = os.fsdecode(said).strip().removeprefix("bwrap: ")[:_LONGEST_SAID]
+    return Probe(works=False, why=why or (problem.problem if problem is not None else "it ended for no known reason"))
 
 
 def find_bwrap() -> str | None:
@@ -180,7 +178,7 @@ def without_landlock(arrangement: Arrangement, plan: SandboxPlan, host: MachineF
     """Say what mounts alone do not hold, on a kernel that has no Landlock."""
     if host.landlock:
         return arrangement
-    why = "this kernel has no Landlock, and mounts do not tell creating, changing and removing apart"
+    why = "this kernel has no Landlock, and mounts do not distinguish creating, changing and removing"
     partly = [place for place in plan.places if "create" in place.capabilities or "update" in place.capabilities]
     notes = [Approximation(place.path, "any", why, laxer=True) for place in partly if len(place.capabilities) < 5]
     return structs.replace(arrangement, approximate=(*arrangement.approximate, *notes))
