@@ -47,7 +47,7 @@ _HELP = {
 
 def sandbox_findings(workspace: Workspace, policy: LivePolicy | None) -> Iterator[DoctorFinding]:
     """Yield what the doctor finds about the sandbox on this machine."""
-    from byleave.sandbox.platforms import obstacle_on
+    from byleave.sandbox.host import obstacle_on
 
     obstacle = obstacle_on(sys.platform)
     if obstacle is not None:

@@ -23,7 +23,7 @@ from byleave.cli.workspace import (
 from byleave.errors import InputError, SandboxError
 from byleave.launch.start import ProgramStart, start_confined
 from byleave.sandbox.confinement import Confinement, SandboxOptions
-from byleave.sandbox.platforms import refuse_elsewhere
+from byleave.sandbox.host import refuse_elsewhere
 from byleave.sandbox.sandbox import ToolSandbox
 from byleave.sandbox.tamper_check import start_time
 from byleave.text import shown_lines

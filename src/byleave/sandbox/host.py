@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from byleave.core.fs_rules import is_under
+from byleave.errors import SandboxError
 from byleave.sandbox.linux.seccomp import known_architecture
 from byleave.sandbox.linux.steps import MachineFacts
 from byleave.sandbox.plan.plan import DIRECTORY, FILE, LINK, READING, Link, PathGrant
@@ -303,3 +304,22 @@ def _is_private(prefix: str, home: str, kept_out: Sequence[str]) -> bool:
     """Whether a prefix holds the home directory, or another place of which a program shows nothing."""
     private = (home, os.path.join(home, ".local"), *kept_out) if home else kept_out
     return any(is_under(place, prefix) for place in private)
+
+
+def obstacle_on(system: str) -> str | None:
+    """Return why nothing is enforced by this system, named as `sys.platform` does; None where something can be."""
+    if system == "linux":
+        return None
+    return (
+        f"there is none for this system ({system}): `byleave run` refuses to run anything here, "
+        "and tools are held only by the checks that they and the doors make themselves"
+    )
+
+
+def refuse_elsewhere(system: str) -> None:
+    """Raise a SandboxError on a system where no sandbox can be set up: nothing runs in less than was asked for."""
+    if obstacle_on(system) is not None:
+        raise SandboxError(
+            f"there is no sandbox for this system ({system}), so nothing was run",
+            hint="run the program without byleave, or on Linux; `byleave check` and the hooks answer here too",
+        )

@@ -11,6 +11,7 @@ neither runs a program with nothing around it. Callers know the error by its `st
 
 from __future__ import annotations
 
+import fcntl
 import os
 import stat
 from typing import TYPE_CHECKING
@@ -37,6 +38,10 @@ NAMESPACES, BWRAP, LANDLOCK = "namespaces", "bwrap", "landlock"
 BACKENDS = (NAMESPACES, BWRAP, LANDLOCK)
 LACKING = "lacking"
 _NO_PLACE = "/nowhere"
+_SCRATCH_BASES = ("/tmp", "/var/tmp")  # noqa: S108 -- a directory with an unguessable name, of the user's own
+_SCRATCH_PREFIX = "byleave-"
+_SCRATCH_NAME = len(_SCRATCH_PREFIX) + 24  # letters
+_OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _LONGEST_SAID = 300  # letters of what bwrap says that are repeated
 
 
@@ -213,3 +218,71 @@ _MAKERS: dict[str, Callable[[SandboxPlan, Machine], BackendSetup]] = {
     BWRAP: _by_bwrap,
     LANDLOCK: _by_landlock,
 }
+
+
+class ScratchDirectory:
+    """A new directory of the user's own with `tmp` and `home` in it, where Landlock alone holds. Close it in the end.
+
+    Its maker has a lock on it. What a killed process left is known by its lock being free, and the next one that makes
+    a directory removes it.
+    """
+
+    def __init__(self) -> None:
+        self.path, self._lock = _made_scratch()
+        for name in ("tmp", "home"):
+            os.mkdir(os.path.join(self.path, name), 0o700)
+
+    def close(self) -> None:
+        """Remove it with everything in it; what cannot be removed stays."""
+        _remove(self.path)
+        os.close(self._lock)
+
+
+def _made_scratch() -> tuple[str, int]:
+    for base in _SCRATCH_BASES:
+        real = os.path.realpath(base)
+        path = os.path.join(real, f"{_SCRATCH_PREFIX}{os.urandom(12).hex()}")
+        try:
+            _sweep(real)
+            os.mkdir(path, 0o700)
+            lock = os.open(path, _OPEN)
+        except OSError:  # not here; or another one swept it away before it was locked
+            continue
+        if _is_free(lock) and os.path.isdir(path):
+            return path, lock
+        os.close(lock)
+    raise SandboxError("there is no place for temporary files", hint="make /tmp writable, or /var/tmp")
+
+
+def _sweep(base: str) -> None:
+    """Remove what killed processes of ours left."""
+    for name in os.listdir(base):
+        if name.startswith(_SCRATCH_PREFIX) and len(name) == _SCRATCH_NAME:
+            _remove_if_left(os.path.join(base, name))
+
+
+def _remove_if_left(path: str) -> None:
+    try:
+        lock = os.open(path, _OPEN)
+    except OSError:
+        return
+    try:
+        found = os.fstat(lock)
+        if found.st_uid == os.geteuid() and stat.S_IMODE(found.st_mode) == 0o700 and _is_free(lock):
+            _remove(path)
+    finally:
+        os.close(lock)
+
+
+def _is_free(lock: int) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _remove(path: str) -> None:
+    import shutil
+
+    shutil.rmtree(path, ignore_errors=True)
