@@ -1,4 +1,7 @@
-"""Builds the launcher of the sandbox into the wheel, where there is a C compiler; without one the wheel is pure."""
+"""Builds the launcher of the sandbox into the wheel, where there is a C compiler.
+
+Without one, or where it warns, the wheel is pure: the launcher is built on first use, or there is no sandbox.
+"""
 
 import os
 import sys

@@ -346,7 +346,7 @@ def run(code: bytes, number: int, arguments: tuple[int, ...] = (0, 0, 0, 0, 0, 0
 @pytest.mark.parametrize("listed", [False, True])
 def test_a_watched_program_is_refused_exactly_what_others_are(listed: bool) -> None:  # noqa: FBT001 -- a parameter
     plain = make_filter("x86_64", FilterOptions(listed_programs_only=listed))
-    told = make_filter("x86_64", FilterOptions(listed_programs_only=listed, told=True))
+    told = make_filter("x86_64", FilterOptions(listed_programs_only=listed, reported=True))
     patterns = [(0,) * 6, (1,) * 6, (2,) * 6, (16, 3, 9, 0, 0, 0), (0x10000000,) * 6, (3, 0x5412, 0, 0, 0x1000, 0)]
     for number in range(600):
         for arguments in patterns:
@@ -423,7 +423,7 @@ def test_the_list_as_people_see_it() -> None:
         " 4. call ptrace\n"
         "    because: not here (deny, built-in)\n"
         "    nothing allows it in a sandbox\n"
-        " and 3 more that nobody knows: there were too many to keep them all\n"
+        " and 3 more that were not recorded: there were too many to keep them all\n"
         "\n"
         "to allow 1 and 2, add to access.toml:\n"
         "  [[access.fs]]\n"

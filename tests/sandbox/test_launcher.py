@@ -1,12 +1,16 @@
 """The launcher: it reads what `linux/program.py` writes, and refuses the rest. Without it nothing is started."""
 
+import os
 import re
+import shutil
+import subprocess
 import sys
 from pathlib import Path
 from struct import pack
 
 import pytest
 
+from amounts import slow
 from byleave.cli.main import run as run_command_line
 from byleave.errors import SandboxError
 from byleave.sandbox.linux import program
@@ -90,3 +94,67 @@ def test_the_doctor_names_the_missing_launcher(
     monkeypatch.setattr(sys, "argv", ["byleave", "doctor", "--root", str(tmp_path)])
     assert run_command_line() == 1
     assert re.search(r"bad +launcher +the sandbox needs its launcher", capsys.readouterr().out)
+
+
+needs_compiler = pytest.mark.skipif(build.find_compiler() is None, reason="there is no C compiler")
+
+
+@needs_compiler
+@pytest.mark.parametrize("kind", [LEAN, FULL])
+def test_no_way_to_build_it_makes_the_compiler_warn(tmp_path: Path, kind: str) -> None:
+    compiler = build.find_compiler() or ""
+    for flags, sources in build.RECIPES[kind]:
+        assert build.compile_launcher(compiler, str(tmp_path / kind), flags, sources, strict=True) == ""
+
+
+@needs_compiler
+def test_a_compiler_that_warns_still_builds_it_on_first_use(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    warns = tmp_path / "cc"
+    warns.write_text(
+        f'#!/bin/sh\nfor word; do [ "$word" = -Werror ] && exit 1; done\nexec {build.find_compiler()} "$@"\n'
+    )
+    warns.chmod(0o755)
+    monkeypatch.setattr(build, "find_compiler", lambda: str(warns))
+    monkeypatch.setattr(build, "launcher_name", lambda kind: f"launcher-{kind}-of-the-test")
+    with pytest.raises(SandboxError, match="could not be built"):
+        build.build_with_package(str(tmp_path))
+    assert find_launcher(str(tmp_path / "cache"), FULL).origin == "built here"
+
+
+# A sanitizer's own memory is beyond any limit of memory that a test sets.
+UNSANITIZED = "not too_much and not raised_inside"
+# Every process of the launcher: the keeper, the init, the program before it is started, the broker and the tracer.
+SANITIZED = ("launcher", "behaviour", "commands", "diagnose", "exchanged", "links_while_building", "own_terminal")
+
+
+@slow
+@needs_sandbox
+@needs_compiler
+def test_its_tests_pass_with_sanitizers(tmp_path: Path) -> None:
+    """An error that a sanitizer finds ends the launcher with another exit code, and is written to standard error."""
+    copy = tmp_path / "src" / "byleave"
+    shutil.copytree(NATIVE.parents[1], copy, ignore=shutil.ignore_patterns("__pycache__", "launcher-*"))
+    why = build.build_sanitized(str(copy / "sandbox" / "native"))
+    if why:
+        pytest.skip(f"the sanitizers cannot be used here: {why[:200]}")
+    tests = Path(__file__).parents[1]
+    variables = {name: value for name, value in os.environ.items() if name != "BYLEAVE_SLOW_TESTS"}
+    variables["PYTHONPATH"] = os.pathsep.join([str(copy.parent), str(tests)])
+    files = [str(tests / "sandbox" / f"test_{name}.py") for name in SANITIZED]
+    words = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-x",
+        "-p",
+        "no:cacheprovider",
+        "-o",
+        "timeout=300",
+        "-k",
+        UNSANITIZED,
+    ]
+    done = subprocess.run(
+        [*words, *files], cwd=tests.parent, env=variables, capture_output=True, text=True, check=False, timeout=3000
+    )
+    assert done.returncode == 0, done.stdout[-4000:]

@@ -126,7 +126,7 @@ def _sandboxed(given: ParsedArguments) -> int:
     )
     from byleave.launch.start import ProgramStart, start_confined
     from byleave.sandbox.confinement import Confinement, SandboxOptions
-    from byleave.sandbox.platforms import refuse_elsewhere
+    from byleave.sandbox.host import refuse_elsewhere
     from byleave.sandbox.process import PIPE
     from byleave.sandbox.tamper_check import start_time
     from byleave.sandbox.terminal import show_errors

@@ -39,7 +39,7 @@ _VERBS = {
     "look": "look for",
 }
 _UNMENDED = {NEVER: "nothing allows it in a sandbox"}
-_UNHEARD = "there were too many to keep them all"
+_TOO_MANY = "there were too many to keep them all"
 
 
 class Destination(Struct, frozen=True):
@@ -69,7 +69,7 @@ def report_refusals(given: ParsedArguments, confinement: Confinement, observer: 
     try:
         _diagnose(given, confinement, observer)
     except ByleaveError as error:  # a configuration that has become unusable meanwhile; the exit code is the program's
-        complain(f"byleave: what was refused cannot be explained: {shown_lines(str(error))}")
+        complain(f"byleave: the refusals cannot be explained: {shown_lines(str(error))}")
 
 
 def _diagnose(given: ParsedArguments, confinement: Confinement, observer: Observer) -> None:
@@ -148,7 +148,7 @@ def finding_lines(
 ) -> Iterator[str]:
     """Yield the list for people: what was refused and why, then all that would allow it, as TOML to paste."""
     if not found:
-        yield f"{_ours()} nothing was refused" + (f" that was heard; {_UNHEARD}" if missing else "")
+        yield f"{_ours()} nothing was refused" + (f" that was recorded; {_TOO_MANY}" if missing else "")
         return
     yield f"{_ours()} {_counted(len(found))} refused"
     for number, finding in enumerate(found[:MOST_SHOWN], 1):
@@ -156,7 +156,7 @@ def finding_lines(
     if len(found) > MOST_SHOWN:
         yield f" and {len(found) - MOST_SHOWN} more, which --json lists"
     if missing:
-        yield f" and {missing} more that nobody knows: {_UNHEARD}"
+        yield f" and {missing} more that were not recorded: {_TOO_MANY}"
     yield from _remedies(found[:MOST_SHOWN], where, listed, home)
 
 
@@ -172,7 +172,8 @@ def _one(number: int, finding: RefusalFinding) -> Iterator[str]:
     times = "" if finding.times == 1 else f" ({finding.times} times)"
     yield f"{number:2}. {paint(_what(finding), 'deny', sys.stderr)}{times}"
     ref = finding.rule
-    if ref == NOWHERE or not finding.why.endswith(ref.rule):
+    repeats_rule = finding.why.endswith((ref.rule, f"`{ref.rule}` does not grant it"))
+    if ref == NOWHERE or not repeats_rule:
         yield f"    {shown_lines(finding.why)}"
     if ref != NOWHERE:
         yield f"    because: {shown(ref.rule)} ({WORDS[ref.decision]}, {shown(ref.source)})"

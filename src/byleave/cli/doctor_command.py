@@ -1,8 +1,6 @@
 """`byleave doctor`: does everything work here, and what is really enforced?
 
-What the doctor finds: one thing, and whether it is well.
-
-`byleave doctor`, the part about the OS sandbox: what this machine has, what works, and what is not enforced.
+Start at `run`. The part about the OS sandbox is `sandbox_findings`: what this machine has, what works, what does not.
 """
 
 from __future__ import annotations
@@ -49,7 +47,7 @@ _HELP = {
 
 def sandbox_findings(workspace: Workspace, policy: LivePolicy | None) -> Iterator[DoctorFinding]:
     """Yield what the doctor finds about the sandbox on this machine."""
-    from byleave.sandbox.platforms import obstacle_on
+    from byleave.sandbox.host import obstacle_on
 
     obstacle = obstacle_on(sys.platform)
     if obstacle is not None:
@@ -78,7 +76,7 @@ def _landlock(version: int) -> DoctorFinding:
 
     if not version:
         return DoctorFinding(
-            NOTE, "Landlock", "this kernel has none: creating, changing and removing are not told apart"
+            NOTE, "Landlock", "this kernel has none: creating, changing and removing are not distinguished"
         )
     if version < SCOPES_SINCE:
         return DoctorFinding(
@@ -218,21 +216,21 @@ def _audit(workspace: Workspace) -> DoctorFinding:
     finally:
         log.close()
     if doubts:
-        told = f"{'; '.join(shown(each) for each in doubts[:3])}. Run `byleave audit verify`"
-        return DoctorFinding(BAD, "audit log", told)
+        text = f"{'; '.join(shown(each) for each in doubts[:3])}. Run `byleave audit verify`"
+        return DoctorFinding(BAD, "audit log", text)
     if log.warnings:
         return DoctorFinding(NOTE, "audit log", "; ".join(log.warnings))
-    told = f"{number} records, both ends are whole; `byleave audit verify` checks them all"
+    text = f"{number} records, both ends are whole; `byleave audit verify` checks them all"
     if not number:
-        told = "nothing was recorded yet"
-    return DoctorFinding(GOOD, "audit log", told)
+        text = "nothing was recorded yet"
+    return DoctorFinding(GOOD, "audit log", text)
 
 
 def _own_code(workspace: Workspace) -> Iterator[DoctorFinding]:
     """Say that byleave's own files are part of the workspace: they are kept from writing, but a new `.pth` is not."""
     if is_under(os.path.abspath(sys.prefix), workspace.root.path):
-        told = "byleave is installed inside this workspace: install it elsewhere, with `pipx` or `uv tool`"
-        yield DoctorFinding(NOTE, "installation", told)
+        text = "byleave is installed inside this workspace: install it elsewhere, with `pipx` or `uv tool`"
+        yield DoctorFinding(NOTE, "installation", text)
 
 
 def _search(workspace: Workspace, written: Sequence[str]) -> DoctorFinding:

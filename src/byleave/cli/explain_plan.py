@@ -32,7 +32,7 @@ _BACKENDS = {
 }
 _NETWORK = {
     "none": "none: an empty network of its own, no unix sockets",
-    "proxy": "only through the proxy, which judges every request by the rules",
+    "proxy": "only through the proxy, which decides every request by the rules",
 }
 
 
@@ -92,8 +92,8 @@ def plan_lines(explained: Explained) -> Iterator[str]:
     yield "what it sees, and may do there"
     mounts = {mount.path: _how(mount) for mount in arrangement.mounts}
     held = {each.path for each in plan.held}
-    told = [place for place in plan.places if place.path not in held and place.why != NOT_FOR_EVERYBODY]
-    rows = [(_path(plan, place), place.given, mounts.get(place.path, "Landlock"), shown(place.why)) for place in told]
+    listed = [place for place in plan.places if place.path not in held and place.why != NOT_FOR_EVERYBODY]
+    rows = [(_path(plan, place), place.given, mounts.get(place.path, "Landlock"), shown(place.why)) for place in listed]
     yield from columns([("path", "may", "held by", "because"), *rows])
     covered = sum(place.why == NOT_FOR_EVERYBODY for place in plan.places)
     if covered:

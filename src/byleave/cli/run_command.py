@@ -23,7 +23,7 @@ from byleave.cli.workspace import (
 from byleave.errors import InputError, SandboxError
 from byleave.launch.start import ProgramStart, start_confined
 from byleave.sandbox.confinement import Confinement, SandboxOptions
-from byleave.sandbox.platforms import refuse_elsewhere
+from byleave.sandbox.host import refuse_elsewhere
 from byleave.sandbox.sandbox import ToolSandbox
 from byleave.sandbox.tamper_check import start_time
 from byleave.text import shown_lines
@@ -167,7 +167,7 @@ def _pass_on(process: Process, terminal: OwnTerminal | None, got: signal.struct_
     elif number == signal.SIGWINCH:
         if terminal is not None:
             terminal.resize()
-    elif number in _PASSED_ON and got.si_code <= 0:  # somebody sent it to us alone
+    elif number in _PASSED_ON and got.si_code <= 0:  # sent to this process alone
         process.send_signal(number)
     elif number in (signal.SIGINT, signal.SIGQUIT) and terminal is not None and terminal.controls:
         terminal.signal(number)

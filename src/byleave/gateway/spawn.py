@@ -24,7 +24,7 @@ from byleave.gateway.interfaces import DownError
 from byleave.launch.command_files import CommandFiles, readable_variables, usual_variables
 from byleave.launch.start import ProgramStart, is_switched_off, start_as_configured
 from byleave.sandbox.confinement import Confinement, SandboxOptions
-from byleave.sandbox.platforms import refuse_elsewhere
+from byleave.sandbox.host import refuse_elsewhere
 from byleave.text import quoted, shown
 from byleave.user_files import digest, make_private_directory
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from byleave.launch.unconfined import start_unconfined
-from byleave.sandbox.platforms import refuse_elsewhere
+from byleave.sandbox.host import refuse_elsewhere
 from byleave.sandbox.process import PIPE
 from byleave.sandbox.sandbox import ToolSandbox
 

@@ -1,7 +1,7 @@
 """The host's side of `access.commands`: decides about every program that a sandboxed program asks for.
 
 native/broker.c brings the questions and runs what is allowed; the way there and back is the control socket of the
-process. A question is read once, so that what is judged is what is run. Start at `Broker.answer`.
+process. A question is read once, so that what is decided is what is run. Start at `Broker.answer`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _LONGEST_REASON = 4000  # bytes; broker.c takes a few more
 class BrokerRequest(Struct, frozen=True):
     """What a stand-in asks for: the program as it was written, where, with which words and variables.
 
-    The first word is the program's name, which is judged: many programs do something else under another one.
+    The first word is the program's name, which is decided about: many programs do something else under another one.
     """
 
     program: str
@@ -66,10 +66,10 @@ class Broker:
         """Answer a question whose content is in the file `request`: with the steps of a start, or with a reason."""
         number = message[_NUMBER]
         try:
-            found = self._judge(parse_request(_content(request)))
+            found = self._evaluate(parse_request(_content(request)))
             file = _file_of(found) if isinstance(found, bytes) else None
         except Exception as error:  # noqa: BLE001 -- whatever goes wrong is a no
-            found, file = f"it could not be judged: {type(error).__name__}", None
+            found, file = f"it could not be decided: {type(error).__name__}", None
         if file is None:
             control.send(b"N" + number + str(found).encode("utf-8", "replace")[:_LONGEST_REASON])
             return
@@ -78,7 +78,7 @@ class Broker:
         finally:
             os.close(file)
 
-    def _judge(self, request: BrokerRequest | None) -> str | bytes:
+    def _evaluate(self, request: BrokerRequest | None) -> str | bytes:
         """Return the launcher's program for what is allowed, or why it is not."""
         if request is None:
             return "the request makes no sense, or its working directory is gone"

@@ -17,7 +17,16 @@ from byleave.core.access import ProcessLimits
 from byleave.core.fs_rules import WRITES
 from byleave.errors import SandboxError
 from byleave.sandbox import host
-from byleave.sandbox.linux.backends import LANDLOCK, NAMESPACES, BackendSetup, Machine, choose, make, without_landlock
+from byleave.sandbox.linux.backends import (
+    LANDLOCK,
+    NAMESPACES,
+    BackendSetup,
+    Machine,
+    ScratchDirectory,
+    choose,
+    make,
+    without_landlock,
+)
 from byleave.sandbox.linux.program import write_program
 from byleave.sandbox.linux.seccomp import FilterOptions, make_filter
 from byleave.sandbox.linux.steps import Arrangement, arrange, view_steps
@@ -28,7 +37,6 @@ from byleave.sandbox.plan.plan import DIRECTORY, FILE, Brought, SandboxPlan
 from byleave.sandbox.plan.private_files import NOT_FOR_EVERYBODY
 from byleave.sandbox.plan.protected_paths import Remembered
 from byleave.sandbox.programs import TrustedPrograms
-from byleave.sandbox.scratch import ScratchDirectory
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -168,7 +176,7 @@ class Confinement:
         )
 
     def _filter(self, plan: SandboxPlan, *, reported: bool = False) -> bytes:
-        options = FilterOptions(listed_programs_only=plan.commands is not None, told=reported)
+        options = FilterOptions(listed_programs_only=plan.commands is not None, reported=reported)
         return make_filter(self.host.machine, options)
 
     def _steps(self, plan: SandboxPlan, arrangement: Arrangement, filtering: bytes) -> Iterable[Step]:

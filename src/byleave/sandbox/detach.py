@@ -1,4 +1,4 @@
-"""A program that may start only listed programs, apart from those: it sees no others, and can execute no others. Pure.
+"""A program that may start only listed programs, detached from them: it sees and executes no others. Pure.
 
 The init has the whole view, and so has what the broker runs. The program, and interpreters that the broker runs, get a
 copy of it, in which
@@ -8,9 +8,7 @@ copy of it, in which
     everything but libraries  is noexec, so that neither copies nor memory files nor the loader run what is written
     Landlock                  lets it execute itself, its loader, and stand-ins
 
-How listed programs are run for a program that may start nothing else: where they are, and in which sandbox.
-
-Interpreters are detached like the program itself, so that what they start is judged as well. Others have the whole
+Interpreters are detached like the program itself, so that what they start is decided as well. Others have the whole
 view, since they start helpers of their own: a compiler its assembler, git its many parts.
 """
 
@@ -194,11 +192,13 @@ class ListedPrograms:
         """Return the steps up to the start, which are always the same."""
         if path not in self._openings:
             if detached:
-                filtering = make_filter(self._host.machine, FilterOptions(listed_programs_only=True, told=self._traced))
+                filtering = make_filter(
+                    self._host.machine, FilterOptions(listed_programs_only=True, reported=self._traced)
+                )
                 programs = held_to(self._programs, path, self._search)
                 steps = own_steps(self._plan, programs, self._arrangement, self._host, filtering)
             else:
-                filtering = make_filter(self._host.machine, FilterOptions(told=self._traced))
+                filtering = make_filter(self._host.machine, FilterOptions(reported=self._traced))
                 steps = program_steps(self._plan, self._arrangement, self._host, filtering)
             stopping = [step("seccomp", make_watching_filter(self._host.machine))] if self._traced else []
             self._openings[path] = write_program([*map(_for_later, steps), *stopping])

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from byleave.core.fs_rules import is_under
+from byleave.errors import SandboxError
 from byleave.sandbox.linux.seccomp import known_architecture
 from byleave.sandbox.linux.steps import MachineFacts
 from byleave.sandbox.plan.plan import DIRECTORY, FILE, LINK, READING, Link, PathGrant
@@ -22,21 +23,21 @@ _SYSTEM = ("/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/etc
 _SHIMS = "shims"  # where pyenv, asdf and the like keep what finds the real program: elsewhere in the prefix
 _PROGRAM_DIRECTORIES = ("bin", "sbin", "libexec", _SHIMS)
 _LIBRARIES = ("lib", "lib64", "libexec", "include")
-# Where managers of versions put what they install, below the home directory: public software, each version apart.
+# Where managers of versions put what they install, below the home directory: public software, each version by itself.
 _VERSIONS = (
     *(".pyenv/versions", ".local/share/uv/python", ".rbenv/versions", ".nodenv/versions", ".goenv/versions"),
     *(".nvm/versions/node", ".local/share/fnm/node-versions", ".volta/tools/image", ".rustup/toolchains"),
     *(".asdf/installs", ".local/share/mise/installs", ".sdkman/candidates"),
 )
 _INSTALLED = ("/usr/", "/opt/", "/nix/", "/gnu/", "/snap/")
-_SHALLOWEST = 2  # /opt and /home are nobody's own prefix
+_SHALLOWEST = 2  # /opt and /home are no program's own prefix
 _MOST_INTERPRETERS = 4  # the kernel follows as many
 _MOST_LINKS = 40
 _STAGING = ("/mnt", "/run", "/tmp", "/srv", "/media", "/opt", "/var")  # noqa: S108 -- a directory to mount on
 
 
 def look(path: str) -> str | None:
-    """Return what is at a path: DIRECTORY, FILE, LINK, or None if nothing is or nobody can say."""
+    """Return what is at a path: DIRECTORY, FILE, LINK, or None if nothing is there or it cannot be seen."""
     try:
         mode = os.lstat(path).st_mode
     except (OSError, ValueError):
@@ -64,7 +65,7 @@ def files_below(path: str, most: int) -> list[str] | None:
 
 
 def names_in(path: str, most: int) -> list[tuple[str, str]] | None:
-    """Return the names in a directory, each with what it is; None if there are more than `most`, or nobody can say."""
+    """Return the names in a directory, each with what it is; None for more than `most`, or if it cannot be listed."""
     found: list[tuple[str, str]] = []
     try:
         with os.scandir(path) as entries:
@@ -303,3 +304,22 @@ def _is_private(prefix: str, home: str, kept_out: Sequence[str]) -> bool:
     """Whether a prefix holds the home directory, or another place of which a program shows nothing."""
     private = (home, os.path.join(home, ".local"), *kept_out) if home else kept_out
     return any(is_under(place, prefix) for place in private)
+
+
+def obstacle_on(system: str) -> str | None:
+    """Return why nothing is enforced by this system, named as `sys.platform` does; None where something can be."""
+    if system == "linux":
+        return None
+    return (
+        f"there is none for this system ({system}): `byleave run` refuses to run anything here, "
+        "and tools are held only by the checks that they and the doors make themselves"
+    )
+
+
+def refuse_elsewhere(system: str) -> None:
+    """Raise a SandboxError on a system where no sandbox can be set up: nothing runs in less than was asked for."""
+    if obstacle_on(system) is not None:
+        raise SandboxError(
+            f"there is no sandbox for this system ({system}), so nothing was run",
+            hint="run the program without byleave, or on Linux; `byleave check` and the hooks answer here too",
+        )

@@ -1,15 +1,15 @@
-"""Hold names of a workspace that do not exist and must not come into being while a sandbox runs.
+"""Reserve names of a workspace that do not exist and must not be created while a sandbox runs.
 
 A mount needs something to stand on. So a missing name is given an empty directory, which Git does not see, or, where
 the caller says so (inside `.git`), a small file. The last one out removes what is still as it was made.
 
 Who is in is known by a shared lock: each holder has a descriptor of its own, which a launcher may inherit, so that the
-names are held as long as any of its processes lives. Whoever gets the lock for itself alone knows that nobody is in,
-and cleans up: on leaving, or on arriving after a crash. Everything that looks at the lock or at the names does it in
-its turn, under a second lock that is held for a moment only. So it does not matter that a shared lock becomes an
+names are held as long as any of its processes lives. A process that gets the lock exclusively knows that no other is
+in, and cleans up: on leaving, or on arriving after a crash. Everything that looks at the lock or at the names does it
+in its turn, under a second lock that is held for a moment only. So it does not matter that a shared lock becomes an
 exclusive one, and back, with a gap between.
 
-The journal lists a name before it is made, and how it looked when it was. What has become anything else is somebody's:
+The journal lists a name before it is made, and how it looked when it was. What has become anything else is the user's:
 a directory with something in it, a file with other content, a name that was there before us. It is never removed.
 
 The journal also says which lock it belongs to. If that lock file was removed, those who hold it are out of sight: what
@@ -64,7 +64,7 @@ class Hold:
     """Names that are held until `release`, also called `close`; a context manager.
 
     `held` are the names that stand for us now, as they are. `present` were there before us and are not ours. `skipped`
-    are names that could not be held, each with the reason: nobody may rely on their absence. `descriptor` has the lock.
+    are names that could not be held, each with the reason: their absence is not guaranteed. `descriptor` has the lock.
     It is closed on exec unless it is passed on; a process that has it holds the names as well, however we end. The
     program in the sandbox must not have it, for it could let go.
     """
@@ -85,7 +85,7 @@ class Hold:
         self.release()
 
     def release(self) -> None:
-        """Leave, and remove the names if nobody else holds them. Never raises: what stays is removed by the next."""
+        """Leave, and remove the names if no other sandbox has them. Never raises: what stays is removed by the next."""
         descriptor, self.descriptor = self.descriptor, -1
         if descriptor < 0:
             return
@@ -124,7 +124,7 @@ class Placeholders:
             raise _failed(error, self._root) from None
 
     def recover(self) -> list[str]:
-        """Remove what crashed runs left, if nobody holds it, and return the names. Costs one look if there is nothing.
+        """Remove what crashed runs left, if no process holds it; return the names. Costs one look if there is nothing.
 
         What cannot be removed now stays in the journal.
         """
@@ -137,7 +137,7 @@ class Placeholders:
             raise _failed(error, self._root) from None
 
     def names(self) -> frozenset[str]:
-        """Return the names that stand only because somebody holds them: who makes a plan takes them for missing.
+        """Return the names that stand only as reservations: a plan takes them for missing.
 
         They may go at any moment, unless the caller holds something, be it no name at all. Then whatever exists and is
         not in here, when asked after looking at it, is not ours.
@@ -170,7 +170,7 @@ class Placeholders:
             raise
 
     def _clean(self, lock: int) -> list[str]:
-        """Remove what the journal lists; whoever calls has the lock alone."""
+        """Remove what the journal lists; the caller has the lock exclusively."""
         sweep_unfinished(self._journal)
         known = self._read(os.fstat(lock).st_ino)
         if not known:
@@ -194,7 +194,7 @@ class Placeholders:
                 try:
                     begun[each.path] = names.make(each.path, each.content)
                     made.append(each)
-                except FileExistsError:  # somebody was faster
+                except FileExistsError:  # another process was faster
                     present.append(each.path)
                 except NoWayError as error:
                     skipped.append((each.path, error.reason))
@@ -210,7 +210,7 @@ class Placeholders:
         _removed, stuck = names.remove(begun.values())
         try:
             self._write({**kept, **stuck}, lock)
-        except OSError:  # the journal lists too much then, and that harms nobody
+        except OSError:  # the journal lists too much then, and that does no harm
             return
 
     def _read(self, lock: int) -> dict[str, ReservedName]:
@@ -277,7 +277,7 @@ os.register_at_fork(after_in_child=_leave_to_parent)
 
 
 def _sort(names: ReservedNames, wanted: Iterable[Placeholder], known: Mapping[str, ReservedName]) -> _Sorted:
-    """Tell the names apart: held already, there before us, without a place, missing. Directories before what is in."""
+    """Sort the names: held already, there before us, without a place, missing. Directories before what is in."""
     held: list[Placeholder] = []
     present: list[str] = []
     skipped: list[tuple[str, str]] = []
@@ -303,7 +303,7 @@ def _sort(names: ReservedNames, wanted: Iterable[Placeholder], known: Mapping[st
 
 
 def _is_alone(lock: int) -> bool:
-    """Take a lock for ourselves if nobody else has it; say whether that is so."""
+    """Take a lock for ourselves if no other process has it; return whether that is so."""
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -321,7 +321,7 @@ def _share(lock: int, path: str) -> None:
 
 
 def _wait(descriptor: int, path: str) -> None:
-    """Take a lock, or say after a while that nobody lets go of it: a stopped process must not stop all others."""
+    """Take a lock, or fail after a while if it is not released: a stopped process must not stop all others."""
     nap, longest = _NAPS
     until = time.monotonic() + _LONGEST_WAIT
     while not _is_alone(descriptor):

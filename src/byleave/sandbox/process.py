@@ -1,4 +1,4 @@
-"""A program in a sandbox, as whoever started it sees it: much like `subprocess.Popen`."""
+"""A program in a sandbox, as its parent sees it: much like `subprocess.Popen`."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ PIPE, STDOUT, DEVNULL = -1, -2, -3  # as in subprocess, whose import costs more 
 _PROGRAM, _CONTROL, _LOCK = 3, 4, 5
 _HIGH = 64  # descriptors are moved out of the way of those three
 LONGEST = 8192  # bytes of a message from the launcher
-_LONGEST_TOLD = 32768  # the same of a launcher that tells what its program does
+_LONGEST_TRACED = 32768  # the same of a launcher that traces its program
 _LAST_WORDS = 5  # seconds that messages may take to arrive when everything has ended
 _UNKNOWN = 255 << 8  # the status of exit code 255
 _IGNORED_BY_PYTHON = (signal.SIGPIPE, signal.SIGXFSZ)
@@ -152,7 +152,7 @@ class Process:
     def _hear_all(self, hear: Callable[[bytes], object], answer: Answer | None) -> None:
         while True:
             try:
-                message, descriptors, _flags, _address = socket.recv_fds(self._control, _LONGEST_TOLD, 1)
+                message, descriptors, _flags, _address = socket.recv_fds(self._control, _LONGEST_TRACED, 1)
             except ConnectionResetError:  # it left without reading our answer; what it said before is still there
                 continue
             except OSError:  # it was closed while we listened
@@ -169,7 +169,7 @@ class Process:
         try:
             if answer is not None:
                 answer(self._control, message, descriptor)
-        except OSError:  # whoever asked is gone, and may have said why
+        except OSError:  # the stand-in is gone, and may have said why
             pass
         finally:
             os.close(descriptor)
@@ -187,9 +187,9 @@ class Process:
 
     def _wait(self, timeout: float | None) -> int | None:
         if self.returncode is None:
-            watched = select.poll()
-            watched.register(self._pidfd, select.POLLIN)
-            if not watched.poll(None if timeout is None else timeout * 1000):
+            ended = select.poll()
+            ended.register(self._pidfd, select.POLLIN)
+            if not ended.poll(None if timeout is None else timeout * 1000):
                 return None
             self._finish(_status_of(self.pid))
         return self.returncode
@@ -263,7 +263,7 @@ class Process:
 
 
 def _status_of(process: int) -> int:
-    """Return how a process ended. Where the caller ignores its children's ends, nobody knows: that is a failure."""
+    """Return how a process ended. Where the caller ignores SIGCHLD the kernel does not say: that is a failure."""
     try:
         return os.waitpid(process, 0)[1]
     except ChildProcessError:
@@ -280,15 +280,15 @@ _SENTENCES = {
     "namespaces": "this machine does not allow new namespaces",
     "write": "the users of the sandbox could not be mapped",
     "exec": "the program cannot be started",
-    "trace": "this machine does not let a program be watched",
+    "trace": "this machine does not let a program be traced",
     "seccomp": "the kernel did not take the filter of system calls",
     "landlock": "the kernel did not take the Landlock rules",
-    "bind": "a place could not be shown in the sandbox",
-    "cover": "a place could not be covered",
-    "place": "a place of the sandbox is gone",
-    "grant": "a place of the sandbox is gone",
-    "guard": "a place that somebody outside exchanged could not be closed again, so the sandbox was ended",
-    "exchanged": "somebody outside exchanged a place that is closed, so the sandbox was ended",
+    "bind": "a path could not be shown in the sandbox",
+    "cover": "a path could not be covered",
+    "place": "a path of the sandbox is gone",
+    "grant": "a path of the sandbox is gone",
+    "guard": "a closed path was replaced from outside and could not be closed again, so the sandbox was ended",
+    "exchanged": "a closed path was replaced from outside, so the sandbox was ended",
 }
 
 

@@ -4,12 +4,12 @@ which directories of programs it must not see. Reads, never writes.
 The program is started by its interpreter, if it is a script: then nothing but one file, and the loader of that file, is
 ever executed by the kernel on its behalf.
 
-Which programs execute what they are told: interpreters, and programs that start the program their words name.
+Which programs execute what their words say: interpreters, and programs that start the program their words name.
 
-Where `access.commands` lists one of them, the programs that it starts are judged like those of the tool. The table is
+Where `access.commands` lists one of them, the programs that it starts are decided like those of the tool. The table is
 for names; a version, or the way a program was built, may stand behind one (`python3.11`, `bash-static`).
 
-Could a tool have put a program where it was found? Then it is not the one that somebody judged by its name.
+Could a tool have put a program where it was found? Then it is not the one that a rule names (`TrustedPrograms`).
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ _LOADERS = ("ld-linux", "ld-musl", "ld.so")  # a processor's name stands behind 
 
 
 def interprets(path: str) -> bool:
-    """Whether a program executes what it is told, by its own name or by that of the file which a link leads to."""
+    """Whether a program executes what its words say, by its own name or by that of the file which a link leads to."""
     return any(_is_known(os.path.basename(each).lower()) for each in (path, os.path.realpath(path)))
 
 
@@ -271,7 +271,7 @@ def _approximation(name: str, programs: AllowedPrograms) -> Approximation:
     if "/" in name and not _is_covered(_stand_in_place(name), programs):
         return Approximation(shown(name), "spawn", "it is in no directory of programs, where a stand-in could be")
     if interprets(dict(programs.listed).get(name, name)):
-        why = "what it is told to do is not looked at; the programs that it starts are judged like any other"
+        why = "its arguments are not read; the programs that it starts are decided like any other"
         return Approximation(shown(name), "spawn", why, laxer=True)
     why = "it may start other programs of the system, with any words: they are held to everything but this list"
     return Approximation(shown(name), "spawn", why, laxer=True)

@@ -1,8 +1,8 @@
-"""The names that are held, on disk: made, recognised and removed, without following a link.
+"""Reserved names on disk: made, recognised and removed, without following a link.
 
-A name is an empty directory with the sticky bit, or a small file that nobody may write. How it looked when it was made
-is noted, so that what it has become meanwhile is never taken for ours. Who holds a name, and when it is to go:
-sandbox.placeholders.
+A name is an empty directory with the sticky bit, or a read-only file. How it looked when it was made
+is noted, so that what it has become meanwhile is never taken for ours. Which sandbox reserves a name, and
+when it is to go: sandbox.placeholders.
 """
 
 from __future__ import annotations
@@ -223,7 +223,7 @@ def _make_file(name: str, content: bytes, parent: int) -> None:
 
 
 def _hand_over(name: str, parent: int) -> None:
-    """Make an ordinary directory of one that somebody uses by now."""
+    """Make an ordinary directory of one that is in use by now."""
     try:
         with Closing(os.open(name, _READ | os.O_DIRECTORY, dir_fd=parent)) as directory:
             os.fchmod(directory, stat.S_IMODE(os.fstat(directory).st_mode) & ~stat.S_ISVTX)

@@ -212,7 +212,7 @@ class ToolSandbox:
             written = self.confinement.traced_program(prepared)
         process = kind(words, written + write_program([last]), lock=self.confinement.lock, **how)
         if prepared.plan.network == PROXY:
-            self._serve_network(process, None if observer is None else observer.judged)
+            self._serve_network(process, None if observer is None else observer.decided)
         broker = None if prepared.plan.programs is None else self._broker(prepared, search, observer)
         if observer is not None or broker is not None:
             process.listen(_ignore if observer is None else observer.hear, None if broker is None else broker.answer)

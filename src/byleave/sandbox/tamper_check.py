@@ -1,7 +1,7 @@
 """What changed while a sandbox ran that git, a shell, an editor, an agent or a package manager runs by itself later.
 
 A bounded walk afterwards. Only names that are protected somewhere are looked at more closely: those whose change time,
-which no program can set, lies after the start. What runs only when somebody asks for it (a Makefile, a test) is left
+which no program can set, lies after the start. What runs only on request (a Makefile, a test) is left
 out.
 """
 

@@ -7,7 +7,7 @@ private one, and what goes through is copied.
     raw      standard input is the terminal, and no output is a pipe: every key goes to the private terminal, which
              makes signals of Ctrl-C and Ctrl-Z, as ssh does it
     by line  an output is a pipe, so that something else (a pager) may use the terminal as well: it stays as it is,
-             whole lines are passed on, and only while nobody else has changed it
+             whole lines are passed on, and only while no other program has changed it
     none     standard input is no terminal: only what the program writes is copied
 
 Start at `own_terminal`.
@@ -95,7 +95,7 @@ class OwnTerminal:
             self._start(self._pass_on, suspended)
 
     def resize(self) -> None:
-        """Have the private terminal as large as ours, which tells its foreground."""
+        """Have the private terminal as large as ours, which signals its foreground."""
         with suppress(OSError):
             fcntl.ioctl(self._master, termios.TIOCSWINSZ, fcntl.ioctl(self._outer, termios.TIOCGWINSZ, bytes(8)))
 
@@ -107,7 +107,7 @@ class OwnTerminal:
     def pause(self, *, forget: bool = False) -> None:
         """Leave our terminal as we found it, until `resume`.
 
-        With `forget`, what nobody has read is dropped: what a terminal answers to a question of the program's is not
+        With `forget`, what was not read is dropped: what a terminal answers to a question of the program's is not
         for the shell to run.
         """
         with self._changing:
@@ -124,7 +124,7 @@ class OwnTerminal:
         """Show what the program wrote last, and leave our terminal as we found it."""
         self._over.set()
         os.close(self._waking)
-        os.close(self._slave)  # from here on, whoever reads comes to an end
+        os.close(self._slave)  # from here on, reading comes to an end
         for thread in self._threads:
             thread.join(_LAST_WORDS)
         self.pause(forget=True)
@@ -155,14 +155,14 @@ class OwnTerminal:
 
     def _pass_on(self, suspended: Callable[[], object]) -> None:
         """Copy what is typed to the private terminal, while it is ours to read."""
-        watched = select.poll()
-        watched.register(self._outer, select.POLLIN)
-        watched.register(self._woken, select.POLLIN)
+        polled = select.poll()
+        polled.register(self._outer, select.POLLIN)
+        polled.register(self._woken, select.POLLIN)
         with suppress(OSError, termios.error):
             while not self._over.is_set():
                 if not self._is_our_turn():
                     self._over.wait(_LOOK / 1000)
-                elif watched.poll(_LOOK) and not self._over.is_set() and self._is_our_turn():
+                elif polled.poll(_LOOK) and not self._over.is_set() and self._is_our_turn():
                     typed = os.read(self._outer, _PIECE)
                     if not typed:
                         typed = self._character(termios.VEOF)
@@ -186,14 +186,14 @@ class OwnTerminal:
 
     def _character(self, which: int) -> bytes:
         found = termios.tcgetattr(self._slave)[_CONTROL][which]
-        return found if isinstance(found, bytes) and found != b"\0" else b"\xff\xff\xff"  # which nobody types
+        return found if isinstance(found, bytes) and found != b"\0" else b"\xff\xff\xff"  # which is never typed
 
     def _is_our_turn(self) -> bool:
-        """Whether we may read: we are in the foreground, and in raw mode, or nobody else reads key by key."""
+        """Whether we may read: we are in the foreground, and in raw mode, or no other program reads key by key."""
         if self._how == _NONE:
             return False
         if os.tcgetpgrp(self._outer) != os.getpgrp():
-            self._is_raw = False  # whoever is in front has set it as they like
+            self._is_raw = False  # the program in front has set it as it likes
             return False
         if self._how == _RAW:
             return self._enter_raw()
@@ -230,7 +230,7 @@ def _is_pipe(number: int) -> bool:
 
 
 def _raw(modes: _Modes) -> _Modes:
-    """Return the modes of a terminal that changes nothing of what goes through, and signals nobody."""
+    """Return the modes of a terminal that changes nothing of what goes through, and sends no signal."""
     found = [*modes[:_CONTROL], list(modes[_CONTROL])]
     found[_INPUT] &= ~_KEYS_CHANGED
     found[_OUTPUT] &= ~termios.OPOST

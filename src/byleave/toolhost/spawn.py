@@ -18,7 +18,7 @@ from byleave.core.decision import ALLOW
 from byleave.launch.command_files import CommandFiles, readable_variables, usual_variables
 from byleave.launch.start import ProgramStart, is_switched_off, start_as_configured
 from byleave.sandbox.confinement import Confinement, SandboxOptions
-from byleave.sandbox.platforms import refuse_elsewhere
+from byleave.sandbox.host import refuse_elsewhere
 from byleave.user_files import digest_file
 
 if TYPE_CHECKING:

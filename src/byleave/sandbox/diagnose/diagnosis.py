@@ -1,7 +1,7 @@
 """From what was observed to what a person should know: what was refused, by which rule, and what would allow it.
 
 Pure: the policy, the plan and a way to look outside are passed in. A refusal is something that would have worked
-without the sandbox; what fails outside as well, or is only looked for where nothing is, is not told. The reason is
+without the sandbox; what fails outside as well, or is only looked for where nothing is, is not reported. The reason is
 always the one that `byleave check` gives: the policy is asked, not explained a second time.
 
 Start at `diagnose`. Files: refused_files; addresses: refused_network; calls: refused_calls.
@@ -116,7 +116,7 @@ def _without_mere_looks(found: list[RefusalFinding]) -> list[RefusalFinding]:
     return [each for each in found if each.rank < LOOKED or each.group not in earnest]
 
 
-ROOM = 2 << 20  # letters of different things that are remembered; whoever makes up more of them is only counted
+ROOM = 2 << 20  # letters of different things that are remembered; more of them are only counted
 _LEAST = 100  # what a thing takes at least
 _NOT_SET_UP = b"E125"  # there was no sandbox, and nothing to be refused
 
@@ -150,14 +150,14 @@ class Observer:
             elif found is not None:
                 self._count(self.calls, found, len(message))
 
-    def judged(self, url: str, judgement: UrlVerdict) -> None:
-        """Take a judgement of the proxy."""
-        if not judgement.allowed:
+    def decided(self, url: str, verdict: UrlVerdict) -> None:
+        """Take a verdict of the proxy."""
+        if not verdict.allowed:
             with self._lock:
-                self._count(self.denied, (url, judgement.reason), len(url))
+                self._count(self.denied, (url, verdict.reason), len(url))
 
     def asking(self, decide: Decide) -> Decide:
-        """Return a way to put an action to the policy that we hear of, for whoever starts commands."""
+        """Return a way to put an action to the policy that we hear of, for the broker."""
 
         def heard(action: dict[str, Any]) -> Verdict:
             verdict = decide(action)

@@ -1,4 +1,4 @@
-"""One thing that a program was refused, as a person is told it; and how several of them become one. Pure."""
+"""One thing that a program was refused, as it is reported to a person; and how several of them become one. Pure."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ NOWHERE = RuleRef("", "", DENY)
 class RefusalFinding(Struct, frozen=True):
     """What was refused (`verbs` and `subjects`), why, by which rule, and what would allow it.
 
-    Those of one `group` have one reason and one remedy, and are told together.
+    Those of one `group` have one reason and one remedy, and are reported together.
     """
 
     kind: str
@@ -44,7 +44,7 @@ class RefusalFinding(Struct, frozen=True):
 
 
 def built_in(why: str) -> RuleRef:
-    """Return the rule of a refusal that nobody wrote down: it is the reason itself."""
+    """Return the rule of a refusal that no policy file states: it is the reason itself."""
     return RuleRef(why, BUILT_IN, DENY)
 
 
@@ -70,7 +70,7 @@ def _with_verbs(one: RefusalFinding, other: RefusalFinding) -> RefusalFinding:
     """Join two findings about one subject: the better reason stays, and the remedy is for both."""
     first = one if one.rank <= other.rank else other
     verbs = tuple(dict.fromkeys((*one.verbs, *other.verbs)))
-    if other.rank != one.rank:  # somebody who did it has looked before
+    if other.rank != one.rank:  # a program that did it has looked before
         verbs = first.verbs
     both = one.rank == other.rank
     suggestion = merged([one.suggestion, other.suggestion]) if both else first.suggestion

@@ -88,7 +88,7 @@ def _asked(call: str, flags: int) -> str:
 
 
 _MODES = {READ: os.R_OK, UPDATE: os.W_OK, EXEC: os.X_OK}
-_KERNELS = ("/proc", "/dev", "/sys")  # their links lead to whoever looks
+_KERNELS = ("/proc", "/dev", "/sys")  # their links lead to the process that looks
 _LISTENING = "0A"  # TCP_LISTEN, as /proc/net/tcp writes it
 _LOW_PORTS = 1024
 
@@ -116,7 +116,7 @@ def real(path: str, *, follows: bool = True) -> str:
 
 
 def could(op: str, path: str) -> bool:
-    """Whether whoever runs the sandbox could have done it without one."""
+    """Whether the user of the sandbox could have done it without one."""
     try:
         if op in (CREATE, DELETE):
             there = op == CREATE or os.path.lexists(path)
@@ -139,7 +139,7 @@ def reaches(family: int, host: str, port: int) -> bool:
 
 
 def listens(port: int) -> bool:
-    """Whether somebody on this machine waits for connections at a port."""
+    """Whether a process of this machine waits for connections at a port."""
     for table in ("/proc/net/tcp", "/proc/net/tcp6"):
         try:
             with open(table, encoding="ascii") as lines:
@@ -152,5 +152,5 @@ def listens(port: int) -> bool:
 
 
 def may_listen_at(port: int) -> bool:
-    """Whether whoever runs the sandbox may wait for connections at a port."""
+    """Whether the user of the sandbox may wait for connections at a port."""
     return port >= _LOW_PORTS or port == 0 or os.geteuid() == 0

@@ -74,14 +74,14 @@ class RefusedFiles:
         """Yield what one call was refused, each thing that it tried by itself."""
         found = []
         for attempt in attempts_of(observed, self._exists):
-            each = self._judge(attempt, observed)
+            each = self._evaluate(attempt, observed)
             if each is not None:
                 found.append(each)
         if not found and observed.error == EXDEV:
             found.extend(self._apart(observed))
         yield from found
 
-    def _judge(self, attempt: Attempt, observed: Observed) -> RefusalFinding | None:
+    def _evaluate(self, attempt: Attempt, observed: Observed) -> RefusalFinding | None:
         """Return the finding about one attempt; None if it would have failed outside as well."""
         outside = self._scene.outside
         lexical = normpath(attempt.path) if ".." not in attempt.path.split("/") else outside.real(attempt.path)
@@ -115,7 +115,7 @@ class RefusedFiles:
         return self._scene.outside.could(op, path)
 
     def _is_hidden(self, op: str, path: str) -> bool:
-        """Whether a place is there outside, but not in the view: what is absent in both is nobody's doing."""
+        """Whether a place is there outside, but not in the view: what is absent in both was not refused."""
         place = self._plan.at(path)
         if place is not None and place.kind != PRIVATE and place.capabilities and not self._is_covered(path):
             return False
@@ -159,7 +159,7 @@ class RefusedFiles:
             why = "it is listed, but not to be started by this path"
             return RefusalFinding(COMMAND, (EXEC,), (subject,), why, built_in(why), rank=NEVER, group=subject)
         suggestion = verdict.suggestion
-        if attempt.look and suggestion is not None:  # nobody knows yet with which words
+        if attempt.look and suggestion is not None:  # its words are not known yet
             suggestion = suggestion.partition("\nargs = ")[0]
         rule = verdict.because[0]
         return RefusalFinding(COMMAND, (EXEC,), (subject,), verdict.reason, rule, suggestion=suggestion, group=subject)
@@ -306,8 +306,8 @@ class RefusedFiles:
         )
 
     def _can_be_listed(self, path: str) -> bool:
-        apart = not is_under(self._root, path) and not is_under(path, self._root)
-        if path in ("/", self._plan.home) or not apart or not is_speakable(path):
+        disjoint = not is_under(self._root, path) and not is_under(path, self._root)
+        if path in ("/", self._plan.home) or not disjoint or not is_speakable(path):
             return False
         return path.isprintable() and not any(
             is_under(path, own) or is_under(own, path) for own in self._scene.own_places

@@ -1,7 +1,7 @@
 """Addresses that a program could not reach, and names that it could not look up. Pure.
 
 Nothing leaves a sandbox but HTTP and TLS, through the proxy, where a rule opens a host. So what is refused below that
-is told as the host that it was meant for, as far as anybody can know it.
+is reported as the host that it was meant for, as far as that is known.
 
 System calls that no program in a sandbox may make, and why. Pure.
 """
@@ -86,7 +86,7 @@ class RefusedNetwork:
 
     def _bound(self, observed: Observed, address: SocketAddress) -> Iterator[RefusalFinding]:
         if observed.error == EADDRNOTAVAIL:
-            why = "there is only loopback in there, and nobody outside could connect to it"
+            why = "there is only loopback in the sandbox, and no other program could connect to it"
         elif self._scene.outside.may_listen_at(address.port):
             why = "ports below 1024 need a privilege, and a sandbox has none"
         else:
@@ -119,7 +119,7 @@ class RefusedNetwork:
 
     def _by_policy(self, verb: str, subject: str, verdict: Verdict) -> RefusalFinding:
         suggestion = verdict.suggestion
-        if verb == "look up" and suggestion is not None:  # for what, nobody knows yet
+        if verb == "look up" and suggestion is not None:  # for what is not known yet
             lines = [line for line in suggestion.splitlines() if not line.startswith(("scheme =", "port ="))]
             suggestion = "\n".join(lines)
         return RefusalFinding(

@@ -1,9 +1,9 @@
 """The system calls whose results `byleave run --diagnose` looks at: their numbers, and what their arguments mean. Pure.
 
-The filter (filters.py) stops a program at them, and native/trace.c tells what came of each that failed. The table
+The filter (linux/seccomp.py) stops a program at them, and native/trace.c reports each that failed. The table
 below is all that both of them know.
 
-Start at `CALLS`. `Reader` turns what the launcher tells into what was `Observed`.
+Start at `CALLS`. `Reader` turns the launcher's reports into what was `Observed`.
 """
 
 from __future__ import annotations
@@ -150,13 +150,13 @@ class Observed(msgspec.Struct, frozen=True):
 
 
 class DroppedObservations(msgspec.Struct, frozen=True):
-    """How many observations were left out, since nobody heard them in time."""
+    """How many observations were left out, since they were not read in time."""
 
     count: int
 
 
 class Reader:
-    """Reads what the launcher tells on one kind of machine; `others` are the calls that only the filter knows."""
+    """Reads the launcher's reports on one kind of machine; `others` are the calls that only the filter knows."""
 
     def __init__(self, column: int, others: dict[int, str]) -> None:
         numbered = [(name, call.numbers[column]) for name, call in CALLS.items()]
@@ -164,7 +164,7 @@ class Reader:
         self._others = others
 
     def read(self, message: bytes) -> Observed | DroppedObservations | None:
-        """Return what a message tells; None if it tells nothing that we understand."""
+        """Return what a message reports; None if it cannot be understood."""
         try:
             letter, refused, failure, number, *arguments = _HEAD.unpack_from(message)
             if letter == _MISSING:

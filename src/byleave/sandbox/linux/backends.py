@@ -4,14 +4,14 @@
     bwrap        the same view, made by bubblewrap, which some systems allow where they refuse us
     landlock     no view: grants and a filter of calls. Stricter than the policy in places, laxer in a few
 
-Where none does, nothing is run: `byleave run` was asked for a sandbox, and whoever wants none needs no `run`. So
+Where none does, nothing is run: `byleave run` was asked for a sandbox; a user who wants none needs no `run`. So
 `os_sandbox = "auto"` lets less do (with a warning that says what is not held), "require" nothing that is laxer, and
-neither runs a program with nothing around it. What else "auto" means for tools is for whoever starts those to decide:
-the error's `step` is LACKING then.
+neither runs a program with nothing around it. Callers know the error by its `step`, LACKING.
 """
 
 from __future__ import annotations
 
+import fcntl
 import os
 import stat
 from typing import TYPE_CHECKING
@@ -38,6 +38,10 @@ NAMESPACES, BWRAP, LANDLOCK = "namespaces", "bwrap", "landlock"
 BACKENDS = (NAMESPACES, BWRAP, LANDLOCK)
 LACKING = "lacking"
 _NO_PLACE = "/nowhere"
+_SCRATCH_BASES = ("/tmp", "/var/tmp")  # noqa: S108 -- a directory with an unguessable name, of the user's own
+_SCRATCH_PREFIX = "byleave-"
+_SCRATCH_NAME = len(_SCRATCH_PREFIX) + 24  # letters
+_OPEN = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 _LONGEST_SAID = 300  # letters of what bwrap says that are repeated
 
 
@@ -62,14 +66,13 @@ class BackendSetup(Struct, frozen=True):
 
     @property
     def weaker(self) -> str | None:
-        """What is not held that namespaces would hold, as a sentence for people; None if nothing worth telling."""
+        """What is not held that namespaces would hold, as a sentence for people; None if nothing worth a warning."""
         known = [each for each in self.arrangement.approximate if each.laxer and each not in self.plan.approximate]
-        told = [f"{each.path}: {each.why}" for each in known if each.op not in bubblewrap.UNTOLD]
-        if not told:
+        laxer = [f"{each.path}: {each.why}" for each in known if each.op not in bubblewrap.UNREPORTED]
+        if not laxer:
             return None
-        return (
-            f"namespaces do not work here, so {_WORDS[self.backend]} holds the program. Not enforced: {'; '.join(told)}"
-        )
+        holder, missing = _WORDS[self.backend], "; ".join(laxer)
+        return f"namespaces do not work here, so {holder} holds the program. Not enforced: {missing}"
 
     @property
     def process(self) -> type[Process]:
@@ -150,8 +153,8 @@ def _try_out(backend: str, machine: Machine) -> Probe:
         problem = process.problem
     if problem is not None and problem.step == "program":  # it came to the end, where a program would follow
         return Probe(works=True)
-    told = os.fsdecode(said).strip().removeprefix("bwrap: ")[:_LONGEST_SAID]
-    return Probe(works=False, why=told or (problem.problem if problem is not None else "it ended for no known reason"))
+    why = os.fsdecode(said).strip().removeprefix("bwrap: ")[:_LONGEST_SAID]
+    return Probe(works=False, why=why or (problem.problem if problem is not None else "it ended for no known reason"))
 
 
 def find_bwrap() -> str | None:
@@ -180,7 +183,7 @@ def without_landlock(arrangement: Arrangement, plan: SandboxPlan, host: MachineF
     """Say what mounts alone do not hold, on a kernel that has no Landlock."""
     if host.landlock:
         return arrangement
-    why = "this kernel has no Landlock, and mounts do not tell creating, changing and removing apart"
+    why = "this kernel has no Landlock, and mounts do not distinguish creating, changing and removing"
     partly = [place for place in plan.places if "create" in place.capabilities or "update" in place.capabilities]
     notes = [Approximation(place.path, "any", why, laxer=True) for place in partly if len(place.capabilities) < 5]
     return structs.replace(arrangement, approximate=(*arrangement.approximate, *notes))
@@ -215,3 +218,71 @@ _MAKERS: dict[str, Callable[[SandboxPlan, Machine], BackendSetup]] = {
     BWRAP: _by_bwrap,
     LANDLOCK: _by_landlock,
 }
+
+
+class ScratchDirectory:
+    """A new directory of the user's own with `tmp` and `home` in it, where Landlock alone holds. Close it in the end.
+
+    Its maker has a lock on it. What a killed process left is known by its lock being free, and the next one that makes
+    a directory removes it.
+    """
+
+    def __init__(self) -> None:
+        self.path, self._lock = _made_scratch()
+        for name in ("tmp", "home"):
+            os.mkdir(os.path.join(self.path, name), 0o700)
+
+    def close(self) -> None:
+        """Remove it with everything in it; what cannot be removed stays."""
+        _remove(self.path)
+        os.close(self._lock)
+
+
+def _made_scratch() -> tuple[str, int]:
+    for base in _SCRATCH_BASES:
+        real = os.path.realpath(base)
+        path = os.path.join(real, f"{_SCRATCH_PREFIX}{os.urandom(12).hex()}")
+        try:
+            _sweep(real)
+            os.mkdir(path, 0o700)
+            lock = os.open(path, _OPEN)
+        except OSError:  # not here; or another one swept it away before it was locked
+            continue
+        if _is_free(lock) and os.path.isdir(path):
+            return path, lock
+        os.close(lock)
+    raise SandboxError("there is no place for temporary files", hint="make /tmp writable, or /var/tmp")
+
+
+def _sweep(base: str) -> None:
+    """Remove what killed processes of ours left."""
+    for name in os.listdir(base):
+        if name.startswith(_SCRATCH_PREFIX) and len(name) == _SCRATCH_NAME:
+            _remove_if_left(os.path.join(base, name))
+
+
+def _remove_if_left(path: str) -> None:
+    try:
+        lock = os.open(path, _OPEN)
+    except OSError:
+        return
+    try:
+        found = os.fstat(lock)
+        if found.st_uid == os.geteuid() and stat.S_IMODE(found.st_mode) == 0o700 and _is_free(lock):
+            _remove(path)
+    finally:
+        os.close(lock)
+
+
+def _is_free(lock: int) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        return False
+    return True
+
+
+def _remove(path: str) -> None:
+    import shutil
+
+    shutil.rmtree(path, ignore_errors=True)

@@ -3,10 +3,8 @@
 Some systems let that one program make namespaces (it is setuid, or AppArmor has a profile for it). It builds the same
 view; our launcher, as process 1 in there, does the rest: limits, Landlock, the filter, the program.
 
-A program in a sandbox that `bwrap` made, as whoever started it sees it.
-
-bwrap passes no signals on, and dies of those that a terminal sends to everybody. So it gets none, and our launcher,
-which is process 1 in there, hands out what signals are sent to it by.
+bwrap passes no signals on, and dies of those that a terminal sends to its group. So it gets none, and our launcher,
+which is process 1 in there, hands out the descriptor by which signals are sent to it (`WrappedProcess`).
 """
 
 from __future__ import annotations
@@ -41,7 +39,7 @@ if TYPE_CHECKING:
 
 PROGRAMS = ("/usr/bin/bwrap", "/usr/local/bin/bwrap")  # never one that PATH merely names
 LAUNCHER = "/.byleave/launcher"
-UNTOLD = ("start",)  # approximations that nobody needs to be warned of
+UNREPORTED = ("start",)  # approximations without a warning
 _MODES = {COVER_DIRECTORY: "0000", EMPTY_DIRECTORY: "0555"}
 _BEGINNING = ("--unshare-all", "--die-with-parent", "--as-pid-1", "--cap-drop", "ALL", "--hostname", "sandbox")
 _LENT = ("--cap-add", "CAP_SETPCAP")
@@ -110,7 +108,7 @@ def _mounted(mount: ViewMount) -> tuple[str, ...]:
         return ("--perms", "0111", "--tmpfs", mount.path)
     if mount.cover in _MODES:
         return ("--perms", _MODES[mount.cover], "--tmpfs", mount.path, "--remount-ro", mount.path)
-    if mount.cover is not None:  # a device on a mount without devices: nobody opens it
+    if mount.cover is not None:  # a device on a mount without devices: no program opens it
         return ("--ro-bind", "/dev/null", mount.path)
     return ("--ro-bind" if mount.attributes & RDONLY else "--bind", mount.source or mount.path, mount.path)
 
@@ -143,7 +141,7 @@ def approximations(plan: SandboxPlan, arrangement: Arrangement) -> Iterator[Appr
             yield Approximation(name, "any", why, laxer=True)
     why = "bwrap follows a link that is put in the place of a directory at the moment of the start"
     yield Approximation(".", "start", why, laxer=True)
-    why = "what somebody outside puts in the place of something that is held here is not held any more"
+    why = "what is put from outside in the place of something that is enforced here is not enforced any more"
     yield Approximation(".", "exchange", why, laxer=True)
 
 
@@ -157,7 +155,7 @@ class WrappedProcess(Process):
 
     def __init__(self, words: tuple[str, ...], program: bytes, **streams: Any) -> None:
         self._inside = -1
-        self._told: int | None = None  # how the program ended, from its own init
+        self._reported: int | None = None  # how the program ended, from its own init
         super().__init__(words, program, **streams)
         message, descriptors, _flags, _address = socket.recv_fds(self._control, LONGEST, 1)
         if message == _REPORT and descriptors:
@@ -176,20 +174,20 @@ class WrappedProcess(Process):
     def _finish(self, status: int) -> None:
         super()._finish(status)
         code = self.returncode or 0
-        if self.problem is None and code > 128:  # it ended by a signal before the launcher could tell
+        if self.problem is None and code > 128:  # it ended by a signal before the launcher could report
             self.returncode = 128 - code
-        if self._told is not None:
-            self.returncode = self._told
+        if self._reported is not None:
+            self.returncode = self._reported
 
     def _said(self) -> SandboxError | None:
-        """Return what kept the program from running; take note of how it ended, which an exit code does not tell."""
+        """Return what kept the program from running; take note of how it ended, which an exit code does not say."""
         self._control.setblocking(False)
         try:
             message = self._control.recv(LONGEST)
         except OSError:
             return None
         if message.startswith(_STATUS):
-            self._told = os.waitstatus_to_exitcode(int(message[1:]))
+            self._reported = os.waitstatus_to_exitcode(int(message[1:]))
             return None
         return problem_of(message)
 
@@ -206,5 +204,5 @@ class WrappedProcess(Process):
 def _send(process: int, number: int) -> None:
     try:
         signal.pidfd_send_signal(process, number)
-    except ProcessLookupError:  # it has ended, and nobody has looked yet
+    except ProcessLookupError:  # it has ended, and was not waited for yet
         return

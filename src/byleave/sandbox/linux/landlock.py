@@ -49,7 +49,7 @@ if TYPE_CHECKING:
     from byleave.sandbox.linux.steps import MachineFacts
     from byleave.sandbox.plan.filesystem_view import Look
 
-    # The names in a directory, with their kinds; None if there are more than so many, or nobody may list them.
+    # The names in a directory, with their kinds; None if there are more than so many, or they cannot be listed.
     Names = Callable[[str, int], list[tuple[str, str]] | None]
 
 MOST_NAMES = 4096  # in one directory that are granted one by one
@@ -217,9 +217,7 @@ class _Granter:
     def _note_lost(self, path: str, lost: frozenset[str], *, too_many: bool) -> None:
         for op in sorted(lost):
             if too_many:
-                why = (
-                    f"it cannot be granted name by name: there are more than {MOST_NAMES} names in it, or none is told"
-                )
+                why = f"it cannot be granted name by name: it has more than {MOST_NAMES} names, or cannot be listed"
                 self._approximate.append(Approximation(_name(self._plan, path), op, why))
             elif op in _LOST:
                 self._approximate.append(Approximation(_name(self._plan, path), op, _LOST[op]))

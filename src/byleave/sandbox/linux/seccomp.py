@@ -2,7 +2,7 @@
 
 What is not named here is allowed: a program needs most calls for ordinary work, and the view, Landlock and the lack of
 capabilities hold it as well. Named are the calls that reach past those three, and those that offer the kernel's least
-tested corners to anybody. The kernel remembers which calls are always allowed, so they cost nothing.
+tested corners to any program. The kernel remembers which calls are always allowed, so they cost nothing.
 """
 
 from __future__ import annotations
@@ -142,12 +142,12 @@ _WHOM = {
 _FOR_A_PROCESS = {"setpriority": 0, "ioprio_set": 1}
 
 # Refused whatever their arguments are. ENOSYS where programs know how to do without.
-_UNTOLD = (
+_UNREPORTED = (
     "clone3",
     "listmount",
     "openat2",
     "statmount",
-)  # tried by every C library or every tool, and nobody misses them
+)  # tried by every C library or every tool, and no program misses them
 # `openat2` takes its mode from memory, where a filter cannot look.
 _ABSENT = ("clone3", "io_uring_enter", "io_uring_register", "io_uring_setup", "openat2")
 # Which argument is the mode of a file; for the last ones, only where the flags before it say that a file is made.
@@ -165,7 +165,7 @@ _READ_IMPLIES_EXEC = 0x0400000
 _TERMINAL_INPUT = (0x5412, 0x541C)  # TIOCSTI types into the terminal, TIOCLINUX pastes into it
 _AF_UNIX, _AF_INET, _AF_INET6, _AF_NETLINK = 1, 2, 10, 16
 _TYPE_OF_SOCKET, _SOCK_STREAM, _SOCK_SEQPACKET = 0xF, 1, 5
-_SET_ID = 0o6000  # whoever runs such a file runs as its owner: outside the sandbox, too
+_SET_ID = 0o6000  # a process that runs such a file runs as its owner: outside the sandbox, too
 _MAKES_A_FILE = 0o100 | 0o20000000  # O_CREAT, O_TMPFILE
 _EMPTY_PATH = 0x1000  # AT_EMPTY_PATH
 
@@ -174,7 +174,7 @@ _X32 = 0x40000000
 
 ALLOW, KILL, ERRNO = 0x7FFF0000, 0x80000000, 0x00050000
 TRAP, TRACE = 0x00030000, 0x7FF00000
-MARK = 0x6200  # told with a trap, and with it the error: native/trace.c knows by it that the refusal is ours
+MARK = 0x6200  # reported with a trap, and with it the error: native/trace.c knows by it that the refusal is ours
 _LOAD, _EQUAL, _AT_LEAST, _ANY_BIT, _RETURN, _JUMP, _AND = 0x20, 0x15, 0x35, 0x45, 0x06, 0x05, 0x54
 _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16  # offsets in struct seccomp_data; each argument's low half comes first
 
@@ -182,12 +182,12 @@ _NUMBER, _ARCHITECTURE, _ARGUMENTS = 0, 4, 16  # offsets in struct seccomp_data;
 class FilterOptions(msgspec.Struct, frozen=True):
     """What differs between sandboxes: whether internet sockets may be made, and whether only given programs may run.
 
-    `told` refusals are the same refusals, but whoever traces the program hears of them.
+    `reported` refusals are the same refusals, but the tracer of the program gets them.
     """
 
     sockets: bool = True
     listed_programs_only: bool = False
-    told: bool = False
+    reported: bool = False
 
 
 def known_architecture(machine: str) -> bool:
@@ -212,8 +212,8 @@ def make_filter(machine: str, wanted: FilterOptions) -> bytes:
 
 
 def make_watching_filter(machine: str) -> bytes:
-    """Return a second program that refuses nothing, and stops at the calls that `watched` lists for whoever traces."""
-    from byleave.sandbox.diagnose.traced_calls import rows_for  # few runs are watched
+    """Return a second program that refuses nothing, and stops for the tracer at the calls of `traced_calls`."""
+    from byleave.sandbox.diagnose.traced_calls import rows_for  # few runs are traced
 
     _architecture, column = _ARCHITECTURES[machine]
     found = [(number, _watch(call, row)) for row, (number, call) in enumerate(rows_for(column))]
@@ -284,11 +284,13 @@ def _refusals(wanted: FilterOptions) -> list[tuple[str, list[bytes]]]:
         # Sealed or not: a seal keeps a memory file from being started, not from being mapped by the loader.
         found.append(("memfd_create", [_refuse(ENOSYS)]))
         found.append(("execveat", _unless_any_bit(4, _EMPTY_PATH)))
-    return [(name, _told(code)) if wanted.told and name not in _UNTOLD else (name, code) for name, code in found]
+    return [
+        (name, _reported(code)) if wanted.reported and name not in _UNREPORTED else (name, code) for name, code in found
+    ]
 
 
-def _told(refusal: list[bytes]) -> list[bytes]:
-    """Refuse by a signal that the tracer catches: the call is as impossible as before, and whoever traces knows."""
+def _reported(refusal: list[bytes]) -> list[bytes]:
+    """Refuse by a signal that the tracer catches: the call is as impossible as before, and the tracer knows."""
     traps = {_refuse(error): _code(_RETURN, TRAP | MARK | error) for error in (EPERM, EACCES, EAFNOSUPPORT, ENOSYS)}
     return [traps.get(each, each) for each in refusal]
 

@@ -75,7 +75,7 @@ PROXY_PORT = 3128
 _RLIMITS = {"core": 4, "file_size": 1, "memory": 2, "processes": 6, "open_files": 7}  # RLIMIT_DATA is the memory
 _OWN_PID_MAX = (6, 14)  # since then the setting belongs to a namespace; before, it was the whole machine's
 _RESERVED_PIDS = 302  # numbers that are not given out twice, and a few of our own
-USUAL_PROCESSES = 2048  # a fork bomb ends in the sandbox, whoever did not think of a limit
+USUAL_PROCESSES = 2048  # a fork bomb ends in the sandbox, also without a configured limit
 _STAGING = ("/mnt", "/run", "/tmp", "/srv", "/media", "/opt", "/var")  # noqa: S108 -- a directory to mount on
 SHARED_DIRECTORIES = ("/tmp", "/var/tmp", "/dev/shm")  # noqa: S108 -- of the sandbox's own; everybody may write there
 
@@ -106,7 +106,7 @@ class ViewMount(Struct, frozen=True):
 
     @property
     def is_mask(self) -> bool:
-        """Whether nobody can look into it."""
+        """Whether no program can look into it."""
         return self.hollow or self.cover in (COVER_DIRECTORY, COVER_FILE)
 
 
@@ -121,7 +121,7 @@ class Arrangement(Struct, frozen=True):
 
     @property
     def covered(self) -> tuple[str, ...]:
-        """The paths that nobody can look into."""
+        """The paths that no program can look into."""
         return tuple(mount.path for mount in self.mounts if mount.is_mask)
 
 
@@ -210,7 +210,7 @@ class _Arranger:
     def _cover(self, place: PathGrant, around: _Level) -> _Level:
         self._note(place, place.capabilities, "it may not be read while what lies around it may, so it is covered")
         self._pin(place.path, around)
-        hollow = place.path == self._plan.root or any(  # somebody has to be able to stand at the root
+        hollow = place.path == self._plan.root or any(  # the program has to be able to stand at the root
             other.path != place.path and is_under(other.path, place.path) and other.capabilities
             for other in self._plan.places
         )
@@ -251,7 +251,7 @@ class _Arranger:
         self._approximate.extend(Approximation(self._name(place.path), op_of(name), why) for name in sorted(lost))
 
     def _note_partial(self, place: PathGrant, effective: frozenset[str]) -> None:
-        """Where something may be written but not all, Landlock tells files apart only in part."""
+        """Where something may be written but not all, Landlock distinguishes files only in part."""
         if "execute" in effective and "read" not in effective:
             why = "the kernel reads what it executes, so nothing is executed here"
             self._approximate.append(Approximation(self._name(place.path), "exec", why))
@@ -315,7 +315,7 @@ class LaunchedProgram(Struct, frozen=True):
 
 
 def traced_steps(steps: Iterable[Step], calls: bytes, stopping: bytes) -> Iterator[Step]:
-    """Yield the same steps for a program that is watched: which calls are looked at, and what stops it there."""
+    """Yield the same steps for a program that is traced: which calls are looked at, and what stops it there."""
     for each in steps:
         if each[0] == "spawn":
             yield step("trace", calls)
@@ -405,7 +405,7 @@ def _shown(arrangement: Arrangement, links: Sequence[Link]) -> Iterator[Step]:
 
 
 def _guards(arrangement: Arrangement) -> Iterator[Step]:
-    """Yield what must be mounted again when somebody outside exchanges what it stands on."""
+    """Yield what must be mounted again when what it stands on is replaced from outside."""
     around = [_TOP]
     guarded = False
     for mount in arrangement.mounts:
@@ -422,7 +422,7 @@ def _guards(arrangement: Arrangement) -> Iterator[Step]:
 
 
 def _mount_point(mount: ViewMount, around: str) -> Iterator[Step]:
-    """Yield what makes a place to mount on. Where a hollow is around it, nobody lists what lies in between."""
+    """Yield what makes a place to mount on. Where a hollow is around it, no program lists what lies in between."""
     if around != "/":
         for above in _between(around, mount.path):
             yield step("directory", above, 0o111)

@@ -1,6 +1,13 @@
 """Where the launcher is: built with the package, or on first use into the user's own cache.
 
 There is no other launcher: without a built one and without a compiler, nothing is started confined.
+
+    python -m byleave.sandbox.native.build                    build both launchers beside their sources
+    python -m byleave.sandbox.native.build --sanitize DIR     into DIR, with ASan and UBSan, for tests only
+
+Warnings are errors where we build (`strict`: make, the wheel, the tests), not on first use: a newer compiler may warn
+of something new, and that must not take the sandbox away from a user. A wheel that is built from source on such a
+machine has no launcher, and the first use builds it.
 """
 
 import os
@@ -21,14 +28,37 @@ _COMPILERS = ("/usr/bin/cc", "/usr/bin/gcc", "/usr/bin/clang", "/usr/local/bin/c
 _PATIENCE = 60  # seconds that a compiler may take
 _HERE = os.path.dirname(os.path.abspath(__file__))
 
-
-# Ways to build each kind of launcher, the best first. The lean one does without the C library and starts faster; the
-# full one can also trace.
-_BARE = ("-nostdlib", "-static", "-ffreestanding", "-fno-builtin", "-fno-stack-protector", "-U_FORTIFY_SOURCE")
-_RECIPES = {
-    LEAN: ((_BARE, LEAN_SOURCES), (("-static",), SOURCES), ((), SOURCES)),
-    FULL: ((("-static",), SOURCES), ((), SOURCES)),
+_WARNINGS = ("-Wall", "-Wextra", "-Wformat=2", "-Wshadow", "-Wstrict-prototypes")
+_NO_EXECUTABLE_STACK = "-Wl,-z,noexecstack"
+# The lean launcher does without the C library, which starts faster. So there is no thread-local storage for the stack
+# protector's canary, nothing that could check a fortified call or relocate a position-independent program, and no
+# symbol that is bound at run time: of the usual hardening, only the stack that is not executable applies.
+_BARE = (
+    *("-nostdlib", "-static", "-ffreestanding", "-fno-builtin", "-fno-stack-protector", "-U_FORTIFY_SOURCE"),
+    *("-fno-pie", "-no-pie", _NO_EXECUTABLE_STACK),
+)
+# The full one also traces and brokers: it reads what the sandboxed program wrote, so it gets all of it.
+_HARDENED = (
+    *("-fstack-protector-strong", "-U_FORTIFY_SOURCE", "-D_FORTIFY_SOURCE=2", "-fPIE"),
+    *("-Wl,-z,relro,-z,now", _NO_EXECUTABLE_STACK),
+)
+# Ways to build each kind of launcher, the best first; the last one is for compilers that know none of these flags.
+RECIPES = {
+    LEAN: (
+        (_BARE, LEAN_SOURCES),
+        ((*_HARDENED, "-static-pie"), SOURCES),
+        ((*_HARDENED, "-pie"), SOURCES),
+        ((), SOURCES),
+    ),
+    FULL: (((*_HARDENED, "-static-pie"), SOURCES), ((*_HARDENED, "-pie"), SOURCES), ((), SOURCES)),
 }
+# Static, since a stand-in is started where no library of the host may be in sight. LeakSanitizer needs to trace, which
+# nothing in a sandbox may; and the environment of a launcher is empty, so the options are built in.
+_SANITIZED = (
+    *("-g", "-O1", "-fno-omit-frame-pointer", "-fsanitize=address,undefined", "-fno-sanitize-recover=all"),
+    *("-static-libasan", "-static-libubsan"),
+    '-D__SANITIZE_OPTIONS__="detect_leaks=0:exitcode=99:handle_segv=1"',
+)
 
 
 class Launcher(Struct, frozen=True):
@@ -41,7 +71,8 @@ class Launcher(Struct, frozen=True):
 def find_launcher(cache: str, kind: str = LEAN) -> Launcher:
     """Return the launcher: that of the package, one built before, or one built now; a SandboxError if there is none."""
     name = launcher_name(kind)
-    for path, origin in ((os.path.join(_HERE, name), "built with the package"), (_cached(cache, name), "built here")):
+    cached = os.path.join(cache, name)
+    for path, origin in ((os.path.join(_HERE, name), "built with the package"), (cached, "built here")):
         if os.access(path, os.X_OK):
             return Launcher(path, origin)
     compiler = find_compiler()
@@ -52,8 +83,8 @@ def find_launcher(cache: str, kind: str = LEAN) -> Launcher:
             step=NO_LAUNCHER,
         )
     make_private_directory(cache)
-    build(compiler, _cached(cache, name), kind)
-    return Launcher(_cached(cache, name), "built here")
+    build(compiler, cached, kind)
+    return Launcher(cached, "built here")
 
 
 def launcher_name(kind: str = LEAN) -> str:
@@ -67,52 +98,79 @@ def find_compiler() -> str | None:
     return next((path for path in _COMPILERS if os.access(path, os.X_OK)), None)
 
 
-def build(compiler: str, target: str, kind: str = LEAN) -> None:
+def build(compiler: str, target: str, kind: str = LEAN, *, strict: bool = False) -> None:
     """Compile a launcher to `target`, whole or not at all, in the best way that works here."""
-    import subprocess
-
-    unfinished = f"{target}.{os.getpid()}.{get_ident()}"  # two threads may build at once
-    said = ""
-    for flags, sources in _RECIPES[kind]:
-        command = [compiler, "-O2", *flags, "-o", unfinished, *(os.path.join(_HERE, each) for each in sources)]
-        environment = {"PATH": "/usr/bin:/bin", "LC_ALL": "C"}
-        done = subprocess.run(  # noqa: S603 -- a compiler of the system, on our own source
-            command, env=environment, capture_output=True, text=True, timeout=_PATIENCE, check=False
-        )
-        if done.returncode == 0:
-            os.chmod(unfinished, 0o500)
-            os.replace(unfinished, target)
+    errors = ""
+    for flags, sources in RECIPES[kind]:
+        errors = compile_launcher(compiler, target, flags, sources, strict=strict)
+        if not errors:
             return
-        said = done.stderr
     raise SandboxError(
-        f"the launcher of the sandbox could not be built with {quoted(compiler)}: {said.strip()[:400]}",
+        f"the launcher of the sandbox could not be built with {quoted(compiler)}: {errors[:400]}",
         hint=f"install a working C compiler, or the wheel for Linux on {os.uname().machine}",
         step=NO_LAUNCHER,
     )
 
 
+def compile_launcher(
+    compiler: str, target: str, flags: tuple[str, ...], sources: tuple[str, ...], *, strict: bool
+) -> str:
+    """Compile with these flags; return what the compiler says if it fails, and an empty text if not."""
+    import subprocess
+
+    unfinished = f"{target}.{os.getpid()}.{get_ident()}"  # two threads may build at once
+    warnings = (*_WARNINGS, "-Werror") if strict else ()
+    files = [os.path.join(_HERE, each) for each in sources]
+    done = subprocess.run(  # noqa: S603 -- a compiler of the system, on our own source
+        [compiler, "-O2", *warnings, *flags, "-o", unfinished, *files],
+        env={"PATH": "/usr/bin:/bin", "LC_ALL": "C"},
+        capture_output=True,
+        text=True,
+        timeout=_PATIENCE,
+        check=False,
+    )
+    if done.returncode:
+        return done.stderr.strip() or f"exit code {done.returncode}"
+    os.chmod(unfinished, 0o500)
+    os.replace(unfinished, target)
+    return ""
+
+
 def build_with_package(directory: str = _HERE) -> list[str]:
-    """Build both launchers beside their sources, for everybody on this machine; return what was made.
+    """Build both launchers beside their sources, for every user of this machine; return what was made.
 
     Nothing is made where there is no compiler. Those of other sources are removed.
     """
     compiler = find_compiler()
     made = []
-    wanted = {launcher_name(LEAN), launcher_name(FULL)}
+    current = {launcher_name(LEAN), launcher_name(FULL)}
     for name in os.listdir(directory):
-        if name.startswith("launcher-") and name not in wanted:
+        if name.startswith("launcher-") and name not in current:
             os.unlink(os.path.join(directory, name))
     for kind in (LEAN, FULL) if compiler is not None else ():
         target = os.path.join(directory, launcher_name(kind))
         if not os.access(target, os.X_OK):
-            build(compiler or "", target, kind)
-            os.chmod(target, 0o755)  # noqa: S103 -- a program for everybody, as others of a package
+            build(compiler or "", target, kind, strict=True)
+            os.chmod(target, 0o755)  # noqa: S103 -- a program for every user, as others of a package
             made.append(target)
     return made
 
 
-def _cached(cache: str, name: str) -> str:
-    return os.path.join(cache, name)
+def build_sanitized(directory: str) -> str:
+    """Build the full launcher with AddressSanitizer and UndefinedBehaviorSanitizer, under the names of both kinds.
+
+    Returns why that is not possible here, and an empty text if it is done.
+    """
+    compiler = find_compiler()
+    if compiler is None:
+        return "there is no C compiler"
+    for kind in (LEAN, FULL):
+        target = os.path.join(directory, launcher_name(kind))
+        errors = compile_launcher(compiler, target, _SANITIZED, SOURCES, strict=True)
+        if errors:
+            return errors
+        os.chmod(target, 0o755)  # noqa: S103 -- as `build_with_package` does
+    return ""
 
 
 def _read(path: str) -> bytes:
@@ -121,4 +179,8 @@ def _read(path: str) -> bytes:
 
 
 if __name__ == "__main__":
+    import sys
+
+    if sys.argv[1:2] == ["--sanitize"]:
+        sys.exit(build_sanitized(sys.argv[2]) or 0)
     build_with_package()

@@ -19,6 +19,15 @@
 #define _GNU_SOURCE
 #include "launcher.h"
 
+#ifdef __SANITIZE_OPTIONS__
+/* A build for tests (build.py): the sanitizers read their options here, as a launcher has no environment. */
+const char *__asan_default_options(void);
+const char *__asan_default_options(void)
+{
+	return __SANITIZE_OPTIONS__;
+}
+#endif
+
 static int control = -1;
 
 /* ---- Errors ------------------------------------------------------------------------------------------------------ */
@@ -44,7 +53,7 @@ static int must(int result, const char *step, const char *what)
 	return result;
 }
 
-/* ---- Reading a program ---------------------------------------------------------------------------------------------------- */
+/* ---- Reading a program ------------------------------------------------------------------------------------------ */
 
 static uint8_t *load(int descriptor, size_t *size)
 {

@@ -97,7 +97,7 @@ class Seen(Struct, frozen=True):
 
 def make_plan(
     policy: CompiledPolicy,
-    wishes: PlanRequest,
+    request: PlanRequest,
     base: host.Base,
     program: str | None,
     search: str,
@@ -108,11 +108,11 @@ def make_plan(
 ) -> tuple[SandboxPlan, Seen]:
     """Return the plan for a program, which may be None where only the plan is asked for, and what it rests on.
 
-    Listed programs are only those that are `trusted`: nobody inside can have put them there.
+    Listed programs are only those that are `trusted`: no program inside can have put them there.
 
     What is `held` already, by whomever, counts as missing: it stands for a name that is kept free.
     """
-    if wishes.root == "/":
+    if request.root == "/":
         raise SandboxError(
             "the workspace is the whole file system, and a sandbox cannot keep that out",
             hint="give a directory with --root",
@@ -124,40 +124,40 @@ def make_plan(
             kinds[path] = host.look(path)
         return None if path in held else kinds[path]
 
-    noted = _Covering(wishes.root)
+    noted = _Covering(request.root)
     eyes = Eyes(look, host.files_below, host.follow, protected=protected)
-    found = _find(policy, wishes, eyes, noted)
-    access = policy.tool(wishes.tool).access
-    brought = list(_brought(wishes))
-    kept = keep_protected(policy.protected, wishes)
-    own = [*_private(wishes, found.places), *base.places, *_extra(wishes), *kept.lent]
+    found = _find(policy, request, eyes, noted)
+    access = policy.tool(request.tool).access
+    brought = list(_brought(request))
+    kept = keep_protected(policy.protected, request)
+    own = [*_private(request, found.places), *base.places, *_extra(request), *kept.lent]
     places = [*own, *found.places, *brought, *kept.brought]
-    links = [*base.links, *extra_links(wishes), *_links_in_hollows(in_order(places))]
+    links = [*base.links, *extra_links(request), *_links_in_hollows(in_order(places))]
     names = [Held(place.path, b"" if place.kind == FILE else None) for place in brought if place.source]
     commands = access.commands if isinstance(access.commands, CommandTable) else None
     listed = _listed(commands, search, trusted)
     started = [*((program,) if program is not None else ()), *(path for _name, path in listed)]
-    needed = _needed(started, search, wishes, places, links, writable=_writable(policy, wishes))
+    needed = _needed(started, search, request, places, links, writable=_writable(policy, request))
     places = [*needed.places, *places]
-    places = [*places, *prefix_secrets(needed.places, wishes.home)]
-    places = _uncovered(without_chosen(places, [*_extra(wishes), *found.places, *brought]), started, search)
+    places = [*places, *prefix_secrets(needed.places, request.home)]
+    places = _uncovered(without_chosen(places, [*_extra(request), *found.places, *brought]), started, search)
     programs = None if commands is None else _programs(program, search, listed, (*base.places, *needed.places), places)
-    elsewhere = _closed_elsewhere(policy, wishes, in_order(places), noted)
+    elsewhere = _closed_elsewhere(policy, request, in_order(places), noted)
     plan = SandboxPlan(
-        wishes.root,
-        in_order([*places, *elsewhere, *_own(wishes, places)]),
+        request.root,
+        in_order([*places, *elsewhere, *_own(request, places)]),
         (*links, *needed.links),
         (*found.held, *names),
         _network(access),
         tuple(_variables(access)),
         commands,
-        wishes.limits,
-        wishes.home,
-        (*found.approximate, *kept.approximate, *_approximations(programs, commands, wishes.root)),
+        request.limits,
+        request.home,
+        (*found.approximate, *kept.approximate, *_approximations(programs, commands, request.root)),
         programs,
         (*((path, "") for path in found.links), *kept.links),
     )
-    return plan, Seen(kinds, tuple(noted.found), wishes.root)
+    return plan, Seen(kinds, tuple(noted.found), request.root)
 
 
 class _Covering:
@@ -174,10 +174,12 @@ class _Covering:
         return found
 
 
-def _find(policy: CompiledPolicy, wishes: PlanRequest, eyes: Eyes, noted: _Covering) -> FilesystemView:
+def _find(policy: CompiledPolicy, request: PlanRequest, eyes: Eyes, noted: _Covering) -> FilesystemView:
     """Return the places of the workspace."""
     try:
-        return find_places(policy, wishes.tool, wishes.root, structs.replace(eyes, covered=noted.cover), wishes.agent)
+        return find_places(
+            policy, request.tool, request.root, structs.replace(eyes, covered=noted.cover), request.agent
+        )
     except TooMuchToCoverError as error:
         raise _too_much(str(error)) from None
 
@@ -190,15 +192,15 @@ def _too_much(rule: str) -> SandboxError:
 
 
 def _closed_elsewhere(
-    policy: CompiledPolicy, wishes: PlanRequest, places: Sequence[PathGrant], noted: _Covering
+    policy: CompiledPolicy, request: PlanRequest, places: Sequence[PathGrant], noted: _Covering
 ) -> Iterator[PathGrant]:
     """Yield what rules close outside of the workspace: by absolute paths, or by names that mounts have in it."""
-    root, agent = wishes.root, wishes.agent
+    root, agent = request.root, request.agent
     closed = {name: ClosedPlaces(policy, op_of(name), root=root, agent=agent) for name in CAPABILITIES}
     closing = ClosedPlaces(policy, tuple(op_of(name) for name in CAPABILITIES), root=root, agent=agent)
-    names = {each.target: each.name for each in wishes.brought}
+    names = {each.target: each.name for each in request.brought}
     for place in places if closing else ():
-        if place.kind == PRIVATE or not place.capabilities or (is_under(place.path, wishes.root) and not place.source):
+        if place.kind == PRIVATE or not place.capabilities or (is_under(place.path, request.root) and not place.source):
             continue
         start = place.source or place.path
         named = names.get(start, place.path)
@@ -227,18 +229,18 @@ def _cover(root: str, closed: ClosedPlaces, start: str, named: str) -> Covered:
 
 
 def _uncovered(places: list[PathGrant], started: Sequence[str], search: str) -> list[PathGrant]:
-    """Return the same places with the programs that are started in sight, whoever else may read them."""
+    """Return the same places with the programs that are started in sight, also where other users may not read them."""
     hops = [hop for program in started for path in host.interpreters(program, search) for hop in host.hops(path)]
     return [*places, *started_among(places, hops)]
 
 
 def make_reading_plan(
-    policy: CompiledPolicy, wishes: PlanRequest, base: host.Base, program: str | None
+    policy: CompiledPolicy, request: PlanRequest, base: host.Base, program: str | None
 ) -> tuple[SandboxPlan, Seen]:
     """Return the plan for a program of ours that reads what the tool may read, and what the plan rests on.
 
     Nothing is written or executed but the program, no name is held, and of the system only programs and libraries are
-    shown. A name that somebody else holds counts as what stands there: we do not hold it with them.
+    shown. A name that another sandbox reserves counts as what stands there: it is not reserved here.
     """
     kinds: dict[str, str | None] = {}
 
@@ -247,15 +249,15 @@ def make_reading_plan(
             kinds[path] = host.look(path)
         return kinds[path]
 
-    noted = _Covering(wishes.root)
-    found = _find(policy, wishes, Eyes(look, _no_files, host.follow), noted)
+    noted = _Covering(request.root)
+    found = _find(policy, request, Eyes(look, _no_files, host.follow), noted)
     held = {each.path for each in found.held}
     readable = [_only_read(place) for place in found.places if place.path not in held]
     system = without_chosen((place for place in base.places if not is_under(place.path, "/etc")), found.places)
     shown = in_order([*system, *_only_program(program), *readable])
-    places = in_order([*_news(shown), *_own(wishes, shown)])
-    return SandboxPlan(wishes.root, places, base.links, limits=wishes.limits), Seen(
-        kinds, tuple(noted.found), wishes.root
+    places = in_order([*_news(shown), *_own(request, shown)])
+    return SandboxPlan(request.root, places, base.links, limits=request.limits), Seen(
+        kinds, tuple(noted.found), request.root
     )
 
 
@@ -290,22 +292,22 @@ def _listed(
     return find_listed(commands, search, trusted)
 
 
-def _writable(policy: CompiledPolicy, wishes: PlanRequest) -> Callable[[str], bool]:
+def _writable(policy: CompiledPolicy, request: PlanRequest) -> Callable[[str], bool]:
     """Return what says of a path whether some sandbox could have written it: this one, or that of another tool."""
-    table = policy.tool(wishes.tool).access.fs
+    table = policy.tool(request.tool).access.fs
     rules = () if isinstance(table, Default) else table.rules
     mounted = [rule.approved_target for rule in rules if any(rule.grants(name) for name in WRITES)]
-    brought = [each.target for each in wishes.brought if each.capabilities & WRITES]
-    outside = [os.path.realpath(path) for path in (*wishes.write, *(path for path in mounted if path), *brought)]
+    brought = [each.target for each in request.brought if each.capabilities & WRITES]
+    outside = [os.path.realpath(path) for path in (*request.write, *(path for path in mounted if path), *brought)]
 
     def writable(path: str) -> bool:
-        if not is_under(path, wishes.root):
+        if not is_under(path, request.root):
             return any(is_under(path, place) for place in outside)
-        relative = path[len(wishes.root) :].strip("/")
+        relative = path[len(request.root) :].strip("/")
         target = FsTarget(path, relative, directory=False)
         if policy.protected.of(target, subtree=False) is None:
             return True
-        return decide(policy, FileAction("update", relative, wishes.tool), (target,)).decision is ALLOW
+        return decide(policy, FileAction("update", relative, request.tool), (target,)).decision is ALLOW
 
     return writable
 
@@ -313,7 +315,7 @@ def _writable(policy: CompiledPolicy, wishes: PlanRequest) -> Callable[[str], bo
 def _needed(
     started: Sequence[str],
     search: str,
-    wishes: PlanRequest,
+    request: PlanRequest,
     places: Sequence[PathGrant],
     links: Sequence[Link],
     *,
@@ -324,8 +326,8 @@ def _needed(
     for program in started:
         visible = [place.path for place in (*places, *found.places) if place.kind != PRIVATE and place.capabilities]
         visible += [link.path for link in (*links, *found.links)]
-        kept_out = (wishes.root, *wishes.own_places)
-        more = host.needs_of(program, search, visible, home=wishes.home, kept_out=kept_out, writable=writable)
+        kept_out = (request.root, *request.own_places)
+        more = host.needs_of(program, search, visible, home=request.home, kept_out=kept_out, writable=writable)
         found = host.Needed((*found.places, *more.places), (*found.links, *more.links))
     return found
 
@@ -355,16 +357,16 @@ def _approximations(
     yield from approximations(programs, commands, root)
 
 
-def _private(wishes: PlanRequest, workspace: Sequence[PathGrant]) -> Iterator[PathGrant]:
+def _private(request: PlanRequest, workspace: Sequence[PathGrant]) -> Iterator[PathGrant]:
     """Yield the empty directories of the sandbox's own; the home directory too, unless it is part of the workspace."""
-    home = (wishes.home,) if wishes.home.count("/") and wishes.home != "/" else ()
+    home = (request.home,) if request.home.count("/") and request.home != "/" else ()
     for path in (*_PRIVATE, *home):
         if not any(is_under(path, place.path) for place in workspace if place.capabilities):
             yield PathGrant(path, EVERYTHING, PRIVATE, "private to the sandbox, and empty")
 
 
-def _extra(wishes: PlanRequest) -> Iterator[PathGrant]:
-    for key, paths, capabilities in (("read", wishes.read, READING), ("write", wishes.write, EVERYTHING)):
+def _extra(request: PlanRequest) -> Iterator[PathGrant]:
+    for key, paths, capabilities in (("read", request.read, READING), ("write", request.write, EVERYTHING)):
         for path in paths:
             real = os.path.realpath(path)
             kind = host.look(real)
@@ -375,9 +377,9 @@ def _extra(wishes: PlanRequest) -> Iterator[PathGrant]:
             )
 
 
-def _brought(wishes: PlanRequest) -> Iterator[PathGrant]:
+def _brought(request: PlanRequest) -> Iterator[PathGrant]:
     """Yield what this run brings along; where a link leads there already, at its own path."""
-    for each in wishes.brought:
+    for each in request.brought:
         kind = DIRECTORY if host.look(each.target) == DIRECTORY else FILE
         linked = host.look(each.name) == LINK
         path, source = (each.target, "") if linked else (each.name, each.target)
@@ -394,18 +396,18 @@ def _links_in_hollows(places: Sequence[PathGrant]) -> Iterator[Link]:
             yield from host.links_in(place.path, _MOST_LINKS)
 
 
-def extra_links(wishes: PlanRequest) -> Iterator[Link]:
+def extra_links(request: PlanRequest) -> Iterator[Link]:
     """Yield the links by which people name what `[sandbox]` lists."""
-    for path in (*wishes.read, *wishes.write):
+    for path in (*request.read, *request.write):
         if host.look(path) == LINK:
             yield Link(path, os.path.realpath(path))
 
 
-def _own(wishes: PlanRequest, places: Sequence[PathGrant]) -> Iterator[PathGrant]:
-    """Yield byleave's own places, covered wherever something would show them. Files of the workspace are judged."""
-    for path in wishes.own_places:
+def _own(request: PlanRequest, places: Sequence[PathGrant]) -> Iterator[PathGrant]:
+    """Yield byleave's own places, covered wherever something would show them. Files of the workspace have rules."""
+    for path in request.own_places:
         kind = host.look(path)
-        inside = is_under(path, wishes.root)
+        inside = is_under(path, request.root)
         if kind not in (DIRECTORY, FILE) or (inside and kind == FILE):
             continue
         if any(is_under(path, place.path) for place in places if place.kind != PRIVATE):

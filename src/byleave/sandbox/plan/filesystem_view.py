@@ -1,8 +1,8 @@
 """From a compiled policy to the places of a sandbox. Pure: `look` says what is there, `decide` says what is allowed.
 
 A policy changes its answer only at certain paths: those that rules name, protected places, and what lies above them.
-Each is judged by the same `decide` that answers `byleave check`, once for every capability, so the kernel is told what
-people are told. Start at `find_places`.
+Each is decided by the same `decide` that answers `byleave check`, once for every capability: the kernel enforces what
+`check` answers. Start at `find_places`.
 """
 
 from __future__ import annotations
@@ -129,8 +129,8 @@ class _View:
             if self._look(f"{self._root}/{way}") == LINK:
                 self._keep_link(f"{self._root}/{way}")
         names = sorted({*above, ""})
-        judged = in_order(place for name in names for place in self._judge(name))
-        places = in_order(place for place, around in nested(judged) for place in self._kept(place, around))
+        granted = in_order(place for name in names for place in self._grants_at(name))
+        places = in_order(place for place, around in nested(granted) for place in self._kept(place, around))
         places = in_order([*places, *self._pinned(places)])
         held = [self._held[path] for path in sorted(self._held)]
         return FilesystemView(places, tuple(held), tuple(dict.fromkeys(self._approximate)), tuple(self._links))
@@ -195,18 +195,18 @@ class _View:
         if not found.complete:
             self._approximate.append(Approximation("**", "any", _NOT_FOUND, laxer=True))
 
-    def _judge(self, name: str) -> Iterator[PathGrant]:
-        path, door = self._locate(name)
+    def _grants_at(self, name: str) -> Iterator[PathGrant]:
+        path, mount_name = self._locate(name)
         kind = self._look(path)
         if kind == LINK:
             if name not in self._doors:
-                yield from self._linked(name, path, door)
+                yield from self._linked(name, path, mount_name)
             return
         if kind is None and not self._may_come(path):
             return
-        if door is None and self._outside(path):
+        if mount_name is None and self._outside(path):
             return
-        verdicts = {name: self._verdict(path, door, name, kind) for name in CAPABILITIES}
+        verdicts = {name: self._verdict(path, mount_name, name, kind) for name in CAPABILITIES}
         given = frozenset(name for name, verdict in verdicts.items() if verdict.decision is ALLOW)
         withheld = next((verdict for verdict in verdicts.values() if verdict.decision is not ALLOW), verdicts["read"])
         because = (withheld if len(given) < len(CAPABILITIES) else verdicts["read"]).because[0]
@@ -232,14 +232,14 @@ class _View:
         kind = self._look(above)
         return kind == DIRECTORY or (kind is None and self._may_come(above))
 
-    def _verdict(self, path: str, door: str | None, capability: str, kind: str | None) -> Verdict:
-        relative = None if door is not None else path[len(self._root) :].strip("/")
+    def _verdict(self, path: str, mount_name: str | None, capability: str, kind: str | None) -> Verdict:
+        relative = None if mount_name is not None else path[len(self._root) :].strip("/")
         if kind == DIRECTORY:  # what may be done in it; the directory itself cannot go, being a place
             path = f"{path}/{_INSIDE}"
             relative = relative if relative is None else f"{relative}/{_INSIDE}".lstrip("/")
-            door = door if door is None else f"{door}/{_INSIDE}"
-        target = FsTarget(path, relative, door, exists=kind == FILE, directory=False)
-        name = relative if relative is not None else door or ""
+            mount_name = mount_name if mount_name is None else f"{mount_name}/{_INSIDE}"
+        target = FsTarget(path, relative, mount_name, exists=kind == FILE, directory=False)
+        name = relative if relative is not None else mount_name or ""
         action = FileAction(_KIND_OF[capability], name, self._tool, self._agent)
         return decide(self._policy, action, (target,))
 
@@ -308,17 +308,19 @@ class _View:
                     why = "it is kept from being changed by a mount, and what is mounted cannot be removed"
                     self._approximate.append(Approximation(self._name(path), "delete", why))
 
-    def _linked(self, name: str, path: str, door: str | None) -> Iterator[PathGrant]:
+    def _linked(self, name: str, path: str, mount_name: str | None) -> Iterator[PathGrant]:
         """Keep a link if its name may not be written, or if it is on the way to a name that something is said of.
 
-        Whoever replaces it decides what is protected or closed at the next start. One that leads out of the workspace,
-        or nowhere, is covered: what it leads to is not there.
+        A program that replaces it chooses what is protected or closed at the next start. One that leads out of the
+        workspace, or nowhere, is covered: what it leads to is not there.
         """
-        if door is None and self._outside(path):
+        if mount_name is None and self._outside(path):
             self._keep_link(path)
-        elif door is None and name not in self._own_code and not self._leads_inside(path):
+        elif mount_name is None and name not in self._own_code and not self._leads_inside(path):
             yield PathGrant(path, NOTHING, FILE, "a link that leads out of the workspace, or nowhere")
-        elif name in self._ways or any(self._verdict(path, door, each, FILE).decision is not ALLOW for each in WRITES):
+        elif name in self._ways or any(
+            self._verdict(path, mount_name, each, FILE).decision is not ALLOW for each in WRITES
+        ):
             self._keep_link(path)
 
     def _keep_link(self, path: str) -> None:

@@ -1,4 +1,4 @@
-"""Files among those of the system that not everybody may read: keys, tokens, what the kernel tells root alone.
+"""Files among those of the system that not every user may read: keys, tokens, what the kernel shows root alone.
 
 Who runs byleave as root owns them, and so does the program inside, without any capability. They are covered. An
 ordinary user can read few of them; those are the user's own. It only looks.
@@ -24,7 +24,7 @@ _PARTLY, _DEPTH = "/usr", 2
 _OWN = "/etc/byleave"
 _FRESH = 5.0  # seconds
 _MOST_IN_ONE = 32  # files that are covered one by one; where there are more, their directory is
-_MOST_LOOKED_AT = 200_000  # names below one place; nobody installs as many beside a program
+_MOST_LOOKED_AT = 200_000  # names below one place; no program installs as many
 # Everybody may read these, and each reads something else: which keys the user has.
 _OF_THE_USER = ("/proc/keys", "/proc/key-users")
 _NOT_THE_MACHINES = ("/proc/sys/net", "/proc/net", "/proc/self", "/proc/thread-self", "/proc/mounts")
@@ -72,7 +72,7 @@ def without_chosen(places: Iterable[PathGrant], chosen: Iterable[PathGrant]) -> 
 
 
 def kernel_secrets(uid: int) -> tuple[tuple[str, str], ...]:
-    """Return the files and directories of /proc that are covered: what the kernel tells root, or a user, alone."""
+    """Return the files and directories of /proc that are covered: what the kernel shows root, or one user, alone."""
     found = [(path, FILE) for path in _OF_THE_USER if os.path.exists(path)]
     if uid == 0:
         found += [(place.path, place.kind) for place in _covered("/proc", depth=None, but=_NOT_THE_MACHINES)]

@@ -180,9 +180,9 @@ class ProtectedOutside(Struct, frozen=True):
     links: tuple[tuple[str, str], ...] = ()
 
 
-def keep_protected(protected: Protected, wishes: PlanRequest) -> ProtectedOutside:
+def keep_protected(protected: Protected, request: PlanRequest) -> ProtectedOutside:
     """Return what stays read-only in the directories outside of the workspace that a sandbox may write."""
-    named = [os.path.realpath(path) for path in wishes.write]
+    named = [os.path.realpath(path) for path in request.write]
     lent: list[PathGrant] = []
     brought: list[PathGrant] = []
     links: list[tuple[str, str]] = []
@@ -192,7 +192,7 @@ def keep_protected(protected: Protected, wishes: PlanRequest) -> ProtectedOutsid
                 links.append((place.path, ""))
             else:
                 lent.append(place)
-    for each in wishes.brought:
+    for each in request.brought:
         if each.capabilities & WRITES:
             linked = host.look(each.name) == LINK
             for place in _below(protected, each.target, [each.target]):
@@ -206,7 +206,7 @@ def keep_protected(protected: Protected, wishes: PlanRequest) -> ProtectedOutsid
                     brought.append(moved)
     approximate = [
         Approximation(path, "create", _WHY, laxer=True)
-        for path in wishes.write
+        for path in request.write
         if host.look(os.path.realpath(path)) == DIRECTORY
     ]
     return ProtectedOutside(tuple(lent), tuple(brought), tuple(approximate), tuple(links))
