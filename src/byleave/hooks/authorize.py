@@ -22,9 +22,9 @@ from byleave.policy.dirs import find_homes, find_root
 from byleave.policy.layers import LOCAL, PROJECT
 from byleave.record import Record
 from byleave.text import quoted, shown
-from byleave.translate.call import Meaning, ToolCall, Where, as_own_question
+from byleave.translate.call import ToolCall, Translation, Where, as_own_question
 from byleave.translate.shell_text import shell_of_agent
-from byleave.translate.translate import meaning
+from byleave.translate.translate import translate
 from byleave.user_files import digest, make_private_directory, read_private, write_private
 
 TYPE_CHECKING = False
@@ -135,31 +135,31 @@ def _found_root(wish: "HookToolCall", around: "HookContext", homes: "UserDirs") 
     return find_root(start, homes)
 
 
-def _meaning(agent: str, wish: "HookToolCall", root: str, shell: str | None) -> Meaning:
+def _meaning(agent: str, wish: "HookToolCall", root: str, shell: str | None) -> Translation:
     """Return what the call amounts to; a tool that nobody knows is never understood."""
     if wish.server is not None:
-        meant = Meaning((CallAction(wish.server, wish.tool, dict(wish.raw), respelled=True),), {"tool": "event"})
+        meant = Translation((CallAction(wish.server, wish.tool, dict(wish.raw), respelled=True),), {"tool": "event"})
     else:
         kind = KINDS[agent].get(wish.tool)
         if kind == QUESTION:
-            asked = Meaning((OtherAction(THINK, wish.tool),), {"tool": "event"})
+            asked = Translation((OtherAction(THINK, wish.tool),), {"tool": "event"})
             return _unclear(asked, wish.problem) if wish.problem else as_own_question(asked)
         # What is mere bookkeeping does what its name says, whatever its words are about.
         raw = None if kind == THINK else wish.raw
         call = ToolCall(
             kind=None if kind == OTHER else kind, raw=raw, tool=wish.tool, takes_directory=agent != CLAUDE_CODE
         )
-        meant = meaning(call, Where(root, wish.cwd, os.path.exists, shell))
+        meant = translate(call, Where(root, wish.cwd, os.path.exists, shell))
         if kind is None and not wish.tool.startswith(_MCP):
             meant = _unclear(meant, f"nobody knows what the tool {quoted(wish.tool)} does")
     return _unclear(meant, wish.problem) if wish.problem else meant
 
 
-def _unclear(meant: Meaning, problem: str) -> Meaning:
+def _unclear(meant: Translation, problem: str) -> Translation:
     return meant.replace(understood=False, problem=problem)
 
 
-def _decide(hook: "Hook", wish: "HookToolCall", meant: Meaning, guard: "Guard") -> "tuple[Decision | None, str]":
+def _decide(hook: "Hook", wish: "HookToolCall", meant: Translation, guard: "Guard") -> "tuple[Decision | None, str]":
     who = _who(hook, meant, guard)
     unclear = "" if meant.understood else meant.problem or "it cannot be told what would be done"
     also = {"tool_call": wish.call, "sources": dict(meant.sources)}
@@ -176,7 +176,7 @@ def _decide(hook: "Hook", wish: "HookToolCall", meant: Meaning, guard: "Guard") 
     return done.verdict.decision, done.verdict.reason
 
 
-def _who(hook: "Hook", meant: Meaning, guard: "Guard") -> Who:
+def _who(hook: "Hook", meant: Translation, guard: "Guard") -> Who:
     """Return whose call it is: the profile of the command line, else the hook's name.
 
     For the call of an MCP tool, `[agents]` may know the agent by another of its names only (`claude`).
