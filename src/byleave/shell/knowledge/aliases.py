@@ -117,35 +117,35 @@ _TOGETHER = {
 }
 
 
-def is_alias(command: "Command", programs: "ProgramTables", given: str, wanted: str) -> bool | None:
-    """Return whether the subcommand `given` is `wanted`, or another name of it; None where it may be."""
-    if given == wanted:
+def is_alias(command: "Command", programs: "ProgramTables", given: str, expected: str) -> bool | None:
+    """Return whether the subcommand `given` is `expected`, or another name of it; None where it may be."""
+    if given == expected:
         return True
     program = _LIKE.get(command.program or "", command.program or "")
     table = programs.table(command.program or "")
     listed = table.aliases if table is not None else {}
     known = {**ALIASES.get(program, {}), **listed}
-    if known.get(given, given) == known.get(wanted, wanted):
+    if known.get(given, given) == known.get(expected, expected):
         return True
-    if program in ABBREVIATING and _abbreviates(given, wanted, known):
+    if program in ABBREVIATING and _abbreviates(given, expected, known):
         return None
     later = [word.text for word in command.words[1:]]
     group = _GROUPS.get(program, {}).get(given)
     if group is not None or given.startswith("+"):  # cargo +nightly publish
-        return None if any(text is None or (group or {}).get(text, text) == wanted for text in later) else False
-    if (given, wanted) in _SAME_WORK.get(program, ()):
+        return None if any(text is None or (group or {}).get(text, text) == expected for text in later) else False
+    if (given, expected) in _SAME_WORK.get(program, ()):
         return None
     for instead, option, named in _BY_OPTION.get(program, ()):
-        if (instead, named) == (given, wanted) and any(
+        if (instead, named) == (given, expected) and any(
             (text or option).startswith((option, f"-{option}")) for text in later
         ):
             return None
     return False
 
 
-def _abbreviates(given: str, wanted: str, known: "Mapping[str, str]") -> bool:
+def _abbreviates(given: str, expected: str, known: "Mapping[str, str]") -> bool:
     full = given.replace("_", "-").lower()
-    names = [wanted, *[alias for alias, name in known.items() if name == wanted]]
+    names = [expected, *[alias for alias, name in known.items() if name == expected]]
     return bool(full) and any(name.startswith(full) or name.replace("-", "").startswith(full) for name in names)
 
 
@@ -175,13 +175,13 @@ def _forces(command: "Command", found: "Scan", flag: str, canonical: "Mapping[st
     return False
 
 
-def may_be_args(command: "Command", found: "Scan", programs: "ProgramTables", wanted: tuple[str, ...]) -> bool:
+def may_be_args(command: "Command", found: "Scan", programs: "ProgramTables", expected: tuple[str, ...]) -> bool:
     """Return whether a command may mean the same as an argument list: options in front or between, other names.
 
     A last `**` is anything after.
     """
-    open_end = wanted[-1:] == ("**",)
-    literal = wanted[:-1] if open_end else wanted
+    open_end = expected[-1:] == ("**",)
+    literal = expected[:-1] if open_end else expected
     operands = [word for word in literal if not word.startswith("-")]
     flags = [word for word in literal if word.startswith("-")]
     words = command.words

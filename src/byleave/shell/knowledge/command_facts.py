@@ -132,36 +132,36 @@ class CommandFacts:
         for command in started_as(self._command, self._tokens, name):
             yield CommandFacts(command, self._programs, looks_inside=False)
 
-    def is_subcommand(self, wanted: str) -> bool | None:
-        """Whether the subcommand is `wanted`, or one is an alias of the other."""
+    def is_subcommand(self, expected: str) -> bool | None:
+        """Whether the subcommand is `expected`, or one is an alias of the other."""
         if self._subcommand is None:
             unknown = subcommand_is_unknown(self._command, self._programs)
             self._subcommand = subcommand(self._command, self._programs), unknown
         given, unknown = self._subcommand
         if unknown:
-            return None if self._may_be_subcommand(wanted) else False
+            return None if self._may_be_subcommand(expected) else False
         if given is None:
             return False
-        answer = is_alias(self._command, self._programs, given, wanted)
-        return None if answer is False and self._may_follow(given, wanted) else answer
+        answer = is_alias(self._command, self._programs, given, expected)
+        return None if answer is False and self._may_follow(given, expected) else answer
 
-    def _may_follow(self, given: str, wanted: str) -> bool:
-        """Whether `given` may be the value of an option in front that is not known, and `wanted` the subcommand."""
+    def _may_follow(self, given: str, expected: str) -> bool:
+        """Whether `given` may be the value of an option in front that is not known, and `expected` the subcommand."""
         texts = [word.text for word in self._command.words]
         place = texts.index(given) if given in texts else len(texts)
         unknown = [option for option in scan(self._command, self._programs).given if not option.known]
         if not any(option.index < place for option in unknown):
             return False
         return any(
-            text is None or is_alias(self._command, self._programs, text, wanted) is not False
+            text is None or is_alias(self._command, self._programs, text, expected) is not False
             for text in texts[place + 1 :]
             if text is None or not text.startswith("-")
         )
 
-    def _may_be_subcommand(self, wanted: str) -> bool:
+    def _may_be_subcommand(self, expected: str) -> bool:
         """Whether some word is the subcommand, or could become it at run time."""
         return any(
-            word.text is None or is_alias(self._command, self._programs, word.text, wanted) is not False
+            word.text is None or is_alias(self._command, self._programs, word.text, expected) is not False
             for word in self._command.words[1:]
         )
 
@@ -196,17 +196,17 @@ class CommandFacts:
         depends = len(certain) < len(counted) or found.unknown or found.subcommand_unknown or found.doubtful
         return None if depends else True
 
-    def args_match(self, wanted: tuple[str, ...]) -> bool | None:
+    def args_match(self, expected: tuple[str, ...]) -> bool | None:
         """Whether the words after the program are exactly these, a last `**` being anything after."""
         words = self._command.words[1:]
-        open_end = wanted[-1:] == (ANYTHING,)
-        literal = wanted[:-1] if open_end else wanted
+        open_end = expected[-1:] == (ANYTHING,)
+        literal = expected[:-1] if open_end else expected
         for number, text in enumerate(literal):
             if number >= len(words):
                 return False
             word = words[number]
             if word.many:
-                return None  # from here on nobody knows which word stands where
+                return None  # from here on it is open which word stands where
             if word.text is None:
                 return None if text.startswith(word.prefix) else False
             if word.text != text:
@@ -215,9 +215,9 @@ class CommandFacts:
             return True
         return None if all(word.many for word in words[len(literal) :]) else False
 
-    def may_be_args(self, wanted: tuple[str, ...]) -> bool:
+    def may_be_args(self, expected: tuple[str, ...]) -> bool:
         """Whether options in front or between, or another name, make the words mean the same as these."""
-        return may_be_args(self._command, scan(self._command, self._programs), self._programs, wanted)
+        return may_be_args(self._command, scan(self._command, self._programs), self._programs, expected)
 
     def uncovered(self, flags: tuple[str, ...], args: tuple[str, ...]) -> str | None:
         """Return an option that executes or writes and that a rule with these flags and arguments does not name."""

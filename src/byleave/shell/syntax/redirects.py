@@ -143,7 +143,7 @@ def redirect_of(node: "RedirectNode") -> Redirect:
 
 
 def is_descriptor_file(name: str | None) -> bool:
-    """Whether a name stands for what is open already (`/dev/stdin`, `/dev/fd/3`), and was judged when it was opened."""
+    """Whether a name stands for what is open already (`/dev/stdin`, `/dev/fd/3`), and counted when it was opened."""
     if name is None or name in _STREAMS:
         return name is not None
     return any(name.startswith(start) and is_decimal(name[len(start) :]) for start in _DESCRIPTORS)
