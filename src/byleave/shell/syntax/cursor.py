@@ -1,6 +1,6 @@
 """The text being read, where we are in it, and how deep we have gone.
 
-Every reader of a part of the language (`expand`, `words`, `conditional`, `grammar`) is built on a Cursor.
+Every reader of a part of the language (`expansions`, `words`, `redirects`, `simple_command`) is built on a Cursor.
 Some characters a command line must not hold: they hide what it does from a person, or programs read them differently.
 """
 
