@@ -230,7 +230,7 @@ class _View:
         verdict = self._answer.verdict
         if self._answer.written or verdict.suggestion is None:
             return self._answer
-        helped: Verdict = verdict.replace(suggestion=self._suggestion(kind, name))
+        helped = verdict.replace(suggestion=self._suggestion(kind, name))
         return _Answer(helped, written=False)
 
     def _decide_name(self, kind: str, name: str) -> _Answer:

@@ -49,7 +49,7 @@ def _in_other_spellings(policy: CompiledPolicy, subject: MatchContext) -> "Itera
             called = tool if tool_pattern is None or tool is None else spelled(tool_pattern, tool)
             if meant is None or (called is None and tool is not None) or (meant, called) == (server, tool):
                 continue
-            other: MatchContext = subject.replace(call=(meant, called, arguments))
+            other = subject.replace(call=(meant, called, arguments))
             denial = None if view.agents is None else view.agents.denial(subject.agent, meant, TOOLS, called)
             ruled = None if view.denies_only else _by_rules(view, other, f"calling {shown(server)}.{shown(tool or '')}")
             yield from (each for each in (denial, ruled) if each is not None and each.decision is not ALLOW)

@@ -248,7 +248,7 @@ def _of_command(line: CommandLine, number: int, ruling: RuleAnswer, *, transpare
         return said.replace(soft=True, otherwise=rule.ref) if rule is not None and rule.unread else said
     if ruling.decision is None and transparent:
         return _Answer(part.text, None, "decided by the command that it runs")
-    decided: _Answer = _from_ruling(part.text, ruling).replace(sandbox=sandbox, runs=True)
+    decided = _from_ruling(part.text, ruling).replace(sandbox=sandbox, runs=True)
     later = ruling.rules[1] if len(ruling.rules) > 1 and ruling.decision is ASK else None
     if later is not None and later.outcome is ALLOW:  # a deny or an ask that may be meant stands before it
         decided = decided.replace(sandbox=later.sandbox)

@@ -79,7 +79,7 @@ def _url(policy: "CompiledPolicy", action: UrlAction, _places: "tuple[Place, ...
     ruled = _url_by_rules(policy, action, target)
     if action.tool is None:
         verdict = ruled if ruled is not None else policy.unmatched(f"reaching {shown(target.host)}")
-        offered: Verdict = verdict.replace(suggestion=suggest_url_rule(target))
+        offered = verdict.replace(suggestion=suggest_url_rule(target))
         return offered if verdict.because[0] == NO_RULE else verdict
     verdict = policy.strictest(action.tool, lambda known: _url_by(known, target, action.address))
     return verdict if ruled is None else strictest([verdict, ruled])
