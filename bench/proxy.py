@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from http.client import HTTPConnection
 
-from byleave.core.net_rules import NetRule, NetTable, judge_net
+from byleave.core.net_rules import NetRule, NetTable, decide_net
 from byleave.core.url import Target, parse_url
 from byleave.net.proxy import HttpProxy
 from byleave.net.proxy_policy import UrlVerdict
@@ -84,7 +84,7 @@ def proxied(port: int) -> Iterator[int]:
     def judge(url: str) -> UrlVerdict:
         target = parse_url(url)
         assert isinstance(target, Target)
-        answered = judge_net(table, target)
+        answered = decide_net(table, target)
         return UrlVerdict(answered.allowed, "", answered.rule)
 
     async def resolve(_host: str, _port: int) -> list[str]:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-_MOST_TOLD = 50  # problems of one load that are written out; nobody reads ten thousand
+_MOST_SHOWN = 50  # problems of one load that are written out; ten thousand help no reader
 
 
 class SourceSpan(Record):
@@ -75,7 +75,7 @@ class ConfigError(ByleaveError):
 
 
 class ConfigErrors(ExceptionGroup[ConfigError]):
-    """All the problems found in one load, so that nobody mends them one run at a time."""
+    """All the problems found in one load, so that they are mended in one go."""
 
     exit_code = 2
     code = "config"
@@ -87,9 +87,9 @@ class ConfigErrors(ExceptionGroup[ConfigError]):
         return ConfigErrors(excs)
 
     def __str__(self) -> str:
-        told = [str(problem) for problem in self.exceptions[:_MOST_TOLD]]
-        more = len(self.exceptions) - len(told)
-        return "\n".join([*told, f"and {more} more problems"] if more else told)
+        shown_problems = [str(problem) for problem in self.exceptions[:_MOST_SHOWN]]
+        more = len(self.exceptions) - len(shown_problems)
+        return "\n".join([*shown_problems, f"and {more} more problems"] if more else shown_problems)
 
 
 class InputError(ByleaveError):
@@ -142,7 +142,7 @@ class StateError(ByleaveError):
 
 
 class UnsafePathError(ByleaveError):
-    """A path that was judged could not be opened as the very thing that was judged."""
+    """A path could not be opened as the very thing that was decided on."""
 
     code = "io"
 

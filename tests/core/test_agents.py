@@ -14,7 +14,7 @@ import amounts
 import byleave
 from byleave.core.action import CallAction, parse_action
 from byleave.core.agents import Agent, AgentReach, Agents, ListEntry
-from byleave.core.calls import could_call, judge_call
+from byleave.core.calls import could_call, decide_call
 from byleave.core.decision import ALLOW, DENY, Verdict, verdict_tree
 from byleave.core.name_patterns import NameIndex, oddity, pattern_problem
 from byleave.core.policy import CompiledPolicy
@@ -39,7 +39,7 @@ def rules(tree: dict[str, Any]) -> CompiledPolicy:
 def verdict(
     tree: dict[str, Any], server: str, tool: str | None = None, agent: str | None = "a", **more: Any
 ) -> Verdict:
-    return judge_call(rules(tree), CallAction(server, tool, more.get("arguments"), agent))
+    return decide_call(rules(tree), CallAction(server, tool, more.get("arguments"), agent))
 
 
 def decision(tree: dict[str, Any], server: str, tool: str | None = None, agent: str | None = "a") -> str:
@@ -54,7 +54,7 @@ def of(agents: dict[str, Any], **defaults: Any) -> dict[str, Any]:
 def test_a_call_is_judged_as_the_case_says(case: dict[str, Any]) -> None:
     action = parse_action(case["action"])
     assert isinstance(action, CallAction)
-    found = verdict_tree(judge_call(rules(case["policy"]), action))
+    found = verdict_tree(decide_call(rules(case["policy"]), action))
     assert {key: found[key] for key in case["expect"]} == case["expect"]
     assert found["because"][0]["decision"] == found["decision"]
 
@@ -355,7 +355,7 @@ def test_the_suggestion_is_what_would_allow_it(
         added = inline_layer(tree), inline_layer(tomllib.loads(wanted))
         agents = merge_agents(added, MissingAgentRule())
         assert agents is not None
-        assert agents.judge("a", server, "tools", tool).decision is ALLOW
+        assert agents.decide("a", server, "tools", tool).decision is ALLOW
 
 
 # Resources and prompts.
@@ -461,7 +461,7 @@ def test_what_is_hidden_is_denied_whatever_the_arguments(
     tree: dict[str, Any], agent: str | None, server: str, tool: str | None, arguments: list[Any]
 ) -> None:
     policy = rules(tree)
-    decided = {judge_call(policy, CallAction(server, tool, each, agent)).decision for each in arguments}
+    decided = {decide_call(policy, CallAction(server, tool, each, agent)).decision for each in arguments}
     if not policy.could_call(agent, server, tool):
         assert decided == {DENY}
 
@@ -481,7 +481,9 @@ def test_without_argument_rules_a_listing_says_exactly_what_a_call_is_answered(
     agents: dict[str, Any], agent: str, server: str, tool: str
 ) -> None:
     policy = rules({"agents": agents})
-    assert policy.could_call(agent, server, tool) == (judge_call(policy, CallAction(server, tool, None, agent)).allowed)
+    assert policy.could_call(agent, server, tool) == (
+        decide_call(policy, CallAction(server, tool, None, agent)).allowed
+    )
 
 
 @settings(max_examples=amounts.of(600, 60), deadline=None)
@@ -506,10 +508,10 @@ def test_an_untrusted_file_never_loosens_and_shows_nothing_more(
     others = Layer(PROJECT, parse_tree(theirs), "theirs", trusted=False)
     alone, both = (compile_layers(layers, around).policy for layers in ([mine], [mine, others]))
     asked = action.agent, action.server, action.tool
-    assert judge_call(both, action).decision >= judge_call(alone, action).decision
+    assert decide_call(both, action).decision >= decide_call(alone, action).decision
     assert alone.could_call(*asked) or not both.could_call(*asked)
     if not both.could_call(*asked):
-        assert judge_call(both, action).decision is DENY
+        assert decide_call(both, action).decision is DENY
 
 
 @settings(max_examples=amounts.of(600, 60), deadline=None)
@@ -522,7 +524,7 @@ def test_a_managed_deny_is_never_lost(
     agents = merge_agents([layers[1]], MissingAgentRule())
     policy = compile_layers(layers, around).policy
     if agents is not None and agents.denial(agent, server, "tools", tool) is not None:
-        assert judge_call(policy, CallAction(server, tool, None, agent)).decision is DENY
+        assert decide_call(policy, CallAction(server, tool, None, agent)).decision is DENY
         assert not policy.could_call(agent, server, tool)
 
 
@@ -580,12 +582,12 @@ def test_a_decision_costs_the_same_however_many_rules_there_are() -> None:
             AgentReach((), {"srv-*": tuple(ListEntry(f"drop_{n}*") for n in range(count))}),
         )
         agents = Agents([*many, big])
-        agents.judge("a", "srv-1", "tools", "tool_1")
+        agents.decide("a", "srv-1", "tools", "tool_1")
         best = 1.0
         for _ in range(5):
             started = time.perf_counter()
             for n in range(200):
-                agents.judge("a", "srv-1", "tools", f"tool_{n}")
+                agents.decide("a", "srv-1", "tools", f"tool_{n}")
             best = min(best, time.perf_counter() - started)
         return best
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from byleave.core.action import CallAction, action_tree, parse_action
-from byleave.core.calls import judge_call
+from byleave.core.calls import decide_call
 from byleave.core.input_schema import InputSchema
 from byleave.core.policy import CompiledPolicy
 from byleave.policy.compile import compile_layers
@@ -31,7 +31,7 @@ def answer(word: str, test: Tree, arguments: Any, schema: Any = None, pointer: s
     rule = {word: {"call": {"server": "s", "tool": "t", "arg": pointer, **test}}}
     rest = {"allow" if word == "deny" else "ask": {"call": {"server": "s"}}}
     call = CallAction("s", "t", arguments, "a", schema)
-    return str(judge_call(policy_of(rule, rest), call).decision)
+    return str(decide_call(policy_of(rule, rest), call).decision)
 
 
 def schema_of(**properties: Any) -> Tree:

@@ -8,7 +8,7 @@ import pytest
 
 import byleave
 from byleave.core.action import CallAction
-from byleave.core.calls import judge_call
+from byleave.core.calls import decide_call
 from byleave.core.policy import CompiledPolicy
 from byleave.policy.compile import compile_layers
 from byleave.policy.context import CompileContext
@@ -27,7 +27,7 @@ def answer(word: str, test: dict[str, Any], value: Any, pointer: str = "/v") -> 
     """Return what one rule about one argument makes of a call that everybody may make."""
     rule = {word: {"call": {"server": "s", "tool": "t", "arg": pointer, **test}}}
     arguments = value if pointer == "" else {"v": value}
-    verdict = judge_call(policy_of(rule, {"ask": {"call": {"server": "s"}}}), CallAction("s", "t", arguments, "a"))
+    verdict = decide_call(policy_of(rule, {"ask": {"call": {"server": "s"}}}), CallAction("s", "t", arguments, "a"))
     return str(verdict.decision)
 
 
@@ -91,7 +91,7 @@ UNSURE: list[tuple[dict[str, Any], Any]] = [
 
 @pytest.mark.parametrize(("test", "value"), UNSURE)
 def test_what_may_be_meant_by_a_deny_is_asked_about(test: dict[str, Any], value: Any) -> None:
-    verdict = judge_call(
+    verdict = decide_call(
         policy_of({"deny": {"call": {"server": "s", "arg": "/v", **test}}}), CallAction("s", "t", {"v": value}, "a")
     )
     assert (str(verdict.decision), verdict.because[0].rule) == ("ask", "deny call s.*")
@@ -122,7 +122,7 @@ def test_an_allow_needs_a_clear_yes_of_every_element(test: dict[str, Any], value
 @pytest.mark.parametrize("arguments", ["{}", 1, True])
 def test_arguments_that_are_no_object_may_be_anything(arguments: Any) -> None:
     policy = policy_of({"deny": {"call": {"server": "s", "arg": "/v", "equals": "x"}}})
-    assert str(judge_call(policy, CallAction("s", "t", arguments, "a")).decision) == "ask"
+    assert str(decide_call(policy, CallAction("s", "t", arguments, "a")).decision) == "ask"
 
 
 @pytest.mark.parametrize(
@@ -144,7 +144,7 @@ def test_arguments_that_are_no_object_may_be_anything(arguments: Any) -> None:
 )
 def test_where_a_pointer_leads(pointer: str, arguments: Any, wanted: str) -> None:
     policy = policy_of({"deny": {"call": {"server": "s", "arg": pointer, "equals": "x"}}})
-    assert str(judge_call(policy, CallAction("s", "t", arguments, "a")).decision) == wanted
+    assert str(decide_call(policy, CallAction("s", "t", arguments, "a")).decision) == wanted
 
 
 def test_a_call_may_nest_deeper_than_python_does() -> None:

@@ -113,7 +113,7 @@ def plain_judge(rules: Sequence[FsRule], target: FsTarget, capability: str) -> A
 def test_the_index_answers_as_a_plain_reading_of_the_rules_does(
     given_rules: list[FsRule], target: FsTarget, capability: str
 ) -> None:
-    answer = FsTable(given_rules).judge(target, capability)
+    answer = FsTable(given_rules).decide(target, capability)
     assert answer.decision.word == plain_judge(given_rules, target, capability)[0]
     if target.relative is not None:
         assert answer.code == plain_judge(given_rules, target, capability)[1]
@@ -139,8 +139,8 @@ def test_write_is_the_default_of_create_update_and_delete_and_of_nothing_else(gi
 def test_adding_a_deny_never_loosens_an_answer(
     given_rules: list[FsRule], path: str, place: int, target: FsTarget, capability: str
 ) -> None:
-    before = FsTable(given_rules).judge(target, capability).decision
-    after = FsTable([*given_rules[:place], FsRule(path), *given_rules[place:]]).judge(target, capability).decision
+    before = FsTable(given_rules).decide(target, capability).decision
+    after = FsTable([*given_rules[:place], FsRule(path), *given_rules[place:]]).decide(target, capability).decision
     assert after >= before
 
 
@@ -148,7 +148,7 @@ def test_adding_a_deny_never_loosens_an_answer(
 def test_nothing_outside_is_allowed_but_below_an_approved_target(
     given_rules: list[FsRule], target: FsTarget, capability: str
 ) -> None:
-    if FsTable(given_rules).judge(target, capability).decision is ALLOW and target.relative is None:
+    if FsTable(given_rules).decide(target, capability).decision is ALLOW and target.relative is None:
         assert any(reaches(rule.approved_target or "/none", target.canonical) for rule in given_rules)
 
 
@@ -157,7 +157,7 @@ def test_a_whole_tree_is_allowed_only_if_every_rule_below_it_agrees(
     given_rules: list[FsRule], target: FsTarget, capability: str
 ) -> None:
     access = with_defaults(COOPERATIVE, fs=FsTable(given_rules))
-    allowed = access.judge_file(target, capability, below=capability).decision is ALLOW
+    allowed = access.decide_file(target, capability, below=capability).decision is ALLOW
     name = target.relative if target.relative is not None else target.door
     disagree = [
         rule
@@ -243,7 +243,7 @@ def table_of(trees: Sequence[dict[str, Any]]) -> FsTable:
 
 def granted(table: FsTable, path: str) -> str:
     place = FsTarget(f"/ws/{path}", path)
-    return " ".join(name for name in CAPABILITIES if table.judge(place, name).decision is ALLOW)
+    return " ".join(name for name in CAPABILITIES if table.decide(place, name).decision is ALLOW)
 
 
 @pytest.mark.parametrize("order", [1, -1], ids=["as written", "reversed"])
@@ -294,29 +294,29 @@ def test_a_rule_is_narrowed_to_what_both_give_and_named_after_the_one_that_says_
 
 def test_a_replaced_rule_still_names_what_it_opened_so_its_successor_is_asked() -> None:
     table = FsTable([mount("b", "/ext", read=True, update=True), mount("fork", "/ext", read=True), FsRule("fork")])
-    assert table.judge(FsTarget("/ext/f", None, door="b/f"), "update").decision is DENY
+    assert table.decide(FsTarget("/ext/f", None, door="b/f"), "update").decision is DENY
 
 
 def test_a_tree_outside_is_withheld_where_a_mount_inside_of_it_withholds() -> None:
     rules = [mount("fork", "/ext", read=True, delete=True), mount("keep", "/ext/sub/keep", read=True)]
     access = with_defaults(COOPERATIVE, fs=FsTable(rules))
     place = FsTarget("/ext/sub", None, door="fork/sub", directory=True)
-    assert access.judge_file(place, "delete").decision is ALLOW
-    assert access.judge_file(place, "delete", below="delete").rule == rules[1]
+    assert access.decide_file(place, "delete").decision is ALLOW
+    assert access.decide_file(place, "delete", below="delete").rule == rules[1]
 
 
 def test_a_tree_outside_is_withheld_by_a_rule_under_another_name_of_it() -> None:
     dropped = FsRule("b/sub/secret", external=True, dropped="its target is not approved")
     rules = [mount("a", "/ext", delete=True), mount("b", "/ext", delete=True), dropped]
     place = FsTarget("/ext/sub", None, door="a/sub", directory=True)
-    answer = with_defaults(COOPERATIVE, fs=FsTable(rules)).judge_file(place, "delete", below="delete")
+    answer = with_defaults(COOPERATIVE, fs=FsTable(rules)).decide_file(place, "delete", below="delete")
     assert answer.rule == dropped
 
 
 def test_a_tree_is_withheld_by_a_rule_below_that_is_spelled_otherwise() -> None:
     rules = [FsRule("", delete=True), FsRule("src/keep", read=True)]
     access = with_defaults(COOPERATIVE, fs=FsTable(rules))
-    assert access.judge_file(FsTarget("/ws/SRC", "SRC", directory=True), "delete", below="delete").rule == rules[1]
+    assert access.decide_file(FsTarget("/ws/SRC", "SRC", directory=True), "delete", below="delete").rule == rules[1]
 
 
 @pytest.mark.parametrize(
@@ -372,7 +372,7 @@ def costs(size: int) -> list[int]:
 
         def ask(place: FsTarget = place, capability: str = capability) -> object:
             table.grants(capability)
-            return access.judge_file(place, capability, below=capability)
+            return access.decide_file(place, capability, below=capability)
 
         ask()  # what is computed once per table is not the cost of an answer
         counted.append(min(instructions(ask) for _ in range(5)))  # a collection of garbage may run code of its own

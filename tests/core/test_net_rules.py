@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from byleave.core.decision import ALLOW, DENY, RuleRef
-from byleave.core.net_rules import NO_NET_RULE, NetAnswer, NetRule, NetTable, judge_net, may_dial, specificity
+from byleave.core.net_rules import NO_NET_RULE, NetAnswer, NetRule, NetTable, decide_net, may_dial, specificity
 from byleave.core.url import BadUrl, Target, default_port, parse_url
 
 CASES: list[dict[str, Any]] = tomllib.loads((Path(__file__).parents[1] / "cases" / "net.toml").read_text("utf-8"))[
@@ -31,7 +31,7 @@ def answer_to(rules: list[NetRule], url: str) -> NetAnswer:
     parsed = parse_url(url)
     if isinstance(parsed, BadUrl):
         return NetAnswer(allowed=False, rule=None, problem=parsed.problem)
-    return judge_net(NetTable(rules), parsed)
+    return decide_net(NetTable(rules), parsed)
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
@@ -219,7 +219,7 @@ def test_an_odd_spelling_is_never_allowed_where_its_literal_form_is_denied(rules
 def test_what_a_prefix_grants_lies_below_it_in_every_reading(prefix: str, url: str) -> None:
     parsed = parse_url(url)
     rule = NetRule("h.com", path_prefix=prefix, allow=True)
-    if isinstance(parsed, Target) and judge_net(NetTable([rule]), parsed).allowed:
+    if isinstance(parsed, Target) and decide_net(NetTable([rule]), parsed).allowed:
         path = tuple(part for part in prefix.split("/") if part)
         ways = (parsed.segments, parsed.plain, *parsed.readings)
         assert {way[: len(path)] for way in ways} == {path}

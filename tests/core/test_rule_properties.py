@@ -162,7 +162,7 @@ def test_the_index_answers_as_going_through_all_rules_does(given_rules: Rules, l
     assert policy.compiled.read_line is not None
     for part in policy.compiled.read_line.read(line).parts:
         subject = MatchContext("execute", None, part)
-        assert table.judge(subject).decision == first_match(table, subject)
+        assert table.decide(subject).decision == first_match(table, subject)
 
 
 def test_a_rule_of_another_program_is_not_even_asked() -> None:

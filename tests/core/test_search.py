@@ -10,7 +10,7 @@ from byleave import compile_policy
 from byleave.core.search import Selection
 from byleave.policy.live_policy import LivePolicy
 from byleave.translate.call import ToolCall, Where
-from byleave.translate.translate import meaning
+from byleave.translate.translate import translate
 
 RULES: list[dict[str, Any]] = [
     {"deny": {"path": ["**/.env", "secrets/**"]}},
@@ -34,7 +34,9 @@ def policy_at(root: Path, rules: list[dict[str, Any]] | None = None) -> LivePoli
 def judged(root: Path, kind: str, tool: str | None, raw: dict[str, Any], cwd: str = ".") -> tuple[str, str]:
     """Return the strictest decision on what a call of an agent amounts to, and its reason."""
     policy = policy_at(root)
-    found = meaning(ToolCall(kind, tool=tool, raw=raw), Where(str(root), os.path.normpath(root / cwd), os.path.exists))
+    found = translate(
+        ToolCall(kind, tool=tool, raw=raw), Where(str(root), os.path.normpath(root / cwd), os.path.exists)
+    )
     verdicts = [policy.decide(action) for action in found.actions]
     strictest = max(verdicts, key=lambda verdict: verdict.decision)
     assert found.understood

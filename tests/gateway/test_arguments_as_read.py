@@ -13,7 +13,7 @@ from mcp.server.mcpserver.utilities.func_metadata import func_metadata
 from pydantic import BaseModel
 
 from byleave.core.action import CallAction
-from byleave.core.calls import judge_call
+from byleave.core.calls import decide_call
 from byleave.core.input_schema import InputSchema
 from byleave.gateway.interfaces import DownError
 from byleave.policy.compile import compile_layers
@@ -101,7 +101,7 @@ def denies(pointer: str, value: Any, arguments: Any, schema: Any) -> bool:
         {"allow": {"call": {"server": "s"}}},
     ]
     policy = compile_layers([inline_layer({"rules": rules})], around).policy
-    verdict = judge_call(policy, CallAction("s", "t", arguments, "a", schema))
+    verdict = decide_call(policy, CallAction("s", "t", arguments, "a", schema))
     return verdict.decision.word == "deny"
 
 

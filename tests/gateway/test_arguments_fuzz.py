@@ -11,7 +11,7 @@ from mcp.server.mcpserver.utilities.func_metadata import func_metadata
 from pydantic import BaseModel, create_model
 
 from byleave.core.action import CallAction
-from byleave.core.calls import judge_call
+from byleave.core.calls import decide_call
 from byleave.core.input_schema import InputSchema
 from byleave.policy.compile import compile_layers
 from byleave.policy.context import CompileContext
@@ -93,7 +93,7 @@ def slips_through(pointer: str, value: Any, arguments: Any, schema: Any) -> bool
         {"allow": {"call": {"server": "s"}}},
     ]
     policy = compile_layers([inline_layer({"rules": rules})], around).policy
-    return judge_call(policy, CallAction("s", "t", arguments, "a", schema)).allowed
+    return decide_call(policy, CallAction("s", "t", arguments, "a", schema)).allowed
 
 
 @pytest.mark.filterwarnings("ignore")

@@ -256,7 +256,7 @@ def test_a_link_to_a_way_out_needs_an_approval_of_its_own() -> None:
         table = compiled.policy.views[0].tools["t"].access.fs
         place = FsTarget("/ext/f", None, door="out/f")
         assert isinstance(table, FsTable)
-        return [table.judge(place, "read").decision.word], [one.unapproved for one in compiled.externals]
+        return [table.decide(place, "read").decision.word], [one.unapproved for one in compiled.externals]
 
     assert given(("out", "/ext")) == (["deny"], [("alias",), ()])
     assert given(("alias", "/ext")) == (["deny"], [("out",), ("out",)])
@@ -272,7 +272,7 @@ def test_a_way_out_that_a_link_has_closed_still_names_what_it_opened() -> None:
     compiled = compile_layers([layer(tool(fs=rules))], surroundings(("out", "/ext"), ("third", "/ext")))
     table = compiled.policy.views[0].tools["t"].access.fs
     assert isinstance(table, FsTable)
-    assert table.judge(FsTarget("/ext/f", None, door="third/f"), "update").decision.word == "deny"
+    assert table.decide(FsTarget("/ext/f", None, door="third/f"), "update").decision.word == "deny"
 
 
 def test_what_a_session_adds_for_files_declares_nothing() -> None:

@@ -629,4 +629,4 @@ def test_the_library_offers_the_same(tmp_path: Path) -> None:
     assert policy.could_call("a", "db", "x")
     assert not policy.could_call("b", "db", None)
     assert policy.could_use("a", "db", "prompts", "x")
-    assert policy.judge_use("a", "x", "prompts", "x").decision is DENY
+    assert policy.decide_use("a", "x", "prompts", "x").decision is DENY

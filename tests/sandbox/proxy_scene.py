@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable, Iterator, Sequence
 from http.client import HTTPResponse
 from typing import Self
 
-from byleave.core.net_rules import NetRule, NetTable, judge_net
+from byleave.core.net_rules import NetRule, NetTable, decide_net
 from byleave.core.url import Target, parse_url
 from byleave.net.proxy import HttpProxy
 from byleave.net.proxy_forward import ProxyLimits
@@ -37,7 +37,7 @@ class Scene:
     def judge(self, url: str) -> UrlVerdict:
         target = parse_url(url)
         assert isinstance(target, Target), url
-        answer = judge_net(self.table, target)
+        answer = decide_net(self.table, target)
         return UrlVerdict(answer.allowed, f"decided by {answer.rule.text if answer.rule else 'nobody'}", answer.rule)
 
     def tell(self, url: str, judgement: UrlVerdict) -> None:

@@ -11,7 +11,7 @@ from byleave.shell.reader import read_command
 from byleave.shell.syntax.cursor import BASH, EITHER, POSIX, ZSH
 from byleave.translate.call import ToolCall, Where
 from byleave.translate.shell_text import shell_of_agent
-from byleave.translate.translate import meaning
+from byleave.translate.translate import translate
 from shell import oracle
 
 OTHERWISE_IN_SH = [
@@ -185,7 +185,7 @@ def test_the_shell_of_an_agent_comes_from_its_environment(
 def test_a_text_is_for_the_agents_shell_and_a_list_for_the_one_it_names() -> None:
     where = Where("/ws", "/ws", lambda _path: True, "zsh")
     inputs: list[dict[str, Any]] = [{"command": "ls"}, {"command": ["bash", "-lc", "ls"]}, {"command": ["ls", "x"]}]
-    found = [meaning(ToolCall(kind="execute", raw=raw), where).actions for raw in inputs]
+    found = [translate(ToolCall(kind="execute", raw=raw), where).actions for raw in inputs]
     assert found == [
         (CommandAction("ls", "/ws", None, "zsh"),),
         (CommandAction("ls", "/ws", None, "bash"),),

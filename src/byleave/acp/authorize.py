@@ -25,9 +25,9 @@ from byleave.guard.open import guard_for
 from byleave.policy.dirs import find_root, real_path
 from byleave.policy.load import Workspace
 from byleave.text import shown
-from byleave.translate.call import Meaning, Where
+from byleave.translate.call import Translation, Where
 from byleave.translate.shell_text import shell_of_agent
-from byleave.translate.translate import meaning
+from byleave.translate.translate import translate
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -52,7 +52,7 @@ class CallEvaluation(Struct, frozen=True):
     """What was meant, by whom it was judged, and what came of it so far."""
 
     guard: Guard
-    meaning: Meaning
+    meaning: Translation
     outcome: Evaluation | Pending
 
     @property
@@ -130,17 +130,17 @@ class CallAuthorizer:
                 self._tell((f"{problem}, so everything there is asked: {error}",))
         return Placed(self._guards.get(root, first), problem)
 
-    def understand(self, call: ToolCall, session: AcpSession) -> tuple[Meaning, Placed]:
+    def understand(self, call: ToolCall, session: AcpSession) -> tuple[Translation, Placed]:
         """Return what a call means in the workspace of its session, and who judges it there."""
         placed = session.placed or Placed(self._guards[self._first], _STRANGER)
-        meant = meaning(call, Where(placed.guard.policy.root.path, session.cwd, _exists, self._shell))
+        meant = translate(call, Where(placed.guard.policy.root.path, session.cwd, _exists, self._shell))
         if placed.problem:  # its own rules might have denied it
             meant = meant.replace(understood=False, problem=placed.problem)
         if any(isinstance(action, OtherAction) for action in meant.actions):
             placed = structs.replace(placed, pin=input_pin(call.raw))
         return meant, placed
 
-    def understand_all(self, calls: Sequence[ToolCall], session: AcpSession) -> tuple[Meaning, Placed]:
+    def understand_all(self, calls: Sequence[ToolCall], session: AcpSession) -> tuple[Translation, Placed]:
         """Return what a call means that can be read in several ways: all of it."""
         read = [self.understand(call, session) for call in calls]
         first, placed = read[0]
@@ -149,7 +149,7 @@ class CallAuthorizer:
         return first.replace(actions=tuple(actions), understood=unclear.understood, problem=unclear.problem), placed
 
     def judge(
-        self, meant: Meaning, placed: Placed, *, by_hand: bool = False, also: Mapping[str, Any] | None = None
+        self, meant: Translation, placed: Placed, *, by_hand: bool = False, also: Mapping[str, Any] | None = None
     ) -> CallEvaluation:
         """Judge what a call means; what a rule allows or denies is recorded by now, a question is not.
 
@@ -166,12 +166,12 @@ class CallAuthorizer:
             outcome = guard.authorize(request)
         except InputError:
             unread = (OtherAction("other", _title(meant)),)
-            meant = Meaning(unread, meant.sources, understood=False, problem=_UNREADABLE)
+            meant = Translation(unread, meant.sources, understood=False, problem=_UNREADABLE)
             outcome = guard.authorize(request.replace(actions=unread, unclear=_UNREADABLE))
         self._tell(outcome.warnings)
         return CallEvaluation(guard, meant, outcome)
 
-    def _denied_elsewhere(self, meant: Meaning, placed: Placed, also: Mapping[str, Any]) -> Evaluation | None:
+    def _denied_elsewhere(self, meant: Translation, placed: Placed, also: Mapping[str, Any]) -> Evaluation | None:
         """Return the denial of another open workspace, recorded, if the call reaches there or nobody knows where it is.
 
         What the session's own workspace denies, that one says itself.
@@ -211,7 +211,7 @@ class CallAuthorizer:
         guard.refuse(ActionRequest((action,), self._who, fields={"method": method}), verdict)
         return {"method": method, "action": None, "verdict": shared_tree(verdict, guard.policy.root.path)}
 
-    def touches(self, meant: Meaning, guard: Guard) -> list[tuple[str, ...]]:
+    def touches(self, meant: Translation, guard: Guard) -> list[tuple[str, ...]]:
         """Return what a call touches, so that two calls can be compared: creating and updating are both writing."""
         return [touch for action in meant.actions for touch in _touches(action, guard)]
 
@@ -266,11 +266,11 @@ def _exists(path: str) -> bool:
         return False
 
 
-def _unclear(meant: Meaning) -> str:
+def _unclear(meant: Translation) -> str:
     return "" if meant.understood else meant.problem or "it cannot be told what this would do"
 
 
-def _title(meant: Meaning) -> str | None:
+def _title(meant: Translation) -> str | None:
     return next((action.title for action in meant.actions if isinstance(action, OtherAction)), None)
 
 

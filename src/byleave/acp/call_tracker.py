@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from byleave.acp.sessions import AcpSession, AcpSessions
     from byleave.core.action import Action
     from byleave.protocol.jsonrpc import Envelope
-    from byleave.translate.call import Meaning
+    from byleave.translate.call import Translation
 
 
 MOST_CALLS = 1000
@@ -363,7 +363,7 @@ class CallTracker:
 
     def _understand(
         self, session: AcpSession, call: TrackedCall, name: str, told: Mapping[str, Any] | None = None
-    ) -> tuple[Meaning, Placed]:
+    ) -> tuple[Translation, Placed]:
         """Return what a call of a session means, and note where its shell may stand afterwards."""
         as_told = call.call(session.servers) if told is None else call.with_request(told, session.servers)
         meant, placed = self._authorizer.understand(as_told, session)
@@ -387,12 +387,14 @@ class CallTracker:
         told["outcome"] = update.get("status")
         self._authorizer.let_pass(self._authorizer.judge(meant, placed, also={**told, mark: True}))
 
-    def meaning_of(self, request: PermissionRequest, session: AcpSession, call: TrackedCall) -> tuple[Meaning, Placed]:
+    def meaning_of(
+        self, request: PermissionRequest, session: AcpSession, call: TrackedCall
+    ) -> tuple[Translation, Placed]:
         """Return what a request for permission means, with all that was told before, and who judges it."""
         meant, placed = self._understand(session, call, request.call_id, request.call)
         return self._with_earlier(meant, call, session, request.call_id), placed
 
-    def _with_earlier(self, meant: Meaning, call: TrackedCall, session: AcpSession, name: str) -> Meaning:
+    def _with_earlier(self, meant: Translation, call: TrackedCall, session: AcpSession, name: str) -> Translation:
         """Return what a request means together with what was told before, where that was something else."""
         if not call.tells_arguments or all(isinstance(action, OtherAction) for action in meant.actions):
             return meant
@@ -412,7 +414,7 @@ def _named(action: Action) -> str:
     return repr([getattr(action, field, None) for field in fields])
 
 
-def _only_says_that_it_thinks(meant: Meaning, call: ToolCall) -> bool:
+def _only_says_that_it_thinks(meant: Translation, call: ToolCall) -> bool:
     """Whether a call brings more than thoughts: thinking is allowed without any rule."""
     if not all(getattr(action, "name", None) == "think" for action in meant.actions):
         return False

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from byleave.acp.requests import AgentRequest, PermissionRequest
     from byleave.core.decision import Verdict
-    from byleave.translate.call import Meaning
+    from byleave.translate.call import Translation
 
 
 ALLOW_ONCE, ALLOW_ALWAYS, REJECT_ONCE, REJECT_ALWAYS = "allow_once", "allow_always", "reject_once", "reject_always"
@@ -87,7 +87,7 @@ def once_option(options: Sequence[PermissionOption], kind: str) -> PermissionOpt
     return plain_option(options, kind) or next(iter(harmless), None)
 
 
-def is_a_question(meant: Meaning, request: PermissionRequest) -> bool:
+def is_a_question(meant: Translation, request: PermissionRequest) -> bool:
     """Whether the agent has a question for its user, in the form of a request for permission to think.
 
     Nobody else can answer that: its option says "Submit", or the like, and not yes.

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from byleave.acp.authorize import Placed
     from byleave.core.action import Action
     from byleave.protocol.jsonrpc import Envelope, Id
-    from byleave.translate.call import Meaning
+    from byleave.translate.call import Translation
 
 
 MOST_MOVES = 32
@@ -45,7 +45,7 @@ class Directories:
     def __init__(self) -> None:
         self._moves: dict[str, set[str]] = {}
 
-    def hear(self, meant: Meaning, call: str) -> None:
+    def hear(self, meant: Translation, call: str) -> None:
         """Note the commands of a call, if they run in the session's own shell and may move it."""
         for action in _at_large(meant):
             if action.command in self._moves:
@@ -60,7 +60,7 @@ class Directories:
                 calls.remove(call)
                 calls.add(_ENDED)
 
-    def spread(self, meant: Meaning, call: str) -> Meaning:
+    def spread(self, meant: Translation, call: str) -> Translation:
         """Return what a call means in every directory where other calls may have left the session's shell."""
         at_large = _at_large(meant)
         own = {action.command for action in at_large}
@@ -99,7 +99,7 @@ def _ways(start: str, place: str) -> list[str]:
     return [way for way in dict.fromkeys((os.path.normpath(path), real_path(path))) if os.path.isdir(way)]
 
 
-def _at_large(meant: Meaning) -> list[CommandAction]:
+def _at_large(meant: Translation) -> list[CommandAction]:
     """Return the commands of a call whose directory the agent did not name."""
     if meant.sources.get("cwd") != "session":
         return []

@@ -2,10 +2,8 @@
 
 Default-deny holds per resource type: a type with rules is closed but for them, a type without keeps its default.
 
-What a tool's processes may use at most. Pure.
-
-How many processes, how much memory, how large a file, how many open files, how long. Whoever starts the processes
-enforces it; here is only what was asked for, and how a size is written.
+`ProcessLimits` are what a tool's processes may use at most: how many processes, how much memory, how large a file, how
+many open files, how long. The program that starts the processes enforces them. Pure.
 """
 
 from byleave.core.command_rules import CommandTable
@@ -51,12 +49,12 @@ class Access(Record):
     env: EnvTable | Default
     commands: CommandTable | Default
 
-    def judge_file(self, place: FsTarget, capability: str, *, below: str | None = None) -> FsAnswer:
-        """Judge a capability at a resolved place; `below` is one that every rule beneath it must give as well."""
+    def decide_file(self, place: FsTarget, capability: str, *, below: str | None = None) -> FsAnswer:
+        """Decide a capability at a resolved place; `below` is one that every rule beneath it must give as well."""
         table = self.fs
         if isinstance(table, Default):
             return FsAnswer(DENY, "escape") if place.relative is None else FsAnswer(table.decision, table.code)
-        answer = table.judge(place, capability)
+        answer = table.decide(place, capability)
         if below is None or answer.decision is not ALLOW:
             return answer
         withheld = table.withheld_below(place, below)
@@ -90,9 +88,9 @@ class Access(Record):
 
     def _can(self, path: str, capability: str) -> bool:
         relative = "" if path == "." else path
-        if relative.startswith("/") or collapse(relative) != relative:  # not canonical: nobody knows where it leads
+        if relative.startswith("/") or collapse(relative) != relative:  # not canonical: where it leads is not known
             return False
-        return self.judge_file(FsTarget(relative, relative), capability).decision is ALLOW
+        return self.decide_file(FsTarget(relative, relative), capability).decision is ALLOW
 
 
 UNRESTRICTED = Default(ALLOW, "no rule of this type is declared: unrestricted inside the workspace")

@@ -157,7 +157,7 @@ def parse_action(tree: object) -> Action:
 
 
 def action_tree(action: Action) -> "dict[str, Any]":
-    """Return an action in its JSON form, without the fields that nobody gave."""
+    """Return an action in its JSON form, without the fields that were not given."""
     kind = action.kind if isinstance(action, FileAction) else _KIND_OF[type(action)]
     tree: dict[str, Any] = {"kind": kind}
     for name in _FIELDS[type(action)][0]:

@@ -2,18 +2,17 @@
 
 First the server: a deny, then an allow, else denied. Then the tool, in six steps, the first that matches deciding:
 denied by name, denied by pattern, allowed by name, allowed by pattern, granted because `allow.tools` says nothing of
-this server, else denied. So every deny is heard before any allow, and a granted server means all of its tools until a
+this server, else denied. So every deny counts before any allow, and a granted server means all of its tools until a
 list narrows them. An empty list narrows nothing.
 
 Keys of the tables may be patterns. In `allow` the server's own name beats patterns, and of several patterns the lists
 are joined; in `deny` the lists of all matching keys are joined. Agents are patterns too: the exact name beats them, of
 several the one with most literal letters counts, and of equals the first in the alphabet.
 
-The references in a verdict are those of the steps that were walked. Start at `Agents.judge`.
+The references in a verdict are those of the steps that were walked. Start at `Agents.decide`.
 
-Agents that go by several names: that of the hook, of the program, of the product. Pure, and data.
-
-What is denied to an agent under one of its names is denied under the others; an allow is for the name that it has.
+Some agents go by several names, that of the hook, of the program, of the product (`other_names`): what is denied to an
+agent under one of its names is denied under the others; an allow is for the name that it has.
 """
 
 from byleave.core.decision import ALLOW, ASK, BUILT_IN, DENY, INLINE, VERBS, RuleRef, Verdict
@@ -84,9 +83,9 @@ class Agents(Sealed):
             self._index.add(agent.name, _Compiled(agent))
         self._views: dict[tuple[str | None, str], _View] = {}
 
-    def judge(self, agent: str | None, server: str, kind: str = TOOLS, name: str | None = None) -> Verdict:
+    def decide(self, agent: str | None, server: str, kind: str = TOOLS, name: str | None = None) -> Verdict:
         """Return what holds for `agent` at a server, or at one of its tools, resources or prompts."""
-        return self._at(agent, server).judge(kind, name).verdict
+        return self._at(agent, server).decide(kind, name).verdict
 
     def _at(self, agent: str | None, server: str) -> "_View":
         view = self._views.get((agent, server))
@@ -105,7 +104,7 @@ class Agents(Sealed):
 
     @property
     def default(self) -> str | None:
-        """Who counts as calling where nobody is named; None if nobody does."""
+        """The agent that counts as the caller of a call without an agent; None if there is none."""
         if self._default is not None and (self.knows(self._default) or self._index.exact(DEFAULT) is None):
             return self._default
         return None if self._index.exact(DEFAULT) is None else DEFAULT
@@ -190,12 +189,12 @@ class _View:
     def __init__(self, compiled: _Compiled, server: str) -> None:
         self._compiled = compiled
         self._server = server
-        self._answer = self._judge_server()
+        self._answer = self._decide_server()
         self._known: dict[tuple[str, str], _Answer] = {}
         self._denies = {kind: tuple(compiled.deny.tables[kind].all(server)) for kind in KINDS}
         self._allows = {kind: _narrowing(compiled.allow.tables[kind], server) for kind in KINDS}
 
-    def judge(self, kind: str, name: str | None) -> _Answer:
+    def decide(self, kind: str, name: str | None) -> _Answer:
         if name is None:
             return self._answer
         known = self._known.get((kind, name))
@@ -203,7 +202,7 @@ class _View:
             if len(self._known) >= _MOST_ANSWERS:
                 self._known.clear()
             allowed = self._answer.verdict.decision is ALLOW
-            known = self._judge_name(kind, name) if allowed else self._server_denied(kind, name)
+            known = self._decide_name(kind, name) if allowed else self._server_denied(kind, name)
             if len(name) <= _LONGEST_KEPT:
                 self._known[kind, name] = known
         return known
@@ -217,7 +216,7 @@ class _View:
         what = f"the {_ONE[kind]} {shown(name)} of {shown(self._server)}"
         return _answer(self._compiled.ref(*denied, allows=False), what, written=True)
 
-    def _judge_server(self) -> _Answer:
+    def _decide_server(self) -> _Answer:
         server, compiled = self._server, self._compiled
         for listed, allows in ((compiled.deny.servers, False), (compiled.allow.servers, True)):
             entry = _first([listed], server)
@@ -231,10 +230,10 @@ class _View:
         verdict = self._answer.verdict
         if self._answer.written or verdict.suggestion is None:
             return self._answer
-        helped: Verdict = verdict.replace(suggestion=self._suggestion(kind, name))
+        helped = verdict.replace(suggestion=self._suggestion(kind, name))
         return _Answer(helped, written=False)
 
-    def _judge_name(self, kind: str, name: str) -> _Answer:
+    def _decide_name(self, kind: str, name: str) -> _Answer:
         """Walk the six steps: each list answers by exact names first, and the denies of all keys by that, too."""
         compiled, what = self._compiled, f"the {_ONE[kind]} {shown(name)} of {shown(self._server)}"
         server = self._answer.verdict.because
@@ -275,7 +274,7 @@ class _View:
 
 
 class _Stranger(_View):
-    """Whoever no entry is about: denied, or let through where the configuration says so."""
+    """An agent that no entry is about: denied, or let through where the configuration says so."""
 
     def __init__(self, agent: str | None, server: str, *, denied: bool) -> None:
         self._agent = agent
@@ -285,7 +284,7 @@ class _Stranger(_View):
     def denial(self, kind: str, name: str | None) -> _Answer | None:  # noqa: ARG002 -- nothing is written
         return None
 
-    def judge(self, kind: str, name: str | None) -> _Answer:
+    def decide(self, kind: str, name: str | None) -> _Answer:
         who = "a call without an agent" if self._agent is None else f"the agent {shown(self._agent)}"
         if not self._denied:
             ref = RuleRef("defaults.deny_on_missing_agent = false", BUILT_IN, ALLOW)
@@ -343,7 +342,7 @@ _SAID = {
 }
 
 
-def judge_names(agent: str | None, server: str, tool: str | None) -> Verdict | None:
+def check_names(agent: str | None, server: str, tool: str | None) -> Verdict | None:
     """Deny names that are not what they seem, and ask about those that are not ASCII; None if nothing is odd."""
     if _is_plain(server) and _is_plain(tool) and _is_plain(agent):
         return None
@@ -357,7 +356,9 @@ def _is_plain(name: str | None) -> bool:
 def _odd_names(agent: str | None, server: str, tool: str | None) -> "Iterator[Verdict]":
     for what, name in (("agent", agent), ("server", server), ("tool", tool)):
         odd = None if name is None else oddity(name)
-        if odd is None or (what == "agent" and odd == NOT_ASCII):  # whoever is configured under such a name is known
+        if odd is None or (
+            what == "agent" and odd == NOT_ASCII
+        ):  # an agent that is configured under such a name is known
             continue
         decision, said = _SAID[odd]
         code = "denied" if decision is DENY else "no_match"

@@ -35,12 +35,12 @@ TESTS = ("equals", "prefix", "glob", "regex", "inside", "host")
 _DOUBTFUL = object()  # a value that some readers take for the one that is meant: under a name in another case, say
 _WIDEST = 4096  # bits of a number that is written out: beyond some thousand digits Python refuses to
 NoneType = type(None)
-ANY_TOOL = "\0"  # stands for some tool of a server, nobody knows which: no tool has that name
-UNKNOWN = object()  # the arguments of a call that nobody has made yet: whatever is tested, it depends
+ANY_TOOL = "\0"  # stands for an unknown tool of a server: no tool has that name
+UNKNOWN = object()  # the arguments of a call that is not made yet: whatever is tested, it depends
 # How a server reads a value: surely so; so, if it is one of some; in another way, as it does not fit the schema.
 _SURE, _UNSURE, _UNFIT = 2, 1, 0
 _PROTOTYPE = "__proto__"  # to a JavaScript server its members may be those of the object that it stands in
-_MOST_READINGS = 5_000  # of one argument; where there are more, nobody looks at all of them
+_MOST_READINGS = 5_000  # of one argument; where there are more, it depends
 _MOST_NAMED = 64  # elements of a list that a schema may describe one by one
 _FINAL = DEEPEST_TEXT + 1  # opened so often that it is not read as anything else
 
@@ -78,8 +78,8 @@ class ArgumentTest(Record):
             arguments, dict | list | NoneType
         ):  # no arguments at all, or ones that are read as something else
             return False if granting else None
-        wanted = self.value if self.test == "equals" and not granting else MISSING
-        walk = _Walk(_steps(self.pointer), schema, granting=granting, wanted=wanted)
+        expected = self.value if self.test == "equals" and not granting else MISSING
+        walk = _Walk(_steps(self.pointer), schema, granting=granting, expected=expected)
         answers = [self._heard(value, grade, granting=granting) for value, grade in walk.values(arguments)]
         if granting:
             return bool(answers) and all(answers)
@@ -119,11 +119,11 @@ def _inside(test: ArgumentTest, text: str, *, granting: bool) -> bool | None:
     """Whether a path stays below another by its text; what refuses also matches as forgiving file systems would.
 
     Where a path leads that climbs out of its start, that begins elsewhere (`~`, an absolute one for a relative place,
-    a URL), or that another system would take apart differently, nobody knows.
+    a URL), or that another system would take apart differently, it depends.
     """
-    wanted = str(test.value)
-    path, place = collapse(text.lstrip("/")), collapse(wanted.lstrip("/"))
-    if path is None or place is None or text.startswith("/") != wanted.startswith("/"):
+    expected = str(test.value)
+    path, place = collapse(text.lstrip("/")), collapse(expected.lstrip("/"))
+    if path is None or place is None or text.startswith("/") != expected.startswith("/"):
         return None
     if text.startswith("~") or not _NO_PATH.isdisjoint(text) or "://" in text:
         return None
@@ -167,9 +167,9 @@ class _Walk:
     A list on the way stands for each of its elements. Nothing calls itself: a call may nest deeper than Python does.
     """
 
-    def __init__(self, steps: "list[str]", schema: InputSchema | None, *, granting: bool, wanted: "Any") -> None:
+    def __init__(self, steps: "list[str]", schema: InputSchema | None, *, granting: bool, expected: "Any") -> None:
         self._steps = steps
-        self._wanted = wanted  # the very value that a rule refuses, if it refuses one
+        self._expected = expected  # the very value that a rule refuses, if it refuses one
         self._schema = schema
         self._granting = granting
         self._readings = 0
@@ -276,7 +276,7 @@ class _Walk:
 
     def _is_meant(self, here: "Reached", reading: "Any") -> bool:
         """Whether a rule speaks of a value that the schema takes for a mere text: then the server reads it itself."""
-        return same(reading, self._wanted) and self._fits(here[2], here[0])
+        return same(reading, self._expected) and self._fits(here[2], here[0])
 
     def _fits(self, nodes: "Nodes", reading: "Any") -> bool:
         return self._schema is None or self._schema.admits(nodes, reading)

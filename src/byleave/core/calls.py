@@ -1,12 +1,12 @@
-"""Judge calls of MCP servers: who calls, by `agents`; with which arguments, by `rules`. Pure.
+"""Decide calls of MCP servers: who calls, by `agents`; with which arguments, by `rules`. Pure.
 
 In each view the stricter of the two families counts, and one that says nothing adds nothing; where both are silent the
-view asks. The strictest view wins. What a listing may show is told from the same rules, with the arguments unknown.
+view asks. The strictest view wins. What a listing may show is decided by the same rules, with the arguments unknown.
 
-Start at `judge_call`.
+Start at `decide_call`.
 """
 
-from byleave.core.agents import RESOURCES, TOOLS, judge_names
+from byleave.core.agents import RESOURCES, TOOLS, check_names
 from byleave.core.arguments import ANY_TOOL, UNKNOWN, CallArguments
 from byleave.core.decision import ALLOW, BUILT_IN, DENY, RuleRef, Verdict, strictest
 from byleave.core.input_schema import InputSchema
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from byleave.core.policy import PolicyView
 
 
-def judge_call(policy: CompiledPolicy, action: "CallAction") -> Verdict:
+def decide_call(policy: CompiledPolicy, action: "CallAction") -> Verdict:
     """Return the verdict on calling a tool, or on the server itself where no tool is named."""
     arguments = action.arguments
     if action.schema is not None:
@@ -33,7 +33,7 @@ def judge_call(policy: CompiledPolicy, action: "CallAction") -> Verdict:
     verdict = _by_all(policy, subject, TOOLS, action.tool)
     if action.respelled:
         verdict = strictest([verdict, *_in_other_spellings(policy, subject)])
-    odd = judge_names(action.agent, action.server, action.tool)
+    odd = check_names(action.agent, action.server, action.tool)
     return verdict if odd is None else strictest([odd, verdict]).replace(suggestion=None)
 
 
@@ -49,7 +49,7 @@ def _in_other_spellings(policy: CompiledPolicy, subject: MatchContext) -> "Itera
             called = tool if tool_pattern is None or tool is None else spelled(tool_pattern, tool)
             if meant is None or (called is None and tool is not None) or (meant, called) == (server, tool):
                 continue
-            other: MatchContext = subject.replace(call=(meant, called, arguments))
+            other = subject.replace(call=(meant, called, arguments))
             denial = None if view.agents is None else view.agents.denial(subject.agent, meant, TOOLS, called)
             ruled = None if view.denies_only else _by_rules(view, other, f"calling {shown(server)}.{shown(tool or '')}")
             yield from (each for each in (denial, ruled) if each is not None and each.decision is not ALLOW)
@@ -67,16 +67,16 @@ def _refused_names(view: "PolicyView") -> "Iterator[tuple[str, str | None]]":
 
 
 def _named(policy: CompiledPolicy, agent: str | None) -> str | None:
-    """Return who calls: where nobody is named, who counts as calling then, for rules that name agents as well."""
+    """Return the calling agent; where none is named, the configured default, for rules that name agents as well."""
     agents = policy.views[0].agents
     return agent if agent is not None or agents is None else agents.default
 
 
-def judge_use(policy: CompiledPolicy, agent: str | None, server: str, kind: str, name: str) -> Verdict:
+def decide_use(policy: CompiledPolicy, agent: str | None, server: str, kind: str, name: str) -> Verdict:
     """Return the verdict on a resource or a prompt of a server: `rules` speak of the server as a whole."""
     subject = MatchContext("other", _named(policy, agent), call=(server, None, None))
     verdict = _by_forms(policy, subject, kind, _forms(kind, name))
-    odd = judge_names(agent, server, None)
+    odd = check_names(agent, server, None)
     if oddity(name) == UNSEEN:
         ref = RuleRef("misleading names", BUILT_IN, DENY)
         odd = Verdict(
@@ -106,7 +106,7 @@ def _by_forms(policy: CompiledPolicy, subject: MatchContext, kind: str, names: t
 
 def could_call(policy: CompiledPolicy, agent: str | None, server: str, tool: str | None) -> bool:
     """Whether some arguments exist for which the call is not denied; without a tool, some tool and arguments."""
-    odd = judge_names(agent, server, tool)
+    odd = check_names(agent, server, tool)
     if odd is not None and odd.decision is DENY:
         return False
     subject = MatchContext("other", _named(policy, agent), call=(server, ANY_TOOL if tool is None else tool, UNKNOWN))
@@ -117,7 +117,7 @@ def _could(view: "PolicyView", subject: MatchContext, server: str, tool: str | N
     agents = view.agents
     if view.denies_only:
         return agents is None or agents.denial(subject.agent, server, TOOLS, tool) is None
-    if agents is not None and agents.judge(subject.agent, server, TOOLS, tool).decision is DENY:
+    if agents is not None and agents.decide(subject.agent, server, TOOLS, tool).decision is DENY:
         return False
     return view.rules is None or view.rules.could_allow(subject)
 
@@ -143,7 +143,7 @@ def _by_view(
             if denial is not None:
                 yield denial
             continue
-        answer = None if view.agents is None else view.agents.judge(subject.agent, server, kind, name)
+        answer = None if view.agents is None else view.agents.decide(subject.agent, server, kind, name)
         ruled = _by_rules(view, subject, what)
         if answer is not None and ruled is not None:
             yield with_help(strictest([answer, ruled]), [ruled])
@@ -158,4 +158,4 @@ def _by_rules(view: "PolicyView", subject: MatchContext, what: str) -> Verdict |
         return None
     from byleave.core.rules import ruling_verdict
 
-    return ruling_verdict(view.rules.judge(subject), what)
+    return ruling_verdict(view.rules.decide(subject), what)

@@ -1,6 +1,6 @@
 """Which places path rules close: what a `deny` or an `ask` of `rules` says of one operation, as patterns to look for.
 
-Pure. A pattern says where to look; what was found there is judged by the rules themselves, in their order, so that an
+Pure. A pattern says where to look; what was found there is decided by the rules themselves, in their order, so that an
 earlier `allow` still opens what a later `deny` closes. The search on the disk is workspace.covered's.
 """
 
@@ -107,7 +107,7 @@ class ClosedPlaces:
             (ruling.decision, ruling.rules[0])
             for op in self._ops
             for table in self._tables
-            if (ruling := table.judge(self._subject(place, op))).decision is not None and ruling.decision is not ALLOW
+            if (ruling := table.decide(self._subject(place, op))).decision is not None and ruling.decision is not ALLOW
         ]
         return max(said, key=_strictness) if said else None
 
@@ -126,7 +126,7 @@ class ClosedPlaces:
         return progress
 
 
-_ANYWHERE = PathPattern((), (ANY_DEPTH,), whole=False)  # of `not`: everything has to be judged
+_ANYWHERE = PathPattern((), (ANY_DEPTH,), whole=False)  # of `not`: everything has to be looked at
 
 
 def advance(progress: "Progress", name: str) -> "Progress":

@@ -1,6 +1,6 @@
-"""Judge the files that a command names: by the path rules, by the protected places, the strictest answer.
+"""Decide about the files that a command names: by the path rules, by the protected places, the strictest answer.
 
-Pure: names arrive resolved (policy.named_files). Only tightens: a file that nothing speaks of adds nothing. An
+Pure: names arrive resolved (policy.named_files). Only tightens: a file that no rule is about adds nothing. An
 objection that the kernel answers in a confined run is `soft`: a tree above a closed place, a name known only at run
 time.
 """
@@ -45,10 +45,10 @@ class TouchedFile(Record):
     objections: tuple[FileObjection, ...]
 
 
-def judge_files(
+def check_files(
     part: "MatchPart", table: "RuleTable", protected: "Protected", agent: str | None, *, allowing: "CompiledRule | None"
 ) -> TouchedFile:
-    """Judge every file that a command names. `allowing` is the rule that allows the command, if one does."""
+    """Decide about every file that a command names. `allowing` is the rule that allows the command, if one does."""
     files: dict[FileTouch, None] = {}
     objections: list[FileObjection] = []
     for file in part.files:
@@ -58,7 +58,7 @@ def judge_files(
         if not _counts(file, file.place, protected):
             continue
         kind = file.kind
-        ruling = table.judge(_subject(file, kind, agent))
+        ruling = table.decide(_subject(file, kind, agent))
         found = list(_objections(file, kind, ruling, protected, part=part, allowing=allowing))
         objections.extend(found)
         hard = [each.decision for each in found if not each.soft]

@@ -1,9 +1,9 @@
-"""Judge a command line: every command in it, every file its redirections write, the strictest answer.
+"""Decide a command line: every command in it, every file its redirections write, the strictest answer.
 
 Pure: the line arrives read (shell) and its paths resolved. A line that was not understood is never allowed.
 """
 
-from byleave.core.command_files import file_name, judge_files, leaves
+from byleave.core.command_files import check_files, file_name, leaves
 from byleave.core.decision import ALLOW, ASK, BUILT_IN, CODES, DENY, VERBS, FileTouch, PartVerdict, RuleRef, Verdict
 from byleave.core.file_decision import names_place
 from byleave.core.fs_rules import FsTarget, RefusedPath
@@ -83,7 +83,7 @@ class _Answer(Record):
     silent: bool = False  # it asks because no rule reaches this far, and one could
 
 
-def judge_line(
+def decide_line(
     line: CommandLine,
     table: RuleTable,
     protected: "Protected",
@@ -97,10 +97,10 @@ def judge_line(
         return Verdict(ALLOW, "it is a comment: nothing runs", "ok", (_NOTHING,), sandbox=(False, False))
     files: list[tuple[FileTouch, ...]] = []
     answers: list[_Answer] = []
-    for number, judged in enumerate(_commands(line, table, agent)):
-        touched = judge_files(line.parts[number], table, protected, agent, allowing=judged.allowing)
+    for number, decided in enumerate(_commands(line, table, agent)):
+        touched = check_files(line.parts[number], table, protected, agent, allowing=decided.allowing)
         files.append(touched.files)
-        answers.append(judged.answer.replace(part=number))
+        answers.append(decided.answer.replace(part=number))
         answers.extend([_of_file(line.parts[number], each).replace(part=number) for each in touched.objections])
     for number, (answer, touch) in enumerate(_redirections(line, table, protected, agent), start=len(files)):
         files.append(() if touch is None else (touch,))
@@ -137,13 +137,13 @@ class _Way(Record):
 
 def _way(answers: "Sequence[_Answer]", confining: ConfinePolicy) -> _Way:
     """One part that runs confined confines the whole line; it runs plainly only where every rule says so."""
-    wanted = [_wanted(answer.sandbox, confining.mode) for answer in answers if answer.runs]
-    required = "required" in wanted
+    confinements = [_confinement(answer.sandbox, confining.mode) for answer in answers if answer.runs]
+    required = "required" in confinements
     possible = confining.possible and confining.mode is not None
-    return _Way(possible and (required or "auto" in wanted), required)
+    return _Way(possible and (required or "auto" in confinements), required)
 
 
-def _wanted(sandbox: bool | None, mode: str | None) -> str:  # noqa: FBT001 -- what a rule says: true, false or nothing
+def _confinement(sandbox: bool | None, mode: str | None) -> str:  # noqa: FBT001 -- what a rule says: true, false or nothing
     if sandbox is not None:
         return "required" if sandbox else "plain"
     return {"require": "required", "auto": "auto"}.get(mode or "off", "plain")
@@ -151,7 +151,7 @@ def _wanted(sandbox: bool | None, mode: str | None) -> str:  # noqa: FBT001 -- w
 
 def _needs_confining(answer: _Answer, confining: ConfinePolicy) -> _Answer:
     """An allow that holds only for a confined run asks where nothing confines."""
-    if not answer.runs or answer.decision is not ALLOW or _wanted(answer.sandbox, confining.mode) != "required":
+    if not answer.runs or answer.decision is not ALLOW or _confinement(answer.sandbox, confining.mode) != "required":
         return answer
     why = "it is allowed only in a confined run, and this run is not confined"
     if confining.mode is None:
@@ -227,7 +227,7 @@ def _commands(line: CommandLine, table: RuleTable, agent: str | None) -> "Iterat
     for number, part in enumerate(line.parts):
         subject = MatchContext("execute", agent, part)
         transparent = part.empty or (part.wraps == "transparent" and part.knowledge.uncovered((), ()) is None)
-        ruling = table.judge(subject, restricting_only=transparent)
+        ruling = table.decide(subject, restricting_only=transparent)
         if ruling.decision is None and not transparent and part.parent is not None:
             ruling = _named_by_wrapper(part, line.parts[part.parent], rulings[part.parent]) or ruling
         rulings.append(ruling)
@@ -248,12 +248,12 @@ def _of_command(line: CommandLine, number: int, ruling: RuleAnswer, *, transpare
         return said.replace(soft=True, otherwise=rule.ref) if rule is not None and rule.unread else said
     if ruling.decision is None and transparent:
         return _Answer(part.text, None, "decided by the command that it runs")
-    judged: _Answer = _from_ruling(part.text, ruling).replace(sandbox=sandbox, runs=True)
+    decided = _from_ruling(part.text, ruling).replace(sandbox=sandbox, runs=True)
     later = ruling.rules[1] if len(ruling.rules) > 1 and ruling.decision is ASK else None
     if later is not None and later.outcome is ALLOW:  # a deny or an ask that may be meant stands before it
-        judged = judged.replace(sandbox=later.sandbox)
-        judged = judged.replace(soft=True, otherwise=later.ref) if later.unread else judged
-    return judged
+        decided = decided.replace(sandbox=later.sandbox)
+        decided = decided.replace(soft=True, otherwise=later.ref) if later.unread else decided
+    return decided
 
 
 def _named_by_wrapper(part: "MatchPart", wrapper: "MatchPart", ruling: RuleAnswer) -> RuleAnswer | None:
@@ -298,7 +298,7 @@ def _redirection(
 ) -> _Answer:
     op = ("update" if place.exists else "create") if redirection.writes else "read"
     subject = MatchContext("edit" if redirection.writes else "read", agent, op=op, file=place)
-    ruling = table.judge(subject)
+    ruling = table.decide(subject)
     if not redirection.writes:
         closed = ruling.decision is not None and ruling.decision is not ALLOW
         return _from_ruling(redirection.text, ruling) if closed else _Answer(redirection.text, None, "reads")

@@ -3,7 +3,7 @@
 Pure: a Policy and an Action in, a Verdict out. Paths arrive already resolved (workspace.resolve), one for each path
 the action names. Each family answers by its own precedence; the strictest answer wins.
 
-Start at `decide`. Files have a room of their own, `files`. How a verdict becomes prose: `explain`.
+Start at `decide`. Files are decided in `file_decision`, commands in `command_line`, calls in `calls`.
 """
 
 from byleave.core.access import PUBLIC, Default
@@ -20,8 +20,8 @@ from byleave.core.action import (
     UrlAction,
 )
 from byleave.core.decision import ALLOW, BUILT_IN, DENY, VERBS, RuleRef, Verdict, strictest
-from byleave.core.file_decision import judge_file, judge_move, judge_search
-from byleave.core.net_rules import judge_net, may_dial, refuse_public
+from byleave.core.file_decision import decide_file, decide_move, decide_search
+from byleave.core.net_rules import decide_net, may_dial, refuse_public
 from byleave.core.policy import NO_RULE
 from byleave.core.self_protection import changes_trust
 from byleave.core.suggest import suggest_command, suggest_env, suggest_net, suggest_url_rule
@@ -55,14 +55,14 @@ def decide(
 
     `places` are the resolved paths of the action, in the order its fields name them; for a command, the line as read;
     for a search, what was looked for below its start stands behind the place.
-    `confines`: who asks can run a command as `[shell]` says.
+    `confines`: the caller can run a command as `[shell]` says.
     """
     if isinstance(action, CommandAction):
         return _command(policy, action, places, confines=confines)
-    judge = _JUDGES.get(type(action))
-    if judge is None:
+    decide_kind = _BY_KIND.get(type(action))
+    if decide_kind is None:
         raise InputError("this is not an action", hint='give an object such as {"kind": "read", "path": "src", ...}')
-    return judge(policy, action, places)
+    return decide_kind(policy, action, places)
 
 
 def _url(policy: "CompiledPolicy", action: UrlAction, _places: "tuple[Place, ...]") -> Verdict:
@@ -79,7 +79,7 @@ def _url(policy: "CompiledPolicy", action: UrlAction, _places: "tuple[Place, ...
     ruled = _url_by_rules(policy, action, target)
     if action.tool is None:
         verdict = ruled if ruled is not None else policy.unmatched(f"reaching {shown(target.host)}")
-        offered: Verdict = verdict.replace(suggestion=suggest_url_rule(target))
+        offered = verdict.replace(suggestion=suggest_url_rule(target))
         return offered if verdict.because[0] == NO_RULE else verdict
     verdict = policy.strictest(action.tool, lambda known: _url_by(known, target, action.address))
     return verdict if ruled is None else strictest([verdict, ruled])
@@ -103,7 +103,7 @@ def _url_by(tool: "ToolPolicy", target: "Any", address: str | None) -> "Answer":
         if refused is not None:
             return Verdict(DENY, f"reaching {where} is denied: {refused}", "denied", (table.ref,)), False
         return _by_default(table, f"reaching {where}", suggest_net(tool.access, tool.name, target)), False
-    answer = judge_net(table, target)
+    answer = decide_net(table, target)
     ref = table.ref(answer.rule, allowed=answer.allowed)
     if answer.problem is not None:
         ref = RuleRef(answer.problem, BUILT_IN, DENY)
@@ -132,7 +132,7 @@ def _env(policy: "CompiledPolicy", action: EnvAction, _places: "tuple[Place, ...
 
 
 def _env_by(tool: "ToolPolicy", name: str, *, substitutes: bool) -> "Answer":
-    """Judge a variable. One that may only be substituted may not be read; one that may be read may be substituted."""
+    """Decide about a variable. What may be read may be substituted, too, but not the other way round."""
     table = tool.access.env
     what = f"{'using' if substitutes else 'reading'} the variable {quoted(name)}"
     if not name or "=" in name or "\0" in name:
@@ -184,22 +184,22 @@ def _spawn_by(tool: "ToolPolicy", action: SpawnAction) -> "Answer":
 
 
 def _command(policy: "CompiledPolicy", action: CommandAction, places: "tuple[Any, ...]", *, confines: bool) -> Verdict:
-    """Judge a command line; it arrives read and resolved as the one place of the action."""
+    """Decide a command line; it arrives read and resolved as the one place of the action."""
     if not places:
         return policy.unmatched("the command")
-    from byleave.core.command_line import ConfinePolicy, judge_line
+    from byleave.core.command_line import ConfinePolicy, decide_line
     from byleave.core.rules import RuleTable
 
     (line,) = places
     tables = list(policy.rule_tables()) or [RuleTable(())]
     confining = ConfinePolicy(policy.shell, confines)
-    return strictest([judge_line(line, table, policy.protected, action.agent, confining) for table in tables])
+    return strictest([decide_line(line, table, policy.protected, action.agent, confining) for table in tables])
 
 
 def _call(policy: "CompiledPolicy", action: CallAction, _places: "tuple[Place, ...]") -> Verdict:
-    from byleave.core.calls import judge_call
+    from byleave.core.calls import decide_call
 
-    return judge_call(policy, action)
+    return decide_call(policy, action)
 
 
 def _other(policy: "CompiledPolicy", action: OtherAction, _places: "tuple[Place, ...]") -> Verdict:
@@ -230,10 +230,10 @@ def _by_default(default: Default, what: str, suggestion: str | None) -> Verdict:
     )
 
 
-_JUDGES: "dict[type, Callable[[CompiledPolicy, Any, tuple[Any, ...]], Verdict]]" = {
-    FileAction: judge_file,
-    MoveAction: judge_move,
-    SearchAction: judge_search,
+_BY_KIND: "dict[type, Callable[[CompiledPolicy, Any, tuple[Any, ...]], Verdict]]" = {
+    FileAction: decide_file,
+    MoveAction: decide_move,
+    SearchAction: decide_search,
     UrlAction: _url,
     EnvAction: _env,
     SpawnAction: _spawn,

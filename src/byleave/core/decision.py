@@ -1,6 +1,7 @@
-"""What the policy said: a decision, its reason, and every rule that had a say.
+"""The answer to an action: a `Decision`, the `Verdict` that gives its reason and rules, and the `Permit` of an allow.
 
-An allowed action. Effects take nothing else, so that nobody can forget to ask.
+An effect takes a Permit and nothing else, so that no caller can forget to decide first. `verdict_tree` is the JSON
+shape that other programs rely on.
 """
 
 from byleave.record import Record
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
     from typing import Any, ClassVar, Protocol
 
     class Written(Protocol):
-        """A rule that somebody wrote somewhere."""
+        """A rule, and where it is written."""
 
         @property
         def text(self) -> str: ...
@@ -229,7 +230,7 @@ def _strictness(verdict: Verdict) -> int:
 
 
 class Permit(Record):
-    """An action, where its paths led when it was judged, and the verdict that allowed it: without one there is none."""
+    """An action, where its paths led when it was decided, and the verdict that allowed it."""
 
     action: "Action"
     places: "tuple[FsTarget | RefusedPath, ...]"
@@ -238,13 +239,13 @@ class Permit(Record):
     def __init__(self, action: "Action", places: "tuple[FsTarget | RefusedPath, ...]", verdict: "Verdict") -> None:
         if verdict.decision is not ALLOW:
             raise PermissionError(f"no permit without an allowed verdict: {verdict.reason}")
-        # A permit is for what was judged, once and here: it can be neither changed nor sent elsewhere.
+        # A permit is for the action that was decided, once and here: it can be neither changed nor sent elsewhere.
         _set_action(self, action)
         _set_places(self, places)
         _set_verdict(self, verdict)
 
     def replace(self, **_changes: object) -> "NoReturn":
-        """Refuse: what is not what was judged needs a permit of its own."""
+        """Refuse: another action needs a permit of its own."""
         raise PermissionError("a permit cannot be changed: ask again")
 
     def __reduce__(self) -> "NoReturn":

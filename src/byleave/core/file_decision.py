@@ -1,4 +1,4 @@
-"""Judge what is done to files: the tool's rules, the places nobody writes to by accident, and who was asked.
+"""Decide what is done to files: by the tool's rules, the protected places, and the ordered rules.
 
 Pure: paths arrive resolved. Called by `decide`.
 """
@@ -26,34 +26,34 @@ if TYPE_CHECKING:
 _RESOLUTION = RuleRef("how paths are resolved", BUILT_IN, DENY)
 
 
-def judge_file(policy: "CompiledPolicy", action: "FileAction", places: "tuple[Place, ...]") -> Verdict:
-    """Judge one path; deleting a directory touches everything below it."""
+def decide_file(policy: "CompiledPolicy", action: "FileAction", places: "tuple[Place, ...]") -> Verdict:
+    """Decide about one path; deleting a directory touches everything below it."""
     (place,) = places
     tree = action.kind == "delete" and isinstance(place, FsTarget) and place.directory
     below = "delete" if tree else None
-    return _judge(policy, place, _Touch(action.kind, action.path, action.tool, below=below, agent=action.agent))
+    return _decide(policy, place, _Touch(action.kind, action.path, action.tool, below=below, agent=action.agent))
 
 
-def judge_reading_all(policy: "CompiledPolicy", path: str, tool: str, place: FsTarget) -> Verdict:
-    """Judge reading a place and everything below it."""
-    return _judge(policy, place, _Touch("read", path, tool, below="read" if place.directory else None))
+def decide_reading_all(policy: "CompiledPolicy", path: str, tool: str, place: FsTarget) -> Verdict:
+    """Decide about reading a place and everything below it."""
+    return _decide(policy, place, _Touch("read", path, tool, below="read" if place.directory else None))
 
 
-def judge_search(policy: "CompiledPolicy", action: "SearchAction", places: "tuple[Any, ...]") -> Verdict:
-    """Judge a search as a read of where it starts, and of what it can select there, if that was looked for."""
+def decide_search(policy: "CompiledPolicy", action: "SearchAction", places: "tuple[Any, ...]") -> Verdict:
+    """Decide a search as a read of where it starts, and of what it can select there, if that was looked for."""
     touch = _Touch("read", action.path, action.tool, agent=action.agent, operation="search")
     place, *looked = places
-    verdict = _judge(policy, place, touch)
+    verdict = _decide(policy, place, touch)
     if verdict.decision is DENY or not looked or isinstance(place, RefusedPath):
         return verdict
-    from byleave.core.search import judge_selected
+    from byleave.core.search import decide_selected
 
-    selected = judge_selected(looked[0], place, f"searching {_named(place, touch)}")
+    selected = decide_selected(looked[0], place, f"searching {_named(place, touch)}")
     return verdict if selected is None else with_grants(policy, action, strictest([selected, verdict]))
 
 
-def judge_move(policy: "CompiledPolicy", action: "MoveAction", places: "tuple[Place, ...]") -> Verdict:
-    """Judge a move: delete here, create or update there; a directory takes everything below it along."""
+def decide_move(policy: "CompiledPolicy", action: "MoveAction", places: "tuple[Place, ...]") -> Verdict:
+    """Decide a move: delete here, create or update there; a directory takes everything below it along."""
     source, target = places
     tree = isinstance(source, FsTarget) and source.directory
     replaces = isinstance(target, FsTarget) and target.exists
@@ -63,7 +63,7 @@ def judge_move(policy: "CompiledPolicy", action: "MoveAction", places: "tuple[Pl
         steps.append((target, _Touch("update", action.to, action.tool, **moved)))
     if tree or not replaces:
         steps.append((target, _Touch("create", action.to, action.tool, below="create" if tree else None, **moved)))
-    verdicts = [_judge(policy, place, touch) for place, touch in steps]
+    verdicts = [_decide(policy, place, touch) for place, touch in steps]
     verdict = strictest(verdicts)
     if verdict.decision is ALLOW:
         return verdict
@@ -123,15 +123,15 @@ def _grants(policy: "CompiledPolicy", kind: str, tool: str | None) -> tuple[str,
     return known.access.grants(CAPABILITY_OF[kind])
 
 
-def _judge(policy: "CompiledPolicy", place: "Place", touch: _Touch) -> Verdict:
-    """Judge one touch; a denial names the paths at which it would be granted."""
-    verdict = _judge_touch(policy, place, touch)
+def _decide(policy: "CompiledPolicy", place: "Place", touch: _Touch) -> Verdict:
+    """Decide one touch; a denial names the paths at which it would be granted."""
+    verdict = _decide_touch(policy, place, touch)
     if verdict.decision is not DENY or verdict.grants is not None:
         return verdict
     return verdict.replace(grants=_grants(policy, touch.kind, touch.tool))
 
 
-def _judge_touch(policy: "CompiledPolicy", place: "Place", touch: _Touch) -> Verdict:
+def _decide_touch(policy: "CompiledPolicy", place: "Place", touch: _Touch) -> Verdict:
     tool = touch.tool
     if tool is not None:
         policy.tool(tool)
@@ -180,7 +180,7 @@ def _named_by_rules(policy: "CompiledPolicy", place: FsTarget, touch: _Touch, pr
     from byleave.core.match_context import MatchContext
 
     subject = MatchContext(touch.operation, touch.agent, op=touch.kind, file=place)
-    rulings = [table.judge(subject) for table in policy.rule_tables()]
+    rulings = [table.decide(subject) for table in policy.rule_tables()]
     return all(ruling.rules and names_place(ruling.rules[0].matcher, protection) for ruling in rulings)
 
 
@@ -201,7 +201,7 @@ def _with_help(
     policy: "CompiledPolicy", tool: "ToolPolicy", place: FsTarget, touch: _Touch, protection: "Protection | None"
 ) -> "Answer":
     """Return the tool's answer; where it is not an allow but could be one, with the rule that would make it one."""
-    answer = tool.access.judge_file(place, touch.capability, below=touch.below)
+    answer = tool.access.decide_file(place, touch.capability, below=touch.below)
     verdict, written = _by_tool(tool, place, touch, answer, protection)
     if verdict.decision is ALLOW or place.relative is None or (answer.rule is not None and answer.rule.dropped):
         return verdict, written
@@ -330,7 +330,7 @@ def _linked(verdict: Verdict, place: FsTarget, touch: _Touch) -> Verdict:
 
 
 def _named(place: FsTarget, touch: _Touch) -> str:
-    """Name the place as the workspace does, by the link that leads out of it, else as whoever asked named it.
+    """Name the place as the workspace does, by the link that leads out of it, else as the caller named it.
 
     Where it really lies outside is not said: the sentence goes to agents and tools as well.
     """

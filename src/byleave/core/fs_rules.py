@@ -133,11 +133,11 @@ class FsTable(Sealed):
                 return rule
             path = path.rpartition("/")[0]
 
-    def judge(self, target: FsTarget, capability: str) -> FsAnswer:
-        """Judge the canonical place under every rule that reaches it; the strictest answer counts."""
+    def decide(self, target: FsTarget, capability: str) -> FsAnswer:
+        """Decide the canonical place under every rule that reaches it; the strictest answer counts."""
         if target.relative is not None:
-            return self._judge_inside(target.relative, capability)
-        answers = [self._judge_outside(view, target.canonical, capability) for view in self._views(target)]
+            return self._decide_inside(target.relative, capability)
+        answers = [self._decide_outside(view, target.canonical, capability) for view in self._views(target)]
         return next((answer for answer in answers if answer.decision is not ALLOW), answers[0])
 
     def denying_below(self, path: str, capability: str) -> FsRule | None:
@@ -169,7 +169,7 @@ class FsTable(Sealed):
             known = self._refs[rule.path, decision] = RuleRef(rule.text, rule.source, decision)
         return known
 
-    def _judge_inside(self, path: str, capability: str) -> FsAnswer:
+    def _decide_inside(self, path: str, capability: str) -> FsAnswer:
         rule = self.match(path)
         if rule is None:
             return FsAnswer(DENY, "denied", None)
@@ -180,7 +180,7 @@ class FsTable(Sealed):
             return FsAnswer(DENY, "denied", rule)
         return self._answer(rule, capability)
 
-    def _judge_outside(self, view: str, canonical: str, capability: str) -> FsAnswer:
+    def _decide_outside(self, view: str, canonical: str, capability: str) -> FsAnswer:
         rule = self.match(view)
         if rule is None or not rule.external:
             return FsAnswer(DENY, "escape", rule)
@@ -304,7 +304,7 @@ def is_under(path: str, place: str | None) -> bool:
 
 
 def _by_target(rules: "Sequence[FsRule]") -> dict[str, list[FsRule]]:
-    """Index rules by what they open. One that a later rule replaced still names the place: that rule judges it."""
+    """Index rules by what they open. One that a later rule replaced still names the place: that rule decides."""
     found: dict[str, list[FsRule]] = {}
     for rule in rules:
         if rule.approved_target is not None and rule.dropped is None:

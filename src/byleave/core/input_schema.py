@@ -12,7 +12,7 @@ Start at `InputSchema.problem`.
 How a server may read a value that a call gives it: as it is written, or as another type. Pure.
 
 Servers on the official SDKs parse JSON inside of texts, and take texts for numbers and truth values ("yes", "1e3", 1).
-A rule about an argument is judged on every such reading, or it would be walked round by another spelling.
+A rule about an argument is evaluated on every such reading, or it would be walked round by another spelling.
 
 A reading is *sure* where common servers read so, and not sure where only some do: then a rule that refuses asks.
 """
@@ -37,7 +37,7 @@ _LONGEST_NUMBER = 4000  # digits; Python refuses to read some more than that
 _NUMBER_STARTS = frozenset("+-.0123456789")
 _NUMBER_WORDS = frozenset({"inf", "infinity", "nan"})
 _LONGEST_LIST = 4096  # characters of a text that may be a list with commas
-_WIDEST = 1 << 62  # a float beyond that is no whole number anybody counts with
+_WIDEST = 1 << 62  # a float beyond that is not used as a whole number
 
 
 def readings_of_text(text: str) -> "Iterator[Any]":
@@ -145,7 +145,7 @@ def _moderate(digits: str) -> "int | float":
 MISSING = object()
 _MOST_STEPS = 150_000
 _DEEPEST = 100  # levels of a schema, references included
-_LONGEST_NAME = 100  # letters of a name that somebody else chose
+_LONGEST_NAME = 100  # letters of a name from outside
 _SAYS_SOMETHING = frozenset({"type", "enum", "const", "properties", "required", "items", "prefixItems"})
 _CHOICES = ("anyOf", "oneOf")
 _ENCODED = frozenset({"base64", "base64url", "base32", "base16", "byte", "quoted-printable"})
@@ -184,7 +184,7 @@ class InputSchema:
         return self._flat(self._root)
 
     def admits(self, nodes: "Nodes", value: "Any") -> bool:
-        """Whether a value fits one of some schemas as it is; what takes too long to tell counts as fitting."""
+        """Whether a value fits one of some schemas as it is; what takes too long to check counts as fitting."""
         if nodes is None:
             return True
         self._steps = 0
@@ -212,7 +212,7 @@ class InputSchema:
                     yield known["default"]
 
     def is_encoded(self, nodes: "Nodes") -> bool:
-        """Whether a text stands for what another text encodes, so that nobody can tell by looking at it."""
+        """Whether a text stands for what another text encodes, so that a reader does not see it."""
         return any(each.get("format") in _ENCODED or each.get("contentEncoding") in _ENCODED for each in nodes or ())
 
     def element(self, nodes: "Nodes", place: int) -> "Nodes":
@@ -333,20 +333,20 @@ class InputSchema:
 
 
 def other_readings(value: "Any") -> "Iterator[Any]":
-    """Yield what servers may make of a value whose type does not fit. Nobody makes a text of a number."""
+    """Yield what servers may make of a value whose type does not fit. No server makes a text of a number."""
     if isinstance(value, str):
         yield from (each for each in readings_of_text(value) if each is not UNREADABLE)
     else:
         yield from (each for each, _sure in readings_of_value(value) if not isinstance(each, str))
 
 
-def same(value: "Any", wanted: "Any") -> bool:
+def same(value: "Any", expected: "Any") -> bool:
     """Whether two JSON values are the same: 1 and 1.0 are, 1 and true are not."""
-    return isinstance(value, bool) == isinstance(wanted, bool) and bool(value == wanted)
+    return isinstance(value, bool) == isinstance(expected, bool) and bool(value == expected)
 
 
 def _kinds(schema: "Mapping[str, Any]") -> "list[str]":
-    """Return the types that a schema names; none where one of them is nobody's standard, so that it may be anything."""
+    """Return the types that a schema names; none where one of them is not standard, so that it may be anything."""
     given = schema.get("type")
     kinds: list[Any] = given if isinstance(given, list) else [given]
     if not all(isinstance(kind, str) and kind in _TYPES for kind in kinds):

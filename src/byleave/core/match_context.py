@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     class Knowledge(Protocol):
         """What is known of a command's words beyond their text; the shell room answers. None is "it depends"."""
 
-        def is_subcommand(self, wanted: str) -> bool | None: ...
+        def is_subcommand(self, expected: str) -> bool | None: ...
 
         def asks_for_version(self) -> bool: ...
 
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
 
         def has_operands(self, *, most: int, behind: bool) -> bool | None: ...
 
-        def args_match(self, wanted: tuple[str, ...]) -> bool | None: ...
+        def args_match(self, expected: tuple[str, ...]) -> bool | None: ...
 
-        def may_be_args(self, wanted: tuple[str, ...]) -> bool:
+        def may_be_args(self, expected: tuple[str, ...]) -> bool:
             """Whether another order, an option more or an alias makes the words mean the same as these."""
             ...
 
@@ -99,7 +99,7 @@ class MatchPart(Record):
 
 
 class MatchContext(Record):
-    """One thing to be judged by `rules`. Of part, file, url, call and other exactly one is set.
+    """One thing that `rules` decide about. Of part, file, url, call and other exactly one is set.
 
     `below`: the file is a directory, and everything in it is touched as well.
     """

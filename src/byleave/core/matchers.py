@@ -132,7 +132,7 @@ class CommandMatcher(Record):
         if self.piped_to_shell:
             yield part.piped_to_shell
         if self.subcommands and not (granting and part.knowledge.asks_for_version()):
-            yield either([part.knowledge.is_subcommand(wanted) for wanted in self.subcommands])
+            yield either([part.knowledge.is_subcommand(expected) for expected in self.subcommands])
         for flag in self.flags:
             yield part.knowledge.has_flag(flag)
         if self.args is not None:
@@ -374,17 +374,17 @@ def _covers_plainly(part: "MatchPart | None") -> bool:
     return part is None or (part.moved is None and part.knowledge.uncovered((), ()) is None)
 
 
-def _is_named(part: "MatchPart", wanted: str, *, granting: bool) -> bool | None:
+def _is_named(part: "MatchPart", expected: str, *, granting: bool) -> bool | None:
     """Whether the command is the program a rule names: exactly, or by its last name where that may be."""
     name = part.name
     if name is None:
         return None
     directory, slash, last = name.rpartition("/")
-    if "/" in wanted:
+    if "/" in expected:
         if granting:  # a relative name means the file that it means at the root
-            return name == wanted and (part.at_root or wanted.startswith("/"))
-        return True if name == wanted else None if last == wanted.rpartition("/")[2] else False
-    if last != wanted:
+            return name == expected and (part.at_root or expected.startswith("/"))
+        return True if name == expected else None if last == expected.rpartition("/")[2] else False
+    if last != expected:
         return False
     return not granting or not slash or f"{directory}/" in SYSTEM_DIRECTORIES
 

@@ -128,7 +128,7 @@ UNSEEN, LOOK_ALIKE, NOT_ASCII = "unseen", "look-alike", "not ASCII"
 
 
 def oddity(name: str) -> str | None:
-    """Say what is odd about a name: letters that nobody sees, that pass for ASCII ones, or that merely are none."""
+    """Say what is odd about a name: letters that are invisible, that pass for ASCII ones, or that merely are none."""
     if name.isascii():
         return None if name.isprintable() and name else UNSEEN
     if not all(is_seen(char) for char in name):

@@ -2,9 +2,9 @@
 
 Pure: rules and a `Target` (core.url) in, a `NetAnswer` out. Hosts and prefixes of rules were checked by the
 configuration's compiler; what still cannot be matched is a ValueError, for a table without a rule that was
-written would be a laxer one. Names are resolved and connections made elsewhere; `may_dial` judges the result.
+written would be a laxer one. Names are resolved and connections made elsewhere; `may_dial` decides about the result.
 
-Start at `judge_net`. The index behind it: `NetTable`.
+Start at `decide_net`. The index behind it: `NetTable`.
 """
 
 from byleave.core.decision import BUILT_IN, DENY, INLINE, RuleRef, ref_to
@@ -96,7 +96,7 @@ class NetAnswer(Record):
     problem: str | None = None
 
 
-def judge_net(table: "NetTable", target: "Target") -> NetAnswer:
+def decide_net(table: "NetTable", target: "Target") -> NetAnswer:
     """Return what the rules say about `target`; a user name or password in the URL denies it by itself."""
     if target.userinfo:
         return NetAnswer(False, None, USERINFO)
@@ -127,7 +127,7 @@ class NetTable(Sealed):
     def match(self, target: "Target") -> NetRule | None:
         """Return the rule that decides about `target`, None if it is not covered.
 
-        The path is judged in its literal form and in every other reading a server may have of it. A denying
+        The path is matched in its literal form and in every other reading a server may have of it. A denying
         rule of any reading decides; a reading that no rule covers leaves the target uncovered.
         """
         host = self._hosts.get(target.host)
@@ -141,7 +141,7 @@ class NetTable(Sealed):
         return _strictest([literal[1], *others])
 
     def has_paths(self, host: str) -> bool:
-        """Whether any rule for `host` depends on the path, which nobody sees in TLS."""
+        """Whether any rule for `host` depends on the path, which TLS hides."""
         own = self._hosts.get(normal_host(host) or "")
         return own is not None and bool(own.all.steps)
 

@@ -1,4 +1,4 @@
-"""What can be said of a path by its text alone: absolute, escaping, or spelled in a way nobody should trust.
+"""What can be said of a path by its text alone: absolute, escaping, or spelled in a way not to be trusted.
 
 Pure. What the file system adds (symlinks, what exists) is workspace.resolve's.
 """
@@ -45,7 +45,7 @@ def collapse(text: str) -> str | None:
 
 
 def refuse_input(text: str) -> RefusedPath | None:
-    """Refuse what no tool may pass as a path: absolute, climbing out, or with a name nobody should trust."""
+    """Refuse what no tool may pass as a path: absolute, climbing out, or with a name not to be trusted."""
     if is_absolute(text):
         return RefusedPath("absolute", f"{quoted(text)} is absolute; tools name files relative to the workspace")
     return refuse_name(text)

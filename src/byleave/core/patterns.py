@@ -57,10 +57,10 @@ class Glob(Record):
     def reaches_below(self, path: str) -> bool:
         """Whether something below `path` could match, whatever its case and normal form."""
         names = tuple(fold(name) for name in path.split("/")) if path else ()
-        for wanted, name in zip(self.names, names, strict=False):
-            if wanted == ANY_DEPTH:
+        for expected, name in zip(self.names, names, strict=False):
+            if expected == ANY_DEPTH:
                 return True
-            if not name_matches(fold(wanted), name):
+            if not name_matches(fold(expected), name):
                 return False
         return len(self.names) > len(names)
 
@@ -104,7 +104,7 @@ def name_matches(pattern: str, name: str) -> bool:
 
 
 def _walk(pattern: str, name: str) -> bool:
-    """Match `*` and `?` without `fnmatch`, which loads `re`: every start that judges a file would pay for it."""
+    """Match `*` and `?` without `fnmatch`, which loads `re`: every start that decides about a file would pay for it."""
     at = place = 0
     star = mark = -1
     while place < len(name):

@@ -1,4 +1,4 @@
-"""All rules, compiled: what every tool may touch, and who has a view in it."""
+"""All rules, compiled: one view for each reading of the configuration. The strictest view wins."""
 
 from byleave.core.access import Access
 from byleave.core.decision import ALLOW, ASK, BUILT_IN, DENY, RuleRef, Verdict, strictest
@@ -28,9 +28,9 @@ class ToolPolicy(Record):
 
 
 class PolicyView(Record):
-    """One reading of the configuration. The strictest view wins.
+    """One reading of the configuration: the trusted layers, or those with one untrusted file on top.
 
-    The first view is what the user trusts. A project file nobody trusts yet is a further view, so it can tighten but
+    The first view is what the user trusts. An untrusted project file is a further view, so it can tighten but
     never loosen; the managed layer's own file rules are one too, and only their denials count (`denies_only`).
     """
 
@@ -52,7 +52,7 @@ class CompiledPolicy(Record):
     def rule_tables(self) -> "Iterator[RuleTable]":
         """Yield the ordered rules of every view, if there are rules at all.
 
-        A view without any still counts: it allows nothing, so rules of a file nobody trusts cannot speak alone.
+        A view without any still counts: it allows nothing, so rules of an untrusted file cannot allow alone.
         """
         if all(view.rules is None for view in self.views):
             return
@@ -69,7 +69,7 @@ class CompiledPolicy(Record):
             return None if silent else _unmatched(what)
         from byleave.core.rules import ruling_verdict
 
-        heard = [verdict for table in tables if (verdict := ruling_verdict(table.judge(subject), what)) is not None]
+        heard = [verdict for table in tables if (verdict := ruling_verdict(table.decide(subject), what)) is not None]
         if silent:
             return strictest(heard) if heard else None
         return strictest([*heard, _unmatched(what)] if len(heard) < len(tables) else heard)
@@ -89,20 +89,20 @@ class CompiledPolicy(Record):
             )
         return found
 
-    def strictest(self, name: str, judge: "Callable[[ToolPolicy], Answer]") -> Verdict:
+    def strictest(self, name: str, decide: "Callable[[ToolPolicy], Answer]") -> Verdict:
         """Let every view that knows the tool answer; the strictest answer is the verdict."""
         tool = self.tool(name)
         if not tool.enabled:
             ref = RuleRef(f"tools.{shown(name)}: enable = false", BUILT_IN, DENY)
             return Verdict(DENY, f"the tool {shown(name)} is disabled", "denied", (ref,))
-        first = judge(tool)[0]
+        first = decide(tool)[0]
         if len(self.views) == 1:
             return first
         verdicts = [first]
         for view in self.views[1:]:
             other = view.tools.get(name)
             if other is not None:
-                verdict, written = judge(other)
+                verdict, written = decide(other)
                 if not view.denies_only or (written and verdict.decision is DENY):
                     verdicts.append(verdict)
         return with_help(strictest(verdicts), verdicts[1:])
@@ -115,13 +115,13 @@ class CompiledPolicy(Record):
 
     def could_use(self, agent: str | None, server: str, kind: str, name: str) -> bool:
         """Whether a server's resource (by its URI) or prompt is not denied; `kind` is "resources" or "prompts"."""
-        return self.judge_use(agent, server, kind, name).decision is not DENY
+        return self.decide_use(agent, server, kind, name).decision is not DENY
 
-    def judge_use(self, agent: str | None, server: str, kind: str, name: str) -> Verdict:
+    def decide_use(self, agent: str | None, server: str, kind: str, name: str) -> Verdict:
         """Return the verdict on a resource or prompt of a server."""
-        from byleave.core.calls import judge_use
+        from byleave.core.calls import decide_use
 
-        return judge_use(self, agent, server, kind, name)
+        return decide_use(self, agent, server, kind, name)
 
 
 NO_RULE = RuleRef("no rule matches", BUILT_IN, ASK)

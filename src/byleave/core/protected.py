@@ -163,8 +163,8 @@ class _Index:
     def over(self, path: str, stop: str = "") -> Protection | None:
         """Return the place that `path` is or lies in; a final one if there are several.
 
-        A place that holds all of the workspace, which is at `stop`, counts only if it is final: whoever works in a
-        directory has chosen it.
+        A place that holds all of the workspace, which is at `stop`, counts only if it is final: a user who works
+        in a directory has chosen it.
         """
         places, found = self._at, None
         while True:

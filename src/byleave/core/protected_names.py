@@ -1,7 +1,7 @@
 """The names of files and directories that start programs later, or steer byleave, agents, editors, shells and git.
 
 Data only. A name counts at every depth of the workspace, in the home directory and everywhere else. `*` is one name, a
-`**` any number of them. What is edited as part of ordinary work and runs only when somebody asks for it (Makefile,
+`**` any number of them. What is edited as part of ordinary work and runs only on request (Makefile,
 package.json, conftest.py, AGENTS.md, workflows of a CI) is not here: what runs unasked, at the next prompt, commit,
 login or start of an editor or agent, is.
 """

@@ -83,7 +83,7 @@ class Redactor:
         self._marks = re2.compile(("(?i)" + "|".join(re2.escape(mark) for mark in _MARKS)).encode())
 
     def touches(self, text: str) -> bool:
-        """Whether a record, as ASCII JSON, may hold something to mask; nearly every one is told apart by this."""
+        """Whether a record, as ASCII JSON, may hold something to mask; this settles nearly every one."""
         for value in self._values:
             if value in text:
                 return True
@@ -97,7 +97,7 @@ class Redactor:
         return self._pattern().sub(_hidden, text) if _may_hold_a_secret(text) else text
 
     def values(self, text: str) -> str:
-        """Return `text` without the known values, and otherwise as it is: for whoever has to see what it says."""
+        """Return `text` without the known values, and otherwise as it is: for a person who has to see what it says."""
         found = [value for value in self._values if value in text]
         return _without(text, found) if found else text
 

@@ -225,7 +225,7 @@ class RuleTable(Sealed):
             known = self._grants[op] = tuple(paths)
         return known
 
-    def judge(self, subject: "MatchContext", *, restricting_only: bool = False) -> RuleAnswer:
+    def decide(self, subject: "MatchContext", *, restricting_only: bool = False) -> RuleAnswer:
         """Return what the rules say; with `restricting_only`, allows are passed over."""
         floor: CompiledRule | None = None
         withheld: str | None = None

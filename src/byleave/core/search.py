@@ -1,11 +1,8 @@
-"""Which files can a search select by a pattern for their names?
+"""Decide a search by the files that it can select by a pattern for their names: it reads every one of them.
 
 Pure. Every tool reads such patterns in its own way: at any depth or only at the top, with braces, several in one text,
-with `!` in front. `may_select` answers for all of them at once, so it says yes too often rather than too rarely.
-
-Judge a search by the files it can select: it reads every one of them.
-
-Pure. What exists was looked for before (workspace.covered); what the pattern can mean is `selecting`.
+with `!` in front. `Selection.may_select` answers for all of them at once, so it says yes too often rather than too
+rarely. Which closed places exist below the start was looked for before (workspace.covered). Start at `decide_selected`.
 """
 
 from byleave.core.decision import ASK, CODES, VERBS, Verdict
@@ -31,7 +28,7 @@ _UNCLEAR = ("(", ")", "|", "\\", "[:", "$", "~")
 
 
 class Selection:
-    """What one pattern for names selects, as far as its text tells."""
+    """What one pattern for names selects, as far as its text shows."""
 
     def __init__(self, text: str) -> None:
         self._excludes = text.startswith("!")
@@ -56,7 +53,7 @@ class Selection:
         return any(_is_plain(end) or _overlap(end, pattern) for end in ends)
 
     def examples(self) -> "tuple[str, ...] | None":
-        """Return paths that stand for everything the pattern can select; None where that cannot be told."""
+        """Return paths that stand for everything the pattern can select; None where that is not clear."""
         if self._names is None or self._excludes:
             return None
         found: list[str] = []
@@ -208,12 +205,12 @@ def selection_of(glob: str | None) -> Selection | None:
     return Selection(glob) if glob else None
 
 
-def judge_selected(looked: SearchedFiles, start: FsTarget, what: str) -> Verdict | None:
+def decide_selected(looked: SearchedFiles, start: FsTarget, what: str) -> Verdict | None:
     """Return what the rules say of the files that a search can select; None where they close none of them.
 
     Where all of them are closed, the rules' own answer; where only some are, or may be, ask.
     """
-    whole = _judge_all(looked, start)
+    whole = _decide_all(looked, start)
     if whole is not None:
         decision, rule = whole
         reason = f"{what} {VERBS[decision]}: {_said(rule)} closes everything that it can select"
@@ -237,7 +234,7 @@ def _said(rule: "CompiledRule") -> str:
     return f"the rule `{rule.text}` ({rule.why})" if rule.why else f"the rule `{rule.text}`"
 
 
-def _judge_all(looked: SearchedFiles, start: FsTarget) -> "tuple[Decision, CompiledRule] | None":
+def _decide_all(looked: SearchedFiles, start: FsTarget) -> "tuple[Decision, CompiledRule] | None":
     """Return the mildest answer of rules that close everything a search can select; None where something is open."""
     examples = EVERYTHING if looked.selection is None else looked.selection.examples()
     if not examples:

@@ -2,7 +2,7 @@
 
 Pure: an argument vector in, a yes or no out. Used for spawned programs and for every command a shell line contains. A
 program that starts others is looked into, roughly and on the safe side; shell.read_command knows wrappers better. What
-hides from both (a script, code that is put together) meets the commands themselves: they refuse below a byleave door.
+hides from both (a script, code that is put together) meets the commands themselves: they refuse below byleave itself.
 """
 
 TYPE_CHECKING = False
@@ -15,7 +15,7 @@ GUARDED_COMMANDS = frozenset({"trust", "untrust", "approvals", "mount", "unmount
 DOORS = frozenset({"acp", "mcp", "hook", "run", "call"})
 
 _GUARDED_FLAGS = ("--mount", "--no-mount")  # on other commands they do what `mount` and `unmount` do
-# Commands that start something, and the flags by which whoever runs them would bring what holds it along.
+# Commands that start something, and the flags by which the caller would bring its own policy along.
 _STARTING = frozenset({"run", "call", "acp", "mcp"})
 _POLICY_FLAGS = ("--policy", "--access", "--root")  # another root has another policy
 _VALUE_FLAGS = frozenset({"--root", "--policy", "--session"})
@@ -42,7 +42,7 @@ def is_door(argv: "Sequence[str]") -> bool:
 
 
 def changes_trust(argv: "Words") -> bool:
-    """Whether this is byleave being told to change what it trusts. None is a word known only at run time."""
+    """Whether this makes byleave change what it trusts. None is a word known only at run time."""
     if not any(word is not None and "byleave" in word.lower() for word in argv):
         return False  # nearly every command: whatever starts us has to name us
     return any(_is_guarded(words) for words in (*_own_words(argv), *_started_words(argv))) or _is_code_of_ours(argv)
@@ -77,7 +77,7 @@ def _module(word: str) -> str | None:
 
 
 def _started_words(argv: "Words") -> "Iterator[Words]":
-    """Yield byleave's arguments wherever it occurs behind a program that starts others; byleave's doors do, too."""
+    """Yield byleave's arguments wherever it occurs behind a program that starts others, byleave included."""
     name = _name(argv)
     ahead: Words = argv[1:]
     if name == "byleave":
@@ -115,7 +115,7 @@ def _cluster_ends_in_code(word: str) -> bool:
 
 
 def _is_guarded(words: "Words") -> bool:
-    """Find the command word behind the common flags; what cannot be told apart counts as guarded."""
+    """Find the command word behind the common flags; what is not clear counts as guarded."""
     words = words[: words.index(_END)] if _END in words else words
     own = words[: words.index("--")] if "--" in words else words
     if any(word is not None and word.startswith(_GUARDED_FLAGS) for word in own):

@@ -95,8 +95,8 @@ def is_speakable(*texts: str) -> bool:
 
 
 def suggest_path_rule(place: "FsTarget", kind: str) -> str | None:
-    """Return the rule that lets this very path be touched in this way, whoever asks."""
-    if place.door is not None:  # the rule would have to name where the link leads, which is not for everybody's eyes
+    """Return the rule that lets this very path be touched in this way, for every agent."""
+    if place.door is not None:  # the rule would have to name where the link leads, which is not shown to agents
         return None
     path = place.relative if place.relative is not None else place.canonical
     if not path or not is_speakable(path) or not _GLOB_LETTERS.isdisjoint(path):
@@ -105,7 +105,7 @@ def suggest_path_rule(place: "FsTarget", kind: str) -> str | None:
 
 
 def suggest_url_rule(target: "Target") -> str | None:
-    """Return the rule that lets this very URL be reached, whoever asks."""
+    """Return the rule that lets this very URL be reached, for every agent."""
     if target.userinfo or target.tainted or target.readings or target.segments != target.plain:
         return None
     parts = [f"host = {toml_string(target.host)}", f"scheme = {toml_string(target.scheme)}"]
@@ -143,7 +143,7 @@ def _toml_list(words: "Sequence[str]") -> str:
 
 
 def suggest_command_rule(argv: "Sequence[str | None]") -> str | None:
-    """Return the rule that lets exactly this command run: any wider one might allow a form nobody looked at."""
+    """Return the rule that lets exactly this command run: any wider one might allow a form that was not looked at."""
     words = [word for word in argv if word is not None]
     if len(words) < len(argv) or not words or not is_speakable(*words) or "**" in words:
         return None

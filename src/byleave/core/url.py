@@ -2,15 +2,14 @@
 
 Pure: text in, a `Target` or a `BadUrl` out. It knows no rules (core.net_rules matches them) and resolves no names.
 Whatever two parsers could read differently in the authority is refused. A path that servers could read
-differently is kept in every reading, so that each of them can be judged.
+differently is kept in every reading, so that each of them can be matched.
 
 Start at `parse_url`. For rules: `normal_host`, `prefix_segments`, `prefix_readings`.
 
-Is a URI written plainly, and in which ways may it be meant? Rules look at its text, servers at its meaning. Pure.
-
+A URI of a resource: is it written plainly, and which forms may stand for it (`forms`)?
 `file:///pub/../key`, `FILE:///key` and `file:///%6bey` are three other ways to write `file:///key`, and no rule about
 that would match them. So a URI that its server does not list in these very letters is taken in a plain form only, and
-it is judged in every form that is left: escaped or not, with a slash at its end or without.
+it is matched in every form that is left: escaped or not, with a slash at its end or without.
 """
 
 from byleave.record import Record
@@ -21,7 +20,7 @@ PLACELESS = frozenset({"about", "blob", "data", "file", "javascript"})  # scheme
 LONGEST_URL = 1 << 16
 LONGEST_HOST = 253  # RFC 1035, section 2.3.4, without the root's dot
 LONGEST_LABEL = 63  # the same
-DEEPEST_ENCODING = 3  # nobody encodes a path more often than that in earnest
+DEEPEST_ENCODING = 3  # no program encodes a path more often than that
 
 _HEX = "0123456789abcdefABCDEF"
 _LOWER = "abcdefghijklmnopqrstuvwxyz"
@@ -64,7 +63,7 @@ class Target(Record):
 
 
 class BadUrl(Record):
-    """Why a text is no URL we can judge: one sentence, safe to show, without user name and password."""
+    """Why a text is no URL that can be decided on: one sentence, safe to show, without user name and password."""
 
     problem: str
 
@@ -74,7 +73,7 @@ class _RefusedError(Exception):
 
 
 def parse_url(text: str) -> Target | BadUrl:
-    """Return the place that `text` names, or why it cannot be judged. Never raises."""
+    """Return the place that `text` names, or why it cannot be read. Never raises."""
     try:
         return _read_url(text)
     except _RefusedError as refusal:

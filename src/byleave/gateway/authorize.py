@@ -172,7 +172,7 @@ class Authorizer:
     def _denied_use(self, call: ServerCall) -> Refused | None:
         """Return that a resource or a prompt is denied; None if it is not."""
         kind, name = call.used or ("", "")
-        verdict = self._guard.policy.judge_use(call.who.agent, call.server, kind, name)
+        verdict = self._guard.policy.decide_use(call.who.agent, call.server, kind, name)
         return self._refused(call, call.action, verdict) if verdict.decision is DENY else None
 
     async def _hidden_prompt(self, call: ServerCall) -> Refused | None:

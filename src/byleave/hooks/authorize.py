@@ -24,9 +24,9 @@ from byleave.policy.layers import LOCAL, PROJECT
 from byleave.policy.load import Workspace
 from byleave.record import Record
 from byleave.text import quoted, shown
-from byleave.translate.call import Meaning, ToolCall, Where, as_own_question
+from byleave.translate.call import ToolCall, Translation, Where, as_own_question
 from byleave.translate.shell_text import shell_of_agent
-from byleave.translate.translate import meaning
+from byleave.translate.translate import translate
 from byleave.user_files import digest, make_private_directory, read_private, write_private
 
 TYPE_CHECKING = False
@@ -137,33 +137,35 @@ def _found_root(tool_call: "HookToolCall", around: "HookContext", homes: "UserDi
     return find_root(start, homes)
 
 
-def _meaning(agent: str, tool_call: "HookToolCall", root: str, shell: str | None) -> Meaning:
+def _meaning(agent: str, tool_call: "HookToolCall", root: str, shell: str | None) -> Translation:
     """Return what the call amounts to; a tool that nobody knows is never understood."""
     if tool_call.server is not None:
-        meant = Meaning(
+        meant = Translation(
             (CallAction(tool_call.server, tool_call.tool, dict(tool_call.raw), respelled=True),), {"tool": "event"}
         )
     else:
         kind = KINDS[agent].get(tool_call.tool)
         if kind == QUESTION:
-            asked = Meaning((OtherAction(THINK, tool_call.tool),), {"tool": "event"})
+            asked = Translation((OtherAction(THINK, tool_call.tool),), {"tool": "event"})
             return _unclear(asked, tool_call.problem) if tool_call.problem else as_own_question(asked)
         # What is mere bookkeeping does what its name says, whatever its words are about.
         raw = None if kind == THINK else tool_call.raw
         call = ToolCall(
             kind=None if kind == OTHER else kind, raw=raw, tool=tool_call.tool, takes_directory=agent != CLAUDE_CODE
         )
-        meant = meaning(call, Where(root, tool_call.cwd, os.path.exists, shell))
+        meant = translate(call, Where(root, tool_call.cwd, os.path.exists, shell))
         if kind is None and not tool_call.tool.startswith(_MCP):
             meant = _unclear(meant, f"byleave does not know what the tool {quoted(tool_call.tool)} does")
     return _unclear(meant, tool_call.problem) if tool_call.problem else meant
 
 
-def _unclear(meant: Meaning, problem: str) -> Meaning:
+def _unclear(meant: Translation, problem: str) -> Translation:
     return meant.replace(understood=False, problem=problem)
 
 
-def _decide(hook: "Hook", tool_call: "HookToolCall", meant: Meaning, guard: "Guard") -> "tuple[Decision | None, str]":
+def _decide(
+    hook: "Hook", tool_call: "HookToolCall", meant: Translation, guard: "Guard"
+) -> "tuple[Decision | None, str]":
     who = _who(hook, meant, guard)
     unclear = "" if meant.understood else meant.problem or "it cannot be told what would be done"
     also = {"tool_call": tool_call.call, "sources": dict(meant.sources)}
@@ -180,7 +182,7 @@ def _decide(hook: "Hook", tool_call: "HookToolCall", meant: Meaning, guard: "Gua
     return done.verdict.decision, done.verdict.reason
 
 
-def _who(hook: "Hook", meant: Meaning, guard: "Guard") -> Who:
+def _who(hook: "Hook", meant: Translation, guard: "Guard") -> Who:
     """Return whose call it is: the profile of the command line, else the hook's name.
 
     For the call of an MCP tool, `[agents]` may know the agent by another of its names only (`claude`).

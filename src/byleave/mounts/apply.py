@@ -193,7 +193,7 @@ def _withheld(compiled: Compiled, tool: str, place: object, capability: str, *, 
     for voice in compiled.policy.views:
         if tool not in voice.tools:
             continue
-        answer = voice.tools[tool].access.judge_file(place, capability, below=below)
+        answer = voice.tools[tool].access.decide_file(place, capability, below=below)
         written = answer.rule is not None and not answer.rule.grants(capability)
         if answer.decision is not ALLOW and (written or not voice.denies_only):
             return "no rule covers it" if answer.rule is None else f"{answer.rule.text} ({answer.rule.source})"

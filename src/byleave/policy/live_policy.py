@@ -174,9 +174,9 @@ class LivePolicy:
         """Whether a server's resource (by its URI) or prompt is not denied; `kind` is "resources" or "prompts"."""
         return self._current().could_use(agent, server, kind, name)
 
-    def judge_use(self, agent: str | None, server: str, kind: str, name: str) -> "Verdict":
+    def decide_use(self, agent: str | None, server: str, kind: str, name: str) -> "Verdict":
         """Return the verdict on a resource or prompt of a server."""
-        return self._current().judge_use(agent, server, kind, name)
+        return self._current().decide_use(agent, server, kind, name)
 
     def _current(self) -> "Rules":
         if monotonic() >= self._look_again:

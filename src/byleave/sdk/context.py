@@ -101,7 +101,7 @@ class Context:
         name = place.relative if place.relative is not None else place.door
         what = f"{capability} on {quoted((name if name is not None else path) or '.')}"
         tree = capability == "delete" and place.directory
-        answer = access.judge_file(place, capability, below="delete" if tree else None)
+        answer = access.decide_file(place, capability, below="delete" if tree else None)
         if answer.decision is not ALLOW:
             said = NO_FS_RULE.rule
             if answer.rule is not None:

@@ -87,7 +87,7 @@ def looped(form: "Form") -> "Form":
     if first is not None and first.kind == "raw" and (first.text == "~" or first.text.startswith("~/")):
         return (Piece("each"), Piece("home"), Piece("raw", first.text[1:]), *form[1:])
     if first is not None and first.kind == "raw" and first.text.startswith("~"):
-        return (Piece("tilde"),)  # of someone else, or of another directory: not followed
+        return (Piece("tilde"),)  # of another user, or of another directory: not followed
     return (Piece("each"), *form)
 
 

@@ -106,7 +106,7 @@ class Command(Record):
     command; those of a wrapper stand at the wrapper only; assignments reach the children too. `piped_to_shell` is None
     where its output may reach an interpreter. `fed`: its input comes from a pipe. `runs_anything`: it is a shell whose
     script is not in the text. `followed` are `places` and `base` where only words that are not literal lead there
-    (`cd ~/x`, `cd "$D"`): they tell which files are named, and allow nothing.
+    (`cd ~/x`, `cd "$D"`): they show which files are named, and allow nothing.
     """
 
     words: tuple[Word, ...]

@@ -5,11 +5,9 @@ a text is understood only when bash could run nothing else than the commands lis
 
 Start at `read_command`. The grammar: `grammar`. Directories, functions and wrappers: `walk`.
 
-Whose output reaches a shell other than through a pipe: by descriptors, process substitutions, files of the line.
-
-Looks at all commands of a text at once, and rather says "it may" than follows descriptors and files exactly.
-
-Words of a text that was not understood, for rules that must hold even then.
+Output can reach a shell other than through a pipe: by descriptors, process substitutions, files of the line. That is
+found by looking at all commands of a text at once, and rather says "it may" than follows descriptors and files exactly.
+`loose_words` are the words of a text that was not understood, for rules that must hold even then.
 """
 
 from byleave.shell.knowledge.program_input import (
@@ -45,7 +43,7 @@ _LOOKING = frozenset(
 
 
 def marked(commands: "list[Command]", programs: "ProgramTables") -> "tuple[Command, ...]":
-    """Return the commands with `piped_to_shell` and `runs_anything` as far as the whole text tells."""
+    """Return the commands with `piped_to_shell` and `runs_anything` as far as the whole text shows."""
     if len(commands) == 1 and not commands[0].redirects:
         first = commands[0]
         return (first.replace(runs_anything=True),) if runs_anything(first, programs) else (first,)
@@ -110,7 +108,7 @@ def _redirected(command: "Command") -> "Iterator[str]":
 
 
 def _joins(command: "Command") -> bool:
-    """Whether a command connects descriptors so that it cannot be told what reads from where."""
+    """Whether a command connects descriptors so that it is not clear what reads from where."""
     if command.program in _JOINING:
         return True
     if any(names_input(word) and not _is_own(word.text) for word in command.words[1:]):
@@ -152,7 +150,7 @@ def read_command(
 ) -> Reading:
     """Return what `text` would do when bash, or the shell of another `dialect`, runs it in `cwd`.
 
-    `cwd` should be canonical. Without it directories are told relative to where the text starts. `programs` are the
+    `cwd` should be canonical. Without it directories are relative to where the text starts. `programs` are the
     tables of what wrappers and options mean, if there are more than the built-in ones.
     """
     if len(text) > SIZE_LIMIT or (not text.isascii() and len(text.encode("utf-8", "replace")) > SIZE_LIMIT):
@@ -184,7 +182,7 @@ QUOTES = str.maketrans("", "", "'\"\\")
 def loose_words(text: str) -> frozenset[str]:
     """Return whatever can be taken for a word of `text`, as it stands and without quotes.
 
-    Only good for saying no: a text that holds all the words of a deny rule is denied although nobody understood it.
+    Only good for saying no: a text that holds all the words of a deny rule is denied although it is not understood.
     Names are also given without their directory.
     """
     joined = text.replace("\\\n", "")

@@ -1,6 +1,6 @@
 """One command that runs another: list it, list its children, find them as the program's table says.
 
-A command on its way to the list, and how it is run.
+`WrappedCommand` is a command before it is listed, with how it is run.
 """
 
 from byleave.shell.assignments import relative_value
@@ -62,7 +62,7 @@ class Frame:
 TOP = Frame((), (), inside=True)
 
 SYSTEM = frozenset(["/bin/", "/usr/bin/", "/usr/local/bin/", "/sbin/", "/usr/sbin/", "/opt/homebrew/bin/"])
-WRAPPER_LIMIT = 16  # wrappers inside wrappers; nobody writes more than three or four
+WRAPPER_LIMIT = 16  # wrappers inside wrappers; people write three or four at most
 APPENDED = Word(None, "", splits=True)  # words that a wrapper adds, known only at run time
 
 

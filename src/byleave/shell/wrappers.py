@@ -1,19 +1,13 @@
 """Commands that run other commands: each child is listed as a command of its own.
 
 Which program wraps what is data (`programs.toml`, key `wrap`; read in `wrapped`). In code are only those with a
-grammar of their own: the shell's own (`inside`), those over many things (`batches`), shells (`shells`). Where the
-child cannot be told for sure the text is not understood; a program without an entry is simply a command.
+grammar of their own: the shell's own, those that run a command for each of many things, shells. Where the
+child is not certain the text is not understood; a program without an entry is simply a command.
 
-The shell's own wrappers: `command`, `builtin`, `exec`, `eval`, `trap`.
-
-Wrappers that run a command for each of many things: `find -exec`, `fd -x`, `xargs`, `parallel`.
-
-What they put into the command is known only at run time.
-
-Shells and other interpreters: where does their script come from?
-
-A literal script of `sh -c`, or of a here-document, is read like the text itself. A script that is known only at run
-time, or in the language of a shell that is not followed, is not understood. A script in a file is just an argument.
+The shell's own wrappers are `command`, `builtin`, `exec`, `eval`, `trap`. `find -exec`, `fd -x`, `xargs` and `parallel`
+run a command for each of many things, which are known only at run time. Of a shell it counts where its script comes
+from: a literal script of `sh -c`, or of a here-document, is read like the text itself. A script that is known only at
+run time, or in the language of a shell that is not followed, is not understood. A script in a file is just an argument.
 """
 
 from byleave.shell.knowledge.named_files import find_roots

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from byleave.core.redact import Redactor
+    from byleave.store.tool_definitions import Definitions
 
 
 class RecordStore(Protocol):
@@ -34,6 +35,11 @@ class RecordStore(Protocol):
 
 class ApprovalStore(Protocol):
     """What people have approved, by the key of an action."""
+
+    @property
+    def definitions(self) -> Definitions:
+        """The definitions of tools that MCP servers offer, as people approved them."""
+        ...
 
     def stamp(self) -> tuple[int, ...]:
         """Return what changes whenever the approvals do."""

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from byleave.core.access import Default
 from byleave.core.action import FileAction, MoveAction, SearchAction
 from byleave.core.decision import ALLOW, named_path
-from byleave.core.file_decision import judge_reading_all
+from byleave.core.file_decision import decide_reading_all
 from byleave.core.fs_rules import FsTarget
 from byleave.core.paths import collapse, refuse_name
 from byleave.errors import RequestError
@@ -216,7 +216,7 @@ class MethodService:
         action = permit.action
         if not isinstance(source, FsTarget) or not isinstance(target, FsTarget) or not isinstance(action, MoveAction):
             return
-        whole = judge_reading_all(self._guard.policy.compiled.policy, action.path, self._tool, source)
+        whole = decide_reading_all(self._guard.policy.compiled.policy, action.path, self._tool, source)
         if whole.decision is not ALLOW and self._may_read(action.to):
             problem = f"moving {quoted(action.path)} is denied: it may not be read, and could be where it would go"
             raise RequestError(problem, hint="ask the user for a rule", number=ACCESS_DENIED, data={"code": "denied"})

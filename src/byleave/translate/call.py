@@ -1,8 +1,7 @@
-"""The values of this room: a tool call in the agent's own words, where it would happen, and what it amounts to.
+"""The values of a translation: a tool call in the agent's own words, where it would happen, and its translation.
 
-Calls by which an agent asks its user something in its own name: a question, a plan to agree to, another mode.
-
-The user's answer to them is no permission: an allow of ours would answer in the user's place.
+Some calls only ask the user something in the agent's own name: a question, a plan to agree to, another mode. The
+user's answer to them is no permission, and an allow by byleave would answer in the user's place: `is_own_question`.
 """
 
 from byleave.core.action import OtherAction
@@ -18,12 +17,12 @@ if TYPE_CHECKING:
 
 
 class ToolCall(Record):
-    """A tool call as far as its agent told: nothing here is checked, and everything may be missing.
+    """A tool call as its agent describes it: nothing here is checked, and everything may be missing.
 
     `kind` is one of ACP's kinds (read, edit, delete, move, search, execute, fetch, think, switch_mode, other), or what
-    a table of ours says about a known tool. `raw` is the structured input: None where nobody told it, empty where it is
-    known to be empty. `content` and `locations` have ACP's shapes. `tool` is the agent's own name for its tool, where
-    it gave one. `kinds` are other kinds the same call was given before.
+    a table of byleave says about a known tool. `raw` is the structured input; None where it is not known. `content` and
+    `locations` have ACP's shapes. `tool` is the agent's own name for its tool, where it gave one. `kinds` are other
+    kinds the same call was given before.
     """
 
     kind: str | None = None
@@ -37,7 +36,7 @@ class ToolCall(Record):
 
 
 class Where(Record):
-    """Where a call would happen. `cwd` is absolute; None where nobody said: then what is relative is not understood.
+    """Where a call would happen. `cwd` is absolute; without one, what is relative is not understood.
 
     `exists` answers for an absolute path whether something is there (links followed). `shell` is the name of the shell
     that the agent gives its commands to; None where that is not known.
@@ -49,13 +48,13 @@ class Where(Record):
     shell: str | None = None
 
 
-class Meaning(Record):
+class Translation(Record):
     """What a call amounts to. There is always at least one action.
 
-    `understood` is false where it cannot be told what would be done, or not all of it: then the answer is at least ask,
+    `understood` is false where it is not clear what would be done, or not all of it: then the answer is at least ask,
     whatever the policy allows, and `problem` says why in a sentence. `sources` names, for each derived field (command,
     cwd, path, to, url, kind, ...), where it was found: "rawInput.command", "title", "locations", "content", "session".
-    `is_own_question`: the agent asks its user something in its own name, which byleave answers for nobody.
+    `is_own_question`: the agent asks its user something in its own name, which byleave never answers.
     """
 
     actions: "tuple[Action, ...]"
@@ -77,7 +76,7 @@ _QUESTION_MARKS = ("?", "\uff1f", "\u061f")  # also full-width, and of Arabic
 _ASKED = words("question questions plan choices")  # names in the input of such a call
 
 
-def is_own_question(call: "ToolCall", meant: "Meaning") -> bool:
+def is_own_question(call: "ToolCall", meant: "Translation") -> bool:
     """Whether a call is nothing but a question of the agent's own."""
     if not all(isinstance(action, OtherAction) for action in meant.actions):
         return False
@@ -91,7 +90,7 @@ def is_own_question(call: "ToolCall", meant: "Meaning") -> bool:
     return any(bare(str(key)) in _ASKED and bool(value) for key, value in raw.items())
 
 
-def as_own_question(meant: "Meaning") -> "Meaning":
+def as_own_question(meant: "Translation") -> "Translation":
     """Return the meaning of a question of the agent's own: nothing but a person can answer it."""
     return meant.replace(understood=False, problem=OWN_QUESTION, is_own_question=True)
 

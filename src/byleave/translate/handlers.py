@@ -1,11 +1,11 @@
-"""What a call of each kind does with what it tells.
+"""One handler for each kind of call: add the actions that the parsed input amounts to.
 
-What a call would run: texts for a shell, and lists of arguments.
-
-Where a search would start, and which names it selects. A pattern for names can lead out of where it starts.
+`HANDLERS` at the end is the table, from a kind to its handler. Commands are texts for a shell or lists of arguments.
+A search has a start and patterns for names; a pattern can lead out of the directory where the search starts.
 """
 
 from byleave.core.action import SearchAction, UrlAction
+from byleave.translate.files_named import BEGIN, END, UnreadablePatchError, read_patch
 from byleave.translate.names import (
     FILE_SEARCH_TOOLS,
     LIST_TOOLS,
@@ -18,7 +18,6 @@ from byleave.translate.names import (
     last_name,
 )
 from byleave.translate.parsed_input import DELETE, EDIT, InputText
-from byleave.translate.patch import BEGIN, END, UnreadablePatchError, read_patch
 from byleave.translate.paths import plain_text
 from byleave.translate.shell_text import shell_of, texts_of
 
@@ -34,60 +33,60 @@ _PATCHES = ("apply_patch", "applypatch")
 _BLANKS_AND_MARKS = frozenset(" \t\n;&|<>()$`\\\"'*?[]{}~#!")
 
 
-def run_command(work: "TranslationContext") -> None:
+def run_command(context: "TranslationContext") -> None:
     """Run every command that is named; nothing else of the input is a file of its own."""
-    told = work.told
-    if not told.runs:
-        work.found.doubt("it does not name the command")
-    run_named(work)
+    parsed = context.parsed
+    if not parsed.runs:
+        context.result.doubt("it does not name the command")
+    run_named(context)
 
 
-def run_named(work: "TranslationContext") -> None:
+def run_named(context: "TranslationContext") -> None:
     """Add the commands that the input names, and the doubts about how they would be run."""
-    told = work.told
-    tool = bare(work.call.tool) if isinstance(work.call.tool, str) else ""
+    parsed = context.parsed
+    tool = bare(context.call.tool) if isinstance(context.call.tool, str) else ""
     if any(language in tool for language in OTHER_LANGUAGES):
-        work.found.doubt("its tool runs another language than a shell's")
-    if not work.call.takes_directory and (told.cwds or told.directories or told.args):
-        work.found.doubt("its input names what a command of this agent does not read")
-    if len(told.commands) + len(told.lists) > MOST_COMMANDS:
-        work.found.doubt("it names too many commands")
-    for said in told.commands[:MOST_COMMANDS]:
-        _run_text(work, said)
-    for words in told.lists[:MOST_COMMANDS]:
-        _run_words(work, (*words.words, *_given_args(work)), words.source)
-    work.found.doubt_all(told.doubts_of_running)
-    run_scripts(work)
+        context.result.doubt("its tool runs another language than a shell's")
+    if not context.call.takes_directory and (parsed.cwds or parsed.directories or parsed.args):
+        context.result.doubt("its input names what a command of this agent does not read")
+    if len(parsed.commands) + len(parsed.lists) > MOST_COMMANDS:
+        context.result.doubt("it names too many commands")
+    for entry in parsed.commands[:MOST_COMMANDS]:
+        _run_text(context, entry)
+    for words in parsed.lists[:MOST_COMMANDS]:
+        _run_words(context, (*words.words, *_given_args(context)), words.source)
+    context.result.doubt_all(parsed.doubts_of_running)
+    run_scripts(context)
 
 
-def run_scripts(work: "TranslationContext") -> None:
+def run_scripts(context: "TranslationContext") -> None:
     """Add scripts as if they were for a shell, and doubt that they are."""
-    for said in work.told.scripts:
-        work.run(plain_text(said.text), said.source, work.shell)
-    work.found.doubt_all(work.told.doubts_of_code)
+    for entry in context.parsed.scripts:
+        context.run(plain_text(entry.text), entry.source, context.shell)
+    context.result.doubt_all(context.parsed.doubts_of_code)
 
 
-def _given_args(work: "TranslationContext") -> tuple[str, ...]:
-    args = work.told.args
+def _given_args(context: "TranslationContext") -> tuple[str, ...]:
+    args = context.parsed.args
     if len(args) > 1:
-        work.found.doubt("it gives several lists of arguments")
+        context.result.doubt("it gives several lists of arguments")
     return args[0].words if args else ()
 
 
-def _run_text(work: "TranslationContext", said: "InputText") -> None:
-    args = _given_args(work)
+def _run_text(context: "TranslationContext", entry: "InputText") -> None:
+    args = _given_args(context)
     if not args:
-        if plain_text(said.text) != said.text or "\0" in said.text:
-            work.found.doubt("its command holds characters that no command has")
-        _run(work, plain_text(said.text), said.source, work.shell)
-        if (script := _quoted_script(said.text)) is not None:
-            work.found.doubt("its command is a whole script in quotes")
-            _run(work, plain_text(script), said.source, work.shell)
+        if plain_text(entry.text) != entry.text or "\0" in entry.text:
+            context.result.doubt("its command holds characters that no command has")
+        _run(context, plain_text(entry.text), entry.source, context.shell)
+        if (script := _quoted_script(entry.text)) is not None:
+            context.result.doubt("its command is a whole script in quotes")
+            _run(context, plain_text(script), entry.source, context.shell)
         return
-    if not _BLANKS_AND_MARKS.isdisjoint(said.text):
-        work.found.doubt("its command is more than a name, and has arguments besides")
-        _run(work, plain_text(said.text), said.source, work.shell)
-    _run_words(work, (said.text, *args), said.source)
+    if not _BLANKS_AND_MARKS.isdisjoint(entry.text):
+        context.result.doubt("its command is more than a name, and has arguments besides")
+        _run(context, plain_text(entry.text), entry.source, context.shell)
+    _run_words(context, (entry.text, *args), entry.source)
 
 
 def _quoted_script(text: str) -> str | None:
@@ -101,87 +100,87 @@ def _quoted_script(text: str) -> str | None:
     return word if word is not None and not _BLANKS_AND_MARKS.isdisjoint(word) else None
 
 
-def _run_words(work: "TranslationContext", words: "tuple[str, ...]", source: str) -> None:
+def _run_words(context: "TranslationContext", words: "tuple[str, ...]", source: str) -> None:
     words = tuple(plain_text(word) for word in words)
     if not words or not words[0]:
-        work.found.doubt("its command is an empty list")
+        context.result.doubt("its command is an empty list")
         return
     if not _BLANKS_AND_MARKS.isdisjoint(words[0]):
-        work.found.doubt("its program has a name that a shell would read differently")
+        context.result.doubt("its program has a name that a shell would read differently")
         if len(words) == 1:
-            _run(work, words[0], source, work.shell)
+            _run(context, words[0], source, context.shell)
     if any("\0" in word for word in words):
-        work.found.doubt("its command holds characters that no command has")
+        context.result.doubt("its command holds characters that no command has")
     for text in texts_of(words):
-        _run(work, text, source, "bash" if shell_of(words) == "bash" else None)
+        _run(context, text, source, "bash" if shell_of(words) == "bash" else None)
         if len(words) > 1 and (script := _quoted_script(text)) is not None:
-            work.found.doubt("its command is a whole script in quotes")
-            _run(work, script, source, work.shell)
+            context.result.doubt("its command is a whole script in quotes")
+            _run(context, script, source, context.shell)
 
 
-def _run(work: "TranslationContext", text: str, source: str, shell: str | None) -> None:
+def _run(context: "TranslationContext", text: str, source: str, shell: str | None) -> None:
     """Add a command. Some agents apply a patch themselves that is given like one, so that it changes files too."""
-    work.run(text, source, shell)
+    context.run(text, source, shell)
     before, mark, rest = text.partition(BEGIN)
     if not mark:
         return
     if not before.lstrip().startswith(_PATCHES):
-        work.found.doubt("its command holds a patch, and does other things besides")
+        context.result.doubt("its command holds a patch, and does other things besides")
     try:
-        work.change(read_patch(f"{BEGIN}{rest.rpartition(END)[0]}{END}", source))
+        context.change(read_patch(f"{BEGIN}{rest.rpartition(END)[0]}{END}", source))
     except UnreadablePatchError:
-        work.found.doubt("its command holds a patch that cannot be read")
+        context.result.doubt("its command holds a patch that cannot be read")
 
 
 _PATTERN_MARKS = frozenset("*?[{")
 _LOOKED_FOR = ("pattern", "patterns")
 
 
-def search_files(work: "TranslationContext") -> None:
+def search_files(context: "TranslationContext") -> None:
     """Search below every path, or below the working directory where the input names none."""
-    told = work.told
-    paths = [*told.paths, *told.directories, *told.locations]
-    query = next((said for said in (*told.queries, *told.patterns)), None)
+    parsed = context.parsed
+    paths = [*parsed.paths, *parsed.directories, *parsed.locations]
+    query = next((entry for entry in (*parsed.queries, *parsed.patterns)), None)
     if query is not None:
-        work.found.note("query", query.source)
-    if not paths and _is_of_the_web(work):
-        work.found.doubt("it searches elsewhere than in files")
+        context.result.note("query", query.source)
+    if not paths and _is_of_the_web(context):
+        context.result.doubt("it searches elsewhere than in files")
         return
-    if not paths and not told.structured:
-        work.found.doubt("it does not say what it searches")
+    if not paths and not parsed.structured:
+        context.result.doubt("it does not say what it searches")
         return
-    doubt_patterns(work, paths)
+    doubt_patterns(context, paths)
     starts = paths or [InputText(".", "session", anywhere=True)]
-    if query is None and _is_one_of(work, LIST_TOOLS):  # names are listed, and no file is read
-        work.do("read", starts)
+    if query is None and _is_one_of(context, LIST_TOOLS):  # names are listed, and no file is read
+        context.do("read", starts)
         return
     text = None if query is None else plain_text(query.text)
-    globs = [*_globs(work, starts_elsewhere=bool(paths))] or [None]
-    for said, glob in [*((start, glob) for start in starts for glob in globs), *_starts_of_patterns(work, starts)]:
-        if work.found.is_full:
+    globs = [*_globs(context, starts_elsewhere=bool(paths))] or [None]
+    for entry, glob in [*((start, glob) for start in starts for glob in globs), *_starts_of_patterns(context, starts)]:
+        if context.result.is_full:
             return
-        work.found.note("path", said.source)
-        for place in work.places_of(said):
-            work.found.add(SearchAction(place.path, text, glob=glob))
-    work.found.doubt_all(told.doubts_of_searching)
+        context.result.note("path", entry.source)
+        for place in context.places_of(entry):
+            context.result.add(SearchAction(place.path, text, glob=glob))
+    context.result.doubt_all(parsed.doubts_of_searching)
 
 
-def _is_of_the_web(work: "TranslationContext") -> bool:
-    tool = work.call.tool
+def _is_of_the_web(context: "TranslationContext") -> bool:
+    tool = context.call.tool
     return isinstance(tool, str) and any(word in bare(tool) for word in ("web", "google", "internet"))
 
 
-def _globs(work: "TranslationContext", *, starts_elsewhere: bool) -> "Iterator[str | None]":
+def _globs(context: "TranslationContext", *, starts_elsewhere: bool) -> "Iterator[str | None]":
     """Yield the patterns that select files by their names; None where all of them may be selected.
 
     A `pattern` is looked for in files by some tools, and selects names for others: a tool that is not known may do the
     former, in all files.
     """
-    by_name = _is_one_of(work, FILE_SEARCH_TOOLS)
-    for said in work.told.patterns:
-        if said.name in _LOOKED_FOR and not by_name:
+    by_name = _is_one_of(context, FILE_SEARCH_TOOLS)
+    for entry in context.parsed.patterns:
+        if entry.name in _LOOKED_FOR and not by_name:
             continue
-        text = plain_text(said.text)
+        text = plain_text(entry.text)
         yield text if by_name or not starts_elsewhere else _from_anywhere(text)
 
 
@@ -192,52 +191,52 @@ def _from_anywhere(glob: str) -> str | None:
     return glob.rpartition("/")[2] or None
 
 
-def _is_one_of(work: "TranslationContext", tools: frozenset[str]) -> bool:
-    tool = work.call.tool
+def _is_one_of(context: "TranslationContext", tools: frozenset[str]) -> bool:
+    tool = context.call.tool
     return isinstance(tool, str) and last_name(tool) in tools
 
 
-def _names_files(work: "TranslationContext", said: InputText) -> bool:
+def _names_files(context: "TranslationContext", entry: InputText) -> bool:
     """Whether a pattern may select files by their names, and is not only looked for in them."""
-    return said.name not in _LOOKED_FOR or not _is_one_of(work, TEXT_SEARCH_TOOLS)
+    return entry.name not in _LOOKED_FOR or not _is_one_of(context, TEXT_SEARCH_TOOLS)
 
 
 def _starts_of_patterns(
-    work: "TranslationContext", starts: "list[InputText]"
+    context: "TranslationContext", starts: "list[InputText]"
 ) -> "Iterator[tuple[InputText, str | None]]":
     """Yield where patterns for names begin that lead out of where the search starts, each with the rest of it."""
-    for said in work.told.patterns:
-        if not _names_files(work, said):
+    for entry in context.parsed.patterns:
+        if not _names_files(context, entry):
             continue
-        names = said.text.split("/")
+        names = entry.text.split("/")
         marked = next((at for at, name in enumerate(names) if not _PATTERN_MARKS.isdisjoint(name)), len(names))
-        if ".." in names[marked:] or "{/" in said.text or ",/" in said.text or "{~" in said.text:
-            work.found.doubt("a pattern may lead out of the directory that is searched")
+        if ".." in names[marked:] or "{/" in entry.text or ",/" in entry.text or "{~" in entry.text:
+            context.result.doubt("a pattern may lead out of the directory that is searched")
         beginning, rest = "/".join(names[:marked]), plain_text("/".join(names[marked:])) or None
-        if said.text.startswith(("/", "~")):
-            yield InputText(beginning or "/", said.source), rest
+        if entry.text.startswith(("/", "~")):
+            yield InputText(beginning or "/", entry.source), rest
         elif ".." in names[:marked]:
             for start in starts:
-                yield InputText(f"{start.text}/{beginning}", said.source, anywhere=start.anywhere), rest
+                yield InputText(f"{start.text}/{beginning}", entry.source, anywhere=start.anywhere), rest
 
 
-def search_trees(work: "TranslationContext", paths: "list[InputText]") -> None:
+def search_trees(context: "TranslationContext", paths: "list[InputText]") -> None:
     """Add what a tool reads that takes a directory for all files in it."""
-    if _is_one_of(work, TREE_TOOLS):
-        for said in paths:
-            for place in work.places_of(said):
-                work.found.add(SearchAction(place.path))
+    if _is_one_of(context, TREE_TOOLS):
+        for entry in paths:
+            for place in context.places_of(entry):
+                context.result.add(SearchAction(place.path))
 
 
-def doubt_patterns(work: "TranslationContext", paths: "list[InputText]") -> None:
+def doubt_patterns(context: "TranslationContext", paths: "list[InputText]") -> None:
     """A path that is a pattern is many files to some. Brackets are in names of files that are there, too."""
-    for said in paths:
-        if _PATTERN_MARKS.isdisjoint(said.text):
+    for entry in paths:
+        if _PATTERN_MARKS.isdisjoint(entry.text):
             continue
-        places, _ = work.places.read(said.text, anywhere=said.anywhere)
-        there = all(place.absolute is not None and work.places.is_there(place.absolute) for place in places)
-        if "*" in said.text or "?" in said.text or not there:
-            work.found.doubt("a path may be a pattern for several files")
+        places, _ = context.places.read(entry.text, anywhere=entry.anywhere)
+        there = all(place.absolute is not None and context.places.is_there(place.absolute) for place in places)
+        if "*" in entry.text or "?" in entry.text or not there:
+            context.result.doubt("a path may be a pattern for several files")
             return
 
 
@@ -245,120 +244,120 @@ READ, MOVE, SEARCH, EXECUTE, FETCH = "read", "move", "search", "execute", "fetch
 THINK, SWITCH_MODE, OTHER = "think", "switch_mode", "other"
 
 
-def read_files(work: "TranslationContext") -> None:
+def read_files(context: "TranslationContext") -> None:
     """Read every path, and what patterns for names include."""
-    told = work.told
-    patterns = [said for said in told.patterns if said.name not in ("pattern", "patterns")]  # what is looked for
-    paths = [*told.paths, *told.directories, *told.locations, *patterns]
-    doubt_patterns(work, paths)
+    parsed = context.parsed
+    patterns = [entry for entry in parsed.patterns if entry.name not in ("pattern", "patterns")]  # what is looked for
+    paths = [*parsed.paths, *parsed.directories, *parsed.locations, *patterns]
+    doubt_patterns(context, paths)
     if not paths:
-        work.found.doubt("it does not say what it reads")
-    work.do(READ, paths)
-    search_trees(work, paths)
-    work.found.doubt_all(told.doubts_of_searching)
+        context.result.doubt("it does not say what it reads")
+    context.do(READ, paths)
+    search_trees(context, paths)
+    context.result.doubt_all(parsed.doubts_of_searching)
 
 
-def edit_files(work: "TranslationContext") -> None:
+def edit_files(context: "TranslationContext") -> None:
     """Create or update every path, and do what patches and diffs say."""
-    told = work.told
-    paths = [*told.paths, *told.directories, *told.locations]
-    if not paths and not told.changes:
-        work.found.doubt("it does not say what it edits")
-    if any("*" in said.text or "?" in said.text for said in paths):
-        work.found.doubt("a path may be a pattern for several files")
-    work.do(EDIT, paths)
-    work.change(told.changes)
-    verbs = {VERBS[said.text] for said in told.verbs}
+    parsed = context.parsed
+    paths = [*parsed.paths, *parsed.directories, *parsed.locations]
+    if not paths and not parsed.changes:
+        context.result.doubt("it does not say what it edits")
+    if any("*" in entry.text or "?" in entry.text for entry in paths):
+        context.result.doubt("a path may be a pattern for several files")
+    context.do(EDIT, paths)
+    context.change(parsed.changes)
+    verbs = {VERBS[entry.text] for entry in parsed.verbs}
     if DELETE in verbs:
-        work.do(DELETE, paths)
-    if MOVE in verbs and not told.targets:
-        work.found.doubt("it does not say what it moves where")
-    _move_pairs(work)
+        context.do(DELETE, paths)
+    if MOVE in verbs and not parsed.targets:
+        context.result.doubt("it does not say what it moves where")
+    _move_pairs(context)
 
 
-def delete_files(work: "TranslationContext") -> None:
-    paths = [*work.told.paths, *work.told.directories, *work.told.locations]
-    doubt_patterns(work, paths)
-    if not paths or work.told.patterns:
-        work.found.doubt("it does not say what it deletes")
-    work.do(DELETE, paths)
+def delete_files(context: "TranslationContext") -> None:
+    paths = [*context.parsed.paths, *context.parsed.directories, *context.parsed.locations]
+    doubt_patterns(context, paths)
+    if not paths or context.parsed.patterns:
+        context.result.doubt("it does not say what it deletes")
+    context.do(DELETE, paths)
 
 
-def move_files(work: "TranslationContext") -> None:
-    """Move what the names of the input say; where they leave open which is which, nobody knows."""
-    told = work.told
-    ends = {said.text for said in (*told.origins, *told.targets)}
-    others = [said for said in (*told.paths, *told.directories) if said.text not in ends]
-    origins = told.origins or others
-    if told.origins:
-        work.do(EDIT, others)
-    if not origins or not told.targets:
-        work.found.doubt("it does not say what it moves where")
-        work.do(DELETE, origins)
-        work.do(EDIT, told.targets)
-    if len(origins) > 1 or len(told.targets) > 1 or (told.origins and others):
-        work.found.doubt("it names more than a source and a destination")
-    _move_each(work, origins, told.targets)
-    work.found.doubt_all(told.doubts_of_moving)
-    _explain_locations(work, [*origins, *told.targets])
+def move_files(context: "TranslationContext") -> None:
+    """Move what the names of the input say; where they leave open which is which, that is a doubt."""
+    parsed = context.parsed
+    ends = {entry.text for entry in (*parsed.origins, *parsed.targets)}
+    others = [entry for entry in (*parsed.paths, *parsed.directories) if entry.text not in ends]
+    origins = parsed.origins or others
+    if parsed.origins:
+        context.do(EDIT, others)
+    if not origins or not parsed.targets:
+        context.result.doubt("it does not say what it moves where")
+        context.do(DELETE, origins)
+        context.do(EDIT, parsed.targets)
+    if len(origins) > 1 or len(parsed.targets) > 1 or (parsed.origins and others):
+        context.result.doubt("it names more than a source and a destination")
+    _move_each(context, origins, parsed.targets)
+    context.result.doubt_all(parsed.doubts_of_moving)
+    _explain_locations(context, [*origins, *parsed.targets])
 
 
-def _explain_locations(work: "TranslationContext", ends: "list[InputText]") -> None:
-    """A place beside the two ends of a move is touched in a way that nobody told."""
-    known = {form for said in ends for form in work.forms_of(said)}
-    for said in work.told.locations:
-        if not work.forms_of(said) <= known:
-            work.found.doubt("it names more than a source and a destination")
-            work.do(EDIT, [said])
+def _explain_locations(context: "TranslationContext", ends: "list[InputText]") -> None:
+    """A place beside the two ends of a move is touched in a way that the input does not describe."""
+    known = {form for entry in ends for form in context.forms_of(entry)}
+    for entry in context.parsed.locations:
+        if not context.forms_of(entry) <= known:
+            context.result.doubt("it names more than a source and a destination")
+            context.do(EDIT, [entry])
 
 
-def _move_pairs(work: "TranslationContext") -> None:
+def _move_pairs(context: "TranslationContext") -> None:
     """Edits may rename: a destination beside a source, or beside a path, is a move."""
-    told = work.told
-    targets = [said for said in told.targets if said.name not in ("to", "target")]
-    ends = {said.text for said in targets}
-    origins = {said.text: said for said in (*told.paths, *told.origins) if said.text not in ends}
-    _move_each(work, list(origins.values()), targets)
+    parsed = context.parsed
+    targets = [entry for entry in parsed.targets if entry.name not in ("to", "target")]
+    ends = {entry.text for entry in targets}
+    origins = {entry.text: entry for entry in (*parsed.paths, *parsed.origins) if entry.text not in ends}
+    _move_each(context, list(origins.values()), targets)
 
 
-def _move_each(work: "TranslationContext", origins: "list[InputText]", targets: "list[InputText]") -> None:
+def _move_each(context: "TranslationContext", origins: "list[InputText]", targets: "list[InputText]") -> None:
     if targets and max(len(origins), len(targets)) > MOST_ENDS:
-        work.found.doubt("it moves too much")
+        context.result.doubt("it moves too much")
     for origin in origins[:MOST_ENDS]:
         for target in targets[:MOST_ENDS]:
-            work.move(origin, target)
+            context.move(origin, target)
 
 
-def reach_urls(work: "TranslationContext") -> None:
+def reach_urls(context: "TranslationContext") -> None:
     """Reach every URL that the input names."""
-    if not work.told.urls:
-        work.found.doubt("it does not say what it fetches")
-    add_urls(work)
+    if not context.parsed.urls:
+        context.result.doubt("it does not say what it fetches")
+    add_urls(context)
 
 
-def add_urls(work: "TranslationContext") -> None:
-    told = work.told
-    methods: list[str | None] = [plain_text(said.text) for said in told.methods]
-    for said in told.methods:
-        work.found.note("method", said.source)
-    if told.sends and not methods:
-        work.found.doubt("it sends something, and does not say how")
-    for said in told.urls:
-        work.found.note("url", said.source)
+def add_urls(context: "TranslationContext") -> None:
+    parsed = context.parsed
+    methods: list[str | None] = [plain_text(entry.text) for entry in parsed.methods]
+    for entry in parsed.methods:
+        context.result.note("method", entry.source)
+    if parsed.sends and not methods:
+        context.result.doubt("it sends something, and does not say how")
+    for entry in parsed.urls:
+        context.result.note("url", entry.source)
         for method in methods or [None]:
-            work.found.add(UrlAction(plain_text(said.text), method))
-    work.found.doubt_all(told.doubts_of_fetching)
+            context.result.add(UrlAction(plain_text(entry.text), method))
+    context.result.doubt_all(parsed.doubts_of_fetching)
 
 
-def think(work: "TranslationContext") -> None:
-    work.add_other(THINK)
+def think(context: "TranslationContext") -> None:
+    context.add_other(THINK)
 
 
-def switch_mode(work: "TranslationContext") -> None:
-    work.add_other(SWITCH_MODE)
+def switch_mode(context: "TranslationContext") -> None:
+    context.add_other(SWITCH_MODE)
 
 
-DEEDS: "Mapping[str, Callable[[TranslationContext], None]]" = {
+HANDLERS: "Mapping[str, Callable[[TranslationContext], None]]" = {
     READ: read_files,
     EDIT: edit_files,
     DELETE: delete_files,

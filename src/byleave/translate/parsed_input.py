@@ -1,6 +1,7 @@
-"""What a call tells, sorted by what it is about. Nothing is judged here, and nothing of it is lost silently.
+"""The parsed input of a call: commands, paths, URLs and the rest, sorted by their role. Nothing is decided here.
 
-What lies deeper in an input than agents put what they act on.
+Nothing is dropped silently, either: what is not understood becomes a doubt. `hides_something` finds names deeper in an
+input than agents put what they act on.
 """
 
 from byleave.record import Record
@@ -52,7 +53,7 @@ class FileChange(Record):
 
 
 class ParsedInput:
-    """Everything that one call tells."""
+    """Everything that one call names."""
 
     def __init__(self) -> None:
         self.structured = False
@@ -88,12 +89,12 @@ class ParsedInput:
         return bool(self.commands or self.lists)
 
     def doubt(self, problem: str) -> None:
-        """Note why it cannot be told what would be done, or not all of it."""
+        """Note why the call is not fully understood."""
         if len(self.doubts) < MOST:
             self.doubts.append(problem)
 
     def keep(self, kept: "list[Item]", item: "Item") -> bool:
-        """Keep one more thing, unless there are too many; return whether there is room for another."""
+        """Keep one more thing, unless there are too many; return whether another fits."""
         if len(kept) < MOST:
             kept.append(item)
             return True
@@ -108,16 +109,16 @@ def is_empty(value: "Any") -> bool:
 
 MOST_LOOKS = 10_000  # values that are looked at
 DEEPEST = 8
-# What a name has to mean for somebody to act on it.
+# The roles of names that a tool acts on.
 _COMMANDS = (names.COMMAND, names.COMMANDS, names.CWD, names.ROOT, names.URL)
 _FILES = (names.PATH, names.DIRECTORY, names.EDITS, names.PATCH, names.ORIGIN, names.TARGET)
-TELLING = frozenset((*_COMMANDS, *_FILES))
+ACTED_ON = frozenset((*_COMMANDS, *_FILES))
 # What changes how a command is run.
 RUNNING = frozenset((names.ENV, names.SHELL, names.STDIN, names.RIGHTS, names.ARGS))
 
 
-def hides_something(value: "Any", roles: "frozenset[str]" = TELLING) -> bool:
-    """Whether something inside is named as if somebody could act on it, or there is too much to look at."""
+def hides_something(value: "Any", roles: "frozenset[str]" = ACTED_ON) -> bool:
+    """Whether something inside is named like something that a tool acts on, or there is too much to look at."""
     ahead: list[tuple[Any, int]] = [(value, 0)]
     looks = 0
     while ahead:

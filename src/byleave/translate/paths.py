@@ -1,4 +1,4 @@
-"""The paths of an agent in the form that the policy judges: relative to the root below it, else absolute.
+"""The paths of an agent in the form that the policy decides on: relative to the root below it, else absolute.
 
 By their text alone. What `..` and links make of them is the resolver's to say. Where agents differ in how they read a
 path, every reading is a place of its own.
@@ -46,7 +46,7 @@ class ToolPaths:
         return list(dict.fromkeys(found)), problem
 
     def directory(self, text: str) -> tuple[str | None, str]:
-        """Return where a command would run, absolute; None if nobody said. A home is not known here."""
+        """Return where a command would run, absolute; None if it is not known. A home is not known here."""
         text, problem = _written_plainly(text)
         if text.startswith("~"):
             problem = problem or "a working directory may be below a home"
@@ -63,10 +63,10 @@ class ToolPaths:
         if not absolute.startswith(f"{self._root}/"):
             return absolute
         inside = absolute[len(self._root) + 1 :].lstrip("/")
-        return f"./{inside}" if inside.startswith("~") else inside  # a name, not somebody's home
+        return f"./{inside}" if inside.startswith("~") else inside  # a name, not a home directory
 
     def is_there(self, absolute: str) -> bool:
-        """Whether something is there; what no file can be called counts as there, and is judged by its name."""
+        """Whether something is there; what no file can be called counts as there, and is decided by its name."""
         if "\0" in absolute or "\ufffd" in absolute:
             return True
         try:

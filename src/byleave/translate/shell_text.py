@@ -72,7 +72,7 @@ def _reads_alike(shell: str, text: str) -> bool:
     ours = read_command(text)
     theirs = read_command(f"{shell} -c {quote_word(text)}")
     if not ours.understood:
-        return True  # nobody is allowed anything by it
+        return True  # no rule allows anything by it
     return theirs.understood and [_does(each) for each in theirs.commands[1:]] == [
         _does(each) for each in ours.commands
     ]

@@ -84,7 +84,7 @@ _POSITIONAL = frozenset(["tox", "nox"])
 
 
 def _passed(command: "Command", rest: int, table: "ProgramFacts") -> list[Danger]:
-    """Judge words that a program hands on to another one."""
+    """Check words that a program hands on to another one."""
     words = (command.words[0], *command.words[rest:])
     if not table.canonical:  # nothing is known of that program
         return [Danger(UNLISTED, word.prefix, rest) for word in words[1:2]]
@@ -145,7 +145,7 @@ def _is_listed(given: "GivenOption", table: "ProgramFacts") -> bool:
         return False
     if check is not None:
         return value is not None and is_harmless_value(check, value)
-    # A file that is written is judged as a named file, too; what a bare allow covers stays in the workspace, or is a
+    # A file that is written counts as a named file, too; what a bare allow covers stays in the workspace, or is a
     # scratch file.
     if use == "write" and value is not None and is_scratch(value):
         return True
@@ -232,7 +232,7 @@ def _may_start(word: "Word", beginnings: tuple[str, ...]) -> bool:
 
 
 def _scripts(command: "Command", found: "Scan", language: str) -> list[Danger]:
-    """Judge the script: the values of -e joined by lines, else the first operand; of sqlite3 all but the database."""
+    """Check the script: the values of -e joined by lines, else the first operand; of sqlite3 all but the database."""
     words = command.words
     if language == "sqlite":
         return _queries(command, found)

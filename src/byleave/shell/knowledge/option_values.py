@@ -28,7 +28,7 @@ def is_inside(value: str) -> bool:
 
 def is_scratch(value: str) -> bool:
     """Return whether a literal name is one below /tmp, as far as text says."""
-    return value.startswith("/tmp/") and ".." not in value.split("/") and "\0" not in value  # noqa: S108 -- judged, not used
+    return value.startswith("/tmp/") and ".." not in value.split("/") and "\0" not in value  # noqa: S108 -- checked, not used
 
 
 def _words(text: str) -> frozenset[str]:

@@ -329,7 +329,7 @@ def _may_move(index: int, found: Scan, words: "tuple[Word, ...]") -> bool:
 
 
 def module_at(command: "Command") -> int:
-    """Return the place of the module that Python is told to run, 0 if there is none."""
+    """Return the place of the module that Python runs, 0 if there is none."""
     if not (command.program or "").startswith("python"):
         return 0
     for index, word in enumerate(command.words[1:-1], start=1):
@@ -343,7 +343,7 @@ def module_at(command: "Command") -> int:
 def subcommand(command: "Command", programs: ProgramTables = BUILT_IN) -> str | None:
     """Return the subcommand, aliases resolved; None where there is none or it is known only at run time.
 
-    `subcommand_is_unknown` tells the two apart. For a program without a table it is the first word that is no option.
+    `subcommand_is_unknown` separates the two. For a program without a table it is the first word that is no option.
     """
     found = scan(command, programs)
     if found.table is None or not found.table.known_subcommands:
@@ -375,8 +375,8 @@ def has_flag(command: "Command", flag: str, programs: ProgramTables = BUILT_IN) 
     `-rf` asks for both `-r` and `-f` where the program joins letters.
     """
     found = scan(command, programs)
-    wanted = _wanted(flag, found.table)
-    answers = [_has(found, name, command) for name in wanted]
+    expected = _expected(flag, found.table)
+    answers = [_has(found, name, command) for name in expected]
     if False in answers:
         return False
     return True if all(answers) else None
@@ -384,10 +384,10 @@ def has_flag(command: "Command", flag: str, programs: ProgramTables = BUILT_IN) 
 
 def canonical_flags(command: "Command", flag: str, programs: ProgramTables = BUILT_IN) -> list[str]:
     """Return the names under which a scan knows a flag; several where it joins letters."""
-    return _wanted(flag, scan(command, programs).table)
+    return _expected(flag, scan(command, programs).table)
 
 
-def _wanted(flag: str, table: "ProgramFacts | None") -> list[str]:
+def _expected(flag: str, table: "ProgramFacts | None") -> list[str]:
     if table is None:
         return [flag]
     if flag in table.canonical:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 READ, WRITE, DELETE, EXECUTE = "read", "write", "delete", "exec"
-# Given in place of a file. The names of descriptors stay: what they open is judged where it was opened.
+# Given in place of a file. The names of descriptors stay: what they open counts where it was opened.
 STANDARD_STREAMS = frozenset(["-", "/dev/null", "/dev/tty", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom"])
 
 

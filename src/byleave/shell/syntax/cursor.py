@@ -1,10 +1,7 @@
 """The text being read, where we are in it, and how deep we have gone.
 
-Every reader of a part of the language (`expand`, `words`, `conditional`, `grammar`) is built on a Cursor.
-
-Characters that a command line must not hold.
-
-They hide what it does from a person, or different programs read them differently.
+Every reader of a part of the language (`expansions`, `words`, `redirects`, `simple_command`) is built on a Cursor.
+Some characters a command line must not hold: they hide what it does from a person, or programs read them differently.
 """
 
 from byleave.shell.model import NotUnderstoodError
@@ -22,7 +19,7 @@ DEPTH_LIMIT = 32  # nested constructs; at some nine Python frames each this stay
 BASH = "bash"
 POSIX = "posix"
 ZSH = "zsh"
-EITHER = "bash or sh"  # nobody said which: what dash makes other commands of than bash does is refused
+EITHER = "bash or sh"  # it is not known which: what dash makes other commands of than bash does is refused
 
 IDENTIFIER_START = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ_")
 DIGITS = frozenset("0123456789")

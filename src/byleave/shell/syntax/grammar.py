@@ -1,4 +1,4 @@
-"""The grammar of bash from lists down to simple commands. Text in, tree out; nothing is followed or judged here.
+"""The grammar of bash from lists down to simple commands. Text in, tree out; nothing is followed or decided here.
 
 Recursive descent. Start at `parse`. Words: `words`. What the tree means for directories and commands: `walk`.
 """

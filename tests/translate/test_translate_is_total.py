@@ -16,7 +16,7 @@ from byleave.translate.call import ToolCall, Where
 from byleave.translate.names import ROLES, VERBS
 from byleave.translate.parsed_input import MOST
 from byleave.translate.shell_text import quote_words
-from byleave.translate.translate import OPERATIONS, meaning
+from byleave.translate.translate import OPERATIONS, translate
 
 WHERE = Where("/ws", "/ws", {"/ws", "/ws/README.md"}.__contains__)
 PATHS = ("/ws/a", "a/../b", "~", "~/x", "~x", " /x", "*", "file:///ws/a", "\ud800", "\0")
@@ -58,7 +58,7 @@ NO_CALLS: st.SearchStrategy[Any] = st.builds(
 @settings(max_examples=150)
 @given(st.one_of(CALLS, NO_CALLS), st.sampled_from(["/ws", "/ws/src", "/", None]))
 def test_every_call_has_a_meaning_that_can_be_judged_and_written_down(call: ToolCall, cwd: str | None) -> None:
-    found = meaning(call, Where("/ws", cwd, WHERE.exists))
+    found = translate(call, Where("/ws", cwd, WHERE.exists))
     assert found.actions
     assert bool(found.problem) is not found.understood
     for action in found.actions:
@@ -80,9 +80,9 @@ def test_every_call_has_a_meaning_that_can_be_judged_and_written_down(call: Tool
 )
 def test_a_further_name_takes_nothing_away(kind: str, raw: dict[str, str], name: str, text: str) -> None:
     assume(raw.get("command") not in VERBS and text not in VERBS)  # beside a path, they are what is done to it
-    before = meaning(ToolCall(kind=kind, raw=raw, tool="t"), WHERE)
-    after = meaning(ToolCall(kind=kind, raw={**raw, name: text}, tool="t"), WHERE)
-    told = {action for action in before.actions if action != meaning(ToolCall(kind=kind), WHERE).actions[0]}
+    before = translate(ToolCall(kind=kind, raw=raw, tool="t"), WHERE)
+    after = translate(ToolCall(kind=kind, raw={**raw, name: text}, tool="t"), WHERE)
+    told = {action for action in before.actions if action != translate(ToolCall(kind=kind), WHERE).actions[0]}
     assert told <= set(after.actions)
     if before.problem and told:
         assert after.problem
@@ -133,7 +133,7 @@ LARGE: dict[str, Callable[[], ToolCall]] = {
 @pytest.mark.long
 @pytest.mark.parametrize("make", LARGE.values(), ids=LARGE.keys())
 def test_what_is_too_much_is_not_understood(make: Callable[[], ToolCall]) -> None:
-    found = meaning(make(), WHERE)
+    found = translate(make(), WHERE)
     assert not found.understood
     assert 1 <= len(found.actions) <= MOST
 
@@ -143,7 +143,7 @@ def test_a_look_at_the_disk_that_fails_does_no_harm(path: str) -> None:
     def look(place: str) -> bool:
         raise ValueError(place)
 
-    found = meaning(ToolCall(kind="edit", raw={"path": path}), Where("/ws", "/ws", look))
+    found = translate(ToolCall(kind="edit", raw={"path": path}), Where("/ws", "/ws", look))
     assert [action_tree(action)["kind"] for action in found.actions] == ["update"]
 
 
@@ -162,9 +162,9 @@ def test_the_room_loads_nothing_heavy() -> None:
     heavy = {"re", "json", "typing", "enum", "dataclasses", "argparse", "byleave.shell", "byleave.core.matchers"}
     code = (
         "import sys\n"
-        "from byleave.translate.translate import meaning\nfrom byleave.translate.call import ToolCall, Where\n"
+        "from byleave.translate.translate import translate\nfrom byleave.translate.call import ToolCall, Where\n"
         "call = ToolCall(kind='execute', raw={'command': 'ls', 'cwd': 'src'})\n"
-        "meaning(call, Where('/ws', '/ws', lambda path: False)); print(*sys.modules)"
+        "translate(call, Where('/ws', '/ws', lambda path: False)); print(*sys.modules)"
     )
     done = subprocess.run([sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True, timeout=60)
     assert heavy & set(done.stdout.split()) == set()

@@ -11,7 +11,7 @@ from byleave.core.action import action_tree
 from byleave.core.matchers import OPERATIONS
 from byleave.translate import translate as room
 from byleave.translate.call import ToolCall, Where
-from byleave.translate.translate import meaning
+from byleave.translate.translate import translate
 
 CASES = Path(__file__).parent / "cases"
 THERE = frozenset({"/ws", "/ws/README.md", "/ws/src", "/ws/src/.", "/ws/src/main.py"})
@@ -41,7 +41,7 @@ def where(case: dict[str, Any]) -> Where:
 
 @pytest.mark.parametrize("case", recorded(), ids=lambda case: case["name"])
 def test_a_recorded_call_amounts_to_its_action(case: dict[str, Any]) -> None:
-    found = meaning(call_of(case), where(case))
+    found = translate(call_of(case), where(case))
     if case["action"] is None:
         assert not found.understood
         assert found.problem
@@ -54,7 +54,7 @@ def test_a_recorded_call_amounts_to_its_action(case: dict[str, Any]) -> None:
     "case", load("shapes_from_the_field.toml") + load("hostile_calls.toml"), ids=lambda case: case["name"]
 )
 def test_a_call_amounts_to_what_the_case_says(case: dict[str, Any]) -> None:
-    found = meaning(call_of(case), where(case))
+    found = translate(call_of(case), where(case))
     assert [action_tree(action) for action in found.actions] == case["actions"]
     assert found.understood is case.get("understood", True), found.problem
     assert bool(found.problem) is not found.understood
