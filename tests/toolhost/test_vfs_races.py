@@ -8,11 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from byleave.api import Workspace
+from byleave.core.redact import SecretFilter
 from byleave.errors import RequestError
 from byleave.protocol.jsonrpc import ACCESS_DENIED, INVALID_PARAMS
 from byleave.toolhost.deadline import Deadline
 from byleave.toolhost.methods import MethodService
-from byleave.toolhost.redact import SecretFilter
 from byleave.workspace.on_disk import ProjectOnDisk
 from workspace.test_opening_race import FORBIDDEN, LONGEST, RACE, Arena, arena, contents
 

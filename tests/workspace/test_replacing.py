@@ -20,10 +20,10 @@ import pytest
 from byleave.api import Workspace
 from byleave.core.action import FileAction, MoveAction
 from byleave.core.decision import ALLOW, Permit, Verdict
+from byleave.core.redact import SecretFilter
 from byleave.errors import RequestError, UnsafePathError
 from byleave.toolhost.deadline import Deadline
 from byleave.toolhost.methods import MethodService
-from byleave.toolhost.redact import SecretFilter
 from byleave.workspace import replacing
 from byleave.workspace.file_effects import move_file, write_file
 from byleave.workspace.on_disk import ProjectOnDisk

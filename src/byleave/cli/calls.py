@@ -23,9 +23,9 @@ from byleave.guard.asking import Who
 from byleave.protocol.content import text_block
 from byleave.protocol.lines import LineBuffer, TooLong
 from byleave.text import shown, shown_lines
-from byleave.toolhost.argument_schema import description_of, input_schema
 from byleave.toolhost.authorize import EDIT, SKIP, DescribingAsker, WithRunModes, goes_on, run_mode
 from byleave.toolhost.deadline import AnnouncingAsker, Deadline
+from byleave.toolhost.description import description_of, input_schema
 from byleave.toolhost.handles import Handles
 from byleave.toolhost.host import ToolHost, ToolInvocation
 from byleave.toolhost.outcome import EXIT_CODES, CancelledOutcome, CompletedOutcome, NeedsInput, StateOutcome, broken

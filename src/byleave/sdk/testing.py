@@ -16,7 +16,7 @@ Only the ends are made up: no file, no server and no program is touched. For tes
 
 from byleave.core.action import SUBSTITUTE, EnvAction
 from byleave.core.command_rules import CommandTable
-from byleave.core.redact import Redactor
+from byleave.core.redact import Redactor, SecretFilter
 from byleave.core.url import Target, parse_url
 from byleave.errors import RequestError
 from byleave.guard.guard import Guard
@@ -34,9 +34,9 @@ from byleave.sdk.vfs_conversation import ToolConversation
 from byleave.sdk.vfs_errors import QuestionAsked
 from byleave.sdk.vfs_results import Completed, HttpReply
 from byleave.text import quoted
+from byleave.toolhost.codec import TOOLS
 from byleave.toolhost.context import FORMAT_ARGUMENTS, context_tree
 from byleave.toolhost.conversation import ConversationEnd
-from byleave.toolhost.conversation_io import TOOLS
 from byleave.toolhost.deadline import Deadline
 from byleave.toolhost.host import outcome_of
 from byleave.toolhost.http_methods import HttpMethods
@@ -44,7 +44,6 @@ from byleave.toolhost.methods import READING, MethodService
 from byleave.toolhost.outcome import NeedsInput, outcome_tree
 from byleave.toolhost.process import ProcessOutput
 from byleave.toolhost.process_methods import ProcessMethods
-from byleave.toolhost.redact import SecretFilter
 from byleave.workspace.in_memory import ProjectInMemory
 
 TYPE_CHECKING = False
