@@ -211,7 +211,7 @@ WRONG: dict[str, tuple[tuple[str, ...], str]] = {
     "a tool of a server": (("theirs",), "its source is"),
     "arguments that are no JSON": (("t", "{"), "not JSON"),
     "arguments that are a list": (("t", "[]"), "no JSON object"),
-    "an answer without a name": (("t", "--answer", "=x"), "is no answer"),
+    "an answer without a name": (("t", "--answer", "=x"), "is not an answer"),
 }
 
 

@@ -1,4 +1,4 @@
-"""The entrance: read the command line, load the one command that was asked for, turn errors into text."""
+"""Read the command line, load and run its command, turn errors into text and exit codes."""
 
 import os
 import sys

@@ -1,6 +1,6 @@
 """What a tool sends and receives as JSON: parameters read, data and errors encoded.
 
-`TOOLS` is the codec of a conversation: msgspec, but with names of files that are not UTF-8. A parameter that is missing,
+`TOOLS` is the codec of a conversation: msgspec, and names of files that are not UTF-8. A parameter that is missing,
 or has a wrong type, is an error that goes back to the tool.
 """
 
