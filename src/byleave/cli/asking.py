@@ -83,7 +83,7 @@ class TerminalAsker:
 
 
 def _rows(question: Question, width: int) -> Iterator[str]:
-    """Yield what is asked, row by row. Text from outside stands behind a bar, so that no row of it passes for ours."""
+    """Yield what is asked, row by row. A bar marks text from outside, so that no row of it passes for byleave's."""
     yield _head(question)
     for name, value in question.facts.items():
         if name != "kind":
