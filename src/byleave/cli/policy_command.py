@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -59,7 +60,7 @@ def rules_of(access: Access, family: str) -> Iterator[tuple[str, str]]:
     if isinstance(table, Default):
         yield table.rule, "built-in"
         return
-    rules = table.rules.values() if isinstance(table.rules, dict) else table.rules
+    rules = table.rules.values() if isinstance(table.rules, Mapping) else table.rules
     for rule in rules:
         yield rule.text.removeprefix(f"{family} "), rule.source
 
