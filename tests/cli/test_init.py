@@ -103,7 +103,7 @@ def test_a_file_that_is_there_is_left_alone(name: str, tmp_path: Path) -> None:
     (tmp_path / name).write_text("# mine\n")
     done = byleave("init", cwd=tmp_path)
     assert (done.code, done.out) == (2, "")
-    assert f"{name} is already there" in done.err
+    assert f"{name} exists already" in done.err
     assert (tmp_path / name).read_text() == "# mine\n"
 
 
@@ -124,7 +124,7 @@ def test_what_stands_in_the_place_of_our_directory_is_refused(kind: str, tmp_pat
     else:
         (workspace / ".byleave").touch()
     done = byleave("init", cwd=workspace)
-    assert (done.code, done.err.splitlines()[0]) == (2, "byleave: .byleave is no directory")
+    assert (done.code, done.err.splitlines()[0]) == (2, "byleave: .byleave is not a directory")
     assert list(elsewhere.iterdir()) == []
     assert not (workspace / "byleave.toml").exists()
 

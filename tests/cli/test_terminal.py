@@ -97,7 +97,7 @@ def test_a_file_that_changes_while_the_question_is_open_is_not_trusted(project: 
 def test_without_a_terminal_nobody_can_agree(project: Path) -> None:
     done = byleave("trust", cwd=project, feed=b"y\ny\n")
     assert done.code == 2
-    assert "this needs a terminal" in done.err
+    assert "this needs your consent at a terminal" in done.err
     assert [line for line in LISTED if line not in done.out] == []
     assert not is_trusted(project)
 
@@ -105,7 +105,7 @@ def test_without_a_terminal_nobody_can_agree(project: Path) -> None:
 def test_no_input_stops_where_consent_is_needed(project: Path) -> None:
     with at_terminal("trust", "--no-input", cwd=project) as terminal:
         assert terminal.ends() == 2
-        assert "--no-input was given" in terminal.seen
+        assert "--no-input forbids the question" in terminal.seen
     assert not is_trusted(project)
 
 
@@ -131,7 +131,7 @@ def test_below_a_door_yes_does_not_count(project: Path) -> None:
         timeout=PATIENCE,
     )
     assert done.returncode == 2
-    assert "a byleave door is among the parent processes" in done.stderr
+    assert "an agent or tool may have started this command" in done.stderr
     assert not is_trusted(project)
 
 
@@ -140,7 +140,7 @@ def test_below_a_door_a_terminal_of_the_agents_own_does_not_count_either(project
     door = ("/bin/bash", "-c", 'exec -a byleave /bin/bash -c \'"$@"; exit $?\' acp "$@"', "bash")
     with at_terminal("trust", cwd=project, before=door) as terminal:
         assert terminal.ends() == 2
-        assert "a byleave door is among the parent processes" in terminal.seen
+        assert "an agent or tool may have started this command" in terminal.seen
     assert not is_trusted(project)
 
 
@@ -231,7 +231,7 @@ def test_answers_for_programs_are_json(project: Path) -> None:
 def test_only_project_files_can_be_trusted(name: str, code: int, project: Path) -> None:
     done = byleave("trust", name, "--yes", "-q", cwd=project / "src")
     assert done.code == code
-    assert (("is no project file" in done.err) if code else not done.err) is True
+    assert (("is not a project file" in done.err) if code else not done.err) is True
     assert "\x1b" not in done.err
 
 

@@ -6,9 +6,8 @@ from urllib.parse import quote
 
 import pytest
 
-from byleave.core.redact import REDACTED, Redactor
+from byleave.core.redact import REDACTED, Redactor, SecretFilter
 from byleave.gateway.redact import ResultScrub
-from byleave.toolhost.redact import SecretFilter
 
 CORE = "hunter2/4711+x"
 GIVEN = {

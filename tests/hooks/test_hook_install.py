@@ -226,7 +226,7 @@ def test_without_a_person_nothing_is_written(tmp_path: Path) -> None:
         if verb == "--uninstall":
             install("claude-code", tmp_path)
         done = command(tmp_path, verb, "claude-code")
-        assert (done.code, "somebody has to agree in person" in done.err) == (2, True)
+        assert (done.code, "this needs your consent at a terminal" in done.err) == (2, True)
     assert (tmp_path / ".claude/settings.json").exists()
 
 
@@ -249,7 +249,7 @@ def test_below_a_door_of_ours_nobody_can_agree(tmp_path: Path) -> None:
     file.write_text(script)
     done = subprocess.run([sys.executable, str(file), "acp"], capture_output=True, check=False, timeout=30)
     assert done.returncode == 2
-    assert b"a byleave door is among the parent processes" in done.stderr
+    assert b"an agent or tool may have started this command" in done.stderr
     assert not (tmp_path / ".claude").exists()
 
 

@@ -31,7 +31,7 @@ from byleave.protocol.vfs import (
     ToolSide,
     Wrong,
 )
-from byleave.toolhost.conversation_io import TOOLS
+from byleave.toolhost.codec import TOOLS
 from protocol.vfs_cases import Case, load_conversations
 
 CASES = load_conversations()

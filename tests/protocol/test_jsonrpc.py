@@ -27,7 +27,7 @@ from byleave.protocol.jsonrpc import (
     write_result,
 )
 from byleave.protocol.lines import TooLong
-from byleave.toolhost.conversation_io import TOOLS
+from byleave.toolhost.codec import TOOLS
 
 CODECS = {"the standard library's": PLAIN, "the host's": TOOLS}
 BOTH = pytest.mark.parametrize("codec", CODECS.values(), ids=CODECS.keys())

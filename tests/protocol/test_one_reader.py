@@ -11,7 +11,7 @@ from byleave.gateway.message import RefusedMessage, read_client_message
 from byleave.protocol.json_codec import PLAIN
 from byleave.protocol.json_fast import FAST
 from byleave.protocol.jsonrpc import MOST_DEPTH, Malformed, Message, read_envelope, read_message
-from byleave.toolhost.conversation_io import TOOLS
+from byleave.toolhost.codec import TOOLS
 
 CALL = '"jsonrpc":"2.0","id":1,"method":"tools/call"'
 DEEP = f"{'[' * MOST_DEPTH}{']' * MOST_DEPTH}"

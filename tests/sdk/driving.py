@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from byleave.protocol.vfs import Bad, Failed, Finished, HostSide, ToolRequest
-from byleave.toolhost.conversation_io import TOOLS
+from byleave.toolhost.codec import TOOLS
 
 Answer = Callable[[HostSide, ToolRequest], bytes]
 METHODS = ("fs.read", "fs.write")

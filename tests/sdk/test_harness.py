@@ -9,7 +9,7 @@ from byleave.protocol.json_codec import PLAIN
 from byleave.sdk import vfs
 from byleave.sdk.testing import Harness, Outcome, RecordedRequest
 from byleave.sdk.vfs import Host
-from byleave.toolhost.conversation_io import TOOLS
+from byleave.toolhost.codec import TOOLS
 from protocol.vfs_cases import Case, load_conversations
 
 FILES: dict[str, str | bytes] = {"src/a.rs": "fn main() {}\n", "img.bin": b"\xff\x00", ".env": "TOKEN=x\n"}

@@ -314,7 +314,7 @@ def test_a_host_that_goes_away_is_noticed_wherever_the_tool_waits() -> None:
 
 def test_a_host_that_complains_about_no_request_in_particular_is_heard() -> None:
     host, _wire = host_of(refusal(None, -32600))
-    with pytest.raises(vfs.InvalidRequest, match="something that this tool wrote: because; was it printed before"):
+    with pytest.raises(vfs.InvalidRequest, match="a line of this tool: because; was it printed before"):
         host.read("x")
 
 

@@ -190,7 +190,7 @@ def test_arguments_can_be_edited_before_the_call(tmp_path: Path) -> None:
     with at_terminal("call", "t", "{}", *shop.flags, cwd=shop.root, env={"EDITOR": str(editor)}) as terminal:
         assert terminal.ends() == 0
     assert '"edited":true' in terminal.seen
-    assert "nobody is here" in shop.call("t").err
+    assert "call it at a terminal" in shop.call("t").err
 
 
 def test_modes_may_depend_on_the_arguments(tmp_path: Path) -> None:
@@ -210,8 +210,8 @@ WRONG: dict[str, tuple[tuple[str, ...], str]] = {
     "a disabled tool": (("off",), "is disabled"),
     "a tool of a server": (("theirs",), "its source is"),
     "arguments that are no JSON": (("t", "{"), "not JSON"),
-    "arguments that are a list": (("t", "[]"), "no JSON object"),
-    "an answer without a name": (("t", "--answer", "=x"), "is no answer"),
+    "arguments that are a list": (("t", "[]"), "not a JSON object"),
+    "an answer without a name": (("t", "--answer", "=x"), "is not an answer"),
 }
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from byleave.protocol.json_codec import PLAIN
-from byleave.toolhost.conversation_io import TOOLS
+from byleave.toolhost.codec import TOOLS
 
 LONG = "x" * (2 << 20)
 MESSAGES: dict[str, dict[str, Any]] = {
@@ -33,7 +33,7 @@ def test_a_long_line_says_what_it_says(message: dict[str, Any]) -> None:
 def test_a_line_of_brackets_takes_no_more_memory_than_it_is_long() -> None:
     code = (
         "from byleave.protocol.jsonrpc import read_message\n"
-        "from byleave.toolhost.conversation_io import TOOLS\n"
+        "from byleave.toolhost.codec import TOOLS\n"
         'line = b\'{"id": 1, "method": "fs.grep", "params": {"a": [\' + b"[]," * (20 << 20) + b"1]}}"\n'
         "assert read_message(line, TOOLS).problem == 'the message holds more than 2000000 values'\n"
         "print(*[line.split()[1] for line in open('/proc/self/status') if line.startswith('VmHWM')])\n"

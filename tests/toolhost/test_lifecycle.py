@@ -308,7 +308,7 @@ def test_questions_that_nobody_wants_answered_any_more_are_not_asked(tmp_path: P
 
 def _given_up(conversation: Any) -> int:
     """How many requests the tool gave up whose question is still under way."""
-    return 0 if conversation is None else len(conversation._left)  # noqa: SLF001 -- no other way to see it
+    return 0 if conversation is None else len(conversation._abandoned)  # noqa: SLF001 -- no other way to see it
 
 
 def test_without_anybody_to_ask_the_answer_is_no_at_once(tmp_path: Path) -> None:

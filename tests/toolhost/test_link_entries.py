@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from byleave.core.action import FileAction, MoveAction
+from byleave.core.redact import SecretFilter
 from byleave.errors import RequestError, UnsafePathError
 from byleave.guard.open import guard_for
 from byleave.policy.load import Workspace
@@ -17,7 +18,6 @@ from byleave.sdk.vfs_errors import AccessDenied, AlreadyExists, InvalidParams, N
 from byleave.toolhost.context import access_tree
 from byleave.toolhost.deadline import Deadline
 from byleave.toolhost.methods import MethodService
-from byleave.toolhost.redact import SecretFilter
 from byleave.tools.direct import DirectHost
 from byleave.workspace.on_disk import ProjectOnDisk
 from command import byleave
@@ -269,7 +269,7 @@ def test_what_was_judged_as_a_link_is_not_moved_as_something_else(tmp_path: Path
     place, to = scene.entry("work/to-file"), scene.entry("work/new")
     (scene.root / "work/to-file").unlink()
     (scene.root / "work/to-file").write_text("") if now == "a file" else (scene.root / "work/to-file").mkdir()
-    with pytest.raises(UnsafePathError, match="changed after it was judged"):
+    with pytest.raises(UnsafePathError, match="changed after the decision"):
         ProjectOnDisk(scene.workspace.root).rename(place, to, replace=False)
     scene.guard.close()
 
@@ -279,7 +279,7 @@ def test_what_was_judged_as_a_file_is_not_moved_as_a_directory(tmp_path: Path) -
     place, to = scene.entry("work/file"), scene.entry("work/new")
     (scene.root / "work/file").unlink()
     (scene.root / "work/file").mkdir()
-    with pytest.raises(UnsafePathError, match="changed after it was judged"):
+    with pytest.raises(UnsafePathError, match="changed after the decision"):
         ProjectOnDisk(scene.workspace.root).rename(place, to, replace=False)
     scene.guard.close()
 

@@ -46,7 +46,7 @@ CASES: dict[str, tuple[str, str, int, dict[str, Any]]] = {
         0,
         {
             "outcome": "error",
-            "message": "the tool asks a question without an id or a text",
+            "message": "the tool has a question without an id or a text",
             "trace": [],
             "transient": False,
         },
@@ -69,7 +69,7 @@ CASES: dict[str, tuple[str, str, int, dict[str, Any]]] = {
         3,
         {
             "outcome": "error",
-            "message": "the tool ended with exit code 3, and said nothing",
+            "message": "the tool ended with exit code 3, and printed nothing",
             "trace": [],
             "transient": False,
         },

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from byleave.core.decision import ALLOW
-from byleave.core.redact import Redactor
+from byleave.core.redact import Redactor, SecretFilter
 from byleave.errors import RequestError, SandboxError
 from byleave.guard.asking import NO, ONCE, Who
 from byleave.guard.guard import Guard
@@ -28,7 +28,6 @@ from byleave.protocol.jsonrpc import (
 from byleave.sandbox.confinement import Confinement
 from byleave.toolhost.deadline import Deadline
 from byleave.toolhost.process_methods import ProcessMethods
-from byleave.toolhost.redact import SecretFilter
 from fakes.asking import MemoryLog, Person
 from sandbox.machine import alive, needs_sandbox
 from sandbox.proxy_scene import PATIENCE

@@ -7,8 +7,7 @@ from urllib.parse import quote
 
 import pytest
 
-from byleave.core.redact import REDACTED
-from byleave.toolhost.redact import SecretFilter
+from byleave.core.redact import REDACTED, SecretFilter
 
 SECRET = "hunter2-4711/\u00fc\"x'"
 

@@ -147,7 +147,7 @@ def test_a_tool_that_says_something_else_takes_anything(
 def test_a_problem_is_told_at_the_command_line(tmp_path: Path) -> None:
     done = shop_of(tmp_path, ODD["a schema of texts"][0]).call("t", "--schema")
     assert json.loads(done.out) == ANYTHING
-    assert "what t says of itself is not used: the schema of its parameters is not one of objects" in done.err
+    assert "the description that t prints is not used: the schema of its parameters is not one of objects" in done.err
 
 
 @needs_sandbox

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from byleave.core.net_rules import USERINFO
-from byleave.core.redact import Redactor
+from byleave.core.redact import Redactor, SecretFilter
 from byleave.errors import RequestError
 from byleave.guard.asking import NO, ONCE, Who
 from byleave.guard.guard import Guard
@@ -26,7 +26,6 @@ from byleave.protocol.jsonrpc import (
 )
 from byleave.toolhost.deadline import Deadline
 from byleave.toolhost.http_methods import MOST, HttpMethods
-from byleave.toolhost.redact import SecretFilter
 from fakes.asking import MemoryLog, Person
 from sandbox.proxy_scene import PATIENCE, Origin, read_message
 from scene import Scene

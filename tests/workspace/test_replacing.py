@@ -19,12 +19,12 @@ import pytest
 
 from byleave.core.action import FileAction, MoveAction
 from byleave.core.decision import ALLOW, Permit, Verdict
+from byleave.core.redact import SecretFilter
 from byleave.errors import RequestError, UnsafePathError
 from byleave.guard.open import guard_for
 from byleave.policy.load import Workspace
 from byleave.toolhost.deadline import Deadline
 from byleave.toolhost.methods import MethodService
-from byleave.toolhost.redact import SecretFilter
 from byleave.workspace import replacing
 from byleave.workspace.file_effects import move_file, write_file
 from byleave.workspace.on_disk import ProjectOnDisk

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from byleave.acp.agent_process import SandboxedAgent, SupervisedAgent
 from byleave.acp.proxy import AcpProxy
-from byleave.cli.output import complain, say, tell, warn, warn_if_read
+from byleave.cli.output import complain, say, say_verbose, warn, warn_if_read
 from byleave.cli.workspace import load_policy, open_workspace, origins
 from byleave.core.fs_rules import is_under
 from byleave.errors import ByleaveError, ConfigErrors, InputError
@@ -188,7 +188,7 @@ def _relay(given: ParsedArguments, workspace: Workspace) -> Iterator[Relay]:
         log=None if log is None else log.write,
     )
     if given.flag("verbose"):
-        tell(given, origins(load_policy(given, workspace)))
+        say_verbose(given, origins(load_policy(given, workspace)))
     warn_if_read(given, relay.notices())
     try:
         yield relay

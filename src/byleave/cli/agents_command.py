@@ -7,8 +7,7 @@ from os import urandom
 from typing import TYPE_CHECKING
 
 from byleave.cli.output import columns, paint, say, say_json
-from byleave.cli.recording import record_answers
-from byleave.cli.terminal import requires_person
+from byleave.cli.terminal import record_answers, requires_person
 from byleave.cli.workspace import open_policy, open_workspace
 from byleave.core.name_patterns import is_literal, oddity
 from byleave.core.suggest import toml_key

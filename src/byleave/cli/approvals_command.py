@@ -1,4 +1,4 @@
-"""`byleave approvals`: what you agreed to, what waits for you, what you took back."""
+"""`byleave approvals`: list what is approved, pending and revoked; approve and revoke."""
 
 from __future__ import annotations
 
@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from byleave.cli.output import columns, complain, paint, say, say_json, tell, warn
-from byleave.cli.recording import record_answers
-from byleave.cli.terminal import consents, requires_person
+from byleave.cli.output import columns, complain, paint, say, say_json, say_verbose, warn
+from byleave.cli.terminal import consents, record_answers, requires_person
 from byleave.cli.trust_command import trust_file
 from byleave.cli.workspace import load_policy, open_workspace
 from byleave.errors import InputError
@@ -34,8 +33,8 @@ _ORDER = {PENDING: 0, APPROVED: 1, REVOKED: 2}
 _COLOURS = {PENDING: "ask", APPROVED: "allow", REVOKED: "deny"}
 
 
-class Waiting(Struct, frozen=True):
-    """Something that waits for an answer; `binding` is what a mount's yes would be about."""
+class PendingApproval(Struct, frozen=True):
+    """Something that needs approval; `binding` is what the approval of a mount covers."""
 
     approval: Approval
     binding: Binding | None = None
@@ -45,12 +44,12 @@ def run(given: ParsedArguments) -> int:
     """List, approve or revoke."""
     workspace = open_workspace(given)
     policy = load_policy(given, workspace)
-    tell(given, [f"the workspace is {workspace.root.path}"])
+    say_verbose(given, [f"the workspace is {workspace.root.path}"])
     pending = list(_pending(workspace, policy.compiled))
     return _ACTS[given.command.name](given, workspace, pending)
 
 
-def _list(given: ParsedArguments, workspace: Workspace, pending: list[Waiting]) -> int:
+def _list(given: ParsedArguments, workspace: Workspace, pending: list[PendingApproval]) -> int:
     found = [one.approval for one in _unanswered(pending, workspace)]
     found += [one for one in workspace.approvals.all() if one.status != PENDING]
     found.sort(key=lambda approval: _ORDER.get(approval.status, 0))
@@ -59,7 +58,7 @@ def _list(given: ParsedArguments, workspace: Workspace, pending: list[Waiting]) 
         say_json([_tree(approval) for approval in found])
         return 0
     if not found:
-        say("nothing was approved here, and nothing waits")
+        say("nothing is approved here, and nothing is pending")
     listed, left_out = (found, 0) if given.flag("verbose") else _without_many(found)
     rows = [(one.id, one.status, one.kind, shown(one.created or "-"), _subject(one)) for one in listed]
     for approval, line in zip(listed, columns(rows, indent=""), strict=True):
@@ -68,9 +67,9 @@ def _list(given: ParsedArguments, workspace: Workspace, pending: list[Waiting]) 
             for row in _difference(approval):
                 say(f"    {row}")
     if left_out:
-        say(f"and {left_out} tool definitions that nobody has changed; `-v` lists them")
+        say(f"and {left_out} tool definitions that have not changed; `-v` lists them")
     if any(one.status == PENDING for one in found) and not given.flag("quiet"):
-        say("\n`byleave approvals approve` asks about what is pending")
+        say("\nrun `byleave approvals approve` to decide about what is pending")
     return 0
 
 
@@ -104,20 +103,18 @@ def _difference(approval: Approval, *, most: int = 400) -> list[str]:
     return difference(approval.detail["old"], approval.detail["new"], most=most)
 
 
-def _approve(given: ParsedArguments, workspace: Workspace, pending: list[Waiting]) -> int:
-    wanted = given.words.get("ID")
-    if wanted is None and given.flag("yes"):
-        raise InputError("--yes needs to know to what", hint="name the ID; `byleave approvals list` shows them")
-    chosen = _unanswered(pending, workspace) if wanted is None else _named(wanted, pending, workspace)
+def _approve(given: ParsedArguments, workspace: Workspace, pending: list[PendingApproval]) -> int:
+    id_ = given.words.get("ID")
+    if id_ is None and given.flag("yes"):
+        raise InputError("--yes needs an ID", hint="name the ID; `byleave approvals list` shows them")
+    chosen = _unanswered(pending, workspace) if id_ is None else _named(id_, pending, workspace)
     if not chosen:
-        return _done(
-            given, "approved", [], "nothing waits for an answer" if wanted is None else "it is approved already"
-        )
+        return _done(given, "approved", [], "nothing is pending" if id_ is None else "it is approved already")
     agreed = [one.approval.id for one in chosen if _agrees(given, workspace, one)]
     return _done(given, "approved", agreed, "nothing was approved", REFUSED)
 
 
-def _agrees(given: ParsedArguments, workspace: Workspace, one: Waiting) -> bool:
+def _agrees(given: ParsedArguments, workspace: Workspace, one: PendingApproval) -> bool:
     """Show one thing that waits, ask, and keep a yes."""
     approval = one.approval
     if approval.kind == "project_file":
@@ -138,7 +135,7 @@ def _agrees(given: ParsedArguments, workspace: Workspace, one: Waiting) -> bool:
         workspace.approvals.approve_mount(one.binding.rule_path, one.binding.target, now=now())
     elif approval.kind == TOOL_DEFINITION:
         if not workspace.approvals.settle_definition(approval, status=APPROVED, now=now()):
-            complain(f"byleave: {shown(approval.subject)} has changed again meanwhile; nothing was approved")
+            complain(f"byleave: {shown(approval.subject)} changed again during the question; nothing was approved")
             return False
     else:
         workspace.approvals.settle_action(approval.detail["key"], status=APPROVED, now=now())
@@ -146,12 +143,12 @@ def _agrees(given: ParsedArguments, workspace: Workspace, one: Waiting) -> bool:
     return True
 
 
-def _revoke(given: ParsedArguments, workspace: Workspace, pending: list[Waiting]) -> int:
-    wanted = given.words["ID"]
+def _revoke(given: ParsedArguments, workspace: Workspace, pending: list[PendingApproval]) -> int:
+    id_ = given.words["ID"]
     requires_person(given)
-    known = [approval for approval in workspace.approvals.all() if approval.id == wanted]
+    known = [approval for approval in workspace.approvals.all() if approval.id == id_]
     if not known:
-        raise _unknown(wanted, pending, workspace)
+        raise _unknown(id_, pending, workspace)
     revoked = [one for one in known if one.status != REVOKED and workspace.approvals.revoke(one, now=now())]
     record_answers(given, workspace, [_recorded(one) for one in revoked])
     return _done(given, "revoked", [one.id for one in revoked], "it is revoked already")
@@ -162,37 +159,41 @@ def _recorded(approval: Approval) -> str:
     return f"{approval.kind} {approval.detail.get('rule_path') or approval.subject}"
 
 
-def _pending(workspace: Workspace, compiled: Compiled) -> Iterator[Waiting]:
-    """Yield what nobody has answered: ways out of the workspace, project files, actions."""
+def _pending(workspace: Workspace, compiled: Compiled) -> Iterator[PendingApproval]:
+    """Yield what is pending: links out of the workspace, project files, actions."""
     for binding in waiting(compiled, workspace.approvals):
         detail = {"rule_path": binding.rule_path, "canonical_target": binding.target}
-        yield Waiting(Approval("mount", PENDING, f"{binding.rule_path} -> {binding.target}", "", detail), binding)
+        yield PendingApproval(
+            Approval("mount", PENDING, f"{binding.rule_path} -> {binding.target}", "", detail), binding
+        )
     for layer in compiled.layers:
         if not layer.trusted and layer.file is not None and layer.name != ENCLOSING:
             sha256 = digest(layer.content)
             subject = f"{layer.file} (sha256 {sha256[:16]})"
-            yield Waiting(Approval("project_file", PENDING, subject, "", {"path": layer.file, "sha256": sha256}))
+            yield PendingApproval(
+                Approval("project_file", PENDING, subject, "", {"path": layer.file, "sha256": sha256})
+            )
     for approval in workspace.approvals.all():
         if approval.status == PENDING:
-            yield Waiting(approval)
+            yield PendingApproval(approval)
 
 
-def _unanswered(pending: list[Waiting], workspace: Workspace) -> list[Waiting]:
-    """Return what waits and was never answered: what was revoked is an answer, until somebody names it again."""
+def _unanswered(pending: list[PendingApproval], workspace: Workspace) -> list[PendingApproval]:
+    """Return what is pending and was not revoked: a revoked one needs its id to be approved again."""
     revoked = {one.id for one in workspace.approvals.all() if one.status == REVOKED}
     return [one for one in pending if one.approval.id not in revoked]
 
 
-def _named(wanted: str, pending: list[Waiting], workspace: Workspace) -> list[Waiting]:
+def _named(id_: str, pending: list[PendingApproval], workspace: Workspace) -> list[PendingApproval]:
     """Return what an id stands for: something that waits, or an action that was revoked; nothing if it is approved."""
-    waits = [one for one in pending if one.approval.id == wanted]
-    known = [one for one in workspace.approvals.all() if one.id == wanted]
-    revoked = [Waiting(one) for one in known if one.status == REVOKED and _can_return(one)]
+    waits = [one for one in pending if one.approval.id == id_]
+    known = [one for one in workspace.approvals.all() if one.id == id_]
+    revoked = [PendingApproval(one) for one in known if one.status == REVOKED and _can_return(one)]
     if not waits and not known:
-        raise _unknown(wanted, pending, workspace)
+        raise _unknown(id_, pending, workspace)
     if not waits and not revoked and any(one.status == REVOKED for one in known):
         raise InputError(
-            f"{quoted(wanted)} was revoked, and nothing here asks for it now", hint="add the grant or the link first"
+            f"{quoted(id_)} was revoked, and nothing here needs it now", hint="add the grant or the link first"
         )
     return waits or revoked
 
@@ -202,12 +203,12 @@ def _can_return(approval: Approval) -> bool:
     return "key" in approval.detail or approval.kind == TOOL_DEFINITION
 
 
-def _unknown(wanted: str, pending: list[Waiting], workspace: Workspace) -> InputError:
+def _unknown(id_: str, pending: list[PendingApproval], workspace: Workspace) -> InputError:
     ids = [one.approval.id for one in pending] + [one.id for one in workspace.approvals.all()]
     hint = (
         f"`byleave approvals list` shows the ids; there are {len(set(ids))}" if ids else "there are no approvals here"
     )
-    return InputError(f"there is no approval {quoted(wanted)}", hint=hint)
+    return InputError(f"there is no approval {quoted(id_)}", hint=hint)
 
 
 def _tree(approval: Approval) -> dict[str, Any]:

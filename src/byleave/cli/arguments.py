@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-WIDEST = 100  # columns of the help
+WIDEST = 80  # columns of the help
 MOST_SPELLED = 4  # options that stand in the usage line; more are only listed below it
 
 
@@ -194,15 +194,17 @@ def usage(command: CommandSpec, path: tuple[str, ...]) -> str:
 
 def help_text(command: CommandSpec, path: tuple[str, ...], common: tuple[OptionSpec, ...]) -> str:
     """Return the help of a command, made from its table."""
-    lines = [f"usage: {usage(command, path)}", "", command.help]
-    if command.details:
-        lines += ["", command.details]
+    first, *others = _wrapped(f"usage: {usage(command, path)}", WIDEST)
+    lines = [first, *(f"       {line}" for line in others), "", *_wrapped(command.help, WIDEST)]
+    for paragraph in command.details.split("\n\n") if command.details else ():
+        is_example = paragraph.startswith(" ")
+        lines += ["", *(paragraph.split("\n") if is_example else _wrapped(" ".join(paragraph.split()), WIDEST))]
     lines += _section("commands", [(entry.name, entry.help) for entry in command.subcommands])
     lines += _section("arguments", [(positional.name, _described(positional)) for positional in command.positionals])
     lines += _section("options", [(_spelled(option), option.help) for option in command.options])
     lines += _section("common options, before or after the command", [(_spelled(one), one.help) for one in common])
     if command.subcommands:
-        lines += ["", f"`{_called(path)} COMMAND --help` says more."]
+        lines += ["", f"`{_called(path)} COMMAND --help` describes a command."]
     return "\n".join(lines)
 
 

@@ -1,27 +1,18 @@
-"""Put the guard's questions to the person at the terminal: the whole action, why it is asked, what a yes covers.
-
-Have the user change the arguments of a call in their own editor, before it runs.
-"""
+"""Ask for approval at the terminal: show the whole action, why it needs approval, and what a yes covers."""
 
 from __future__ import annotations
 
-import json
 import os
-import shlex
-import subprocess
-import tempfile
 from time import monotonic
 from typing import TYPE_CHECKING
 
 from byleave.cli.output import paint
 from byleave.cli.terminal import YES, ask_person
-from byleave.errors import InputError
 from byleave.guard.asking import FOR_GOOD, FOR_SESSION, NO, NOBODY, ONCE, SILENCE
 from byleave.text import quoted, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import Any
 
     from byleave.guard.asking import Question
 
@@ -38,7 +29,7 @@ _CHOICES = {
     "a": FOR_GOOD,
     "always": FOR_GOOD,
 }
-_FOR_EVERYBODY = "It would hold for every agent, in every workspace of yours"
+_FOR_ALL = "It applies to every agent, in all your workspaces"
 # What such a rule says less about than the question did.
 _WIDER = {
     "command": ", in any directory",
@@ -50,7 +41,7 @@ _WIDER = {
 class TerminalAsker:
     """Asks at the controlling terminal. Whatever is not a clear yes is a no.
 
-    Once `stop`, a descriptor, can be read from, nobody is waited for any more.
+    Once `stop`, a descriptor, can be read from, it waits no longer.
     """
 
     name = "terminal"
@@ -79,27 +70,27 @@ class TerminalAsker:
         if question.rule is None:
             return NO
         rule = "\n".join(f"    {shown(line)}" for line in question.rule.split("\n"))
-        holds = f"{_FOR_EVERYBODY}{_WIDER.get(question.facts['kind'], '')}."
-        asked = f"This rule would be added to your own configuration:\n{rule}\n{holds}\nAdd it? [y/N] "
+        holds = f"{_FOR_ALL}{_WIDER.get(question.facts['kind'], '')}."
+        asked = f"This rule is added to your own configuration:\n{rule}\n{holds}\nAdd it? [y/N] "
         typed = ask_person(asked, timeout=max(0.0, until - monotonic()), stop=self._stop)
         return FOR_GOOD if typed is not None and typed.lower() in YES else NO
 
     def _too_long(self, question: Question, rows: int) -> str:
-        """Say that nobody can agree to what cannot be shown; without a terminal, nobody is there to be told."""
+        """Refuse what is too long to be read before it is answered, and say so where there is a terminal."""
         kind = shown(question.facts["kind"])
-        told = f"{_head(question)}\n  it would take {rows} lines to show this {kind}, so it is refused. Press Enter. "
-        return NOBODY if ask_person(told, timeout=1.0) is None else NO
+        text = f"{_head(question)}\n  this {kind} is refused: its {rows} lines are too long to read. Press Enter. "
+        return NOBODY if ask_person(text, timeout=1.0) is None else NO
 
 
 def _rows(question: Question, width: int) -> Iterator[str]:
-    """Yield what is asked, row by row. Text from outside stands behind a bar, so that no row of it passes for ours."""
+    """Yield what is asked, row by row. A bar marks text from outside, so that no row of it passes for byleave's."""
     yield _head(question)
     for name, value in question.facts.items():
         if name != "kind":
             yield f"  {shown(name)}:"
             yield from _behind_bar(value, width)
     if question.leads_to:
-        yield "  runs in, or writes to:" if question.facts["kind"] == "command" else "  which really is:"
+        yield "  runs in, or writes to:" if question.facts["kind"] == "command" else "  which leads to:"
     for place in question.leads_to:
         yield from _behind_bar(place, width)
     if question.note:
@@ -110,9 +101,9 @@ def _rows(question: Question, width: int) -> Iterator[str]:
 
 def _head(question: Question) -> str:
     who = question.who
-    name = "somebody" if who.agent is None else quoted(who.agent)
+    name = "an unknown agent" if who.agent is None else quoted(who.agent)
     sure = "" if who.agent is None or who.identity == "verified" else " (unverified)"
-    return f"{paint('byleave:', 'bold')} {name}{sure} asks: {shown(question.facts['kind'])}"
+    return f"{paint('byleave:', 'bold')} {name}{sure} needs your approval: {shown(question.facts['kind'])}"
 
 
 def _behind_bar(text: str, width: int) -> Iterator[str]:
@@ -145,38 +136,3 @@ def _width() -> int:
         except OSError:
             continue
     return _USUAL
-
-
-def edit_arguments(arguments: dict[str, Any]) -> dict[str, Any] | None:
-    """Return the arguments as the user leaves them; None if they leave nothing. An InputError if that is no object."""
-    with tempfile.TemporaryDirectory(prefix="byleave-") as directory:
-        path = os.path.join(directory, "arguments.json")
-        with open(path, "w", encoding="utf-8") as file:
-            json.dump(arguments, file, indent=2, ensure_ascii=False)
-            file.write("\n")
-        _edit(path)
-        with open(path, encoding="utf-8", errors="replace") as file:
-            text = file.read()
-    return _read(text) if text.strip() else None
-
-
-def _edit(path: str) -> None:
-    editor = os.environ.get("VISUAL") or os.environ.get("EDITOR") or "vi"
-    try:
-        done = subprocess.run([*shlex.split(editor), path], check=False)  # noqa: S603 -- the user's own editor
-    except (OSError, ValueError):
-        raise InputError(f"the editor {shown(editor)} cannot be started", hint="set EDITOR to one that can") from None
-    if done.returncode != 0:
-        raise InputError(
-            "the editor failed, so nothing was run", hint="try again; to run nothing, leave the file empty"
-        )
-
-
-def _read(text: str) -> dict[str, Any]:
-    try:
-        tree = json.loads(text)
-    except (ValueError, RecursionError):
-        tree = None
-    if not isinstance(tree, dict):
-        raise InputError("what you left is no JSON object, so nothing was run", hint="leave an object: { ... }")
-    return tree

@@ -1,4 +1,4 @@
-"""`byleave audit`: look at what was decided and done, export it, and check that nobody changed it."""
+"""`byleave audit`: list the records of decisions with the rule that decided, export them, and verify the hash chain."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import structs
 
-from byleave.cli.output import paint, say, say_json, silence, tell, warn
+from byleave.cli.output import paint, say, say_json, say_verbose, silence, warn
 from byleave.cli.workspace import open_workspace
 from byleave.errors import InputError
 from byleave.store.audit.log import AuditLog
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from byleave.store.audit.verify import Verification
 
 BROKEN = 1
-_NEWEST = 50  # records that `list` shows unless it is told otherwise
+_NEWEST = 50  # records that `list` shows without --limit
 _NEWEST_OF_TAIL = 10
 _PERIOD = 0.3  # seconds between two looks of `tail`
 _NARROWEST, _USUAL = 60, 120  # columns
@@ -41,7 +41,7 @@ def run(given: ParsedArguments) -> int:
     """Do what the subcommand says."""
     workspace = open_workspace(given)
     log = AuditLog(workspace.homes.workspace(workspace.root.path))
-    tell(given, [f"the workspace is {workspace.root.path}", f"its records are in {log.directory}"])
+    say_verbose(given, [f"the workspace is {workspace.root.path}", f"its records are in {log.directory}"])
     try:
         return _COMMANDS[given.command.name](given, log, workspace.root.path)
     finally:
@@ -54,7 +54,7 @@ def _list(given: ParsedArguments, log: AuditLog, root: str) -> int:
     for kept in log.query(_filter(given, root, limit=_NEWEST)):
         rows.show(kept)
     if not rows.shown and not given.flag("json"):
-        say("nothing was recorded yet" if log.head().sequence == 0 else "no record matches")
+        say("there are no records yet" if log.head().sequence == 0 else "no record matches")
     return 0
 
 
@@ -87,7 +87,7 @@ def _tail(given: ParsedArguments, log: AuditLog, root: str) -> int:
                 last = now
     except KeyboardInterrupt:
         return 0
-    except BrokenPipeError:  # whoever read has seen enough
+    except BrokenPipeError:  # the reader has closed the pipe
         silence(sys.stdout)
         return 0
 
@@ -124,7 +124,7 @@ def _write_csv(records: Iterable[dict[str, Any]]) -> None:
 
 
 def _verify(given: ParsedArguments, log: AuditLog, _root: str) -> int:
-    found = log.verify(_wanted_head(given))
+    found = log.verify(_given_head(given))
     if given.flag("json"):
         say_json(found.tree)
     else:
@@ -138,15 +138,15 @@ def _verify(given: ParsedArguments, log: AuditLog, _root: str) -> int:
 
 def _verification_lines(found: Verification, *, checked: bool) -> list[str]:
     if not found.ok:
-        told = [
+        problems = [
             f"  {shown(one.problem)}" if one.sequence is None else f"  record {one.sequence}: {shown(one.problem)}"
             for one in found.problems
         ]
-        return [f"{paint('broken', 'deny')}: the chain of {found.records} records is not whole", *told]
+        return [f"{paint('broken', 'deny')}: the hash chain of {found.records} records does not verify", *problems]
     if not found.records:
-        return [f"{paint('ok', 'allow')}: nothing was recorded yet"]
-    also = ", and holds the head that was given" if checked else ""
-    return [f"{paint('ok', 'allow')}: {found.records} records, {found.first} to {found.last}, are whole{also}"]
+        return [f"{paint('ok', 'allow')}: there are no records yet"]
+    also = ", and the given head is among them" if checked else ""
+    return [f"{paint('ok', 'allow')}: {found.records} records, {found.first} to {found.last}, are intact{also}"]
 
 
 def _head(given: ParsedArguments, log: AuditLog, _root: str) -> int:
@@ -158,7 +158,7 @@ def _head(given: ParsedArguments, log: AuditLog, _root: str) -> int:
     return 0
 
 
-def _wanted_head(given: ParsedArguments) -> ChainHead | None:
+def _given_head(given: ParsedArguments) -> ChainHead | None:
     from byleave.store.audit.chain import read_head
 
     written = given.one("head")
@@ -167,7 +167,7 @@ def _wanted_head(given: ParsedArguments) -> ChainHead | None:
     head = read_head(written)
     if head is None:
         hint = "give what `byleave audit head` printed: SEQUENCE:HASH, or the hash alone"
-        raise InputError(f"{quoted(written)} is no head", hint=hint)
+        raise InputError(f"{quoted(written)} is not a head", hint=hint)
     return head
 
 
@@ -196,7 +196,7 @@ def _limit(given: ParsedArguments, default: int | None) -> int | None:
     if written is None:
         return default
     if not written.isascii() or not written.isdigit() or len(written) > 12:
-        raise InputError(f"--limit cannot be {quoted(written)}", hint="write how many records are wanted, such as 20")
+        raise InputError(f"--limit cannot be {quoted(written)}", hint="write a number, such as 20")
     return int(written)
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 from msgspec import Struct
 
-from byleave.cli.output import tell, warn
+from byleave.cli.output import say_verbose, warn
 from byleave.cli.workspace import load_policy, open_workspace, origins
 from byleave.core.action import CAPABILITY_OF
 from byleave.core.decision import BUILT_IN, DENY, RuleRef, Verdict, verdict_tree
@@ -110,7 +110,7 @@ class BatchAnswers:
         except (ByleaveError, ConfigErrors) as error:
             return self._error(question.id, error)
         except Exception as error:  # noqa: BLE001 -- outermost loop of a server: a defect of ours answers deny
-            tell(self._given, _trace(error))
+            say_verbose(self._given, _trace(error))
             return self._line({"id": question.id, "verdict": verdict_tree(_defect(error, question.action))})
 
     def _policy(self, key: tuple[str | None, bytes]) -> LivePolicy:
@@ -143,7 +143,7 @@ class BatchAnswers:
 
     def _report_once(self, policy: LivePolicy) -> None:
         """Say what is to be said about a policy, though it may be loaded many times."""
-        tell(self._given, [line for line in origins(policy) if line not in self._said])
+        say_verbose(self._given, [line for line in origins(policy) if line not in self._said])
         warn(self._given, [warning for warning in policy.warnings if warning not in self._said])
         self._said.update(origins(policy), policy.warnings)
 

@@ -4,12 +4,12 @@ from byleave.cli.arguments import CommandSpec, OptionSpec, PositionalSpec
 
 COMMON = (
     OptionSpec(("--root",), "the workspace (default: found from the working directory)", "DIR"),
-    OptionSpec(("--policy",), "use this file instead of what would be found; may be repeated", "FILE", repeat=True),
+    OptionSpec(("--policy",), "read this file instead of the usual ones; may be repeated", "FILE", repeat=True),
     OptionSpec(("--session",), 'the session whose grants hold (default: "default")', "NAME"),
-    OptionSpec(("--json",), "answer in JSON"),
-    OptionSpec(("--no-input",), "never ask a person; where consent is needed, stop"),
-    OptionSpec(("-q", "--quiet"), "only the answer: no reasons, no warnings"),
-    OptionSpec(("-v", "--verbose"), "also say what was read or written, and where it lies"),
+    OptionSpec(("--json",), "print JSON"),
+    OptionSpec(("--no-input",), "never ask at the terminal; stop where your consent is needed"),
+    OptionSpec(("-q", "--quiet"), "print only the result: no reasons, no warnings"),
+    OptionSpec(("-v", "--verbose"), "also report which files were read and written"),
     OptionSpec(("-h", "--help"), "show this help"),
 )
 
@@ -18,64 +18,65 @@ SHELLS = ("bash", "zsh", "fish")
 HOOKED = ("claude-code", "codex", "gemini", "cursor", "opencode")
 EDITORS = ("zed", "jetbrains", "neovim", "emacs", "toad", "acpx")
 
-_TOOL = OptionSpec(("--tool",), "the configured tool that would do it; without one, its grants have no say", "TOOL")
-_AGENT = OptionSpec(("--agent",), "the agent on whose behalf", "AGENT")
-_YES = OptionSpec(("--yes",), "agree without being asked: the consent of a script")
-_PATH = PositionalSpec("PATH", "with --tool relative to the workspace, as tools name files; else also absolute")
+_TOOL = OptionSpec(("--tool",), "the configured tool that acts; without it, only rules count", "TOOL")
+_AGENT = OptionSpec(("--agent",), "the agent that acts", "AGENT")
+_YES = OptionSpec(("--yes",), "consent without a question at the terminal, for scripts")
+_PATH = PositionalSpec("PATH", "a path relative to the workspace; without --tool it may be absolute")
 _FILE = PositionalSpec("FILE", "the file (default: every project file here)", required=False)
-_ID = PositionalSpec("ID", "its id, as `byleave approvals list` shows it")
+_ID = PositionalSpec("ID", "the id that `byleave approvals list` shows")
 _MOUNT_DETAILS = """\
-SPEC is [TOOL:]NAME=PATH[:MODE]. NAME is where the link will stand, relative to the working
-directory; PATH is what it leads to (~ is your home); MODE is ro (the default) or rw, which
-needs a TOOL.
+SPEC is [TOOL:]NAME=PATH[:MODE]. NAME is the place of the link, relative to the working directory.
+PATH is the target of the link; ~ is your home. MODE is ro (the default), or rw, which needs a TOOL.
 
-  byleave mount fork=~/code/forks/serde            every enabled local tool may read it; asks first
-  byleave mount editor:fork=~/code/forks/serde:rw  one tool may change it
+  Let every enabled local tool read a directory, after your approval:
+    byleave mount fork=~/code/forks/serde
+  Let one tool change it:
+    byleave mount editor:fork=~/code/forks/serde:rw
 
-The link, the grant in this session and your approval of the target come together or not at all."""
+byleave makes the link, the grant in this session and your approval of the target together, or none of them."""
 # The flag forms of `mount` and `unmount`, on every command that starts something.
 MOUNTING = (
-    OptionSpec(("--mount",), "first mount this: [TOOL:]NAME=PATH[:MODE]; may be repeated", "SPEC", repeat=True),
-    OptionSpec(("--no-mount",), "first take this mount away, or all of them", "NAME", repeat=True, optional=True),
+    OptionSpec(("--mount",), "mount this first: [TOOL:]NAME=PATH[:MODE]; may be repeated", "SPEC", repeat=True),
+    OptionSpec(("--no-mount",), "remove this mount first, or all mounts", "NAME", repeat=True, optional=True),
 )
 _RUN_DETAILS = """\
-Without --tool or --access: the workspace may be read, changed and executed, there is no network,
-any program may be started, and only the usual variables are passed on.
+Without --tool or --access the program may read, change and execute the workspace and start any program. It has no
+network, and receives only the usual environment variables.
 
-The exit code is the program's own, 128 + n for a signal; 20 if the command is denied, 125 if the
-sandbox could not be set up, 126 if the program cannot be executed, 127 if there is none."""
+The exit code is the program's own, 128 + n for a signal; 20 if the policy denies the command, 125 if the sandbox cannot
+be set up, 126 if the program cannot be executed, 127 if it does not exist."""
 _CALL_DETAILS = """\
-A vfs tool touches nothing by itself: what it wants is a request, and each is judged. A stdio tool
-is held to its access by the operating system. Ctrl-C asks the tool to stop, a second one ends it.
+A vfs tool touches nothing itself: it sends requests, and the policy decides each one. The operating system holds a
+stdio tool to its access. Ctrl-C asks the tool to stop; a second Ctrl-C ends it.
 
-Exit code: 0 completed, 1 the tool failed, 10 it has a question (see --answer), 130 cancelled."""
+Exit code: 0 completed, 1 the tool failed, 10 the tool has a question (see --answer), 130 cancelled."""
 _ACP_DETAILS = """\
-Speaks ACP on standard input and output, as the agent does: put it in front of the agent in your
-editor's settings (--setup prints them). What the policy allows or denies is answered at once; what
-it asks about is asked in the editor. docs/acp.md says what is decided where.
+Speaks ACP on standard input and output, as the agent does: put it in front of the agent in your editor's settings
+(--setup prints them). byleave answers what the policy allows or denies; what needs approval, you approve in the editor.
+See docs/acp.md.
 
-The exit code is the agent's own, 128 + n for a signal; 126 if it cannot be executed, 127 if there
-is none, 125 if the sandbox could not be set up."""
+The exit code is the agent's own, 128 + n for a signal; 125 if the sandbox cannot be set up, 126 if the agent cannot be
+executed, 127 if it does not exist."""
 _MCP_DETAILS = """\
-Servers are those under [servers] and in .mcp.json, once these files are trusted; who may call what
-is said by [agents] and [[rules]]. A tool is named SERVER__TOOL. Give it to a client as you would
-give any MCP server: the command is `byleave mcp`. docs/mcp.md says how callers are told apart."""
-_SINCE = OptionSpec(("--since",), "only from then on: 90s, 30m, 2h, 7d, or a date and time", "WHEN")
-_UNTIL = OptionSpec(("--until",), "only up to then, written in the same ways", "WHEN")
+Serves the tools of every server under [servers] and in .mcp.json, once you trust these files. [agents] and [[rules]]
+decide which agent may call what. A tool is named SERVER__TOOL. Configure a client as for any MCP server, with the
+command `byleave mcp`. docs/mcp.md explains how byleave identifies callers."""
+_SINCE = OptionSpec(("--since",), "from then on: 90s, 30m, 2h, 7d, or a date and time", "WHEN")
+_UNTIL = OptionSpec(("--until",), "up to then, written in the same way", "WHEN")
 _FILTERS = (
     _SINCE,
     _UNTIL,
     OptionSpec(("--decision",), "only this decision", "WORD", choices=("allow", "ask", "deny")),
-    _AGENT.replace(help="only what this agent did; may hold * and ?"),
-    OptionSpec(("--door",), "only what came through this door", "DOOR"),
+    _AGENT.replace(help="only this agent; * and ? match any characters"),
+    OptionSpec(("--door",), "only this integration: hook, acp, mcp, call, run, check", "DOOR"),
     OptionSpec(("--kind",), "only this kind of action", "KIND"),
-    OptionSpec(("--tool",), "only what this tool did", "TOOL"),
+    OptionSpec(("--tool",), "only this tool", "TOOL"),
     OptionSpec(("--path",), "only files that match this glob, such as 'src/**'", "GLOB"),
-    OptionSpec(("--text",), "only records in which this text occurs", "TEXT"),
-    OptionSpec(("--limit",), "at most so many, the newest", "N"),
+    OptionSpec(("--text",), "only records that contain this text", "TEXT"),
+    OptionSpec(("--limit",), "at most N records, the newest", "N"),
 )
-_CODES = "Exit code: 0 allow, 10 ask, 20 deny, 2 the question or the configuration cannot be read."
-_DASHED = f"{_CODES}\nA PATH that begins with a dash is written after `--`: byleave check read --tool T -- -x"
+_CODES = "Exit code: 0 allow, 10 ask (it needs your approval), 20 deny, 2 bad arguments or configuration."
+_DASHED = f"{_CODES}\nWrite a PATH that begins with a dash after `--`: byleave check read --tool T -- -x"
 
 
 def _file_check(kind: str, verb: str) -> CommandSpec:
@@ -103,7 +104,7 @@ CHECKS = (
         (
             _TOOL,
             _AGENT,
-            OptionSpec(("--query",), "what is searched for", "TEXT"),
+            OptionSpec(("--query",), "the text that is searched for", "TEXT"),
             OptionSpec(("--glob",), "the pattern that selects files by their names", "PATTERN"),
         ),
         (_PATH.replace(required=False),),
@@ -117,7 +118,7 @@ CHECKS = (
             _TOOL,
             _AGENT,
             OptionSpec(("--method",), "the HTTP method", "METHOD"),
-            OptionSpec(("--address",), "the address its host resolves to", "IP"),
+            OptionSpec(("--address",), "the address that the host resolves to", "IP"),
         ),
         (PositionalSpec("URL", "the whole URL, with its scheme"),),
         details=_CODES,
@@ -136,7 +137,7 @@ CHECKS = (
         "check",
         (_TOOL, _AGENT),
         rest="PROGRAM ARGS...",
-        details=f"{_CODES}\nEverything after `--` is the program and its arguments, taken as they are.",
+        details=f"{_CODES}\nEverything after `--` is the program and its arguments.",
     ),
     CommandSpec(
         "command",
@@ -144,10 +145,10 @@ CHECKS = (
         "check",
         (
             _AGENT,
-            OptionSpec(("--cwd",), "the directory it would run in", "DIR"),
-            OptionSpec(("--unconfined",), "answer for a program that cannot run it as [shell] says"),
+            OptionSpec(("--cwd",), "the directory that the command runs in", "DIR"),
+            OptionSpec(("--unconfined",), "decide for an agent that cannot confine it as [shell] says"),
         ),
-        (PositionalSpec("COMMAND", "the whole command as one word, in quotes"),),
+        (PositionalSpec("COMMAND", "the whole command, in quotes"),),
         details=_CODES,
     ),
     CommandSpec(
@@ -171,14 +172,14 @@ ROOT = CommandSpec(
             "init",
             "Write a commented byleave.toml for this project.",
             "init",
-            details="Looks for git, npm, cargo, uv, go and make, and never overwrites a file. The file has no say\n"
-            "before you have read and trusted it: `byleave trust`.",
+            details="Looks for git, npm, cargo, uv, go and make, and never overwrites a file. The file has no\n"
+            "effect until you read it and run `byleave trust`.",
         ),
         CommandSpec(
             "check",
-            "Ask the policy about one action, or about many.",
+            "Show what the policy decides about an action, and why.",
             "check",
-            (OptionSpec(("--batch",), "read questions from standard input, one JSON object a line, and answer each"),),
+            (OptionSpec(("--batch",), "read actions from standard input, one JSON object a line"),),
             subcommands=CHECKS,
             alone="batch",
             details=f"""{_CODES}
@@ -186,64 +187,64 @@ ROOT = CommandSpec(
   byleave check read src/main.py --tool reader
   byleave check url https://api.github.com/repos --tool builder
   byleave check spawn --tool builder -- git status
-  echo '{{"id": 1, "action": {{"kind": "read", "path": "src"}}}}' | byleave check --batch""",
+  byleave check --batch < actions.ndjson""",
         ),
         CommandSpec(
             "policy",
-            "Look at the policy.",
+            "Show the policy, and learn rules from your approvals.",
             subcommands=(
                 CommandSpec(
                     "show",
-                    "Show what holds: every layer, tool and rule, and where it was written.",
+                    "Show every layer, tool and rule, and the file and line of each.",
                     "policy",
-                    details="A tool without rules of some type shows the default that holds instead.",
+                    details="For a tool without rules of some type, the default is shown.",
                 ),
                 CommandSpec(
                     "learn",
-                    "Propose rules for what you have allowed again and again.",
+                    "Propose rules for what you have approved again and again.",
                     "policy",
                     (
-                        OptionSpec(("--times",), "how often you must have allowed it (default: 3)", "N"),
+                        OptionSpec(("--times",), "how often you approved it at least (default: 3)", "N"),
                         _SINCE,
                     ),
-                    details="Reads the records and changes nothing: what it prints is for you to read, and to add\n"
-                    "to a byleave.toml of yours where you agree.",
+                    details="Reads the audit log and changes nothing. Add the rules that you agree with to your\n"
+                    "byleave.toml.",
                 ),
             ),
         ),
         CommandSpec(
             "agents",
-            "Look at the agents that call MCP servers, and give them tokens.",
+            "List the agents that call MCP servers, and make tokens for them.",
             subcommands=(
                 CommandSpec(
                     "token",
-                    "Make a token by which an agent proves who it is.",
+                    "Make a token that identifies an agent.",
                     "agents",
                     (_YES,),
                     (PositionalSpec("AGENT", "the agent's name"),),
-                    details="Prints the token, once, and the line with its hash for your configuration.",
+                    details="Prints the token once, and the line with its hash for your configuration.",
                 ),
-                CommandSpec("list", "List the agents, and what each may reach.", "agents"),
+                CommandSpec("list", "List the agents, and which servers and tools each may use.", "agents"),
             ),
         ),
         CommandSpec(
             "run",
-            "Run a program so that the operating system holds it to the policy.",
+            "Run a program in a sandbox that enforces the policy.",
             "run",
             (
-                OptionSpec(("--tool",), "with the access of this configured tool", "TOOL"),
-                OptionSpec(("--access",), "with the [access] table of this TOML file", "FILE"),
+                OptionSpec(("--tool",), "use the access of this configured tool", "TOOL"),
+                OptionSpec(("--access",), "use the [access] table of this TOML file", "FILE"),
                 *MOUNTING,
                 _YES,
-                OptionSpec(("--explain",), "show what the program would be given, and run nothing"),
-                OptionSpec(("--diagnose",), "run slower, and end with a list of what was refused, and why"),
+                OptionSpec(("--explain",), "show what the sandbox would contain, and run nothing"),
+                OptionSpec(("--diagnose",), "list what was refused at the end, and why; slower"),
             ),
             rest="PROGRAM ARGS...",
             details=_RUN_DETAILS,
         ),
         CommandSpec(
             "call",
-            "Run one configured tool, and print its result.",
+            "Run a configured tool, and print its result.",
             "call",
             (
                 *MOUNTING,
@@ -251,33 +252,31 @@ ROOT = CommandSpec(
                     ("--answer",), "answer a question of the tool: ID=VALUE; may be repeated", "ANSWER", repeat=True
                 ),
                 _YES,
-                OptionSpec(("--keep",), "read further ARGUMENTS from standard input, one a line; answer each in JSON"),
+                OptionSpec(("--keep",), "read more ARGUMENTS from standard input, one JSON object a line"),
                 OptionSpec(("--schema",), "print the JSON Schema of the tool's arguments, and run nothing"),
             ),
             (
-                PositionalSpec("TOOL", "the tool, as it is configured"),
+                PositionalSpec("TOOL", "the name of the tool"),
                 PositionalSpec("ARGUMENTS", "a JSON object (default: {})", required=False),
             ),
             details=_CALL_DETAILS,
         ),
         CommandSpec(
             "acp",
-            "Stand between an editor and an agent, and apply the policy.",
+            "Apply the policy between an editor and an agent (ACP proxy).",
             "acp",
             (
                 OptionSpec(("--agent-profile",), "the agent's name in the policy", "AGENT"),
-                OptionSpec(("--strict",), "also ask about what the agent does without asking"),
-                OptionSpec(
-                    ("--sandbox",), "run the agent so that the operating system holds it, as `byleave run` does"
-                ),
-                OptionSpec(("--tool",), "with --sandbox: with the access of this configured tool", "TOOL"),
-                OptionSpec(("--access",), "with --sandbox: with the [access] table of this TOML file", "FILE"),
-                OptionSpec(("--log",), "append a JSON object to this file for every request that is judged", "FILE"),
+                OptionSpec(("--strict",), "also require approval where the agent does not ask for it"),
+                OptionSpec(("--sandbox",), "run the agent in a sandbox, as `byleave run` does"),
+                OptionSpec(("--tool",), "with --sandbox: use the access of this configured tool", "TOOL"),
+                OptionSpec(("--access",), "with --sandbox: use the [access] table of this TOML file", "FILE"),
+                OptionSpec(("--log",), "append a JSON object to this file for every decision", "FILE"),
                 *MOUNTING,
                 _YES,
                 OptionSpec(
                     ("--setup",),
-                    "print what to put into an editor's settings, and run nothing",
+                    "print the settings for an editor, and run nothing",
                     "EDITOR",
                     choices=EDITORS,
                 ),
@@ -287,13 +286,13 @@ ROOT = CommandSpec(
         ),
         CommandSpec(
             "mcp",
-            "Put every MCP server behind the policy: one server for any number of clients.",
+            "Serve all your MCP servers as one that applies the policy (MCP gateway).",
             "mcp",
             (
                 OptionSpec(("--stdio",), "serve one client on standard input and output (the default)"),
                 OptionSpec(("--http",), "serve clients over HTTP at /mcp, until stopped", "HOST:PORT"),
-                OptionSpec(("--check",), "start every server once, list what each agent would see, and exit"),
-                OptionSpec(("--agent",), "with --stdio: on whose behalf (default: BYLEAVE_AGENT)", "AGENT"),
+                OptionSpec(("--check",), "start every server once, list what each agent can see, and exit"),
+                OptionSpec(("--agent",), "with --stdio: the agent that calls (default: BYLEAVE_AGENT)", "AGENT"),
                 *MOUNTING,
                 _YES,
             ),
@@ -301,28 +300,28 @@ ROOT = CommandSpec(
         ),
         CommandSpec(
             "hook",
-            "Answer an agent's own hook, or have an agent ask byleave before every tool call.",
+            "Answer an agent's hook, or install the hook in an agent.",
             "hook",
             (
-                OptionSpec(("--install",), "write the hook into this agent's settings", "AGENT", choices=HOOKED),
-                OptionSpec(("--uninstall",), "take the hook out again", "AGENT", choices=HOOKED),
-                OptionSpec(("--dry-run",), "with the two above: change nothing; show the file as it would be"),
-                OptionSpec(("--home",), "the user's home; then nothing of the environment has a say", "DIR"),
+                OptionSpec(("--install",), "add the hook to this agent's settings", "AGENT", choices=HOOKED),
+                OptionSpec(("--uninstall",), "remove the hook from this agent's settings", "AGENT", choices=HOOKED),
+                OptionSpec(("--dry-run",), "with --install or --uninstall: show the new file, change nothing"),
+                OptionSpec(("--home",), "the user's home; the environment is then ignored", "DIR"),
                 OptionSpec(("--agent-profile",), "the agent's name in rules and records (default: AGENT)", "NAME"),
                 _YES,
             ),
-            (PositionalSpec("AGENT", "whose event is on standard input", required=False, choices=HOOKED),),
-            details="Reads one hook event of the agent on standard input, and answers in the agent's own format.\n"
-            "Whatever goes wrong blocks the call: exit code 2, and the reason on standard error.",
+            (PositionalSpec("AGENT", "the agent that sends the event", required=False, choices=HOOKED),),
+            details="Reads one hook event on standard input, and prints the decision in the agent's own format.\n"
+            "An error blocks the call: exit code 2, and the reason on standard error.",
         ),
         CommandSpec(
             "trust",
-            "Trust a project file as it is now.",
+            "Trust a project file in its present content.",
             "trust",
             (_YES,),
             (_FILE,),
-            details="Lists what would become active, then asks on the terminal. Trust is in the exact content: a file\n"
-            "that changes must be trusted again. Until then it can only tighten what holds.",
+            details="Lists what the file makes active, then asks for your consent. Trust is in the exact content: when "
+            "the file changes, trust it again. A file that is not trusted can only make the policy stricter.",
         ),
         CommandSpec(
             "untrust",
@@ -333,11 +332,11 @@ ROOT = CommandSpec(
         ),
         CommandSpec(
             "mount",
-            "Let tools reach a place outside the workspace, through a link in it.",
+            "Give tools access to a place outside the workspace, through a link.",
             "mount",
             (
                 _YES,
-                OptionSpec(("--dry-run",), "change nothing; say what would be done"),
+                OptionSpec(("--dry-run",), "show what would be done, and change nothing"),
                 OptionSpec(("--list",), "list the mounts of this session"),
             ),
             (PositionalSpec("SPEC", "[TOOL:]NAME=PATH[:MODE]", required=False),),
@@ -349,29 +348,29 @@ ROOT = CommandSpec(
             "unmount",
             (_YES,),
             (PositionalSpec("NAME", "the mount, relative to the working directory (default: all)", required=False),),
-            details="Removes the link if it still leads where it was approved to lead, and takes the grants away. The\n"
-            "tool's other file rules are kept in the session as they are now.",
+            details="Removes the grants, and the link if it still has the approved target. The tool's other file "
+            "rules stay in the session.",
         ),
         CommandSpec(
             "approvals",
-            "See what you have approved, approve what waits, take approvals back.",
+            "List, give and revoke approvals.",
             subcommands=(
-                CommandSpec("list", "List approvals: what waits, what holds, what was revoked.", "approvals"),
+                CommandSpec("list", "List approvals: pending, approved and revoked.", "approvals"),
                 CommandSpec(
                     "approve",
-                    "Approve what waits.",
+                    "Approve what is pending.",
                     "approvals",
                     (_YES,),
                     (_ID.replace(required=False),),
-                    details="Without an ID, asks about everything that waits, one by one.",
+                    details="Without an ID, asks about everything that is pending, one by one.",
                 ),
-                CommandSpec("revoke", "Take an approval back.", "approvals", (_YES,), (_ID,)),
+                CommandSpec("revoke", "Revoke an approval.", "approvals", (_YES,), (_ID,)),
             ),
-            details="Running programs notice within two seconds.",
+            details="Running programs apply a change within two seconds.",
         ),
         CommandSpec(
             "audit",
-            "Look at what was decided and done.",
+            "List, export and verify the records of all decisions.",
             subcommands=(
                 CommandSpec("list", "List records, the newest last.", "audit", _FILTERS),
                 CommandSpec(
@@ -379,40 +378,40 @@ ROOT = CommandSpec(
                     "Show one record in full.",
                     "audit",
                     (),
-                    (PositionalSpec("SEQUENCE", "its number, as `byleave audit list` shows it"),),
+                    (PositionalSpec("SEQUENCE", "the number that `byleave audit list` shows"),),
                 ),
-                CommandSpec("tail", "Show new records as they come, until interrupted.", "audit", _FILTERS),
+                CommandSpec("tail", "Show new records as they are written, until interrupted.", "audit", _FILTERS),
                 CommandSpec(
                     "export",
                     "Write records for other programs, as NDJSON or CSV.",
                     "audit",
                     (
                         *_FILTERS,
-                        OptionSpec(("--format",), "how (default: ndjson)", "FORMAT", choices=("ndjson", "csv")),
+                        OptionSpec(("--format",), "the format (default: ndjson)", "FORMAT", choices=("ndjson", "csv")),
                     ),
                 ),
                 CommandSpec(
                     "verify",
                     "Check that no record was altered, removed or reordered.",
                     "audit",
-                    (OptionSpec(("--head",), "a head that was kept elsewhere, from `byleave audit head`", "HEAD"),),
-                    details="Exit code: 0 if the chain is whole, 1 if not.",
+                    (OptionSpec(("--head",), "a head from `byleave audit head` that you kept elsewhere", "HEAD"),),
+                    details="Exit code: 0 if all records are intact, 1 if not.",
                 ),
-                CommandSpec("head", "Print the head of the chain, to keep elsewhere.", "audit"),
+                CommandSpec("head", "Print the head of the hash chain, to keep elsewhere.", "audit"),
             ),
             details="Records are kept in your own state directory; see docs/audit.md.",
         ),
         CommandSpec(
             "doctor",
-            "Check that everything works here, and say what is enforced.",
+            "Check the installation, and report what this machine enforces.",
             "doctor",
-            details="Exit code: 0, or 1 if something is bad. With -q only what is not well is shown.",
+            details="Exit code: 0, or 1 if something is broken. With -q only problems are shown.",
         ),
         CommandSpec(
             "schema",
             "Print the JSON Schema of the configuration file.",
             "schema",
-            details="Editors complete and check byleave.toml with it; `byleave init` puts it where they find it.",
+            details="Editors complete and check byleave.toml with it; `byleave init` installs it for them.",
         ),
         CommandSpec(
             "completion",

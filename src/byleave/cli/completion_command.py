@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from byleave.cli.commands import COMMON, ROOT
-from byleave.cli.output import say, tell
+from byleave.cli.output import say, say_verbose
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,7 +18,7 @@ _FILES = frozenset({"PATH", "FILE", "TO", "DIR"})  # names of values that are fi
 def run(given: ParsedArguments) -> int:
     """Print the script for the shell that was named."""
     shell = given.words["SHELL"]
-    tell(given, [f"to have it in every shell, see `byleave completion --help` ({shell})"])
+    say_verbose(given, [f"to have it in every shell, see `byleave completion --help` ({shell})"])
     say(_WRITERS[shell]())
     return 0
 

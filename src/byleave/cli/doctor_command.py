@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from byleave import __version__
-from byleave.cli.output import columns, paint, say, say_json, tell
+from byleave.cli.output import columns, paint, say, say_json, say_verbose
 from byleave.cli.workspace import load_policy, open_workspace, origins
 from byleave.core.fs_rules import is_under
 from byleave.errors import ByleaveError, ConfigErrors, SandboxError
@@ -181,7 +181,7 @@ def _policy(
     if isinstance(policy, Exception):
         yield DoctorFinding(BAD, "policy", str(policy).replace("\n", "\n" + " " * 4))
         return
-    tell(given, origins(policy))
+    say_verbose(given, origins(policy))
     compiled = policy.compiled
     layers = ", ".join(f"{shown(layer.file or '')} ({layer.name})" for layer in compiled.layers)
     number = len(compiled.tools)

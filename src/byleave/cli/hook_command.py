@@ -53,8 +53,7 @@ def _serve(given: ParsedArguments, agent: str) -> NoReturn:
 def _change(given: ParsedArguments, verb: str, agent: str) -> int:
     """Show what would be written, ask, and write it."""
     from byleave.cli.output import say, warn
-    from byleave.cli.recording import record_answers
-    from byleave.cli.terminal import consents
+    from byleave.cli.terminal import consents, record_answers
     from byleave.hooks.install import carry_out
 
     home = _home(given)

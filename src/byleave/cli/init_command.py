@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from byleave.cli.output import say, say_json, tell
+from byleave.cli.output import say, say_json, say_verbose
 from byleave.cli.schema_command import shipped_schema
 from byleave.cli.workspace import open_workspace, working_directory
 from byleave.core.suggest import toml_string
@@ -48,9 +48,9 @@ _HEAD = """\
 #
 # What the tools of AI agents may touch in this project. Nothing touches your machine but by your leave.
 #
-#   byleave trust                                    let this file speak for you, as it is now
-#   byleave policy show                              what holds, and where each rule was written
-#   byleave check update README.md --tool editor     ask, and be told why
+#   byleave trust                                    put this file into effect, as it is now
+#   byleave policy show                              every rule, with its file and line
+#   byleave check update README.md --tool editor     what the policy decides, and why
 #
 # A tool without rules of some type (fs, net, env, commands) keeps the default of that type; the first rule closes the
 # type but for what the rules grant. The longest path decides; a rule stands alone, nothing is inherited.
@@ -105,7 +105,7 @@ def run(given: ParsedArguments) -> int:
     root = open_workspace(given).root.path if given.one("root") is not None else working_directory()
     for name in PROJECT_FILES:
         if _is_there(root, name):
-            raise InputError(f"{name} is already there", hint="edit it, or remove it first")
+            raise InputError(f"{name} exists already", hint="edit it, or remove it first")
     kinds = [kind for kind in KINDS if any(_is_there(root, marker) for marker in kind.markers)]
     wanted = {
         "byleave.toml": "".join(_parts(root, kinds)),
@@ -114,7 +114,7 @@ def run(given: ParsedArguments) -> int:
     }
     _refuse_odd_directory(root)
     written = [name for name, text in wanted.items() if _write(os.path.join(root, name), text)]
-    tell(given, [f"wrote {os.path.join(root, name)}" for name in written])
+    say_verbose(given, [f"wrote {os.path.join(root, name)}" for name in written])
     _report(given, root, written, [kind.name for kind in kinds])
     return 0
 
@@ -129,7 +129,7 @@ def _report(given: ParsedArguments, root: str, written: list[str], found: list[s
     above = find_root(root if os.path.dirname(root) == root else os.path.dirname(root))
     if _is_there(above, ".git") and not _is_there(root, ".git"):
         say(f"  note: the repository begins above, at {shown(above)}; this file holds for {shown(root)} only")
-    say("  next: read it, then let it speak with `byleave trust`")
+    say("  next: read it, then put it into effect with `byleave trust`")
 
 
 def _parts(root: str, kinds: list[ProjectKind]) -> Iterator[str]:
@@ -166,7 +166,7 @@ def _refuse_odd_directory(root: str) -> None:
     """Refuse a link in the place of `.byleave`: it would have us write somewhere else."""
     place = os.path.join(root, ".byleave")
     if os.path.lexists(place) and (os.path.islink(place) or not os.path.isdir(place)):
-        raise InputError(".byleave is no directory", hint="move it away: the schema and personal settings go there")
+        raise InputError(".byleave is not a directory", hint="move it away: the schema and personal settings go there")
 
 
 def _write(path: str, text: str) -> bool:

@@ -1,4 +1,4 @@
-"""The entrance: read the command line, load the one command that was asked for, turn errors into text."""
+"""Read the command line, load and run its command, turn errors into text and exit codes."""
 
 import os
 import sys
@@ -36,7 +36,7 @@ def main(argv: "list[str]") -> int:
         complain(f"byleave: {place}{error.strerror or error}")
         silence(sys.stdout)
         return FAILED
-    except Exception as error:  # noqa: BLE001 -- the outermost frame: a defect of ours must not look like an answer
+    except Exception as error:  # noqa: BLE001 -- the outermost frame: a defect must not look like a decision
         return _defect(error, verbose="-v" in argv or "--verbose" in argv)
     return code
 

@@ -8,9 +8,8 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from byleave.cli.output import columns, say, say_json, tell, warn
-from byleave.cli.recording import record_answers
-from byleave.cli.terminal import consents, requires_person
+from byleave.cli.output import columns, say, say_json, say_verbose, warn
+from byleave.cli.terminal import consents, record_answers, requires_person
 from byleave.cli.workspace import load_policy, open_workspace, working_directory
 from byleave.core.fs_rules import WRITES, RefusedPath
 from byleave.errors import InputError, MountError, StateError
@@ -48,7 +47,7 @@ def run(given: ParsedArguments) -> int:
     if listing and given.flag("dry_run"):
         raise InputError("--list changes nothing anyway", hint="leave --dry-run out")
     workspace = open_workspace(given)
-    tell(given, [f"the workspace is {workspace.root.path}"])
+    say_verbose(given, [f"the workspace is {workspace.root.path}"])
     return _list(given, workspace) if spec is None else _mount(given, workspace, spec)
 
 
@@ -109,7 +108,7 @@ def _agrees(given: ParsedArguments, workspace: Workspace, planned: MountPlans) -
                 say(line)
         return consents(given, "Mount it for these tools?", about=[*effects, *cautions])
     except StateError as error:
-        if given.flag("yes"):  # below a door of ours, where no yes counts
+        if given.flag("yes"):  # started by an agent or tool, whose --yes does not count
             raise
         raise MountError(error.problem, hint=error.hint, code="needs_confirmation") from None
 
@@ -159,7 +158,7 @@ def _recorded(plan: MountPlan) -> str:
 
 
 def _cautions(workspace: Workspace, planned: MountPlans) -> Iterator[str]:
-    """Yield what somebody should know who agrees: secrets within reach, and tools that are treated otherwise."""
+    """Yield what the user needs to know before consenting: secrets within reach, and tools that are left out."""
     yield from _sensitive(workspace, planned)
     for plan in planned.plans:
         for tool in plan.closes:
@@ -225,7 +224,7 @@ def mount_first(given: ParsedArguments, workspace: Workspace, *, own: bool) -> N
 
 
 def _review(given: ParsedArguments, workspace: Workspace) -> None:
-    """Ask about ways out of the workspace that nobody has approved yet, if somebody is there to ask."""
+    """Ask for approval of links out of the workspace that have none yet, if there is a terminal."""
     from byleave.cli.terminal import YES, ask_person, may_ask
     from byleave.cli.workspace import load_policy
     from byleave.mounts.review import settle, waiting

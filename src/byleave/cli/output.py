@@ -1,4 +1,4 @@
-"""How answers look: coloured on a terminal, plain in a pipe, JSON for programs. And where they go if nobody listens."""
+"""How results are printed: coloured on a terminal, plain in a pipe, JSON for programs. Closed streams do no harm."""
 
 import os
 import sys
@@ -29,14 +29,14 @@ def open_closed_streams() -> None:
 
 
 def silence(stream: "TextIO") -> None:
-    """Lead a stream nowhere, so that the interpreter does not complain about what is left in it on its way out."""
+    """Lead a stream nowhere, so that the interpreter does not complain at its end about what is left in it."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, stream.fileno())
     os.close(nowhere)
 
 
 def say(text: str) -> None:
-    """Write one answer to standard output."""
+    """Write a text to standard output."""
     sys.stdout.write(f"{text}\n")
 
 
@@ -48,7 +48,7 @@ def say_json(tree: object) -> None:
 
 
 def complain(text: str) -> None:
-    """Write to standard error, as far as anybody listens there."""
+    """Write to standard error, if it is open."""
     try:
         sys.stderr.write(f"{text}\n")
         sys.stderr.flush()
@@ -57,7 +57,7 @@ def complain(text: str) -> None:
 
 
 def warn(given: "ParsedArguments", warnings: "Iterable[str]") -> None:
-    """Write warnings to standard error, unless only the answer is wanted."""
+    """Write warnings to standard error, unless -q is given."""
     if given.flag("quiet"):
         return
     for warning in warnings:
@@ -65,7 +65,7 @@ def warn(given: "ParsedArguments", warnings: "Iterable[str]") -> None:
 
 
 def warn_if_read(given: "ParsedArguments", warnings: "Iterable[str]") -> None:
-    """Warn, if somebody reads there: what nobody reads must not keep a conversation from going on."""
+    """Warn where standard error can be written without waiting: an unread warning must not stop a conversation."""
     for warning in warnings:
         if _can_be_written(sys.stderr):  # by as much as a pipe takes at once, and no more
             warn(given, [_cut(warning)])
@@ -87,8 +87,8 @@ def _can_be_written(stream: "TextIO") -> bool:
         return False
 
 
-def tell(given: "ParsedArguments", lines: "Iterable[str]") -> None:
-    """Write what `-v` is given for to standard error."""
+def say_verbose(given: "ParsedArguments", lines: "Iterable[str]") -> None:
+    """Write details to standard error, if -v is given."""
     if given.flag("verbose"):
         for line in lines:
             complain(f"{paint('byleave:', 'dim', sys.stderr)} {shown(line)}")

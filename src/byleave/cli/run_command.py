@@ -9,7 +9,7 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from byleave.cli.mount_command import mount_first, own_mounts
-from byleave.cli.output import complain, say, say_json, tell, warn
+from byleave.cli.output import complain, say, say_json, say_verbose, warn
 from byleave.cli.workspace import (
     confining_guard,
     confining_policy,
@@ -51,7 +51,7 @@ def run(given: ParsedArguments) -> int:
     workspace = open_workspace(given)
     mount_first(given, workspace, own=given.one("tool") is None)
     policy, tool = confining_policy(given, workspace)
-    tell(given, origins(policy))
+    say_verbose(given, origins(policy))
     warn(given, policy.warnings)
     mounts = own_mounts(given, workspace, policy.compiled) if given.one("tool") is None else ()
     options = SandboxOptions(limits=policy.compiled.tools[tool].limits, mounts=tuple(mounts))

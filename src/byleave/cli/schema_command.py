@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from byleave.cli.output import say, tell
+from byleave.cli.output import say, say_verbose
 
 if TYPE_CHECKING:
     from byleave.cli.arguments import ParsedArguments
@@ -15,7 +15,7 @@ SHIPPED = os.path.join(os.path.dirname(os.path.dirname(__file__)), "policy", "by
 
 def run(given: ParsedArguments) -> int:
     """Print the schema."""
-    tell(given, [f"this is {SHIPPED}"])
+    say_verbose(given, [f"this is {SHIPPED}"])
     say(shipped_schema().rstrip("\n"))
     return 0
 

@@ -1,4 +1,4 @@
-"""Is a person there? Asking one through the terminal, and telling a script's consent from an agent's."""
+"""The consent of the user: at the terminal, or by `--yes` of a script, never from an agent. And the record of it."""
 
 from __future__ import annotations
 
@@ -10,9 +10,10 @@ from byleave.core.self_protection import is_door
 from byleave.errors import StateError
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from byleave.cli.arguments import ParsedArguments
+    from byleave.policy.load import Workspace
 
 _MOST_PARENTS = 256
 YES = ("y", "yes")
@@ -22,35 +23,68 @@ def consents(given: ParsedArguments, question: str, *, about: Sequence[str] = ()
     """Return whether the user agrees: by `--yes` of a script, or in person at the terminal. The default is no.
 
     `about` is what the answer hangs on; it has been written to standard output, and the person at the terminal sees it
-    even if that leads elsewhere. Below a door of ours nobody can agree: an agent could open a terminal of its own.
+    even if that leads elsewhere. Below a hook, proxy, gateway or sandbox of byleave there is no consent: an agent could
+    open a terminal of its own.
     """
     _refuse_below_a_door()
     if given.flag("yes"):
         return True
     if given.flag("no_input"):
-        raise StateError("this needs your consent, and --no-input was given", hint="add --yes to consent in a script")
+        raise StateError(
+            "this needs your consent, and --no-input forbids the question", hint="add --yes to consent in a script"
+        )
     sys.stdout.flush()
     seen = sys.stdout.isatty() and not given.flag("quiet") and not given.flag("json")
     lines = () if seen else about
     answer = ask_person("".join(f"{line}\n" for line in lines) + f"{question} [y/N] ")
     if answer is None:
-        raise _nobody()
+        raise _no_terminal()
     return answer.lower() in YES
 
 
 def requires_person(given: ParsedArguments) -> None:
-    """Return if a person is at the terminal, or a script has consented by `--yes`; else say that somebody has to."""
+    """Return if a person is at the terminal, or a script has consented by `--yes`; else an error."""
     _refuse_below_a_door()
     if given.flag("yes"):
         return
     terminal = _open_terminal()
     if terminal is None:
-        raise _nobody()
+        raise _no_terminal()
     os.close(terminal)
 
 
+def record_answers(given: ParsedArguments, workspace: Workspace, subjects: Iterable[str]) -> None:
+    """Record that the user changed something with this command, once for every subject; not where a mount leads.
+
+    It is done by then: where it cannot be recorded, a warning says so.
+    """
+    from byleave.cli.output import warn
+    from byleave.core.redact import Redactor
+    from byleave.errors import ByleaveError
+
+    log = workspace.audit_log(None, Redactor())
+    try:
+        for subject in subjects:
+            log.append(
+                {
+                    "event": "approval",
+                    "session": given.one("session") or "default",
+                    "door": "cli",
+                    "agent": None,
+                    "identity": "default",
+                    "action": {"kind": "other", "name": f"byleave {' '.join(given.path)}", "title": subject},
+                    "answer": {"by": "--yes" if given.flag("yes") else "terminal", "choice": "yes"},
+                }
+            )
+        log.fold()
+    except ByleaveError as error:
+        warn(given, [f"NOT RECORDED: {error}"])
+    finally:
+        log.close()
+
+
 def may_ask(given: ParsedArguments) -> bool:
-    """Whether a question would reach a person: there is a terminal, and nobody said not to ask."""
+    """Whether a question would reach a person: there is a terminal, and no --no-input."""
     if given.flag("no_input") or _door_above():
         return False
     terminal = _open_terminal()
@@ -64,7 +98,7 @@ def ask_person(text: str, *, timeout: float | None = None, stop: int | None = No
     """Put `text` to the person at the terminal and return the line they type, without blanks around it.
 
     Ctrl-C, end of input, a hang-up, `timeout` seconds of silence, and something to read from the descriptor `stop` are
-    an empty line. None: nobody is there.
+    an empty line. None: there is no terminal.
     """
     terminal = _open_terminal()
     if terminal is None:
@@ -116,7 +150,7 @@ def _open_terminal() -> int | None:
 
 
 def _forget_typed(terminal: int) -> None:
-    """Drop what was typed before the question was there: nobody can have answered it yet."""
+    """Drop what was typed before the question was there: it cannot be the answer."""
     import termios
 
     try:
@@ -125,21 +159,19 @@ def _forget_typed(terminal: int) -> None:
         raise OSError(*error.args) from None
 
 
-def _nobody() -> StateError:
-    return StateError(
-        "this needs a terminal: somebody has to agree in person", hint="in a script of your own, add --yes"
-    )
+def _no_terminal() -> StateError:
+    return StateError("this needs your consent at a terminal", hint="in a script of your own, add --yes")
 
 
 def below_a_door() -> bool:
-    """Whether an agent or a tool that one of our doors stands before may have started this."""
+    """Whether an agent or a tool that byleave mediates may have started this process."""
     return _door_above()
 
 
 def _refuse_below_a_door() -> None:
     if _door_above():
         raise StateError(
-            "nobody can agree to this here: a byleave door is among the parent processes",
+            "this needs your consent, and an agent or tool may have started this command",
             hint="run the command yourself, in a terminal of your own",
         )
 
@@ -151,7 +183,7 @@ def _put(terminal: int, text: str) -> None:
 
 
 def _door_above() -> bool:
-    """Whether an ancestor of this process is one of byleave's doors; what cannot be seen counts as one."""
+    """Whether an ancestor of this process is byleave before an agent or tool; an unreadable ancestor counts as one."""
     process = os.getppid()
     for _ in range(_MOST_PARENTS):
         if process <= 1:

@@ -1,13 +1,12 @@
-"""`byleave trust` and `byleave untrust`: say that a project file, exactly as it is now, speaks for the user."""
+"""`byleave trust` and `byleave untrust`: a project file, exactly as it is now, is in effect or not."""
 
 from __future__ import annotations
 
 import os
 from typing import TYPE_CHECKING
 
-from byleave.cli.output import say, say_json, tell
-from byleave.cli.recording import record_answers
-from byleave.cli.terminal import consents
+from byleave.cli.output import say, say_json, say_verbose
+from byleave.cli.terminal import consents, record_answers
 from byleave.cli.workspace import open_workspace, working_directory
 from byleave.core.suggest import toml_key, toml_string
 from byleave.errors import InputError
@@ -31,7 +30,7 @@ _FAMILIES = ("fs", "net", "env")
 def run(given: ParsedArguments) -> int:
     """Trust or untrust the named file, or every project file there is."""
     workspace = open_workspace(given)
-    tell(given, [f"the workspace is {workspace.root.path}"])
+    say_verbose(given, [f"the workspace is {workspace.root.path}"])
     names = _names(given, workspace)
     if given.command.name == "untrust":
         return _untrust(given, workspace, names)
@@ -55,7 +54,9 @@ def _trust(
         layer = workspace.files.parse_project_file(name, content)
         print_ = workspace.print_of(name, content, layer.tree)
         if only not in (None, print_.sha256):
-            raise InputError(f"{quoted(name)} has changed meanwhile", hint="look at `byleave approvals list` again")
+            raise InputError(
+                f"{quoted(name)} changed during the question", hint="look at `byleave approvals list` again"
+            )
         if workspace.approvals.trusts(print_):
             effects.append(f"{shown(name)} is trusted already, as it is now")
             continue
@@ -108,13 +109,13 @@ def _names(given: ParsedArguments, workspace: Workspace) -> list[str]:
     if name not in known:
         name = os.path.relpath(os.path.join(working_directory(), wanted), workspace.root.path)
     if name not in known:
-        raise InputError(f"{quoted(wanted)} is no project file", hint=f"project files are {sentence_list(known)}")
+        raise InputError(f"{quoted(wanted)} is not a project file", hint=f"project files are {sentence_list(known)}")
     return [name]
 
 
 def _effects(name: str, tree: dict[str, Any], print_: Fingerprint) -> Iterator[str]:
     """Yield what would become active: commands, variables, grants, settings, scripts."""
-    yield f"{shown(name)} (sha256 {print_.sha256[:16]}) would make active:"
+    yield f"{shown(name)} (sha256 {print_.sha256[:16]}) makes active:"
     for tool_name, tool in tree.get("tools", {}).items():
         settings = {key: value for key, value in tool.items() if key != "access"}
         yield f"  {shown(f'[tools.{toml_key(tool_name)}]')} {_fields(settings)}".rstrip()
@@ -179,7 +180,7 @@ def _fields(tree: dict[str, Any]) -> str:
 
 
 def _toml(value: Any) -> str:
-    """Write a value as the file does, so that nobody can pass a name off as a setting."""
+    """Write a value as the file does, so that a name cannot be passed off as a setting."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, str):

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from byleave.cli.output import say, say_json, tell, warn
-from byleave.cli.recording import record_answers
-from byleave.cli.terminal import requires_person
+from byleave.cli.output import say, say_json, say_verbose, warn
+from byleave.cli.terminal import record_answers, requires_person
 from byleave.cli.workspace import open_workspace, working_directory
 from byleave.errors import MountError, StateError
 from byleave.mounts.unmount import unmount
@@ -26,7 +25,7 @@ REMAINS = 1
 def run(given: ParsedArguments) -> int:
     """Take the named mount away, or every one, and say what became of each link."""
     workspace = open_workspace(given)
-    tell(given, [f"the workspace is {workspace.root.path}"])
+    say_verbose(given, [f"the workspace is {workspace.root.path}"])
     done = unmount_named(given, workspace, given.words.get("NAME"))
     if given.flag("json"):
         say_json({"unmounted": [each.tree() for each in done.unmounts]})
@@ -58,7 +57,7 @@ def _require_person(given: ParsedArguments) -> None:
     try:
         requires_person(given)
     except StateError as error:
-        if given.flag("yes"):  # below a door of ours, where no yes counts
+        if given.flag("yes"):  # started by an agent or tool, whose --yes does not count
             raise
         raise MountError(error.problem, hint=error.hint, code="needs_confirmation") from None
 

@@ -5,7 +5,7 @@
 
 import os
 
-from byleave.cli.output import tell, warn
+from byleave.cli.output import say_verbose, warn
 from byleave.errors import InputError
 from byleave.guard.asking import Who
 from byleave.guard.open import guard_for
@@ -54,7 +54,7 @@ def load_policy(given: "ParsedArguments", workspace: Workspace) -> "LivePolicy":
 def open_policy(given: "ParsedArguments") -> "LivePolicy":
     """Return the policy of the workspace, and show its warnings and, with `-v`, where it came from."""
     policy = load_policy(given, open_workspace(given))
-    tell(given, origins(policy))
+    say_verbose(given, origins(policy))
     warn(given, policy.warnings)
     return policy
 

@@ -1,8 +1,14 @@
-"""Secrets are masked before anything is recorded: what the environment gave, and what looks like a secret.
+"""Take secrets out of text: known values in every usual spelling, and what has the form of a secret. Pure.
 
-Pure. A `Mask` is made of the values that must not be seen. It also knows the forms that secrets have everywhere; those
-an agent can imitate, to hide what it does, so where a person decides, only the known values are masked (`values`).
+`Redactor` is made of the values that must not be seen; records go through it. It also knows the forms that secrets have
+everywhere. Those an agent can imitate to hide what it does, so where a person decides, only the known values are
+redacted (`values`). `SecretFilter` learns its values one by one: what a tool's server or program was given may come
+back in its answer. `gateway.redact` does the same to JSON messages without decoding them.
+
+It is the second line of defence. A program that wants to betray a value finds a spelling that is not known here.
 """
+
+from _thread import allocate_lock  # of `threading`, which costs start-up time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,6 +21,9 @@ SHORTEST = 4  # a shorter value occurs everywhere by chance, and masking it woul
 # Values that give nothing away, though a granted variable may hold them.
 PLAIN = frozenset({"true", "false", "none", "null", "always", "never", "auto", "default", "production", "development"})
 
+_SHORTEST_ENCODED = 2 * SHORTEST  # characters of hex and base64; shorter ones occur by chance
+_SHORTEST_LINE = 8  # characters of one line of a value; shorter lines, and rulers, give little away
+_TO_URL_SAFE = str.maketrans("+/", "-_")
 _UNSEEN = "\ufeff\u200b\u2060\0"  # no blanks, and yet nothing to see
 
 # Names whose values are secret, and among them those that never hold a harmless number.
@@ -66,10 +75,15 @@ _FORMS = rf"""
 
 
 class Redactor:
-    """Hides the given values, in every spelling that JSON and URLs have for them, and whatever has a secret's form."""
+    """Hides the given values, in every spelling that JSON and URLs have for them, and whatever has a secret's form.
 
-    def __init__(self, values: "Iterable[str]" = ()) -> None:
+    `encoded`: hex, and base64 of something longer that holds the value (`user:value`), are spellings, too.
+    """
+
+    def __init__(self, values: "Iterable[str]" = (), *, encoded: bool = False) -> None:
         secret = {core for value in values for core in cores_of(value) if is_secret(core)}
+        if encoded:
+            secret |= {form for value in secret for form in _encodings(value)}
         # The longest first: a value may begin with another.
         self._values = tuple(sorted({form for value in secret for form in _spellings(value)}, key=len, reverse=True))
         self._forms: Pattern[str] | None = None
@@ -120,6 +134,49 @@ class Redactor:
 
             self._forms = re.compile(_FORMS, re.IGNORECASE | re.VERBOSE)
         return self._forms
+
+
+class SecretFilter:
+    """The values that were given away for one tool or server so far. Any thread may use it and add to it."""
+
+    def __init__(self) -> None:
+        self._lock = allocate_lock()
+        self._values: frozenset[str] = frozenset()
+        self._redactor: Redactor | None = None
+
+    def uses(self, value: str) -> None:
+        """Hide `value` from now on. One that is too short, or gives nothing away, is not hidden."""
+        cores = {core for core in cores_of(value) if is_secret(core)}
+        if cores <= self._values:
+            return
+        with self._lock:
+            self._values |= {*cores, *_lines_of(value)}
+            self._redactor = Redactor(self._values, encoded=True)
+
+    @property
+    def forms(self) -> tuple[str, ...]:
+        """Every spelling that is hidden by now."""
+        return () if self._redactor is None else self._redactor.forms
+
+    def text(self, text: str) -> str:
+        """Return `text` without the values."""
+        return text if self._redactor is None else self._redactor.values(text)
+
+    def data(self, data: bytes) -> bytes:
+        """Return `data` without the values, whatever else it holds."""
+        if self._redactor is None:
+            return data
+        return self._redactor.values(data.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
+
+    def tree(self, tree: "Any") -> "Any":
+        """Return a JSON tree without the values."""
+        return tree if self._redactor is None else self._redactor.values_tree(tree)
+
+
+def _lines_of(value: str) -> "list[str]":
+    """Return the lines of a value that has several: a search, or a program that numbers lines, shows one by one."""
+    lines = [line.strip() for line in value.splitlines()]
+    return [line for line in lines if len(line) >= _SHORTEST_LINE] if len(lines) > 1 else []
 
 
 def is_secret(value: str) -> bool:
@@ -235,3 +292,18 @@ def _percent(plain: bytes, safe: str, hexes: str = "%02X") -> str:
             for byte in plain
         ]
     )
+
+
+def _encodings(value: str) -> "Iterator[str]":
+    """Yield what a value looks like inside of something that was encoded as a whole: `user:value`, for one."""
+    from binascii import b2a_base64
+
+    plain = value.encode("utf-8", "surrogateescape")
+    forms = [plain.hex(), plain.hex().upper()]
+    for before in range(3):  # base64 takes three bytes at a time; what they share with their neighbours differs
+        whole = b2a_base64(b"\0" * before + plain, newline=False).decode()
+        forms.append(whole[(8 * before + 5) // 6 : 8 * (before + len(plain)) // 6])
+    for form in forms:
+        if len(form) >= _SHORTEST_ENCODED:
+            yield form
+            yield form.translate(_TO_URL_SAFE)

@@ -28,10 +28,17 @@ from byleave.gateway.redact import without_escapes
 from byleave.guard.asking import CANCELLED, NOBODY, SILENCE, Who
 from byleave.protocol.content import text_block
 from byleave.text import quoted, shown, speakable
-from byleave.toolhost.argument_schema import description_of, input_schema
 from byleave.toolhost.authorize import SKIP
 from byleave.toolhost.deadline import AnnouncingAsker, Deadline, current_turn
-from byleave.toolhost.description import NOTHING, PATIENCE, SelfDescription, file_stamps, is_asked
+from byleave.toolhost.description import (
+    NOTHING,
+    PATIENCE,
+    SelfDescription,
+    description_of,
+    file_stamps,
+    input_schema,
+    is_asked,
+)
 from byleave.toolhost.handles import Handles
 from byleave.toolhost.host import ToolHost, ToolInvocation, timing_of
 from byleave.toolhost.outcome import CompletedOutcome, FailedOutcome, NeedsInput, StateOutcome, broken, outcome_tree

@@ -4,7 +4,7 @@ An answer is JSON as bytes, and nearly none holds a secret: one search shows tha
 it came. Else its texts, names and numbers are looked at one by one, as what they mean and not as they are spelled, and
 those that hold a secret are written anew; what was JSON stays JSON.
 
-It is the second line, as `toolhost.redact` is, which knows the spellings: the value itself however JSON escapes it,
+It is the second line, as `core.redact` is, which knows the spellings: the value itself however JSON escapes it,
 JSON inside of JSON up to two levels deep as encoders write it, URLs, base64 and base64url at any offset, hex. A value
 that a server cuts into pieces, reverses or encrypts is not found: a server that means to betray it finds a way.
 """
@@ -16,9 +16,8 @@ import re
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from byleave.core.redact import REDACTED
+from byleave.core.redact import REDACTED, SecretFilter
 from byleave.text import shown_lines
-from byleave.toolhost.redact import SecretFilter
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -2,5 +2,5 @@
 
 `spec` reads what the user typed, `plan` says what would be done, `act` does it and `unmount` takes it away; both change
 things only through the `journal`, which settles what was left half done. `listing` says what is mounted, `review` asks
-about targets that nobody has approved yet.
+about targets that are not approved yet.
 """

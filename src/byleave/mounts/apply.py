@@ -76,7 +76,7 @@ _LOOK = "`byleave policy show` lists the rules, and the layers they stand in"
 
 
 def mount(workspace: Workspace, agreed: MountPlans, *, now: str) -> MountPlans:
-    """Do what was agreed to, and return what was done, which may be less: somebody else may have done a part of it.
+    """Do what the user agreed to, and return what was done, which may be less: another process may have done a part.
 
     If it would be anything else by now, or anything at all where nothing was to change, nothing is done.
     """
@@ -190,11 +190,11 @@ def _withheld(compiled: Compiled, tool: str, place: object, capability: str, *, 
     """Return the rule that keeps a tool from a capability at a place, None if nothing does."""
     if not isinstance(place, FsTarget):
         return "it cannot be resolved"
-    for voice in compiled.policy.views:
-        if tool not in voice.tools:
+    for layer in compiled.policy.views:
+        if tool not in layer.tools:
             continue
-        answer = voice.tools[tool].access.decide_file(place, capability, below=below)
+        answer = layer.tools[tool].access.decide_file(place, capability, below=below)
         written = answer.rule is not None and not answer.rule.grants(capability)
-        if answer.decision is not ALLOW and (written or not voice.denies_only):
+        if answer.decision is not ALLOW and (written or not layer.denies_only):
             return "no rule covers it" if answer.rule is None else f"{answer.rule.text} ({answer.rule.source})"
     return None

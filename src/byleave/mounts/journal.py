@@ -2,11 +2,11 @@
 
 Before the first change an intent is written down, durably: what each thing is now and what it will be. What grants
 something comes last: when all else is done and verified, the intent is renamed, and that commits it. Then the grants
-are made and the intent is removed. Whoever finds an intent, and the lock free, knows that its writer died. One that is
+are made and the intent is removed. An intent with a free lock means that its writer died. One that is
 committed is finished. Of any other, every thing that is still exactly as the dead process left it is put back. What
-somebody changed meanwhile is left alone.
+another process has changed since is left alone.
 
-What is in the workspace is reached name by name without following a link, so nobody can lead us out of it meanwhile.
+What is in the workspace is reached name by name without following a link, so no other process can lead us out of it.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 DIRECTORY, LINK, PRIVATE_DIRECTORY, FILE, APPROVAL = "directory", "link", "private directory", "file", "approval"
 _KINDS = frozenset({DIRECTORY, LINK, PRIVATE_DIRECTORY, FILE, APPROVAL})
 _THERE = "there"  # all there is to say of a directory
-_SOMETHING_ELSE = "\0"  # what no link, file or approval of ours ever holds
+_SOMETHING_ELSE = "\0"  # what no link, file or approval ever holds
 _LARGEST = 256 << 20  # an intent holds the session's file twice
 
 
@@ -89,7 +89,7 @@ class MountJournal:
 
     @property
     def is_pending(self) -> bool:
-        """Whether an intent lies there: somebody is at work, or died at it."""
+        """Whether an intent is there: a process is at work, or died at it."""
         return os.path.lexists(self._intent) or os.path.lexists(self._committed)
 
     def carry_out(
@@ -133,7 +133,7 @@ class MountJournal:
             self._set(change, change.after, change.times[1])
 
     def _give_up(self, intent: bytes, begun: Sequence[JournalChange]) -> None:
-        """Put back what was begun. Should we die at it, whoever finds the intent must not finish it any more."""
+        """Undo what was begun. If this process dies meanwhile, the next one that finds the intent undoes it, too."""
         try:
             if os.path.lexists(self._committed):
                 os.replace(self._committed, self._intent)
@@ -158,7 +158,7 @@ class MountJournal:
         self._put_back([*changes, *granting])
 
     def _finish(self, _changes: Sequence[JournalChange], granting: Sequence[JournalChange]) -> None:
-        """Make the grants that somebody agreed to and that a dead process had committed."""
+        """Make the grants that the user agreed to and that a dead process had committed."""
         stuck = []
         for change in granting:
             try:
@@ -248,7 +248,7 @@ class MountJournal:
                 return _THERE if stat.S_ISDIR(mode) else _SOMETHING_ELSE
         except FileNotFoundError:
             return None
-        except OSError:  # a parent is a link or a file by now: nothing in there is ours
+        except OSError:  # a parent is a link or a file by now: nothing in there was made by byleave
             return _SOMETHING_ELSE
 
     def _set_inside(self, change: JournalChange, value: str | None) -> None:
@@ -294,7 +294,7 @@ def _trees(changes: Sequence[JournalChange]) -> list[list[Any]]:
 
 
 def _read_intent(content: bytes, path: str) -> tuple[list[JournalChange], list[JournalChange]]:
-    """Return the changes of an intent, and those that grant; one that is not ours in every detail is damaged."""
+    """Return the changes of an intent, and those that grant; a detail that byleave never writes makes it damaged."""
     import json
 
     try:

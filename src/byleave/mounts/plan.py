@@ -3,11 +3,9 @@
 Several mounts are planned one after the other, each as if the ones before it were done, so that all of them are known
 to be good before the first is.
 
-Start at `plan_mounts`. What changes by it: `changes`. The doing: `act`.
+No mount, of whichever command, may reach byleave's own files, hook settings, or the workspace itself.
 
-What no mount may show or change, whichever command makes it: byleave's own files, hook settings, the workspace.
-
-`byleave mount`, and `--mount` on every command, ask here.
+Start at `plan_mounts`. How a plan is carried out: `apply`.
 """
 
 from __future__ import annotations
@@ -193,7 +191,7 @@ def policy_file_error(why: str) -> MountError:
 
 
 def refuse_untrusted(layers: Sequence[Layer], tool: str) -> None:
-    """Refuse to write down the rules of a tool that a file nobody trusts yet has closed: that must not be undone."""
+    """Refuse to write down the rules of a tool that an untrusted file has closed: that must not be undone."""
     for layer in layers:
         if not layer.trusted and layer.name != ENCLOSING and _access(layer, tool).get("fs", {}).get("value"):
             file = shown(layer.file or "")

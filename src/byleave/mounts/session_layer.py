@@ -5,7 +5,7 @@ never changed in place: every function returns a new one.
 
 Write a tree as TOML: tables where they can stand, everything else in one line. Pure.
 
-What it writes, tomllib reads back as the same tree. Dates and times are not written: no layer of ours holds any.
+What it writes, tomllib reads back as the same tree. Dates and times are not written: no layer holds any.
 """
 
 from __future__ import annotations

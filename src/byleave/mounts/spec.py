@@ -2,7 +2,7 @@
 
 Pure. What the name and the path lead to is `plan`'s.
 
-How a mount is called: by the user, by the rule that is written for it, and by the compiler that judges it.
+How a mount is called: by the user, by the rule that is written for it, and by the compiler.
 """
 
 from __future__ import annotations
@@ -97,7 +97,7 @@ def name_inside(root: Root, name: str, cwd: str) -> str:
 
 
 def rule_path_of(root: Root, path: str) -> str:
-    """Return by which path a place outside is judged: by the last link that leads there."""
+    """Return the path that decides about a place outside: the last link that leads there."""
     place = root.resolve_rule(path)
     if isinstance(place, RefusedPath):
         return path

@@ -245,7 +245,7 @@ def _grants(layer: Layer, path: str) -> bool:
 
 
 def _link(workspace: Workspace, path: str) -> tuple[str | None, str | None]:
-    """Return the text of the link if it is ours to remove, else why it is not."""
+    """Return the text of the link if byleave may remove it, else why not."""
     where = os.path.join(workspace.root.path, path)
     if not os.path.lexists(where):
         return None, "nothing stands there"
@@ -257,7 +257,7 @@ def _link(workspace: Workspace, path: str) -> tuple[str | None, str | None]:
         return None, "what stands there is no link"
     targets = _approved_targets(workspace, path)
     if not targets:
-        return None, "nobody approved where it leads, so it may be somebody else's"
+        return None, "its target was not approved, so byleave may not have made it"
     now = real_path(where)
     if now not in targets:
         return None, f"it leads to {shown(now)}, not to {sentence_list(targets)} as was approved"

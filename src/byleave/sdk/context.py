@@ -1,4 +1,4 @@
-"""What a tool is told about its work: the root, the action, and what it may touch.
+"""What a tool receives about its call: the root, the action, and what it may access.
 
 The same resolver and the same tables as the host's. A check is a courtesy that gives good messages; the sandbox and the
 host enforce the same policy without it.
@@ -83,18 +83,18 @@ class Context:
 
         A link at the end of the path is meant itself; one that leads out of the workspace also by where it leads.
         """
-        place = self._judged(self._root.resolve_entry(path), path, capability)
+        place = self._checked(self._root.resolve_entry(path), path, capability)
         if place.link:
             led = self._root.resolve_input(path)
             nowhere = isinstance(led, RefusedPath) and led.code in ("io", "not_a_directory")
             if not nowhere and (isinstance(led, RefusedPath) or led.relative is None):
-                self._judged(led, path, capability)
+                self._checked(led, path, capability)
         return place
 
     def _check(self, path: str, capability: str) -> str:
-        return self._judged(self._root.resolve_input(path), path, capability).canonical
+        return self._checked(self._root.resolve_input(path), path, capability).canonical
 
-    def _judged(self, place: FsTarget | RefusedPath, path: str, capability: str) -> FsTarget:
+    def _checked(self, place: FsTarget | RefusedPath, path: str, capability: str) -> FsTarget:
         if isinstance(place, RefusedPath):
             raise self._denial(place.code, path, capability, place.problem)
         access = self.access if self.access is not None else COOPERATIVE
@@ -165,7 +165,7 @@ class _Reader:
         return rule.replace(approved_target=target)
 
     def _target_problem(self, path: str, target: str | None) -> str | None:
-        """Say why an external rule grants nothing: no host of ours would have written it so."""
+        """Return why an external rule grants nothing: the byleave host never writes one so."""
         if target is None:
             return "has no approved target"
         if not path:

@@ -16,7 +16,7 @@ Only the ends are made up: no file, no server and no program is touched. For tes
 
 from byleave.core.action import SUBSTITUTE, EnvAction
 from byleave.core.command_rules import CommandTable
-from byleave.core.redact import Redactor
+from byleave.core.redact import Redactor, SecretFilter
 from byleave.core.url import Target, parse_url
 from byleave.errors import RequestError
 from byleave.guard.guard import Guard
@@ -35,9 +35,9 @@ from byleave.sdk.vfs_conversation import ToolConversation
 from byleave.sdk.vfs_errors import QuestionAsked
 from byleave.sdk.vfs_results import Completed, HttpReply
 from byleave.text import quoted
+from byleave.toolhost.codec import TOOLS
 from byleave.toolhost.context import FORMAT_ARGUMENTS, context_tree
 from byleave.toolhost.conversation import ConversationEnd
-from byleave.toolhost.conversation_io import TOOLS
 from byleave.toolhost.deadline import Deadline
 from byleave.toolhost.host import outcome_of
 from byleave.toolhost.http_methods import HttpMethods
@@ -45,7 +45,6 @@ from byleave.toolhost.methods import READING, MethodService
 from byleave.toolhost.outcome import NeedsInput, outcome_tree
 from byleave.toolhost.process import ProcessOutput
 from byleave.toolhost.process_methods import ProcessMethods
-from byleave.toolhost.redact import SecretFilter
 from byleave.workspace.in_memory import ProjectInMemory
 
 TYPE_CHECKING = False
@@ -87,11 +86,11 @@ class HarnessHost:
     """One conversation with a tool under test: a wire for the tool's side, with the host at its other end.
 
     Everything happens when the tool sends: its requests are answered before it looks. When it waits and nothing is
-    there, it gets the next of `inputs`; when there is none, it would wait for ever, and is told so.
+    there, it gets the next of `inputs`; when there is none, it would wait for ever, which is an error.
     """
 
     def __init__(
-        self, world: World, told: "Mapping[str, Any]", action: str, inputs: "Sequence[Any]", cancel_at: int | None
+        self, world: World, call: "Mapping[str, Any]", action: str, inputs: "Sequence[Any]", cancel_at: int | None
     ) -> None:
         policy = _policy(world)
         scrub = SecretFilter()
@@ -112,7 +111,7 @@ class HarnessHost:
         self.last: Finished | Failed | StateChanged | None = None
         self.cancelled = False
         context = context_tree(world.project.display_root, action, policy.compiled.policy.tool(TOOL).access)
-        self._unread = [self._side.init(told, context, self._service.methods)]
+        self._unread = [self._side.init(call, context, self._service.methods)]
 
     def fileno(self) -> None:
         """Return nothing: there is no descriptor to wait for."""
@@ -142,18 +141,18 @@ class HarnessHost:
             self.updates.append(heard)
         self.last = heard
 
-    def _answers(self, wish: ToolRequest) -> "list[bytes]":
-        self.requests.append(wish)
+    def _answers(self, request: ToolRequest) -> "list[bytes]":
+        self.requests.append(request)
         if len(self.requests) == self._cancel_at:
             self.cancelled = True
-            return [self._side.cancel(), self._answer(wish)]
-        return [self._answer(wish)]
+            return [self._side.cancel(), self._answer(request)]
+        return [self._answer(request)]
 
-    def _answer(self, wish: ToolRequest) -> bytes:
+    def _answer(self, request: ToolRequest) -> bytes:
         try:
-            return self._side.answer(wish.id, self._service.serve(wish.method, wish.params, Deadline()))
+            return self._side.answer(request.id, self._service.serve(request.method, request.params, Deadline()))
         except RequestError as error:
-            return self._side.refuse(wish.id, error.number, error.problem, error.data)
+            return self._side.refuse(request.id, error.number, error.problem, error.data)
 
 
 def _policy(world: World) -> LivePolicy:
@@ -167,7 +166,7 @@ def _policy(world: World) -> LivePolicy:
 
 
 def _guard(policy: LivePolicy) -> Guard:
-    """Return a guard that asks nobody and keeps nothing."""
+    """Return a guard that never asks and keeps nothing."""
     forgetful: Any = _Forgetful()
     return Guard(policy, forgetful, forgetful, door="harness", now=lambda: "", mask=Redactor())
 
@@ -351,14 +350,14 @@ class Harness:
         asks the tool to stop. What a plain function raises is raised here.
         """
         name = tool.name if isinstance(tool, Tool) else tool.__name__
-        told = {"name": name, "arguments": dict(arguments or {}), "answers": self._answers, "options": self._options}
-        host = HarnessHost(self._world, told, action, inputs, cancel_at)
+        call = {"name": name, "arguments": dict(arguments or {}), "answers": self._answers, "options": self._options}
+        host = HarnessHost(self._world, call, action, inputs, cancel_at)
         try:
             _run(tool, host)
         except QuestionAsked:
             pass
         finally:
-            self.requests = [RecordedRequest(wish.method, wish.params) for wish in host.requests]
+            self.requests = [RecordedRequest(request.method, request.params) for request in host.requests]
         return _outcome(host)
 
 

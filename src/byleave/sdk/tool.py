@@ -11,7 +11,7 @@
     if __name__ == "__main__":
         count_lines.run()
 
-The first parameter is the host, whatever its name; the others are what whoever calls the tool has to give.
+The first parameter is the host, whatever its name; the others are the arguments of a call.
 """
 
 from byleave.sdk.tool_shapes import ArgumentError, Fields, fields_from
@@ -65,7 +65,7 @@ class Tool:
 
     @property
     def schema(self) -> "dict[str, Any]":
-        """Name, description and parameters, as models are told of tools."""
+        """Name, description and parameters, as a model receives them."""
         return {"name": self.name, "description": self.description, "parameters": self.parameters}
 
     def read(self, arguments: "Mapping[str, Any]") -> "dict[str, Any]":
@@ -114,7 +114,7 @@ class Tool:
         asyncio.run(main())
 
     def serve(self, host: "Any") -> bool:
-        """Do what `host` asks for, and tell it how that went: a result or an error. Whether it was a result.
+        """Run the call of `host`, and send it a result or an error. Returns whether it was a result.
 
         QuestionAsked passes through: the call has ended with a question.
         """
@@ -124,7 +124,7 @@ class Tool:
                 content = self.function(host, **self.read(host.arguments))
             if not host.ended:
                 self._say_result(host, "" if content is None else content)
-        except HostGone:  # nobody is there to be told anything
+        except HostGone:  # there is no host to send it to
             return False
         except Exception as error:  # noqa: BLE001 -- the outermost loop of a program: whatever it is becomes an answer
             if not host.ended:
@@ -162,7 +162,7 @@ class Tool:
 
 
 def _report(error: Exception) -> "dict[str, Any]":
-    """Return how a failure is told."""
+    """Return the text of a failure."""
     if isinstance(error, Cancelled):
         return {"message": "the tool was cancelled", "trace": [], "transient": True}
     if isinstance(error, ToolError):

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 class ArgumentError(Exception):
-    """An argument is missing, unknown, or of another type than the tool wants. The text is for whoever called it."""
+    """An argument is missing, unknown, or of another type than the tool takes. The text is for the caller."""
 
 
 class Plain(Record):
@@ -120,14 +120,14 @@ class OneOf(Record):
 
     def read(self, value: object, where: str) -> "Any":
         """Return the value as the first kind that takes it."""
-        told: ArgumentError | None = None
+        nearest: ArgumentError | None = None
         for option in self.options:
             try:
                 return option.read(value, where)
             except ArgumentError as error:
                 inside = type(value) in _CONTAINERS.get(type(option), ())  # the kind was right, something in it is not
-                told = error if inside else told
-        raise told or _wrong(where, self.wanted, value)
+                nearest = error if inside else nearest
+        raise nearest or _wrong(where, self.wanted, value)
 
 
 class Field(Record):
@@ -240,7 +240,7 @@ def _shape_of_class(hint: "Any") -> "Shape | None":
 
 
 def _fields_of(made: "Any") -> "Mapping[str, tuple[bool, Any]] | None":
-    """Return which fields a class of ours has, whether each is required, and its default."""
+    """Return which fields a class has, whether each is required, and its default."""
     if typing.is_typeddict(made):
         return {name: (name in made.__required_keys__, None) for name in made.__annotations__}
     if hasattr(made, "__dataclass_fields__"):

@@ -83,7 +83,7 @@ def connect(
     """Return the host that started this tool, after reading from it what is to be done.
 
     Without streams these are the process's own, which then belong to the conversation: what the tool prints goes to
-    stderr, and what it reads is empty. HostGone if there is no host, ProtocolError if it is none of ours.
+    stderr, and what it reads is empty. HostGone if there is no host, ProtocolError if it does not speak this protocol.
     """
     return Host(ToolConversation(pipe_of(stdin, stdout), response_timeout=response_timeout))
 

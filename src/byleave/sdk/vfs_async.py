@@ -122,7 +122,7 @@ class AsyncHost(HostInfo):
         answer = self._waiting[id_] = loop.create_future()
         try:
             await self._until(answer, talk.patience)
-        except BaseException:  # also when whoever waits here is cancelled
+        except BaseException:  # also when the waiting task is cancelled
             self._waiting.pop(id_, None)
             if talk.owes(id_):
                 talk.give_up(id_)
@@ -142,7 +142,7 @@ class AsyncHost(HostInfo):
         news.result()
 
     def _listens(self) -> bool:
-        """Whether the loop tells us when something arrives; where it cannot, whoever waits has to read."""
+        """Whether the loop calls back when something arrives; where it cannot, the waiting task reads."""
         number = self._talk.wire.fileno()
         if not self._listening and number is not None:
             try:
@@ -172,7 +172,7 @@ class AsyncHost(HostInfo):
             self._input = None
 
     def _wake_all(self, error: VfsError) -> None:
-        """Tell everybody who waits that it is over. An answer that came before it is still an answer."""
+        """Wake every waiting task: it is over. An answer that came before is still returned."""
         unanswered = [id_ for id_ in self._waiting if not self._talk.answered(id_)]
         waiting = [self._waiting.pop(id_) for id_ in unanswered]
         for id_ in unanswered:

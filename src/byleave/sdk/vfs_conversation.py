@@ -2,7 +2,7 @@
 
 Shared by the host that blocks (`vfs.Host`) and the one that does not (`vfs_async.AsyncHost`). It waits for nothing.
 
-What every host has, whichever way it waits: what the tool was told when it was started.
+What every host has, whichever way it waits: the call that the tool was started for.
 
 The requests of the protocol: for each, its method and its parameters. What they answer is read by `vfs_results`.
 """
@@ -10,8 +10,17 @@ The requests of the protocol: for each, its method and its parameters. What they
 from time import monotonic
 
 from byleave.protocol.content import read_content, read_update
-from byleave.protocol.vfs import OVER, Applied, Init, PendingNotice, RequestAnswered, RequestRefused, ToolSide, Wrong
-from byleave.protocol.vfs import CancelNotice as ToldToStop
+from byleave.protocol.vfs import (
+    OVER,
+    Applied,
+    CancelNotice,
+    Init,
+    PendingNotice,
+    RequestAnswered,
+    RequestRefused,
+    ToolSide,
+    Wrong,
+)
 from byleave.sdk.vfs_errors import Cancelled, HostGone, ProtocolError, QuestionAsked, VfsError, error_for
 from byleave.sdk.vfs_results import carry, speakable
 
@@ -38,7 +47,7 @@ if TYPE_CHECKING:
 
 
 RESPONSE_TIMEOUT = 30.0  # seconds of silence, as the protocol's draft has it
-_GONE = "the host is gone: nobody is at the other end any more"
+_GONE = "the host is gone: it has closed the connection"
 
 
 class ToolConversation:
@@ -58,7 +67,7 @@ class ToolConversation:
         self._owed: set[Id] = set()
         self._asking: set[Id] = set()  # requests for which a person is being asked
         self._inputs: list[Any] = []
-        self._stop = False  # told to, and nobody has been told yet
+        self._stop = False  # the host has sent cancel, and the tool has not been interrupted yet
         self._trouble: VfsError | None = None
         self._heard_at = monotonic()
         self.cancelled = False
@@ -78,7 +87,7 @@ class ToolConversation:
         return self._side.state == OVER
 
     def ask(self, call: "tuple[str, Mapping[str, Any]]") -> int:
-        """Send a request; return the id under which its answer will come. Nothing is sent if we were told to stop."""
+        """Send a request; return the id under which its answer will come. Nothing is sent after a cancel."""
         self._must_talk()
         if self.interrupted():
             raise self.interruption()
@@ -104,11 +113,11 @@ class ToolConversation:
         return answer.result
 
     def interrupted(self) -> bool:
-        """Whether whoever waits, for whatever, has to be woken."""
+        """Whether every waiting caller has to be woken."""
         return self._stop or self._trouble is not None
 
     def interruption(self) -> VfsError:
-        """Return why nobody should wait any longer. It is told once; only a host that is gone stays gone."""
+        """Return why waiting makes no sense any more. It is reported once; only a host that is gone stays gone."""
         if self._stop:
             self._stop = False
             return Cancelled("the host asks the tool to stop")
@@ -122,7 +131,7 @@ class ToolConversation:
         return bool(self._inputs)
 
     def next_input(self) -> "tuple[Any, ...]":
-        """Return the oldest input in a tuple of one, or an empty one; raise if nobody should wait for more."""
+        """Return the oldest input in a tuple of one, or an empty one; raise if no more will come."""
         if self._inputs:
             return (self._inputs.pop(0),)
         if self.interrupted():
@@ -136,7 +145,7 @@ class ToolConversation:
         return max(0.0, self._heard_at + self.response_timeout - monotonic())
 
     def give_up(self, id_: int) -> None:
-        """Tell the host that this answer is no longer wanted; if it still comes, nobody hears it."""
+        """Cancel a request; an answer that still comes is dropped."""
         self.forget(id_)
         self.wire.send(self._side.give_up(id_))
 
@@ -154,38 +163,36 @@ class ToolConversation:
             if self._init is None:
                 raise self._trouble
         self._heard_at = monotonic()
-        for told in self._side.receive(data):
-            self._note(told)
+        for message in self._side.receive(data):
+            self._note(message)
 
-    def _note(self, told: "HostMessage") -> None:
-        if isinstance(told, RequestAnswered | RequestRefused):
-            self._note_answer(told)
-        elif isinstance(told, PendingNotice):
-            self._asking |= {told.id} & self._owed
-        elif isinstance(told, ToldToStop):
+    def _note(self, message: "HostMessage") -> None:
+        if isinstance(message, RequestAnswered | RequestRefused):
+            self._note_answer(message)
+        elif isinstance(message, PendingNotice):
+            self._asking |= {message.id} & self._owed
+        elif isinstance(message, CancelNotice):
             self.cancelled = self._stop = True
-        elif isinstance(told, Applied):
-            self._inputs.append(told.input)
-        elif isinstance(told, Init):
-            self._init = told
+        elif isinstance(message, Applied):
+            self._inputs.append(message.input)
+        elif isinstance(message, Init):
+            self._init = message
         else:
-            self._note_wrong(told)
+            self._note_wrong(message)
 
-    def _note_answer(self, told: "RequestAnswered | RequestRefused") -> None:
-        if told.id is None and isinstance(told, RequestRefused):  # something we wrote was no message
-            problem = (
-                f"the host cannot read something that this tool wrote: {told.message}; was it printed before connect?"
-            )
-            self._trouble = error_for(told.number, problem, told.data)
-        elif told.id is not None and told.id in self._owed:
-            self.forget(told.id)
-            self._answers[told.id] = told
+    def _note_answer(self, message: "RequestAnswered | RequestRefused") -> None:
+        if message.id is None and isinstance(message, RequestRefused):  # something we wrote was no message
+            problem = f"the host cannot read a line of this tool: {message.message}; was it printed before connect?"
+            self._trouble = error_for(message.number, problem, message.data)
+        elif message.id is not None and message.id in self._owed:
+            self.forget(message.id)
+            self._answers[message.id] = message
 
-    def _note_wrong(self, told: Wrong) -> None:
+    def _note_wrong(self, message: Wrong) -> None:
         if self._init is None:
             hint = 'a tool that connects is configured with runtime = "vfs"'
-            raise ProtocolError(f"this is not how a host begins ({told.problem}); {hint}")
-        self._trouble = ProtocolError(told.problem)
+            raise ProtocolError(f"this is not how a host begins ({message.problem}); {hint}")
+        self._trouble = ProtocolError(message.problem)
 
     def _must_talk(self) -> None:
         if self.over:

@@ -12,7 +12,7 @@
     |-- Cancelled           the host wants the tool to stop, or a request was given up
     |-- NotText             the file is not UTF-8: read its bytes
     |-- ProtocolError       the host said something that the protocol does not have, or the tool is over already
-    `-- HostGone            nobody is at the other end any more
+    `-- HostGone            the host has closed the connection
 
 They are no `ByleaveError`s: those are for people who run byleave, these for programs that run under it.
 """

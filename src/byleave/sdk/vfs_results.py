@@ -164,7 +164,7 @@ def carry(content: str | bytes) -> "tuple[str, str | None]":
 
 
 def speakable(tree: "Any") -> "Any":
-    r"""Return a tree of which every text can be told: bytes of names that are not UTF-8 are written out, as `\xff`."""
+    r"""Return a tree whose texts are all Unicode: bytes of names that are not UTF-8 are written out, as `\xff`."""
     if isinstance(tree, str):
         return tree if tree.isascii() else _written_out(tree)
     if isinstance(tree, dict):

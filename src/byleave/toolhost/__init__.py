@@ -1,1 +1,6 @@
-"""Tools, run by byleave: a process in a sandbox whose every wish is a request, or a plain one that the kernel holds."""
+"""Run configured tools. `byleave call` and the MCP gateway use it.
+
+`authorize` decides whether a call runs. `host` runs it: a mediated tool (`runtime = "vfs"`) in a `conversation`, whose
+requests `methods`, `http_methods` and `process_methods` serve through the guard; a plain one in `stdio_runtime`.
+`spawn` starts processes in sandboxes, `process` reads them to their end, `handles` keeps stateful tools.
+"""

@@ -1,12 +1,11 @@
-"""Agree to a call before it runs: the tool's run mode and the user's rules, judged together, asked about and recorded.
+"""Authorize a call of a configured tool before it runs: its run mode and the user's rules together.
 
-A call of a local tool is the action `call` on the server `local`. Rules may speak about it; where they are silent, the
-run mode decides. Strictest wins, as everywhere.
+A call of a local tool is the action `call` on the server `local`. Where no rule matches it, the run mode decides; else
+the stricter of the two.
 
-Does a call run at all? One mode for a tool, or an ordered list of conditions on its arguments. Pure.
-
-A pointer through a list means any of its elements; but to run unattended every one of them has to match: else one
-harmless element would let the others pass.
+A run mode is one word for a tool, or an ordered list of conditions on its arguments. A pointer through a list means any
+of its elements; but to run unattended every one of them has to match: else one harmless element would let the others
+pass.
 """
 
 from __future__ import annotations
@@ -84,7 +83,7 @@ def run_mode(policy: LivePolicy, tool: str, arguments: Mapping[str, Any]) -> str
     run = None if known is None else known.settings.get("run")
     if run is None or known is None:
         return None
-    if known.settings.get("stateful") and "action" not in arguments:  # both ways to say the same are judged alike
+    if known.settings.get("stateful") and "action" not in arguments:  # both ways to write a spawn are decided alike
         arguments = {"action": "spawn", "args": arguments}
     return mode_of(run, arguments)
 
@@ -92,7 +91,7 @@ def run_mode(policy: LivePolicy, tool: str, arguments: Mapping[str, Any]) -> str
 class WithRunModes:
     """A policy that also knows the run modes of local tools; in everything else, the policy it was made of.
 
-    `by_hand`: whoever calls is the user, so a tool without a mode runs where no rule speaks about it.
+    `by_hand`: the user makes the call, so a tool without a mode runs where no rule matches the call.
     """
 
     def __init__(self, policy: LivePolicy, *, by_hand: bool) -> None:
@@ -113,7 +112,7 @@ class WithRunModes:
         return self.evaluate(action).verdict
 
     def evaluate(self, action: Action | Mapping[str, Any]) -> ResolvedAction:
-        """Judge an action; for a call of a local tool, its run mode has a say."""
+        """Evaluate an action; for a call of a local tool, its run mode counts, too."""
         judged = self._policy.evaluate(action)
         asked = judged.action
         if not isinstance(asked, CallAction) or asked.server != LOCAL or asked.tool is None:
@@ -127,7 +126,7 @@ class WithRunModes:
 
     def _by_mode(self, tool: str, arguments: Mapping[str, Any]) -> Verdict | None:
         if goes_on(self._policy, tool, arguments):
-            return _allowed(tool, "it goes on with what was agreed to")
+            return _allowed(tool, "its start was authorized")
         if self.edited is not None and self.edited is arguments:
             return _allowed(tool, "you have edited the arguments")
         mode = run_mode(self._policy, tool, arguments)
@@ -143,13 +142,13 @@ def _allowed(tool: str, why: str) -> Verdict:
 
 
 def goes_on(policy: LivePolicy, tool: str, arguments: Mapping[str, Any]) -> bool:
-    """Whether this only talks with a tool that stays, and whose start was agreed to."""
+    """Whether this is an action on a running stateful tool, whose start was authorized."""
     known = policy.compiled.tools.get(tool)
     return known is not None and bool(known.settings.get("stateful")) and arguments.get("action") in _LATER
 
 
 class DescribingAsker:
-    """Asks as another asker does, and adds what the tool itself says that the call would do."""
+    """Asks as another asker does, and adds the tool's own description of the call."""
 
     def __init__(self, asker: Asker, describe: Callable[[CallAction], str | None]) -> None:
         self._asker = asker

@@ -1,7 +1,7 @@
-"""The policy as a tool is told it: the `Context` of one call, with every default written out.
+"""The policy as a tool receives it: the `Context` of one call, with every default written out.
 
 A list that is left out, or empty, means to a `Context` that its type is unrestricted; so where something is closed, a
-rule says so. What the host would ask about is told as closed. A rule for an external path that leads nowhere approved
+rule says so. What needs approval counts as closed. A rule for an external path that leads nowhere approved
 goes out without a target: it grants nothing, and nothing shorter grants in its place.
 """
 

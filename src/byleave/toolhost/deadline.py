@@ -1,6 +1,7 @@
-"""The time that one request of a tool has, and the news that nobody wants it any more.
+"""The deadline of one request of a tool, and its cancellation.
 
-Tell a tool that its answer takes a while, because a person is being asked; and stop the clock meanwhile.
+While a person is asked for approval, the clock stops, and the tool receives a notice that its reply takes a while
+(`announced`).
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 class Deadline:
     """One request of a tool while it is served. `deadline` is a time of the monotonic clock; None is none.
 
-    Whoever serves says with `on_cancel` how to stop; whoever called says `cancel`, from any thread.
+    The code that serves the request registers how to stop with `on_cancel`; any thread may call `cancel`.
     """
 
     def __init__(self, deadline: float | None = None) -> None:
@@ -45,7 +46,7 @@ class Deadline:
         stop()
 
     def cancel(self) -> None:
-        """Stop what is being done; again, it changes nothing."""
+        """Stop what is being done; the second call changes nothing."""
         with self._lock:
             self._cancelled = True
             stops, self._stops = self._stops, []
@@ -53,9 +54,11 @@ class Deadline:
             stop()
 
     def go_on(self) -> None:
-        """Return if the request is still wanted; a RequestError if it is not."""
+        """Return unless the request was cancelled, which is a RequestError."""
         if self._cancelled:
-            raise RequestError("the request was cancelled", hint="ask again if it is still wanted", number=CANCELLED)
+            raise RequestError(
+                "the request was cancelled", hint="send it again if it is still needed", number=CANCELLED
+            )
 
 
 REASON = "awaiting user approval"
@@ -95,7 +98,7 @@ def current_turn() -> Deadline | None:
 
 
 class AnnouncingAsker:
-    """Asks as another asker does, one question at a time, and lets whoever waits for the answer know."""
+    """Asks as another asker does, one question at a time, and has each announced to the tool that waits."""
 
     def __init__(self, asker: Asker) -> None:
         self._asker = asker
@@ -109,6 +112,6 @@ class AnnouncingAsker:
         """Return what the person says."""
         turn = current_turn()
         with _no_clock(turn), self._one_at_a_time:
-            if turn is not None and turn.cancelled:  # nobody is bothered with what nobody wants any more
+            if turn is not None and turn.cancelled:  # the tool no longer wants the result
                 return SILENCE
             return self._asker.ask(question, patience)

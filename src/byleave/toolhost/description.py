@@ -1,11 +1,12 @@
-"""What a tool says of itself: its description and the JSON Schema of its arguments, as `@tool` prints them.
+"""The description of a tool and the JSON Schema of its arguments: as configured, else as the tool itself prints them.
 
-A tool is code that byleave does not trust. To be asked it is started with `--schema` behind its command, in the sandbox
-of a mediated tool: it sees its own program, nothing else of the workspace, no network, and the minimal environment. Its
-input is empty, it has a few seconds, and what it prints is read strictly. A program that prints something else does not
-speak of itself, and that is no problem; a schema that cannot be used is one, and is told.
+A tool is code that byleave does not trust. To print its description (`@tool` does) it is started with `--schema` behind
+its command, in the sandbox of a mediated tool: it sees its own program, nothing else of the workspace, no network, and
+the minimal environment. Its input is empty, it has a few seconds, and its output is read strictly. A program that
+prints something else does not describe itself, which is no problem; a schema that cannot be used is one, and is
+reported.
 
-Start at `ask_tool`. What becomes of it: `schema`.
+Start at `input_schema` and `ask_tool`.
 """
 
 from __future__ import annotations
@@ -27,8 +28,12 @@ if TYPE_CHECKING:
     from typing import Any
 
     from byleave.policy.compile import CompiledTool
+    from byleave.sdk.tool import Tool as SdkTool
     from byleave.toolhost.spawn import ToolSandboxes
 
+ACTIONS = ("spawn", "fetch", "apply", "abort")  # of a stateful tool
+_ID = {"type": "string", "description": "A readable name for this run, chosen by the caller."}
+_INPUT = {"description": "Input for the running tool, or the answer to its question."}
 PATIENCE = 5.0  # seconds; a Python with our SDK takes a tenth of one
 _LONGEST = 256 << 10  # bytes that it prints
 _LONGEST_DESCRIPTION = 10_000  # characters
@@ -38,7 +43,7 @@ _TYPES = frozenset({"object", "array", "string", "number", "integer", "boolean",
 
 
 class SelfDescription(Struct, frozen=True):
-    """What a tool says of itself; `problem` is why it was not believed."""
+    """What a tool prints about itself; `problem` is why it is not used."""
 
     description: str = ""
     parameters: Mapping[str, Any] | None = None
@@ -48,15 +53,74 @@ class SelfDescription(Struct, frozen=True):
 NOTHING = SelfDescription()
 
 
+def input_schema(tool: CompiledTool, said: SelfDescription = NOTHING) -> dict[str, Any]:
+    """Return what the arguments of a call must look like: as configured, else as the tool itself has said."""
+    parameters = _parameters(tool, said)
+    if not tool.settings.get("stateful"):
+        return parameters
+    return {
+        "type": "object",
+        "oneOf": [_variant(action, parameters) for action in tool.settings.get("actions", ACTIONS)],
+    }
+
+
+def description_of(tool: CompiledTool, said: SelfDescription = NOTHING) -> str:
+    """Return what a tool is for: as configured, else as the tool itself has said; nothing where neither does."""
+    own = _own_tool(tool)
+    return tool.settings.get("description") or (said.description if own is None else own.description)
+
+
+def _own_tool(tool: CompiledTool) -> SdkTool | None:
+    """Return the tool that comes with byleave, if this is one."""
+    command = tool.settings.get("command") or [""]
+    if command[0] != OWN_TOOLS or len(command) == 1:
+        return None
+    from byleave.tools import NAMES, load
+
+    return load(command[1]) if command[1] in NAMES else None
+
+
+def _parameters(tool: CompiledTool, said: SelfDescription) -> dict[str, Any]:
+    configured: dict[str, Any] | None = tool.settings.get("parameters")
+    if configured is not None:
+        return configured
+    own = _own_tool(tool)
+    if own is not None:
+        return dict(own.parameters)
+    if said.parameters is None:
+        return {"type": "object"}
+    return {"type": "object", **(_of_spawn(said.parameters) if tool.settings.get("stateful") else said.parameters)}
+
+
+def _of_spawn(parameters: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return what a tool that stays is spawned with: it describes its actions, and the configuration selects them."""
+    for variant in parameters.get("oneOf", ()):
+        properties = variant.get("properties", {}) if isinstance(variant, dict) else {}
+        args = properties.get("args")
+        if properties.get("action") == {"const": "spawn"} and isinstance(args, dict):
+            return args
+    return parameters
+
+
+def _variant(action: str, parameters: dict[str, Any]) -> dict[str, Any]:
+    """Return the arguments of one action: another action cannot be expressed by it."""
+    needs: dict[str, Any] = {"action": {"const": action}, "id": _ID}
+    if action == "spawn":
+        needs["args"] = parameters
+    if action == "apply":
+        needs["input"] = _INPUT
+    return {"type": "object", "properties": needs, "required": list(needs), "additionalProperties": False}
+
+
 def is_asked(tool: CompiledTool) -> bool:
     """Whether a tool is asked: it may be written with `@tool`, and the configuration does not say all of it."""
     command = tool.settings.get("command") or [""]
-    told = tool.settings.get("parameters") is not None and tool.settings.get("description")
-    return tool.runtime == "vfs" and command[0] not in ("", OWN_TOOLS) and not told
+    complete = tool.settings.get("parameters") is not None and tool.settings.get("description")
+    return tool.runtime == "vfs" and command[0] not in ("", OWN_TOOLS) and not complete
 
 
 def file_stamps(root: str, command: Sequence[str]) -> tuple[object, ...]:
-    """Return what tells cheaply that a file which a command names is another, or has another content, than before."""
+    """Return values that change when a file that a command names is replaced or gets another content."""
     return tuple(_stamp(os.path.join(root, word)) for word in command)
 
 
@@ -69,7 +133,7 @@ def _stamp(path: str) -> object:
 
 
 def ask_tool(boxes: ToolSandboxes, cancel: Deadline) -> SelfDescription:
-    """Start the tool so that it says what it takes, and return that."""
+    """Start the tool with `--schema`, and return the description that it prints."""
     turn = Deadline(monotonic() + PATIENCE)
     nothing = os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC)
     try:
@@ -104,7 +168,7 @@ def read_description(output: bytes) -> SelfDescription:
 
 def _description_problem(text: object) -> str | None:
     if not isinstance(text, str):
-        return "its description is no text"
+        return "its description is not text"
     if len(text) > _LONGEST_DESCRIPTION:
         return f"its description is longer than {_LONGEST_DESCRIPTION} characters"
     return None if _is_plain(text) else "its description holds characters that cannot be seen"

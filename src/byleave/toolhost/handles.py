@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from byleave.errors import ByleaveError, ConfigErrors
 from byleave.protocol.content import RUNNING, STOPPED, ToolFailure, Update
 from byleave.text import quoted, shown
+from byleave.toolhost.description import ACTIONS
 from byleave.toolhost.host import VFS, ToolInvocation, outcome_of, timing_of
 from byleave.toolhost.outcome import CompletedOutcome, FailedOutcome, NeedsInput, StateOutcome, broken
 
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from byleave.toolhost.host import ToolHost
     from byleave.toolhost.outcome import Outcome
 
-ACTIONS = ("spawn", "fetch", "apply", "abort")
 _KEYS = {
     "spawn": ("action", "id", "args"),
     "fetch": ("action", "id"),

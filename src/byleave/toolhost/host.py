@@ -1,6 +1,6 @@
 """The host of tools: one way to run a configured tool, whatever its runtime, and one outcome.
 
-`ToolHost.execute` runs a call that was agreed to; `calling` is about agreeing to it, `handles` about tools that stay.
+`ToolHost.execute` runs a call that was authorized (`authorize`); `handles` keeps stateful tools.
 """
 
 from __future__ import annotations
@@ -14,20 +14,20 @@ from msgspec import Struct, structs
 
 from byleave.core.action import SUBSTITUTE, EnvAction
 from byleave.core.command_rules import CommandTable
+from byleave.core.redact import SecretFilter
 from byleave.errors import ByleaveError, ConfigErrors, InputError
 from byleave.guard.asking import UNKNOWN
 from byleave.protocol.content import WAITING, read_content
 from byleave.protocol.vfs import LONGEST_LINE, METHODS, Failed, Finished, HostSide, StateChanged
 from byleave.text import quoted
+from byleave.toolhost.codec import TOOLS
 from byleave.toolhost.context import FORMAT_ARGUMENTS, RUN, access_tree, context_tree
 from byleave.toolhost.conversation import Conversation, Timing
-from byleave.toolhost.conversation_io import TOOLS
 from byleave.toolhost.deadline import Deadline, current_turn
 from byleave.toolhost.description import NOTHING, SelfDescription, ask_tool, is_asked
 from byleave.toolhost.methods import READING, MethodService
 from byleave.toolhost.outcome import CancelledOutcome, FailedOutcome, NeedsInput, broken, completed
 from byleave.toolhost.process import ToolProcess
-from byleave.toolhost.redact import SecretFilter
 from byleave.toolhost.spawn import OWN_TOOLS, ToolSandboxes
 from byleave.toolhost.stdio_runtime import run_plain
 from byleave.user_files import digest
@@ -55,7 +55,7 @@ _ROOM = 1 << 20  # bytes of a line beside the content
 
 
 class ToolInvocation(Struct, frozen=True):
-    """One call of a tool: what it is given, on whose behalf, and whether it runs or only says what it would do."""
+    """One call of a tool: its arguments, the caller, and whether it runs or only describes what it would do."""
 
     tool: str
     arguments: Mapping[str, Any]
@@ -101,15 +101,15 @@ class ToolHost:
             raise InputError(f"the tool {quoted(name)} is disabled", hint="set enable = true to use it")
         if tool.settings["source"] != "local":
             raise InputError(
-                f"the tool {quoted(name)} is not run here: its source is {quoted(tool.settings['source'])}",
-                hint='only tools with source = "local" are processes of ours',
+                f"the tool {quoted(name)} is not run by byleave: its source is {quoted(tool.settings['source'])}",
+                hint='byleave runs tools with source = "local"',
             )
         if not tool.settings.get("command"):
             raise InputError(f"the tool {quoted(name)} has no command", hint='add command = ["program", "argument"]')
         return tool
 
     def execute(self, call: ToolInvocation, cancel: Deadline) -> Outcome:
-        """Run a call to its end, and return what came of it. What goes wrong on the way is an outcome, too."""
+        """Run a call to its end, and return its outcome; an error is an outcome, too."""
         tool = self.tool(call.tool)
         try:
             if tool.runtime == VFS:
@@ -127,7 +127,7 @@ class ToolHost:
         self._end()
 
     def describe(self, call: ToolInvocation, cancel: Deadline) -> str | None:
-        """Return what the tool itself says that a call would do; None if it says nothing. Nothing is changed by it."""
+        """Return the tool's own description of a call, None without one. It runs so that it can change nothing."""
         tool = self.tool(call.tool)
         command = tool.settings.get("command") or [""]
         if not tool.settings.get("format_arguments", command[0] == OWN_TOOLS) or not self._can_describe(tool):
@@ -138,7 +138,7 @@ class ToolHost:
         return "\n".join(block["text"] for block in content if block["type"] == "text") or None
 
     def self_description(self, name: str, cancel: Deadline) -> SelfDescription:
-        """Return what a tool says of itself; asked once for each content of its files, and only in a sandbox."""
+        """Return what a tool prints about itself; read once for each content of its files, and only in a sandbox."""
         tool = self.tool(name)
         if not is_asked(tool) or self._boxes_of(tool).unconfined is not None:
             return NOTHING
@@ -146,29 +146,29 @@ class ToolHost:
         known = self._described.get(name)
         if known is None or known[0] != pin:
             known = pin, ask_tool(self._boxes_of(tool), cancel)
-            if cancel.cancelled or pin != self.pin(name):  # whose words these are cannot be told
+            if cancel.cancelled or pin != self.pin(name):  # which version of the tool printed it is unknown
                 return NOTHING
             self._described[name] = known
         return known[1]
 
     def _can_describe(self, tool: CompiledTool) -> bool:
-        """Whether something keeps a tool from changing, or seeing, more than it may before anybody has agreed."""
+        """Whether a tool can describe a call before its approval without changing or reading more than it may."""
         policy = self._policy.compiled.policy
         if self._boxes_of(tool).unconfined is not None:
             return False
         return tool.runtime == VFS or (len(policy.views) == 1 and next(policy.rule_tables(), None) is None)
 
     def pin(self, name: str) -> str:
-        """Return what a yes to a call of this tool rests on: how it is started, what it may do, what its files hold."""
+        """Return a hash of what an approval of this tool covers: its command, its access, and its files."""
         tool = self.tool(name)
         access = self._policy.compiled.policy.tool(name).access
         known = {key: tool.settings.get(key) for key in ("command", "runtime", "options", "limits")}
-        told = json.dumps([known, access_tree(access)], sort_keys=True, default=str)
-        return digest("\n".join([told, *self._boxes_of(tool).prints()]).encode("utf-8", "surrogateescape"))
+        settings = json.dumps([known, access_tree(access)], sort_keys=True, default=str)
+        return digest("\n".join([settings, *self._boxes_of(tool).prints()]).encode("utf-8", "surrogateescape"))
 
     def _run_plain(self, tool: CompiledTool, call: ToolInvocation, cancel: Deadline) -> Outcome:
         boxes, describes = self._boxes_of(tool), call.action == FORMAT_ARGUMENTS
-        told = {"context": self._context(tool, call, boxes), "tool": _told(tool, call)}
+        given = {"context": self._context(tool, call, boxes), "tool": _tool_tree(tool, call)}
 
         def decide(action: dict[str, Any]) -> Any:
             return self.guard.check(action, call.who).verdict
@@ -178,7 +178,7 @@ class ToolHost:
 
         self.running = None
         limit = limit_of(tool)
-        return run_plain(boxes, told, timing_of(tool), cancel, decide, begun=begun, limit=limit, reads_only=describes)
+        return run_plain(boxes, given, timing_of(tool), cancel, decide, begun=begun, limit=limit, reads_only=describes)
 
     def _mediate(self, tool: CompiledTool, call: ToolInvocation, cancel: Deadline) -> Outcome:
         asked: list[StateChanged] = []
@@ -209,7 +209,7 @@ class ToolHost:
         limit = limit_of(tool)
         side = HostSide(TOOLS, limit=max(LONGEST_LINE, limit * _ESCAPED + _ROOM))
         service = self._service(tool, call, boxes, limit)
-        first = side.init(_told(tool, call), self._context(tool, call, boxes), service.methods)
+        first = side.init(_tool_tree(tool, call), self._context(tool, call, boxes), service.methods)
         process = boxes.start_mediated()
         try:
             return Conversation(ToolProcess(process), side, service, timing_of(tool), changed=changed), first
@@ -272,10 +272,10 @@ class ToolHost:
         return {name: web if name.startswith("http.") else processes for name in METHODS if not name.startswith("fs.")}
 
     def _envs_of(self, tool: str, program: str) -> tuple[str, ...] | None:
-        """Return the variables that every voice lets reach a program."""
+        """Return the variables that every policy layer lets reach a program."""
         listed: tuple[str, ...] | None = None
-        for voice in self._policy.compiled.policy.views:
-            known = voice.tools.get(tool)
+        for layer in self._policy.compiled.policy.views:
+            known = layer.tools.get(tool)
             table = None if known is None else known.access.commands
             rule = table.rules.get(program) if isinstance(table, CommandTable) else None
             if rule is not None:
@@ -329,7 +329,7 @@ class ToolHost:
         return self._boxes_of(self.tool(name)).unconfined
 
     def close(self) -> None:
-        """Let go of all sandboxes and connections."""
+        """Close all sandboxes and connections."""
         for boxes in (*self._retired, *(boxes for _tool, boxes in self._boxes.values())):
             boxes.close()
         self._retired.clear()
@@ -356,7 +356,7 @@ def limit_of(tool: CompiledTool) -> int:
     return limit
 
 
-def _told(tool: CompiledTool, call: ToolInvocation) -> dict[str, Any]:
+def _tool_tree(tool: CompiledTool, call: ToolInvocation) -> dict[str, Any]:
     options = tool.settings.get("options", {})
     return {"name": tool.name, "arguments": call.arguments, "answers": dict(call.answers), "options": options}
 

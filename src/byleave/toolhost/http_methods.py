@@ -25,7 +25,7 @@ from byleave.net.http_client import LARGEST_BODY, HttpRequest
 from byleave.protocol.http_head import REROUTING, WORD, as_servers_read
 from byleave.protocol.jsonrpc import ACCESS_DENIED, INTERNAL_ERROR, METHOD_NOT_FOUND
 from byleave.text import quoted
-from byleave.toolhost.encode_reply import Params, bad, content_fields, denied
+from byleave.toolhost.codec import Params, bad, content_fields, denied
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -35,12 +35,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from byleave.core.policy import CompiledPolicy
+    from byleave.core.redact import SecretFilter
     from byleave.core.url import Target
     from byleave.guard.asking import Who
     from byleave.guard.guard import Guard
     from byleave.net.http_client import HttpClient, HttpResponse
     from byleave.toolhost.deadline import Deadline
-    from byleave.toolhost.redact import SecretFilter
 
 
 MOST_HEADERS = 200

@@ -1,9 +1,9 @@
-"""What a mediated tool may ask for, and the one way from a request to its answer: read it, have it judged, do it.
+"""The methods of a mediated tool: read the parameters, have the guard authorize the action, perform it.
 
-A request is refused by a `RequestError`, whose number and sentence go to the tool. Nothing is done that was not
-allowed, and to nothing but the place that was judged.
+A `RequestError` refuses a request; its number and sentence go to the tool. Only what was allowed is done, and only at
+the place that was decided about.
 
-Files are served here; `web` and `processes` serve the other groups, where a tool has them. Start at `Service.serve`.
+File methods are served here; `http_methods` and `process_methods` serve the others. Start at `MethodService.serve`.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from byleave.errors import RequestError
 from byleave.guard.asking import UNKNOWN, ActionRequest, Evaluation
 from byleave.protocol.jsonrpc import ACCESS_DENIED, ALREADY_EXISTS, METHOD_NOT_FOUND, TIMED_OUT
 from byleave.text import quoted
-from byleave.toolhost.encode_reply import Params, RequestErrors, content_fields, denied, told_grants
+from byleave.toolhost.codec import Params, RequestErrors, content_fields, denied, first_grants
 from byleave.workspace import file_effects
 from byleave.workspace.project import DIRECTORY, FILE, Query
 
@@ -31,22 +31,22 @@ if TYPE_CHECKING:
 
     from byleave.core.action import Action
     from byleave.core.decision import Permit
+    from byleave.core.redact import SecretFilter
     from byleave.guard.asking import Who
     from byleave.guard.guard import Guard
     from byleave.toolhost.deadline import Deadline
-    from byleave.toolhost.redact import SecretFilter
     from byleave.workspace.project import FileMatches, ProjectFiles
 
     Serve = Callable[[str, Mapping[str, Any], Deadline], dict[str, Any]]  # method, params, turn: `http.*`, `process.*`
 
 
-_ATTEMPTS = 3  # somebody may make or remove the file between the judgement and the act, but not for ever
+_ATTEMPTS = 3  # another process may make or remove the file between the decision and the effect
 _HINT = "see docs/protocol.md"
 _IN_THE_WAY = ("not_a_directory", "io")  # codes: something on the way to a path is no directory, or a loop
 
 
 class NeedsPersonError(Exception):
-    """A person has to be asked, which takes a while: serve the request again where waiting is no harm."""
+    """The request needs approval, which takes a while: serve it again in a thread that may wait."""
 
 
 class MethodService:
@@ -81,7 +81,7 @@ class MethodService:
 
     @staticmethod
     def is_quick(method: str) -> bool:
-        """Whether this is done at once, if nobody has to be asked."""
+        """Whether this is done at once, unless it needs approval."""
         return method in _FILES and method != "fs.grep"
 
     def serve(self, method: str, params: Mapping[str, Any], turn: Deadline, *, patient: bool = True) -> dict[str, Any]:
@@ -100,13 +100,13 @@ class MethodService:
             return other(method, params, turn)
         serve = _FILES.get(method)
         if serve is None:
-            raise RequestError(f"there is no method {quoted(method)}", hint=_HINT, number=METHOD_NOT_FOUND)
+            raise RequestError(f"unknown method {quoted(method)}", hint=_HINT, number=METHOD_NOT_FOUND)
         with RequestErrors():
-            return serve(self, Params(params), self._leave(turn, patient=patient))
+            return serve(self, Params(params), self._authorizer(turn, patient=patient))
 
-    def _leave(self, turn: Deadline, *, patient: bool) -> _Leave:
+    def _authorizer(self, turn: Deadline, *, patient: bool) -> _Authorizer:
         later = None if patient else self._later
-        return _Leave(self._guard, self._who, turn, patient=patient, asks=self._only is None, later=later)
+        return _Authorizer(self._guard, self._who, turn, patient=patient, asks=self._only is None, later=later)
 
     def settle(self) -> None:
         """Record what was done at once, now that it is answered: the tool does not wait for that."""
@@ -114,37 +114,37 @@ class MethodService:
             record()
         self._later.clear()
 
-    def _for(self, kind: str, path: str, leave: _Leave) -> Evaluation:
+    def _for(self, kind: str, path: str, authorizer: _Authorizer) -> Evaluation:
         """Return the answer about one path if it is a yes; else the request is refused."""
-        answer = leave.ask(FileAction(kind, path, self._tool))
+        answer = authorizer.ask(FileAction(kind, path, self._tool))
         if answer.permit is None:
             raise self._denied(answer, path, kind)
         return answer
 
-    def _read(self, params: Params, leave: _Leave) -> dict[str, Any]:
-        answer = self._for("read", params.path("path"), leave)
-        data = leave.do(answer, lambda permit: file_effects.read_file(permit, self._project, limit=self._limit))
+    def _read(self, params: Params, authorizer: _Authorizer) -> dict[str, Any]:
+        answer = self._for("read", params.path("path"), authorizer)
+        data = authorizer.do(answer, lambda permit: file_effects.read_file(permit, self._project, limit=self._limit))
         shown, size = self._scrub.data(data), len(data)
         return {**content_fields("content", shown), "size": size}
 
-    def _write(self, params: Params, leave: _Leave) -> dict[str, Any]:
+    def _write(self, params: Params, authorizer: _Authorizer) -> dict[str, Any]:
         path, data = params.path("path"), params.data("content", limit=self._limit)
         exclusive = params.flag("exclusive")
 
         def attempt() -> None:
             place = self._project.find(path)
             known = isinstance(place, FsTarget) and place.exists and not exclusive
-            answer = leave.ask(FileAction("update" if known else "create", path, self._tool))
+            answer = authorizer.ask(FileAction("update" if known else "create", path, self._tool))
             if answer.permit is None:
                 raise self._denied(answer, path, "update" if known else "create")
-            leave.do(answer, lambda permit: file_effects.write_file(permit, data, self._project))
+            authorizer.do(answer, lambda permit: file_effects.write_file(permit, data, self._project))
 
         _again(attempt, () if exclusive else (FileExistsError, FileNotFoundError))
         return {}
 
-    def _exists(self, params: Params, leave: _Leave) -> dict[str, Any]:
+    def _exists(self, params: Params, authorizer: _Authorizer) -> dict[str, Any]:
         path = params.path("path")
-        begun = leave.ask(FileAction("read", path, self._tool))
+        begun = authorizer.ask(FileAction("read", path, self._tool))
         if begun.permit is None and begun.verdict.code == "not_a_directory" and self._may_know(path):
             return {"exists": False}
         if begun.permit is None:
@@ -152,38 +152,38 @@ class MethodService:
         (place,) = begun.permit.places
         return {"exists": isinstance(place, FsTarget) and place.exists}
 
-    def _list_dir(self, params: Params, leave: _Leave) -> dict[str, Any]:
+    def _list_dir(self, params: Params, authorizer: _Authorizer) -> dict[str, Any]:
         path = params.path("path", default=".")
-        answer = self._for("read", path, leave)
-        names = leave.do(answer, lambda permit: file_effects.list_names(permit, self._project))
+        answer = self._for("read", path, authorizer)
+        names = authorizer.do(answer, lambda permit: file_effects.list_names(permit, self._project))
         entries = [entry for name in names if (entry := self._entry(path, name)) is not None]
         return {"entries": entries, "hidden": len(names) - len(entries)}
 
     def _entry(self, directory: str, name: str) -> dict[str, Any] | None:
-        """Return what the tool is told of one entry; None if it may not read it."""
+        """Return one entry as the tool sees it; None if it may not read it."""
         judged = self._guard.policy.evaluate(FileAction("read", f"{directory.rstrip('/')}/{name}", self._tool))
         place = judged.places[0]
         if judged.verdict.decision is not ALLOW or not isinstance(place, FsTarget) or not place.exists:
             return None
         return {**self._scrub.tree(named_path("path", name)), "kind": DIRECTORY if place.directory else FILE}
 
-    def _metadata(self, params: Params, leave: _Leave) -> dict[str, Any]:
-        answer = self._for("read", params.path("path"), leave)
-        found = leave.do(answer, lambda permit: file_effects.look(permit, self._project))
+    def _metadata(self, params: Params, authorizer: _Authorizer) -> dict[str, Any]:
+        answer = self._for("read", params.path("path"), authorizer)
+        found = authorizer.do(answer, lambda permit: file_effects.look(permit, self._project))
         known = {"kind": found.kind, "size": found.size}
         return known if found.modified is None else {**known, "modified": found.modified}
 
-    def _delete(self, params: Params, leave: _Leave) -> dict[str, Any]:
-        answer = self._for("delete", params.path("path"), leave)
-        leave.do(answer, lambda permit: file_effects.delete_file(permit, self._project))
+    def _delete(self, params: Params, authorizer: _Authorizer) -> dict[str, Any]:
+        answer = self._for("delete", params.path("path"), authorizer)
+        authorizer.do(answer, lambda permit: file_effects.delete_file(permit, self._project))
         return {}
 
-    def _rename(self, params: Params, leave: _Leave) -> dict[str, Any]:
+    def _rename(self, params: Params, authorizer: _Authorizer) -> dict[str, Any]:
         action = MoveAction(params.path("from"), params.path("to"), self._tool)
         exclusive = params.flag("exclusive")
 
         def attempt() -> None:
-            answer = leave.ask(action)
+            answer = authorizer.ask(action)
             if answer.permit is None:
                 raise self._denied_move(action, answer)
             replaces = _replaces(answer)
@@ -195,7 +195,7 @@ class MethodService:
                 file_effects.move_file(permit, self._project, replace=replaces)
 
             try:
-                leave.do(answer, move)
+                authorizer.do(answer, move)
             except FileExistsError:
                 if replaces:
                     raise _taken(action.to) from None
@@ -204,8 +204,8 @@ class MethodService:
         _again(attempt, (FileExistsError,))
         return {}
 
-    def _search_for(self, path: str, pattern: str, leave: _Leave) -> Evaluation:
-        answer = leave.ask(SearchAction(path, pattern, self._tool))
+    def _search_for(self, path: str, pattern: str, authorizer: _Authorizer) -> Evaluation:
+        answer = authorizer.ask(SearchAction(path, pattern, self._tool))
         if answer.permit is None:
             raise self._denied(answer, path, "read")
         return answer
@@ -218,8 +218,8 @@ class MethodService:
             return
         whole = decide_reading_all(self._guard.policy.compiled.policy, action.path, self._tool, source)
         if whole.decision is not ALLOW and self._may_read(action.to):
-            problem = f"moving {quoted(action.path)} is denied: it may not be read, and could be where it would go"
-            raise RequestError(problem, hint="ask the user for a rule", number=ACCESS_DENIED, data={"code": "denied"})
+            problem = f"moving {quoted(action.path)} is denied: you may not read it, and could read it at its new place"
+            raise RequestError(problem, hint="the user can add a rule", number=ACCESS_DENIED, data={"code": "denied"})
 
     def _may_read(self, path: str) -> bool:
         return self._guard.policy.decide(FileAction("read", path, self._tool)).decision is ALLOW
@@ -239,7 +239,7 @@ class MethodService:
         return False
 
     def _denied_move(self, action: MoveAction, answer: Evaluation) -> RequestError:
-        """Return how a tool is told that it may not move something: by the name of the two that it may not touch."""
+        """Return the error of a denied move, which names the one of the two paths that is denied."""
         removes = FileAction("delete", action.path, self._tool)
         kind, path = "delete", action.path
         if self._guard.policy.decide(removes).decision is ALLOW and self._may_read(action.path):
@@ -248,22 +248,24 @@ class MethodService:
         return self._denied(answer, path, kind, action.path, action.to)
 
     def _denied(self, answer: Evaluation, path: str, kind: str, *more: str) -> RequestError:
-        """Return how a tool is told no. About what it may not read it learns nothing else, not even that it exists."""
+        """Return the error of a denied request. It reveals nothing about a path that the tool may not read."""
         unknown = answer.verdict.code in _IN_THE_WAY
         if all(self._may_read(each) or (unknown and self._may_know(each)) for each in (path, *more)):
             return denied(answer.verdict, kind)
         if answer.verdict.code in ("absolute", "input_escape"):
             return denied(answer.verdict, kind)
-        needed = ("create", "update") if kind in ("create", "update") else (kind,)  # which of them would tell too much
+        needed = (
+            ("create", "update") if kind in ("create", "update") else (kind,)
+        )  # naming one would reveal whether the file exists
         capability = " or ".join(needed)
         problem = f"{capability} on {quoted(path)} is denied: {self._by_its_name(path)}"
         data: dict[str, Any] = {"code": "denied", "capability": capability}
         access = self._guard.policy.compiled.policy.tool(self._tool).access
-        data["grants"] = told_grants(tuple(dict.fromkeys(path for each in needed for path in access.grants(each))))
-        return RequestError(problem, hint="ask the user for a rule", number=ACCESS_DENIED, data=data)
+        data["grants"] = first_grants(tuple(dict.fromkeys(path for each in needed for path in access.grants(each))))
+        return RequestError(problem, hint="the user can add a rule", number=ACCESS_DENIED, data=data)
 
     def _by_its_name(self, path: str) -> str:
-        """Say why a path is closed, by nothing but its text: the same, whatever stands there."""
+        """Return why a path is denied, from its text alone: the same whether it exists or not."""
         refused = refuse_name(path)
         if refused is not None:
             return refused.problem
@@ -273,19 +275,21 @@ class MethodService:
         rule = table.match(collapse(path) or "")
         if rule is None:
             return "no access.fs rule covers it"
-        return "what is there is not for this tool" if rule.grants("read") else rule.text
+        return "this tool may not access what is there" if rule.grants("read") else rule.text
 
-    def _grep(self, params: Params, leave: _Leave) -> dict[str, Any]:
+    def _grep(self, params: Params, authorizer: _Authorizer) -> dict[str, Any]:
         pattern = params.text("pattern")
-        answers = [self._search_for(path, pattern, leave) for path in params.paths("paths") or ["."]]
+        answers = [self._search_for(path, pattern, authorizer) for path in params.paths("paths") or ["."]]
         query = Query(pattern, (), tuple(params.texts("extensions")), params.number("context", most=_MOST_CONTEXT))
-        permits = [leave.allowed(answer) for answer in answers]
+        permits = [authorizer.allowed(answer) for answer in answers]
 
         def may_read(path: str) -> bool:
-            leave.go_on()
+            authorizer.go_on()
             return self._may_read(path)
 
-        found = leave.do(answers[0], lambda _permit: file_effects.search_files(permits, query, may_read, self._project))
+        found = authorizer.do(
+            answers[0], lambda _permit: file_effects.search_files(permits, query, may_read, self._project)
+        )
         return {"matches": [self._match(each) for each in found]}
 
     def _match(self, found: FileMatches) -> dict[str, Any]:
@@ -298,7 +302,7 @@ class MethodService:
 
 _MOST_CONTEXT = 1000  # lines around a match
 READING = frozenset({"fs.read", "fs.exists", "fs.list_dir", "fs.metadata", "fs.grep"})
-_FILES: dict[str, Callable[[MethodService, Params, _Leave], dict[str, Any]]] = {
+_FILES: dict[str, Callable[[MethodService, Params, _Authorizer], dict[str, Any]]] = {
     "fs.read": MethodService._read,  # noqa: SLF001 -- the table of our own methods
     "fs.write": MethodService._write,  # noqa: SLF001
     "fs.exists": MethodService._exists,  # noqa: SLF001
@@ -310,8 +314,8 @@ _FILES: dict[str, Callable[[MethodService, Params, _Leave], dict[str, Any]]] = {
 }
 
 
-class _Leave:
-    """Asks the guard on the tool's behalf, and does what it allows."""
+class _Authorizer:
+    """Asks the guard on the tool's behalf, and performs what it allows."""
 
     def __init__(
         self,
@@ -336,7 +340,11 @@ class _Leave:
             return self._guard.check(action, self._who)
         outcome = self._guard.authorize(ActionRequest((action,), self._who))
         if not isinstance(outcome, Evaluation) and not self._asks:
-            raise RequestError("nobody is asked while a call is being described", hint=_HINT, number=ACCESS_DENIED)
+            raise RequestError(
+                "this needs approval, which is not requested while a call is being described",
+                hint=_HINT,
+                number=ACCESS_DENIED,
+            )
         if not isinstance(outcome, Evaluation):
             raise NeedsPersonError
         return outcome
@@ -349,7 +357,7 @@ class _Leave:
         return answer.permit
 
     def do(self, answer: Evaluation, effect: Callable[[Permit], Any]) -> Any:
-        """Do what was allowed, unless nobody wants it any more: a person may have taken their time to say yes."""
+        """Perform what was allowed, unless it was cancelled while a person decided."""
         self._turn.go_on()
         return self._guard.perform(answer, effect, later=self._later)
 
@@ -370,7 +378,7 @@ def _taken(path: str) -> RequestError:
 
 
 def _again(attempt: Callable[[], None], changed: tuple[type[OSError], ...]) -> None:
-    """Do it; where what was judged has changed since, judge and do it anew."""
+    """Authorize and perform; where the place has changed in between, do both again."""
     for _ in range(_ATTEMPTS - 1):
         try:
             return attempt()

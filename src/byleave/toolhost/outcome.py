@@ -1,4 +1,4 @@
-"""What comes of a call, whatever the runtime. Each outcome has a JSON form that programs rely on, and an exit code."""
+"""The outcomes of a call, in every runtime. Each has a JSON form that programs rely on, and an exit code."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ class NeedsInput(Struct, frozen=True):
 
 
 class CancelledOutcome(Struct, frozen=True):
-    """Somebody stopped the call."""
+    """The call was stopped."""
 
 
 class StateOutcome(Struct, frozen=True):
-    """How a stateful tool stands."""
+    """The state of a stateful tool."""
 
     update: Update
 
@@ -57,7 +57,7 @@ def completed(content: list[Block]) -> Outcome:
     if question is not None:
         return NeedsInput(question, [block for block in content if block["type"] != "question"])
     if any(block["type"] == "question" for block in content):
-        return broken("the tool asks a question without an id or a text")
+        return broken("the tool has a question without an id or a text")
     return CompletedOutcome(content)
 
 

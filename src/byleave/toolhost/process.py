@@ -55,7 +55,7 @@ class ToolProcess:
         self._forget_end()
 
     def terminate(self) -> None:
-        """Tell the process to end."""
+        """Send the process SIGTERM."""
         with suppress(OSError):
             self._process.terminate()
 
@@ -75,7 +75,7 @@ class ToolProcess:
         """End the process and everything it started, and let go of the pipes."""
         self._process.close()
         for file in self._files:
-            with suppress(OSError):  # a pipe that nobody reads any more
+            with suppress(OSError):  # a pipe without a reader
                 file.close()
         self._forget_end()
 

@@ -1,6 +1,6 @@
 """`process.run` for one tool: a program in the tool's own sandbox, with nothing but what it may have.
 
-The program is judged once, before it is started; whatever it starts or reaches then is judged by the guard as well.
+The guard decides about the program before it is started, and about everything that it starts or reaches then.
 What it says is handed back whole, or not at all. Start at `Processes.serve`. The waiting: `running`.
 """
 
@@ -18,7 +18,7 @@ from byleave.protocol.jsonrpc import ACCESS_DENIED, INTERNAL_ERROR, METHOD_NOT_F
 from byleave.sandbox.linux.steps import minimal
 from byleave.sandbox.process import DEVNULL
 from byleave.text import quoted
-from byleave.toolhost.encode_reply import Params, bad, content_fields, denied
+from byleave.toolhost.codec import Params, bad, content_fields, denied
 from byleave.toolhost.process import LARGEST_OUTPUT, attend
 
 if TYPE_CHECKING:
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from byleave.core.decision import Permit, Verdict
+    from byleave.core.redact import SecretFilter
     from byleave.guard.asking import Who
     from byleave.guard.guard import Guard
     from byleave.launch.unconfined import UnconfinedProcess
@@ -33,14 +34,13 @@ if TYPE_CHECKING:
     from byleave.sandbox.process import Process
     from byleave.toolhost.deadline import Deadline
     from byleave.toolhost.process import ProcessOutput
-    from byleave.toolhost.redact import SecretFilter
 
 RUN = "process.run"
 # What a sandbox says by its exit codes. A program that is there and cannot be executed is one that may not be: the
 # policy decides what is executed in here.
 _NUMBERS = {20: ACCESS_DENIED, 126: ACCESS_DENIED, 127: NOT_FOUND}
 
-_STARTS = Lock()  # a sandbox starts one program at a time, whoever holds it
+_STARTS = Lock()  # a sandbox starts one program at a time
 _starting = local()  # the permit of the program that this very thread is about to start
 
 
@@ -75,8 +75,8 @@ class ProcessMethods:
     def serve(self, method: str, params: Mapping[str, Any], turn: Deadline) -> dict[str, Any]:
         """Run a program to its end, and return what it said; a RequestError if that cannot be."""
         if method != RUN:
-            raise RequestError("there is no such method", hint=f"use {RUN}", number=METHOD_NOT_FOUND)
-        program, args, names = _wanted(Params(params))
+            raise RequestError("unknown method", hint=f"use {RUN}", number=METHOD_NOT_FOUND)
+        program, args, names = _read_params(Params(params))
         given = self._given(program, names)
         answer = self._guard.check(SpawnAction(program, args, self._tool), self._who)
         if not answer.allowed:
@@ -93,7 +93,7 @@ class ProcessMethods:
         return self._result(said)
 
     def _failed(self, problem: str, number: int) -> RequestError:
-        hint = "check the name of the program; `byleave doctor` says what this machine can enforce"
+        hint = "check the name of the program; `byleave doctor` reports what this machine can enforce"
         return RequestError(self._scrub.text(problem), hint=hint, number=number)
 
     def _given(self, program: str, names: Iterable[str]) -> dict[str, str]:
@@ -151,7 +151,7 @@ class ProcessMethods:
         return {**_stream("stdout", out), **_stream("stderr", err), "exit_code": said.exit_code}
 
 
-def _wanted(params: Params) -> tuple[str, tuple[str, ...], list[str]]:
+def _read_params(params: Params) -> tuple[str, tuple[str, ...], list[str]]:
     """Return the program, its arguments and the names of the variables it is to have."""
     program, args, names = params.text("program"), params.texts("args"), list(dict.fromkeys(params.texts("envs")))
     if not program or not all(_is_word(word) for word in (program, *args)):

@@ -1,12 +1,10 @@
-"""Run a plain (stdio) tool: a process held to its access, told what to do once, heard when it has ended.
+"""Run a plain (stdio) tool: a process held to its access, which receives its call once and prints its outcome.
 
-What it writes is content blocks as JSON, a question, an error, or plain text.
+It receives the call in the words of its command, where they have a place for it, else on standard input. A place is
+`{{context}}` or `{{tool}}` inside of one word. What replaces it is JSON, and stays inside that word: words are never
+joined, split or read by a shell. A word that is code (the program itself, what follows `-c`) may not have a place.
 
-How a plain tool is told what to do: in its words, where they hold a place for it, else on its standard input.
-
-A place is `{{context}}` or `{{tool}}` inside of one word. What stands for it is JSON, and stays inside that word: words
-are never joined, split or read by a shell. So there is no place in a word that is code: the program itself, what
-follows `-c`.
+It prints content blocks as JSON, a question, an error, or plain text.
 """
 
 from __future__ import annotations
@@ -41,17 +39,17 @@ PLACES = ("context", "tool")
 _LONGEST_CLUSTER = 3  # `-lc`
 
 
-def fill(command: Sequence[str], told: Mapping[str, Any]) -> tuple[list[str], bytes]:
+def fill(command: Sequence[str], given: Mapping[str, Any]) -> tuple[list[str], bytes]:
     """Return the words of the command, and what goes to standard input: nothing, if the words say it all."""
-    texts = {f"{{{{{name}}}}}": _json(told[name]) for name in PLACES}
+    texts = {f"{{{{{name}}}}}": _json(given[name]) for name in PLACES}
     for before, word in zip(("-c", *command), command, strict=False):
         if _takes_code(before) and any(place in word for place in texts):
             raise InputError(
-                f"{quoted(word)} would be read as a program, and whoever calls the tool would write a part of it",
+                f"{quoted(word)} would be read as a program, and the caller of the tool would write a part of it",
                 hint='give {{tool}} a word of its own behind the script, where a shell has it as "$0" or "$1"',
             )
     if not any(place in word for word in command for place in texts):
-        return list(command), _json(dict(told)).encode() + b"\n"
+        return list(command), _json(dict(given)).encode() + b"\n"
     return [_filled(word, texts) for word in command], b""
 
 
@@ -81,7 +79,7 @@ _LONGEST_WORD = 128 << 10  # bytes, as Linux limits one argument
 
 def run_plain(
     boxes: ToolSandboxes,
-    told: Mapping[str, Any],
+    given: Mapping[str, Any],
     timing: Timing,
     cancel: Deadline,
     decide: Decide,
@@ -90,11 +88,11 @@ def run_plain(
     limit: int,
     reads_only: bool,
 ) -> Outcome:
-    """Run the tool to its end, and return what came of it. `begun` is told how to end it at once."""
-    words, given = fill(boxes.command(), told)
+    """Run the tool to its end, and return its outcome. `begun` receives the function that ends it at once."""
+    words, stdin_data = fill(boxes.command(), given)
     if any(len(word) >= _LONGEST_WORD for word in words):
         return broken("the arguments are too long for a command line; leave {{tool}} out, and read standard input")
-    stdin = _input(given)
+    stdin = _input(stdin_data)
     try:
         process = boxes.start_plain(words, stdin, decide, reads_only=reads_only)
     finally:
@@ -175,4 +173,4 @@ def _object(text: str) -> dict[str, Any] | None:
 
 def _complaint(said: ProcessOutput, text: str) -> str:
     err = said.err.decode("utf-8", "replace").strip()
-    return err or text.strip() or shown(f"the tool ended with exit code {said.exit_code}, and said nothing")
+    return err or text.strip() or shown(f"the tool ended with exit code {said.exit_code}, and printed nothing")

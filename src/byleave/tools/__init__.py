@@ -1,4 +1,4 @@
-"""The tools that come with byleave, written with the SDK like anybody's. Each runs as `vfs` and as `stdio`, alike."""
+"""The tools that come with byleave, written with the SDK like all others. Each runs as `vfs` and `stdio` alike."""
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

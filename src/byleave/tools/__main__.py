@@ -1,6 +1,6 @@
 """`byleave-tool NAME`: be one of the tools, for a host that mediates (vfs) or for one that does not (stdio).
 
-Which of the two it is, the first line of the input tells: a message of the protocol says `"jsonrpc"`.
+The first line of the input shows which of the two it is: a message of the protocol has `"jsonrpc"`.
 """
 
 import os

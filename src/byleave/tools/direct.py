@@ -1,7 +1,7 @@
-"""A host that is no host: the same methods as `vfs.Host`, done directly, for a tool that runs as `stdio`.
+"""The methods of `vfs.Host`, performed directly, for a tool that runs as `stdio`.
 
-Every path is checked against the context first, as `sdk.Context` does; whoever forgets it meets the sandbox. Errors are
-those of the mediated host, so that a tool cannot tell the two apart.
+Every path is checked against the context first, as `sdk.Context` does; the sandbox enforces the same. Errors are those
+of the mediated host, so that a tool behaves the same in both runtimes.
 """
 
 import os
@@ -170,7 +170,7 @@ class DirectHost:
 
     @property
     def http(self) -> "NoReturn":
-        """Refuse: whoever wants a server reached has to be a mediated tool."""
+        """Refuse: only a mediated tool can reach servers."""
         self._only_mediated()
 
     def _only_mediated(self, *_values: object, **_named: object) -> "NoReturn":
@@ -254,18 +254,18 @@ class _Troubles:
             raise self._told(error) from None
 
     def _told(self, error: OSError) -> errors.VfsError:
-        for kind, told, said in _TOLD:
+        for kind, error_type, text in _ERRORS:
             if isinstance(error, kind):
-                return told(f"{quoted(self._path)} {said}")
+                return error_type(f"{quoted(self._path)} {text}")
         return errors.VfsError(f"{quoted(self._path)}: {error.strerror or 'failed'}")
 
 
-_TOLD: "tuple[tuple[type[OSError], type[errors.VfsError], str], ...]" = (
+_ERRORS: "tuple[tuple[type[OSError], type[errors.VfsError], str], ...]" = (
     (FileNotFoundError, errors.NotFound, "does not exist"),
     (FileExistsError, errors.AlreadyExists, "exists already"),
     (IsADirectoryError, errors.InvalidParams, "is a directory"),
     (NotADirectoryError, errors.InvalidParams, "is no directory"),
-    (PermissionError, errors.AccessDenied, "is not ours to touch: the system refuses it"),
+    (PermissionError, errors.AccessDenied, "cannot be accessed: the system refuses it"),
 )
 
 

@@ -40,7 +40,7 @@ def fs_move_file(
 def _exists(host: "Host", path: str) -> bool:
     try:
         return host.exists(path)
-    except AccessDenied as error:  # to move something there without looking, somebody has to say so
+    except AccessDenied as error:  # to replace a file unseen needs the option
         raise ToolError(f"whether {path} exists may not be seen, so nothing is moved there: {error}") from None
 
 

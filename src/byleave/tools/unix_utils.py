@@ -3,7 +3,7 @@
 Which utilities may be run, with which options: only those that read files and print. Pure.
 
 What is not listed is refused: an option that writes, executes, waits for ever or takes names of files from a file is
-not in the table, nor is one that nobody thought of. Long options are written in full.
+not in the table, nor is an unknown one. Long options are written in full.
 """
 
 from typing import Annotated
@@ -228,7 +228,7 @@ def unix_utils(
 ) -> "list[dict[str, Any]]":
     """Run a utility that reads files and prints, such as wc, sort or diff, in the workspace.
 
-    The first block is what it printed. A second tells the exit code, if it is not 0, and what it said on stderr.
+    The first block is what it printed. A second has the exit code, if it is not 0, and the standard error.
     Options that write, execute or wait for more are refused, as are paths that leave the workspace. There is no input
     to read from: name files.
     """

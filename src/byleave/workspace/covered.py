@@ -193,7 +193,7 @@ class _Walk:
 
 
 def _could_be_opened(directory: str) -> bool:
-    """Whether a directory that we may not list is our own, so that a program of ours can change that."""
+    """Whether a directory that cannot be listed belongs to this user, so that a program of the user can change that."""
     try:
         found = os.lstat(directory)
     except OSError:

@@ -1,8 +1,8 @@
-"""Do to files what was allowed, to the very file that was judged.
+"""Perform what was allowed on files, on exactly the file that was decided about.
 
 Each takes a permit and acts on the places the permit holds, never on a path as it was written: a link that was laid in
 the way since then is an `UnsafePathError`, not another file. Where the files are kept is the project's business; if
-none is given they are on disk. Errors name a file as whoever asked named it.
+none is given they are on disk. Errors name a file as the request did.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from byleave.workspace.project import FileMatches, FileMetadata, MayRead, ProjectFiles, Query
 
 LARGEST_FILE = 10 << 20  # `max_file_size` of a tool
-_ON_DISK = ProjectOnDisk(Root("/"))  # its root is never used: places that were judged are where they are
+_ON_DISK = ProjectOnDisk(Root("/"))  # its root is never used: resolved places are absolute
 
 
 def read_file(permit: Permit, project: ProjectFiles | None = None, *, limit: int = LARGEST_FILE) -> bytes:
@@ -77,7 +77,7 @@ def look(permit: Permit, project: ProjectFiles | None = None) -> FileMetadata:
 
 
 def list_names(permit: Permit, project: ProjectFiles | None = None) -> list[str]:
-    """Return the names in the directory that may be read, sorted. Which of them are told is the caller's to decide."""
+    """Return the names in the directory that may be read, sorted. The caller decides which of them are visible."""
     place = _place(permit, "read")
     with _Naming(permit):
         return (project or _ON_DISK).list_dir(place)
@@ -95,7 +95,7 @@ def search_files(
 
 
 class _Naming:
-    """Has errors name the file as whoever asked named it: where a mount leads is not for tools and agents."""
+    """Has errors name the file as the request did: where a mount leads is not for tools and agents."""
 
     def __init__(self, *permits: Permit) -> None:
         self._asked: dict[str, str] = {}
@@ -127,8 +127,8 @@ class _Naming:
             if quoted(place) in problem:
                 return problem.replace(quoted(place), quoted(asked))
         for place, asked in self._asked.items():
-            if quoted(os.path.dirname(place))[:-1] in problem:  # a directory above it, or a name of ours beside it
-                return f"{quoted(asked)} cannot be reached as it was judged: something above or beside it has changed"
+            if quoted(os.path.dirname(place))[:-1] in problem:  # a directory above it, or a temporary name beside it
+                return f"{quoted(asked)} cannot be reached: something above or beside it changed after the decision"
         return problem
 
 
@@ -141,7 +141,7 @@ def _paths(permit: Permit) -> tuple[str, ...]:
 
 
 def _place(permit: Permit, *kinds: str) -> FsTarget:
-    """Return the one judged place; a permit for something else is none."""
+    """Return the one place of a permit; a permit for another action is an error."""
     action = permit.action
     if not isinstance(action, FileAction) or action.kind not in kinds or len(permit.places) != 1:
         raise PermissionError(f"this permit is not for {' or '.join(kinds)}")

@@ -86,7 +86,7 @@ def _rename_all(held: dict[str, Value], path: str, to: str) -> None:
 
 
 class MemoryRoot(Root):
-    """The root of a tree in memory, for whoever resolves paths: outside of it nothing exists."""
+    """The root of a tree in memory, which resolves paths: outside of it nothing exists."""
 
     def __init__(self, tree: Tree, path: str = ROOT) -> None:
         super().__init__(path)
@@ -242,7 +242,7 @@ class ProjectInMemory:
         return search_project(self, query, may_read)
 
     def _path(self, where: Where) -> str:
-        """Return a place relative to the root; a judged place that lies elsewhere is none of ours."""
+        """Return a place relative to the root; a resolved place that lies elsewhere is an error."""
         target = where if isinstance(where, FsTarget) else inside(self.root.resolve_input(where), where)
         relative = self.root.relative(target.canonical)
         if relative is None:

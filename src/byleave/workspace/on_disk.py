@@ -1,7 +1,7 @@
-"""A project that is a real directory. Whatever acts here acts at a canonical place, and follows no link on the way.
+"""A project that is a real directory. Every effect happens at a canonical place, and follows no link.
 
-A path that was judged (`FsTarget`) may lie anywhere: mounts lead out of the workspace. One that nobody judged (`str`)
-must stay inside. How places are opened without a race: `opening`. How files are searched: `grep`, or what is passed in.
+A resolved place (`FsTarget`) may lie anywhere: mounts lead out of the workspace. A path (`str`) must stay inside. How
+places are opened without a race: `opening`. How files are searched: `grep`, or the `search` that is passed in.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
     Search = Callable[[Query, Sequence[SearchStart]], Iterable[FileMatches]]
 
-_STEP_ASIDE = (FileNotFoundError, NotADirectoryError)
+_NOT_THERE = (FileNotFoundError, NotADirectoryError)
 
 
 class ProjectOnDisk:
@@ -74,7 +74,7 @@ class ProjectOnDisk:
         """Whether something that is no link stands there."""
         try:
             _everything().stat(self._place(where))
-        except _STEP_ASIDE:
+        except _NOT_THERE:
             return False
         return True
 
@@ -91,18 +91,18 @@ class ProjectOnDisk:
         _everything().unlink(self._place(where))
 
     def rename(self, where: Where, to: Where, *, replace: bool) -> None:
-        """Move a file, a directory or a link, as what it was judged; a file also to another file system, by copying it.
+        """Move a file, a directory or a link, as it was resolved; a file also to another file system, by copying it.
 
-        A link that is judged as one is moved or replaced itself.
+        A place that was resolved as a link is moved or replaced itself.
         """
         source, target = self._place(where), self._place(to)
         anchor = _everything()
-        judged = where if isinstance(where, FsTarget) else None
-        mode = anchor.stat(source, links=judged is not None and judged.link).st_mode
+        resolved = where if isinstance(where, FsTarget) else None
+        mode = anchor.stat(source, links=resolved is not None and resolved.link).st_mode
         tree = stat.S_ISDIR(mode)
-        if judged is not None and (judged.link, judged.directory) != (stat.S_ISLNK(mode), tree):
-            problem = f"{quoted(judged.canonical)} changed after it was judged"
-            raise UnsafePathError(problem, hint="ask again when nothing else is changing it")
+        if resolved is not None and (resolved.link, resolved.directory) != (stat.S_ISLNK(mode), tree):
+            problem = f"{quoted(resolved.canonical)} changed after the decision"
+            raise UnsafePathError(problem, hint="try again when no other program is changing it")
         if tree and target != source and is_under(target, source):
             raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), f"/{source}", None, f"/{target}")
         _Move(anchor, source, target, replace=replace and not tree).run(copies=not tree and not stat.S_ISLNK(mode))
@@ -126,14 +126,14 @@ class ProjectOnDisk:
 
 
 def inside(found: FsTarget | RefusedPath, path: str) -> FsTarget:
-    """Return where a path leads that nobody has judged: only ever into the project."""
+    """Return where a path leads, if that is inside the project."""
     if isinstance(found, RefusedPath):
         if found.code == "not_a_directory":
             raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
         raise UnsafePathError(found.problem, hint="name files by paths relative to the project, and inside it")
     if found.relative is None:
         problem = f"{quoted(path)} leads out of the project through a link"
-        raise UnsafePathError(problem, hint="have it judged first: a mount that was approved leads outside")
+        raise UnsafePathError(problem, hint="mount the target first: `byleave mount`")
     return found
 
 
@@ -221,13 +221,13 @@ class _Move:
         found = self._anchor.stat(self._source)
         if (found.st_dev, found.st_ino) != copied:
             problem = f"{quoted(f'/{self._source}')} is another file than the one that was copied"
-            raise UnsafePathError(problem, hint="ask again when nothing else is changing it")
+            raise UnsafePathError(problem, hint="try again when no other program is changing it")
         self._anchor.unlink(self._source)
 
     def _target_exists(self) -> bool:
         try:
             self._anchor.stat(self._target)
-        except _STEP_ASIDE:
+        except _NOT_THERE:
             return False
         except UnsafePathError:  # a link took its place: it is replaced, not followed
             return True

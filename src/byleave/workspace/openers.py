@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 _O_PATH: int = getattr(os, "O_PATH", 0)  # Linux only; elsewhere what is held is opened for reading
-# Neither wait for the other end of a FIFO, nor make a terminal ours.
+# Neither wait for the other end of a FIFO, nor take a terminal as the controlling one.
 OPEN_FILE = os.O_CLOEXEC | os.O_NONBLOCK | os.O_NOCTTY
 HOLD = _O_PATH | os.O_CLOEXEC if _O_PATH else OPEN_FILE
 HOLD_DIRECTORY = HOLD | os.O_DIRECTORY
@@ -34,7 +34,7 @@ class _Openat2:
 
     NUMBER = 437  # asm-generic/unistd.h; where it has another number (mips) the answer is ENOSYS
     RESOLVE = 0x02 | 0x04 | 0x08  # linux/openat2.h: NO_MAGICLINKS, NO_SYMLINKS, BENEATH
-    ATTEMPTS = 64  # openat2(2) says to try again on EAGAIN; whoever races us does not get to hold us up
+    ATTEMPTS = 64  # openat2(2) asks to try again on EAGAIN; another process must not be able to delay that for ever
 
     def __init__(self) -> None:
         self._syscall: Callable[..., int] | None = None

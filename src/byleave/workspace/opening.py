@@ -1,6 +1,6 @@
-"""Open what was judged and nothing else, however fast somebody swaps links and directories meanwhile.
+"""Open exactly the place that was decided about, however fast another process swaps links and directories.
 
-Takes canonical places only, resolved and judged before they come here. An `Anchor` holds a directory, or the
+Takes canonical places only, which the caller has resolved and decided about. An `Anchor` holds a directory, or the
 one file of a file mount, by descriptor and reaches everything below without following a single symbolic link.
 It knows no rules, no capabilities, and not how a tool names a place.
 
@@ -9,7 +9,7 @@ FileNotFoundError, FileExistsError, PermissionError, NotADirectoryError, IsADire
 move to another file system. Everything suspicious is an `UnsafePathError`: a link anywhere in the path, a
 path that keeps changing or is not canonical, a device, a FIFO, a socket, a file larger than the caller wants.
 
-A descriptor holds a directory, not its name: if somebody moves a directory away while it is being walked, the
+A descriptor holds a directory, not its name: if another process moves a directory away while it is being walked, the
 acting goes on in that very directory, which lay below the anchor when it was reached.
 
 Start at `Anchor`. How the kernel is asked: `openers`. How a file gets its whole content at once: `replacing`.
@@ -49,21 +49,21 @@ _KNOWN_FLAGS = (
 
 _ATTEMPTS = 3  # a file may come or go between two looks at its name, but not for ever
 
-_CHANGED = "changed after it was judged: a symbolic link stands in it now"
+_CHANGED = "changed after the decision: a symbolic link stands in it now"
 _RESTLESS = "kept changing while it was being opened"
 _NOT_A_FILE = "is no ordinary file"
 _SUSPICIOUS = {
     errno.ELOOP: _CHANGED,
     errno.EMLINK: _CHANGED,  # as FreeBSD says it
-    errno.EXDEV: "leads out of the place it was judged in",
-    errno.EAGAIN: _RESTLESS,  # or somebody holds a lease on it
+    errno.EXDEV: "leads out of the directory that it was resolved in",
+    errno.EAGAIN: _RESTLESS,  # or another process holds a lease on it
     errno.EINTR: _RESTLESS,
-    errno.ENXIO: _NOT_A_FILE,  # a socket, a FIFO nobody reads, a device nobody serves
+    errno.ENXIO: _NOT_A_FILE,  # a socket, a FIFO without a reader, a device without a driver
     errno.ENODEV: _NOT_A_FILE,
     errno.EOPNOTSUPP: _NOT_A_FILE,  # a socket, on the BSDs
 }
 _HINTS = {
-    _CHANGED: "ask again with the path the link leads to, so that the real place is judged",
+    _CHANGED: "use the path that the link leads to",
     _NOT_A_FILE: "only regular files are read and written; devices, FIFOs and sockets never are",
 }
 _ASK_AGAIN = "ask again when nothing else is changing this path"
@@ -82,7 +82,7 @@ class Anchor:
         self.path = path
         self._directory = directory  # for a file's anchor: the directory the file is in
         self._name = name
-        self._file = file  # held so that nobody else is given its inode number
+        self._file = file  # held so that no other file is given its inode number
         self._opener = opener
         self.identity = identity_of(directory if file < 0 else file)
 
@@ -91,7 +91,7 @@ class Anchor:
         """Hold the directory or regular file at the absolute `path`, if no component of it is a link."""
         if not path.startswith("/") or path == "/.":
             problem = f"{quoted(path)} is not a canonical absolute path"
-            raise UnsafePathError(problem, hint="resolve and judge it first")
+            raise UnsafePathError(problem, hint="resolve it first")
         relative = _checked(path[1:] or ".")
         opener = opener or beneath
         with _Telling(path), Closing(os.open("/", HOLD_DIRECTORY)) as root:
@@ -249,7 +249,7 @@ class Anchor:
         except FileNotFoundError:
             try:  # noqa: SIM105 -- contextlib costs start-up time
                 os.mkdir(name, dir_fd=directory)
-            except FileExistsError:  # somebody was faster; what they made is looked at like any other
+            except FileExistsError:  # another process was faster; what it made is checked like any other
                 pass
         return self._opener(directory, name, HOLD_DIRECTORY)
 
@@ -336,7 +336,7 @@ class _Telling:
 def _checked(relative: str) -> str:
     """Return `relative` if it is canonical: "." or names without "", "." and ".." among them."""
     if relative != "." and not {"", ".", ".."}.isdisjoint(relative.split("/")):
-        raise UnsafePathError(f"{quoted(relative)} is not a canonical path", hint="resolve and judge it first")
+        raise UnsafePathError(f"{quoted(relative)} is not a canonical path", hint="resolve it first")
     try:
         usable = b"\0" not in os.fsencode(relative)
     except UnicodeEncodeError:  # a surrogate that stands for no byte
@@ -368,7 +368,7 @@ def _drop_set_id(descriptor: int, path: str) -> None:
         return
     try:
         os.fchmod(descriptor, mode & ~SET_ID)
-    except PermissionError:  # not ours: then the kernel takes them off when we write
+    except PermissionError:  # of another owner: the kernel takes them off at the write
         if os.geteuid() == 0:
             problem = f"{quoted(path)} runs with the rights of its owner, and that cannot be taken off"
             raise UnsafePathError(problem, hint="take its set-id bits off (chmod ug-s), then ask again") from None

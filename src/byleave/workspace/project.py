@@ -1,8 +1,8 @@
-"""What a project's files are to whoever works on them, wherever they are kept: on disk, in memory, nowhere.
+"""The interface to a project's files, wherever they are kept: on disk, in memory.
 
-A place is named by a path relative to the project, as a tool writes it, or is an `FsTarget` that `find` returned: one
-that was judged in between. The former is resolved first; the latter is acted on as it is, and whatever stands there by
-now that did not stand there then is an error. Absolute paths, and paths that climb out, are refused by every backend.
+A place is a path relative to the project, as a tool writes it, or an `FsTarget` that `find` returned and the guard has
+decided about. The former is resolved first; the latter is used as it is, and anything that has taken its place since
+then is an error. Absolute paths, and paths that climb out, are refused by every backend.
 
 Backends: `workspace.on_disk`, `workspace.in_memory`.
 """
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
         @property
         def display_root(self) -> str:
-            """How people call the project's directory."""
+            """The path of the project for people."""
             ...
 
         def find(self, path: str) -> FsTarget | RefusedPath:

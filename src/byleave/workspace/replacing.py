@@ -1,6 +1,6 @@
 """Give a name in a held directory its whole new content at once: readers see the old file or the new one, never a half.
 
-    write a file that has no name -> make it like the old one -> give it a name of ours -> rename it over the old one
+    write a file that has no name -> make it like the old one -> give it a temporary name -> rename it over the old one
 
 A full disk or a kill before the last step leaves the old content. A file without a name (`O_TMPFILE`) is gone with the
 process; only between the last two steps, or on a file system without such files, a kill leaves a `.byleave-*` file.
@@ -10,7 +10,7 @@ links, one whose owner or attributes we may not give to another, one in a direct
 is mounted by itself. Room for what is added is reserved first, so a full disk leaves those as they were, too; a kill in
 the middle of the write does not.
 
-Takes a directory's descriptor and one name; how they were reached, and how errors are told, is `opening`'s.
+Takes a directory's descriptor and one name; `opening` opens the directory and reports errors.
 """
 
 import errno
@@ -143,7 +143,7 @@ def _take_name_and_rename(source: DirectoryEntry, target: DirectoryEntry) -> Non
 
 
 class _Draft:
-    """A new file in a directory, with no name or with one of ours, until it is whole."""
+    """A new file in a directory, with no name or with a temporary one, until it is whole."""
 
     def __init__(self, directory: int, mode: int, *, named: bool = False) -> None:
         self._directory = directory
@@ -203,7 +203,7 @@ class _NoLinkError(Exception):
 
 
 def _put(place: DirectoryEntry, fill: "Callable[[int], None]", *, mode: int, replace: bool) -> None:
-    """Have a file filled, and give it its name; where it cannot be nameless until then, under a name of ours."""
+    """Have a file filled, and give it its name; where it cannot be nameless until then, under a temporary name."""
     for named in (False, True):
         try:
             with _Draft(place.directory, mode, named=named) as draft:

@@ -105,7 +105,7 @@ class Root:
     def resolve_any(self, text: str, cwd: str | None = None, *, home: str | None = None) -> FsTarget | RefusedPath:
         """Resolve a path that an agent's own tool named: absolute, or relative to `cwd`, inside or outside.
 
-        With `home`, a leading `~` means it, as it does for whoever expands the path before using it.
+        With `home`, a leading `~` means it, as it does for a program that expands the path.
         """
         refused = refuse_name(text.removeprefix(self._prefix))  # the root itself may be spelled as oddly as it likes
         if refused is not None:

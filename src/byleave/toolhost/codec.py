@@ -1,6 +1,7 @@
-"""How a tool is told what came of a request: data as JSON holds it, a denial, whatever went wrong, by its number.
+"""What a tool sends and receives as JSON: parameters read, data and errors encoded.
 
-The parameters of one request: a wrong type, or one that is missing, is the tool's mistake, and it is told so.
+`TOOLS` is the codec of a conversation: msgspec, and names of files that are not UTF-8. A parameter that is missing,
+or has a wrong type, is an error that goes back to the tool.
 """
 
 from __future__ import annotations
@@ -9,7 +10,16 @@ from typing import TYPE_CHECKING
 
 from byleave.core.decision import named_path
 from byleave.errors import ByleaveError, RequestError, TooLargeError, UnsafePathError
-from byleave.protocol.jsonrpc import ACCESS_DENIED, ALREADY_EXISTS, INTERNAL_ERROR, INVALID_PARAMS, NOT_FOUND
+from byleave.protocol.json_codec import PLAIN
+from byleave.protocol.json_fast import FAST
+from byleave.protocol.jsonrpc import (
+    ACCESS_DENIED,
+    ALREADY_EXISTS,
+    INTERNAL_ERROR,
+    INVALID_PARAMS,
+    NOT_FOUND,
+    RepeatedNameError,
+)
 from byleave.text import quoted
 
 if TYPE_CHECKING:
@@ -39,19 +49,19 @@ class RequestErrors:
         if isinstance(error, ByleaveError):
             number = ACCESS_DENIED if isinstance(error, UnsafePathError) else INTERNAL_ERROR
             raise RequestError(error.problem, hint=error.hint, number=number) from None
-        raise _told(error) from None
+        raise _os_error(error) from None
 
 
 _NUMBERS: tuple[tuple[type[OSError], int, str], ...] = (
     (FileNotFoundError, NOT_FOUND, "does not exist"),
     (FileExistsError, ALREADY_EXISTS, "exists already"),
     (IsADirectoryError, INVALID_PARAMS, "is a directory"),
-    (NotADirectoryError, INVALID_PARAMS, "is no directory"),
-    (PermissionError, ACCESS_DENIED, "is not ours to touch: the system refuses it"),
+    (NotADirectoryError, INVALID_PARAMS, "is not a directory"),
+    (PermissionError, ACCESS_DENIED, "cannot be accessed: the system refuses it"),
 )
 
 
-def _told(error: OSError) -> RequestError:
+def _os_error(error: OSError) -> RequestError:
     name = quoted(str(error.filename)) if error.filename is not None else "it"
     for kind, number, said in _NUMBERS:
         if isinstance(error, kind):
@@ -59,20 +69,20 @@ def _told(error: OSError) -> RequestError:
     return RequestError(f"{name}: {error.strerror or 'failed'}", hint=_HINT, number=INTERNAL_ERROR)
 
 
-def told_grants(grants: tuple[str, ...]) -> list[str]:
-    """Return where something is granted, as far as anybody wants to read."""
+def first_grants(grants: tuple[str, ...]) -> list[str]:
+    """Return the first places where something is granted."""
     return [named_path("path", path)["path"] for path in grants[:_MOST_GRANTS]]
 
 
 def denied(verdict: Verdict, capability: str | None = None) -> RequestError:
-    """Return how a tool is told that it may not: what, as rules call it, and where it could."""
+    """Return the error of a denied request: the capability that is missing, and where it is granted."""
     number = NOT_FOUND if verdict.code == "not_a_directory" else ACCESS_DENIED
     data: dict[str, Any] = {"code": verdict.code}
     if capability is not None:
         data["capability"] = capability
     if verdict.grants is not None:
-        data["grants"] = told_grants(verdict.grants)
-    return RequestError(verdict.reason, hint="ask the user for a rule", number=number, data=data)
+        data["grants"] = first_grants(verdict.grants)
+    return RequestError(verdict.reason, hint="the user can add a rule", number=number, data=data)
 
 
 def content_fields(name: str, data: bytes) -> dict[str, str]:
@@ -90,7 +100,7 @@ _PARAMS_HINT = "see docs/protocol.md"
 
 
 class Params:
-    """Reads what a method needs; fields that it does not know are none of its business."""
+    """Reads what a method needs, and ignores fields that it does not know."""
 
     def __init__(self, tree: Mapping[str, Any]) -> None:
         self._tree = tree
@@ -99,7 +109,7 @@ class Params:
         """Return a text that must be there, unless there is a default."""
         value = self._tree.get(name, default)
         if not isinstance(value, str):
-            raise bad(f"{name} {'is missing' if value is None else 'is no text'}")
+            raise bad(f"{name} {'is missing' if value is None else 'is not text'}")
         return value
 
     def path(self, name: str, default: str | None = None) -> str:
@@ -118,30 +128,30 @@ class Params:
         if value is None:
             return []
         if not isinstance(value, list) or not all(isinstance(each, str) for each in value):
-            raise bad(f"{name} is no list of texts")
+            raise bad(f"{name} is not a list of texts")
         if len(value) > _MOST:
             raise bad(f"{name} has more than {_MOST} entries", limit=_MOST)
         return value
 
     def flag(self, name: str) -> bool:
-        """Return whether something is wanted; false if it is not there."""
+        """Return a flag; false if it is not there."""
         value = self._tree.get(name, False)
         if not isinstance(value, bool):
-            raise bad(f"{name} is neither true nor false")
+            raise bad(f"{name} must be true or false")
         return value
 
     def number(self, name: str, *, most: int) -> int:
         """Return a whole number from 0 to `most`; 0 if it is not there."""
         value = self._tree.get(name, 0)
         if type(value) is not int or not 0 <= value <= most:
-            raise bad(f"{name} is no number from 0 to {most}")
+            raise bad(f"{name} must be a number from 0 to {most}")
         return value
 
     def data(self, name: str, *, limit: int, default: str | None = None) -> bytes:
         """Return content: a text, or with `"encoding": "base64"` any bytes."""
         text, encoding = self.text(name, default), self._tree.get("encoding")
         if encoding not in (None, "utf-8", "base64"):
-            raise bad(f"the encoding {quoted(str(encoding))} is not known", hint='leave it out, or say "base64"')
+            raise bad(f"the encoding {quoted(str(encoding))} is not known", hint='leave it out, or write "base64"')
         data = _decoded(text, name) if encoding == "base64" else _encoded(text, name)
         if len(data) > limit:
             raise bad(f"{name} is longer than {limit} bytes", limit=limit)
@@ -149,7 +159,7 @@ class Params:
 
 
 def bad(problem: str, *, hint: str = _PARAMS_HINT, limit: int | None = None) -> RequestError:
-    """Return how a tool is told that its parameters cannot be used."""
+    """Return the error of parameters that cannot be used."""
     return RequestError(problem, hint=hint, number=INVALID_PARAMS, data=None if limit is None else {"limit": limit})
 
 
@@ -167,3 +177,29 @@ def _decoded(text: str, name: str) -> bytes:
         return a2b_base64(text, strict_mode=True)
     except (Error, ValueError):
         raise bad(f"{name} is not base64") from None
+
+
+def _decode(line: bytes) -> Any:
+    try:
+        return FAST.decode(line)
+    except RepeatedNameError:
+        raise
+    except ValueError:
+        return PLAIN.decode(_with_halves(line))
+
+
+def _with_halves(line: bytes) -> bytes:
+    """Return a line that msgspec refuses, if it may be for half of a character: names that are no UTF-8 hold them."""
+    if b"\\ud" not in line.lower():
+        raise ValueError("the line is not JSON")
+    return line
+
+
+def _encode(tree: Any) -> bytes:
+    try:
+        return FAST.encode(tree)
+    except UnicodeEncodeError:  # half of a character: only escapes can write it
+        return PLAIN.encode(tree)
+
+
+TOOLS = FAST.replace(decode=_decode, encode=_encode)
