@@ -59,5 +59,7 @@ def test_a_test_that_only_fails_by_an_exception_is_found() -> None:
     tree = ast.parse(
         "def test_it():\n    run()\n\ndef test_that():\n    until(run)\n\ndef test_this():\n    assert run()\n"
     )
-    found = [(HERE / "test_x.py", node) for node in tree.body if isinstance(node, ast.FunctionDef)]
+    found: list[tuple[Path, Function]] = [
+        (HERE / "test_x.py", node) for node in tree.body if isinstance(node, ast.FunctionDef)
+    ]
     assert without_assertion(found) == ["test_x.py::test_it"]
