@@ -47,7 +47,7 @@ def rules_of(access: Access, family: str) -> Iterator[tuple[str, str]]:
     if isinstance(table, Default):
         yield table.rule, "built-in"
         return
-    rules = table.rules.values() if isinstance(table.rules, dict) else table.rules
+    rules = table.rules if isinstance(table.rules, tuple) else table.rules.values()
     for rule in rules:
         yield rule.text.removeprefix(f"{family} "), rule.source
 
