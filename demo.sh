@@ -24,11 +24,11 @@ try() {
 say "1. Write a policy that fits the project"
 try 0 byleave init
 
-say "2. A project file is somebody else's code: until you trust it, it cannot grant anything"
+say "2. A project file is code that others wrote: until you trust it, it cannot grant anything"
 try 2 byleave check read src/main.rs --tool reader
 try 0 byleave trust --yes
 
-say "3. Ask, and be told why (exit code: 0 allow, 10 ask, 20 deny)"
+say "3. Check, and see why (exit code: 0 allow, 10 ask, 20 deny)"
 try 0 byleave check read src/main.rs --tool reader
 try 20 byleave check read .env --tool reader
 try 0 byleave check update src/main.rs --tool editor
@@ -121,7 +121,7 @@ try 0 byleave audit list
 try 0 byleave audit list --decision deny --agent bot --json
 try 0 byleave audit verify
 
-say "12. Somebody rewrites history"
+say "12. A record of the audit log is changed"
 try 0 python - <<'PYTHON'
 import glob, os, sqlite3
 
@@ -132,7 +132,7 @@ connection.commit()
 PYTHON
 try 1 byleave audit verify
 
-say "13. A program that asks nobody: the kernel holds it to the policy"
+say "13. A program that does not ask: the kernel holds it to the policy"
 cat > access.toml <<'TOML'
 [[access.fs]]
 path = "."
@@ -168,7 +168,7 @@ trap 'rm -rf "$scratch"' EXIT
 say "14. What was it refused, why, and what would allow it?"
 try 1 byleave run --diagnose --access access.toml -- cat .env
 
-say "15. A tool that can touch nothing by itself: every wish is a request"
+say "15. A tool that can touch nothing by itself: every effect is a request"
 cat > tools.toml <<'TOML'
 [tools.fs_modify_file]
 source = "local"
@@ -212,7 +212,7 @@ try 0 byleave audit list --tool count
 printf '%s\n' '{"action": "spawn", "id": "h", "args": {}}' '{"action": "apply", "id": "h", "input": "y"}' > asks
 try 0 byleave call stage --keep --policy tools.toml < asks
 
-say "16. Between an editor and its agent: what a rule decides, nobody is asked about"
+say "16. Between an editor and its agent: what a rule decides needs no question"
 cat > agent.toml <<'TOML'
 [[rules]]
 allow = { group = "read_only_git" }
@@ -245,7 +245,7 @@ printf '{"hook_event_name": "PreToolUse", "session_id": "s", "cwd": "%s", "tool_
 printf '"tool_input": {"command": "git status && rm -rf ."}}' >> event
 try 0 byleave hook claude-code --policy agent.toml < event
 
-say "18. Before MCP servers: which agent may call what, judged, recorded, and only then passed on"
+say "18. Before MCP servers: which agent may call what, evaluated, recorded, and only then forwarded"
 cat > shop.py <<'PY'
 import json, sys
 TOOLS = [{"name": name, "inputSchema": {"type": "object"}} for name in ("price", "refund", "query")]

@@ -250,18 +250,18 @@ def compared(count: int, taken: dict[str, Taken]) -> Rows:
         steady = "" if not each.paced else f"p10 {tenth(each.paced) * 1e6:,.0f}, p50 {median(each.paced) * 1e6:,.0f} µs"
         hurried = f"at full speed p50 {median(each.hurried) * 1e6:,.0f} µs"
         computed = f"{each.computed_each * 1e6:,.0f} µs computed" if each is not floor else ""
-        told = ", ".join(part for part in (steady, hurried, computed) if part)
-        yield f"{clients}, {name}", f"{each.rate:,.0f} calls/s", told
+        note = ", ".join(part for part in (steady, hurried, computed) if part)
+        yield f"{clients}, {name}", f"{each.rate:,.0f} calls/s", note
     added = [more(ours.paced, floor.paced, part) / more(raw.paced, floor.paced, part) for part in (median, tenth)]
     full = more(ours.hurried, floor.hurried, median) / more(raw.hurried, floor.hurried, median)
     figure = f"{more(ours.paced, floor.paced, median) * 1e6:,.0f} µs"
-    told = f"p50 {added[0]:.2f}x, p10 {added[1]:.2f}x of what a raw proxy adds; at full speed {full:.2f}x"
-    yield f"{clients}, added by byleave at {PACE} calls/s", figure, told
+    note = f"p50 {added[0]:.2f}x, p10 {added[1]:.2f}x of what a raw proxy adds; at full speed {full:.2f}x"
+    yield f"{clients}, added by byleave at {PACE} calls/s", figure, note
     if THEIRS in taken:
         theirs = taken[THEIRS]
         ratio = more(theirs.hurried, floor.hurried, median) / more(ours.hurried, floor.hurried, median)
-        told = f"p50 at full speed {ratio:.1f}x of what byleave adds; {ours.rate / theirs.rate:.1f}x fewer calls/s"
-        yield f"{clients}, added by {THEIRS}", f"{more(theirs.hurried, floor.hurried, median) * 1e6:,.0f} µs", told
+        note = f"p50 at full speed {ratio:.1f}x of what byleave adds; {ours.rate / theirs.rate:.1f}x fewer calls/s"
+        yield f"{clients}, added by {THEIRS}", f"{more(theirs.hurried, floor.hurried, median) * 1e6:,.0f} µs", note
 
 
 def more(times: list[float], floor: list[float], part: Part) -> float:
@@ -306,8 +306,8 @@ def many_rules(place: Path, port: int, *, quick: bool) -> Rows:
     few = taken["1"]
     for name, each in taken.items():
         p50 = f"p50 {median(each.paced) / median(few.paced):.2f}x, p10 {tenth(each.paced) / tenth(few.paced):.2f}x"
-        told = f"{p50}, {each.computed_each / few.computed_each:.2f}x computed"
-        yield f"a call among {name} rules and agents", f"{median(each.paced) * 1e6:,.0f} µs", told
+        note = f"{p50}, {each.computed_each / few.computed_each:.2f}x computed"
+        yield f"a call among {name} rules and agents", f"{median(each.paced) * 1e6:,.0f} µs", note
 
 
 def long_lists(place: Path, _port: int, *, quick: bool) -> Rows:
@@ -323,12 +323,12 @@ def long_lists(place: Path, _port: int, *, quick: bool) -> Rows:
                 taken = asyncio.run(listed(ours, direct(server.port), count, rounds=3 if quick else 20))
         first, ours_, floor, alone, meanwhile = taken
         what = f"{each * count:,} tools of {count} server{'' if count == 1 else 's'}"
-        told = f"{ours_ / floor:.2f}x of asking the servers themselves; the first time {first * 1e3:.0f} ms"
-        yield f"a list of {what}", f"{ours_ * 1e3:.1f} ms", told
+        note = f"{ours_ / floor:.2f}x of asking the servers themselves; the first time {first * 1e3:.0f} ms"
+        yield f"a list of {what}", f"{ours_ * 1e3:.1f} ms", note
         worst = statistics.quantiles(meanwhile, n=20)[-1]
         ratios = f"p50 {median(meanwhile) / median(alone):.1f}x, p95 {worst / median(alone):.1f}x"
-        told = f"{ratios} of a call without lists"
-        yield f"a call while {what} are listed", f"{median(meanwhile) * 1e3:.1f} ms", told
+        note = f"{ratios} of a call without lists"
+        yield f"a call while {what} are listed", f"{median(meanwhile) * 1e3:.1f} ms", note
 
 
 async def listed(
@@ -389,10 +389,10 @@ def memory(place: Path, port: int, *, quick: bool) -> Rows:
     ):
         with gateway(place, policy_text(port, command=command)) as ours:
             first, grown, processes, theirs = asyncio.run(with_sessions(ours, count))
-        told = f"the gateway, from {first / 1e6:.1f} MB with one session"
+        note = f"the gateway, from {first / 1e6:.1f} MB with one session"
         if processes:
-            told += f"; {processes / count:.0f} processes each, {theirs / count / 1e6:.1f} MB"
-        yield f"memory of {count} sessions, {kind}", f"{grown / 1e6:.1f} MB", told
+            note += f"; {processes / count:.0f} processes each, {theirs / count / 1e6:.1f} MB"
+        yield f"memory of {count} sessions, {kind}", f"{grown / 1e6:.1f} MB", note
 
 
 async def with_sessions(ours: Program, count: int) -> tuple[int, int, int, int]:

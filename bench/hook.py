@@ -56,8 +56,8 @@ def programs(home: Path, root: Path) -> dict[str, tuple[list[str], bytes]]:
     command = [str(Path(sys.executable).with_name("byleave")), "hook", "claude-code", "--home", str(home)]
 
     def event(tool: str, given: dict[str, Any], name: str = "PreToolUse") -> bytes:
-        told = {"hook_event_name": name, "tool_name": tool, "tool_input": given, "cwd": str(root), "tool_use_id": "t"}
-        return json.dumps(told).encode()
+        fields = {"hook_event_name": name, "tool_name": tool, "tool_input": given, "cwd": str(root), "tool_use_id": "t"}
+        return json.dumps(fields).encode()
 
     return {
         FLOOR: ([sys.executable, "-I", "-c", "pass"], b""),

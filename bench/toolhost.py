@@ -27,7 +27,7 @@ FILES = 3_000
 LARGE = 10_000_000  # bytes; a file of 10 MB is the largest that is read
 ROUNDS = 5
 
-# Asks for the same thing again and again, and says how long it took. Where nobody says init, it begins at once.
+# Asks for the same thing again and again, and says how long it took. Without an init it begins at once.
 TOOL = """
 import json, sys, time
 first = sys.stdin.readline()

@@ -15,7 +15,7 @@ import left_behind
 from stage import Stage
 
 # How long one example takes says more about the machine than about us; timings never decide a test. Where a change is
-# judged (CI) the examples are the same every time; elsewhere they are new ones, and what they find becomes a case.
+# checked (CI) the examples are the same every time; elsewhere they are new ones, and what they find becomes a case.
 settings.register_profile("patient", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("patient")
 

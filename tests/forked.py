@@ -36,7 +36,7 @@ _LOADED = (
 
 
 class Forker:
-    """The process that forks, as whoever wants commands sees it. It ends with us, or when it is closed."""
+    """The process that forks, as the tests see it. It ends with us, or when it is closed."""
 
     def __init__(self) -> None:
         self._ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -100,8 +100,8 @@ class Forker:
                 os.close(out)
                 os.close(err)
 
-    def _number(self, told: socket.socket) -> int:
-        if not (message := told.recv(99)):
+    def _number(self, replies: socket.socket) -> int:
+        if not (message := replies.recv(99)):
             raise RuntimeError(f"the process that forks has ended: {self._process.communicate()[0]!r}")
         return int(message)
 
@@ -168,7 +168,7 @@ def forker() -> Forker | None:
     if "BYLEAVE_SLOW_TESTS" in os.environ or not os.path.exists("/proc/self/status"):
         return None
     with _starting:
-        if not _forkers or _forkers[-1].written != _written():  # somebody is at work: old and new do not mix
+        if not _forkers or _forkers[-1].written != _written():  # the code is being changed: old and new do not mix
             _forkers.append(Forker())
         return _forkers[-1]
 
@@ -184,7 +184,7 @@ def close() -> None:
 def _serve(requests: int) -> Any:
     """Fork for every request, and return it in the child; in the end there are no more."""
     asked = socket.socket(fileno=requests)
-    waiting: dict[int, tuple[int, int]] = {}  # a process and where to tell its end, by the descriptor that says so
+    waiting: dict[int, tuple[int, int]] = {}  # a process and where to report its end, by the descriptor that says so
     poll = select.poll()
     poll.register(requests, select.POLLIN)
     while True:
@@ -192,7 +192,7 @@ def _serve(requests: int) -> Any:
             if descriptor in waiting:
                 poll.unregister(descriptor)
                 child, reply = waiting.pop(descriptor)
-                _tell(reply, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+                _report(reply, os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
                 os.close(descriptor)
                 os.close(reply)
                 continue
@@ -209,14 +209,14 @@ def _serve(requests: int) -> Any:
             *streams, reply = given
             for stream in streams:
                 os.close(stream)
-            _tell(reply, child)
+            _report(reply, child)
             ended = os.pidfd_open(child)
             waiting[ended] = child, reply
             poll.register(ended, select.POLLIN)
 
 
-def _tell(reply: int, number: int) -> None:
-    with suppress(OSError):  # nobody waits for it any more
+def _report(reply: int, number: int) -> None:
+    with suppress(OSError):  # the test does not wait for it any more
         os.write(reply, str(number).encode())
 
 
@@ -225,7 +225,7 @@ def _main() -> None:
 
     del sys.path[0]
     for name in _LOADED:
-        with suppress(Exception):  # whoever needs it says so
+        with suppress(Exception):  # the test that needs it fails
             __import__(name)
     gc.collect()
     gc.freeze()  # at the end of a child it need not be gone through

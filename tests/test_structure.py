@@ -1,4 +1,4 @@
-"""How the house is built: which rooms are pure, what a start loads, and which names the public may rely on."""
+"""The structure of the code: which packages are pure, what a start loads, and which names the public may rely on."""
 
 import ast
 import os
@@ -13,7 +13,7 @@ import byleave
 import byleave.sdk
 
 SOURCE = Path(byleave.__file__).parent
-PURE_ROOMS = ("core", "shell", "protocol", "translate")
+PURE_PACKAGES = ("core", "shell", "protocol", "translate")
 PURE_MODULES = (
     *("record.py", "text.py", "errors.py", "policy/merge.py", "policy/normalize.py", "net/client_hello.py"),
     *(f"sandbox/plan/{name}.py" for name in ("plan", "filesystem_view")),
@@ -25,7 +25,7 @@ IMPURE_MODULES = frozenset(
     | {"tempfile", "threading", "asyncio", "signal", "urllib", "http", "ctypes", "fcntl", "platform", "locale"}
 )
 # `record` writes the `__init__` of value classes out as source, from the names of their fields.
-# `make_table` is no part of the room at run time: it turns the room's data into its table, by hand.
+# `make_table` is no part of the package at run time: it turns the package's data into its table, by hand.
 EXCUSED = {("record.py", "exec"), ("shell/knowledge/make_table.py", "os"), ("shell/knowledge/make_table.py", "open")}
 
 # Each costs a third of an interpreter's start or more; `check` runs before every tool call.
@@ -36,8 +36,8 @@ HEAVY = frozenset(
 
 
 def pure_files() -> Iterator[Path]:
-    for room in PURE_ROOMS:
-        yield from sorted((SOURCE / room).rglob("*.py"))
+    for package in PURE_PACKAGES:
+        yield from sorted((SOURCE / package).rglob("*.py"))
     yield from (SOURCE / name for name in PURE_MODULES)
 
 
@@ -53,7 +53,7 @@ def impurities(file: Path) -> Iterator[str]:
 
 
 @pytest.mark.parametrize("file", list(pure_files()), ids=lambda file: str(file.relative_to(SOURCE)))
-def test_a_pure_room_opens_prints_and_looks_at_nothing(file: Path) -> None:
+def test_a_pure_package_opens_prints_and_looks_at_nothing(file: Path) -> None:
     name = str(file.relative_to(SOURCE))
     assert [found for found in impurities(file) if (name, found) not in EXCUSED] == []
 
@@ -103,7 +103,55 @@ def test_help_and_the_sdk_load_nothing_heavy(tmp_path: Path) -> None:
     assert loaded_by("import byleave.sdk", cwd=tmp_path) & HEAVY == set()
 
 
-def test_importing_the_package_loads_none_of_its_rooms(tmp_path: Path) -> None:
+# Modules with the idiom of docs/decisions/0001 that the starts below do not load, and why they have it.
+ALSO_COLD = {
+    "byleave.core.calls": "a check of a call",
+    "byleave.hooks.__main__": "the entry of a hook",
+    "byleave.policy.mcp_json": "a project with .mcp.json",
+    "byleave.shell.knowledge.make_table": "writes a module that has it",
+    "byleave.store.audit.table": "a hook that folds the audit log",
+    "byleave.store.audit.table_writer": "the same",
+    "byleave.workspace.openers": "a trusted project file",
+    "byleave.workspace.opening": "the same",
+    "byleave.workspace.replacing": "the same",
+}
+COLD_PACKAGES = ("byleave.protocol.", "byleave.sdk", "byleave.tools")  # tools are started for each call
+STARTS = {
+    **{name: ["check", "--policy", "p.toml", *words] for name, words in CHECKS.items()},
+    "a command": ["check", "--policy", "p.toml", "command", "ls -la | sort > x"],
+    "a hook": ["hook", "claude-code"],
+}
+EVENT = '{"hook_event_name":"PreToolUse","session_id":"s","cwd":".","tool_name":"Bash","tool_input":{"command":"ls"}}'
+
+
+def loaded_by_start(words: list[str], cwd: Path) -> set[str]:
+    """Return the modules that a command has loaded at its end, also where it ends without cleaning up."""
+    script = (
+        "import os, sys\nleave = os._exit\n"
+        "def report(code=0):\n    os.write(2, ('\\n@' + ' '.join(sys.modules)).encode())\n    leave(code)\n"
+        f"os._exit = report\nfrom byleave.cli.main import main\ntry:\n    main({words!r})\nfinally:\n    report()\n"
+    )
+    argv = [sys.executable, "-c", script]
+    done = subprocess.run(argv, input=EVENT, capture_output=True, text=True, check=False, cwd=cwd, timeout=60)
+    return set(done.stderr.rpartition("\n@")[2].split())
+
+
+def test_the_start_up_idiom_is_where_a_cold_start_loads_it(tmp_path: Path) -> None:
+    (tmp_path / "p.toml").write_text('[tools.t]\nsource = "local"\n[[rules]]\nallow = { command = "ls" }\n')
+    loaded = loaded_by("import byleave.sdk", cwd=tmp_path)
+    for words in STARTS.values():
+        loaded_by_start(words, tmp_path)
+        loaded |= loaded_by_start(words, tmp_path)
+    modules = {
+        ".".join(file.relative_to(SOURCE.parent).with_suffix("").parts).removesuffix(".__init__"): file.read_text()
+        for file in SOURCE.rglob("*.py")
+    }
+    idiom = {name for name, text in modules.items() if "\nTYPE_CHECKING = False\n" in text}
+    assert {name for name in idiom - loaded - set(ALSO_COLD) if not name.startswith(COLD_PACKAGES)} == set()
+    assert set(ALSO_COLD) - idiom == set()
+
+
+def test_importing_the_package_loads_none_of_its_packages(tmp_path: Path) -> None:
     assert {name for name in loaded_by("import byleave", cwd=tmp_path) if name.startswith("byleave.")} == set()
 
 

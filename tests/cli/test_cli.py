@@ -523,3 +523,12 @@ def test_a_directory_for_a_command_is_meant_from_where_the_asker_stands(project:
     asked = ("check", "--root", str(project), "--policy", str(project / "rules.toml"), "command", "make", "--cwd", "in")
     assert byleave(*asked, cwd=project / "src").code == 0
     assert byleave(*asked, cwd=project).code == 10
+
+
+def test_the_policy_is_shown_with_the_rules_of_every_family(tmp_path: Path) -> None:
+    (tmp_path / "p.toml").write_text(POLICY)
+    done = byleave("policy", "show", "--policy", "p.toml", cwd=tmp_path)
+    assert (done.code, done.err) == (0, "")
+    rows = [line.split() for line in done.out.splitlines() if line.startswith("  ")]
+    assert {row[0] for row in rows} >= {"fs", "net", "env", "commands"}
+    assert "git" in done.out

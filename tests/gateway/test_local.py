@@ -432,7 +432,8 @@ def test_blocks_pass_as_they_are_and_what_no_client_could_read_becomes_text() ->
 
 def test_a_result_can_always_be_written_as_json() -> None:
     for outcome in (CompletedOutcome([{"type": "text", "text": "\ud800"}]), broken("\udcff"), CancelledOutcome()):
-        json.dumps(result_tree(outcome), ensure_ascii=False).encode()
+        tree = result_tree(outcome)
+        assert json.loads(json.dumps(tree, ensure_ascii=False).encode()) == tree
 
 
 @pytest.mark.parametrize("content", [None, {}, {"answer": 7}, "yes", {"Answer": "yes"}])

@@ -281,8 +281,9 @@ def test_a_session_ends_at_once_although_a_shared_server_hangs(play: Callable[..
         shop.listed["resources"] = [{"uri": "shop://a", "name": "a"}]
         await client.ask("resources/subscribe", {"uri": "shop://a"})
         shop.is_hung = True
-        async with asyncio.timeout(1):
-            await client.session.close()
+        started = asyncio.get_running_loop().time()
+        await client.session.close()
+        assert asyncio.get_running_loop().time() - started < 1
 
     play(scene, with_share(True))
 

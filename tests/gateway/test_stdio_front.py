@@ -44,19 +44,25 @@ def pipes() -> Iterator[tuple[int, int, int, int]]:
             continue
 
 
-def serve(conversation: Echo, reading: int, writing: int, seconds: float = 5.0) -> None:
+def serve(conversation: Echo, reading: int, writing: int, seconds: float = 5.0) -> bool:
+    """Serve a client to the end; return whether it ended by itself."""
+
     async def whole() -> None:
         async with asyncio.timeout(seconds):
             await serve_stdio(conversation, limit=1 << 20, reading=reading, writing=writing)
 
-    asyncio.run(whole())
+    try:
+        asyncio.run(whole())
+    except TimeoutError:
+        return False
+    return True
 
 
 def test_what_was_asked_is_answered_before_the_end(pipes: tuple[int, int, int, int]) -> None:
     ours, client_writes, client_reads, theirs = pipes
     os.write(client_writes, PING * 3 + b"\n \n" + PING.rstrip())
     os.close(client_writes)
-    serve(Echo(), ours, theirs)
+    assert serve(Echo(), ours, theirs)
     assert os.read(client_reads, 1000) == PING * 4
 
 
@@ -65,7 +71,7 @@ def test_a_client_that_does_not_read_any_more_is_noticed_though_it_writes_nothin
 ) -> None:
     ours, _client_writes, client_reads, theirs = pipes
     os.close(client_reads)
-    serve(Echo(), ours, theirs)
+    assert serve(Echo(), ours, theirs)
 
 
 def test_a_client_that_reads_nothing_for_long_is_gone(
@@ -74,7 +80,7 @@ def test_a_client_that_reads_nothing_for_long_is_gone(
     monkeypatch.setattr(stdio_front, "LONGEST_UNREAD", 0.1)
     ours, client_writes, _client_reads, theirs = pipes
     os.write(client_writes, PING)
-    serve(Echo(size=10_000), ours, theirs)
+    assert serve(Echo(size=10_000), ours, theirs)
 
 
 def test_a_client_that_writes_without_end_starves_nobody() -> None:
@@ -84,6 +90,7 @@ def test_a_client_that_writes_without_end_starves_nobody() -> None:
         task = asyncio.ensure_future(serve_stdio(Echo(), limit=1 << 20, reading=zeros, writing=sink))
         for _ in range(5):
             await asyncio.sleep(0.001)  # each is a turn that others get
+        assert not task.done()
         task.cancel()
         await asyncio.wait([task])
 

@@ -310,7 +310,7 @@ def test_messages_are_read() -> None:
 
 @pytest.mark.parametrize("raw", [b"", b"T", b"L", b"E125 1 x y", message(257) + b"\xff", message(257, b"a") + b"\1"])
 def test_no_message_does_harm(raw: bytes) -> None:
-    Reader(0, {}).read(raw)
+    assert isinstance(Reader(0, {}).read(raw), Observed | DroppedObservations | None)
 
 
 # Filters

@@ -780,10 +780,12 @@ def test_a_proxy_is_closed_as_often_as_one_likes_and_started_once() -> None:
 
 
 def test_closing_while_clients_arrive_leaves_no_socket_behind() -> None:
+    before = len(os.listdir("/proc/self/fd"))
     for _ in range(20):
         with contextlib.ExitStack() as clients, proxied() as scene:
             for _ in range(8):
                 clients.enter_context(scene.client())
+    assert len(os.listdir("/proc/self/fd")) == before
 
 
 def curl(scene: Scene, *arguments: str) -> subprocess.CompletedProcess[str]:

@@ -122,6 +122,7 @@ def test_the_python_in_the_documentation_runs(number: int, tmp_path: Path, monke
     space: dict[str, Any] = {"__name__": "documentation", "text": context_text(tmp_path)}
     for block in python_blocks()[: number + 1]:
         exec(compile(block, "sdk.md", "exec"), space)  # noqa: S102 -- our own documentation
+    assert len(space) > 2, "a block defines something"
     for name, value in list(space.items()):
         if name.startswith("test_") and isinstance(value, Callable):  # type: ignore[arg-type]
             value()

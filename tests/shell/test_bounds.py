@@ -167,7 +167,8 @@ def test_reading_never_raises(text: str) -> None:
 @given(st.text(max_size=60))
 @settings(max_examples=300, deadline=None)
 def test_any_text_is_read(text: str) -> None:
-    read_command(text)
+    reading = read_command(text)
+    assert reading.understood or reading.problem is not None
 
 
 @given(st.sampled_from(WRAPPERS), PLAIN)
