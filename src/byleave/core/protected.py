@@ -8,7 +8,7 @@ Every integration and the kernel take them from here. A question costs as many l
 
 from byleave.core.fs_rules import FsTarget, fold, is_under
 from byleave.core.protected_names import ELSEWHERE, ENDINGS, GUARDED, GUARDED_ELSEWHERE, HELD, SYSTEM
-from byleave.record import Record, Sealed
+from byleave.record import Record, Sealed, set_cached
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -61,6 +61,9 @@ class Protected(Sealed):
     needs none.
     """
 
+    _inside: "_Index"
+    _outside: "_Index"
+
     def __init__(
         self,
         inside: "Iterable[Protection]" = (),
@@ -75,8 +78,8 @@ class Protected(Sealed):
             self._index([*inside, *kept, *final])
 
     def _index(self, places: "Sequence[Protection]") -> None:
-        self._inside = _Index(place for place in places if not place.path.startswith("/"))
-        self._outside = _Index(place for place in places if place.path.startswith("/"))
+        set_cached(self, "_inside", _Index(place for place in places if not place.path.startswith("/")))
+        set_cached(self, "_outside", _Index(place for place in places if place.path.startswith("/")))
 
     def __getattr__(self, name: str) -> "Any":
         """Look for the places; afterwards their indexes are attributes, and this is not called any more."""

@@ -65,7 +65,8 @@ if TYPE_CHECKING:
     from byleave.guard.persist_rule import PersistentRule
     from byleave.guard.warnings import SensitiveWarnings
     from byleave.policy.live_policy import LivePolicy
-    from byleave.store.interfaces import ApprovalStore, RecordStore
+    from byleave.store.approvals import Approvals
+    from byleave.store.interfaces import RecordStore
 
     Done = TypeVar("Done")
 
@@ -87,7 +88,7 @@ class Guard:
     def __init__(
         self,
         policy: "LivePolicy",
-        approvals: "ApprovalStore",
+        approvals: "Approvals",
         log: "RecordStore",
         *,
         door: str,

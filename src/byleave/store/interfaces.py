@@ -1,6 +1,6 @@
 """What the guard needs of a store, whatever keeps it: this workspace's own files today, a database later.
 
-Implemented by `store.audit.log.AuditLog` (records) and `store.approvals.Approvals`.
+Implemented by `store.audit.log.AuditLog`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ if TYPE_CHECKING:
     from typing import Any
 
     from byleave.core.redact import Redactor
-    from byleave.store.tool_definitions import Definitions
 
 
 class RecordStore(Protocol):
@@ -30,29 +29,4 @@ class RecordStore(Protocol):
 
     def close(self) -> None:
         """Finish what is under way; nothing is appended any more."""
-        ...
-
-
-class ApprovalStore(Protocol):
-    """What people have approved, by the key of an action."""
-
-    @property
-    def definitions(self) -> Definitions:
-        """The definitions of tools that MCP servers offer, as people approved them."""
-        ...
-
-    def stamp(self) -> tuple[int, ...]:
-        """Return what changes whenever the approvals do."""
-        ...
-
-    def refresh(self) -> None:
-        """Read again what another process may have changed."""
-        ...
-
-    def approved_by(self, key: str) -> str | None:
-        """Return the asker through which this key was approved; None if it is not."""
-        ...
-
-    def remember(self, key: str, *, kind: str, subject: str, session: str, status: str, now: str, by: str = "") -> None:
-        """Keep an approval, or a question that waits for one."""
         ...
