@@ -31,9 +31,9 @@ from byleave.gateway.revisions import (
     STATELESS,
     SUBSCRIPTION_KEY,
 )
+from byleave.gateway.server_connection import INFO
 from byleave.gateway.server_info import DISCOVERY
 from byleave.gateway.server_listing import KINDS
-from byleave.gateway.upstream import INFO
 from byleave.protocol.jsonrpc import INVALID_PARAMS, INVALID_REQUEST
 from byleave.text import quoted
 

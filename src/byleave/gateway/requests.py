@@ -158,3 +158,39 @@ class ServerRequest:
             finally:
                 self._waker = None
         return self._items.popleft()
+
+
+class PendingRequests:
+    """Our requests to one server that are not answered yet, by our ids, the latest at the end."""
+
+    def __init__(self) -> None:
+        self._pending: dict[str, ServerRequest] = {}
+        self._count = 0
+
+    def __len__(self) -> int:
+        return len(self._pending)
+
+    def __contains__(self, id_: str) -> bool:
+        return id_ in self._pending
+
+    def begin(self, client_request: ClientRequest | None) -> ServerRequest:
+        """Return a new request, for a request of the client or for none."""
+        self._count += 1
+        pending = self._pending[f"b{self._count}"] = ServerRequest(f"b{self._count}", client_request)
+        return pending
+
+    def get(self, id_: str | None) -> ServerRequest | None:
+        return None if id_ is None else self._pending.get(id_)
+
+    def pop(self, id_: str) -> ServerRequest | None:
+        """Expect nothing more about a request; return it, if something was expected."""
+        return self._pending.pop(id_, None)
+
+    def of_clients(self) -> list[ServerRequest]:
+        """Return those that a client waits for."""
+        return [each for each in self._pending.values() if each.client_request is not None]
+
+    def end_all(self, why: str, public: str = "") -> None:
+        """Let no request get an answer any more."""
+        for pending in list(self._pending.values()):
+            pending.put(ServerLost(why, public))

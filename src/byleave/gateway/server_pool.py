@@ -33,7 +33,8 @@ from byleave.gateway.notifications import LIST_CHANGED, LOG, LOG_LEVELS, UPDATED
 from byleave.gateway.pins import text_of_tree
 from byleave.gateway.redact import RedactingHearer, ResultScrub
 from byleave.gateway.requests import ServerLost, ServerNotification
-from byleave.gateway.upstream import HANDSHAKE_TIME, LISTEN, Upstream
+from byleave.gateway.server_connection import HANDSHAKE_TIME
+from byleave.gateway.upstream import LISTEN, Upstream
 from byleave.policy.servers import expanded
 from byleave.text import quoted
 
@@ -200,18 +201,14 @@ class SharedUpstream(Upstream):
 
     def _pending_of(self, session: PoolMember) -> list[ServerRequest]:
         its = list(session.open.values())
-        return (
-            []
-            if not its
-            else [each for each in self._pending.values() if any(each.client_request is one for one in its)]
-        )
+        return [each for each in self._requests.of_clients() if any(each.client_request is one for one in its)]
 
     def notify(self, _method: str, _params: Mapping[str, Any] | None = None) -> None:
         """Say nothing: what one client tells of itself is not the others'."""
 
-    def _told(self, method: str, params: Raw | None, about: str | None) -> None:
+    def _notified(self, method: str, params: Raw | None, about: str | None) -> None:
         if method != LOG or about is not None:
-            super()._told(method, params, about)
+            super()._notified(method, params, about)
         elif self.members.one_caller:  # over a pipe it does not say whose call it is about
             level = text_of(members_of(params).get("level"))
             for session in list(self.members.sessions):

@@ -1,0 +1,293 @@
+"""The connection to one server: opened by the first request, opened again after a loss, with back-off.
+
+Opening starts the server, or connects to it, and finds out which revision it speaks (`negotiation`). What the server
+sends goes to a hearer (`upstream`); here are the link, the revision, and how a request is written for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from time import monotonic
+from typing import TYPE_CHECKING
+
+from msgspec import Raw
+
+from byleave import __version__
+from byleave.gateway.interfaces import DownError, Outgoing
+from byleave.gateway.message import members_of, notification, request
+from byleave.gateway.negotiation import (
+    BY_HANDSHAKE,
+    EndedError,
+    GoneError,
+    Introduction,
+    NegotiationMemory,
+    negotiate,
+)
+from byleave.gateway.requests import ServerAnswer, ServerLost
+from byleave.gateway.revisions import CAPABILITIES_KEY, CLIENT_KEY, LOG_KEY, STATELESS, VERSION_KEY, routing_headers
+from byleave.text import quoted
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Any, Protocol
+
+    from byleave.gateway.background import BackgroundTasks
+    from byleave.gateway.interfaces import Hearer, Link
+    from byleave.gateway.limits import Backoff
+    from byleave.gateway.requests import PendingRequests
+
+    class ConnectionClient(Protocol):
+        """What a connection needs to know of the client."""
+
+        def client_capabilities(self, server: str) -> Mapping[str, Any]:
+            """Return what the client can do for this server."""
+
+        def shakes_hands(self, server: str) -> bool:
+            """Return whether the client has shaken hands itself, and this server may ask it something."""
+
+
+INFO = {"name": "byleave", "version": __version__}
+HANDSHAKE_TIME = 60.0  # seconds for a server to start and shake hands: npx may have to fetch it first
+
+
+class ServerConnection:
+    """A link to one server, while there is one, and what was agreed on over it."""
+
+    def __init__(
+        self,
+        name: str,
+        make_link: Callable[[Hearer], Link],
+        hearer: Hearer,
+        client: ConnectionClient,
+        *,
+        requests: PendingRequests,
+        background: BackgroundTasks,
+        backoff: Backoff,
+        longest_start: float,
+        memory: NegotiationMemory,
+        starting: asyncio.Semaphore,
+        hint: str,
+        on_open: Callable[[], None],
+    ) -> None:
+        self.link: Link | None = None
+        self.revision = ""
+        self.abilities: Mapping[str, Any] = {}
+        self.opened = 0  # how many times; what was learnt of an earlier connection does not count for this one
+        self.is_closed = False
+        self._name = name
+        self._make_link = make_link
+        self._hearer = hearer
+        self._client = client
+        self._requests = requests
+        self._background = background
+        self._backoff = backoff
+        self._longest_start = longest_start
+        self._memory = memory  # of what the server speaks
+        self._starting = starting  # so that many clients do not start everything at once
+        self._hint = hint
+        self._on_open = on_open
+        self._opening: asyncio.Task[None] | None = None
+
+    @property
+    def warnings(self) -> list[str]:
+        """What the operator should know about the link: that the server is confined less than configured, and such."""
+        return list(getattr(self.link, "warnings", ()))
+
+    # ---- Opening ---------------------------------------------------------------------------------------------------
+
+    async def ready(self) -> None:
+        """Have a connection; a DownError if there is none to be had now."""
+        if self.link is not None:
+            return
+        if self._opening is None:
+            self._opening = asyncio.get_running_loop().create_task(self._open())
+            self._opening.add_done_callback(self._opening_done)
+        await asyncio.shield(self._opening)
+
+    def _opening_done(self, task: asyncio.Task[None]) -> None:
+        self._opening = None
+        if not task.cancelled():
+            task.exception()  # the callers that waited have got it
+
+    async def _open(self) -> None:
+        if self.is_closed:
+            raise self.down("it is being closed")
+        wait = self._backoff.left(monotonic())
+        if wait > 0:
+            raise self.down(f"it failed a moment ago; the next try is in {wait:.1f} s")
+        deadline = asyncio.get_running_loop().time() + self._longest_start
+        try:
+            link = await self._connect(self._memory, deadline)
+        except EndedError:  # an older server may end at whatever comes before the handshake
+            link = await self._connect(NegotiationMemory(BY_HANDSHAKE), deadline)
+            self._memory.worked[self._client.shakes_hands(self._name)] = BY_HANDSHAKE
+        self.link = link
+        self._backoff.started(monotonic())
+        self.opened += 1
+        link.listen()
+        self._on_open()
+
+    async def _connect(self, memory: NegotiationMemory, deadline: float) -> Link:
+        """Return a new link on which a revision is agreed on."""
+        hearer = _LinkHearer(self._hearer)
+        try:
+            link = self._make_link(hearer)
+        except DownError as error:
+            raise self.named(error) from None
+        try:
+            async with asyncio.timeout_at(deadline), self._starting:
+                await link.open()
+                await self._agree(link, hearer, memory)
+        except EndedError:
+            await link.close()
+            raise
+        except TimeoutError:
+            memory.was_late(handshake_first=self._client.shakes_hands(self._name))
+            await self._failed(link)
+            raise self.down(f"it did not finish the handshake within {self._longest_start:g} s") from None
+        except DownError as error:
+            await self._failed(link)
+            raise self.named(error) from None
+        except BaseException:
+            await self._failed(link)
+            raise
+        return link
+
+    async def _failed(self, link: Link) -> None:
+        self._backoff.failed(monotonic())
+        why = "the server could not be reached"
+        self._requests.end_all(why, why)
+        await link.close()
+
+    async def _agree(self, link: Link, hearer: _LinkHearer, memory: NegotiationMemory) -> None:
+        """Find out what the server speaks, and learn what it says of itself."""
+
+        async def ask(method: str, params: Mapping[str, Any], revision: str) -> ServerAnswer | ServerLost:
+            said = await self._question(link, method, params, revision)
+            if isinstance(said, ServerLost) and hearer.is_deaf:
+                raise GoneError(said.why, hint=self._hint, public=said.public)
+            return said
+
+        offer = {"capabilities": self._client.client_capabilities(self._name), "clientInfo": INFO}
+        handshake_first = self._client.shakes_hands(self._name)
+        agreed = await negotiate(ask, memory, offer, handshake_first=handshake_first, hint=self._hint)
+        abilities, instructions = agreed.found.get("capabilities"), agreed.found.get("instructions")
+        self.abilities = abilities if isinstance(abilities, dict) else {}
+        words = instructions if isinstance(instructions, str) else ""
+        self._memory.said = Introduction(words, self.abilities.get("extensions"))
+        self.revision = link.revision = agreed.revision
+        if agreed.revision not in STATELESS:
+            await link.send(Outgoing(notification("notifications/initialized"), "notifications/initialized"))
+
+    async def _question(
+        self, link: Link, method: str, params: Mapping[str, Any], revision: str
+    ) -> ServerAnswer | ServerLost:
+        """Return what the server says to a question that is put before a revision is agreed on."""
+        pending = self._requests.begin(None)
+        headers = (("MCP-Protocol-Version", revision),) if revision else ()
+        try:
+            await link.send(self.outgoing(pending.id, method, params, headers, revision=revision))
+            while True:
+                item = await pending.get()
+                if isinstance(item, ServerAnswer | ServerLost):
+                    return item
+        except asyncio.CancelledError:
+            self._background.start(link.abandon(pending.id))
+            raise
+        finally:
+            self._requests.pop(pending.id)
+
+    # ---- While it is open ------------------------------------------------------------------------------------------
+
+    def outgoing(
+        self,
+        id_: str,
+        method: str,
+        params: Mapping[str, Any],
+        headers: tuple[tuple[str, str], ...] = (),
+        level: Raw | str | None = None,
+        *,
+        revision: str | None = None,
+    ) -> Outgoing:
+        """Return a request as the revision has it; a stateless one says everything about the client each time."""
+        spoken = self.revision if revision is None else revision
+        if spoken in STATELESS:
+            meta = params.get("_meta")
+            envelope: dict[str, Any] = {
+                **(members_of(meta) if isinstance(meta, Raw) else dict(meta or {})),
+                VERSION_KEY: spoken,
+                CLIENT_KEY: INFO,
+                CAPABILITIES_KEY: self._client.client_capabilities(self._name),
+            }
+            if level is not None:
+                envelope[LOG_KEY] = level
+            params = {**params, "_meta": envelope}
+            headers = (*routing_headers(method, params), *headers)
+        return Outgoing(request(b'"%b"' % id_.encode(), method, params), method, id_, headers)
+
+    def detach(self) -> Link | None:
+        """Have no link any more; return the one that there was, which is to be closed."""
+        link, self.link = self.link, None
+        self.revision = ""
+        return link
+
+    def lose(self) -> Link | None:
+        """Do as `detach`, and count it as a failure."""
+        if self.link is None:  # it is being opened: that fails by itself
+            return None
+        self._backoff.failed(monotonic())
+        return self.detach()
+
+    async def close(self) -> Link | None:
+        """Open no link any more; return the one that there is, which is to be closed."""
+        if self._opening is not None:
+            self._opening.cancel()
+            await asyncio.wait([self._opening])
+        link, self.link = self.link, None
+        return link
+
+    # ---- Errors ----------------------------------------------------------------------------------------------------
+
+    def named(self, error: DownError) -> DownError:
+        """Return an error that says which server it is about, to agents as well."""
+        public = error.public or error.for_agents(self._name)
+        return self._error(error.problem, public, type(error), hint=error.hint)
+
+    def down(self, why: str, detail: str = "") -> DownError:
+        """Return that the server cannot be used. The detail, such as the server's own words, is for the operator."""
+        return self._error(f"{why}: {detail}" if detail else why, why)
+
+    def lost_error(self, lost: ServerLost, kind: type[DownError] = DownError) -> DownError:
+        """Return that a request gets no answer, as an error."""
+        public = lost.public or "the connection to it failed; the operator of byleave is shown why"
+        return self._error(lost.why, public, kind)
+
+    def _error(self, why: str, public: str, kind: type[DownError] = DownError, *, hint: str = "") -> DownError:
+        return kind(down_sentence(self._name, why), hint=hint or self._hint, public=down_sentence(self._name, public))
+
+
+def down_sentence(name: str, why: str) -> str:
+    """Return why a server cannot be used, in a sentence; what a link says of it is a whole one already."""
+    return why if why.startswith("the server ") else f"the server {quoted(name)} cannot be used: {why}"
+
+
+class _LinkHearer:
+    """Hears one link: what an older one still sends is not taken for the newer one's."""
+
+    def __init__(self, hearer: Hearer) -> None:
+        self._hearer: Hearer | None = hearer
+
+    @property
+    def is_deaf(self) -> bool:
+        """Whether the link is gone."""
+        return self._hearer is None
+
+    def heard(self, message: bytes, about: str | None) -> bool:
+        return self._hearer is None or bool(self._hearer.heard(message, about))
+
+    def lost(self, id_: str | None, why: str, public: str = "") -> None:
+        hearer = self._hearer
+        if id_ is None:
+            self._hearer = None
+        if hearer is not None:
+            hearer.lost(id_, why, public)
