@@ -351,7 +351,7 @@ print(json.dumps({"content": [question] if answer is None else [{"type": "text",
         needs = await gateway.tools.call("asks", {}, ME, principal="p")
         assert isinstance(needs, NeedsInput)
         form = question_form("asks", needs)
-        assert form["message"] == 'The local tool "asks" asks: Really\\x1b[2J?'
+        assert form["message"] == 'The local tool "asks" has a question: Really\\x1b[2J?'
         assert form["requestedSchema"]["properties"]["answer"]["enum"] == ["yes", "no"]
         answer = answer_in({"answer": "yes"})
         assert answer is not None

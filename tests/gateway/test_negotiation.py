@@ -244,7 +244,7 @@ def meet_over_a_pipe(
     heard: list[str] = []
 
     async def scenario() -> None:
-        shared = surroundings(root, os_sandbox="off", told=lambda _name, line: heard.append(line.decode().strip()))
+        shared = surroundings(root, os_sandbox="off", on_stderr=lambda _name, line: heard.append(line.decode().strip()))
         how = reached(command=(PYTHON, "-IS", str(SCRIPT), "negotiates", discover, initialize))
         upstream = upstream_of(far(), how, shared, memory, **more)
         try:

@@ -526,6 +526,6 @@ def test_what_is_revoked_while_a_list_is_judged_is_not_remembered_as_approved(sh
         assert not pins.approves("shop", "price", seen[0].sha256)
 
     seen.meanwhile = revoke
-    pins.judge("shop", seen)
-    assert pins.judged("shop", seen) is None
-    assert pins.judge("shop", seen).approved == frozenset()
+    pins.evaluate("shop", seen)
+    assert pins.known("shop", seen) is None
+    assert pins.evaluate("shop", seen).approved == frozenset()

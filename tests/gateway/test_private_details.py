@@ -38,7 +38,7 @@ def test_an_error_without_words_for_agents_tells_them_only_which_server(play: Ca
 
 def test_a_down_error_is_private_unless_its_author_says_otherwise() -> None:
     error = DownError(f"no {PRIVATE}", hint=f"make {PRIVATE}")
-    assert error.for_agents("shop") == 'the server "shop" cannot be used; byleave tells its operator why'
+    assert error.for_agents("shop") == 'the server "shop" cannot be used; the operator of byleave is shown why'
     assert error.is_private
     assert not DownError("it is late", hint="", public="it is late").is_private
 

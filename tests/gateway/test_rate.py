@@ -1,9 +1,9 @@
-"""Calls per minute, and calls at a time."""
+"""Calls per minute."""
 
 import pytest
 
 from byleave.gateway import limits
-from byleave.gateway.limits import Buckets, OpenCalls
+from byleave.gateway.limits import Buckets
 
 
 def test_a_minutes_calls_may_come_at_once_and_then_at_an_even_pace() -> None:
@@ -45,13 +45,3 @@ def test_claiming_ever_new_names_gives_no_ever_new_calls(monkeypatch: pytest.Mon
     allowed = [buckets.take(f"name-{number}", 0.0) == 0.0 for number in range(100)]
     assert sum(allowed) == 11  # ten of their own, and one that all others share
     assert buckets.take("name-101", 120.0) == 0.0  # by then the first ones are forgotten
-
-
-def test_only_so_many_calls_of_one_caller_are_open() -> None:
-    calls = OpenCalls(2)
-    assert [calls.enter("a"), calls.enter("a"), calls.enter("a"), calls.enter("b")] == [True, True, False, True]
-    calls.leave("a")
-    assert (calls.enter("a"), len(calls)) == (True, 3)
-    for caller in ("a", "a", "b"):
-        calls.leave(caller)
-    assert len(calls) == 0

@@ -181,7 +181,7 @@ def test_a_flood_of_complaints_is_read_and_only_its_end_kept(root: Path) -> None
     told = bytearray()
 
     async def scenario() -> None:
-        shared = surroundings(root, told=lambda name, data: told.extend(name.encode() + data))
+        shared = surroundings(root, on_stderr=lambda name, data: told.extend(name.encode() + data))
         async with linked(root, far(), behaving("floods_errors"), shared) as (link, ear):
             await link.send(request("1"))
             await ear.answer()

@@ -62,12 +62,12 @@ def _list(given: ParsedArguments) -> int:
         say_json([_tree(agent, compiled) for agent in known])
         return 0
     for agent in known:
-        proof = "proves who it is" if agent.name in compiled.bound_agents else "may be claimed by anybody"
+        proof = "proves who it is" if agent.name in compiled.bound_agents else "may be claimed by any caller"
         say(f"{paint(shown(agent.name), 'bold')}  {proof}  ({shown(agent.source)})")
         for line in columns(list(agent_rows(agent))):
             say(line)
     if not known:
-        say("no agents are configured: calls of MCP servers are judged by `rules` alone")
+        say("no agents are configured: `rules` alone decide about calls of MCP servers")
     return 0
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from byleave.gateway.session import Session
     from byleave.policy.servers import ServerConfig
 
-_NOBODY = "(nobody named)"
+_UNNAMED = "(no agent named)"
 _LABELS = {kind: each.what or kind for kind, each in KINDS.items()} | {INSTRUCTIONS: INSTRUCTIONS}
 _CHANGED = "its definition has changed since it was approved"
 
@@ -156,7 +156,7 @@ def _lines(gateway: Gateway, found: list[ServerCheck]) -> Iterator[str]:
     for each in found:
         yield from _server_lines(gateway, each)
     for agent in _agents(gateway) if found else ():
-        yield paint(f"agent {shown(agent) if agent is not None else _NOBODY}", "bold")
+        yield paint(f"agent {shown(agent) if agent is not None else _UNNAMED}", "bold")
         seen = _seen(gateway, agent, found)
         for name, tools in seen.items():
             total = next(len(each.offers.get("tools", ())) for each in found if each.name == name)

@@ -39,7 +39,7 @@ def run(given: ParsedArguments) -> int:
         _refuse_misuse(given)
         return _run(given)
     except (ByleaveError, ConfigErrors) as error:
-        complain(f"byleave: {shown_lines(str(error))}")  # also with --json: nobody at the other end expects it
+        complain(f"byleave: {shown_lines(str(error))}")  # also with --json: the client does not expect it
         return error.exit_code
 
 
@@ -47,9 +47,9 @@ def _refuse_misuse(given: ParsedArguments) -> None:
     if any(os.environ.get(name) == value for name, value in BEHIND.items()):
         problem = "this gateway was started as a server of another one"
         raise InputError(problem, hint="take `byleave mcp` out of the .mcp.json, or the [servers], that byleave reads")
-    wanted = [flag for flag in ("stdio", "http", "check") if flag in given.options]
-    if len(wanted) > 1:
-        raise InputError(f"--{wanted[0]} and --{wanted[1]} exclude each other", hint="give one of them")
+    given_modes = [flag for flag in ("stdio", "http", "check") if flag in given.options]
+    if len(given_modes) > 1:
+        raise InputError(f"--{given_modes[0]} and --{given_modes[1]} exclude each other", hint="give one of them")
     if given.one("agent") is not None and given.one("http") is not None:
         hint = "over HTTP every client says who it is: see `byleave agents token`"
         raise InputError("--agent names the one client on standard input", hint=hint)
@@ -67,9 +67,9 @@ def _run(given: ParsedArguments) -> int:
     if given.flag("verbose"):
         for line in origins(policy):
             complain(f"byleave: {line}")
-    judged_by: Any = WithRunModes(policy, by_hand=False)
+    authorizing: Any = WithRunModes(policy, by_hand=False)
     session = given.one("session") or "default"
-    guard = workspace.guard("mcp", policy=judged_by, session=session, asker=CallerAsker())
+    guard = workspace.guard("mcp", policy=authorizing, session=session, asker=CallerAsker())
     try:
         warn_if_read(given, guard.warnings)
         return asyncio.run(_serve(given, workspace, guard))
@@ -138,7 +138,7 @@ def _host_and_port(address: str) -> tuple[str, int]:
 
 
 async def _until_stopped(work: Coroutine[Any, Any, int]) -> int:
-    """Do the work until it ends, or somebody tells us to end."""
+    """Do the work until it ends, or a signal ends it."""
     loop, task = asyncio.get_running_loop(), asyncio.ensure_future(work)
     stopped: list[int] = []
 

@@ -148,7 +148,7 @@ class Catalog:
         return MergedListing(tuple(each for view in views for each in view.offers), silent, written)
 
     def _without_disputed(self, kind: str, offers: list[Offer]) -> list[Offer]:
-        """Leave out what two servers call by one name that is not theirs alone: nobody could tell whose it is."""
+        """Leave out what two servers call by one name that is not theirs alone: it is not known whose it is."""
         owners: dict[str, set[str]] = {}
         for each in offers:
             owners.setdefault(each.name, set()).add(each.server)
@@ -159,7 +159,7 @@ class Catalog:
         return [each for each in offers if len(owners[each.name]) == 1]
 
     async def all_of(self, kind: str, server: str) -> Mapping[str, Offer]:
-        """Return everything of one kind that a server offers, whoever may see it; a DownError if it says nothing."""
+        """Return everything of one kind that a server offers, to any caller; a DownError if it says nothing."""
         return (await self._fresh(kind, server)).kept
 
     async def catalog(self, kind: str, server: str) -> ServerListing:
@@ -244,17 +244,17 @@ class Catalog:
         self._hidden.pop((kind, server), None)
         if what:
             seen = catalog.definitions
-            judged = pins.judged(server, seen, what)
-            if judged is None:
-                judged = await asyncio.to_thread(pins.judge, server, seen, what)  # it may wait for a file
-            kept, left_out = catalog.approved(judged), left_out + judged.left_out
-            if judged.hidden:
-                self._hidden[kind, server] = {each.name: each for each in judged.hidden}
-            for each in judged.hidden[:_MOST_NOTED]:
+            found_by_pins = pins.known(server, seen, what)
+            if found_by_pins is None:
+                found_by_pins = await asyncio.to_thread(pins.evaluate, server, seen, what)  # it may wait for a file
+            kept, left_out = catalog.approved(found_by_pins), left_out + found_by_pins.left_out
+            if found_by_pins.hidden:
+                self._hidden[kind, server] = {each.name: each for each in found_by_pins.hidden}
+            for each in found_by_pins.hidden[:_MOST_NOTED]:
                 named = f"the definition of {_words(kind)}{server}/{shown(each.name)}"
                 self._context.note(f"{named} {each.why}, so it is hidden: `byleave approvals list` shows it")
-            if len(judged.hidden) > _MOST_NOTED:
-                more = len(judged.hidden) - _MOST_NOTED
+            if len(found_by_pins.hidden) > _MOST_NOTED:
+                more = len(found_by_pins.hidden) - _MOST_NOTED
                 self._context.note(
                     f"{more} further definitions of {server} are hidden: `byleave approvals list` shows them"
                 )
@@ -293,16 +293,16 @@ class Catalog:
             self._context.note(f"the instructions of {server} are left out: {definition.why}")
             return ""
         seen = (definition,) if said else ()  # that it has none is known from now on, too
-        judged = pins.judged(server, seen, INSTRUCTIONS)
-        if judged is None:
-            judged = await asyncio.to_thread(pins.judge, server, seen, INSTRUCTIONS)  # it may wait for a file
+        found_by_pins = pins.known(server, seen, INSTRUCTIONS)
+        if found_by_pins is None:
+            found_by_pins = await asyncio.to_thread(pins.evaluate, server, seen, INSTRUCTIONS)  # it may wait for a file
         self._hidden.pop((INSTRUCTIONS, server), None)
-        for each in judged.hidden:
+        for each in found_by_pins.hidden:
             self._hidden[INSTRUCTIONS, server] = {each.name: each}
             self._context.note(
                 f"the instructions of {server}: the text {each.why}, so it is hidden: see `byleave approvals list`"
             )
-        return said if judged.approved else ""
+        return said if found_by_pins.approved else ""
 
     async def hides(self, kind: str, server: str, name: str) -> ChangedDefinition | None:
         """Return why a prompt or a template must not be used: its definition is not approved. None if it may."""
@@ -335,7 +335,7 @@ class Catalog:
                 yield kind, each
 
     def changed_of(self, server: str) -> dict[str, str]:
-        """Return the tools of a server whose definition nobody has approved, each with the id of what to approve."""
+        """Return the tools of a server whose definition is not approved, each with the id of what to approve."""
         return {name: each.id for name, each in self._hidden.get(("tools", server), {}).items()}
 
     def why_hidden(self, server: str, name: str) -> str:
@@ -384,7 +384,7 @@ class Catalog:
     async def owner(self, uri: str, view: Visibility) -> ResourceOwner:
         """Return the server that a resource belongs to: which lists it, or whose template it fits, or the only one.
 
-        Where several might be meant, nobody is: a server must not come by another's requests.
+        Where several might be meant, none is: a server must not come by another's requests.
         """
         servers = [server for server in view.servers() if server != LOCAL]
         known = [server for server in servers if uri in self._known_by(server)]
@@ -437,7 +437,7 @@ LISTS, FITS, ABLE, SILENT, NOTHING = "lists", "fits", "able", "silent", "nothing
 
 
 class ResourceOwner(Struct, frozen=True):
-    """Whose a resource is; or nobody's, and why, if there is more to say than that it is not there."""
+    """The server that a resource belongs to; or none, and why, if there is more to say than that it is not there."""
 
     server: str | None
     problem: str = ""

@@ -53,11 +53,11 @@ class Gateway:
         *,
         note: Callable[[str], None],
         environment: Mapping[str, str] | None = None,
-        told: Callable[[str, bytes], None] | None = None,
+        on_stderr: Callable[[str, bytes], None] | None = None,
         over_http: bool = False,
         welcome_time: float = 0.0,
     ) -> None:
-        """`note` takes sentences for the operator, `told` what servers write to their standard error.
+        """`note` takes sentences for the operator, `on_stderr` what servers write to their standard error.
 
         `welcome_time`: the seconds that a client waits at its beginning for servers that were never opened.
         """
@@ -71,7 +71,7 @@ class Gateway:
             guard.policy,
             environment,
             decide=self._decide_visit,
-            told=told,
+            on_stderr=on_stderr,
             processes=ServerProcesses(lambda: self.settings.max_processes, self.make_room),
         )
         self.pool = ServerPool(self.context, self._links, environment, welcome_time=welcome_time)

@@ -137,7 +137,7 @@ async def serve_http(
 ) -> HttpFront:
     """Serve `gateway` at an address; an InputError or a ConfigError if that cannot be, or must not.
 
-    `tokens`: hashes by agent. `bound`: agents that nobody may merely claim to be, beside those with tokens.
+    `tokens`: hashes by agent. `bound`: agents that no caller may merely claim to be, beside those with tokens.
     `subjects`: agents by what the agent claim of a JWT says. `warn` hears of failures of our own.
     """
     check_address(host, has_identity=bool(settings.jwt) or any(tokens.values()))
@@ -181,11 +181,11 @@ class HttpFront:
         bound: Collection[str] = (),
         subjects: Mapping[str, str] | None = None,
     ) -> None:
-        """Take on new settings. Sessions live on. A ConfigError if they cannot be used: then nobody proves anything.
+        """Take on new settings. Sessions live on. A ConfigError if they cannot be used: then no caller proves anything.
 
         What was good before must not stay good because something else is wrong; call it again until it works. Where
-        the ways to prove who one is have changed, a standing stream that was opened by a proof ends: whoever has the
-        new one opens it again.
+        the ways to prove who one is have changed, a standing stream that was opened by a proof ends: a caller that has
+        the new one opens it again.
         """
         subjects = subjects or {}
         rest = (settings.require_identity, frozenset(bound), settings.trusted_proxies, settings.proxy_header)
@@ -281,7 +281,7 @@ class HttpFront:
             self._gateway.refused(why)
 
     def screen(self, exchange: HttpExchange, length: int | None) -> None:
-        """Refuse a request before its body is read: what nobody is let in for takes up no room."""
+        """Refuse a request before its body is read: what is refused anyway takes up no room."""
         who = self.identity.who(exchange.head, exchange.connection)
         if isinstance(who, RefusedCaller):
             self._refuse(exchange, who)
@@ -357,14 +357,14 @@ class HttpFront:
         if self._open_of[caller.principal] >= _MOST_OPEN:
             too_many(exchange)
             return None
-        conversation, told = self._gateway.stateless(caller), _told(exchange.head, caller)
+        conversation, context = self._gateway.stateless(caller), _context_of(exchange.head, caller)
         if message.method is msgspec.UNSET:
             exchange.refuse(400, INVALID_REQUEST, "the message is no request and no notification", id_=id_of(message))
             return None
         if message.id is msgspec.UNSET:
-            work = partial(heard, exchange, conversation, told)
+            work = partial(heard, exchange, conversation, context)
         else:
-            work = partial(answered, exchange, PostResponse(exchange), conversation, told, id_of(message))
+            work = partial(answered, exchange, PostResponse(exchange), conversation, context, id_of(message))
         return partial(self._counted, caller.principal, work)
 
     async def _counted(self, principal: str, work: Work) -> None:
@@ -381,11 +381,11 @@ class HttpFront:
         if len(session.open) >= _MOST_OPEN:
             too_many(exchange)
             return None
-        told = _told(exchange.head, session.caller)
+        context = _context_of(exchange.head, session.caller)
         if message.method is msgspec.UNSET or message.id is msgspec.UNSET:
-            work = partial(heard, exchange, session.conversation, told)
+            work = partial(heard, exchange, session.conversation, context)
         else:
-            work = partial(answered, exchange, PostResponse(exchange), session.conversation, told, id_of(message))
+            work = partial(answered, exchange, PostResponse(exchange), session.conversation, context, id_of(message))
         return partial(_within, exchange, session, work)
 
     def _opening(self, exchange: HttpExchange, caller: Caller) -> Work | None:
@@ -396,10 +396,10 @@ class HttpFront:
         return partial(self._open, exchange, session, Opening(exchange, _session_field(session)))
 
     async def _open(self, exchange: HttpExchange, session: HttpSession, reply: Opening) -> None:
-        told = _told(exchange.head, session.caller)
+        context = _context_of(exchange.head, session.caller)
         session.open.add(exchange)
         try:
-            await session.conversation.handle(exchange.body, reply, told)
+            await session.conversation.handle(exchange.body, reply, context)
         finally:
             session.open.discard(exchange)
             session.rests_since = exchange.connection.now
@@ -473,9 +473,9 @@ class HttpFront:
         if len(session.open) >= _MOST_OPEN:
             too_many(exchange)
             return None
-        told = _told(head, session.caller)
+        context = _context_of(head, session.caller)
         exchange.reply(202, _ACCEPTED, fields=_PLAIN)
-        work = partial(session.conversation.handle, exchange.body, session.stream, told)
+        work = partial(session.conversation.handle, exchange.body, session.stream, context)
         return partial(_within, exchange, session, work)
 
     def _no_room(self, exchange: HttpExchange) -> None:
@@ -509,7 +509,7 @@ async def _within(exchange: HttpExchange, session: HttpSession, work: Work) -> N
         session.rests_since = exchange.connection.now
 
 
-def _told(head: RequestHead, caller: Caller) -> MessageContext:
+def _context_of(head: RequestHead, caller: Caller) -> MessageContext:
     return head.told_unclaimed if caller.identity == "verified" else head.told
 
 

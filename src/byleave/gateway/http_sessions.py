@@ -1,8 +1,8 @@
 """The sessions of clients that came over HTTP: found by an id that cannot be guessed, by their own principal only.
 
 There are so many and no more, of one principal and of all. Where there is no room, the session that rested longest
-makes some: one of the principal that holds most of them, so that nobody can push others out. One that nobody used for
-long ends by itself.
+makes some: one of the principal that holds most of them, so that no principal can push others out. One that was
+not used for long ends by itself.
 
 Where the gateway's messages to a client of HTTP go: the response to one POST, or a stream that stands open.
 
@@ -137,7 +137,7 @@ class HttpSessions:
         return max(resting, key=lambda each: self._held[each.caller.principal], default=None)
 
     def _one_of_many(self, caller: Caller) -> HttpSession | None:
-        """Return the longest unused session of whoever holds most, if that is somebody else and they hold more."""
+        """Return the longest unused session of the principal that holds most, if that is another one and holds more."""
         principal, held = self._held.most_common(1)[0]
         if held <= self._held[caller.principal] + 1 or principal == caller.principal:
             return None
@@ -148,7 +148,7 @@ class HttpSessions:
 
 
 async def _closed(conversation: Conversation) -> None:
-    # Whatever it was that did not end: nobody waits for it, and the session is gone.
+    # Whatever it was that did not end: the session is gone already.
     with contextlib.suppress(Exception):
         async with asyncio.timeout(_PATIENCE):
             await conversation.close()
@@ -310,22 +310,22 @@ def _is_error(message: bytes) -> bool:
 
 
 async def answered(
-    exchange: HttpExchange, reply: PostResponse, conversation: Conversation, told: MessageContext, id_: bytes
+    exchange: HttpExchange, reply: PostResponse, conversation: Conversation, context: MessageContext, id_: bytes
 ) -> None:
     """Let a request be answered."""
     try:
-        await conversation.handle(exchange.body, reply, told)
+        await conversation.handle(exchange.body, reply, context)
     except CancelledError:
         reply.withdraw(id_)
         raise
     reply.withdraw(id_)
 
 
-async def heard(exchange: HttpExchange, conversation: Conversation, told: MessageContext) -> None:
+async def heard(exchange: HttpExchange, conversation: Conversation, context: MessageContext) -> None:
     """Let a notification or an answer be heard. The client learns of it when that is done, or soon anyway."""
     timer = get_running_loop().call_later(_SOON, exchange.reply, 202)
     try:
-        await conversation.handle(exchange.body, Receipt(exchange), told)
+        await conversation.handle(exchange.body, Receipt(exchange), context)
     finally:
         timer.cancel()
     exchange.reply(202)

@@ -124,7 +124,7 @@ def is_loopback_host(host: str) -> bool:
 
 
 def check_address(host: str, *, has_identity: bool) -> None:
-    """Refuse to listen where others could reach a gateway that cannot tell them apart: an InputError."""
+    """Refuse to listen where others could reach a gateway that does not know them apart: an InputError."""
     if not has_identity and not is_loopback_host(host):
         raise InputError(
             f"without tokens the gateway listens on this machine only, and {quoted(host)} is open to others",

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 
 
 USER = "user"
-_NOBODY = Caller(None, "default", USER)
+_UNNAMED = Caller(None, "default", USER)
 _GLOB = frozenset("*?[")
 _ASK = b'WWW-Authenticate: Bearer realm="byleave"\r\n'
 
@@ -63,7 +63,7 @@ class RefusedCaller(Struct, frozen=True):
 
 
 class Identity:
-    """Everything by which callers are known. `bound`: agents (or globs) that nobody may merely claim to be."""
+    """Everything by which callers are known. `bound`: agents (or globs) that no caller may merely claim to be."""
 
     def __init__(
         self,
@@ -114,7 +114,7 @@ class Identity:
         scheme, _blank, token = authorization.partition(" ")
         if scheme.lower() != "bearer" or not token or not token.isascii():
             return _unproven("the Authorization header holds no bearer token", WRONG_TOKEN)
-        # What is compared is a hash: how long that takes tells nothing about any token.
+        # What is compared is a hash: how long that takes betrays nothing of any token.
         known = self._tokens.get(sha256(token.encode()).digest())
         if known is not None:
             return known
@@ -127,7 +127,7 @@ class Identity:
 
     def _claimed(self, agent: str | None) -> Caller | RefusedCaller:
         if agent is None:
-            return _NOBODY
+            return _UNNAMED
         if not agent.isascii() or not is_name(agent):
             return RefusedCaller(400, "the X-Byleave-Agent header names no agent", AGENT_NAME)
         if self.is_bound(agent):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     Headers = tuple[tuple[str, str], ...]
 
     class Hearer(Protocol):
-        """Whoever a link tells what it heard. Neither method raises or waits."""
+        """What a link hands the server's messages to. Neither method raises or waits."""
 
         def heard(self, message: bytes, about: str | None) -> bool | None:
             """Take one message of the server. `about`: the request of ours on whose own stream it came, if known.
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
             """Begin to hear what the server says unasked, where that takes a stream of its own."""
 
         async def abandon(self, id_: str) -> None:
-            """Let go of a request that nobody waits for any more."""
+            """Let go of a request that was cancelled."""
 
         async def close(self) -> None:
             """End it, in bounded time. May be called twice."""
@@ -64,12 +64,12 @@ if TYPE_CHECKING:
             """Send the answer to the request, the parts joined. Nothing follows it; `status` is for HTTP alone."""
 
         def is_open(self) -> bool:
-            """Return whether somebody still reads it."""
+            """Return whether the client still reads it."""
 
     class Conversation(Protocol):
         """The gateway's side of one client's session."""
 
-        async def handle(self, message: bytes, sink: Sink, told: MessageContext) -> None:
+        async def handle(self, message: bytes, sink: Sink, context: MessageContext) -> None:
             """Take one message of the client; return when it is answered. Cancelled when the client goes away."""
 
         def attach(self, sink: Sink) -> None:
@@ -98,7 +98,7 @@ class DownError(ByleaveError):
     def for_agents(self, server: str = "") -> str:
         """Return the sentence that agents get."""
         name = f"the server {quoted(server)}" if server else "a server"
-        return self.public or f"{name} cannot be used; byleave tells its operator why"
+        return self.public or f"{name} cannot be used; the operator of byleave is shown why"
 
     @property
     def is_private(self) -> bool:
@@ -130,7 +130,7 @@ class MessageContext(Struct, frozen=True):
 
 
 class Caller(Struct, frozen=True):
-    """Who is calling, how we know, and whom its sessions belong to. No agent: nobody was named."""
+    """Who is calling, how we know, and whom its sessions belong to. No agent: the caller has named none."""
 
     agent: str | None
     identity: str

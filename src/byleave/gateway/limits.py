@@ -1,15 +1,15 @@
-"""How often, and how many at a time: calls per minute of one agent, and calls that are open. Pure; time is passed in.
+"""How much is let through: calls per minute, records of refusals, starts of a server that fails, processes.
 
-An agent may use up a minute's calls at once, and then gets new ones at an even pace. Agents that merely claim a name
-can claim any number of names, so only so many are told apart; all further ones share.
+`Buckets`: an agent may use up a minute's calls at once, and then gets new ones at an even pace. Agents that merely
+claim a name can claim any number of names, so only so many are kept apart; all further ones share.
 
-Requests that were refused before anything was judged, for the audit log: counted, so that a flood does not fill it.
+`RefusalLog`: requests that were refused before the policy was asked. The first refusal of a kind to a peer is recorded
+at once. What follows is counted, and recorded once a minute, so that a flood does not fill the audit log. What a caller
+sent is in no record: not its token, not its headers.
 
-The first refusal of a kind to a peer is recorded at once. What follows is counted, and recorded once a minute. Only so
-many peers are told apart; all further ones share. What a caller sent is in no record: not its token, not its
-headers. Pure: time is passed in, and `record` writes.
+`Backoff`: how long to wait before a server that failed is tried again. `ServerProcesses`: how many run at a time.
 
-How long to wait before a server that failed is tried again. Pure: the clock is the caller's.
+Time is passed in by the caller; `ServerProcesses` alone waits.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     Key = tuple[str, str, str | None]
 
 
-_MOST = 4096  # agents that are told apart
+_MOST = 4096  # agents that are kept apart
 _PAUSE = 1.0  # seconds between two searches for agents to forget
 _OTHERS = object()
 
@@ -70,32 +70,8 @@ def _refilled(bucket: tuple[float, float] | None, now: float, rate: float) -> fl
     return min(full, left + max(0.0, now - since) * rate / 60)
 
 
-class OpenCalls:
-    """How many calls of each caller are open."""
-
-    def __init__(self, most: int) -> None:
-        self.most = most
-        self._open: dict[Hashable, int] = {}
-
-    def enter(self, caller: Hashable) -> bool:
-        """Begin a call; return whether there is room for it. Only one that began is to `leave`."""
-        count = self._open.get(caller, 0)
-        if count >= self.most:
-            return False
-        self._open[caller] = count + 1
-        return True
-
-    def leave(self, caller: Hashable) -> None:
-        count = self._open.pop(caller, 0)
-        if count > 1:
-            self._open[caller] = count - 1
-
-    def __len__(self) -> int:
-        return sum(self._open.values())
-
-
 MINUTE = 60.0  # seconds between two records of the same kind
-_REFUSAL_LOG_MOST = 64  # peers (by kind of refusal) that are told apart
+_MOST_PEERS = 64  # peers (by kind of refusal) that are kept apart
 OTHERS = "others"
 # What the user should look at. Mere mistakes, and what was too much at a time, are only among the figures.
 RECORDED = frozenset({"wrong_token", "no_token", "origin", "host", "proxy", "user", "agent", "rate", "calls"})
@@ -111,12 +87,12 @@ class RefusalLog:
     def note(self, why: str, peer: str, agent: str | None, now: float) -> None:
         """Take note of one refusal. `agent` is one of the configuration, or None."""
         key: Key = (why, peer, agent)
-        if key not in self._counted and len(self._counted) >= _REFUSAL_LOG_MOST:
+        if key not in self._counted and len(self._counted) >= _MOST_PEERS:
             key = (why, OTHERS, None)
         counted = self._counted.get(key)
         if counted is None:
             self._counted[key] = now, 0
-            self._tell(key, 1)
+            self._write(key, 1)
         else:
             self._counted[key] = counted[0], counted[1] + 1
 
@@ -125,7 +101,7 @@ class RefusalLog:
         for key, (since, count) in [item for item in self._counted.items() if now - item[1][0] >= MINUTE]:
             if count:
                 self._counted[key] = now, 0
-                self._tell(key, count, now - since)
+                self._write(key, count, now - since)
             else:
                 del self._counted[key]
 
@@ -134,12 +110,12 @@ class RefusalLog:
         counted, self._counted = self._counted, {}
         for key, (since, count) in counted.items():
             if count:
-                self._tell(key, count, now - since)
+                self._write(key, count, now - since)
 
-    def _tell(self, key: Key, count: int, seconds: float = 0.0) -> None:
+    def _write(self, key: Key, count: int, seconds: float = 0.0) -> None:
         why, peer, agent = key
-        told: dict[str, Any] = {"why": why, "peer": peer or None, "count": count, "seconds": round(seconds)}
-        self._record(told, agent)
+        fields: dict[str, Any] = {"why": why, "peer": peer or None, "count": count, "seconds": round(seconds)}
+        self._record(fields, agent)
 
 
 FIRST, LONGEST = 0.5, 30.0  # seconds

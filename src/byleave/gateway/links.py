@@ -37,14 +37,14 @@ class LinkContext:
         environment: Mapping[str, str],
         *,
         decide: Decide,
-        told: Callable[[str, bytes], None] | None = None,
+        on_stderr: Callable[[str, bytes], None] | None = None,
         client: AsyncHttpClient | None = None,
         processes: ServerProcesses | None = None,
     ) -> None:
-        """`decide` answers what servers want of the network (a guard's records it); `told` hears their stderr."""
+        """`decide` answers what servers want of the network (a guard's records it); `on_stderr` hears their stderr."""
         self.processes = processes
         self.client = client if client is not None else AsyncHttpClient()
-        self.told = told
+        self.on_stderr = on_stderr
         self._how = (workspace, policy, environment, decide)
         self._starter: ServerSpawner | None = None
 
@@ -90,7 +90,7 @@ def _stdio(
         hearer,
         surroundings.starter,
         tool=tool,
-        told=surroundings.told,
+        on_stderr=surroundings.on_stderr,
         processes=surroundings.processes,
     )
 

@@ -1,14 +1,15 @@
 """The tools of this workspace as an MCP server, `local`: listed like any server's, run by the tool host.
 
 Whether a call may run is decided before it comes here (`toolhost.authorize.WithRunModes` gives the run mode its say);
-what a tool asks for while it runs is judged by the guard, on behalf of whoever called. A tool host belongs to one
-caller, and so do its sandboxes, its tools that stay and the secrets it has used: nobody meets what another has started.
+what a tool asks for while it runs is evaluated by the guard, on behalf of the caller. A tool host belongs to one
+caller, and so do its sandboxes, its tools that stay and the secrets it has used: no caller meets those of another.
 
 The tool host waits, so every call has a thread. A call that is cancelled is over when its tool is.
 
     cancelled -> the tool is asked to stop -> SIGTERM -> SIGKILL, `cancel_timeout` apart
 
-Start at `LocalTools.call`. What it returns is ready for the client, but for a tool's question: `NeedsInput`.
+Start at `LocalTools.call`. What it returns is ready for the client, but for a tool's question: `NeedsInput`. Blocks
+that a tool writes have MCP's shapes already; one that no client could read becomes a text that says all of it.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ _HINTS: Mapping[str, Mapping[str, bool]] = {  # of the tools that come with byle
 
 
 class LocalCaller(Who):
-    """Whoever calls a tool, with the way to ask them while it runs."""
+    """The caller of a tool, with the way to ask it while the tool runs."""
 
     asker: Asker | None = None
 
@@ -87,7 +88,7 @@ class CallerAsker:
     name = ASKER
 
     def ask(self, question: Question, patience: float) -> str:
-        """Return what the person says; there is nobody where no tool of ours is running."""
+        """Return the person's reply; there is none where no local tool is running."""
         asker = question.who.asker if isinstance(question.who, LocalCaller) else None
         return NOBODY if asker is None else asker.ask(question, patience)
 
@@ -129,7 +130,7 @@ class _ClientAsker:
             return SILENCE
         except CancelledError:
             return CANCELLED
-        except Exception:  # noqa: BLE001 -- whatever went wrong on the way to the person: nobody has agreed
+        except Exception:  # noqa: BLE001 -- whatever went wrong before the person was asked: there is no yes
             return NOBODY
 
 
@@ -256,7 +257,7 @@ class LocalTools:
     ) -> Tree | NeedsInput:
         """Run a call that was agreed to, and return its result as MCP has it; a tool's question, where it has one.
 
-        `principal` is whom the session belongs to: tools that stay are for nobody else. `answers` are what was said to
+        `principal` is whom the session belongs to: tools that stay are for no other. `answers` are what was said to
         the tool's questions so far, by their ids. With `pin`, it must still be the tool that it was. `asker` puts to
         the client what comes up meanwhile. Cancelled, it waits until the tool has ended.
         """
@@ -329,7 +330,7 @@ class LocalTools:
         self._running.discard(turn)
         self._futures.discard(future)
         if not future.cancelled():
-            future.exception()  # somebody has looked at it: whoever waited may be gone
+            future.exception()  # it counts as read: the caller that waited may be gone
 
     async def _tools_of(self, principal: str, who: Who) -> _CallerTools:
         """Return what belongs to a caller; made when they first come, and given up when too many others came since."""
@@ -340,7 +341,7 @@ class LocalTools:
         if own is None:
             own = _CallerTools(ToolHost(self._workspace, self._guard, environment=self._environment))
         self._by_owner[owner] = own
-        own.calls += 1  # so that nobody gives it up meanwhile
+        own.calls += 1  # so that it is not given up meanwhile
         try:
             await self._make_room()
         except ByleaveError:
@@ -396,7 +397,7 @@ def _longest_ending(host: ToolHost, name: str) -> float:
 
 
 async def _wait(future: asyncio.Future[Any], name: str, progress: Progress | None) -> None:
-    """Wait for the end, and tell now and then that there is none yet."""
+    """Wait for the end, and report progress now and then."""
     begun = monotonic()
     while not (await asyncio.wait([future], timeout=None if progress is None else _EVERY))[0]:
         if progress is not None:
@@ -425,14 +426,18 @@ def result_tree(outcome: Outcome) -> Tree:
     if isinstance(outcome, CompletedOutcome):
         tree = {"content": [_block(block) for block in outcome.content], "isError": False}
     elif isinstance(outcome, StateOutcome):
-        told = outcome_tree(outcome)
-        tree = {"content": [text_block(_written(told))], "structuredContent": told, "isError": False}
+        tree_of_outcome = outcome_tree(outcome)
+        tree = {
+            "content": [text_block(_written(tree_of_outcome))],
+            "structuredContent": tree_of_outcome,
+            "isError": False,
+        }
     elif isinstance(outcome, FailedOutcome):
         failure = outcome.failure
         text = "\n".join([failure.message, *failure.trace])
         tree = {"content": [text_block(text)], "structuredContent": outcome_tree(outcome), "isError": True}
     elif isinstance(outcome, NeedsInput):
-        text = f"the tool asks: {outcome.question['text']}"
+        text = f"the tool has a question: {outcome.question['text']}"
         blocks = [*map(_block, outcome.content), text_block(text)]
         tree = {"content": blocks, "structuredContent": outcome_tree(outcome), "isError": True}
     else:
@@ -450,7 +455,7 @@ def question_form(name: str, needs: NeedsInput) -> Tree:
         answer["enum"] = list(dict.fromkeys(str(choice) for choice in choices))
     form: Tree = speakable(
         {
-            "message": without_escapes(f"The local tool {quoted(name)} asks: {question['text']}"),
+            "message": without_escapes(f"The local tool {quoted(name)} has a question: {question['text']}"),
             "requestedSchema": {"type": "object", "properties": {"answer": answer}, "required": ["answer"]},
         }
     )

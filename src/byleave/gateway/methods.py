@@ -203,7 +203,7 @@ class Methods:
 
     async def subscribe_all(self, request: ClientRequest, uris: Any, kept: list[str]) -> None:
         """Subscribe to resources for a client that listens; add to `kept` those that the caller may see."""
-        view, told = self.view_of(request), self.notifications
+        view, notifications = self.view_of(request), self.notifications
         for uri in uris if isinstance(uris, list) else ():
             if self.too_busy(request) is not None:  # each is as good as a request
                 break
@@ -213,18 +213,18 @@ class Methods:
             call = ServerCall(request.method, server, {}, request.params, request.who, used=("resources", uri))
             if self._authorizer.allows_use(call):
                 kept.append(uri)
-                told.listened_for[uri] += 1
-                told.subscribed[uri] = server
+                notifications.listened_for[uri] += 1
+                notifications.subscribed[uri] = server
                 await self.servers.reach(server).subscribe(uri)
 
     def unsubscribe_all(self, uris: list[str]) -> None:
         """Unsubscribe from resources, but for those that another client of the session listens for."""
-        told = self.notifications
+        notifications = self.notifications
         for uri in uris:
-            told.listened_for[uri] -= 1
-            if told.listened_for[uri] <= 0:
-                del told.listened_for[uri]
-                server = told.subscribed.pop(uri, None)
+            notifications.listened_for[uri] -= 1
+            if notifications.listened_for[uri] <= 0:
+                del notifications.listened_for[uri]
+                server = notifications.subscribed.pop(uri, None)
                 if server is not None and self.servers.is_up(server):
                     self.background.start(self.servers.reach(server).unsubscribe(uri))
 
@@ -424,7 +424,7 @@ async def _listen(session: Methods, request: ClientRequest) -> None:
     """Keep a stream of notifications open for a stateless client until it goes away."""
     asked = decoded(request.params.get("notifications", b"null"))
     if not isinstance(asked, dict):
-        await request.error(INVALID_PARAMS, "subscriptions/listen says which notifications are wanted")
+        await request.error(INVALID_PARAMS, "subscriptions/listen says which notifications it listens for")
         return
     kept: dict[str, Any] = {key: True for key, value in asked.items() if key.endswith("ListChanged") and value is True}
     uris: list[str] = kept.setdefault("resourceSubscriptions", [])

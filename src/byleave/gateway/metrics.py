@@ -1,4 +1,4 @@
-"""What the gateway counts, in the text form that Prometheus reads. Pure: whoever calls brings the numbers.
+"""What the gateway counts, in the text form that Prometheus reads. Pure: the caller brings the numbers.
 
 No label takes a value that a client or a server chooses: servers and agents are those of the configuration, decisions
 and outcomes are words of ours, and whatever else comes counts as `other`. So no caller can make this grow, and tool
@@ -18,15 +18,15 @@ if TYPE_CHECKING:
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 OTHER = "other"
 DECISIONS = frozenset({"allow", "ask", "deny"})
-# What came of a call: a result, a result with isError, an error, no answer in time, nobody there any more, a server
+# What came of a call: a result, a result with isError, an error, no answer in time, a client that is gone, a server
 # that is down, a verdict that kept it from going out, a limit of ours.
 OUTCOMES = frozenset({"ok", "error", "failed", "timeout", "cancelled", "down", "refused", "limited"})
-# Why a request or a connection was refused before anything was judged.
+# Why a request or a connection was refused before the policy was asked.
 REFUSALS = frozenset(
     {"wrong_token", "no_token", "origin", "host", "proxy", "user", "agent", "rate", "calls", "sessions", "connections"}
     | {"malformed", "late", "too_large", "too_many"}
 )
-# Seconds. The first tell what the gateway itself takes, the last what `call_timeout` is by default.
+# Seconds. The first show what the gateway itself takes, the last what `call_timeout` is by default.
 BUCKETS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 300.0)
 
 
@@ -93,7 +93,7 @@ class Metrics:
         self._reloads["ok" if worked else "failed"] += 1
 
     def refused(self, why: str) -> None:
-        """Count a request, or a connection, that was refused before anything was judged."""
+        """Count a request, or a connection, that was refused before the policy was asked."""
         why = why if why in REFUSALS else OTHER
         self._refused[why] = self._refused.get(why, 0) + 1
 
@@ -108,8 +108,8 @@ class Metrics:
 
     def _call_lines(self, agents: Collection[str] | None = None) -> Iterator[str]:
         names = ("server", "agent", "decision", "outcome")
-        wanted = {key: count for key, count in self._calls.items() if agents is None or key[1] in agents}
-        calls = {_labels(zip(names, key, strict=True)): count for key, count in sorted(wanted.items())}
+        shown = {key: count for key, count in self._calls.items() if agents is None or key[1] in agents}
+        calls = {_labels(zip(names, key, strict=True)): count for key, count in sorted(shown.items())}
         yield from _family("byleave_mcp_calls_total", "counter", "Tool calls that are over.", calls)
 
     def _lines(self) -> Iterator[str]:
@@ -128,7 +128,9 @@ class Metrics:
         reloads = {_labels([("outcome", outcome)]): count for outcome, count in sorted(self._reloads.items())}
         yield from _family("byleave_mcp_policy_reloads_total", "counter", "Policies read again.", reloads)
         refused = {_labels([("why", why)]): count for why, count in sorted(self._refused.items())}
-        yield from _family("byleave_mcp_refused_total", "counter", "Requests refused before judgement.", refused)
+        yield from _family(
+            "byleave_mcp_refused_total", "counter", "Requests refused before the policy was asked.", refused
+        )
         if self.connections:
             counts = {_labels([("of", whose)]): count for whose, count in sorted(self.connections.items())}
             yield from _family("byleave_mcp_connections", "gauge", "Connections that are open.", counts)

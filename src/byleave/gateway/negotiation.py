@@ -225,11 +225,11 @@ async def _shake_hands(ask: Ask, offer: Mapping[str, Any]) -> Agreed | RefusedHa
 
 
 def _refused(said: ServerAnswer) -> RefusedHandshake:
-    told = decoded(said.error or b"null")
-    tree = told if isinstance(told, dict) else {}
+    error = decoded(said.error or b"null")
+    tree = error if isinstance(error, dict) else {}
     data = tree.get("data")
     known = data.get("supported") if tree.get("code") == UNSUPPORTED_VERSION and isinstance(data, dict) else None
-    why = f"it refused the handshake: {words_of(told)}"
+    why = f"it refused the handshake: {words_of(error)}"
     return RefusedHandshake(why, answered=True, speaks=_texts(known), public="it refused the handshake")
 
 
@@ -237,7 +237,7 @@ def _texts(listed: Any) -> tuple[str, ...]:
     return tuple(each for each in listed if isinstance(each, str)) if isinstance(listed, list) else ()
 
 
-def words_of(told: Any) -> str:
+def words_of(error: Any) -> str:
     """Return what an error of a server says, for people."""
-    words = told.get("message") if isinstance(told, dict) else None
+    words = error.get("message") if isinstance(error, dict) else None
     return shown(words[:_LONGEST_WORDS]) if isinstance(words, str) and words else "without a word"

@@ -75,8 +75,8 @@ class Notifications:
     def pass_on(self, server: str, method: str, params: Raw | None) -> None:
         """Pass on any other notification of a server; a line of its log with the server's name."""
         if self._client.revision:
-            told = log_params(members_of(params), server) if method == LOG else params
-            self.standing.put(notification(method, told))
+            sent = log_params(members_of(params), server) if method == LOG else params
+            self.standing.put(notification(method, sent))
 
     def still_subscribed(self, server: str) -> list[str]:
         """Return the subscriptions at a server; those to what the policy no longer shows are dropped."""

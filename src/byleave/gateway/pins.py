@@ -9,7 +9,7 @@ start.
 
 Single resources are not pinned: a list of files changes with every file.
 
-Two tools of one name in a listing are both left out: nobody could say which of them was meant. So are two whose names
+Two tools of one name in a listing are both left out: it is not known which of them is meant. So are two whose names
 are one name written in two ways (Unicode normalisation). Definitions themselves are compared as they are written,
 whatever they look like.
 
@@ -54,7 +54,9 @@ _KEYS = {TEMPLATE: "uriTemplate"}  # the member that names one, where that is no
 LARGEST = 256 << 10  # characters of one definition: more than a person can be asked about
 _LOOK_AGAIN = 0.25  # seconds after which a person's answer is noticed, at most
 _PAUSE = 2.0  # seconds between two writes that only replace what waits: a server may change its mind all the time
-_MOST_JUDGED = 4  # listings of one kind and server that are remembered: one that tells agents different things has more
+_MOST_RESULTS = (
+    4  # listings of one kind and server that are remembered: one that lists other things to other agents has more
+)
 _LONGEST_ROW = 160  # characters of a difference in one line
 _MOST_NAMED = 8
 _UNRECORDED = "it could not be recorded"
@@ -159,7 +161,7 @@ def named_characters(chars: Iterable[str]) -> list[str]:
 
 
 def pinned_hash(tool: Mapping[str, Any]) -> str:
-    """Return the hash of a tool's definition; empty, which nobody can have approved, if it cannot be read."""
+    """Return the hash of a tool's definition; empty, which cannot be approved, if it cannot be read."""
     try:
         return define(tool).sha256
     except (ValueError, TypeError, KeyError, RecursionError):
@@ -188,12 +190,12 @@ class Pins:
     def sort(self, server: str, tools: Sequence[Any], what: str = TOOL) -> Sorted:
         """Sort what a server lists, and record what is new of it, as `judge` does."""
         found, left_out = read_definitions(tools, what)
-        judged = self.judge(server, tuple(definition for _tool, definition in found), what)
-        shown_ = [tool for tool, definition in found if definition.tool in judged.approved]
-        return Sorted(shown_, list(judged.hidden), [*left_out, *judged.left_out])
+        result = self.evaluate(server, tuple(definition for _tool, definition in found), what)
+        shown_ = [tool for tool, definition in found if definition.tool in result.approved]
+        return Sorted(shown_, list(result.hidden), [*left_out, *result.left_out])
 
-    def judge(self, server: str, seen: tuple[Definition, ...], what: str = TOOL) -> PinResult:
-        """Judge the definitions of one listing, and record what is new of them, in one write for all.
+    def evaluate(self, server: str, seen: tuple[Definition, ...], what: str = TOOL) -> PinResult:
+        """Evaluate the definitions of one listing, and record what is new of them, in one write for all.
 
         It may write a file, and wait for another writer. What cannot be recorded is not served.
         """
@@ -210,22 +212,22 @@ class Pins:
             else:
                 hidden.append(_changed(server, what, definition, pin))
                 is_settled = is_settled and _is_recorded(pin, definition)
-        judged = PinResult(frozenset(approved), tuple(hidden), tuple(left_out))
+        result = PinResult(frozenset(approved), tuple(hidden), tuple(left_out))
         with self._lock:
             state = self._states.get(server)
             if state is not None and is_settled:  # by the stamp of what was looked at: it may be another one by now
-                state.judged[what] = [*state.judged.get(what, [])[-_MOST_JUDGED + 1 :], (seen, stamp, judged)]
-        return judged
+                state.results[what] = [*state.results.get(what, [])[-_MOST_RESULTS + 1 :], (seen, stamp, result)]
+        return result
 
-    def judged(self, server: str, seen: tuple[Definition, ...], what: str = TOOL) -> PinResult | None:
-        """Return what was judged of these very definitions, if nothing is recorded since; None if `judge` must look."""
+    def known(self, server: str, seen: tuple[Definition, ...], what: str = TOOL) -> PinResult | None:
+        """Return the result for these very definitions, if nothing is recorded since; None if `evaluate` must look."""
         try:
             state = self._state(server, look=True)
         except StateError:
             return None
-        for known, stamp, judged in state.judged.get(what, ()):
+        for known, stamp, result in state.results.get(what, ()):
             if known is seen and stamp == state.stamp:
-                return judged
+                return result
         return None
 
     def holds(self, server: str, tool: Mapping[str, Any]) -> bool:
@@ -291,10 +293,10 @@ class Pins:
                 state.kept = self._definitions.of(server)
             except StateError:  # what cannot be read approves nothing
                 state.kept = _NOTHING
-                state.judged.clear()
+                state.results.clear()
                 raise
             state.answers = _answers(state.kept)
-            state.judged.clear()
+            state.results.clear()
             state.stamp = stamp
         state.look_again = time + _LOOK_AGAIN
         return state
@@ -310,7 +312,7 @@ class _State:
         self.kept = _NOTHING
         self.stamp: tuple[int, ...] = ()
         self.answers = _answers(_NOTHING)
-        self.judged: dict[str, list[tuple[tuple[Definition, ...], tuple[int, ...], PinResult]]] = {}
+        self.results: dict[str, list[tuple[tuple[Definition, ...], tuple[int, ...], PinResult]]] = {}
         self.look_again = 0.0
         self.replaced = float("-inf")  # when something that waits was last replaced by something else
 

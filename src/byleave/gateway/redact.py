@@ -1,12 +1,12 @@
 """Take the secrets that servers were given out of what they answer, before a client sees it. Pure.
 
-An answer is JSON as bytes, and nearly none holds a secret: that is told by one search, and such an answer goes on as
+An answer is JSON as bytes, and nearly none holds a secret: one search shows that, and such an answer goes on as
 it came. Else its texts, names and numbers are looked at one by one, as what they mean and not as they are spelled, and
 those that hold a secret are written anew; what was JSON stays JSON.
 
 It is the second line, as `toolhost.redact` is, which knows the spellings: the value itself however JSON escapes it,
 JSON inside of JSON up to two levels deep as encoders write it, URLs, base64 and base64url at any offset, hex. A value
-that a server cuts into pieces, reverses or encrypts is not found: whoever wants to betray it finds a way.
+that a server cuts into pieces, reverses or encrypts is not found: a server that means to betray it finds a way.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 
     from byleave.gateway.interfaces import Hearer
 
-# A shorter value occurs in answers by chance, and hiding it would spoil them; worse, whoever can have a server say
-# words of their choice would learn from what is hidden what the secret is, a short one in no time.
+# A shorter value occurs in answers by chance, and hiding it would spoil them; worse, a caller that can have a server
+# say words of its choice would learn from what is hidden what the secret is, a short one in no time.
 SHORTEST = 8
 _SHORTEST_LEAF = 16  # characters of a text inside of a secret that is JSON itself; shorter ones are mostly no secrets
 _HIDDEN = json.dumps(REDACTED).encode()
@@ -77,7 +77,7 @@ class ResultScrub:
         try:
             value = token.decode()  # by us: the parser would guess the encoding
             value = json.loads(value, strict=False) if is_text else value
-        except ValueError:  # it is no JSON: nobody knows what it would be taken for
+        except ValueError:  # it is no JSON: it is not known what it would be taken for
             return _HIDDEN
         hidden = self._scrub.text(value)
         if hidden == value:
@@ -148,7 +148,7 @@ def _respell(escape: bytes) -> bytes:
 
 
 def _leaves(value: str) -> Iterator[str]:
-    """Yield the texts in a secret that is JSON itself: a server that reads it may tell them one by one."""
+    """Yield the texts in a secret that is JSON itself: a server that reads it may send them one by one."""
     if value.lstrip()[:1] not in ("{", "["):
         return
     try:
@@ -164,7 +164,7 @@ def _leaves(value: str) -> Iterator[str]:
 
 
 def without_escapes(text: str) -> str:
-    """Return a text of somebody else as people may see it: no colours, and what could act on a terminal written out.
+    """Return a text from outside as people may see it: no colours, and what could act on a terminal written out.
 
     Nothing else is left out: what a person is not shown, they have not agreed to.
     """

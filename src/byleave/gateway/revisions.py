@@ -1,8 +1,8 @@
 """The revisions of the protocol that we speak, and what each message of the stateless one says about itself. Pure.
 
 Up to 2025-11-25 a session begins with a handshake. From 2026-07-28 on there is none: every request carries its revision
-and the client's capabilities, and over HTTP its headers repeat what the body says. Where the two disagree, whoever
-routes by the headers would see another request than the server does, so that is refused.
+and the client's capabilities, and over HTTP its headers repeat what the body says. Where the two disagree, a proxy
+that routes by the headers would see another request than the server does, so that is refused.
 """
 
 from __future__ import annotations
@@ -101,8 +101,8 @@ def read_envelope(method: str, params: Members, headers: Mapping[str, str]) -> R
     if revision is None or not isinstance(capabilities, dict):
         return Mismatch(INVALID_PARAMS, "the revision is a text, and the client's capabilities are an object")
     if revision not in STATELESS:
-        told = {"supported": list(STATELESS), "requested": revision}
-        return Mismatch(UNSUPPORTED_VERSION, "this revision of the protocol is not spoken here", told)
+        given = {"supported": list(STATELESS), "requested": revision}
+        return Mismatch(UNSUPPORTED_VERSION, "this revision of the protocol is not spoken here", given)
     return RequestMeta(revision, capabilities, text_of(meta.get(LOG_KEY)))
 
 
@@ -119,15 +119,15 @@ def _disagreeing(method: str, params: Members, headers: Mapping[str, str], revis
 def wrong_param_header(schema: Any, arguments: Any, headers: Mapping[str, str]) -> str:
     """Return the header of an argument that does not say what the argument says; empty if all do."""
     for name, path, kind in _annotated(schema):
-        told, value = headers.get(f"{_PARAM}{name.lower()}"), _at(arguments, path)
+        given, value = headers.get(f"{_PARAM}{name.lower()}"), _at(arguments, path)
         rendered = _rendered(value)
-        if (told is None) != (rendered is None) or (told is not None and not _same(told, rendered or "", kind)):
+        if (given is None) != (rendered is None) or (given is not None and not _same(given, rendered or "", kind)):
             return f"Mcp-Param-{name}"
     return ""
 
 
 def param_headers(schema: Any, arguments: Any) -> Iterator[tuple[str, str]]:
-    """Yield the headers that repeat arguments, as the tool's own schema wishes."""
+    """Yield the headers that repeat arguments, as the tool's own schema says."""
     for name, path, _kind in _annotated(schema):
         rendered = _rendered(_at(arguments, path))
         if rendered is not None:
@@ -220,8 +220,8 @@ def _rendered(value: Any) -> str | None:
     return str(value) if isinstance(value, str | int | float) else None
 
 
-def _same(told: str, rendered: str, kind: str) -> bool:
-    text = header_text(told)
+def _same(given: str, rendered: str, kind: str) -> bool:
+    text = header_text(given)
     if text is None or text == rendered or kind != "integer":
         return text is not None and text == rendered
     return _whole(text) is not None and _whole(text) == _whole(rendered)

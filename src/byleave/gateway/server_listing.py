@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     Fits = Callable[[Any], bool]
 
 TURN = 0.002  # seconds of work after which others have theirs
-MOST_KEPT = 4  # catalogs of one server and kind: one that tells agents different things has more than one
+MOST_KEPT = 4  # catalogs of one server and kind: one that lists other things to other agents has more than one
 _LARGE = 4 << 20  # bytes of a listing of which only the last is kept
 MOST_VIEWS = 8  # agents whose view of one catalog is kept
 _MOST_STRUCTURED = 20_000  # names of tools of one server that are remembered
@@ -122,7 +122,7 @@ def shaped(field: str, tree: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def unusable(tool: Mapping[str, Any], *, sends_headers: bool) -> str:
-    """Return why a tool cannot be called through the gateway, whoever may; empty if it can."""
+    """Return why a tool cannot be called through the gateway by any caller; empty if it can."""
     if tool.get("execution", {}).get("taskSupport") == "required":
         return "it runs as a task only, and tasks are not passed on"
     return wrong_annotation(tool["inputSchema"]) if sends_headers else ""
@@ -297,11 +297,11 @@ class ServerListing:
         self._approved: tuple[PinResult | None, Mapping[str, Offer]] = None, self.offers
         self._views: dict[str | None, tuple[object, Mapping[str, Offer], View]] = {}
 
-    def approved(self, judged: PinResult) -> Mapping[str, Offer]:
-        """Return what is approved of it; the same object for the same judgement."""
-        if self._approved[0] is not judged:
-            kept = {name: each for name, each in self.offers.items() if name in judged.approved}
-            self._approved = judged, kept if len(kept) < len(self.offers) else self.offers
+    def approved(self, result: PinResult) -> Mapping[str, Offer]:
+        """Return what is approved of it; the same object for the same result."""
+        if self._approved[0] is not result:
+            kept = {name: each for name, each in self.offers.items() if name in result.approved}
+            self._approved = result, kept if len(kept) < len(self.offers) else self.offers
         return self._approved[1]
 
     async def view(

@@ -112,7 +112,7 @@ class Members:
             if method in self._changed:  # a flood of them is announced once in a while: each goes to every session
                 self._changed[method] = True
             else:
-                self._tell_changed(upstream, method)
+                self._announce(upstream, method)
         elif method == UPDATED:
             uri = text_of(members_of(params).get("uri"))
             for session in [
@@ -120,15 +120,15 @@ class Members:
             ]:
                 session.notified(upstream, method, params)
 
-    def _tell_changed(self, upstream: Upstream, method: str) -> None:
+    def _announce(self, upstream: Upstream, method: str) -> None:
         self._changed[method] = False
-        asyncio.get_running_loop().call_later(_PAUSE, self._tell_again, upstream, method)
+        asyncio.get_running_loop().call_later(_PAUSE, self._announce_again, upstream, method)
         for session in list(self.sessions):
             session.notified(upstream, method, None)
 
-    def _tell_again(self, upstream: Upstream, method: str) -> None:
+    def _announce_again(self, upstream: Upstream, method: str) -> None:
         if self._changed.pop(method, False):
-            self._tell_changed(upstream, method)
+            self._announce(upstream, method)
 
     def asked(self, upstream: Upstream, id_: Raw, method: str, _params: Raw | None) -> None:
         """Refuse what the server wants of a client."""
@@ -180,11 +180,11 @@ class SharedUpstream(Upstream):
         """Have the server log as much as the session wants that wants most; nothing where no session would get it."""
         if self.members.one_caller:
             said = level if isinstance(level, str) else text_of(level)
-            wanted = [said, *(_level_of(session) for session in self.members.sessions)]
-            await super().log(min((each for each in wanted if each), key=_rank))
+            levels = [said, *(_level_of(session) for session in self.members.sessions)]
+            await super().log(min((each for each in levels if each), key=_rank))
 
     async def unsubscribe(self, uri: str) -> None:
-        """Have the server tell us no longer of a resource, unless another session wants to hear of it."""
+        """Have the server report changes of a resource no longer, unless another session has subscribed to it."""
         if not self.members.subscribes(self.name, uri):
             await super().unsubscribe(uri)
 
@@ -204,7 +204,7 @@ class SharedUpstream(Upstream):
         return [each for each in self._requests.of_clients() if any(each.client_request is one for one in its)]
 
     def notify(self, _method: str, _params: Mapping[str, Any] | None = None) -> None:
-        """Say nothing: what one client tells of itself is not the others'."""
+        """Send nothing: what one client says of itself is not the others'."""
 
     def _notified(self, method: str, params: Raw | None, about: str | None) -> None:
         if method != LOG or about is not None:

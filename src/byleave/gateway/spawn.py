@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from byleave.policy.live_policy import LivePolicy
     from byleave.policy.servers import ExpandedServer, ServerConfig
 
-# Tells a gateway that it was started by one: the two would start each other without end.
+# By this a gateway knows that it was started by one: the two would start each other without end.
 BEHIND = {"BYLEAVE_BEHIND": "mcp"}
 UNCONFINED = "os_sandbox is off: nothing holds this server, it can do whatever you can"
 # Where the usual tools keep what they have downloaded, below the server's own directory.

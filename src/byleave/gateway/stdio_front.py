@@ -31,14 +31,14 @@ LAST_ANSWERS = 10.0  # seconds for what is open when the client has closed its e
 
 
 class Lines:
-    """The client's end of the pipe. Writing waits for a client that does not read; nobody else does."""
+    """The client's end of the pipe. Writing waits for a client that does not read; nothing else does."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self._lock = asyncio.Lock()
         self._open = True
-        self.broken: asyncio.Future[None] = asyncio.get_running_loop().create_future()  # nobody reads any more
-        if stat.S_ISFIFO(os.fstat(descriptor).st_mode):  # which tells us when its reader goes
+        self.broken: asyncio.Future[None] = asyncio.get_running_loop().create_future()  # the client reads no longer
+        if stat.S_ISFIFO(os.fstat(descriptor).st_mode):  # where we learn that its reader goes
             asyncio.get_running_loop().add_reader(descriptor, self._break)
 
     def _break(self) -> None:
@@ -47,7 +47,7 @@ class Lines:
         _set(self.broken)
 
     async def send(self, *parts: bytes) -> bool:
-        """Write one message as one line; return whether somebody reads."""
+        """Write one message as one line; return whether the client reads."""
         if not self._open:
             return False
         line = memoryview(b"".join([*parts, b"\n"]))
@@ -64,7 +64,7 @@ class Lines:
         await self.send(*parts)
 
     def is_open(self) -> bool:
-        """Return whether somebody still reads."""
+        """Return whether the client still reads."""
         return self._open
 
     async def _write(self, line: memoryview) -> None:
@@ -82,7 +82,7 @@ class Lines:
             async with asyncio.timeout(LONGEST_UNREAD):
                 await ready
         except TimeoutError:
-            raise OSError(errno.EPIPE, "nobody reads") from None
+            raise OSError(errno.EPIPE, "the client does not read") from None
         finally:
             loop.remove_writer(self._descriptor)
 
@@ -119,12 +119,12 @@ async def _take(
         problem = f"a message is longer than {line.limit} bytes, which is the limit here"
         await lines.answer(*error_parts(NO_ID, error_tree(INVALID_REQUEST, problem)))
     elif line.strip(_BLANKS):
-        task = asyncio.get_running_loop().create_task(conversation.handle(line.strip(_BLANKS), lines, _NOTHING_TOLD))
+        task = asyncio.get_running_loop().create_task(conversation.handle(line.strip(_BLANKS), lines, _NO_HEADERS))
         tasks.add(task)
         task.add_done_callback(tasks.discard)
 
 
-_NOTHING_TOLD = MessageContext()
+_NO_HEADERS = MessageContext()
 
 
 async def _hold_back(tasks: set[asyncio.Task[None]]) -> None:
@@ -133,9 +133,9 @@ async def _hold_back(tasks: set[asyncio.Task[None]]) -> None:
 
 
 async def _pieces(descriptor: int, broken: asyncio.Future[None]) -> AsyncIterator[bytes]:
-    """Yield what comes, and one empty piece at the end; that is also when nobody reads our answers any more."""
+    """Yield what comes, and one empty piece at the end; also when the client reads our answers no longer."""
     loop = asyncio.get_running_loop()
-    if not _can_be_waited_for(descriptor):  # a file: it never keeps anybody waiting for long
+    if not _can_be_waited_for(descriptor):  # a file: reading it never takes long
         while piece := await asyncio.to_thread(os.read, descriptor, _PIECE):
             yield piece
         yield b""

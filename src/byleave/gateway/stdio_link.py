@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from byleave.launch.start import RunningProgram
     from byleave.policy.servers import ExpandedServer, ServerConfig
 
-    Told = Callable[[str, bytes], None]
+    OnStderr = Callable[[str, bytes], None]
 
 LARGEST = 64 << 20  # bytes of one message
 MOST_QUEUED = 64 << 20  # bytes that a server may leave unread
@@ -59,7 +59,7 @@ class StdioLink:
         starter: ServerSpawner,
         *,
         tool: str | None = None,
-        told: Told | None = None,
+        on_stderr: OnStderr | None = None,
         processes: ServerProcesses | None = None,
         limit: int = LARGEST,
         most_queued: int = MOST_QUEUED,
@@ -73,7 +73,7 @@ class StdioLink:
         self._hearer = hearer
         self._starter = starter
         self._tool = tool
-        self._told = told
+        self._on_stderr = on_stderr
         self._processes = processes
         self._has_place = False  # among the processes that may run
         self._limit = limit
@@ -150,7 +150,7 @@ class StdioLink:
 
     async def send(self, outgoing: Outgoing) -> None:
         """Write one message. Waits as long as the server leaves much unread; a DownError if it leaves too much."""
-        message = one_line(outgoing.message)  # with a line end inside, it would be more messages than were judged
+        message = one_line(outgoing.message)  # with a line end inside, it would be more messages than were authorized
         if message is None:
             raise self._down("cannot be sent a message that is not JSON")
         room, size = self._room, len(message) + 1
@@ -189,7 +189,7 @@ class StdioLink:
                     return
                 act()
             await self._gone.wait()
-        except asyncio.CancelledError:  # nobody has the time
+        except asyncio.CancelledError:  # there is no time
             self._end_now()
             raise
 
@@ -259,7 +259,7 @@ class StdioLink:
                 self._note(plain)
 
     def _refuse(self, line: TooLong) -> None:
-        """Say that a message was too long: to whoever waits for it, if that can be seen."""
+        """Report that a message was too long: to the request that waits for it, if that can be seen."""
         known = dict(leading_members(line.beginning.decode(errors="ignore")))
         id_, why = known.get("id"), f"sent a message that is longer than {self._limit} bytes"
         if isinstance(id_, str) and "method" not in known:
@@ -287,8 +287,8 @@ class StdioLink:
             self._shut("err")
             return
         self._keep(data)
-        if self._told is not None:
-            self._told(self.name, data)
+        if self._on_stderr is not None:
+            self._on_stderr(self.name, data)
 
     def _keep(self, data: bytes) -> None:
         self._said += data[-KEPT:]
@@ -307,7 +307,7 @@ class StdioLink:
     def _end_now(self) -> None:
         """Have the process ended with everything in its sandbox, unless it has: hear what it said before, and reap it.
 
-        Not by a signal: what is left of a sandbox after that takes a moment to go, and nobody could wait for it.
+        Not by a signal: what is left of a sandbox after that takes a moment to go, and could not be waited for.
         """
         if self._reaping is not None or self._pidfd < 0:
             return
