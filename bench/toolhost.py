@@ -17,8 +17,8 @@ from byleave.policy.load import Workspace
 from byleave.toolhost.deadline import Deadline
 from byleave.toolhost.host import ToolHost, ToolInvocation
 from byleave.toolhost.outcome import CompletedOutcome
+from byleave.workspace.grep import find_ripgrep
 from byleave.workspace.opening import Anchor
-from byleave.workspace.ripgrep import find_ripgrep
 
 PYTHON = "/usr/bin/python3"  # in every sandbox's view
 READS = 3_000

@@ -26,12 +26,12 @@ _LOADED = (
     *("byleave.cli.main", "byleave.cli.check_command", "byleave.cli.run_command", "byleave.cli.diagnose"),
     *(
         "byleave.policy.sandbox_settings",
-        "byleave.policy.parse",
+        "byleave.policy.toml_text",
         "byleave.policy.rule_types",
         "byleave.store.audit.table_writer",
     ),
-    *("byleave.store.audit.log", "byleave.guard.guard", "byleave.guard.verdicts", "byleave.sandbox.linux.bubblewrap"),
-    *("byleave.sandbox.diagnose.diagnosis", "byleave.core.explain", "byleave.core.sensitive_places"),
+    *("byleave.store.audit.log", "byleave.guard.guard", "byleave.guard.evaluation", "byleave.sandbox.linux.backends"),
+    *("byleave.sandbox.diagnose.diagnosis", "byleave.core.decision", "byleave.core.sensitive_places"),
 )
 
 

@@ -13,9 +13,9 @@ from byleave.core.fs_rules import FsTarget
 from byleave.policy.load import Workspace
 from byleave.sandbox.confinement import Confinement, SandboxOptions
 from byleave.toolhost.sandboxed_search import SandboxedSearch
+from byleave.workspace.grep import find_ripgrep
 from byleave.workspace.on_disk import ProjectOnDisk
 from byleave.workspace.project import FileMatches, Query
-from byleave.workspace.ripgrep import find_ripgrep
 
 if TYPE_CHECKING:
     from byleave.policy.live_policy import LivePolicy

@@ -13,13 +13,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from byleave.cli.asking import TerminalAsker
+    from byleave.cli.terminal import TerminalAsker
     from byleave.core.action import Action
-    from byleave.core.decision import Decision, RuleRef, Verdict
-    from byleave.core.explain import explain
+    from byleave.core.decision import Decision, RuleRef, Verdict, explain
     from byleave.errors import ByleaveError, ConfigError, ConfigErrors, InputError
-    from byleave.guard.asking import Evaluation as Answer
-    from byleave.guard.asking import Who
+    from byleave.guard.evaluation import Evaluation as Answer
+    from byleave.guard.evaluation import Who
     from byleave.guard.guard import Guard
     from byleave.guard.open import open_guard
     from byleave.policy.live_policy import LivePolicy as Policy
@@ -29,10 +28,10 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Action": "byleave.core.action",
-    "Answer": "byleave.guard.asking",
+    "Answer": "byleave.guard.evaluation",
     "Guard": "byleave.guard.guard",
-    "TerminalAsker": "byleave.cli.asking",
-    "Who": "byleave.guard.asking",
+    "TerminalAsker": "byleave.cli.terminal",
+    "Who": "byleave.guard.evaluation",
     "open_guard": "byleave.guard.open",
     "Matcher": "byleave.ruleset",
     "Operation": "byleave.ruleset",
@@ -49,7 +48,7 @@ _HOMES = {
     "RuleRef": "byleave.core.decision",
     "Verdict": "byleave.core.decision",
     "compile_policy": "byleave.policy.load",
-    "explain": "byleave.core.explain",
+    "explain": "byleave.core.decision",
     "load_policy": "byleave.policy.load",
 }
 

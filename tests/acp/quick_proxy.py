@@ -12,7 +12,7 @@ from msgspec import structs
 from byleave.acp.agent_process import SupervisedAgent
 from byleave.acp.proxy import AcpProxy
 from byleave.acp.relay import TO_AGENT, TO_CLIENT, Send
-from byleave.acp.shutdown import ShutdownTimes
+from byleave.acp.supervisor import ShutdownTimes
 
 QUICK = ShutdownTimes(
     closed=(0.3, 0.8), told=(0.2, 0.5), insisted=(0.0, 0.1), left=(0.1, 0.4), killed=5.0, last_words=0.5, unread=0.5

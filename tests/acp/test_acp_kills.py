@@ -13,8 +13,7 @@ from pathlib import Path
 import pytest
 
 import amounts
-from byleave.acp.shutdown import ShutdownTimes
-from byleave.acp.supervisor import descendants
+from byleave.acp.supervisor import ShutdownTimes, descendants
 from command import PATIENCE
 from fakes.acp_conversation import COMMAND_LINE, FLOOD, agent, conversation, eventually, nothing_left, quickly
 from sandbox.machine import alive

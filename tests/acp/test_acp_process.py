@@ -14,9 +14,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from byleave.acp import pipes
-from byleave.acp.pipes import Source, TooLongError
-from byleave.acp.shutdown import GIVE_UP, KILL, TERMINATE, Shutdown, ShutdownTimes
+from byleave.acp import proxy
+from byleave.acp.proxy import Source, TooLongError
+from byleave.acp.supervisor import GIVE_UP, KILL, TERMINATE, Shutdown, ShutdownTimes
 from command import COMMAND, byleave
 from fakes.acp_conversation import COMMAND_LINE, FLOOD, Conversation, agent, conversation, nothing_left, quickly
 from sandbox.machine import needs_sandbox
@@ -263,7 +263,7 @@ def test_a_client_that_floods_an_agent_is_held_back(tmp_path: Path) -> None:
 
 
 def test_a_line_without_end_is_given_up_before_it_takes_all_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pipes, "LONGEST_LINE", 100_000)
+    monkeypatch.setattr(proxy, "LONGEST_LINE", 100_000)
     reading, writing = os.pipe()
     os.write(writing, b"x" * 60_000)
     lines = Source(reading).whole_lines()

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from byleave.acp.authorize import make_relay
 from byleave.acp.relay import TO_CLIENT, Relay
 from byleave.acp.requests import intercepts
-from byleave.guard.asking import Who
+from byleave.guard.evaluation import Who
 from byleave.policy.dirs import UserDirs
 from byleave.policy.load import Workspace
 

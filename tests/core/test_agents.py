@@ -16,13 +16,13 @@ from byleave.core.action import CallAction, parse_action
 from byleave.core.agents import Agent, AgentReach, Agents, ListEntry
 from byleave.core.calls import could_call, decide_call
 from byleave.core.decision import ALLOW, DENY, Verdict, verdict_tree
-from byleave.core.name_patterns import NameIndex, oddity, pattern_problem
+from byleave.core.patterns import NameIndex, oddity, pattern_problem
 from byleave.core.policy import CompiledPolicy
 from byleave.policy.compile import compile_layers
 from byleave.policy.compile_agents import MissingAgentRule, merge_agents
 from byleave.policy.context import CompileContext
 from byleave.policy.layers import MANAGED, PROJECT, USER, Layer, inline_layer
-from byleave.policy.parse import parse_tree
+from byleave.policy.toml_text import parse_tree
 from command import byleave as run
 from fakes.places import PlainRoot
 from stage import load_cases

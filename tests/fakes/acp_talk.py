@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from byleave.acp.authorize import make_relay
 from byleave.acp.relay import TO_AGENT, TO_CLIENT
 from byleave.core.redact import Redactor
-from byleave.guard.asking import Who
+from byleave.guard.evaluation import Who
 from byleave.store.audit.query import Filter
 from scene import Scene
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from byleave.core.redact import Redactor
 from byleave.errors import StateError
-from byleave.guard.asking import Question
+from byleave.guard.evaluation import Question
 
 
 class MemoryLog:

@@ -8,7 +8,7 @@ from typing import Any
 
 from byleave.core.action import LOCAL, CallAction
 from byleave.gateway.local_tools import CallerAsker, LocalTools
-from byleave.guard.asking import Question, Who
+from byleave.guard.evaluation import Question, Who
 from byleave.guard.guard import Guard
 from byleave.guard.open import guard_for
 from byleave.policy.load import Workspace

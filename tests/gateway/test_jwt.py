@@ -17,8 +17,8 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 
 from byleave.errors import ConfigError, StateError
-from byleave.gateway import jwt as jwt_room
-from byleave.gateway.jwt import JwtReader, Rejected, Verified, fetch_keys
+from byleave.gateway import identity as jwt_room
+from byleave.gateway.identity import JwtReader, Rejected, Verified, fetch_keys
 from fakes.mcp_front import Jwt, Settings, run, scene
 
 NOW = 2_000_000_000

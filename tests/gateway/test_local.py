@@ -12,7 +12,7 @@ import pytest
 import byleave.gateway.local_tools as room
 from byleave.errors import InputError
 from byleave.gateway.local_tools import LocalTools, answer_in, question_form, result_tree
-from byleave.guard.asking import NO, ONCE, Who
+from byleave.guard.evaluation import NO, ONCE, Who
 from byleave.store.approvals import PENDING
 from byleave.toolhost.outcome import CancelledOutcome, CompletedOutcome, NeedsInput, broken
 from command import byleave

@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 from msgspec import Raw, structs
 
-from byleave.gateway import negotiation
+from byleave.gateway import server_connection
 from byleave.gateway.interfaces import DownError
 from byleave.gateway.limits import Backoff
 from byleave.gateway.links import make_link
-from byleave.gateway.negotiation import BY_HANDSHAKE, WITHOUT, NegotiationMemory
 from byleave.gateway.requests import ServerAnswer, ServerLost
+from byleave.gateway.server_connection import BY_HANDSHAKE, WITHOUT, NegotiationMemory
 from byleave.gateway.upstream import Upstream
 from fakes.mcp_servers import SCRIPT, Asked, far, over_http, plain, reached, result, run, surroundings, web
 from fakes.mcp_talk import FakeServer, Talk
@@ -69,8 +69,8 @@ def upstream_of(server: Any, how: Any, shared: Any, memory: NegotiationMemory, *
 
 @pytest.fixture(autouse=True)
 def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(negotiation, "PROBE_TIME", SHORT)
-    monkeypatch.setattr(negotiation, "SHAKE_TIME", SHORT)
+    monkeypatch.setattr(server_connection, "PROBE_TIME", SHORT)
+    monkeypatch.setattr(server_connection, "SHAKE_TIME", SHORT)
 
 
 # ---- Over HTTP -----------------------------------------------------------------------------------------------------
@@ -378,7 +378,7 @@ def test_a_server_over_the_older_transport_is_never_asked_for_the_newer_revision
             return ServerAnswer(None, Raw(b'{"code": -32601, "message": "no"}'))
 
         with pytest.raises(DownError, match="no"):
-            await negotiation.negotiate(ask, memory, {}, handshake_first=False, hint="")
+            await server_connection.negotiate(ask, memory, {}, handshake_first=False, hint="")
         assert asked == [INITIALIZE]
 
     play(scene)

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from byleave.cli import mcp_check
+from byleave.cli import mcp_command
 from byleave.gateway.server_info import WELCOME_TIME
 from fakes.mcp_talk import FakeClient, FakeLink, FakeServer, Talk, Tree
 
@@ -305,14 +305,14 @@ def test_the_view_of_a_tool_belongs_to_the_server_of_the_tool(play: Callable[...
 
 def checked(talk: Talk, monkeypatch: pytest.MonkeyPatch, *, as_json: bool) -> "tuple[Any, list[Any]]":
     said: list[Any] = []
-    monkeypatch.setattr(mcp_check, "say", said.append)
-    monkeypatch.setattr(mcp_check, "say_json", said.append)
+    monkeypatch.setattr(mcp_command, "say", said.append)
+    monkeypatch.setattr(mcp_command, "say_json", said.append)
 
     class Given:
         def flag(self, name: str) -> bool:
             return as_json and name == "json"
 
-    return mcp_check.check(Given(), talk.gateway), said  # type: ignore[arg-type]
+    return mcp_command.check(Given(), talk.gateway), said  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ import pytest
 from byleave.core.decision import ALLOW, ASK, DENY, Permit, RuleRef, Verdict
 from byleave.core.redact import Redactor
 from byleave.errors import InputError, UnsafePathError
-from byleave.guard.asking import ELSEWHERE, FOR_GOOD, FOR_SESSION, NO, NOBODY, ONCE, SILENCE, Who
+from byleave.guard.evaluation import ELSEWHERE, FOR_GOOD, FOR_SESSION, NO, NOBODY, ONCE, SILENCE, Who
 from byleave.guard.guard import Guard
 from byleave.guard.open import guard_for
 from byleave.guard.persist_rule import PersistentRule

@@ -8,7 +8,7 @@ import pytest
 from byleave.core.action import CommandAction, FileAction
 from byleave.core.decision import ALLOW, ASK, DENY, Decision
 from byleave.core.redact import Redactor
-from byleave.guard.asking import (
+from byleave.guard.evaluation import (
     CANCELLED,
     FOR_SESSION,
     NEVER,

@@ -14,8 +14,18 @@ from hypothesis import strategies as st
 
 from byleave.errors import StateError
 from byleave.hooks.agent_tools import AGENTS
-from byleave.hooks.install import carry_out, our_words, plan_install, plan_uninstall, settings_file
-from byleave.hooks.json_edit import NotPlainError, add_item, add_member, cut_part, read_node
+from byleave.hooks.install import (
+    NotPlainError,
+    add_item,
+    add_member,
+    carry_out,
+    cut_part,
+    our_words,
+    plan_install,
+    plan_uninstall,
+    read_node,
+    settings_file,
+)
 from byleave.hooks.snippets import PLACES, is_ours, item
 from command import Done, at_terminal, byleave
 

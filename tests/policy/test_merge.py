@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from byleave.policy.merge import NOTHING, Item, Patch, compose, patch
+from byleave.policy.normalize import NOTHING, Item, Patch, compose, patch
 
 
 def merged(*patches: tuple[str, list[Any]]) -> list[Any]:

@@ -8,8 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from byleave.policy.schema import json_schema
-from byleave.policy.schema_types import NOT_YET, ConfigFile
+from byleave.policy.schema_types import NOT_YET, ConfigFile, json_schema
 
 
 def tables_of(schema: dict[str, Any]) -> dict[str, dict[str, Any]]:

@@ -10,7 +10,7 @@ from typing import Self
 from byleave.core.net_rules import NetRule, NetTable, decide_net
 from byleave.core.url import Target, parse_url
 from byleave.net.proxy import HttpProxy
-from byleave.net.proxy_forward import ProxyLimits
+from byleave.net.proxy_connection import ProxyLimits
 from byleave.net.proxy_policy import UrlVerdict
 
 PATIENCE = 10.0  # seconds after which a test is stuck

@@ -18,7 +18,7 @@ from byleave.cli.main import run as run_command_line
 from byleave.core.fs_rules import CAPABILITIES, is_under
 from byleave.errors import SandboxError
 from byleave.sandbox.host import Base
-from byleave.sandbox.linux import backends, bubblewrap, landlock
+from byleave.sandbox.linux import backends, landlock
 from byleave.sandbox.linux.backends import BWRAP, LANDLOCK, NAMESPACES, Machine, choose, probe
 from byleave.sandbox.linux.steps import Arrangement, MachineFacts, arrange, rights_of
 from byleave.sandbox.native.build import Launcher
@@ -215,7 +215,7 @@ def test_the_words_for_bwrap_build_the_view_from_the_outside_in() -> None:
         PathGrant("/ws/ro", READING, DIRECTORY, "x"),
     ]
     plan = SandboxPlan("/ws", in_order(places))
-    words = bubblewrap.wrapping("/usr/bin/bwrap", plan, arrange(plan), "/l")
+    words = backends.wrapping("/usr/bin/bwrap", plan, arrange(plan), "/l")
     view = " ".join(words[words.index("/proc") + 1 :])
     assert view == (
         "--perms 1777 --tmpfs /tmp --ro-bind /usr /usr --bind /ws /ws --bind /ws/a /ws/a"

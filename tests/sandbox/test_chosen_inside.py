@@ -7,7 +7,7 @@ import pytest
 
 from byleave.sandbox.host import needs_of
 from byleave.sandbox.plan.plan import DIRECTORY, FILE
-from byleave.workspace.ripgrep import find_ripgrep
+from byleave.workspace.grep import find_ripgrep
 from command import byleave
 
 

@@ -16,7 +16,7 @@ import pytest
 
 from byleave.core.net_rules import USERINFO, NetRule
 from byleave.net.proxy import HttpProxy
-from byleave.net.proxy_forward import ProxyLimits
+from byleave.net.proxy_connection import ProxyLimits
 from byleave.net.proxy_policy import USAGE, UrlVerdict
 from net.test_client_hello import extension, hello, record, server_name
 from sandbox.proxy_scene import (

@@ -17,7 +17,7 @@ from byleave.protocol.vfs import Bad, Failed, Finished, GivesUp, HostSide, State
 from byleave.sdk import vfs
 from byleave.sdk.vfs_async import AsyncHost
 from byleave.sdk.vfs_conversation import ToolConversation
-from byleave.sdk.vfs_errors import QuestionAsked, error_for
+from byleave.sdk.vfs_results import QuestionAsked, error_for
 from sdk.driving import Driven, ScriptedWire, drive, host_side, serving_files
 from test_structure import HEAVY, loaded_by
 

@@ -8,9 +8,9 @@ import pytest
 
 from byleave.shell.knowledge import make_table, table
 from byleave.shell.knowledge.dangers import dangerous_options, writes_by_nature
+from byleave.shell.knowledge.option_values import harmless_assignment
 from byleave.shell.knowledge.options import has_flag, subcommand, subcommand_is_unknown
 from byleave.shell.knowledge.programs import BUILT_IN, check_keys
-from byleave.shell.knowledge.variables import harmless_assignment
 from byleave.shell.reader import loose_words, read_command
 
 with open(os.path.join(os.path.dirname(os.path.dirname(__file__)), "shell", "programs.toml"), "rb") as _file:

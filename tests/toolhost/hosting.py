@@ -24,7 +24,7 @@ from sandbox.machine import PYTHON, alive
 from toolhost.workshop import toml
 
 if TYPE_CHECKING:
-    from byleave.guard.asking import Asker
+    from byleave.guard.evaluation import Asker
 
 TOOLS = Path(__file__).with_name("hostile_tools.py")
 ACCESS: dict[str, Any] = {

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from byleave.guard.asking import FOR_SESSION, NO, ONCE, Question
+from byleave.guard.evaluation import FOR_SESSION, NO, ONCE, Question
 from byleave.toolhost.deadline import Deadline
 from command import PATIENCE, at_terminal
 from sandbox.machine import needs_sandbox

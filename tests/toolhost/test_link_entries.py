@@ -14,7 +14,7 @@ from byleave.errors import RequestError, UnsafePathError
 from byleave.guard.open import guard_for
 from byleave.policy.load import Workspace
 from byleave.sdk.context import Context
-from byleave.sdk.vfs_errors import AccessDenied, AlreadyExists, InvalidParams, NotFound, VfsError
+from byleave.sdk.vfs_results import AccessDenied, AlreadyExists, InvalidParams, NotFound, VfsError
 from byleave.toolhost.context import access_tree
 from byleave.toolhost.deadline import Deadline
 from byleave.toolhost.methods import MethodService

@@ -13,7 +13,7 @@ import pytest
 from byleave.core.decision import ALLOW
 from byleave.core.redact import Redactor, SecretFilter
 from byleave.errors import RequestError, SandboxError
-from byleave.guard.asking import NO, ONCE, Who
+from byleave.guard.evaluation import NO, ONCE, Who
 from byleave.guard.guard import Guard
 from byleave.launch.start import ProgramStart, start_confined
 from byleave.protocol.jsonrpc import (

@@ -17,11 +17,10 @@ from byleave.errors import RequestError, SandboxError
 from byleave.protocol.jsonrpc import CANCELLED, INVALID_PARAMS, TIMED_OUT
 from byleave.sandbox.confinement import Confinement, SandboxOptions
 from byleave.toolhost.sandboxed_search import SandboxedSearch
-from byleave.workspace import ripgrep
-from byleave.workspace.grep import SearchStart
+from byleave.workspace import grep
+from byleave.workspace.grep import SearchStart, find_ripgrep
 from byleave.workspace.on_disk import ProjectOnDisk
 from byleave.workspace.project import DIRECTORY, FileLine, FileMatches, Query
-from byleave.workspace.ripgrep import find_ripgrep
 from sandbox.machine import NOBODY, as_nobody, needs_sandbox
 from sandbox.without_namespaces import needs_bwrap, needs_unshare, on_such_a_machine
 from search_scene import PROGRAM, Scene, needs_ripgrep, paths, plant, scene
@@ -169,7 +168,7 @@ def test_too_much_output_ends_the_search(build: Build, monkeypatch: pytest.Monke
     with pytest.raises(RequestError) as caught:
         list(here.fast.grep(Query("hit"), everything))
     assert (caught.value.number, caught.value.data) == (INVALID_PARAMS, {"limit": 10 << 20})
-    monkeypatch.setattr(ripgrep, "LARGEST_OUTPUT", 1000)
+    monkeypatch.setattr(grep, "LARGEST_OUTPUT", 1000)
     with pytest.raises(RequestError) as caught:
         list(here.fast.grep(Query("hit"), everything))
     assert (caught.value.number, caught.value.data) == (INVALID_PARAMS, {"limit": 1000})
@@ -179,7 +178,7 @@ def test_a_line_that_matches_everywhere_is_bounded_as_well(build: Build) -> None
     here = build({"min.js": "x" * (9 << 20)})
     with pytest.raises(RequestError) as caught:
         list(here.fast.grep(Query("x"), everything))
-    assert caught.value.data == {"limit": ripgrep.LARGEST_OUTPUT}
+    assert caught.value.data == {"limit": grep.LARGEST_OUTPUT}
 
 
 def test_a_search_ends_at_its_deadline(build: Build) -> None:

@@ -13,7 +13,7 @@ import pytest
 from byleave.core.net_rules import USERINFO
 from byleave.core.redact import Redactor, SecretFilter
 from byleave.errors import RequestError
-from byleave.guard.asking import NO, ONCE, Who
+from byleave.guard.evaluation import NO, ONCE, Who
 from byleave.guard.guard import Guard
 from byleave.net.http_client import HttpClient
 from byleave.protocol.jsonrpc import (

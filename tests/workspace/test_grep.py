@@ -9,8 +9,8 @@ import pytest
 import amounts
 from byleave.errors import RequestError
 from byleave.protocol.jsonrpc import INVALID_PARAMS
+from byleave.workspace import grep
 from byleave.workspace import grep as searching
-from byleave.workspace import ripgrep
 from byleave.workspace.in_memory import ProjectInMemory
 from byleave.workspace.on_disk import ProjectOnDisk
 from byleave.workspace.project import FileLine, FileMatches, Query
@@ -111,7 +111,7 @@ def test_more_files_than_are_open_at_once_are_searched(monkeypatch: pytest.Monke
 
 
 def test_without_ripgrep_the_error_names_the_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(ripgrep, "find_ripgrep", lambda *_writable: None)
+    monkeypatch.setattr(grep, "find_ripgrep", lambda *_writable: None)
     with pytest.raises(RequestError, match="searching needs ripgrep 13") as caught:
         found({"a": "text"}, Query("x"))
     assert "pip install ripgrep" in caught.value.hint
@@ -119,8 +119,8 @@ def test_without_ripgrep_the_error_names_the_package(monkeypatch: pytest.MonkeyP
 
 def test_results_have_a_limit_which_the_error_names() -> None:
     with pytest.raises(RequestError) as caught:
-        found({"a": "hit\n" * (ripgrep.LARGEST_RESULT // 64)}, Query("hit"))
-    assert (caught.value.number, caught.value.data) == (INVALID_PARAMS, {"limit": ripgrep.LARGEST_RESULT})
+        found({"a": "hit\n" * (grep.LARGEST_RESULT // 64)}, Query("hit"))
+    assert (caught.value.number, caught.value.data) == (INVALID_PARAMS, {"limit": grep.LARGEST_RESULT})
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,7 @@ def test_results_have_a_limit_which_the_error_names() -> None:
         (Query("x", ("a",) * (searching.MOST_PATHS + 1)), searching.MOST_PATHS),
         (Query("x", context=searching.MOST_CONTEXT + 1), searching.MOST_CONTEXT),
         (Query("x", context=-1), searching.MOST_CONTEXT),
-        (Query("x" * (ripgrep.LONGEST_PATTERN + 1)), ripgrep.LONGEST_PATTERN),
+        (Query("x" * (grep.LONGEST_PATTERN + 1)), grep.LONGEST_PATTERN),
     ],
 )
 def test_questions_have_limits(query: Query, limit: int) -> None:

@@ -9,7 +9,6 @@ import socket
 from contextlib import suppress
 from typing import TYPE_CHECKING
 
-from byleave.acp.shutdown import ShutdownTimes
 from byleave.acp.supervisor import (
     DONE,
     ENDED,
@@ -18,6 +17,7 @@ from byleave.acp.supervisor import (
     RUNNING,
     START,
     TELL,
+    ShutdownTimes,
     Supervisor,
     adopt_orphans,
     descendants,

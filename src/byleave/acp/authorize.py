@@ -20,7 +20,7 @@ from byleave.core.decision import BUILT_IN, DENY, RuleRef, Verdict, shared_tree
 from byleave.core.fs_rules import FsTarget, is_under
 from byleave.errors import ByleaveError, ConfigErrors, InputError
 from byleave.guard.approval_key import input_pin
-from byleave.guard.asking import UNASKED, ActionRequest, Evaluation, Pending, Reply
+from byleave.guard.evaluation import UNASKED, ActionRequest, Evaluation, Pending, Reply
 from byleave.guard.open import guard_for
 from byleave.policy.dirs import find_root, real_path
 from byleave.policy.load import Workspace
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from byleave.acp.sessions import AcpSession
     from byleave.core.action import Action
-    from byleave.guard.asking import Who
+    from byleave.guard.evaluation import Who
     from byleave.guard.guard import Guard
     from byleave.translate.call import ToolCall
 

@@ -19,7 +19,6 @@ from msgspec import Struct, structs
 from byleave.acp import permission_request
 from byleave.acp.call_tracker import CallTracker, Screen, UnreadError
 from byleave.acp.odd_lines import decoded, has_inner_ends, id_key, ids_in, may_hold, methods_in, opened, read_somehow
-from byleave.acp.open_questions import OpenQuestion, OpenQuestions
 from byleave.acp.permission_request import (
     ALLOW_ALWAYS,
     ALLOW_ONCE,
@@ -39,6 +38,8 @@ from byleave.acp.requests import (
     INTERCEPTED,
     PERMISSION,
     MalformedRequestError,
+    OpenQuestion,
+    OpenQuestions,
     intercepts,
     is_plain_update,
     passes_for_intercepted,
@@ -48,8 +49,7 @@ from byleave.acp.requests import (
 )
 from byleave.acp.sessions import AcpSessions
 from byleave.acp.versions import INITIALIZE, Versions
-from byleave.guard.asking import CANCELLED, CHANGED, ELSEWHERE, FOR_SESSION, NEVER, NO, NOBODY, ONCE, YESES
-from byleave.guard.verdicts import UNKEPT
+from byleave.guard.evaluation import CANCELLED, CHANGED, ELSEWHERE, FOR_SESSION, NEVER, NO, NOBODY, ONCE, UNKEPT, YESES
 from byleave.protocol.json_fast import FAST
 from byleave.protocol.jsonrpc import Malformed, read_envelope
 from byleave.text import quoted

@@ -18,7 +18,7 @@ from byleave.cli.output import complain, say, say_verbose, warn, warn_if_read
 from byleave.cli.workspace import load_policy, open_workspace, origins
 from byleave.core.fs_rules import is_under
 from byleave.errors import ByleaveError, ConfigErrors, InputError
-from byleave.guard.asking import Who
+from byleave.guard.evaluation import Who
 from byleave.policy.dirs import real_path
 from byleave.text import quoted, sentence_list, shown, shown_lines, speakable
 

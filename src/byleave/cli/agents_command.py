@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from byleave.cli.output import columns, paint, say, say_json
 from byleave.cli.terminal import record_answers, requires_person
 from byleave.cli.workspace import open_policy, open_workspace
-from byleave.core.name_patterns import is_literal, oddity
+from byleave.core.patterns import is_literal, oddity
 from byleave.core.suggest import toml_key
 from byleave.errors import InputError
 from byleave.text import quoted, shown

@@ -18,14 +18,13 @@ from threading import Event, Lock, Thread
 from time import monotonic
 from typing import TYPE_CHECKING
 
-from byleave.cli.asking import TerminalAsker
 from byleave.cli.mount_command import mount_first
 from byleave.cli.output import complain, say, say_json, say_verbose, warn
-from byleave.cli.terminal import ask_person, below_a_door, may_ask
+from byleave.cli.terminal import TerminalAsker, ask_person, below_a_door, may_ask
 from byleave.cli.workspace import load_policy, open_workspace, origins
 from byleave.core.action import LOCAL, CallAction
 from byleave.errors import ByleaveError, ConfigErrors, InputError
-from byleave.guard.asking import Who
+from byleave.guard.evaluation import Who
 from byleave.guard.open import guard_for
 from byleave.protocol.content import text_block
 from byleave.protocol.lines import LineBuffer, TooLong
@@ -52,7 +51,7 @@ if TYPE_CHECKING:
     from typing import Any, Self
 
     from byleave.cli.arguments import ParsedArguments
-    from byleave.guard.asking import Asker, Question
+    from byleave.guard.evaluation import Asker, Question
     from byleave.policy.live_policy import LivePolicy
     from byleave.policy.load import Workspace
     from byleave.toolhost.outcome import Outcome

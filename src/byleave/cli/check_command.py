@@ -5,8 +5,7 @@ import os
 from byleave.cli.output import paint, say, say_json
 from byleave.cli.workspace import open_policy, working_directory
 from byleave.core.action import CallAction, CommandAction, OtherAction, parse_action
-from byleave.core.decision import WORDS, verdict_tree
-from byleave.core.explain import explain
+from byleave.core.decision import WORDS, explain, verdict_tree
 from byleave.errors import InputError
 from byleave.text import quoted, sentence_list, shown_lines
 

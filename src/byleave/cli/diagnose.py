@@ -14,7 +14,7 @@ from byleave.core.suggest import toml_key
 from byleave.errors import ByleaveError
 from byleave.sandbox.diagnose.diagnosis import Scene, diagnose, unlisted
 from byleave.sandbox.diagnose.finding import ACCESS, NEVER, NOWHERE, SANDBOX, RefusalFinding, merged
-from byleave.sandbox.diagnose.refused_files import sandbox_toml
+from byleave.sandbox.diagnose.refusals import sandbox_toml
 from byleave.text import sentence_list, shown, shown_lines, speakable
 
 if TYPE_CHECKING:
@@ -82,7 +82,7 @@ def _diagnose(given: ParsedArguments, confinement: Confinement, observer: Observ
 
 
 def _scene(confinement: Confinement, plan: SandboxPlan, approximate: tuple[Approximation, ...]) -> Scene:
-    from byleave.sandbox.diagnose import probe
+    from byleave.sandbox.diagnose import finding
 
     compiled = confinement.policy.compiled
     return Scene(
@@ -91,7 +91,7 @@ def _scene(confinement: Confinement, plan: SandboxPlan, approximate: tuple[Appro
         confinement.tool,
         confinement.policy.decide,
         confinement.workspace.sensitive(compiled).at,
-        probe,
+        finding,
         confinement.workspace.own_places(compiled.layers),
         compiled.settings.get("sandbox", {}),
         tuple(os.environ.get("PATH", os.defpath).split(":")),
@@ -197,13 +197,13 @@ def _remedies(
 ) -> Iterator[str]:
     """Yield the pieces of TOML, put together so that they can be pasted as they are."""
     ruled = [each for each in enumerate(found, 1) if each[1].belongs == ACCESS and each[1].suggestion]
-    probe = [each for each in enumerate(found, 1) if each[1].belongs == SANDBOX and each[1].listing]
+    finding = [each for each in enumerate(found, 1) if each[1].belongs == SANDBOX and each[1].listing]
     together = merged([finding.suggestion for _number, finding in ruled])
     if together is not None:
         yield from _block(ruled, where.file, where.adapted(together))
-    listings = [finding.listing for _number, finding in probe if finding.listing is not None]
+    listings = [finding.listing for _number, finding in finding if finding.listing is not None]
     if listings:
-        yield from _block(probe, "your configuration", sandbox_toml(listings, listed, home))
+        yield from _block(finding, "your configuration", sandbox_toml(listings, listed, home))
 
 
 def _block(numbered: Sequence[tuple[int, RefusalFinding]], file: str, toml: str) -> Iterator[str]:

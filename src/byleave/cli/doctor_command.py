@@ -234,7 +234,7 @@ def _own_code(workspace: Workspace) -> Iterator[DoctorFinding]:
 
 
 def _search(workspace: Workspace, written: Sequence[str]) -> DoctorFinding:
-    from byleave.workspace.ripgrep import find_ripgrep
+    from byleave.workspace.grep import find_ripgrep
 
     program = find_ripgrep(workspace.root.path, *written)
     if program is not None:

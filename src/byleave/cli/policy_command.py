@@ -19,7 +19,7 @@ from byleave.core.action import parse_action
 from byleave.core.decision import ASK, named_path
 from byleave.core.redact import Redactor
 from byleave.errors import ByleaveError, InputError
-from byleave.guard.asking import CLIENT, YESES
+from byleave.guard.evaluation import CLIENT, YESES
 from byleave.policy.layers import ENCLOSING
 from byleave.store.audit.query import Filter, read_when
 from byleave.store.audit.text import what

@@ -8,7 +8,7 @@ from byleave.cli.output import say, say_json, say_verbose, warn
 from byleave.cli.terminal import record_answers, requires_person
 from byleave.cli.workspace import open_workspace, working_directory
 from byleave.errors import MountError, StateError
-from byleave.mounts.unmount import unmount
+from byleave.mounts.apply import unmount
 from byleave.store.approvals import now
 from byleave.text import shown
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from byleave.cli.arguments import ParsedArguments
-    from byleave.mounts.unmount import Unmount, Unmounts
+    from byleave.mounts.apply import Unmount, Unmounts
     from byleave.policy.load import Workspace
 
 REMAINS = 1

@@ -16,7 +16,7 @@ agent under one of its names is denied under the others; an allow is for the nam
 """
 
 from byleave.core.decision import ALLOW, ASK, BUILT_IN, DENY, INLINE, VERBS, RuleRef, Verdict
-from byleave.core.name_patterns import LOOK_ALIKE, NOT_ASCII, UNSEEN, NameIndex, oddity
+from byleave.core.patterns import LOOK_ALIKE, NOT_ASCII, UNSEEN, NameIndex, oddity
 from byleave.core.suggest import suggest_agent
 from byleave.record import Record, Sealed, frozen_mapping
 from byleave.text import quoted, shown

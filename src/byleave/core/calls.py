@@ -11,7 +11,7 @@ from byleave.core.arguments import ANY_TOOL, UNKNOWN, CallArguments
 from byleave.core.decision import ALLOW, BUILT_IN, DENY, RuleRef, Verdict, strictest
 from byleave.core.input_schema import InputSchema
 from byleave.core.match_context import MatchContext
-from byleave.core.name_patterns import UNSEEN, oddity, spelled
+from byleave.core.patterns import UNSEEN, oddity, spelled
 from byleave.core.policy import NO_RULE, CompiledPolicy, with_help
 from byleave.core.suggest import suggest_call_rule
 from byleave.text import shown

@@ -14,8 +14,7 @@ from byleave.core.arguments import ANY_TOOL
 from byleave.core.decision import ALLOW, ASK, CODES, DENY, INLINE, VERBS, Decision, RuleRef, Verdict
 from byleave.core.fs_rules import fold
 from byleave.core.matchers import All, AnyOf, PathMatcher, describe, paths_of, program_names, touches_files
-from byleave.core.name_patterns import NameIndex
-from byleave.core.patterns import ANY_DEPTH
+from byleave.core.patterns import ANY_DEPTH, NameIndex
 from byleave.record import Record, Sealed, set_cached
 
 TYPE_CHECKING = False

@@ -18,7 +18,7 @@ from byleave.core.input_schema import InputSchema
 from byleave.gateway.client_questions import ASKER, ELICIT, KEY, approval_form, approval_in, can_be_asked
 from byleave.gateway.interfaces import DownError
 from byleave.gateway.message import decoded, encode
-from byleave.guard.asking import CANCELLED, ELSEWHERE, NO, SILENCE, YESES, ActionRequest, Evaluation, Pending, Reply
+from byleave.guard.evaluation import CANCELLED, ELSEWHERE, NO, SILENCE, YESES, ActionRequest, Evaluation, Pending, Reply
 from byleave.text import shown
 from byleave.user_files import digest
 
@@ -27,12 +27,11 @@ if TYPE_CHECKING:
     from typing import Any
 
     from byleave.gateway.catalog import Catalog
-    from byleave.gateway.client import Client
     from byleave.gateway.client_questions import ClientQuestions
     from byleave.gateway.context import GatewayContext
     from byleave.gateway.message import Members
-    from byleave.gateway.requests import ClientRequest
-    from byleave.guard.asking import Who
+    from byleave.gateway.requests import Client, ClientRequest
+    from byleave.guard.evaluation import Who
 
 CHANGED, UNFITTING = "changed_tool", "bad_arguments"
 CALL, LISTEN, SUBSCRIBE = "tools/call", "subscriptions/listen", "resources/subscribe"

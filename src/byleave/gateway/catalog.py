@@ -38,9 +38,9 @@ if TYPE_CHECKING:
     from typing import Any
 
     from byleave.gateway.context import GatewayContext
-    from byleave.gateway.negotiation import Introduction
     from byleave.gateway.opened_servers import OpenedServers
     from byleave.gateway.pins import Pins
+    from byleave.gateway.server_connection import Introduction
     from byleave.gateway.server_listing import ServerListings, View
     from byleave.gateway.upstream import Upstream
     from byleave.policy.live_policy import LivePolicy

@@ -24,6 +24,7 @@ from byleave.gateway.client_questions import (
     ASKER,
     ELICIT,
     KEY,
+    Continuation,
     approval_form,
     approval_in,
     can_be_asked,
@@ -31,14 +32,13 @@ from byleave.gateway.client_questions import (
     narrowed,
     refusal,
 )
-from byleave.gateway.continuations import Continuation
 from byleave.gateway.interfaces import HINT, DownError, LateError
 from byleave.gateway.local_tools import answer_in, question_form, result_tree
 from byleave.gateway.message import decoded, error_tree, members_of, notification, text_of
 from byleave.gateway.notifications import about_request
 from byleave.gateway.requests import ServerAnswer, ServerLost, ServerNotification, ServerQuestion
 from byleave.gateway.revisions import HEADER_MISMATCH, SERVER_DOWN, STATELESS, param_headers, wrong_param_header
-from byleave.guard.asking import NO, NOBODY, SILENCE
+from byleave.guard.evaluation import NO, NOBODY, SILENCE
 from byleave.protocol.jsonrpc import ACCESS_DENIED, INVALID_PARAMS, INVALID_REQUEST
 from byleave.text import quoted
 from byleave.toolhost.outcome import NeedsInput
@@ -51,17 +51,15 @@ if TYPE_CHECKING:
     from byleave.gateway.authorize import Allowed, Authorizer, ServerCall
     from byleave.gateway.background import BackgroundTasks
     from byleave.gateway.catalog import Catalog
-    from byleave.gateway.client import Client
-    from byleave.gateway.client_questions import ClientQuestions
+    from byleave.gateway.client_questions import ClientQuestions, Continuations
     from byleave.gateway.context import GatewayContext
-    from byleave.gateway.continuations import Continuations
     from byleave.gateway.local_tools import LocalTools
     from byleave.gateway.message import Members
     from byleave.gateway.opened_servers import OpenedServers
-    from byleave.gateway.requests import ClientRequest, ServerRequest
+    from byleave.gateway.requests import Client, ClientRequest, ServerRequest
     from byleave.gateway.server_listing import ServerListings
     from byleave.gateway.upstream import Upstream
-    from byleave.guard.asking import Question
+    from byleave.guard.evaluation import Question
 
 DONE, REPORTED = "done", "failed: the tool reports an error"
 MOST_ROUNDS = 10  # questions of one tool, in one call

@@ -24,7 +24,7 @@ from byleave.gateway.local_tools import LocalTools
 from byleave.gateway.server_listing import ServerListings
 from byleave.gateway.server_pool import ServerPool
 from byleave.gateway.session import Session, SessionPool
-from byleave.guard.asking import Who
+from byleave.guard.evaluation import Who
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping
@@ -34,9 +34,8 @@ if TYPE_CHECKING:
     from byleave.gateway.interfaces import Caller
     from byleave.gateway.metrics import Metrics
     from byleave.guard.guard import Guard
-    from byleave.policy.gateway_settings import GatewaySettings
     from byleave.policy.load import Workspace
-    from byleave.policy.servers import ServerConfig
+    from byleave.policy.servers import GatewaySettings, ServerConfig
 
 LOOK_AGAIN = 0.2  # seconds; with the time that a file takes to settle, a change holds within one
 RESTING = 900.0  # seconds that what was opened for a stateless client stays open when it does not call

@@ -22,7 +22,7 @@ import msgspec
 from msgspec import structs
 
 from byleave.errors import InputError
-from byleave.gateway.http_errors import (
+from byleave.gateway.http_request import (
     RequestContext,
     id_of,
     is_opening,
@@ -30,18 +30,25 @@ from byleave.gateway.http_errors import (
     no_room,
     no_session,
     not_allowed,
+    read_mcp_head,
     refuse,
     takes_events,
     too_many,
     too_many_connections,
     unspoken,
 )
-from byleave.gateway.http_request import read_mcp_head
 from byleave.gateway.http_sessions import EventStream, HttpSessions, Opening, PostResponse, answered, heard
 from byleave.gateway.http_trust import Proxies, check_address, is_foreign
-from byleave.gateway.identity import ANOTHER_USER, FOREIGN_PAGE, OTHER_USER, Identity, RefusedCaller, unknown_key
+from byleave.gateway.identity import (
+    ANOTHER_USER,
+    FOREIGN_PAGE,
+    OTHER_USER,
+    Identity,
+    JwtReader,
+    RefusedCaller,
+    unknown_key,
+)
 from byleave.gateway.interfaces import Caller
-from byleave.gateway.jwt import JwtReader
 from byleave.gateway.message import error_parts, error_tree
 from byleave.gateway.revisions import HANDSHAKE, STATELESS
 from byleave.net.http_admission import ServerLimits
@@ -58,8 +65,8 @@ if TYPE_CHECKING:
     from byleave.gateway.http_request import HttpExchange, RequestHead
     from byleave.gateway.http_sessions import HttpSession
     from byleave.gateway.http_trust import Network
+    from byleave.gateway.identity import Settings as JwtSettings
     from byleave.gateway.interfaces import Conversation, MessageContext
-    from byleave.gateway.jwt import Settings as JwtSettings
     from byleave.gateway.metrics import Metrics
     from byleave.net.http_server_exchange import CallerConnection, ServerRequestHead, Work
 

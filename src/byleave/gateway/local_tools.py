@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 from byleave.errors import ByleaveError, ConfigErrors, InputError
 from byleave.gateway.client_questions import ASKER
 from byleave.gateway.redact import without_escapes
-from byleave.guard.asking import CANCELLED, NOBODY, SILENCE, Who
+from byleave.guard.evaluation import CANCELLED, NOBODY, SILENCE, Who
 from byleave.protocol.content import text_block
 from byleave.text import quoted, shown, speakable
 from byleave.toolhost.authorize import SKIP
@@ -42,14 +42,14 @@ from byleave.toolhost.description import (
 from byleave.toolhost.handles import Handles
 from byleave.toolhost.host import ToolHost, ToolInvocation, timing_of
 from byleave.toolhost.outcome import CompletedOutcome, FailedOutcome, NeedsInput, StateOutcome, broken, outcome_tree
-from byleave.toolhost.spawn import OWN_TOOLS
+from byleave.toolhost.process import OWN_TOOLS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from concurrent.futures import Future
     from typing import Any
 
-    from byleave.guard.asking import Asker, AsyncAsker, Question
+    from byleave.guard.evaluation import Asker, AsyncAsker, Question
     from byleave.guard.guard import Guard
     from byleave.policy.compile import CompiledTool
     from byleave.policy.load import Workspace

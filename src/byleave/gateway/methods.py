@@ -18,8 +18,7 @@ from byleave.core.action import LOCAL
 from byleave.errors import InputError
 from byleave.gateway.authorize import CALL, NeedsAnswer, Refused, ServerCall, passed_params
 from byleave.gateway.catalog import Visibility
-from byleave.gateway.client_questions import ELICIT, KEY
-from byleave.gateway.continuations import Continuation
+from byleave.gateway.client_questions import ELICIT, KEY, Continuation
 from byleave.gateway.message import decoded, encode, members_of, notification, text_of
 from byleave.gateway.notifications import LOG_LEVELS, Listener
 from byleave.gateway.revisions import (
@@ -44,16 +43,14 @@ if TYPE_CHECKING:
     from byleave.gateway.authorize import Authorizer
     from byleave.gateway.background import BackgroundTasks
     from byleave.gateway.catalog import Catalog
-    from byleave.gateway.client import Client
-    from byleave.gateway.client_questions import ClientQuestions
+    from byleave.gateway.client_questions import ClientQuestions, Continuations
     from byleave.gateway.context import GatewayContext
-    from byleave.gateway.continuations import Continuations
     from byleave.gateway.forward import Forwarder
     from byleave.gateway.local_tools import LocalTools
     from byleave.gateway.message import Members
     from byleave.gateway.notifications import Notifications
     from byleave.gateway.opened_servers import OpenedServers
-    from byleave.gateway.requests import ClientRequest
+    from byleave.gateway.requests import Client, ClientRequest
     from byleave.gateway.server_info import ServerInfo
 
 SILENT_KEY = "byleave/unavailable"

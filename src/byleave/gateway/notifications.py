@@ -20,9 +20,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from byleave.gateway.client import Client
     from byleave.gateway.interfaces import Sink
-    from byleave.gateway.requests import ClientRequest, ServerNotification
+    from byleave.gateway.requests import Client, ClientRequest, ServerNotification
 
 LIST_CHANGED = {
     "notifications/tools/list_changed": "toolsListChanged",

@@ -28,12 +28,11 @@ from byleave.gateway.interfaces import DownError
 from byleave.gateway.limits import Backoff
 from byleave.gateway.links import make_link
 from byleave.gateway.message import members_of, text_of
-from byleave.gateway.negotiation import BY_HANDSHAKE, NegotiationMemory
 from byleave.gateway.notifications import LIST_CHANGED, LOG, LOG_LEVELS, UPDATED
 from byleave.gateway.pins import text_of_tree
 from byleave.gateway.redact import RedactingHearer, ResultScrub
 from byleave.gateway.requests import ServerLost, ServerNotification
-from byleave.gateway.server_connection import HANDSHAKE_TIME
+from byleave.gateway.server_connection import BY_HANDSHAKE, HANDSHAKE_TIME, NegotiationMemory
 from byleave.gateway.upstream import LISTEN, Upstream
 from byleave.policy.servers import expanded
 from byleave.text import quoted
@@ -44,14 +43,13 @@ if TYPE_CHECKING:
 
     from msgspec import Raw
 
-    from byleave.gateway.client import Client
     from byleave.gateway.context import GatewayContext
     from byleave.gateway.interfaces import Hearer, Link
     from byleave.gateway.links import LinkContext
     from byleave.gateway.message import ServerMessage
-    from byleave.gateway.negotiation import Introduction
     from byleave.gateway.notifications import Notifications
-    from byleave.gateway.requests import ClientRequest, ServerRequest
+    from byleave.gateway.requests import Client, ClientRequest, ServerRequest
+    from byleave.gateway.server_connection import Introduction
     from byleave.gateway.upstream import UpstreamClient
     from byleave.policy.servers import ServerConfig
 

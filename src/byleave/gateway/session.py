@@ -19,9 +19,7 @@ from byleave.errors import ByleaveError, ConfigErrors, InputError
 from byleave.gateway.authorize import Authorizer
 from byleave.gateway.background import BackgroundTasks
 from byleave.gateway.catalog import Catalog, Visibility
-from byleave.gateway.client import Client
-from byleave.gateway.client_questions import CAPABILITY_OF, ClientQuestions, narrowed
-from byleave.gateway.continuations import Continuations
+from byleave.gateway.client_questions import CAPABILITY_OF, ClientQuestions, Continuations, narrowed
 from byleave.gateway.forward import Forwarder
 from byleave.gateway.interfaces import HINT, DownError
 from byleave.gateway.message import (
@@ -39,7 +37,7 @@ from byleave.gateway.message import (
 from byleave.gateway.methods import METHODS, NOTIFICATIONS, Methods
 from byleave.gateway.notifications import LIST_CHANGED, UPDATED, Notifications, QueueSink
 from byleave.gateway.opened_servers import OpenedServers
-from byleave.gateway.requests import ClientRequest, ServerQuestion
+from byleave.gateway.requests import Client, ClientRequest, ServerQuestion
 from byleave.gateway.revisions import (
     CAPABILITIES_KEY,
     HANDSHAKE,
@@ -50,7 +48,7 @@ from byleave.gateway.revisions import (
     read_envelope,
 )
 from byleave.gateway.server_info import ServerInfo
-from byleave.guard.asking import Who
+from byleave.guard.evaluation import Who
 from byleave.protocol.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND
 from byleave.text import quoted
 

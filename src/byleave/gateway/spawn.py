@@ -21,8 +21,14 @@ from byleave.core.decision import ALLOW
 from byleave.core.env_rules import EnvTable
 from byleave.errors import ByleaveError
 from byleave.gateway.interfaces import DownError
-from byleave.launch.command_files import CommandFiles, readable_variables, usual_variables
-from byleave.launch.start import ProgramStart, is_switched_off, start_as_configured
+from byleave.launch.start import (
+    CommandFiles,
+    ProgramStart,
+    is_switched_off,
+    readable_variables,
+    start_as_configured,
+    usual_variables,
+)
 from byleave.sandbox.confinement import Confinement, SandboxOptions
 from byleave.sandbox.host import refuse_elsewhere
 from byleave.text import quoted, shown

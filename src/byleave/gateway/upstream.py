@@ -27,7 +27,6 @@ from byleave.gateway.message import (
     read_server_message,
     text_of,
 )
-from byleave.gateway.negotiation import NegotiationMemory, words_of
 from byleave.gateway.requests import (
     PendingRequests,
     ServerAnswer,
@@ -37,7 +36,7 @@ from byleave.gateway.requests import (
     ServerRequest,
 )
 from byleave.gateway.revisions import STATELESS
-from byleave.gateway.server_connection import HANDSHAKE_TIME, ServerConnection
+from byleave.gateway.server_connection import HANDSHAKE_TIME, NegotiationMemory, ServerConnection, words_of
 from byleave.protocol.jsonrpc import INVALID_REQUEST, METHOD_NOT_FOUND
 
 if TYPE_CHECKING:

@@ -17,7 +17,7 @@ from byleave.core.file_decision import with_grants
 from byleave.core.fs_rules import FsTarget
 from byleave.errors import ByleaveError, ConfigErrors, InputError
 from byleave.guard.approval_key import action_key
-from byleave.guard.asking import (
+from byleave.guard.evaluation import (
     CLIENTS,
     ELSEWHERE,
     FOR_GOOD,
@@ -27,6 +27,7 @@ from byleave.guard.asking import (
     SILENCE,
     UNASKED,
     UNKNOWN,
+    UNUSABLE,
     ActionRequest,
     Evaluation,
     NoAsker,
@@ -34,12 +35,9 @@ from byleave.guard.asking import (
     Question,
     Reply,
     Who,
-    earlier_reply_record,
-)
-from byleave.guard.verdicts import (
-    UNUSABLE,
     approved,
     changed_meanwhile,
+    earlier_reply_record,
     happened,
     named_error,
     refused,
@@ -61,7 +59,7 @@ if TYPE_CHECKING:
     from byleave.core.decision import Verdict
     from byleave.core.fs_rules import RefusedPath
     from byleave.core.redact import Redactor
-    from byleave.guard.asking import Asker, AsyncAsker
+    from byleave.guard.evaluation import Asker, AsyncAsker
     from byleave.guard.persist_rule import PersistentRule
     from byleave.guard.warnings import SensitiveWarnings
     from byleave.policy.live_policy import LivePolicy

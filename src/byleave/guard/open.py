@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from byleave.guard.asking import Asker
+    from byleave.guard.evaluation import Asker
     from byleave.policy.live_policy import LivePolicy
 
 

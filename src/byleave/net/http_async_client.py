@@ -20,8 +20,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from byleave.core.net_rules import NetRule
-from byleave.net.addresses import dialable, in_thread, is_address, look_up
-from byleave.net.endpoints import ConnectionPool, failure
+from byleave.net.endpoints import ConnectionPool, dialable, failure, in_thread, is_address, look_up
 from byleave.protocol.http_exchange import ClientExchange, RemoteProtocolError, ResponseEnd
 from byleave.text import shown
 

@@ -20,8 +20,7 @@ from byleave.core.decision import ALLOW
 from byleave.core.matchers import All, AnyOf, Not, UrlMatcher
 from byleave.core.net_rules import ANY_PUBLIC, NetTable
 from byleave.core.url import BadUrl, normal_host, parse_url
-from byleave.net.proxy_connection import ProxyConnection
-from byleave.net.proxy_forward import ProxyLimits
+from byleave.net.proxy_connection import ProxyConnection, ProxyLimits
 from byleave.net.proxy_policy import ProxyPolicy, UrlVerdict
 from byleave.net.streams import SocketStream, readable
 

@@ -18,8 +18,8 @@ from msgspec import Struct
 
 from byleave.core.net_rules import USERINFO
 from byleave.core.url import BadUrl, parse_url
-from byleave.net import addresses
-from byleave.net.addresses import dialable, is_address, not_dialable
+from byleave.net import endpoints
+from byleave.net.endpoints import dialable, is_address, not_dialable
 from byleave.protocol.http_head import BadHead, values_of
 from byleave.text import shown
 
@@ -146,7 +146,7 @@ class ProxyPolicy:
 
 async def look_up(host: str, port: int) -> list[str]:
     """Return the addresses of `host`, best first; OSError if there are none. The caller limits the time."""
-    return await addresses.in_thread(lambda: addresses.look_up(host, port), None)
+    return await endpoints.in_thread(lambda: endpoints.look_up(host, port), None)
 
 
 USAGE = (

@@ -18,8 +18,19 @@ from byleave.policy.compile_access import AccessCompiler
 from byleave.policy.context import CompileContext, LineReader
 from byleave.policy.layers import ENCLOSING, MANAGED, SESSION, Problems
 from byleave.policy.machine_places import MachinePlaces
-from byleave.policy.merge import NOTHING, Item, Patch, compose, patch
-from byleave.policy.normalize import ACCESS_LISTS, AT, HOST_PATHS, LEFT_OUT, LEGACY, LINE
+from byleave.policy.normalize import (
+    ACCESS_LISTS,
+    AT,
+    HOST_PATHS,
+    LEFT_OUT,
+    LEGACY,
+    LINE,
+    NOTHING,
+    Item,
+    Patch,
+    compose,
+    patch,
+)
 from byleave.record import Record, frozen_mapping
 from byleave.text import quoted, sentence_list, shown
 
@@ -34,10 +45,9 @@ if TYPE_CHECKING:
     from byleave.core.rules import RuleTable
     from byleave.policy.compile_access import ExternalRule
     from byleave.policy.compile_agents import MissingAgentRule
-    from byleave.policy.gateway_settings import GatewaySettings
     from byleave.policy.layers import Layer
     from byleave.policy.normalize import At, Tree
-    from byleave.policy.servers import ServerConfig, ServerDescription
+    from byleave.policy.servers import GatewaySettings, ServerConfig, ServerDescription
 
 RUN_TOOL = "byleave-run"  # what `byleave run` runs where no tool is named: always in the sandbox
 _NOTHING: "dict[str, Any]" = {}
@@ -107,7 +117,7 @@ class Compiled(Record):
     @property
     def gateway(self) -> "GatewaySettings":
         """How the gateway behaves."""
-        from byleave.policy.gateway_settings import GatewaySettings
+        from byleave.policy.servers import GatewaySettings
 
         settings: GatewaySettings = self.settings.get("gateway") or GatewaySettings()
         return settings
@@ -175,7 +185,7 @@ class _Compilation:
         told = [layer for layer in self._layers if layer.trusted and "gateway" in layer.tree]
         if not told:
             return None
-        from byleave.policy.gateway_settings import read_gateway
+        from byleave.policy.servers import read_gateway
 
         return read_gateway(told, self._context.root.path, self._context.home, self.problems)
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from byleave.policy.context import CompileContext
     from byleave.policy.layers import Layer, Problems
-    from byleave.policy.merge import Item
+    from byleave.policy.normalize import Item
 
 _SCHEME_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyz0123456789+-.")
 

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from byleave.core.agents import DEFAULT, Agent, AgentReach, Agents, ListEntry
-from byleave.core.name_patterns import is_literal
-from byleave.policy.merge import NOTHING, Item, Patch, compose, patch
-from byleave.policy.normalize import AGENT_TABLES, LINE
+from byleave.core.patterns import is_literal
+from byleave.policy.normalize import AGENT_TABLES, LINE, NOTHING, Item, Patch, compose, patch
 from byleave.record import frozen_mapping
 from byleave.text import quoted, shown
 

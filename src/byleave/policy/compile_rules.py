@@ -20,8 +20,7 @@ from byleave.core.matchers import (
     PathMatcher,
     UrlMatcher,
 )
-from byleave.core.name_patterns import pattern_problem
-from byleave.core.patterns import Glob, compile_glob, glob_matcher, glob_problem, searcher, unclosed
+from byleave.core.patterns import Glob, compile_glob, glob_matcher, glob_problem, pattern_problem, searcher, unclosed
 from byleave.core.rules import CompiledRule
 from byleave.core.url import normal_host, prefix_segments
 from byleave.policy.normalize import AT, LINE
@@ -36,8 +35,7 @@ if TYPE_CHECKING:
     from byleave.core.matchers import Matcher
     from byleave.policy.context import LineReader
     from byleave.policy.layers import Problems
-    from byleave.policy.merge import Item
-    from byleave.policy.normalize import At
+    from byleave.policy.normalize import At, Item
 
 OUTCOMES = {"allow": ALLOW, "ask": ASK, "deny": DENY}
 ALL_OPS = frozenset({"read", "create", "update", "delete", "exec"})

@@ -2,25 +2,183 @@
 
 They are read as they are, and become the same tree as a file of ours. Keys that the clients of such files are known to
 write are let be; any other key is a typo, and an error with its place.
+
+Read a configuration file that is JSON, strictly, and remember where each key and value of it stands.
+
+Strictly: a key that is given twice is an error, for whoever reads the file next may take the other one. So are numbers
+that JSON does not know, and values nested without end.
 """
 
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from json.decoder import scanstring  # type: ignore[attr-defined] # the typeshed leaves it out
 from typing import Annotated, Any, Literal
 
 from msgspec import UNSET, Meta, UnsetType
 
 from byleave.core.self_protection import is_door
-from byleave.errors import ConfigErrors
+from byleave.errors import ConfigError, ConfigErrors, SourceSpan
 from byleave.policy.diagnostics import check_tree
 from byleave.policy.dirs import FOREIGN_FILES
 from byleave.policy.gateway_types import ITSELF, AgentTable, name_problem
-from byleave.policy.json_text import parse_json
 from byleave.policy.rule_types import ConfigTable
 from byleave.policy.schema_types import ConfigFile, Defaults
+from byleave.policy.toml_spans import place_at
+from byleave.policy.toml_text import read_text
 from byleave.text import quoted, shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from byleave.policy.toml_spans import Spots
+    from byleave.policy.toml_spans import Path, Spots, Stretch
+
+
+_DEEPEST = 64  # the deepest of ours has seven levels
+_GAP = re.compile(r"[ \t\r\n]*")
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]{0,300})(\.[0-9]{1,300})?([eE][-+]?[0-9]{1,3})?(?![0-9.eE+-])")
+_WORDS = {"true": True, "false": False, "null": None}
+_TOKEN = re.compile(r"[^\s,:{}\[\]\"]+|.", re.DOTALL)
+
+
+class JsonSpans:
+    """Answers where a path of the tree stands in the text. `aliases`: names in the tree for names in the file."""
+
+    def __init__(self, text: str, found: dict[Path, tuple[Stretch | None, Stretch]]) -> None:
+        self._text = text
+        self._found = found
+        self._starts = [0, *[match.end() for match in re.finditer("\n", text)]]
+        self.aliases: dict[str, str] = {}
+
+    def line(self, path: Path) -> int:
+        """Return the line of the item at `path`, or of its nearest ancestor that is written down."""
+        key, value = self._look(path)
+        return bisect_right(self._starts, (key or value)[0])
+
+    def point(self, path: Path, file: str, *, at_key: bool = False) -> SourceSpan:
+        """Return what to underline for `path`: its value if it fits on a line, else its key."""
+        key, value = self._look(path)
+        spread = "\n" in self._text[value[0] : value[1]]
+        return place_at(self._text, key if key is not None and (at_key or spread) else value, file)
+
+    def _look(self, path: Path) -> tuple[Stretch | None, Stretch]:
+        if path and path[0] in self.aliases and path[:1] not in self._found:
+            path = (self.aliases[str(path[0])], *path[1:])
+        for length in range(len(path), -1, -1):
+            if path[:length] in self._found:
+                return self._found[path[:length]]
+        return None, (0, 1)
+
+
+def parse_json(content: bytes | str, file: str) -> tuple[Any, JsonSpans]:
+    """Return the tree and where its parts stand, or raise `ConfigErrors` with the place where it stops being JSON."""
+    reader = _Reader(read_text(content, file), file)
+    tree = reader.whole()
+    return tree, JsonSpans(reader.text, reader.found)
+
+
+class _Reader:
+    def __init__(self, text: str, file: str) -> None:
+        self.text = text
+        self.found: dict[Path, tuple[Stretch | None, Stretch]] = {}
+        self._file = file
+        self._at = 0
+
+    def whole(self) -> Any:
+        tree = self._value((), None)
+        if self._next():
+            self._refuse("the file should end here", "keep one value in the file")
+        return tree
+
+    def _value(self, path: Path, key: Stretch | None) -> Any:
+        letter = self._next()
+        start = self._at
+        if len(path) > _DEEPEST:
+            self._refuse("values are nested too deep", "use fewer levels")
+        if letter == "{":
+            value: Any = self._object(path)
+        elif letter == "[":
+            value = self._list(path)
+        else:
+            value = self._string() if letter == '"' else self._scalar()
+        self.found[path] = (key, (start, self._at))
+        return value
+
+    def _object(self, path: Path) -> dict[str, Any]:
+        made: dict[str, Any] = {}
+        self._at += 1
+        while self._goes_on("}", first=not made):
+            if self._next() != '"':
+                self._refuse("a key should stand here", 'write "key": value, without a comma after the last one')
+            start = self._at
+            name = self._string()
+            if name in made:
+                self._at = start
+                self._refuse(f"{quoted(name[:60])} is given twice", "keep one of the two")
+            key = (start, self._at)
+            if self._next() != ":":
+                self._refuse("there is no : after this key", 'write "key": value')
+            self._at += 1
+            made[name] = self._value((*path, name), key)
+        return made
+
+    def _list(self, path: Path) -> list[Any]:
+        made: list[Any] = []
+        self._at += 1
+        while self._goes_on("]", first=not made):
+            made.append(self._value((*path, len(made)), None))
+        return made
+
+    def _goes_on(self, end: str, *, first: bool) -> bool:
+        """Pass over the comma before another entry, or over the end."""
+        letter = self._next()
+        if letter == end:
+            self._at += 1
+            return False
+        if not first:
+            if letter != ",":
+                self._refuse(f"a comma or {end} belongs here", "separate entries by commas")
+            self._at += 1
+        return True
+
+    def _string(self) -> str:
+        try:
+            value, self._at = scanstring(self.text, self._at + 1, True)
+        except ValueError as error:
+            self._at = min(getattr(error, "pos", self._at), len(self.text) - 1)
+            self._refuse(
+                "this string is not closed, or holds what JSON does not know", "close it; escapes are \\n, \\u0041"
+            )
+        if any("\ud800" <= letter <= "\udfff" for letter in value if letter > "\ud7ff"):
+            self._refuse("half of a character stands before this", "write the whole character")
+        return str(value)
+
+    def _scalar(self) -> Any:
+        token = _TOKEN.match(self.text, self._at)
+        word = token[0] if token else ""
+        if word in _WORDS:
+            self._at += len(word)
+            return _WORDS[word]
+        number = _NUMBER.match(self.text, self._at)
+        if number is None:
+            return self._refuse(
+                "JSON knows no such value", 'put text between quotes, "like this"; there are no comments'
+            )
+        self._at = number.end()
+        return float(number[0]) if number[1] or number[2] else int(number[0])
+
+    def _next(self) -> str:
+        """Pass over blanks and return the letter that follows, "" at the end."""
+        gap = _GAP.match(self.text, self._at)
+        self._at = gap.end() if gap else self._at
+        return self.text[self._at : self._at + 1]
+
+    def _refuse(self, problem: str, hint: str) -> Any:
+        start = min(self._at, max(len(self.text) - 1, 0))
+        token = _TOKEN.match(self.text, start)
+        stretch = (start, max(start + 1, token.end() if token else 0))
+        raise ConfigErrors([ConfigError(problem, hint=hint, at=place_at(self.text, stretch, self._file))])
+
 
 SERVERS_FILE, RULES_FILE = FOREIGN_FILES
 SERVERS = "mcpServers"
@@ -79,7 +237,7 @@ def is_json(file: str, content: bytes) -> bool:
     return file.endswith(".json") or content.lstrip()[:1] == b"{"
 
 
-def read_foreign(content: bytes, file: str) -> "tuple[dict[str, Any], Spots, list[str]]":
+def read_foreign(content: bytes, file: str) -> tuple[dict[str, Any], Spots, list[str]]:
     """Return the tree of a JSON file in our own shape, checked; where its parts stand; and what was left out of it.
 
     Other clients take any name for a server, and may know us as one. What cannot be had is left out, the rest is not.
@@ -99,21 +257,21 @@ def read_foreign(content: bytes, file: str) -> "tuple[dict[str, Any], Spots, lis
     return rest, places, said
 
 
-def _problem(name: str, server: "dict[str, Any]") -> str | None:
+def _problem(name: str, server: dict[str, Any]) -> str | None:
     """Say why a server cannot be had here; whoever puts the gateway into such a file does not want it behind itself."""
     if is_door([server.get("command", ""), *server.get("args", ())]):
         return f"it {ITSELF}"
     return name_problem(name)
 
 
-def _shape(tree: "Any", file: str) -> type:
+def _shape(tree: Any, file: str) -> type:
     name = file.rpartition("/")[2]
     if name == SERVERS_FILE or (isinstance(tree, dict) and SERVERS in tree):
         return McpJsonFile
     return RulesFile if name == RULES_FILE else ConfigFile
 
 
-def _server(server: "dict[str, Any]") -> "dict[str, Any]":
+def _server(server: dict[str, Any]) -> dict[str, Any]:
     made = {key: server[key] for key in _TAKEN if key in server}
     if "command" in made:
         made["command"] = [made["command"]]

@@ -15,8 +15,7 @@ from byleave.core.fs_rules import is_under
 from byleave.errors import ConfigError, ConfigErrors
 from byleave.policy.dirs import hook_settings, real_path
 from byleave.policy.layers import COMMAND_LINE, Layer, read_given_file
-from byleave.policy.merge import NOTHING, Item, compose, patch
-from byleave.policy.normalize import AT, HOST_PATHS
+from byleave.policy.normalize import AT, HOST_PATHS, NOTHING, Item, compose, patch
 from byleave.text import quoted
 
 if TYPE_CHECKING:
@@ -119,9 +118,8 @@ def access_layer(tool: str, path: str | None, shown: str | None = None) -> Layer
     """
     from byleave.policy.diagnostics import check_tree
     from byleave.policy.normalize import normal_tree
-    from byleave.policy.parse import parse_tree
     from byleave.policy.toml_spans import locate
-    from byleave.policy.toml_text import parse_toml, read_text
+    from byleave.policy.toml_text import parse_toml, parse_tree, read_text
 
     entry: dict[str, Any] = {"source": "local", "runtime": "stdio"}
     if path is None:

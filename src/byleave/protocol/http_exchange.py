@@ -1,7 +1,7 @@
 """The client's side of one HTTP/1.1 exchange: fields out, bytes in, events out.
 
 Sans-IO: it owns no socket, task or clock. The HTTP clients of tools (net.http_client) and of the gateway
-(net.http_async_client) and the sandbox's proxy (net.proxy_forward) all read responses here, so that all of them
+(net.http_async_client) and the sandbox's proxy (net.proxy_connection) all read responses here, so that all of them
 accept the same responses and refuse the same ones:
 
     HEAD --head of 1xx--> HEAD --head--> BODY --its end--> OVER

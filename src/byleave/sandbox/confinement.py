@@ -183,7 +183,7 @@ class Confinement:
         """Return every step but the last one; where only listed programs may be started, the program is detached."""
         if plan.programs is None:
             return view_steps(plan, arrangement, self.host, filtering)
-        from byleave.sandbox.detach import detached_steps
+        from byleave.sandbox.broker import detached_steps
 
         if not self.host.landlock:
             raise SandboxError(

@@ -232,8 +232,7 @@ class ToolSandbox:
 
     def _broker(self, prepared: Prepared, search: str, observer: Observer | None) -> Broker:
         """Return what answers for the programs that a program in this sandbox wants to start."""
-        from byleave.sandbox.broker import Broker
-        from byleave.sandbox.detach import ListedPrograms
+        from byleave.sandbox.broker import Broker, ListedPrograms
 
         listed = ListedPrograms(
             prepared.plan,

@@ -32,8 +32,7 @@ from byleave.record import Record
 from byleave.sdk.tool import Tool
 from byleave.sdk.vfs import Host
 from byleave.sdk.vfs_conversation import ToolConversation
-from byleave.sdk.vfs_errors import QuestionAsked
-from byleave.sdk.vfs_results import Completed, HttpReply
+from byleave.sdk.vfs_results import Completed, HttpReply, QuestionAsked
 from byleave.text import quoted
 from byleave.toolhost.codec import TOOLS
 from byleave.toolhost.context import FORMAT_ARGUMENTS, context_tree

@@ -14,14 +14,21 @@ itself, for other languages: docs/protocol.md. Functions as tools, with a schema
 
 from byleave.sdk import vfs_conversation as calls
 from byleave.sdk import vfs_results as results
-from byleave.sdk.vfs_conversation import RESPONSE_TIMEOUT, HostInfo, ToolConversation, failure, state_of
-from byleave.sdk.vfs_errors import (
+from byleave.sdk.vfs_conversation import RESPONSE_TIMEOUT, HostInfo, ToolConversation, failure, pipe_of, state_of
+from byleave.sdk.vfs_results import (
     AccessDenied,
     AlreadyExists,
     Cancelled,
+    Completed,
+    Entry,
     HostGone,
+    HttpReply,
     InvalidParams,
     InvalidRequest,
+    Line,
+    Listing,
+    Match,
+    Metadata,
     MethodNotFound,
     NotFound,
     NotText,
@@ -31,8 +38,6 @@ from byleave.sdk.vfs_errors import (
     TooLarge,
     VfsError,
 )
-from byleave.sdk.vfs_pipe import pipe_of
-from byleave.sdk.vfs_results import Completed, Entry, HttpReply, Line, Listing, Match, Metadata
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,8 +45,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from byleave.sdk.vfs_async import AsyncHost
-    from byleave.sdk.vfs_conversation import Call, Content
-    from byleave.sdk.vfs_pipe import Stream
+    from byleave.sdk.vfs_conversation import Call, Content, Stream
 
     Headers = Mapping[str, str] | Sequence[tuple[str, str]]
 

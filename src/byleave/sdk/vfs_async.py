@@ -5,7 +5,7 @@ import asyncio
 from byleave.sdk import vfs_conversation as calls
 from byleave.sdk import vfs_results as results
 from byleave.sdk.vfs_conversation import HostInfo, ToolConversation, failure, state_of
-from byleave.sdk.vfs_errors import TimedOut, VfsError
+from byleave.sdk.vfs_results import TimedOut, VfsError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

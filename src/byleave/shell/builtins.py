@@ -6,9 +6,8 @@ nothing to the shell that matters to a reader.
 
 import itertools
 
-from byleave.shell.assignments import forms_of, relative_value
 from byleave.shell.model import Assignment, NotUnderstoodError, Piece
-from byleave.shell.state import AT_HOME, entered, followed, moved, united
+from byleave.shell.state import AT_HOME, entered, followed, forms_of, moved, relative_value, united
 from byleave.shell.syntax.cursor import is_decimal, is_identifier
 from byleave.shell.syntax.vocabulary import BINARY_TESTS, SET_NAMES, SET_OPTIONS, SHOPT_NAMES, UNARY_TESTS
 

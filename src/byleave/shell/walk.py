@@ -4,23 +4,27 @@ The order is that of the text: a command, then the children it wraps, then the c
 functions and numbers are followed in a `State`; what cannot be followed is refused. Wrappers: `wrappers`.
 """
 
-from byleave.shell.assignments import (
+from byleave.shell.builtins import CHECKERS, DECLARING, declared, reached
+from byleave.shell.knowledge.options import worked_in
+from byleave.shell.model import Assignment, Command, NotUnderstoodError, Piece, Redirect, Via
+from byleave.shell.state import (
     MOST_FORMS,
     NOTHING_KNOWN,
+    UNKNOWN,
+    ShellState,
     assigned_forms,
     assigned_in,
     forms_of,
+    is_followed,
     looped,
+    merged,
     pinned,
+    plain,
     relative_value,
     splits_oddly,
     unsplit,
     without,
 )
-from byleave.shell.builtins import CHECKERS, DECLARING, declared, reached
-from byleave.shell.knowledge.options import worked_in
-from byleave.shell.model import Assignment, Command, NotUnderstoodError, Piece, Redirect, Via
-from byleave.shell.state import UNKNOWN, ShellState, is_followed, merged, plain
 from byleave.shell.syntax.cursor import ZSH, keeps_characters, refused_at
 from byleave.shell.syntax.grammar import parse
 from byleave.shell.syntax.redirects import redirect_of
@@ -49,10 +53,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import NoReturn
 
-    from byleave.shell.assignments import Values
     from byleave.shell.knowledge.programs import ProgramTables
     from byleave.shell.model import Word
-    from byleave.shell.state import Flow
+    from byleave.shell.state import Flow, Values
     from byleave.shell.syntax.grammar import Grammar
     from byleave.shell.syntax.tree import AssignmentNode, Effect, Node, Number, RedirectNode
 
@@ -541,7 +544,7 @@ class Walker:
 
     def check_exotic(self, name: str, at: int) -> None:
         """Refuse to set, other than by a plain assignment, a variable that changes what runs."""
-        from byleave.shell.knowledge.variables import harmless_in_shell
+        from byleave.shell.knowledge.option_values import harmless_in_shell
 
         self.check_variable(name, at)
         if not harmless_in_shell(name):

@@ -3,10 +3,9 @@
 `WrappedCommand` is a command before it is listed, with how it is run.
 """
 
-from byleave.shell.assignments import relative_value
 from byleave.shell.builtins import reached
 from byleave.shell.model import Assignment, NotUnderstoodError, Via, Word
-from byleave.shell.state import entered
+from byleave.shell.state import entered, relative_value
 from byleave.shell.syntax.cursor import POSIX
 
 TYPE_CHECKING = False

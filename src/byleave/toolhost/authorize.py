@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from byleave.core.action import Action
-    from byleave.guard.asking import Asker, Question
+    from byleave.guard.evaluation import Asker, Question
     from byleave.policy.compile import Compiled
     from byleave.policy.live_policy import LivePolicy, ResolvedAction
 

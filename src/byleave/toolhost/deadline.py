@@ -12,13 +12,13 @@ from time import monotonic
 from typing import TYPE_CHECKING
 
 from byleave.errors import RequestError
-from byleave.guard.asking import SILENCE
+from byleave.guard.evaluation import SILENCE
 from byleave.protocol.jsonrpc import CANCELLED
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from byleave.guard.asking import Asker, Question
+    from byleave.guard.evaluation import Asker, Question
 
 
 class Deadline:

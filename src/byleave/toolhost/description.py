@@ -20,8 +20,7 @@ from msgspec import Struct, structs
 from byleave.errors import ByleaveError, ConfigErrors, RequestError
 from byleave.text import shown, shown_lines
 from byleave.toolhost.deadline import Deadline
-from byleave.toolhost.process import attend
-from byleave.toolhost.spawn import OWN_TOOLS
+from byleave.toolhost.process import OWN_TOOLS, attend
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
     from byleave.policy.compile import CompiledTool
     from byleave.sdk.tool import Tool as SdkTool
-    from byleave.toolhost.spawn import ToolSandboxes
+    from byleave.toolhost.process import ToolSandboxes
 
 ACTIONS = ("spawn", "fetch", "apply", "abort")  # of a stateful tool
 _ID = {"type": "string", "description": "A readable name for this run, chosen by the caller."}

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from byleave.guard.asking import Who
+    from byleave.guard.evaluation import Who
     from byleave.policy.compile import CompiledTool
     from byleave.protocol.vfs import StateChanged
     from byleave.toolhost.conversation import Conversation

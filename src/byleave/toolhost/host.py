@@ -16,7 +16,7 @@ from byleave.core.action import SUBSTITUTE, EnvAction
 from byleave.core.command_rules import CommandTable
 from byleave.core.redact import SecretFilter
 from byleave.errors import ByleaveError, ConfigErrors, InputError
-from byleave.guard.asking import UNKNOWN
+from byleave.guard.evaluation import UNKNOWN
 from byleave.protocol.content import WAITING, read_content
 from byleave.protocol.vfs import LONGEST_LINE, METHODS, Failed, Finished, HostSide, StateChanged
 from byleave.text import quoted
@@ -27,8 +27,7 @@ from byleave.toolhost.deadline import Deadline, current_turn
 from byleave.toolhost.description import NOTHING, SelfDescription, ask_tool, is_asked
 from byleave.toolhost.methods import READING, MethodService
 from byleave.toolhost.outcome import CancelledOutcome, FailedOutcome, NeedsInput, broken, completed
-from byleave.toolhost.process import ToolProcess
-from byleave.toolhost.spawn import OWN_TOOLS, ToolSandboxes
+from byleave.toolhost.process import OWN_TOOLS, ToolProcess, ToolSandboxes
 from byleave.toolhost.stdio_runtime import run_plain
 from byleave.user_files import digest
 from byleave.workspace.file_effects import LARGEST_FILE
@@ -38,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
-    from byleave.guard.asking import Who
+    from byleave.guard.evaluation import Who
     from byleave.guard.guard import Guard
     from byleave.net.http_client import HttpClient
     from byleave.policy.compile import CompiledTool
@@ -302,7 +301,7 @@ class ToolHost:
 
         def search(query: Query, starts: Sequence[SearchStart]) -> list[FileMatches]:
             from byleave.toolhost.sandboxed_search import SandboxedSearch
-            from byleave.workspace.ripgrep import require_ripgrep
+            from byleave.workspace.grep import require_ripgrep
 
             program = require_ripgrep(self._workspace.root.path, *self._writable())
             turn = current_turn()

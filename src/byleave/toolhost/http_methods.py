@@ -19,7 +19,7 @@ from byleave.core.action import UrlAction
 from byleave.core.net_rules import USERINFO, NetRule, NetTable
 from byleave.core.url import BadUrl, parse_url
 from byleave.errors import RequestError
-from byleave.guard.asking import UNKNOWN
+from byleave.guard.evaluation import UNKNOWN
 from byleave.net.endpoints import SCHEMES, in_ascii
 from byleave.net.http_client import LARGEST_BODY, HttpRequest
 from byleave.protocol.http_head import REROUTING, WORD, as_servers_read
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from byleave.core.policy import CompiledPolicy
     from byleave.core.redact import SecretFilter
     from byleave.core.url import Target
-    from byleave.guard.asking import Who
+    from byleave.guard.evaluation import Who
     from byleave.guard.guard import Guard
     from byleave.net.http_client import HttpClient, HttpResponse
     from byleave.toolhost.deadline import Deadline

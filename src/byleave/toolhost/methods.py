@@ -18,7 +18,7 @@ from byleave.core.file_decision import decide_reading_all
 from byleave.core.fs_rules import FsTarget
 from byleave.core.paths import collapse, refuse_name
 from byleave.errors import RequestError
-from byleave.guard.asking import UNKNOWN, ActionRequest, Evaluation
+from byleave.guard.evaluation import UNKNOWN, ActionRequest, Evaluation
 from byleave.protocol.jsonrpc import ACCESS_DENIED, ALREADY_EXISTS, METHOD_NOT_FOUND, TIMED_OUT
 from byleave.text import quoted
 from byleave.toolhost.codec import Params, RequestErrors, content_fields, denied, first_grants
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from byleave.core.action import Action
     from byleave.core.decision import Permit
     from byleave.core.redact import SecretFilter
-    from byleave.guard.asking import Who
+    from byleave.guard.evaluation import Who
     from byleave.guard.guard import Guard
     from byleave.toolhost.deadline import Deadline
     from byleave.workspace.project import FileMatches, ProjectFiles

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 
 from byleave.core.action import SpawnAction
 from byleave.errors import ByleaveError, RequestError
-from byleave.guard.asking import UNKNOWN
-from byleave.launch.command_files import usual_variables
-from byleave.launch.start import ProgramStart, start_as_configured
+from byleave.guard.evaluation import UNKNOWN
+from byleave.launch.start import ProgramStart, start_as_configured, usual_variables
 from byleave.protocol.jsonrpc import ACCESS_DENIED, INTERNAL_ERROR, METHOD_NOT_FOUND, NOT_FOUND
 from byleave.sandbox.linux.steps import minimal
 from byleave.sandbox.process import DEVNULL
@@ -27,9 +26,9 @@ if TYPE_CHECKING:
 
     from byleave.core.decision import Permit, Verdict
     from byleave.core.redact import SecretFilter
-    from byleave.guard.asking import Who
+    from byleave.guard.evaluation import Who
     from byleave.guard.guard import Guard
-    from byleave.launch.unconfined import UnconfinedProcess
+    from byleave.launch.start import UnconfinedProcess
     from byleave.sandbox.confinement import Confinement
     from byleave.sandbox.process import Process
     from byleave.toolhost.deadline import Deadline

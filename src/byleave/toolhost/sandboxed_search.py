@@ -15,16 +15,15 @@ from byleave.launch.start import ProgramStart, start_confined
 from byleave.sandbox.linux.backends import LACKING, LANDLOCK
 from byleave.sandbox.plan.plan import nested
 from byleave.sandbox.process import DEVNULL
+from byleave.workspace.grep import Findings, SearchRun, is_searched, read_endings, search_command
 from byleave.workspace.project import DIRECTORY
-from byleave.workspace.ripgrep import Findings, SearchRun, is_searched, read_endings, search_command
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from byleave.sandbox.confinement import Confinement
-    from byleave.workspace.grep import SearchStart
+    from byleave.workspace.grep import OnCancel, SearchStart
     from byleave.workspace.project import FileMatches, Query
-    from byleave.workspace.ripgrep import OnCancel
 
 
 class SandboxedSearch:

@@ -31,8 +31,7 @@ if TYPE_CHECKING:
     from byleave.net.proxy import Decide
     from byleave.toolhost.conversation import Timing
     from byleave.toolhost.outcome import Outcome
-    from byleave.toolhost.process import ProcessOutput
-    from byleave.toolhost.spawn import ToolSandboxes
+    from byleave.toolhost.process import ProcessOutput, ToolSandboxes
 
 
 PLACES = ("context", "tool")

@@ -47,7 +47,7 @@ def _print(tree: "Any") -> int:
 
 
 def _serve(tool: "Tool") -> int:
-    from byleave.sdk.vfs_errors import VfsError
+    from byleave.sdk.vfs_results import VfsError
 
     if sys.stdin is not None and sys.stdin.isatty():
         sys.stderr.write("byleave-tool is started by byleave: try `byleave call`\n")
@@ -65,8 +65,7 @@ def _serve(tool: "Tool") -> int:
 
 def _serve_mediated(tool: "Tool", arrived: bytes) -> int:
     from byleave.sdk.vfs import Host
-    from byleave.sdk.vfs_conversation import ToolConversation
-    from byleave.sdk.vfs_pipe import take_over
+    from byleave.sdk.vfs_conversation import ToolConversation, take_over
 
     return 0 if tool.serve(Host(ToolConversation(take_over(arrived=arrived)))) else 1
 

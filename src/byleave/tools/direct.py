@@ -11,7 +11,7 @@ from byleave.core.env_rules import MINIMAL_ENVIRONMENT, EnvRule, EnvTable
 from byleave.core.fs_rules import FsTable, FsTarget
 from byleave.errors import FsAccessError, RequestError, TooLargeError, UnsafePathError
 from byleave.protocol.vfs import ALIASES
-from byleave.sdk import vfs_errors as errors
+from byleave.sdk import vfs_results as errors
 from byleave.sdk.context import Context
 from byleave.sdk.vfs_results import Completed, Entry, Line, Listing, Match, Metadata, speakable
 from byleave.text import quoted

@@ -3,7 +3,7 @@
 from typing import Annotated
 
 from byleave.sdk.tool import ToolError, tool
-from byleave.sdk.vfs_errors import NotFound
+from byleave.sdk.vfs_results import NotFound
 from byleave.text import shown
 from byleave.tools.texts import clipped, counted, with_note
 

@@ -4,7 +4,7 @@ from typing import Annotated
 
 from byleave.core.paths import collapse
 from byleave.sdk.tool import ToolError, tool
-from byleave.sdk.vfs_errors import AccessDenied, NotFound
+from byleave.sdk.vfs_results import AccessDenied, NotFound
 from byleave.text import shown
 from byleave.tools.texts import counted, with_note
 

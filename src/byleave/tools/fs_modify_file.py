@@ -5,7 +5,7 @@ from typing import Annotated
 from byleave.core.paths import collapse
 from byleave.record import Record
 from byleave.sdk.tool import ToolError, tool
-from byleave.sdk.vfs_errors import NotFound, NotText, VfsError
+from byleave.sdk.vfs_results import NotFound, NotText, VfsError
 from byleave.text import quoted, shown
 from byleave.tools.texts import unified
 

@@ -3,7 +3,7 @@
 from typing import Annotated
 
 from byleave.sdk.tool import ToolError, tool
-from byleave.sdk.vfs_errors import AccessDenied, AlreadyExists, NotFound
+from byleave.sdk.vfs_results import AccessDenied, AlreadyExists, NotFound
 from byleave.text import shown
 
 TYPE_CHECKING = False

@@ -3,7 +3,7 @@
 from typing import Annotated
 
 from byleave.sdk.tool import ToolError, tool
-from byleave.sdk.vfs_errors import NotFound, NotText
+from byleave.sdk.vfs_results import NotFound, NotText
 from byleave.text import shown
 from byleave.tools.texts import counted, lines_of, with_note
 

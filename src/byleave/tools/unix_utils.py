@@ -11,7 +11,7 @@ from typing import Annotated
 from byleave.core.paths import collapse, refuse_input
 from byleave.record import Record
 from byleave.sdk.tool import ToolError, tool
-from byleave.sdk.vfs_errors import NotFound
+from byleave.sdk.vfs_results import NotFound
 from byleave.text import quoted
 from byleave.tools.texts import LONGEST_TEXT
 

@@ -151,7 +151,7 @@ def _shell(parsed: "ParsedInput", value: "Any", key: InputText) -> None:
 
 def _env(parsed: "ParsedInput", value: "Any", key: InputText) -> None:
     """Doubt what runs where a variable changes that."""
-    from byleave.shell.knowledge.variables import harmless_assignment
+    from byleave.shell.knowledge.option_values import harmless_assignment
 
     pairs = _pairs(value)
     if pairs is None or len(pairs) > MOST_VARIABLES:

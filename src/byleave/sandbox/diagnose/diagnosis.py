@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct, structs
 
 from byleave.sandbox.diagnose.finding import COMMAND, LOOKED, RefusalFinding, gather
-from byleave.sandbox.diagnose.refused_files import RefusedFiles
-from byleave.sandbox.diagnose.refused_network import RefusedNetwork, refused_call
+from byleave.sandbox.diagnose.refusals import RefusedFiles, RefusedNetwork, refused_call
 from byleave.sandbox.diagnose.traced_calls import DroppedObservations, Observed, Reader
 from byleave.sandbox.linux.seccomp import column_of, names_of_refused
 

@@ -1,7 +1,14 @@
-"""One thing that a program was refused, as it is reported to a person; and how several of them become one. Pure."""
+"""One thing that a program was refused, as it is reported to a person; and how several of them become one. Pure.
+
+What would have happened outside of the sandbox: what is there, and what we may do with it. Looks, never touches.
+
+What a program meant to do by a system call that failed, in the words of `byleave check`. Pure.
+"""
 
 from __future__ import annotations
 
+import os
+import socket
 from typing import TYPE_CHECKING
 
 from msgspec import Struct, structs
@@ -13,6 +20,10 @@ if TYPE_CHECKING:
 
     Key = Callable[["RefusalFinding"], object]
     Join = Callable[["RefusalFinding", "RefusalFinding"], "RefusalFinding"]
+    from byleave.sandbox.diagnose.traced_calls import Observed
+
+    Exists = Callable[[str], bool]
+
 
 FILE, NETWORK, COMMAND, CALL = "file", "network", "command", "call"
 # Where a suggestion belongs: to the rules of the tool, or to what every sandbox sees.
@@ -118,3 +129,139 @@ def _without_doubles(lines: Iterable[str]) -> list[str]:
 
 _ARGUMENTS = "args = ["
 _ORDER = {name: place for place, name in enumerate(("read", "write", "create", "update", "delete", "execute"))}
+
+READ, CREATE, UPDATE, DELETE, EXEC, OWN = "read", "create", "update", "delete", "exec", "own"
+_PATH_ONLY = 0o10000000  # O_PATH
+
+
+class Attempt(Struct, frozen=True):
+    """One thing that a program tried at one path. A `look` asks about a place, and does nothing there."""
+
+    op: str
+    path: str
+    look: bool = False
+    follows: bool = True  # whether a link in the last name is followed
+
+
+_LOOKS = frozenset({"access", "faccessat", "faccessat2", "lstat", "newfstatat", "stat", "statx"})
+_OPS = {
+    **dict.fromkeys(_LOOKS, READ),
+    **dict.fromkeys(("mkdir", "mkdirat", "mknod", "mknodat", "symlink", "symlinkat"), CREATE),
+    **dict.fromkeys(("rmdir", "unlink", "unlinkat"), DELETE),
+    **dict.fromkeys(("chmod", "fchmodat", "fchmodat2", "truncate", "setxattr", "lsetxattr"), UPDATE),
+    **dict.fromkeys(("futimesat", "utime", "utimensat", "utimes"), UPDATE),
+    **dict.fromkeys(("chown", "fchownat", "lchown"), OWN),
+    **dict.fromkeys(("execve", "execveat"), EXEC),
+    "chdir": READ,
+}
+_NOT_FOLLOWED = frozenset({CREATE, DELETE})
+_ASKED = ((os.W_OK, UPDATE), (os.X_OK, EXEC))
+
+
+def attempts_of(observed: Observed, exists: Exists) -> Iterator[Attempt]:
+    """Yield what a call tried; nothing if it named no path. `exists` says whether a path is there outside."""
+    call, paths = observed.call, observed.paths
+    if not paths or not all(paths):
+        return
+    if call in ("open", "openat", "openat2"):
+        yield from _opened(paths[0], observed.flags, exists)
+    elif call == "creat":
+        yield Attempt(UPDATE if exists(paths[0]) else CREATE, paths[0])
+    elif call.startswith("rename"):
+        yield Attempt(DELETE, paths[0], follows=False)
+        yield Attempt(CREATE, paths[-1], follows=False)
+    elif call.startswith("link"):
+        yield Attempt(CREATE, paths[-1], follows=False)
+        yield Attempt(READ, paths[0], follows=False)
+    elif call in _OPS:
+        op = _asked(call, observed.flags)
+        yield Attempt(op, paths[0], look=call in _LOOKS, follows=op not in _NOT_FOLLOWED and not call.startswith("l"))
+
+
+def _opened(path: str, flags: int, exists: Exists) -> Iterator[Attempt]:
+    follows = not flags & os.O_NOFOLLOW
+    if flags & _PATH_ONLY:
+        yield Attempt(READ, path, look=True, follows=follows)
+        return
+    mode = flags & os.O_ACCMODE
+    if mode or flags & os.O_TRUNC:
+        missing = bool(flags & os.O_CREAT) and not exists(path)
+        yield Attempt(CREATE if missing else UPDATE, path, follows=follows)
+    if mode != os.O_WRONLY:
+        yield Attempt(READ, path, follows=follows)
+
+
+def _asked(call: str, flags: int) -> str:
+    """Return what a call is about; `access` asks whether something else would be allowed."""
+    if not call.startswith(("access", "faccessat")):
+        return _OPS[call]
+    return next((op for bit, op in _ASKED if flags & bit), READ)
+
+
+_MODES = {READ: os.R_OK, UPDATE: os.W_OK, EXEC: os.X_OK}
+_KERNELS = ("/proc", "/dev", "/sys")  # their links lead to the process that looks
+_LISTENING = "0A"  # TCP_LISTEN, as /proc/net/tcp writes it
+_LOW_PORTS = 1024
+
+
+def exists(path: str) -> bool:
+    """Whether something is at a path, be it a link that leads nowhere."""
+    try:
+        return os.path.lexists(path)
+    except ValueError:
+        return False
+
+
+def real(path: str, *, follows: bool = True) -> str:
+    """Return where a path leads; with `follows` unset, a link in its last name is the place itself."""
+    path = os.path.normpath(path) if ".." not in path.split("/") else path
+    if path.startswith(_KERNELS):
+        return os.path.normpath(path)
+    try:
+        if follows:
+            return os.path.realpath(path)
+        directory, name = os.path.split(path.rstrip("/"))
+        return os.path.join(os.path.realpath(directory), name)
+    except (OSError, ValueError):
+        return os.path.normpath(path)
+
+
+def could(op: str, path: str) -> bool:
+    """Whether the user of the sandbox could have done it without one."""
+    try:
+        if op in (CREATE, DELETE):
+            there = op == CREATE or os.path.lexists(path)
+            return there and os.access(os.path.dirname(path) or "/", os.W_OK | os.X_OK)
+        if op == OWN:
+            return os.geteuid() == 0 and os.path.lexists(path)
+        return os.access(path, _MODES[op]) or (op == READ and os.path.islink(path))
+    except (OSError, ValueError):
+        return False
+
+
+def reaches(family: int, host: str, port: int) -> bool:
+    """Whether there is a way to an address; nothing is sent to find out."""
+    try:
+        with socket.socket(family, socket.SOCK_DGRAM) as tried:
+            tried.connect((host, port or 1))
+    except OSError:
+        return False
+    return True
+
+
+def listens(port: int) -> bool:
+    """Whether a process of this machine waits for connections at a port."""
+    for table in ("/proc/net/tcp", "/proc/net/tcp6"):
+        try:
+            with open(table, encoding="ascii") as lines:
+                rows = [line.split() for line in lines][1:]
+        except OSError:
+            continue
+        if any(row[3] == _LISTENING and int(row[1].rpartition(":")[2], 16) == port for row in rows):
+            return True
+    return False
+
+
+def may_listen_at(port: int) -> bool:
+    """Whether the user of the sandbox may wait for connections at a port."""
+    return port >= _LOW_PORTS or port == 0 or os.geteuid() == 0

@@ -18,8 +18,7 @@ from byleave.core.decide import decide
 from byleave.core.decision import ALLOW
 from byleave.core.fs_rules import CAPABILITIES, WRITES, FsTable, FsTarget, is_under
 from byleave.core.matchers import All, AnyOf, Not, PathMatcher
-from byleave.core.name_patterns import is_literal
-from byleave.core.patterns import ANY_DEPTH
+from byleave.core.patterns import ANY_DEPTH, is_literal
 from byleave.core.protected import LED_TO, OWN_CODE
 from byleave.sandbox.plan.plan import (
     DIRECTORY,
