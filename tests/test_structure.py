@@ -15,7 +15,7 @@ import byleave.sdk
 SOURCE = Path(byleave.__file__).parent
 PURE_PACKAGES = ("core", "shell", "protocol", "translate")
 PURE_MODULES = (
-    *("record.py", "text.py", "errors.py", "policy/merge.py", "policy/normalize.py", "net/client_hello.py"),
+    *("record.py", "text.py", "errors.py", "policy/normalize.py", "net/client_hello.py"),
     *(f"sandbox/plan/{name}.py" for name in ("plan", "filesystem_view")),
     *(f"sandbox/linux/{name}.py" for name in ("steps", "seccomp", "program", "landlock")),
 )

@@ -65,7 +65,7 @@ def leave_unread(process: Started, launcher: socket.socket) -> None:
 
 
 def is_the_exchange(problem: SandboxError | None) -> bool:
-    return problem is not None and problem.exit_code == 125 and "exchanged" in str(problem) and "/x" in str(problem)
+    return problem is not None and problem.exit_code == 125 and "replaced" in str(problem) and "/x" in str(problem)
 
 
 def test_what_is_said_behind_a_question_is_heard_when_the_answer_finds_nobody(pair: Pair) -> None:

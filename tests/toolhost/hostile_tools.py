@@ -283,11 +283,11 @@ def asks_and_exits() -> None:
 
 def has_strange_ids() -> None:
     hear()
-    good = (0, -1, 1, 1, "1", "", 1.5, 2**53 + 1, 10**40, -(10**40), "x" * 256, "\u202e\0\n")
+    good = (0, -1, 1, 1, "1", "", 2**53 - 1, "x" * 256, "\u202e\0\n")
     answers = [ask(id_, "fs.exists", path="a.txt") for id_ in good]
     assert [answer["id"] for answer in answers] == list(good), answers
     assert all(answer["result"]["exists"] for answer in answers), answers
-    for id_ in (None, True, False, {}, {"a": 1}, [], [1], "x" * 300, "x" * 1_000_000, 10**400):
+    for id_ in (None, True, False, {}, {"a": 1}, [], [1], 1.5, 2**53, 10**40, "x" * 300, "x" * 1_000_000, 10**400):
         answer = ask(id_, "fs.exists", path="a.txt")
         assert (answer["id"], answer["error"]["code"]) == (None, -32600), (str(id_)[:50], answer)
     result()
@@ -389,10 +389,11 @@ def never_reads() -> None:
 
 def cancels_what_is_not_there() -> None:
     hear()
-    for id_ in (1, "1", 99, -1, 1.5, "x" * 1000):
+    for id_ in (1, "1", 99, -1, "x" * 1000):
         write(note("cancel", request_id=id_))
     wrong: dict[str, Any]
-    for wrong in ({}, {"request_id": None}, {"request_id": []}, {"request_id": True}, {"id": {}}):
+    odd = [{"request_id": value} for value in (None, [], True, 1.5)]
+    for wrong in ({}, {"id": {}}, *odd):
         write(note("cancel", **wrong))
         assert hear()["error"]["code"] == -32602
     result(ask(1, "fs.read", path="a.txt")["result"]["content"])

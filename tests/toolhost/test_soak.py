@@ -72,10 +72,10 @@ def test_a_host_stays_as_small_as_it_is(tmp_path: Path, tiny: dict[str, Any]) ->
         for _ in range(CALLS):
             hosting.call("t")
         gc.collect()
-        after = (held(), threading.active_count(), state_files(house))
+        # A thread that folds the audit log holds its directory for a moment.
+        eventually(lambda: (held(), threading.active_count(), state_files(house)) == before)
         grown = memory() - resident
         eventually(lambda: gc.collect() >= 0 and len(gc.get_objects()) < objects + OBJECTS)
-    assert after == before
     assert grown < GROWTH, f"{grown / CALLS:.0f} bytes a call"
 
 
