@@ -12,6 +12,7 @@ from types import FrameType
 from typing import Any
 
 import byleave
+from byleave.gateway.context import client_approval
 from byleave.gateway.gateway import Gateway
 from byleave.gateway.interfaces import Caller
 from byleave.gateway.stdio_front import serve_stdio
@@ -41,7 +42,7 @@ async def crossed_modules(place: Path) -> dict[str, int]:
     workspace = Workspace(str(place / "ws"), homes=homes)
     tree = {"agents": {"bench": {"allow": {"servers": ["*"]}}}, "servers": {"far": {"command": SERVER}}}
     policy: Any = WithRunModes(workspace.compile_tree(tree), by_hand=False)
-    guard = guard_for(workspace, "mcp", policy=policy)
+    guard = guard_for(workspace, "mcp", client_approves=client_approval(over_http=False), policy=policy)
     gateway = Gateway(workspace, guard, note=print)
     try:
         return await traced_call(gateway)

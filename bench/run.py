@@ -79,7 +79,7 @@ def guarding(root: Path) -> "Iterator[tuple[str, str, str]]":
     log = workspace.audit_log({}, mask)
     load_fast_hash()
     mask.prepare()
-    guard = Guard(policy, workspace.approvals, log, door="bench", now=lambda: "", mask=Redactor())
+    guard = Guard(policy, workspace.approvals, log, door="bench", now=lambda: "", mask=Redactor(), client_approves=None)
     actions = {
         "a file": {"kind": "read", "path": "src/deep/file.txt", "tool": "t"},
         "a command": {"kind": "command", "command": "git status"},

@@ -113,7 +113,7 @@ class Hosted:
 
     def __init__(self, root: Path) -> None:
         workspace = Workspace(str(root))
-        self.guard = guard_for(workspace, "call", files=[str(root.parent / "policy.toml")])
+        self.guard = guard_for(workspace, "call", files=[str(root.parent / "policy.toml")], client_approves=None)
         self.host = ToolHost(workspace, self.guard)
 
     def call(self, name: str) -> float:

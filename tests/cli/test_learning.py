@@ -24,7 +24,7 @@ class Person:
 
 
 def answer(root: Path, command: str, reply: str = ONCE, times: int = 1, by: str = "person") -> None:
-    with guard_for(Workspace(str(root)), "acp", asker=Person(reply, by)) as guard:
+    with guard_for(Workspace(str(root)), "acp", asker=Person(reply, by), client_approves=None) as guard:
         for _ in range(times):
             guard.check(CommandAction(command))
 
@@ -77,7 +77,7 @@ def test_a_number_of_times_that_is_none_is_refused(tmp_path: Path, times: str) -
 
 def test_one_answer_about_several_files_counts_once(tmp_path: Path) -> None:
     def ask() -> None:
-        with guard_for(Workspace(str(tmp_path)), "hook") as guard:
+        with guard_for(Workspace(str(tmp_path)), "hook", client_approves=None) as guard:
             begun = guard.authorize(
                 ActionRequest(tuple(CommandAction("make test", cwd=each) for each in (".", "a", "b", "c")))
             )

@@ -63,7 +63,9 @@ async def serving(house: House) -> AsyncIterator[Gateway]:
     """Serve the local tools of a house; in the end nothing of them is left."""
     workspace = Workspace(str(house.root))
     policy: Any = WithRunModes(workspace.load(files=[house.policy]), by_hand=False)
-    with guard_for(workspace, "mcp", files=[house.policy], asker=CallerAsker(), policy=policy) as guard:
+    with guard_for(
+        workspace, "mcp", files=[house.policy], asker=CallerAsker(), policy=policy, client_approves=None
+    ) as guard:
         notes: list[str] = []
         tools = LocalTools(workspace, guard, note=notes.append)
         try:

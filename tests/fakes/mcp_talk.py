@@ -10,6 +10,7 @@ import msgspec
 import pytest
 
 from byleave.gateway import server_pool
+from byleave.gateway.context import client_approval
 from byleave.gateway.gateway import Gateway
 from byleave.gateway.interfaces import Caller, MessageContext, Outgoing
 from byleave.gateway.session import Session, SessionPool
@@ -256,7 +257,9 @@ class Talk:
         known = {name: {"command": [name]} for name in self.servers} | dict(tree.get("servers", {}))
         self.policy = self.workspace.compile_tree({**tree, "servers": known})
         judged_by: Any = WithRunModes(self.policy, by_hand=False)
-        self.guard = guard_for(self.workspace, "mcp", policy=judged_by)
+        self.guard = guard_for(
+            self.workspace, "mcp", client_approves=client_approval(over_http=False), policy=judged_by
+        )
         self.notes: list[str] = []
         patch.setattr(server_pool, "make_link", self._link)
         self.gateway = Gateway(self.workspace, self.guard, note=self.notes.append, environment={})

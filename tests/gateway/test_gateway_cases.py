@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from byleave.gateway.context import client_approval
 from byleave.gateway.gateway import Gateway
 from byleave.gateway.interfaces import Caller, MessageContext
 from byleave.gateway.session import Session
@@ -118,7 +119,9 @@ async def gateway(root: Path, policy: Mapping[str, Any], inventory: Inventory, *
         tables = {name: {"url": f"http://127.0.0.1:{servers.port}/{name}"} for name in inventory}
         workspace = Workspace(str(root))
         tree = {**policy, "servers": tables, "gateway": {"pin_tools": False, **how}}
-        guard = guard_for(workspace, "mcp", policy=workspace.compile_tree(tree))
+        guard = guard_for(
+            workspace, "mcp", client_approves=client_approval(over_http=False), policy=workspace.compile_tree(tree)
+        )
         notes: list[str] = []
         made = Gateway(workspace, guard, note=notes.append)
         try:

@@ -8,7 +8,9 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from byleave.gateway.context import client_approval
 from byleave.gateway.gateway import Gateway
+from byleave.guard.open import guard_for
 from byleave.store.approvals import APPROVED, now
 from fakes.mcp_sdk import LEGACY, MODERN, SHOP, Person, Place, at, by_pipe, eventually, over_http, talking, words
 from fakes.mcp_talk import FakeClient, FakeServer, Talk, Tree
@@ -26,7 +28,10 @@ FOR_SESSION: Tree = {"result": {"action": "accept", "content": {"scope": "sessio
 
 def over(talk: Talk, *, http: bool) -> None:
     """Have the gateway be one that is reached over HTTP, or not."""
-    talk.gateway = Gateway(talk.workspace, talk.guard, note=talk.notes.append, environment={}, over_http=http)
+    approval, policy = client_approval(over_http=http), talk.guard.policy
+    talk.guard.close()
+    talk.guard = guard_for(talk.workspace, "mcp", client_approves=approval, policy=policy)
+    talk.gateway = Gateway(talk.workspace, talk.guard, note=talk.notes.append, environment={})
 
 
 def says_yes(client: FakeClient) -> list[Tree]:
@@ -158,8 +163,8 @@ def test_a_form_that_is_answered_after_the_client_may_not_any_more_approves_noth
         settings = talk.gateway.settings
 
         def settle(approve: str) -> None:
-            compiled = talk.guard.policy.compiled
-            talk.gateway.context._settings = compiled, structs.replace(settings, approve=approve)  # noqa: SLF001 -- as a reload does
+            compiled, changed = talk.policy.compiled, structs.replace(settings, approve=approve)
+            talk.policy.compiled = compiled.replace(settings={**compiled.settings, "gateway": changed})
 
         settle("client")
         client = getattr(talk, kind)(elicitation={})

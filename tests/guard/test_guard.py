@@ -64,6 +64,7 @@ def guarded(
         door=door,
         now=lambda: NOW,
         mask=mask if mask is not None else Redactor(),
+        client_approves=None,
         session=session,
         asker=person,
         patience=patience,
@@ -676,7 +677,7 @@ def test_a_changed_script_of_a_trusted_file_is_noticed_by_a_running_policy(scene
 
 def test_a_variable_that_is_granted_later_is_masked_from_then_on(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_VAR", "a-value-of-mine")
-    guard = guard_for(scene.workspace, "test")
+    guard = guard_for(scene.workspace, "test", client_approves=None)
     scene.say("user", f'{TOOL}[[tools.t.access.env]]\nname = "MY_VAR"\nread = true\n')
     guard.policy.expire()
     with guard:

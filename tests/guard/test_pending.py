@@ -45,7 +45,7 @@ def scene(tmp_path: Path) -> Scene:
 
 
 def guard_of(scene: Scene) -> Guard:
-    return guard_for(scene.workspace, "acp")
+    return guard_for(scene.workspace, "acp", client_approves=None)
 
 
 def pending(guard: Guard, *actions: Any, **named: Any) -> Pending:

@@ -44,7 +44,7 @@ def _times_asked(root: Path, command: str, change: "list[str]") -> int:
     """Ask twice, with the files changed in between; return how often a person was asked."""
     asker = Yes()
     for _ in range(2):
-        with guard_for(Workspace(str(root)), "test", asker=asker) as guard:
+        with guard_for(Workspace(str(root)), "test", asker=asker, client_approves=None) as guard:
             assert guard.check({"kind": "command", "command": command}, WHO).allowed
         for name in change:
             (root / name).write_text("second")
@@ -98,7 +98,7 @@ def test_a_link_to_another_script_is_another_content(root: Path) -> None:
     for target in ("run.sh", "x.py"):
         (root / "link.sh").unlink()
         (root / "link.sh").symlink_to(target)
-        with guard_for(Workspace(str(root)), "test", asker=asker) as guard:
+        with guard_for(Workspace(str(root)), "test", asker=asker, client_approves=None) as guard:
             guard.check({"kind": "command", "command": "bash link.sh"}, WHO)
     assert len(asker.asked) == 2
 
@@ -109,7 +109,7 @@ def test_a_script_changed_while_the_person_thinks_is_not_what_they_allowed(root:
             (root / "run.sh").write_text("second")
             return super().ask(question, patience)
 
-    with guard_for(Workspace(str(root)), "test", asker=Slow()) as guard:
+    with guard_for(Workspace(str(root)), "test", asker=Slow(), client_approves=None) as guard:
         assert not guard.check({"kind": "command", "command": "bash run.sh"}, WHO).allowed
 
 
@@ -130,14 +130,14 @@ def test_a_pipe_in_the_place_of_a_script_keeps_no_one_waiting(root: Path) -> Non
 @pytest.mark.parametrize("command", ["bash run.sh", "./run.sh", "sudo id", "xargs id", "ssh host id", "npx cowsay"])
 def test_no_rule_for_good_stands_for_a_script_or_for_a_wrapper(command: str, root: Path) -> None:
     asker = Yes()
-    with guard_for(Workspace(str(root)), "test", asker=asker) as guard:
+    with guard_for(Workspace(str(root)), "test", asker=asker, client_approves=None) as guard:
         guard.check({"kind": "command", "command": command}, WHO)
     assert [question.rule for question in asker.asked] == [None]
 
 
 def test_a_plain_command_is_still_offered_a_rule(root: Path) -> None:
     asker = Yes()
-    with guard_for(Workspace(str(root)), "test", asker=asker) as guard:
+    with guard_for(Workspace(str(root)), "test", asker=asker, client_approves=None) as guard:
         guard.check({"kind": "command", "command": "timeout 5 git push"}, WHO)
     assert [question.rule for question in asker.asked] == ['[[rules]]\nallow = { command = "git", args = ["push"] }']
 
@@ -146,14 +146,14 @@ def test_a_yes_for_good_to_a_script_is_kept_with_its_content(root: Path) -> None
     asker = Yes(FOR_GOOD)
     for content in ("first", "first", "second"):
         (root / "run.sh").write_text(content)
-        with guard_for(Workspace(str(root)), "test", asker=asker) as guard:
+        with guard_for(Workspace(str(root)), "test", asker=asker, client_approves=None) as guard:
             guard.check({"kind": "command", "command": "bash run.sh"}, WHO)
     assert len(asker.asked) == 2
 
 
 def test_a_yes_to_a_wrapped_command_is_for_that_command_alone(root: Path) -> None:
     asker = Yes()
-    with guard_for(Workspace(str(root)), "test", asker=asker) as guard:
+    with guard_for(Workspace(str(root)), "test", asker=asker, client_approves=None) as guard:
         for command in ("sudo id", "sudo id", "sudo whoami", "id"):
             guard.check({"kind": "command", "command": command}, WHO)
     assert len(asker.asked) == 3

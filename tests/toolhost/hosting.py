@@ -94,7 +94,9 @@ class House:
         workspace = Workspace(str(self.root))
         policy: Any = WithRunModes(workspace.load(files=[self.policy]), by_hand=True)
         asking = None if asker is None else AnnouncingAsker(asker)
-        with guard_for(workspace, "call", files=[self.policy], asker=asking, policy=policy) as guard:
+        with guard_for(
+            workspace, "call", files=[self.policy], asker=asking, policy=policy, client_approves=None
+        ) as guard:
             host = ToolHost(workspace, guard)
             try:
                 yield Hosting(host)

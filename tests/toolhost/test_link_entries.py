@@ -63,7 +63,7 @@ class Scene:
         tree = {**more, "tools": {"t": tool}}
         (base / "policy.toml").write_text("".join(f"{key} = {toml(value)}\n" for key, value in tree.items()))
         self.workspace = Workspace(str(self.root))
-        self.guard: Guard = guard_for(self.workspace, "call", files=[str(base / "policy.toml")])
+        self.guard: Guard = guard_for(self.workspace, "call", files=[str(base / "policy.toml")], client_approves=None)
         self.before = self.all()
         self.host = self._direct() if runtime == "stdio" else None
         self._service = MethodService(self.guard, "t", ProjectOnDisk(self.workspace.root), SecretFilter())

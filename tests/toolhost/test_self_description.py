@@ -135,7 +135,7 @@ def test_a_tool_that_says_something_else_takes_anything(
     content, warned = ODD[case]
     shop = shop_of(tmp_path, content)
     workspace = Workspace(str(shop.root))
-    with guard_for(workspace, "call", files=[str(tmp_path / "policy.toml")]) as guard:
+    with guard_for(workspace, "call", files=[str(tmp_path / "policy.toml")], client_approves=None) as guard:
         host = ToolHost(workspace, guard)
         said = host.self_description("t", Deadline())
         assert (structs.replace(said, problem=None), said.problem is not None) == (NOTHING, warned), said

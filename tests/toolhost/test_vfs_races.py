@@ -91,7 +91,7 @@ def test_nothing_behind_a_swapped_link_is_touched_on_behalf_of_a_tool(arena: Are
     policy.write_text(POLICY)
     workspace = Workspace(arena.root)
     untouched, outcomes = arena.forbidden(), Counter[str]()
-    with guard_for(workspace, "call", files=[str(policy)]) as guard:
+    with guard_for(workspace, "call", files=[str(policy)], client_approves=None) as guard:
         service = MethodService(guard, "t", ProjectOnDisk(workspace.root), SecretFilter())
 
         def ask(method: str, **params: Any) -> dict[str, Any]:
@@ -123,7 +123,7 @@ def test_a_tree_that_is_swapped_is_searched_without_what_is_behind(arena: Arena,
     policy.write_text(POLICY)
     workspace = Workspace(arena.root)
     untouched = contents(arena.outside)
-    with guard_for(workspace, "call", files=[str(policy)]) as guard:
+    with guard_for(workspace, "call", files=[str(policy)], client_approves=None) as guard:
         service = MethodService(guard, "t", ProjectOnDisk(workspace.root), SecretFilter())
         start, searches = time.monotonic(), 0
         while time.monotonic() - start < RACE / 2 or not searches:

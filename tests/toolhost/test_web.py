@@ -118,6 +118,7 @@ class Stage:
             door="call",
             now=lambda: "2026-01-01T00:00:00Z",
             mask=Redactor(),
+            client_approves=None,
             asker=self.person,
         )
         return HttpMethods(

@@ -468,7 +468,7 @@ def test_a_tool_that_writes_to_a_full_disk_is_told_so_and_the_file_stays(small_d
     policy = small_disk.parent / "policy.toml"
     policy.write_text('tools.t = {source = "local", access = {fs = [{path = ".", read = true, write = true}]}}\n')
     workspace = Workspace(str(small_disk))
-    with guard_for(workspace, "call", files=[str(policy)]) as guard:
+    with guard_for(workspace, "call", files=[str(policy)], client_approves=None) as guard:
         service = MethodService(guard, "t", ProjectOnDisk(workspace.root), SecretFilter())
         for params in ({"path": "file"}, {"path": "new", "exclusive": True}, {"path": "deep/new"}):
             with pytest.raises(RequestError, match="No space left") as raised:

@@ -244,7 +244,7 @@ class CallAuthorizer:
             guard.close()
 
     def _open(self, workspace: Workspace) -> Guard:
-        guard = guard_for(workspace, DOOR, files=self._files, session=self._session)
+        guard = guard_for(workspace, DOOR, files=self._files, session=self._session, client_approves=None)
         self._hear(guard)
         return guard
 

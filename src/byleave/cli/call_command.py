@@ -184,7 +184,9 @@ class CallRunner:
         asker = self._asker() if self._asks else None
         self._modes = WithRunModes(policy, by_hand=not below_a_door())
         moded: Any = self._modes
-        self._guard = guard_for(workspace, DOOR, files=files, session=session, asker=asker, policy=moded)
+        self._guard = guard_for(
+            workspace, DOOR, files=files, session=session, asker=asker, policy=moded, client_approves=None
+        )
         self._host = ToolHost(workspace, self._guard)
         self._handles = Handles(self._host)
 

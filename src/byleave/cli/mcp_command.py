@@ -22,6 +22,7 @@ from byleave.core.action import LOCAL
 from byleave.core.url import parse_url
 from byleave.errors import ByleaveError, ConfigErrors, InputError
 from byleave.gateway.catalog import Visibility
+from byleave.gateway.context import client_approval
 from byleave.gateway.gateway import Gateway
 from byleave.gateway.interfaces import Caller, DownError
 from byleave.gateway.local_tools import CallerAsker
@@ -85,7 +86,10 @@ def _run(given: ParsedArguments) -> int:
             complain(f"byleave: {line}")
     authorizing: Any = WithRunModes(policy, by_hand=False)
     session = given.one("session") or "default"
-    guard = guard_for(workspace, "mcp", policy=authorizing, session=session, asker=CallerAsker())
+    approval = client_approval(over_http=given.one("http") is not None)
+    guard = guard_for(
+        workspace, "mcp", client_approves=approval, policy=authorizing, session=session, asker=CallerAsker()
+    )
     try:
         warn_if_read(given, guard.warnings)
         return asyncio.run(_serve(given, workspace, guard))
@@ -97,12 +101,10 @@ def _run(given: ParsedArguments) -> int:
 
 async def _serve(given: ParsedArguments, workspace: Workspace, guard: Guard) -> int:
     sys.setswitchinterval(_TURN)
-    over_http = given.one("http") is not None
     gateway = Gateway(
         workspace,
         guard,
         note=lambda sentence: warn_if_read(given, [sentence]),
-        over_http=over_http,
         welcome_time=WELCOME_TIME,
     )
     try:

@@ -104,7 +104,9 @@ def _made_up(given: "ParsedArguments") -> "Layer":
 def confining_guard(given: "ParsedArguments", workspace: "Workspace", policy: "LivePolicy") -> "Guard":
     """Return the guard that answers and records what a program in the sandbox requests. Close it in the end."""
     session = given.one("session")
-    return guard_for(workspace, DOOR, session=session if session is not None else "default", policy=policy)
+    return guard_for(
+        workspace, DOOR, session=session if session is not None else "default", policy=policy, client_approves=None
+    )
 
 
 def decided_by(guard: "Guard") -> "Decide":

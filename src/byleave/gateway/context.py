@@ -24,22 +24,35 @@ if TYPE_CHECKING:
 
     from byleave.gateway.interfaces import Caller, DownError
     from byleave.guard.guard import Guard
+    from byleave.policy.compile import Compiled
     from byleave.policy.servers import GatewaySettings, ServerConfig
 
 _MOST_NOTES = 200
 _NOTE_AGAIN = 60.0  # seconds after which the same sentence is noted again
 
 
+def client_approval(*, over_http: bool) -> Callable[[Compiled], bool]:
+    """Return what says whether a client may approve calls, as the policy sets it or by the transport.
+
+    What starts the gateway on standard input is the user's own client. Over HTTP any client may come.
+    """
+
+    def client_approves(compiled: Compiled) -> bool:
+        approve = compiled.gateway.approve
+        return not over_http if approve is None else approve == CLIENT
+
+    return client_approves
+
+
 class GatewayContext:
     """The guard and its settings, and where notes, figures and refusals go."""
 
-    def __init__(self, guard: Guard, note: Callable[[str], None], *, over_http: bool) -> None:
+    def __init__(self, guard: Guard, note: Callable[[str], None]) -> None:
         self.guard = guard
         self.metrics = Metrics()
         self.pin_store = Pins(guard.approvals, asks_new=lambda: self.settings.new_tools == ASK_NEW)
         self.refusals = RefusalLog(guard.record_refusal)
         self._write_note = note
-        self._over_http = over_http
         self._noted: dict[str, float] = {}
         compiled = guard.policy.compiled
         self._settings: tuple[object, GatewaySettings] = compiled, compiled.gateway
@@ -66,12 +79,8 @@ class GatewayContext:
 
     @property
     def asks_client(self) -> bool:
-        """Whether the client may approve calls; else only a person can, in `byleave approvals`.
-
-        What starts the gateway on standard input is the user's own client. Over HTTP any client may come.
-        """
-        approve = self.settings.approve
-        return not self._over_http if approve is None else approve == CLIENT
+        """Whether the client may approve calls; else only a person can, in `byleave approvals`."""
+        return self.guard.client_approves
 
     @property
     def pins(self) -> Pins | None:

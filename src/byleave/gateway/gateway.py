@@ -53,15 +53,13 @@ class Gateway:
         note: Callable[[str], None],
         environment: Mapping[str, str] | None = None,
         on_stderr: Callable[[str, bytes], None] | None = None,
-        over_http: bool = False,
         welcome_time: float = 0.0,
     ) -> None:
         """`note` takes sentences for the operator, `on_stderr` what servers write to their standard error.
 
         `welcome_time`: the seconds that a client waits at its beginning for servers that were never opened.
         """
-        self.context = GatewayContext(guard, note, over_http=over_http)
-        guard.only_persons = lambda: not self.context.asks_client
+        self.context = GatewayContext(guard, note)
         self.visited: dict[str, set[str]] = {}  # URLs that servers asked for, by the name of their access
         self.on_change: Callable[..., Awaitable[None]] | None = None  # called at every change, with `proofs`
         environment = os.environ if environment is None else environment

@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from byleave.guard.evaluation import Asker, AsyncAsker
     from byleave.guard.persist_rule import PersistentRule
     from byleave.guard.warnings import SensitiveWarnings
+    from byleave.policy.compile import Compiled
     from byleave.policy.live_policy import LivePolicy
     from byleave.store.approvals import Approvals
     from byleave.store.interfaces import RecordStore
@@ -81,6 +82,8 @@ class Guard:
     """Answers every live request of one integration, in one session of one workspace.
 
     With `environment`, the values in it that the policy grants are masked in records, also when the policy changes.
+    `client_approves` says, by the policy as it is now, whether the yes of a client counts, which may answer without
+    showing the question to a person; None where an integration puts no question to its client.
     """
 
     def __init__(
@@ -92,6 +95,7 @@ class Guard:
         door: str,
         now: "Callable[[], str]",
         mask: "Redactor",
+        client_approves: "Callable[[Compiled], bool] | None",
         environment: "Mapping[str, str] | None" = None,
         session: str = "default",
         asker: "Asker | None" = None,
@@ -115,7 +119,7 @@ class Guard:
         self._notices = notices
         self._notes = notes
         self._seen: tuple[int, ...] | None = None
-        self.only_persons: Callable[[], bool] = lambda: False  # whether the answer of a client is worth nothing
+        self._client_approves = client_approves
         self._refusals: set[str] = set()  # keys of what a person refused for this session
         self.troubles: list[str] = []  # what could not be recorded or kept after the reply or the effect
 
@@ -238,6 +242,11 @@ class Guard:
         return done
 
     @property
+    def client_approves(self) -> bool:
+        """Whether the yes of a client counts now; else only that of a person, in `byleave approvals`."""
+        return self._client_approves is None or self._client_approves(self.policy.compiled)
+
+    @property
     def warnings(self) -> tuple[str, ...]:
         """What the user should know about this session: of the policy, of its beginning, and of its records."""
         return (*self.policy.warnings, *self._notes, *self._log.warnings, *self.troubles)
@@ -353,7 +362,7 @@ class Guard:
             asker = self.approvals.approved_by(key)
         except ByleaveError:  # approvals that cannot be read count as none
             return None
-        return None if self.only_persons() and (not asker or asker in CLIENTS) else asker
+        return None if not self.client_approves and (not asker or asker in CLIENTS) else asker
 
     def _key(self, resolved: ResolvedAction, who: Who, pin: str | None) -> str:
         root = self.policy.root.path

@@ -12,9 +12,10 @@ from byleave.store.approvals import now
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from byleave.guard.evaluation import Asker
+    from byleave.policy.compile import Compiled
     from byleave.policy.live_policy import LivePolicy
 
 
@@ -27,13 +28,14 @@ def open_guard(
     asker: "Asker | None" = None,
 ) -> Guard:
     """Return a guard for a program of one's own: it decides, asks through `asker`, and records. Close it in the end."""
-    return guard_for(Workspace(root), door, files=files, session=session, asker=asker)
+    return guard_for(Workspace(root), door, files=files, session=session, asker=asker, client_approves=None)
 
 
 def guard_for(
     workspace: Workspace,
     door: str,
     *,
+    client_approves: "Callable[[Compiled], bool] | None",
     files: "Sequence[str]" = (),
     session: str = "default",
     asker: "Asker | None" = None,
@@ -44,7 +46,7 @@ def guard_for(
     """Return the guard of an integration, by `policy` if the caller has loaded one. Close it in the end.
 
     One that does not stay answers a single request: it starts no thread, adds no rule for good, and does not look for
-    secrets that lie open.
+    secrets that lie open. `client_approves` is None for an integration that puts no question to its client (`Guard`).
     """
     policy = workspace.load(files=files, session=session) if policy is None else policy
     mask = mask_for(policy.compiled.policy, os.environ)
@@ -68,6 +70,7 @@ def guard_for(
         door=door,
         now=now,
         mask=mask,
+        client_approves=client_approves,
         environment=os.environ,
         session=session,
         asker=asker,

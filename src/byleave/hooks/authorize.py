@@ -109,7 +109,7 @@ class HookEvaluation(Record):
 def evaluate(hook: "Hook", tool_call: "HookToolCall", around: "HookContext") -> HookEvaluation:
     """Evaluate a call and record the decision; an error means that the call must be blocked."""
     workspace = _open_workspace(hook, tool_call, around)
-    guard = guard_for(workspace, DOOR, files=hook.files, session=hook.session, stays=False)
+    guard = guard_for(workspace, DOOR, files=hook.files, session=hook.session, stays=False, client_approves=None)
     meant = _meaning(hook.agent, tool_call, workspace.root.path, shell_of_agent(hook.agent, around.variables))
     decision, reason = _decide(hook, tool_call, meant, guard)
     if decision in (ASK, DENY) and not hook.files:

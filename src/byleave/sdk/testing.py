@@ -167,7 +167,7 @@ def _policy(world: World) -> LivePolicy:
 def _guard(policy: LivePolicy) -> Guard:
     """Return a guard that never asks and keeps nothing."""
     forgetful: Any = _Forgetful()
-    return Guard(policy, forgetful, forgetful, door="harness", now=lambda: "", mask=Redactor())
+    return Guard(policy, forgetful, forgetful, door="harness", now=lambda: "", mask=Redactor(), client_approves=None)
 
 
 class _Forgetful:
