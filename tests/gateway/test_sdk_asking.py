@@ -145,7 +145,7 @@ def test_silence_is_a_no(scene: Scene, kind: str) -> None:
     talk.person.answer = None
     decision, reason = said_of(talk.call("shop__query", {"sql": "c"}))
     assert decision == "deny"
-    assert reason.endswith("nobody answered in time")
+    assert reason.endswith("no reply came in time")
 
 
 def stateless(talk: Talk) -> Callable[..., Any]:

@@ -13,7 +13,7 @@ import pytest
 from byleave.core.decision import ALLOW, ASK, DENY, Permit, RuleRef, Verdict
 from byleave.core.redact import Redactor
 from byleave.errors import InputError, UnsafePathError
-from byleave.guard.evaluation import ELSEWHERE, FOR_GOOD, FOR_SESSION, NO, NOBODY, ONCE, SILENCE, Who
+from byleave.guard.evaluation import ELSEWHERE, FOR_GOOD, FOR_SESSION, NO, NO_PERSON, ONCE, SILENCE, Who
 from byleave.guard.guard import Guard
 from byleave.guard.open import guard_for
 from byleave.guard.persist_rule import PersistentRule
@@ -89,8 +89,8 @@ REPLIES = {
     "once": (ONCE, "allow", "you allowed it"),
     "for the session": (FOR_SESSION, "allow", "you allowed it"),
     "no": (NO, "deny", "you said no"),
-    "silence": (SILENCE, "deny", "nobody answered in time"),
-    "nobody there": (NOBODY, "deny", "nobody can be asked here"),
+    "silence": (SILENCE, "deny", "no reply came in time"),
+    "nobody there": (NO_PERSON, "deny", "no person can be asked here"),
     "nonsense": ("sure!", "deny", "the answer was not understood"),
     "somebody else asks": (ELSEWHERE, "ask", "no rule matches"),
 }
@@ -223,7 +223,7 @@ def test_who_asked_and_how_we_know_is_recorded(scene: Scene) -> None:
         "identity": "claimed",
     }
     assert record["verdict"]["because"] == [
-        {"rule": "nobody can be asked here", "source": "approval", "decision": "deny"},
+        {"rule": "no person can be asked here", "source": "approval", "decision": "deny"},
         {"rule": "no rule matches", "source": "built-in", "decision": "ask"},
     ]
 
@@ -285,7 +285,7 @@ def test_a_policy_that_cannot_answer_any_more_denies(scene: Scene) -> None:
     guard.policy.expire()
     answer = guard.check({"kind": "read", "path": "src/passwd", "tool": "t"}, CLAUDE)
     assert (answer.verdict.decision, answer.verdict.code) == (DENY, "io")
-    assert answer.verdict.reason == "the policy cannot be used now; byleave tells its user why"
+    assert answer.verdict.reason == "the policy cannot be used now; byleave shows its user why"
     assert "leads outside the workspace" in answer.warnings[0]
 
 
@@ -595,7 +595,7 @@ def test_a_question_that_is_cancelled_is_recorded(scene: Scene) -> None:
 
     with pytest.raises(asyncio.CancelledError):
         asyncio.run(cancelled())
-    assert [record["answer"]["choice"] for record in log.records] == [NOBODY]
+    assert [record["answer"]["choice"] for record in log.records] == [NO_PERSON]
 
 
 def test_a_yes_whose_record_failed_is_not_kept(scene: Scene) -> None:
@@ -809,7 +809,7 @@ def test_a_distant_person_who_never_answers_has_said_no(scene: Scene) -> None:
 
     guard = guarded(scene, patience=-0.99)
     answer = asyncio.run(guard.check_async(PUSH, CLAUDE, asker=Sleeper()))
-    assert "nobody answered in time" in answer.verdict.reason
+    assert "no reply came in time" in answer.verdict.reason
 
 
 def test_a_record_names_places_as_the_workspace_does_however_they_were_spelled(scene: Scene) -> None:

@@ -13,7 +13,7 @@ from byleave.guard.evaluation import (
     FOR_SESSION,
     NEVER,
     NO,
-    NOBODY,
+    NO_PERSON,
     ONCE,
     UNASKED,
     ActionRequest,
@@ -97,7 +97,7 @@ def test_a_question_is_recorded_once_it_is_answered(scene: Scene) -> None:
     assert [record["answer"] for record in records(scene)] == [{"by": "editor", "choice": "once"}] * 2
 
 
-@pytest.mark.parametrize("reply", [NO, NEVER, CANCELLED, NOBODY, "what?"])
+@pytest.mark.parametrize("reply", [NO, NEVER, CANCELLED, NO_PERSON, "what?"])
 def test_what_is_no_yes_refuses_all_of_it(scene: Scene, reply: str) -> None:
     with guard_of(scene) as guard:
         assert not guard.complete(pending(guard, ALLOWED, ASKED), Reply(reply, "editor")).allowed

@@ -16,7 +16,7 @@ REASONS = {
     "deny": '"touch denied" is denied: the rule `deny touch denied` matches it',
     "ask": '"touch asked" needs your approval: no rule matches it',
 }
-HELD = "; nobody can be asked here; approve it with `byleave approvals approve`, then have it tried again"
+HELD = "; no person can be asked here; approve it with `byleave approvals approve`, then have it tried again"
 
 Event = Callable[[str, Path], dict[str, Any]]
 COMMAND_EVENTS: Mapping[str, Event] = {
@@ -284,7 +284,7 @@ def test_what_is_held_back_goes_through_once_the_user_has_approved_it(scene: Hoo
 
 def test_what_cannot_be_understood_does_not_wait_for_an_approval(scene: HookScene) -> None:
     text = scene.says("codex", claude("Unheard", {"a": 1}, scene.root))
-    assert text.endswith('nobody can be asked here; do it yourself"}}')
+    assert text.endswith('no person can be asked here; do it yourself"}}')
     assert scene.approvals.all() == []
 
 
@@ -327,7 +327,7 @@ def test_of_several_folders_in_cursor_the_one_that_is_meant_counts(tmp_path: Pat
     (scene.root / "byleave.toml").write_text('[[rules]]\ndeny = { path = "a.txt" }\n')
     event = cursor("beforeReadFile", tmp_path / "elsewhere", file_path=str(scene.root / "a.txt"))
     event["workspace_roots"].append(str(scene.root))
-    assert "; nobody can be asked" not in (said := scene.says("cursor", event))
+    assert "; no person can be asked" not in (said := scene.says("cursor", event))
     assert decision_of(said) == "deny"
 
 

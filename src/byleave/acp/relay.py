@@ -49,7 +49,18 @@ from byleave.acp.requests import (
 )
 from byleave.acp.sessions import AcpSessions
 from byleave.acp.versions import INITIALIZE, Versions
-from byleave.guard.evaluation import CANCELLED, CHANGED, ELSEWHERE, FOR_SESSION, NEVER, NO, NOBODY, ONCE, UNKEPT, YESES
+from byleave.guard.evaluation import (
+    CANCELLED,
+    CHANGED,
+    ELSEWHERE,
+    FOR_SESSION,
+    NEVER,
+    NO,
+    NO_PERSON,
+    ONCE,
+    UNKEPT,
+    YESES,
+)
 from byleave.protocol.json_fast import FAST
 from byleave.protocol.jsonrpc import Malformed, read_envelope
 from byleave.text import quoted
@@ -163,7 +174,7 @@ class Relay:
     def close(self) -> None:
         """Record that the open questions get no answer any more."""
         for question in self._questions.clear():
-            self._authorizer.finish(question.evaluation, NOBODY)
+            self._authorizer.finish(question.evaluation, NO_PERSON)
         self._authorizer.close()
 
     def notices(self) -> list[str]:
@@ -196,7 +207,7 @@ class Relay:
         told = [Send(TO_CLIENT, permission_request.refusal(raw_id, problem)) for raw_id in self._versions.give_up()]
         open_ = self._questions.clear()
         for question in open_:
-            self._authorizer.finish(question.evaluation, NOBODY)
+            self._authorizer.finish(question.evaluation, NO_PERSON)
         return told + [Send(TO_AGENT, permission_request.refusal(question.raw_id, problem)) for question in open_]
 
     def _stopped(self, envelope: Envelope | None, back: str) -> list[Send]:
@@ -315,7 +326,7 @@ class Relay:
     ) -> bool:
         """Keep a question until the editor has answered it; return whether it can be answered."""
         if envelope.id is None:
-            self._authorizer.finish(evaluation, NOBODY)
+            self._authorizer.finish(evaluation, NO_PERSON)
             return False
         question = OpenQuestion(envelope.id, evaluation, request.session, envelope.raw_id, b"")
         question.options, question.call, question.call_id = request.options, call, request.call_id
@@ -389,7 +400,7 @@ class Relay:
             return self._answered_theirs(question, envelope)
         reply, readable = _reply_in(envelope, question.options)
         sent = self._cancelled(question)
-        return None if readable and reply in (CANCELLED, NOBODY) else sent
+        return None if readable and reply in (CANCELLED, NO_PERSON) else sent
 
     def _answered_theirs(self, question: OpenQuestion, envelope: Envelope | None) -> list[Send] | None:
         """Pass the editor's answer on: an answer for always becomes one for once, and we remember it."""
@@ -507,12 +518,12 @@ def _may_ask_for_a_version(line: bytes) -> bool:
 def _reply_in(envelope: Envelope | None, options: tuple[PermissionOption, ...]) -> tuple[str, bool]:
     """Return what the editor's answer says, and whether it can be read; an error is an answer that is no yes."""
     if envelope is None:
-        return NOBODY, False
+        return NO_PERSON, False
     try:
         chosen, cancelled = read_outcome(envelope)
     except MalformedRequestError:
-        return NOBODY, envelope.error is not None
+        return NO_PERSON, envelope.error is not None
     if cancelled:
         return CANCELLED, True
     kind = next((option.kind for option in options if option.id == chosen), None)
-    return (NOBODY, False) if kind is None else (_REPLY_OF.get(kind, ELSEWHERE), True)
+    return (NO_PERSON, False) if kind is None else (_REPLY_OF.get(kind, ELSEWHERE), True)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from byleave.cli.output import paint
 from byleave.core.self_protection import is_door
 from byleave.errors import StateError
-from byleave.guard.evaluation import FOR_GOOD, FOR_SESSION, NO, NOBODY, ONCE, SILENCE
+from byleave.guard.evaluation import FOR_GOOD, FOR_SESSION, NO, NO_PERSON, ONCE, SILENCE
 from byleave.text import quoted, shown
 
 if TYPE_CHECKING:
@@ -252,7 +252,7 @@ class TerminalAsker:
         asked = "\n".join([*rows, f"{offers.rstrip(', ')} or [N]o? "])
         typed = ask_person(asked, timeout=patience, stop=self._stop)
         if typed is None:
-            return NOBODY
+            return NO_PERSON
         choice = _CHOICES.get(typed.lower(), NO)
         if choice is FOR_GOOD:
             return self._for_good(question, until)
@@ -272,7 +272,7 @@ class TerminalAsker:
         """Refuse what is too long to be read before it is answered, and say so where there is a terminal."""
         kind = shown(question.facts["kind"])
         text = f"{_head(question)}\n  this {kind} is refused: its {rows} lines are too long to read. Press Enter. "
-        return NOBODY if ask_person(text, timeout=1.0) is None else NO
+        return NO_PERSON if ask_person(text, timeout=1.0) is None else NO
 
 
 def _rows(question: Question, width: int) -> Iterator[str]:

@@ -38,7 +38,7 @@ from byleave.gateway.message import decoded, error_tree, members_of, notificatio
 from byleave.gateway.notifications import about_request
 from byleave.gateway.requests import ServerAnswer, ServerLost, ServerNotification, ServerQuestion
 from byleave.gateway.revisions import HEADER_MISMATCH, SERVER_DOWN, STATELESS, param_headers, wrong_param_header
-from byleave.guard.evaluation import NO, NOBODY, SILENCE
+from byleave.guard.evaluation import NO, NO_PERSON, SILENCE
 from byleave.protocol.jsonrpc import ACCESS_DENIED, INVALID_PARAMS, INVALID_REQUEST
 from byleave.text import quoted
 from byleave.toolhost.outcome import NeedsInput
@@ -454,14 +454,14 @@ class ClientAsker:
         """Return the person's reply."""
         form = approval_form(question, modes=self._client.has_modes)
         if form is None:
-            return NOBODY
+            return NO_PERSON
         seconds = min(patience, self._context.settings.ask_timeout)
         try:
             said = await self._questions.put(self._request.sink, ELICIT, form, seconds)
         except TimeoutError:
             return SILENCE
-        reply = NOBODY if said is None else NO if said.answer is None else approval_in(decoded(said.answer))
-        return reply if self._context.asks_client else NOBODY
+        reply = NO_PERSON if said is None else NO if said.answer is None else approval_in(decoded(said.answer))
+        return reply if self._context.asks_client else NO_PERSON
 
 
 def agents_tree(verdict: Verdict, root: str) -> dict[str, Any]:

@@ -25,7 +25,7 @@ from typing import TYPE_CHECKING
 from byleave.errors import ByleaveError, ConfigErrors, InputError
 from byleave.gateway.client_questions import ASKER
 from byleave.gateway.redact import without_escapes
-from byleave.guard.evaluation import CANCELLED, NOBODY, SILENCE, Who
+from byleave.guard.evaluation import CANCELLED, NO_PERSON, SILENCE, Who
 from byleave.protocol.content import text_block
 from byleave.text import quoted, shown, speakable
 from byleave.toolhost.authorize import SKIP
@@ -97,7 +97,7 @@ class CallerAsker:
     def ask(self, question: Question, patience: float) -> str:
         """Return the person's reply; there is none where no local tool is running."""
         asker = question.who.asker if isinstance(question.who, LocalCaller) else None
-        return NOBODY if asker is None else asker.ask(question, patience)
+        return NO_PERSON if asker is None else asker.ask(question, patience)
 
 
 class _ClientAsker:
@@ -120,13 +120,13 @@ class _ClientAsker:
         if self._asker is None or self.over:
             with suppress(ByleaveError):  # it is denied either way
                 self._guard.await_approval(question)
-            return NOBODY
+            return NO_PERSON
         asking = self._asker.ask(question, patience)
         try:
             future: Future[str] = asyncio.run_coroutine_threadsafe(asking, self._loop)
         except RuntimeError:  # the gateway has ended
             asking.close()
-            return NOBODY
+            return NO_PERSON
         for turn in (self._turn, current_turn()):
             if turn is not None:
                 turn.on_cancel(future.cancel)
@@ -138,7 +138,7 @@ class _ClientAsker:
         except CancelledError:
             return CANCELLED
         except Exception:  # noqa: BLE001 -- whatever went wrong before the person was asked: there is no yes
-            return NOBODY
+            return NO_PERSON
 
 
 class _CallerTools:

@@ -1,4 +1,4 @@
-"""What exactly a human's yes covers: the action in full, canonical, and for whom, where and through which door.
+"""What exactly a person's yes covers: the action in full, canonical, for which agent, where, by which integration.
 
 Two actions have the same key only if nothing that was shown differs. A link that leads elsewhere by now, another
 working directory, one more argument, a changed tool definition, another content of a script that the command runs: each

@@ -4,7 +4,9 @@
 each action. A `Reply` completes it. Every way to reach a person (terminal, editor, MCP client) is an `Asker`. Silence
 is never a yes.
 
-The guard's own verdicts, beyond the policy's: a person's yes or no, silence, a record that failed. Pure.
+`approved`, `refused` and the functions behind them make the verdicts that the guard adds to the policy's: for a reply,
+for silence, for a request that changed or is unclear, for a record that could not be written. Nothing here does input
+or output.
 """
 
 from byleave.core.action import action_tree
@@ -45,7 +47,7 @@ if TYPE_CHECKING:
 # What a person can choose; `never` is a no for this session.
 ONCE, FOR_SESSION, FOR_GOOD, NO, NEVER = "once", "session", "always", "no", "never"
 # What may happen instead: the time is over; no person can be asked here; the request was given up.
-SILENCE, NOBODY, CANCELLED = "silence", "nobody", "cancelled"
+SILENCE, NO_PERSON, CANCELLED = "silence", "nobody", "cancelled"
 # The verdict stays an ask: the agent or editor puts the question itself, or no question was put before it was done.
 ELSEWHERE, UNASKED = "elsewhere", "unasked"
 CHANGED = "changed"  # the request became another one while the question was open
@@ -193,16 +195,14 @@ class Evaluation(Record):
 class NoAsker:
     """There is no person to ask: every question is denied at once."""
 
-    name = "nobody"
+    name = "nobody"  # a word of the audit log
 
     def ask(self, _question: Question, _patience: float) -> str:
         """Reply that no person can be asked."""
-        return NOBODY
+        return NO_PERSON
 
 
 BEFORE = "you approved this before, for this session"
-
-
 BEFORE_BY_CLIENT = "the client that calls approved this before, for this session"
 
 
@@ -226,10 +226,10 @@ _BY_CLIENT = {NO: "the client that calls said no"}
 _WHYS = {
     NO: "you said no",
     NEVER: "you said no to it for this session",
-    CANCELLED: "it was cancelled before anybody answered",
+    CANCELLED: "it was cancelled before a reply came",
     CHANGED: "it changed while you were asked about it",
-    SILENCE: "nobody answered in time",
-    NOBODY: "nobody can be asked here",
+    SILENCE: "no reply came in time",
+    NO_PERSON: "no person can be asked here",
 }
 
 
@@ -240,15 +240,15 @@ def refused(verdict: Verdict, reply: "Reply") -> Verdict:
         why = _BY_CLIENT.get(reply.choice, why)
     ref = RuleRef(why, "approval", DENY)
     because = (ref, *verdict.because)
-    # The place is kept: whoever shares this verdict has to know what its suggestion must not give away.
+    # The place stays in the verdict: a caller that passes the verdict on hides it in the suggestion.
     return Verdict(DENY, f"{verdict.reason}; {why}", "denied", because, verdict.suggestion, verdict.canonical)
 
 
 def unclear_verdict(verdict: Verdict, why: str) -> Verdict:
-    """Return what a verdict becomes where it cannot be told what would be done: a deny stays, everything else asks."""
+    """Return the verdict on a request whose effect is not certain: a deny stays, anything else needs a person."""
     if verdict.decision is DENY:
         return verdict
-    ref = RuleRef("what cannot be understood is asked", BUILT_IN, ASK)
+    ref = RuleRef("what byleave cannot read needs approval", BUILT_IN, ASK)
     reason = why if verdict.decision is ALLOW else f"{verdict.reason}; {why}"
     return Verdict(ASK, reason, "unparsed", (ref, *verdict.because), None, verdict.canonical)
 
@@ -261,26 +261,24 @@ def changed_meanwhile(verdict: Verdict) -> Verdict:
 
 
 def happened(verdict: Verdict) -> Verdict:
-    """Return what the policy says of something that was done by the time it was judged: nothing was denied."""
+    """Return the verdict on what was done before the policy saw it: a deny says that it came too late."""
     if verdict.decision is not DENY:
         return verdict
-    reason = f"it was done without a question; asked before, byleave would have said: {verdict.reason}"
+    reason = f"it was done before byleave saw it; byleave would have denied it: {verdict.reason}"
     return verdict.replace(reason=reason)
 
 
 UNUSABLE = Verdict(
     DENY,
-    "the policy cannot be used now; byleave tells its user why",
+    "the policy cannot be used now; byleave shows its user why",
     "io",
     (RuleRef("a policy that cannot be used denies", BUILT_IN, DENY),),
 )
-
-
 UNKEPT = Verdict(
     DENY,
-    "the decision could not be recorded; byleave tells its user why",
+    "the decision could not be recorded; byleave shows its user why",
     "io",
-    (RuleRef("nothing is let through that cannot be recorded", BUILT_IN, DENY),),
+    (RuleRef("nothing is allowed that cannot be recorded", BUILT_IN, DENY),),
 )
 
 
@@ -294,6 +292,6 @@ def unrecorded(verdict: Verdict, error: ByleaveError) -> Verdict:
 
 
 def named_error(error: BaseException) -> str:
-    """Return what kind of error it was: its text may say where a mount leads, which is nobody's affair."""
+    """Return the kind of an error, without its text: that may say where a mount leads."""
     reason = error.strerror if isinstance(error, OSError) else error.code if isinstance(error, ByleaveError) else None
     return f"{type(error).__name__}: {shown(str(reason))}" if reason else type(error).__name__

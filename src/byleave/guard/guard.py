@@ -23,7 +23,7 @@ from byleave.guard.evaluation import (
     FOR_GOOD,
     FOR_SESSION,
     NEVER,
-    NOBODY,
+    NO_PERSON,
     SILENCE,
     UNASKED,
     UNKNOWN,
@@ -185,7 +185,7 @@ class Guard:
         try:
             choice = self._asker.ask(outcome.questions[0], self._patience)
         except BaseException:
-            self.complete(outcome, Reply(NOBODY, self._asker.name))
+            self.complete(outcome, Reply(NO_PERSON, self._asker.name))
             raise
         reply = Reply(choice, self._asker.name)
         late = monotonic() - asked > self._patience + _GRACE
@@ -210,7 +210,7 @@ class Guard:
         except TimeoutError:
             choice = SILENCE
         except BaseException:  # the caller was cancelled
-            self.complete(outcome, Reply(NOBODY, asker.name))
+            self.complete(outcome, Reply(NO_PERSON, asker.name))
             raise
         return self.complete(outcome, Reply(choice, asker.name))
 

@@ -55,7 +55,7 @@ class PersistentRule:
                 write_private(self._path, after)
                 self._workspace.files.settling.take(self._named)
         except OSError as error:
-            hint = "check the permissions there, and the room on the disk"
+            hint = "check the permissions there, and the free space on the disk"
             raise StateError(f"{quoted(self._path)} cannot be written: {error.strerror}", hint=hint) from None
 
     def _read(self) -> bytes:

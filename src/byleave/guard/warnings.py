@@ -1,8 +1,8 @@
-"""What a user is told once in a session: that a grant reaches a place where secrets usually are.
+"""Secrets that the policy puts in reach: which places to warn the user about, and which values to mask in records.
 
-Which sensitive places can be read by which tools: the policy itself is asked, so a closed one is not named.
-
-Which values must never be seen: those of every variable that a tool is granted.
+`SensitiveWarnings` gives each warning once in a session. `sensitive_reaches` finds the sensitive places that a tool may
+read, as the policy decides it: a closed place is not named. `mask_for` makes the mask for the values of all variables
+that the policy grants to a tool.
 """
 
 import os
@@ -29,12 +29,12 @@ _LARGEST = 1 << 20
 
 
 class SensitiveWarnings:
-    """Remembers, in the session's own directory, what was pointed out already."""
+    """Gives each warning once: the directory of the session remembers which were given."""
 
     def __init__(self, sensitive: "Sensitive", directory: str) -> None:
         self._sensitive = sensitive
         self._path = os.path.join(directory, "noticed")
-        self._told: set[str] | None = None
+        self._given: set[str] | None = None
 
     def entry(self, place: str) -> str | None:
         """Return the entry of the list of sensitive places that covers an absolute path."""
@@ -49,11 +49,11 @@ class SensitiveWarnings:
 
     def say_once(self, about: str, sentence: str) -> tuple[str, ...]:
         """Return the sentence unless something about the same was said in this session."""
-        if self._told is None:
-            self._told = self._load()
-        if about in self._told:
+        if self._given is None:
+            self._given = self._load()
+        if about in self._given:
             return ()
-        self._told.add(about)
+        self._given.add(about)
         self._save()
         return (sentence,)
 
@@ -65,8 +65,8 @@ class SensitiveWarnings:
         return set((content or b"").decode("utf-8", "surrogateescape").splitlines())
 
     def _save(self) -> None:
-        """Write down what was said; where that fails it is said again, which harms nobody."""
-        lines = "".join(f"{line}\n" for line in sorted(self._told or ()))
+        """Write down which warnings were given; where that fails, they are given again."""
+        lines = "".join(f"{line}\n" for line in sorted(self._given or ()))
         try:
             make_private_directory(os.path.dirname(self._path))
             write_private(self._path, lines.encode("utf-8", "surrogateescape"), durable=False)
@@ -142,7 +142,7 @@ def mask_for(policy: "CompiledPolicy", environment: "Mapping[str, str]") -> Reda
 
 
 def _granted(policy: "CompiledPolicy", environment: "Mapping[str, str]") -> "Iterator[str]":
-    tables = [tool.access.env for voice in policy.views for tool in voice.tools.values()]
+    tables = [tool.access.env for view in policy.views for tool in view.tools.values()]
     for table in {id(table): table for table in tables}.values():
         if isinstance(table, Default):
             continue

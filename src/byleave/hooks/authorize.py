@@ -16,7 +16,7 @@ from byleave.core.decision import ASK, DENY
 from byleave.core.redact import Redactor
 from byleave.errors import InputError, StateError
 from byleave.guard.approval_key import input_pin
-from byleave.guard.evaluation import ELSEWHERE, NOBODY, ActionRequest, Pending, Reply, Who
+from byleave.guard.evaluation import ELSEWHERE, NO_PERSON, ActionRequest, Pending, Reply, Who
 from byleave.guard.open import guard_for
 from byleave.hooks.agent_tools import CLAUDE_CODE, KINDS, OTHER, QUESTION, THINK
 from byleave.policy.dirs import find_homes, find_root
@@ -197,7 +197,7 @@ def _who(hook: "Hook", meant: Translation, guard: "Guard") -> Who:
 
 def _hold_back(hook: "Hook", pending: Pending, guard: "Guard") -> "tuple[Decision, str]":
     """Deny what the agent cannot ask its user about, and have it wait for the user where that can be approved."""
-    done = guard.complete(pending, Reply(NOBODY, hook.agent))
+    done = guard.complete(pending, Reply(NO_PERSON, hook.agent))
     asked = [question for question in pending.questions if question.resolved.verdict.decision is ASK]
     waiting = [] if pending.request.unclear else [guard.await_approval(question) for question in asked]
     waits = bool(waiting) and all(waiting)
