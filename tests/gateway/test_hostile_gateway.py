@@ -361,7 +361,7 @@ def test_whoever_says_nothing_cannot_count_as_an_agent_with_a_token(play: Play, 
 
     with pytest.raises(ConfigErrors) as caught:
         play(scene, {**tree, "agents": {name: {"allow": {"servers": ["*"]}, "token": f"sha256:{'0' * 64}"}}})
-    assert "stands for whoever is not named" in str(caught.value.exceptions[0])
+    assert "stands for every agent that has no name" in str(caught.value.exceptions[0])
 
 
 def test_a_client_does_not_choose_what_the_question_says(play: Play) -> None:

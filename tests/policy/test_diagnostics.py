@@ -113,7 +113,7 @@ byleave.toml:2: unknown key "zzz" in defaults
 byleave.toml:1: "store" is not in this version
     [store]
      ^^^^^
-  hint: this version does not enforce it yet: remove it, so that nobody relies on it""",
+  hint: this version does not enforce it yet: remove it, so that you do not rely on it""",
     ),
     "a boolean in quotes": (
         'strict_links = "yes"',
@@ -241,7 +241,7 @@ byleave.toml:1: tools.t.run[0] needs one of prefix, equals, glob, regex or insid
 byleave.toml:1: tools.t.run[0] has glob and regex
     tools.t.run = [{arg = '/a', mode = 'ask', glob = 'a', regex = 'b'}]
                    ^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^^
-  hint: keep one of them""",
+  hint: keep one of them and remove the others""",
     ),
     "names from the file cannot act on the terminal": (
         '[tools."a b\\u001b[31m"]\n"\\u202e" = 1',
@@ -345,8 +345,8 @@ TREES: list[tuple[object, list[str]]] = [
     (None, ["the file: expected a table, got null"]),
     ({"strict_links": None}, ["strict_links: expected true or false, got null"]),
     ({"strict_links": 1}, ["strict_links: expected true or false, got the number 1"]),
-    ({"tools": {1: {}}}, ["tools has a key that is no string: the number 1"]),
-    ({1: {}}, ["the file has a key that is no string: the number 1"]),
+    ({"tools": {1: {}}}, ["tools has a key that is not a string: the number 1"]),
+    ({1: {}}, ["the file has a key that is not a string: the number 1"]),
     ({"\ud800": 1}, ['unknown key "\\ud800" at the top']),
     ({"tools": {"t": {"run": "\ud800"}}}, ['tools.t.run: unknown value "\\ud800"']),
     ({"tools": {"t": {"source": "x" * 99}}}, [f'tools.t.source: unknown value "{"x" * 60}..."']),

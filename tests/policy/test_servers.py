@@ -114,7 +114,7 @@ WRONG = {
     "a token for many": (f"[agents.'a*']\ntoken = '{HASH}'\n", "is a glob, and a token belongs to one agent"),
     "one token for two": (
         f"[agents.a]\ntoken = '{HASH}'\n[agents.b]\ntoken = '{HASH.upper().replace('SHA', 'sha')}'\n",
-        "nobody could tell the two agents apart",
+        "so the two agents could not be distinguished",
     ),
     "an agent's typo": ("[agents.a]\nalow.servers = ['x']\n", 'did you mean "allow"?'),
     "a reach's typo": ("[agents.a]\nallow.server = ['x']\n", 'did you mean "servers"?'),

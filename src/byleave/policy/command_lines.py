@@ -1,13 +1,11 @@
-"""From the text of a command to the line that `core.command_line` judges: read it, resolve its paths.
+"""From the text of a command to the `CommandLine` that the rules decide: its commands, directories, files and scripts.
 
-Reading is pure and remembered; what looks at the disk is done anew each time.
+`LineReader` reads the text and resolves its paths. Reading is pure and remembered; what looks at the disk is done anew
+each time. `with_covered` looks for closed places below the directories that a command walks, once for each directory.
 
-Which closed places lie below the directories that a command walks? One look at the disk for each.
-
-The files of scripts that a command line runs, and what marks their content: a yes is for that content.
-
-Scripts are what a command executes by name, what it gives to an interpreter, and the recipes that `make` and its like
-read without being told. What those files read or import themselves is not followed.
+The scripts that a line runs are marked by their content, because a yes is for that content. Scripts are what a command
+executes by name, what it gives to an interpreter, and the recipes that `make` and its like read by default. What those
+files read or import themselves is not followed.
 """
 
 import os
@@ -59,7 +57,7 @@ class CommandLineReader:
     def read(self, text: str, cwd: str | None = None, shell: str | None = None) -> CommandLine:
         """Return the line as it stands now: commands, the directories they run in, the files they write.
 
-        `shell` is the name of the shell that will read it; None where nobody said.
+        `shell` is the name of the shell that will read it; None where it is not known.
         """
         dialect = DIALECTS.get(shell)
         if dialect is None:
@@ -294,7 +292,7 @@ def with_covered(line: "CommandLine", policy: "CompiledPolicy", root: "Root", ag
             looked[key] = _without_skipped(found, file.skips) if file.skips else found
         return looked[key]
 
-    def judged(file: "NamedFile") -> "NamedFile":
+    def with_found(file: "NamedFile") -> "NamedFile":
         place = file.place
         if not file.tree or not isinstance(place, FsTarget) or not place.directory:
             return file
@@ -312,7 +310,7 @@ def with_covered(line: "CommandLine", policy: "CompiledPolicy", root: "Root", ag
     def walked(part: "MatchPart") -> "MatchPart":
         if not any(file.tree for file in part.files):
             return part
-        return part.replace(files=tuple(judged(file) for file in part.files))
+        return part.replace(files=tuple(with_found(file) for file in part.files))
 
     return line.replace(parts=tuple(walked(part) for part in line.parts))
 

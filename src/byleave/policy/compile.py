@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 RUN_TOOL = "byleave-run"  # what `byleave run` runs where no tool is named: always in the sandbox
 _NOTHING: "dict[str, Any]" = {}
-MOST_WARNINGS = 50  # more than anybody reads
+MOST_WARNINGS = 50  # more than a person reads
 LONGEST_NAME = 60  # characters of a tool's name worth repeating in a warning
 _JOINED = frozenset(
     {
@@ -124,7 +124,7 @@ class Compiled(Record):
 
     @property
     def bound_agents(self) -> frozenset[str]:
-        """The agents that prove who they are, so that nobody can merely claim to be one."""
+        """The agents that prove who they are, so that a client cannot merely claim to be one."""
         return frozenset(self.agent_tokens) | frozenset(self.agent_subjects)
 
     def no_tool(self, name: str) -> InputError:
@@ -149,7 +149,7 @@ def compile_layers(layers: "Sequence[Layer]", context: CompileContext) -> Compil
 
 
 class _Compilation:
-    """One compilation: collects problems and warnings while the voices are built."""
+    """One compilation: collects problems and warnings while the views are built."""
 
     def __init__(self, layers: "Sequence[Layer]", context: CompileContext) -> None:
         self._layers = tuple(layers)
@@ -164,12 +164,12 @@ class _Compilation:
         self._read_line = self._make_reader()
 
     def _host_paths(self) -> dict[str, list[str]]:
-        told = [layer for layer in self._layers if layer.trusted and "sandbox" in layer.tree]
-        if not told:
+        given = [layer for layer in self._layers if layer.trusted and "sandbox" in layer.tree]
+        if not given:
             return {key: [] for key in HOST_PATHS}
         from byleave.policy.sandbox_settings import HostPathCompiler
 
-        return HostPathCompiler(self._context, self._layers, self.problems).merged(told)
+        return HostPathCompiler(self._context, self._layers, self.problems).merged(given)
 
     def _check_sensitive(self) -> None:
         from byleave.core.patterns import glob_problem
@@ -182,12 +182,12 @@ class _Compilation:
                     self._problem(layer, at, f"{quoted(pattern)}: {problem}", 'write a glob such as "**/*.pem"')
 
     def _gateway(self) -> "GatewaySettings | None":
-        told = [layer for layer in self._layers if layer.trusted and "gateway" in layer.tree]
-        if not told:
+        given = [layer for layer in self._layers if layer.trusted and "gateway" in layer.tree]
+        if not given:
             return None
         from byleave.policy.servers import read_gateway
 
-        return read_gateway(told, self._context.root.path, self._context.home, self.problems)
+        return read_gateway(given, self._context.root.path, self._context.home, self.problems)
 
     def _agents(self, layers: "Sequence[Layer]") -> "Agents | None":
         if not any("agents" in layer.tree for layer in layers):
@@ -224,8 +224,8 @@ class _Compilation:
             if each.server.command is None:
                 continue
             for name, path in [(each.server.tool, ()), *((one, ("tools", t)) for t, one in each.server.tools.items())]:
-                told = [layer for layer in each.layers if any(layer is one for one in layers)]
-                found = [(layer, table) for layer in told if (table := _inner(layer, each.server.name, path))]
+                describing = [layer for layer in each.layers if any(layer is one for one in layers)]
+                found = [(layer, table) for layer in describing if (table := _inner(layer, each.server.name, path))]
                 if found:
                     made = [layer.replace(tree={"tools": {name: table}}) for layer, table in found]
                     yield self._merge_tool(name, made)
@@ -239,23 +239,23 @@ class _Compilation:
         held = {tool.name: tool for tool in self._server_tools(described, trusted)}
         known = {**tools, **held}
         agents = self._agents(trusted)
-        voices = [
-            self._voice("trusted", known.values(), rules=self._rule_table(trusted), noted=True).replace(agents=agents)
+        views = [
+            self._view("trusted", known.values(), rules=self._rule_table(trusted), noted=True).replace(agents=agents)
         ]
-        voices[0] = _naming(voices[0], described)
+        views[0] = _with_server_variables(views[0], described)
         for layer in self._layers:
             if layer.name == ENCLOSING:
-                voices += self._enclosing(layer, trusted, known)
+                views += self._enclosing(layer, trusted, known)
             elif not layer.trusted:
                 self.warnings.append(_untrusted(layer))
                 present = [_access_only(other) if other is layer else other for other in self._layers]
-                heard = [other for other in present if other.trusted or other.file == layer.file]
-                told = _known(self._merge(heard), tools)
-                voice = self._voice(f"{layer.file} (untrusted)", told, rules=self._rule_table(heard))
-                voices.append(voice.replace(agents=self._agents(heard)))
+                counted = [other for other in present if other.trusted or other.file == layer.file]
+                configured = _known(self._merge(counted), tools)
+                view = self._view(f"{layer.file} (untrusted)", configured, rules=self._rule_table(counted))
+                views.append(view.replace(agents=self._agents(counted)))
             elif layer.name == MANAGED and len(self._layers) > 1:
                 alone = _known([*self._merge([layer]), *self._server_tools(described, [layer])], known)
-                voices.append(self._voice("managed", alone, denies_only=True).replace(agents=self._agents([layer])))
+                views.append(self._view("managed", alone, denies_only=True).replace(agents=self._agents([layer])))
         tokens, subjects = self._proofs(trusted)
         if agents is not None:
             self._warn_of_agents(agents)
@@ -264,12 +264,12 @@ class _Compilation:
         shell = self._settings.get("shell", {}).get("confine")
         machine = MachinePlaces(self._context, self._layers, self._rules)
         strict_links = bool(self._settings.get("strict_links"))
-        policy = CompiledPolicy(tuple(voices), Protected(finder=machine), strict_links, shell)
+        policy = CompiledPolicy(tuple(views), Protected(finder=machine), strict_links, shell)
         return Compiled(
             policy,
             frozen_mapping(tools),
             frozen_mapping(self._settings),
-            _told(self.warnings),
+            _distinct(self.warnings),
             frozen_mapping(self._rules.places),
             self._layers,
             self._read_line,
@@ -284,12 +284,12 @@ class _Compilation:
     def _enclosing(
         self, layer: "Layer", trusted: "Sequence[Layer]", known: "Mapping[str, CompiledTool]"
     ) -> "Iterator[PolicyView]":
-        """Yield what a project file around the workspace adds: where it is silent, the trusted layers answer for it."""
+        """Yield what a project file around the workspace adds: where it says nothing, the trusted layers decide."""
         name = f"{layer.file} (around this workspace)"
         if "rules" in layer.tree:
-            yield self._voice(name, (), rules=self._rule_table([*trusted, layer]))
-        told = _known(self._merge([layer]), known)
-        yield self._voice(name, told, denies_only=True).replace(agents=self._agents([_access_only(layer)]))
+            yield self._view(name, (), rules=self._rule_table([*trusted, layer]))
+        own = _known(self._merge([layer]), known)
+        yield self._view(name, own, denies_only=True).replace(agents=self._agents([_access_only(layer)]))
 
     def _proofs(self, trusted: "Sequence[Layer]") -> "tuple[Mapping[str, tuple[str, ...]], ...]":
         if not any("agents" in layer.tree for layer in trusted):
@@ -339,7 +339,7 @@ class _Compilation:
         for layer in layers:
             if "rules" in layer.tree:
                 patched = _patch(layer.tree["rules"], layer)
-                merged = compose(merged, patched.replace(front=(*_unheard(merged, patched), *patched.front)))
+                merged = compose(merged, patched.replace(front=(*_kept_of_untrusted(merged, patched), *patched.front)))
         if not merged.items:
             return None
         from byleave.core.rules import RuleTable
@@ -439,7 +439,7 @@ class _Compilation:
     def _defined_untrusted(self, name: str) -> bool:
         return any("source" in layer.tree["tools"].get(name, {}) for layer in self._layers if not layer.trusted)
 
-    def _voice(
+    def _view(
         self,
         name: str,
         tools: "Iterable[CompiledTool]",
@@ -481,8 +481,8 @@ class _Compilation:
         self._problem(tool.layer, tool.at, f"the tool {quoted(_cut(tool.name))} {problem}", hint)
 
 
-def _told(warnings: "Iterable[str]") -> tuple[str, ...]:
-    """Return each warning once, and no more than anybody reads."""
+def _distinct(warnings: "Iterable[str]") -> tuple[str, ...]:
+    """Return each warning once, and no more of them than a person reads."""
     distinct = list(dict.fromkeys(warnings))
     more = len(distinct) - MOST_WARNINGS
     return (*distinct[:MOST_WARNINGS], f"and {more} more warnings") if more > 0 else tuple(distinct)
@@ -506,13 +506,13 @@ def _patch(configured: "Mapping[str, Any]", layer: "Layer") -> Patch:
 
 
 def _joined(weaker: Patch, stronger: Patch) -> Patch:
-    """Compose two patches of an access list; what only tightens is not replaced, but moves to where it is heard."""
+    """Compose two patches of an access list; what only tightens is not replaced, but moves behind the rest."""
     composed = compose(weaker, stronger)
-    return composed.replace(back=(*composed.back, *_unheard(weaker, stronger)))
+    return composed.replace(back=(*composed.back, *_kept_of_untrusted(weaker, stronger)))
 
 
-def _unheard(weaker: Patch, stronger: Patch) -> "tuple[Item, ...]":
-    """Return the entries of an untrusted layer that a stronger one would replace: in its own voice it is heard."""
+def _kept_of_untrusted(weaker: Patch, stronger: Patch) -> "tuple[Item, ...]":
+    """Return the entries of an untrusted layer that a stronger one would replace: its own view keeps them."""
     return tuple(item for item in weaker.items if not item.layer.trusted) if stronger.replaces else ()
 
 
@@ -560,9 +560,9 @@ def _inner(layer: "Layer", server: str, path: "tuple[str, ...]") -> "Tree | None
     return {"source": "local", "runtime": "stdio", **access, LINE: table[LINE], AT: table[AT]}
 
 
-def _naming(voice: PolicyView, described: "Iterable[ServerDescription]") -> PolicyView:
+def _with_server_variables(view: PolicyView, described: "Iterable[ServerDescription]") -> PolicyView:
     """Add to what servers may touch the variables that are filled in for them, which are secrets from then on."""
-    tools = dict(voice.tools)
+    tools = dict(view.tools)
     for each in described:
         if each.server.variables:
             from byleave.policy.servers import with_variables
@@ -570,7 +570,7 @@ def _naming(voice: PolicyView, described: "Iterable[ServerDescription]") -> Poli
             for name in (each.server.tool, *each.server.tools.values()):
                 if name in tools:
                     tools[name] = with_variables(tools[name], each.server)
-    return voice.replace(tools=frozen_mapping(tools))
+    return view.replace(tools=frozen_mapping(tools))
 
 
 def _known(merged: "Iterable[CompiledTool]", tools: "Mapping[str, CompiledTool]") -> "Iterator[CompiledTool]":

@@ -28,7 +28,7 @@ class ExternalRule(Record):
 
     `name` is the path as it is written. `rule.path` is the last link that leads out: the same, unless the written path
     leads there by another link. `rule.approved_target` is set where the user has agreed to all of these names,
-    `unapproved` are those that nobody has agreed to. `target` is None where nothing is at the end of it.
+    `unapproved` are those that the user has not agreed to. `target` is None where nothing is at the end of it.
     """
 
     tool: str

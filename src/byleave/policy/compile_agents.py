@@ -38,11 +38,11 @@ class AgentTokens(Struct, frozen=True):
 
 def merge_agents(layers: Sequence[Layer], missing: MissingAgentRule) -> Agents | None:
     """Return the agents of these layers, weakest first; None where no layer speaks of agents."""
-    telling = [layer for layer in layers if "agents" in layer.tree]
-    if not telling:
+    naming = [layer for layer in layers if "agents" in layer.tree]
+    if not naming:
         return None
-    names = dict.fromkeys(name for layer in telling for name in layer.tree["agents"])
-    merged = [_merge_agent(name, [layer for layer in telling if name in layer.tree["agents"]]) for name in names]
+    names = dict.fromkeys(name for layer in naming for name in layer.tree["agents"])
+    merged = [_merge_agent(name, [layer for layer in naming if name in layer.tree["agents"]]) for name in names]
     return Agents(merged, deny_on_missing=missing.denied, default_agent=missing.default_agent)
 
 
@@ -55,19 +55,19 @@ def _merge_agent(name: str, layers: Sequence[Layer]) -> Agent:
 _SIDES = ("allow", "deny")
 
 
-def _merge_side(side: str, told: Sequence[tuple[Layer, Tree]]) -> AgentReach:
+def _merge_side(side: str, tables: Sequence[tuple[Layer, Tree]]) -> AgentReach:
     servers = NOTHING
-    tables: dict[str, dict[str, Patch]] = {kind: {} for kind in AGENT_TABLES}
-    for layer, agent in told:
+    lists: dict[str, dict[str, Patch]] = {kind: {} for kind in AGENT_TABLES}
+    for layer, agent in tables:
         reach = agent.get(side, {})
         if "servers" in reach:
             servers = _joined(side, servers, _patch(reach["servers"], layer))
-        for kind, table in tables.items():
+        for kind, table in lists.items():
             for server, names in reach.get(kind, {}).items():
                 table[server] = _joined(side, table.get(server, NOTHING), _patch(names, layer))
     return AgentReach(
         _entries(servers),
-        *(frozen_mapping({server: _entries(names) for server, names in tables[kind].items()}) for kind in AGENT_TABLES),
+        *(frozen_mapping({server: _entries(names) for server, names in lists[kind].items()}) for kind in AGENT_TABLES),
     )
 
 
@@ -76,7 +76,7 @@ def _patch(names: Tree, layer: Layer) -> Patch:
 
 
 def _joined(side: str, weaker: Patch, stronger: Patch) -> Patch:
-    """Compose two patches; a deny of an untrusted layer is not replaced: in its own voice it is heard."""
+    """Compose two patches; a deny of an untrusted layer is not replaced: its own view keeps it."""
     composed = compose(weaker, stronger)
     if side == "allow" or not stronger.replaces:
         return composed
@@ -90,7 +90,7 @@ def _entries(merged: Patch) -> tuple[ListEntry, ...]:
 def proofs_of(layers: Iterable[Layer], default: str | None, problems: Problems) -> AgentTokens:
     """Return the tokens and JWT subjects of the trusted layers; of each agent the strongest layer that has some.
 
-    Whoever says nothing counts as the `default` agent, so that one cannot be one that proves who it is.
+    A client that names no agent counts as the `default` agent, which therefore can have no proof of its own.
     """
     tokens: dict[str, tuple[str, ...]] = {}
     subjects: dict[str, tuple[str, ...]] = {}
@@ -100,12 +100,12 @@ def proofs_of(layers: Iterable[Layer], default: str | None, problems: Problems) 
                 if key not in agent:
                     continue
                 if name in (default, DEFAULT):
-                    problem = f"{quoted(name)} stands for whoever is not named, so it cannot have a {key}"
-                    problems.add(layer, problem, hint="give the token to another agent", at=("agents", name, key))
+                    problem = f"{quoted(name)} stands for every agent that has no name, so it cannot have a {key}"
+                    problems.add(layer, problem, hint="give it to a named agent", at=("agents", name, key))
                 words = tuple(word.removeprefix("sha256:") for word in agent[key])
                 for other in (other for other in known if other != name and set(known[other]) & set(words)):
-                    problem = f"{quoted(other)} has the same {key}: nobody could tell the two agents apart"
-                    problems.add(layer, problem, hint="give each its own", at=("agents", name, key))
+                    problem = f"{quoted(other)} has the same {key}, so the two agents could not be distinguished"
+                    problems.add(layer, problem, hint=f"give each agent a {key} of its own", at=("agents", name, key))
                 if not is_literal(name):
                     problem = f"{quoted(name)} is a glob, and a {key} belongs to one agent"
                     problems.add(layer, problem, hint="name the agent", at=("agents", name, key))

@@ -141,8 +141,7 @@ class RuleCompiler:
     def _within(self, table: "Mapping[str, Any]", at: "At", item: "Item") -> str | None:
         if "within" not in table:
             return None
-        wanted = self._expanded(table["within"])
-        place = self._directory(wanted)
+        place = self._directory(self._expanded(table["within"]))
         if place is None:
             self._problem(item, (*at, "within"), f"{quoted(table['within'])} cannot be resolved", "name a directory")
         return place
@@ -277,12 +276,14 @@ class RuleCompiler:
         return None if not found else found[0] if len(found) == 1 else All(tuple(found))
 
     def _try_examples(self, rule: CompiledRule, item: "Item") -> None:
-        for key, wanted in (("match", True), ("not_match", False)):
+        for key, expected in (("match", True), ("not_match", False)):
             for number, example in enumerate(item.tree.get(key, ())):
-                if self._matches(rule, example) is not wanted:
-                    verb = "does not match" if wanted else "matches"
+                if self._matches(rule, example) is not expected:
+                    verb = "does not match" if expected else "matches"
                     at = (*item.tree[AT], key, number)
-                    self._problem(item, at, f"the rule {verb} its own example {quoted(example)}", "mend one of them")
+                    self._problem(
+                        item, at, f"the rule {verb} its own example {quoted(example)}", "change the rule or the example"
+                    )
 
     def _matches(self, rule: CompiledRule, example: str) -> bool:
         if self._read_line is None:

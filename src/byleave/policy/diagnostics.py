@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
     from byleave.policy.toml_spans import Path, Spots
 
-MOST_PROBLEMS = 200  # more than anybody reads; a hostile file must not cost minutes
+MOST_PROBLEMS = 200  # more than a person reads; a hostile file must not cost minutes
 _LONGEST_SHOWN = 60  # characters of a value worth repeating
 _LONGEST_KEY = 64  # characters of a key worth comparing with the known ones
 
@@ -55,17 +55,17 @@ def check_tree(
     errors = [_error(problem, file, places) for problem in found[:MOST_PROBLEMS]]
     errors.sort(key=lambda error: error.at.line if error.at else 0)
     if len(found) > MOST_PROBLEMS:
-        errors.append(ConfigError(f"there are more than {MOST_PROBLEMS} problems", hint="mend these first"))
+        errors.append(ConfigError(f"there are more than {MOST_PROBLEMS} problems", hint="fix these first"))
     return errors
 
 
 def walk(tree: object, shape: type = ConfigFile) -> Iterator[ConfigProblem]:
     """Yield each place where `tree` departs from its shape. Nothing at all exactly when msgspec takes it."""
-    return _judge(_root(shape), tree, ())
+    return _check(_root(shape), tree, ())
 
 
 def _problems(tree: object, refusal: ValueError, shape: type) -> list[ConfigProblem]:
-    """Return what the walk finds, up to one more than is told. If it finds nothing, msgspec's word counts."""
+    """Return what the walk finds, up to one more than is shown. If it finds nothing, msgspec's own error counts."""
     found = list(islice(walk(tree, shape), MOST_PROBLEMS + 1))
     return found or [ConfigProblem((), shown(str(refusal)), "compare the file with the documented keys")]
 
@@ -80,19 +80,19 @@ def _error(problem: ConfigProblem, file: str, places: Spots | None) -> ConfigErr
 
 @cache
 def _root(shape: type = ConfigFile) -> Any:
-    """Return the kind of a whole file. Kinds are told apart by name: only here is their module loaded."""
+    """Return the kind of a whole file. Elsewhere a kind is known by its name, so only this loads msgspec.inspect."""
     import msgspec.inspect
 
     return msgspec.inspect.type_info(shape)
 
 
-def _judge(kind: Any, value: object, path: Path) -> Iterator[ConfigProblem]:
+def _check(kind: Any, value: object, path: Path) -> Iterator[ConfigProblem]:
     note, choices = _unwrapped(kind)
     fitting = next((choice for choice in choices if _accepts(choice, value)), None)
     if fitting is None:
         yield _wrong_type(choices, value, path, _example(note))
-    elif judge := _JUDGES.get(_name(fitting)):
-        yield from judge(fitting, value, path, note)
+    elif check := _CHECKS.get(_name(fitting)):
+        yield from check(fitting, value, path, note)
 
 
 def _unwrapped(kind: Any) -> tuple[Any, list[Any]]:
@@ -108,7 +108,7 @@ def _accepts(kind: Any, value: object) -> bool:
     return isinstance(value, accepted) and (accepted is bool or accepted is object or not isinstance(value, bool))
 
 
-def _judge_table(kind: Any, table: dict[object, object], path: Path, _note: Any) -> Iterator[ConfigProblem]:
+def _check_table(kind: Any, table: dict[object, object], path: Path, _note: Any) -> Iterator[ConfigProblem]:
     fields = {field.encode_name: field for field in kind.fields}
     if getattr(kind.cls, "__origin__", None) is Merge and fields.keys().isdisjoint(table):
         yield _lone_table(fields["value"].type, path)
@@ -117,38 +117,40 @@ def _judge_table(kind: Any, table: dict[object, object], path: Path, _note: Any)
         if not isinstance(key, str):
             yield _odd_key(key, path)
         elif key in fields:
-            yield from _judge(fields[key].type, value, (*path, key))
+            yield from _check(fields[key].type, value, (*path, key))
         else:
             yield _unknown_key(key, tuple(fields), path)
     meant = {_nearest(key, tuple(fields)) for key in table if isinstance(key, str) and key not in fields}
     for field in kind.fields:
         if field.required and field.encode_name not in table and field.encode_name not in meant:
             yield _missing_key(field, path)
-    yield from _judge_one_of(getattr(kind.cls, "one_of", ()), table, path)
+    yield from _check_one_of(getattr(kind.cls, "one_of", ()), table, path)
 
 
-def _judge_one_of(keys: tuple[str, ...], table: dict[object, object], path: Path) -> Iterator[ConfigProblem]:
+def _check_one_of(keys: tuple[str, ...], table: dict[object, object], path: Path) -> Iterator[ConfigProblem]:
     there = [key for key in keys if key in table]
     if keys and not there:
         yield ConfigProblem(path, f"{_dotted(path)} needs one of {_either(keys)}", f"add one of {_either(keys)}")
     if len(there) > 1:
-        yield ConfigProblem(path, f"{_dotted(path)} has {sentence_list(there)}", "keep one of them")
+        yield ConfigProblem(
+            path, f"{_dotted(path)} has {sentence_list(there)}", "keep one of them and remove the others"
+        )
 
 
-def _judge_names(kind: Any, table: dict[object, object], path: Path, _note: Any) -> Iterator[ConfigProblem]:
+def _check_names(kind: Any, table: dict[object, object], path: Path, _note: Any) -> Iterator[ConfigProblem]:
     for name, value in table.items():
         if isinstance(name, str):
-            yield from _judge(kind.value_type, value, (*path, name))
+            yield from _check(kind.value_type, value, (*path, name))
         else:
             yield _odd_key(name, path)
 
 
-def _judge_items(kind: Any, items: Iterable[object], path: Path, _note: Any) -> Iterator[ConfigProblem]:
+def _check_items(kind: Any, items: Iterable[object], path: Path, _note: Any) -> Iterator[ConfigProblem]:
     for index, item in enumerate(items):
-        yield from _judge(kind.item_type, item, (*path, index))
+        yield from _check(kind.item_type, item, (*path, index))
 
 
-def _judge_word(kind: Any, word: str, path: Path, _note: Any) -> Iterator[ConfigProblem]:
+def _check_word(kind: Any, word: str, path: Path, _note: Any) -> Iterator[ConfigProblem]:
     if word not in kind.values:
         allowed = f"write {_either([quoted(value) for value in kind.values])}"
         near = _nearest(word, kind.values)
@@ -156,20 +158,20 @@ def _judge_word(kind: Any, word: str, path: Path, _note: Any) -> Iterator[Config
         yield ConfigProblem(path, f"{_dotted(path)}: unknown value {_brief(word)}", hint)
 
 
-def _judge_string(kind: Any, string: str, path: Path, note: Any) -> Iterator[ConfigProblem]:
+def _check_string(kind: Any, string: str, path: Path, note: Any) -> Iterator[ConfigProblem]:
     if kind.pattern is not None and not re.search(kind.pattern, string):
         hint = ((note and note.extra) or {}).get("hint") or f"it has to match {kind.pattern}"
         yield ConfigProblem(path, f"{_dotted(path)}: unknown value {_brief(string)}", hint)
 
 
-def _judge_number(kind: Any, number: float, path: Path, _note: Any) -> Iterator[ConfigProblem]:
+def _check_number(kind: Any, number: float, path: Path, _note: Any) -> Iterator[ConfigProblem]:
     enough = (kind.ge is None or number >= kind.ge) and (kind.gt is None or number > kind.gt)  # never for nan
     if not enough or (kind.le is not None and number > kind.le):
         yield ConfigProblem(path, f"{_dotted(path)}: {_brief(number)} is out of range", f"write {_range(kind)}")
 
 
 def _range(kind: Any) -> str:
-    number = _WANTED[_name(kind)]
+    number = _EXPECTED[_name(kind)]
     if kind.gt is not None:
         return f"{number} above {kind.gt} and up to {kind.le}"
     return f"{number} from {kind.ge} to {kind.le}" if kind.le is not None else f"{number}, {kind.ge} or more"
@@ -187,33 +189,33 @@ _ACCEPTED: dict[str, Any] = {
     "StrType": str,
     "StructType": dict,
 }
-_JUDGES: dict[str, Callable[[Any, Any, Path, Any], Iterator[ConfigProblem]]] = {
-    "DictType": _judge_names,
-    "FloatType": _judge_number,
-    "IntType": _judge_number,
-    "ListType": _judge_items,
-    "LiteralType": _judge_word,
-    "StrType": _judge_string,
-    "StructType": _judge_table,
+_CHECKS: dict[str, Callable[[Any, Any, Path, Any], Iterator[ConfigProblem]]] = {
+    "DictType": _check_names,
+    "FloatType": _check_number,
+    "IntType": _check_number,
+    "ListType": _check_items,
+    "LiteralType": _check_word,
+    "StrType": _check_string,
+    "StructType": _check_table,
 }
 
 
 def _wrong_type(choices: list[Any], value: object, path: Path, example: str) -> ConfigProblem:
-    wanted = _either(list(dict.fromkeys(word for choice in choices for word in _wanted(choice))))
-    text = f"{_dotted(path)}: expected {wanted}, got {_got(value)}"
-    return ConfigProblem(path, text, _type_hint(choices, value, wanted, example))
+    expected = _either(list(dict.fromkeys(word for choice in choices for word in _expected(choice))))
+    text = f"{_dotted(path)}: expected {expected}, got {_got(value)}"
+    return ConfigProblem(path, text, _type_hint(choices, value, expected, example))
 
 
-def _type_hint(choices: list[Any], value: object, wanted: str, example: str) -> str:
+def _type_hint(choices: list[Any], value: object, expected: str, example: str) -> str:
     names = {_name(choice) for choice in choices}
     lists = [choice for choice in choices if _name(choice) == "ListType"]
     if isinstance(value, str) and names & {"BoolType", "IntType", "FloatType"}:
-        return f"write {wanted}, without quotes"
+        return f"write {expected}, without quotes"
     if any(_accepts(choice, value) for each in lists for choice in _unwrapped(each.item_type)[1]):
         return f"put it in a list: [{'{...}' if isinstance(value, dict) else _toml(value)}]"
     if isinstance(value, bool | int | float) and "StrType" in names and "IntType" not in names:
         return f'put it between quotes: "{_toml(value)}"'
-    return f"write {wanted}, such as {example}" if example else f"write {wanted}"
+    return f"write {expected}, such as {example}" if example else f"write {expected}"
 
 
 def _lone_table(list_kind: Any, path: Path) -> ConfigProblem:
@@ -226,7 +228,7 @@ def _lone_table(list_kind: Any, path: Path) -> ConfigProblem:
 
 
 def _odd_key(key: object, path: Path) -> ConfigProblem:
-    text = f"{_dotted(path)} has a key that is no string: {_got(key)}"
+    text = f"{_dotted(path)} has a key that is not a string: {_got(key)}"
     return ConfigProblem(path, text, "put the key between quotes")
 
 
@@ -239,7 +241,7 @@ def _missing_key(field: Any, path: Path) -> ConfigProblem:
 def _unknown_key(key: str, known: tuple[str, ...], path: Path) -> ConfigProblem:
     full = (*path, key)
     if full in NOT_YET:
-        hint = "this version does not enforce it yet: remove it, so that nobody relies on it"
+        hint = "this version does not enforce it yet: remove it, so that you do not rely on it"
         return ConfigProblem(full, f"{quoted(_dotted(full))} is not in this version", hint, at_key=True)
     where = f"in {_dotted(path)}" if path else "at the top of the file"
     return ConfigProblem(full, f"unknown key {_brief(key)} {where}", _key_hint(key, known), at_key=True)
@@ -303,16 +305,16 @@ def _name(kind: object) -> str:
     return type(kind).__name__
 
 
-def _wanted(kind: Any) -> list[str]:
+def _expected(kind: Any) -> list[str]:
     if _name(kind) == "LiteralType":
         return [quoted(value) for value in kind.values]
     if _name(kind) != "ListType":
-        return [_WANTED[_name(kind)]]
+        return [_EXPECTED[_name(kind)]]
     items = {"StrType": "strings", "LiteralType": "strings", "ListType": "lists", "StructType": "tables"}
     return [f"a list of {items[_name(kind.item_type)]}"]
 
 
-_WANTED = {
+_EXPECTED = {
     "BoolType": "true or false",
     "DictType": "a table",
     "FloatType": "a number",

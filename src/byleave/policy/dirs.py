@@ -20,7 +20,7 @@ PROJECT_FILES = ("byleave.toml", ".byleave/config.toml")
 LOCAL_FILE = ".byleave/local.toml"
 FOREIGN_FILES = (".mcp.json", ".mcp-gateway-rules.json")  # that other programs read as well
 # Of a directory that holds a name of the workspace free while a sandbox runs (sandbox.placeholders). The sticky bit
-# tells it from the user's own; whoever puts something into it meanwhile has an ordinary directory.
+# marks it; once a file is put into it, it is an ordinary directory.
 HELD_MODE = 0o1755
 _SESSION_LETTERS = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-")
 
@@ -197,7 +197,7 @@ def _owner(path: str) -> int | None:
 
 
 def _home(environment: "Mapping[str, str]") -> str:
-    """Return the home directory: HOME if it is absolute, else what the system knows; "" if nobody knows."""
+    """Return the home directory: HOME if it is absolute, else what the system knows; "" if neither is known."""
     home = environment.get("HOME", "")
     if not os.path.isabs(home):
         import pwd

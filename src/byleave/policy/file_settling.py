@@ -33,8 +33,8 @@ def file_stamp(path: str) -> "Stamp":
 def is_being_written(path: str) -> bool:
     """Whether a program has a file open for writing. Where the system does not say so, the answer is no.
 
-    The kernel gives a read lease only on a file that is open for writing nowhere. It is given back at once. Who opens
-    the file in between waits for that, and the signal that tells of it is one that does nothing.
+    The kernel gives a read lease only on a file that is open for writing nowhere. It is given back at once. A program
+    that opens the file in between waits for that; the kernel announces it by a signal that does nothing.
     """
     import fcntl
     from signal import SIGURG

@@ -1,16 +1,12 @@
-"""One source of configuration each: which files there are, who wrote them, and what they say.
+"""The policy layers, one for each source of configuration: which files there are, who wrote them, and what they say.
 
 From the weakest to the strongest: user, project, project-local, session, command line, managed. A layer that came out
-of the workspace is somebody else's until the user has trusted its exact content. Project files of directories around
-the workspace are heard apart, and only tighten (`enclosing`).
+of the workspace counts as written by a stranger until the user has trusted its exact content.
 
-Project files of the directories around a workspace: they go on tightening what happens in it.
-
-Who can make an empty `byleave.toml` or `.byleave` in a subdirectory could otherwise switch the project's own policy off
-for everything that is started there. So what the files above say is heard as well, each apart, and only to tighten.
-Their paths are relative to where they stand; here they are written as the workspace inside names the same places.
-
-Start at `enclosing_directories` and `seen_from`.
+Project files of the directories around a workspace (`enclosing_directories`) are layers too. Without them, an empty
+`byleave.toml` or `.byleave` in a subdirectory would switch the project's policy off for everything that is started
+there. Each of them is a view of its own, and only tightens. Their paths are relative to where they stand; `seen_from`
+writes them as the workspace inside names the same places.
 """
 
 import os
@@ -154,11 +150,11 @@ def _file_rules(rules: "list[Tree]", inner: str) -> "list[Tree]":
 
 
 LARGEST_FILE = 64 << 20
-# Somebody else's file costs every start what it takes to read it: there is room for 100,000 rules, and a list of four
+# A project's file costs every start what it takes to read it: there is room for 100,000 rules, and a list of four
 # million numbers, which tomllib would take a minute and gigabytes for, is refused unread.
 LARGEST_PROJECT_FILE = 8 << 20
 MOST_MARKS = 1_000_000
-MOST_PROBLEMS = 200  # more than anybody reads
+MOST_PROBLEMS = 200  # more than a person reads
 USER, ENCLOSING, PROJECT, LOCAL, SESSION, COMMAND_LINE, MANAGED, INLINE = (
     "user",
     "enclosing",
@@ -189,12 +185,12 @@ class Layer(Record):
 
 
 class Problems:
-    """What is wrong with the layers: each thing once, however many voices repeat it, and no more than anybody reads."""
+    """What is wrong with the layers: each problem once, though several views repeat it; no more than a person reads."""
 
     def __init__(self) -> None:
         self._found: dict[tuple[str | None, At, str], ConfigError] = {}
         self._places: dict[str, Spots] = {}
-        self._untold = 0
+        self._unshown = 0
 
     def add(self, layer: Layer, problem: str, *, hint: str, at: "At") -> None:
         """Note a problem that stands at `at`: at the value if it is written down, else at its key or its table."""
@@ -202,17 +198,17 @@ class Problems:
         if key in self._found:
             return
         if len(self._found) >= MOST_PROBLEMS:
-            self._untold += 1
+            self._unshown += 1
             return
         self._found[key] = self._error(layer, problem, hint, at)
 
     def __len__(self) -> int:
-        return len(self._found) + self._untold
+        return len(self._found) + self._unshown
 
     def raise_any(self) -> None:
         """Raise all of them together, if there are any."""
         errors = list(self._found.values())
-        if self._untold:
+        if self._unshown:
             errors.append(ConfigError(f"there are more than {MOST_PROBLEMS} problems", hint="mend these first"))
         if errors:
             raise ConfigErrors(errors)
@@ -387,10 +383,10 @@ class LayerFiles:
                 [ConfigError("there is a byleave.toml and a .byleave/config.toml", hint="keep one of the two")]
             )
         foreign = [name for name in FOREIGN_FILES if self._is_there(name)]
-        wanted = [(PROJECT, name) for name in (*foreign, *found)]
+        named = [(PROJECT, name) for name in (*foreign, *found)]
         if self._is_there(LOCAL_FILE):
-            wanted.append((LOCAL, LOCAL_FILE))
-        for layer_name, name in wanted:
+            named.append((LOCAL, LOCAL_FILE))
+        for layer_name, name in named:
             path = os.path.join(self._root, name)
             for layer in self._or_good(path, lambda: self._read_project(layer_name, name)):  # noqa: B023 -- at once
                 trusted = self._trust is not None and self._trust.trusts(name, layer.content, layer.tree)
@@ -431,7 +427,7 @@ class LayerFiles:
         return content
 
     def parse_project_file(self, name: str, content: bytes) -> Layer:
-        """Return the layer of a project file, whoever trusts it."""
+        """Return the layer of a project file, trusted or not."""
         return self._project_layer(PROJECT, name, content)
 
     def _project_layer(self, layer_name: str, name: str, content: bytes) -> Layer:

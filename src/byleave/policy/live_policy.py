@@ -1,17 +1,14 @@
 """Resolve what an action names, then decide it: the one way from an action to a verdict.
 
-A judge is long-lived. Its files may be edited, an approval revoked, the places its rules name replaced by links
-meanwhile, so all are looked at again after a while, and the policy is compiled anew when something has changed.
+A `LivePolicy` is long-lived. Meanwhile its files may be edited, an approval revoked, the places that its rules name
+replaced by links. It looks at all of them again after a while, and compiles anew when something has changed.
 
-Judge what is removed and moved by its name where links are concerned: a link itself, or a directory that holds some.
+A delete or a move is decided by the name that it is about (`core.file_decision`). Where that is a link, or a directory
+that holds links, `decide_entries` adds what the name alone does not say; it only tightens:
 
-The name is judged like any other (`core.file_decision`). Two things a name alone does not say:
-
-- A link that leads out of the workspace is a way out, or a mount. It is judged by where it leads as well.
+- A link that leads out of the workspace is a way out, or a mount. The place where it leads decides as well.
 - A rule names a place by a path, and where that path leads through a link, the link is a part of the policy: without
   it, or with another one, the same rule would speak of another place. No tool removes, replaces or lays such a link.
-
-Start at `judge_entries`; it only ever tightens.
 """
 
 import os
@@ -124,7 +121,7 @@ class LivePolicy:
 
                 line = with_covered(line, rules, self.root, asked.agent)
             return _resolved_line(asked, line, decide(rules, asked, (line,), confines=confines))
-        if isinstance(asked, SearchAction) and asked.tool is None:  # a tool's search judges every file that it reads
+        if isinstance(asked, SearchAction) and asked.tool is None:  # a tool's search decides each file by itself
             looked = self._look_below(asked, places[0])
             if looked is not None:
                 touched = tuple(each.path for each in looked.covered.places)
@@ -132,7 +129,7 @@ class LivePolicy:
         verdict = decide(self.compiled.policy, asked, places)
         linked = any(isinstance(place, FsTarget) and (place.link or place.directory) for place in places)
         if isinstance(asked, (FileAction, MoveAction)) and asked.tool is not None and linked and entry:
-            verdict = judge_entries(self.compiled, self.root, asked, places, verdict)
+            verdict = decide_entries(self.compiled, self.root, asked, places, verdict)
         elif isinstance(asked, (FileAction, MoveAction)) and asked.tool is None and entry:
             verdict = self._with_named_links(asked, places, verdict)
         return ResolvedAction(asked, places, verdict)
@@ -140,7 +137,7 @@ class LivePolicy:
     def _with_named_links(
         self, action: "FileAction | MoveAction", places: "tuple[FsTarget | RefusedPath, ...]", verdict: "Verdict"
     ) -> "Verdict":
-        """Judge a delete or a move of an agent's own tool by the links that it names, too: it may mean either."""
+        """Decide a delete or a move of an agent's own tool by the links that it names, too: it may mean either."""
         paths = (action.path, action.to) if isinstance(action, MoveAction) else (action.path,)
         links = [self.root.link_named(path, home=self._home) for path in paths]
         if not any(links):
@@ -212,7 +209,7 @@ class LivePolicy:
         """Resolve a path: a tool's own, or one that an agent names, where `~` is the user's home.
 
         `entry`: the name itself is removed or replaced, so a link that a tool names is meant itself. What an agent's
-        own tool does to a link is not known; it is judged by where the link leads, and then by its name.
+        own tool does to a link is not known; where the link leads decides, and then its name.
         """
         if tool is not None:
             return self.root.resolve_entry(path) if entry else self.root.resolve_input(path)
@@ -294,7 +291,7 @@ def _moved(known: "FsTarget | RefusedPath", now: "FsTarget | RefusedPath") -> bo
 _PART_OF_A_RULE = RuleRef("links that rules lead through", BUILT_IN, DENY)
 
 
-def judge_entries(
+def decide_entries(
     compiled: "Compiled",
     root: "Root",
     action: "FileAction | MoveAction",
@@ -317,7 +314,7 @@ def judge_entries(
 
 
 def _outside(root: "Root", path: str, place: "Place") -> "Place | None":
-    """Return where a link leads if that is out of the workspace, or nowhere that can be told; None if it is neither."""
+    """Return where a link leads if that is out of the workspace, or to nowhere that is known; else None."""
     if not isinstance(place, FsTarget) or not place.link:
         return None
     led = root.resolve_input(path)

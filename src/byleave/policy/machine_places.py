@@ -1,18 +1,14 @@
-"""What byleave itself runs from, and where programs are found by their names. It only looks.
+"""Protected places that only this machine knows. They are found by looking: nothing is run, nothing is written.
 
-Whoever writes byleave's package, the packages that it loads, a `.pth` file beside them, its scripts, its interpreter or
-`pyvenv.cfg` decides what byleave does at its next start. In a virtual environment that lies in the workspace, all of
-that is within a tool's reach.
-
-Protected places under other names: where links of the home directory lead, and what variables name. It only looks.
-
-A `~/.bashrc` that is a link into a repository of dotfiles is obeyed wherever it leads, and an agent whose settings a
-variable has moved obeys them there.
-
-Where the git repository of a workspace keeps what git obeys: found by the files that say so, and nothing is run.
-
-A `.git` that is a file names another directory, `commondir` one more, and the configuration names hooks and further
-files. Whoever writes one of these decides what the user's next `git status` runs.
+- What byleave runs from: its package, the packages that it loads, a `.pth` file beside them, its scripts, its
+  interpreter, `pyvenv.cfg`; and the directories where programs are found by their names. A tool that writes there
+  decides what byleave does at its next start, and a virtual environment in the workspace is within a tool's reach.
+- Protected places under other names: where links of the home directory lead, and what variables name. A `~/.bashrc`
+  that is a link into a repository of dotfiles is obeyed wherever it leads, and an agent whose settings a variable has
+  moved obeys them there.
+- What the workspace's git repository obeys. A `.git` that is a file names another directory, `commondir` one more, and
+  the configuration names hooks and further files. A tool that writes one of these decides what the user's next
+  `git status` runs.
 """
 
 import os
@@ -262,7 +258,7 @@ def git_places(root: str, home: str) -> "Iterator[Protection]":
 def _missing_parts(root: str, *, has_repository: bool) -> tuple[str, ...]:
     """Return what must not come into being in the root of a workspace, or git would take the root for a repository.
 
-    It does as soon as there is no whole `.git`, and whoever may write there can take `.git/HEAD` away. With a
+    It does as soon as there is no whole `.git`, and a tool that may write there can take `.git/HEAD` away. With a
     repository, a `HEAD` beside it would make `git diff HEAD` ambiguous, so that another part is kept free; a directory
     `commondir` makes git refuse the root while it is there.
     """

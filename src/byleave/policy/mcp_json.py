@@ -3,10 +3,8 @@
 They are read as they are, and become the same tree as a file of ours. Keys that the clients of such files are known to
 write are let be; any other key is a typo, and an error with its place.
 
-Read a configuration file that is JSON, strictly, and remember where each key and value of it stands.
-
-Strictly: a key that is given twice is an error, for whoever reads the file next may take the other one. So are numbers
-that JSON does not know, and values nested without end.
+The JSON is read strictly, and the place of each key and value is known. A key that is given twice is an error, because
+the next program may take the other one. So are numbers that JSON does not know, and values nested without end.
 """
 
 from __future__ import annotations
@@ -258,7 +256,7 @@ def read_foreign(content: bytes, file: str) -> tuple[dict[str, Any], Spots, list
 
 
 def _problem(name: str, server: dict[str, Any]) -> str | None:
-    """Say why a server cannot be had here; whoever puts the gateway into such a file does not want it behind itself."""
+    """Return why a server is left out, if it is: its name cannot be used, or it is byleave's own gateway."""
     if is_door([server.get("command", ""), *server.get("args", ())]):
         return f"it {ITSELF}"
     return name_problem(name)

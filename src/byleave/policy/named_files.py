@@ -109,7 +109,7 @@ class FileFinder:
         return None
 
     def look_at_moves(self, commands: "Sequence[Command]", start: str | None) -> None:
-        """Note whether every `cd` of the line surely succeeds, and whether one leads where only the run will tell."""
+        """Note whether every `cd` of the line surely succeeds, and whether one leads to a place not known yet."""
         for command in commands:
             if command.program not in ("cd", "pushd") or len(command.words) != 2:
                 continue

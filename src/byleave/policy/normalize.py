@@ -1,16 +1,14 @@
 """One normal form for every configuration tree, whatever spelling it came in.
 
-Pure: a checked tree in, a plain tree out, fit to be remembered. Every list is `{"strategy", "value"}`, a command is a
-list of words, a size a number of bytes, `conversation.tools` has joined `tools`, the older `sandbox` tables of a tool
-have become `access`, and every rule knows its line (`#line`) and its path in the file (`#at`): keys that no file can
-spell.
+`normal_tree` takes a checked tree and returns a plain one, fit to be remembered. Every list is `{"strategy", "value"}`,
+a command is a list of words, a size a number of bytes, `conversation.tools` has joined `tools`, the older `sandbox`
+tables of a tool have become `access`, and every rule knows its line (`#line`) and its path in the file (`#at`): keys
+that no file can spell.
 
-Join the lists of several layers. Pure.
-
-A list in one layer is a patch on the weaker layers: `append` stands behind them, `prepend` before them, `replace`
-instead of them, `dedup` behind them as well, but nothing stands there twice: the last of equal entries stays, so that
-a tie falls as with `append`. Patches compose, and it does not matter in which order neighbours are composed (`dedup`
-aside, which looks at what came before it).
+`compose` joins the lists of several layers. A list in one layer is a patch on the weaker layers: `append` stands behind
+them, `prepend` before them, `replace` instead of them, `dedup` behind them as well, but nothing stands there twice: the
+last of equal entries stays, so that a tie falls as with `append`. Patches compose, and it does not matter in which
+order neighbours are composed (`dedup` aside, which looks at what came before it). Nothing here does input or output.
 """
 
 from byleave.core.access import HOST_LIMITS
@@ -32,7 +30,7 @@ if TYPE_CHECKING:
 LINE = "#line"
 AT = "#at"
 LEGACY = "#legacy"
-LEFT_OUT = "#left_out"  # what of somebody else's file cannot be had here, in words
+LEFT_OUT = "#left_out"  # what byleave leaves out of another program's file, in words
 ACCESS_LISTS = ("fs", "net", "env")
 HOST_PATHS = ("read", "write")
 AGENT_TABLES = ("tools", "resources", "prompts")

@@ -1,9 +1,9 @@
 """What every sandbox sees of the machine beside the system and the workspace: `[sandbox] read` and `write`.
 
-Only what its owner trusts is heard. Each path is made absolute by its text; where it really leads is looked at once,
-to refuse what byleave keeps to itself. A link can be turned later, so whoever mounts a path looks again.
+Only trusted layers count. Each path is made absolute by its text; where it really leads is looked at once, to refuse
+what byleave keeps to itself. A link can be turned later, so the sandbox looks again when it mounts a path.
 
-The file that `byleave run --access` takes: an `[access]` table alone, and `[limits]` if it likes.
+The file that `byleave run --access` takes is read here as well: an `[access]` table, and `[limits]` if there are any.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class HostPathCompiler:
         self._problems = problems
         settings = hook_settings(context.home)
         own = context.own_places(layers)
-        # Everybody may know an agent's settings; who writes them writes the commands that the agent starts.
+        # A tool may read an agent's settings. One that writes them writes the commands that the agent starts.
         readable = tuple(place for place in own if place not in settings)
         self._closed = {"read": readable, "write": own}
 

@@ -26,7 +26,7 @@ NOT_YET: frozenset[tuple[str, ...]] = frozenset(
         ("shell", "access"),
     }
 )
-"""Keys of the full tree that this version does not enforce: an error, so that nobody relies on them."""
+"""Keys of the full tree that this version does not enforce: an error, so that no user relies on them."""
 
 _YEAR = 365 * 24 * 3600  # seconds
 RunMode = Literal["ask", "unattended", "edit", "skip"]
@@ -229,7 +229,7 @@ _RequestTimeout = Annotated[
 ]
 _CancelTimeout = Annotated[
     Annotated[float, Meta(gt=0, le=_YEAR)] | UnsetType,
-    Meta(description="Seconds that a tool has to stop when it is asked to, and again when it is told.", examples=[5]),
+    Meta(description="Seconds from the request to stop until SIGTERM, and again until SIGKILL.", examples=[5]),
 ]
 _MaxFileSize = Annotated[
     Annotated[int, Meta(ge=1, le=LARGEST)] | str | UnsetType,
@@ -287,7 +287,7 @@ class ToolTable(ConfigTable):
     runtime: Annotated[
         Literal["vfs", "stdio", "wasm"] | UnsetType,
         Meta(
-            description="vfs: every wish goes through the host. stdio: a plain process.",
+            description="vfs: every request goes through the tool host. stdio: a plain process.",
             examples=["vfs", "stdio"],
         ),
     ] = UNSET
@@ -452,7 +452,7 @@ class Defaults(ConfigTable):
     ] = UNSET
     deny_on_missing_agent: Annotated[
         bool | UnsetType,
-        Meta(description="false: an agent that nothing is said about is judged as `default`, or let through."),
+        Meta(description="false: an agent that is not listed counts as `default`; without one it may call anything."),
     ] = UNSET
 
 

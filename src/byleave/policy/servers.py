@@ -163,12 +163,12 @@ class ServerReader:
         names = dict.fromkeys(name for layer in layers for name in layer.tree.get("servers", ()))
         waiting = {name for layer in untrusted for name in layer.tree.get("servers", ())}
         for name in names:
-            telling = tuple(layer for layer in layers if name in layer.tree.get("servers", ()))
-            merged = _merged([layer.tree["servers"][name] for layer in telling])
+            describing = tuple(layer for layer in layers if name in layer.tree.get("servers", ()))
+            merged = _merged([layer.tree["servers"][name] for layer in describing])
             if "command" not in merged and "url" not in merged and name in waiting:
                 self._warnings.append(f"the server {shown(name)} is not available until its project file is trusted")
-            elif self._is_sound(name, merged, telling):
-                yield ServerDescription(_server(name, merged, telling), telling)
+            elif self._is_sound(name, merged, describing):
+                yield ServerDescription(_server(name, merged, describing), describing)
 
     def _is_sound(self, name: str, merged: Tree, layers: tuple[Layer, ...]) -> bool:
         problems = list(_problems_of(name, merged, self._inside))
@@ -277,7 +277,7 @@ def _of_url(name: str, merged: Tree) -> Iterator[tuple[tuple[str, ...], str, str
     for header, value in merged.get("headers", {}).items():
         said = _header_problem(header) or _value_problem(header, value)
         if said is not None:
-            yield ("headers", header), f"cannot be reached: {said}", "mend the header"
+            yield ("headers", header), f"cannot be reached: {said}", "correct the header"
 
 
 def _url_problem(url: str | None) -> str | None:

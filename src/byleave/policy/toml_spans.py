@@ -1,8 +1,7 @@
 """Where each key and value of a TOML file stands, so that an error or an explanation can point at it.
 
-Reads text that tomllib has already accepted; it judges nothing. `locate` goes over the text once and notes
-only the table headers, because most files are never asked about more. The inside of a table is read when
-somebody asks for a place in it, and then kept.
+The text is one that tomllib has accepted: no error is found here. `locate` goes over it once and notes only the table
+headers, because most files need no more. The inside of a table is read when a place in it is looked up, and then kept.
 
 Start at `locate`. Paths are tuples of names and list positions: ("tools", "t", "access", "fs", 0, "path").
 """

@@ -1,13 +1,10 @@
 """Read the text of a configuration file as TOML, or say where it stops being that, and what would work.
 
-tomllib does the reading; here its words become ours, and what it would choke on is refused first: a key of ten
-thousand names, a number of a million digits, values nested without end. A project file is somebody else's text.
+tomllib does the reading; its messages are put in our words, and what would cost it minutes is refused first: a key of
+ten thousand names, a number of a million digits, values nested without end. A project file may be hostile.
 
-Start at `parse_toml`. Whether the tree has the right shape: policy.diagnostics.
-
-From the text of one configuration file, or a tree of the same shape, to the normal form.
-
-The slow path: it is walked only for content that `private.Memory` has not seen, so it may import what it likes.
+Start at `parse_file`, which goes from the text to the normal form; `parse_tree` takes a tree. `policy.diagnostics`
+checks the shape. This is the slow path, for content that `user_files.ParseCache` has not seen: it may import anything.
 """
 
 from __future__ import annotations
