@@ -6,15 +6,12 @@
      "revoked":       [{"kind", ..., "revoked_at"}]}
 
 A mount is approved by target: a path of the workspace may lead to one place and no other. An action is known by a key
-made of everything that was shown (guard.approval_key); here only its masked text is kept. Keys that this version does
-not know are left as they are.
+made of everything that was shown (`guard.approval_key`); here only its masked text is kept. Trust in a project file is
+for its content and for the scripts of the workspace that its tools run (`Fingerprint`). Keys that this version does not
+know are left as they are. What MCP servers say of their tools is kept beside this file (`store.tool_definitions`).
 
-What MCP servers say of their tools is kept beside it: `definitions`.
-
-Written whole or not at all, under a lock, so that two writers lose nothing. A damaged file counts as empty, is kept
-beside the new one, and is warned about: forgetting a yes is safe.
-
-What exactly is trusted when a project file is: its content, and the scripts of the workspace that its tools run.
+The file is written whole or not at all, under a lock, so that two writers lose nothing. A damaged file counts as empty,
+is kept beside the new one, and is warned about: forgetting a yes is safe.
 """
 
 import os
@@ -37,7 +34,7 @@ if TYPE_CHECKING:
     Tree = dict[str, Any]
 
 
-UNREAD = ""  # the hash of a script that could not be read whole: nobody can trust it
+UNREAD = ""  # the hash of a script that could not be read whole: it cannot be trusted
 _SHELL = str.maketrans(dict.fromkeys("\"'`$(){};|&<>,@", " "))
 
 
@@ -122,7 +119,7 @@ class Approvals:
         self.warnings: list[str] = []
 
     def refresh(self) -> None:
-        """Look at the file again at the next question: somebody may have changed their mind."""
+        """Read the file again at the next question: the user may have decided otherwise."""
         self._read = None
         self.warnings.clear()
 
@@ -149,10 +146,10 @@ class Approvals:
 
     def forget_mount(self, rule_path: str, *, target: str | None = None) -> bool:
         """Forget the agreement about a path (with `target`, only to that one), and say whether there was any."""
-        wanted = {"rule_path": rule_path} | ({} if target is None else {"canonical_target": target})
-        known = any(_has(entry, wanted) for entry in self._entries("mounts"))
+        fields = {"rule_path": rule_path} | ({} if target is None else {"canonical_target": target})
+        known = any(_has(entry, fields) for entry in self._entries("mounts"))
         if known:
-            self._change(lambda tree: _replaced(tree, "mounts", wanted))
+            self._change(lambda tree: _replaced(tree, "mounts", fields))
         return known
 
     def recalls(self, key: str) -> bool:
@@ -239,12 +236,12 @@ class Approvals:
         if approval.kind not in _LISTS:
             return self.settle_action(approval.detail["key"], status=REVOKED, now=now)
         name, field = _LISTS[approval.kind]
-        wanted = {field: approval.detail[field]}
-        known = any(_has(entry, wanted) for entry in self._entries(name))
+        fields = {field: approval.detail[field]}
+        known = any(_has(entry, fields) for entry in self._entries(name))
         taken = {"kind": approval.kind, **approval.detail, "approved_at": approval.created, "revoked_at": now}
 
         def change(tree: "Tree") -> "Tree":
-            return _replaced(_replaced(tree, name, wanted), "revoked", {"kind": approval.kind, **wanted}, taken)
+            return _replaced(_replaced(tree, name, fields), "revoked", {"kind": approval.kind, **fields}, taken)
 
         if known:
             self._change(change)
@@ -350,16 +347,16 @@ def _nothing() -> "Tree":
     return {kind: [] for kind in _KINDS}
 
 
-def _replaced(tree: "Tree", name: str, wanted: "Mapping[str, str]", *added: "Tree") -> "Tree":
-    """Return the tree with the entries of one list that hold `wanted` exchanged for those `added`.
+def _replaced(tree: "Tree", name: str, fields: "Mapping[str, str]", *added: "Tree") -> "Tree":
+    """Return the tree with the entries of one list that hold `fields` exchanged for those `added`.
 
     What is agreed to again is no longer revoked.
     """
-    kept = [entry for entry in tree[name] if not _has(entry, wanted)]
+    kept = [entry for entry in tree[name] if not _has(entry, fields)]
     changed = {**tree, name: [*kept, *added]}
     kind = next((kind for kind, (list_name, _field) in _LISTS.items() if list_name == name), None)
     if added and kind is not None:
-        again = {"kind": kind, **wanted}
+        again = {"kind": kind, **fields}
         changed["revoked"] = [entry for entry in tree["revoked"] if not _has(entry, again)]
     return changed
 
@@ -373,8 +370,8 @@ def _bounded(tree: "Tree") -> "Tree":
     return {**tree, "actions": tree["actions"][-MOST_ACTIONS:]}
 
 
-def _has(entry: object, wanted: "Mapping[str, str]") -> bool:
-    return isinstance(entry, dict) and all(entry.get(key) == value for key, value in wanted.items())
+def _has(entry: object, fields: "Mapping[str, str]") -> bool:
+    return isinstance(entry, dict) and all(entry.get(key) == value for key, value in fields.items())
 
 
 def _text(entry: "Tree", field: str) -> str:

@@ -5,14 +5,14 @@
 A line of the journal is the hash, a space and the text. The head is the last record's number and hash; its line has a
 fixed width, names the size that the journal has with that record and the record's time, and ends with a checksum.
 
-What to make of a journal and a head that do not fit: who was killed, what was cut, where the chain goes on. Pure.
+Where a journal and its head do not fit, `recover` decides where the chain goes on. Nothing here does input or output.
 
 | what is found                              | what it means                          | what is done                  |
 |--------------------------------------------|----------------------------------------|-------------------------------|
 | a tail without a newline                   | its writer died before it answered     | cut it                        |
 | records behind the head, following from it | a writer died before it wrote the head | they count                    |
 | a head ahead of the journal and the table  | records were cut off, or lost          | go on from the head: it shows |
-| lines that follow from nothing             | damage                                 | put them aside, and say so    |
+| lines that follow from nothing             | damage                                 | keep them apart, and say so   |
 | no head                                    | it was lost                            | take it from what there is    |
 """
 
@@ -141,7 +141,7 @@ def read_head_line(raw: bytes) -> tuple[ChainHead, int, str] | None:
 
 
 def read_head(text: str) -> ChainHead | None:
-    """Return the head that somebody kept, as `SEQUENCE:HASH`; a hash alone has -1 for its number."""
+    """Return a head that the user kept, from `SEQUENCE:HASH`; a hash alone has -1 for its number."""
     sequence, colon, hash_ = text.strip().rpartition(":")
     hash_ = hash_.lower()
     if not is_hash(hash_.encode("utf-8", "replace")):

@@ -1,4 +1,4 @@
-"""A walk along the chain, record by record, that remembers everything which does not fit. Pure."""
+"""A walk along the chain, record by record, that notes everything which does not fit. It does no input or output."""
 
 from byleave.record import Record
 from byleave.store.audit.chain import (
@@ -19,13 +19,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
     from typing import Any
 
-MOST_TOLD = 20
+MOST_SHOWN = 20  # problems of one walk
 GRACE = 86_400  # seconds between the announcement that old records go and its confirmation
 _AHEAD = 300  # seconds that another clock may be ahead of ours
 _LEAST_LIMIT = 1  # day or megabyte: no configuration asks for less
 _MOST = 1 << 63  # what no number of ours reaches
 _LEAST_SHARE = 8  # of the size that the retention leaves, at least an eighth is the text of the records
-# A value that is missing where it cannot be is read as an empty one, and its type tells.
+# A value that is missing where it cannot be is read as an empty one, and its type shows that.
 ROWS = """
 SELECT sequence, coalesce(CAST(hash AS BLOB), x''), coalesce(CAST(record AS BLOB), x''), typeof(hash) || typeof(record)
 FROM records
@@ -108,8 +108,8 @@ class Removal(Record):
 class ChainWalk:
     """One walk along the chain, from the first record to the last; `now` is the clock in seconds, if it matters."""
 
-    def __init__(self, wanted: ChainHead | None, *, now: float | None = None) -> None:
-        self._wanted = wanted
+    def __init__(self, given: ChainHead | None, *, now: float | None = None) -> None:
+        self._given = given
         self._now = now
         self.removals: list[Removal] = []
         self._older: list[
@@ -125,9 +125,9 @@ class ChainWalk:
         self._found_at = 0.0
         self.contradicted = False  # whether the chain is another than the one that the head was taken from
 
-    def tell(self, problem: str, sequence: int | None = None) -> None:
+    def report(self, problem: str, sequence: int | None = None) -> None:
         """Remember a problem, up to a number that people read."""
-        if len(self.problems) < MOST_TOLD:
+        if len(self.problems) < MOST_SHOWN:
             self.problems.append(ChainProblem(problem, sequence))
 
     def over(self, rows: "Iterable[tuple[int, bytes, bytes, str]]") -> None:
@@ -135,23 +135,23 @@ class ChainWalk:
         from hashlib import sha256
 
         before, number, size = b"", 0, 0
-        wanted, wanted_hash = (self._wanted.sequence, self._wanted.hash.encode()) if self._wanted else (None, b"")
+        given, given_hash = (self._given.sequence, self._given.hash.encode()) if self._given else (None, b"")
         for sequence, hash_, record, kind in rows:
             if not self.records:
                 self._begin(sequence, hash_, record)
             elif sequence != number + 1:
-                self._tell_missing(number + 1, sequence - 1)
+                self._report_missing(number + 1, sequence - 1)
             elif sha256(b"%b\n%b" % (before, record)).hexdigest().encode() != hash_:
-                self.tell("its text or its hash was altered, or the record before it", sequence)
+                self.report("its text or its hash was altered, or the record before it", sequence)
             if not record.startswith(b'{"sequence":%d,' % sequence):
-                self._tell_other_number(sequence, record)
+                self._report_other_number(sequence, record)
             if kind != _STORED:
-                self.tell("it is not stored as text", sequence)
+                self.report("it is not stored as text", sequence)
             if _MARKS[0] in record or _MARKS[1] in record:
                 self.note_own(sequence, record, size)
             elif _RECOVERED in record:
-                self._tell_recovery(sequence, record)
-            if sequence == wanted or (wanted == -1 and hash_ == wanted_hash):
+                self._report_recovery(sequence, record)
+            if sequence == given or (given == -1 and hash_ == given_hash):
                 self.found = ChainHead(sequence, hash_.decode("ascii", "replace"))
                 self._found_at = seconds_of(time_of(record))
             before, number, size = hash_, sequence, size + len(record)
@@ -170,17 +170,17 @@ class ChainWalk:
             explained = self._explained(self.first - 1)
             before = None if explained is None else explained.hash
         if before is None:
-            self._tell_missing(1, self.first - 1)
-            self._tell_older(self.first - 1, record, hash_)
+            self._report_missing(1, self.first - 1)
+            self._report_older(self.first - 1, record, hash_)
         elif linked(before, record) != hash_:
-            self.tell("its text or its hash was altered, or what came before it", self.first)
+            self.report("its text or its hash was altered, or what came before it", self.first)
 
-    def _tell_older(self, last: int, record: bytes, hash_: str) -> None:
-        """Say so where a checkpoint of an older byleave fits what is missing: anybody could have written it."""
+    def _report_older(self, last: int, record: bytes, hash_: str) -> None:
+        """Report a checkpoint of an older byleave that fits what is missing; any program could have written it."""
         for by, through, before in self._older:
             if through == last and linked(before, record) == hash_:
-                told = f"an older byleave says here that its retention removed the records up to {last}"
-                self.tell(f"{told}: that may be so, but one record alone proves nothing", by)
+                claim = f"an older byleave says here that its retention removed the records up to {last}"
+                self.report(f"{claim}: that may be so, but one record alone proves nothing", by)
                 return
 
     def _explained(self, last: int) -> Removal | None:
@@ -189,36 +189,36 @@ class ChainWalk:
         found = next((each for each in reversed(claimed) if each.problem(self._now) is None), None)
         if found is None and claimed:
             problem = claimed[-1].problem(self._now)
-            self.tell(f"it says that the retention removed the records up to {last}, but {problem}", claimed[-1].by)
+            self.report(f"it says that the retention removed the records up to {last}, but {problem}", claimed[-1].by)
         return found
 
     def check_kept(self, kept: ChainHead, now: ChainHead) -> None:
         """Whether the table ends where the kept head says; records may have come while we walked."""
         if self.head.sequence < kept.sequence:
-            self._tell_missing(self.head.sequence + 1, kept.sequence)
+            self._report_missing(self.head.sequence + 1, kept.sequence)
         elif self.head.sequence > now.sequence:
-            self.tell(f"the table goes on behind the kept head, which is record {now.sequence}", now.sequence + 1)
+            self.report(f"the table goes on behind the kept head, which is record {now.sequence}", now.sequence + 1)
         elif self.head.sequence == now.sequence and self.head.hash != now.hash:
-            self.tell("the last record is not the one that the kept head names", self.head.sequence)
+            self.report("the last record is not the one that the kept head names", self.head.sequence)
 
-    def check_wanted(self) -> None:
+    def check_given(self) -> None:
         """Whether the chain holds the record of a head that was kept elsewhere."""
-        wanted = self._wanted
-        if wanted is None or wanted == EMPTY:
+        given = self._given
+        if given is None or given == EMPTY:
             return
         if self.found is not None:
-            if self.found.hash != wanted.hash:
+            if self.found.hash != given.hash:
                 self.contradicted = True
-                self.tell("it has another hash than the head that was given: the chain was made anew", wanted.sequence)
+                self.report("it has another hash than the head that was given: the chain was made anew", given.sequence)
             self._check_order(self.found)
-        elif wanted.sequence == -1:
+        elif given.sequence == -1:
             self.contradicted = True
-            self.tell("no record has the hash that was given")
-        elif self.first is not None and wanted.sequence < self.first:
-            self.tell(f"the head that was given can no longer be checked: {self._why_gone(wanted)}", wanted.sequence)
+            self.report("no record has the hash that was given")
+        elif self.first is not None and given.sequence < self.first:
+            self.report(f"the head that was given can no longer be checked: {self._why_gone(given)}", given.sequence)
         else:
             self.contradicted = True
-            self.tell("the chain does not reach the head that was given", wanted.sequence)
+            self.report("the chain does not reach the head that was given", given.sequence)
 
     def _check_order(self, found: ChainHead) -> None:
         """Whether what was announced behind the head that was given is also later than its record."""
@@ -226,18 +226,18 @@ class ChainWalk:
         for each in used:
             if each.by > found.sequence and each.time < self._found_at:
                 self.contradicted = True
-                self.tell("it is older than the record of the head that was given, which it follows", each.by)
+                self.report("it is older than the record of the head that was given, which it follows", each.by)
 
-    def _why_gone(self, wanted: ChainHead) -> str:
-        """Say why a record is gone. A head cannot prove that: whoever writes the chain anew can write the same."""
+    def _why_gone(self, given: ChainHead) -> str:
+        """Return why a record is gone. A head cannot prove that: a chain that is made anew can say the same."""
         end = (self.first or 1) - 1
         by = next(
             (each.by for each in reversed(self.removals) if each.last == end and not each.problem(self._now)), None
         )
         if by is None:
             return "its record is no longer kept"
-        known = next((each for each in self.removals if each.last == wanted.sequence), None)
-        if known is not None and known.hash != wanted.hash:
+        known = next((each for each in self.removals if each.last == given.sequence), None)
+        if known is not None and known.hash != given.hash:
             return f"its record is gone, and record {known.by} names another hash for it: the chain was made anew"
         return f"its record is gone; record {by} says that the retention removed it. Keep newer heads"
 
@@ -246,28 +246,28 @@ class ChainWalk:
         """What the retention has removed, as far as records that are still kept say so."""
         return tuple(each for each in self.removals if each.is_confirmed)
 
-    def _tell_recovery(self, sequence: int, record: bytes) -> None:
-        """Repeat what a writer found to be wrong before this record: nobody else remembers it."""
+    def _report_recovery(self, sequence: int, record: bytes) -> None:
+        """Report what a writer found to be wrong before this record: only the record remembers it."""
         tree = _tree(record)
         if tree.get("event") == RECOVERY and tree.get("alarm") and isinstance(tree.get("problems"), list):
             for problem in tree["problems"]:
-                self.tell(f"before this record: {problem}", sequence)
+                self.report(f"before this record: {problem}", sequence)
 
     def _begin(self, sequence: int, hash_: bytes, record: bytes) -> None:
         self.first = sequence
         self._start = (record, hash_.decode("ascii", "replace"))
 
-    def _tell_missing(self, first: int, last: int) -> None:
+    def _report_missing(self, first: int, last: int) -> None:
         if last < first:
-            self.tell(f"record {first} stands where record {last + 1} should", first)
+            self.report(f"record {first} stands where record {last + 1} should", first)
         elif first == last:
-            self.tell("the record is missing", first)
+            self.report("the record is missing", first)
         else:
-            self.tell(f"the records {first} to {last} are missing", first)
+            self.report(f"the records {first} to {last} are missing", first)
 
-    def _tell_other_number(self, sequence: int, record: bytes) -> None:
+    def _report_other_number(self, sequence: int, record: bytes) -> None:
         inside = sequence_of(record)
-        self.tell(f"the record says that it is number {inside}" if inside else "the record has no number", sequence)
+        self.report(f"the record says that it is number {inside}" if inside else "the record has no number", sequence)
 
     def note_own(self, sequence: int, record: bytes, kept: int | None = None) -> None:
         """Remember what a record says about older ones that go; `kept` is how many bytes were walked before it."""
@@ -286,10 +286,10 @@ class ChainWalk:
 
 
 def _announced(tree: "dict[str, Any]", by: int, time: str, kept: int | None) -> Removal | None:
-    wanted = {"first": int, "last": int, "records": int, "hash": str, "why": str, "newest": str, "boot": str, "up": int}
-    given: Any = [tree.get(name) for name in wanted]
+    types = {"first": int, "last": int, "records": int, "hash": str, "why": str, "newest": str, "boot": str, "up": int}
+    given: Any = [tree.get(name) for name in types]
     limit: Any = tree.get("limit")
-    if [type(each) for each in given] != list(wanted.values()) or type(limit) not in (int, float):
+    if [type(each) for each in given] != list(types.values()) or type(limit) not in (int, float):
         return None
     first, last, records, hash_, why, newest, boot, up = given
     if not _names_hash(hash_) or not all(0 <= each < _MOST for each in (first, last, records, up, limit)):

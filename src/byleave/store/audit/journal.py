@@ -80,9 +80,9 @@ class AuditJournal:
         """
         with self.alone, self:
             if self._alarm:
-                told, self._alarm = self._alarm, ""
+                alarm, self._alarm = self._alarm, ""
                 hint = "run `byleave audit verify`, and find out who changed the files"
-                raise StateError(f"{quoted(self._path)}: {told}; the record was not kept", hint=hint)
+                raise StateError(f"{quoted(self._path)}: {alarm}; the record was not kept", hint=hint)
             number = self._add(text)
             self._own = self._last
             return number
@@ -107,7 +107,7 @@ class AuditJournal:
             return os.dup(self._journal)
 
     def catch_up(self, table: ChainHead | None) -> None:
-        """Go on behind the table, if it is ahead of us: somebody put an older head there, or a power cut did.
+        """Go on behind the table if it is ahead: an older head was put back, by a program or by a power cut.
 
         What the journal holds follows from that older head. It is kept aside, and the chain says so.
         """
@@ -119,11 +119,11 @@ class AuditJournal:
                 f"; {len(content)} bytes of the journal are kept in {keep_aside(self.path, content)}" if content else ""
             )
             known = f"the kept head was record {self._last.sequence}"
-            told = f"{known}, older than record {table.sequence} of the table{aside}"
+            problem = f"{known}, older than record {table.sequence} of the table{aside}"
             self._keep_head(table, 0, self._time)
             os.ftruncate(self._journal, 0)
             self._own = None
-            self._tell((told,), alarm=True)
+            self._record_recovery((problem,), alarm=True)
 
     def compare(self, first: int, last: int, hash_of: "Callable[[int], str | None]") -> None:
         """See whether a table with the records `first` to `last` has the last one that this process wrote."""
@@ -218,8 +218,8 @@ class AuditJournal:
         else:
             self._recover(known[0] if known is not None else None, raw)
         if self._exchanged or self._last.sequence < seen.sequence or self._is_another(seen):
-            told = f"the files were removed, exchanged or put back under a running process, which knew record {seen}"
-            self._go_on_behind(seen, told)
+            problem = f"the files were removed, exchanged or put back under a running process, which knew record {seen}"
+            self._go_on_behind(seen, problem)
         elif self._table is None and self._last.sequence > 0 and not self._begins():
             self._go_on_behind(seen, f"{TABLE} is gone, though the chain has {self._last.sequence} records")
 
@@ -231,12 +231,12 @@ class AuditJournal:
         """Whether the journal holds the first record of all: then there need not be a table yet."""
         return sequence_of(os.pread(self._journal, 100, 65)) == 1  # a line is a hash, a blank and the record
 
-    def _go_on_behind(self, seen: ChainHead, told: str) -> None:
+    def _go_on_behind(self, seen: ChainHead, problem: str) -> None:
         """Have the chain say that it is not the one which this process knows, and refuse the next record."""
         if self._last.sequence < seen.sequence:  # what is missing shows as a hole in the numbers
             self._keep_head(seen, self._size, self._time)
-        self._alarm = told
-        self._tell((told,), alarm=True)
+        self._alarm = problem
+        self._record_recovery((problem,), alarm=True)
         self._exchanged = False
 
     def _recover(self, kept: ChainHead | None, raw: bytes) -> None:
@@ -256,10 +256,10 @@ class AuditJournal:
         except OSError as error:
             raise cannot_write(self.path, error) from None
         if found.problems:
-            self._tell(found.problems, alarm=found.alarm)
+            self._record_recovery(found.problems, alarm=found.alarm)
 
-    def _tell(self, problems: tuple[str, ...], *, alarm: bool) -> None:
-        """Have it in the chain as well: who looks later should know that something was set right here."""
+    def _record_recovery(self, problems: tuple[str, ...], *, alarm: bool) -> None:
+        """Warn of problems that were set right, and record them in the chain for later readers."""
         from byleave.store.audit.records import encode
 
         self._warnings += [f"{quoted(self.path)}: {problem}" for problem in problems]
@@ -277,7 +277,7 @@ class AuditJournal:
         return self._time
 
     def _hold(self) -> None:
-        """Wait for the lock; open the files anew if somebody removed them meanwhile."""
+        """Wait for the lock; open the files anew if they were removed meanwhile."""
         while True:
             if self._lock < 0:
                 self._open()
@@ -351,7 +351,7 @@ class AuditJournal:
 
 
 def wait_for_lock(descriptor: int, path: str) -> None:
-    """Take a lock, or say after a while that nobody lets go of it: a stopped process must not stop all others."""
+    """Take a lock, or raise an error after a while: a stopped process that holds it must not stop all others."""
     until = 0.0
     while True:
         try:

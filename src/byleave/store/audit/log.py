@@ -30,7 +30,7 @@ _OURS = ("sequence", "time")  # the log sets them
 class AuditLog:
     """Records of what was decided and done, in the workspace's private directory. What went wrong is in `warnings`.
 
-    Without a `retention` nothing is removed: whoever only looks does not know what the user wants to keep.
+    Without a `retention` nothing is removed: a command that only reads does not know what the user wants to keep.
     """
 
     def __init__(
@@ -70,11 +70,11 @@ class AuditLog:
         """Return where the chain ends: the number and the hash of the last record."""
         return self._journal.settled()[0] if self._exists() else EMPTY
 
-    def query(self, wanted: "Filter") -> "Iterator[StoredRecord]":
+    def query(self, matching: "Filter") -> "Iterator[StoredRecord]":
         """Yield the newest records that the filter means, the oldest of them first."""
         from byleave.store.audit.query import find
 
-        return self._reading(lambda connection: find(connection, wanted))
+        return self._reading(lambda connection: find(connection, matching))
 
     def get(self, sequence: int) -> "StoredRecord | None":
         """Return one record, None if there is no such number."""
@@ -84,31 +84,31 @@ class AuditLog:
         found = self._reading(lambda connection: (StoredRecord(*row) for row in connection.execute(query, (sequence,))))
         return next(iter(list(found)), None)
 
-    def verify(self, wanted: ChainHead | None = None) -> "Verification":
+    def verify(self, given: ChainHead | None = None) -> "Verification":
         """Walk the whole chain, also against a head that was kept elsewhere."""
         from byleave.errors import StateError
         from byleave.store.audit.verify import Verification, head_problem, remember, walk_table
 
-        told: list[str | None] = []
+        problems: list[str | None] = []
         kept: ChainHead | None = None
         try:
-            told.append(head_problem(self.directory))
+            problems.append(head_problem(self.directory))
             kept = self.head()
             if self._exists():
                 self._folder.fold()
         except StateError as error:
-            told.append(error.problem)
-        walk = walk_table(self.directory, wanted, now=self._now() / 1e9)
-        for problem in told:
+            problems.append(error.problem)
+        walk = walk_table(self.directory, given, now=self._now() / 1e9)
+        for problem in problems:
             if problem is not None:
-                walk.tell(problem)
+                walk.report(problem)
         if kept is not None and walk.read:  # what could not be looked at is neither whole nor missing
             walk.check_kept(kept, max(kept, self._quiet_head(), key=lambda head: head.sequence))
         own = len(walk.problems)
-        walk.check_wanted()
+        walk.check_given()
         if self._exists():
             now = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(self._now() / 1e9))
-            remember(self.directory, walk, own, given=wanted is not None, now=now)
+            remember(self.directory, walk, own, given=given is not None, now=now)
         last = walk.head.sequence if walk.records else None
         return Verification(walk.records, walk.first, last, walk.head, tuple(walk.problems), walk.removed)
 

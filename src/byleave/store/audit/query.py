@@ -1,8 +1,8 @@
-"""Search the table: which records a filter means, newest first, by one index that tells most of them apart.
+"""Search the table: which records a filter matches, newest first, by the one index that narrows the search most.
 
 A path is matched by `core.patterns`; SQLite's own GLOB, whose `*` also crosses slashes, only narrows the search before.
 
-Points in time as people write them: 90s, 30m, 2h, 7d, or a date and time. Without a zone it is UTC.
+Points in time are written as 90s, 30m, 2h, 7d, or as a date and time. Without a zone that is UTC.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ WITH RECURSIVE names(name) AS (
 
 
 class Filter(Struct, frozen=True):
-    """Which records are wanted; None means any. `root` is the workspace, below which a path may also be absolute."""
+    """Which records match; None means any. `root` is the workspace, below which a path may also be absolute."""
 
     since: str | None = None
     until: str | None = None
@@ -58,9 +58,9 @@ class Filter(Struct, frozen=True):
     root: str = ""
 
 
-def find(connection: sqlite3.Connection, wanted: Filter) -> Iterator[StoredRecord]:
+def find(connection: sqlite3.Connection, matching: Filter) -> Iterator[StoredRecord]:
     """Yield the newest records that the filter means, the oldest of them first."""
-    numbers = sorted(_newest(connection, wanted))
+    numbers = sorted(_newest(connection, matching))
     for start in range(0, len(numbers), _STEP):  # below, `marks` is nothing but question marks
         some = numbers[start : start + _STEP]
         marks = ",".join("?" * len(some))
@@ -68,72 +68,74 @@ def find(connection: sqlite3.Connection, wanted: Filter) -> Iterator[StoredRecor
         yield from (StoredRecord(*row) for row in connection.execute(query, some))
 
 
-def _newest(connection: sqlite3.Connection, wanted: Filter) -> list[int]:
-    """Return the numbers of the newest records that are meant: as many as are wanted, in no order."""
+def _newest(connection: sqlite3.Connection, matching: Filter) -> list[int]:
+    """Return the numbers of the newest records that match: as many as the limit says, in no order."""
     last = connection.execute("SELECT MAX(sequence) FROM records").fetchone()[0] or 0
-    if wanted.limit is not None:
-        recent = structs.replace(wanted, after=max(last - _RECENT, wanted.after or 0))
-        found = sorted(set(_numbers(connection, recent, _SCAN)), reverse=True)[: wanted.limit]
-        if len(found) == wanted.limit:
+    if matching.limit is not None:
+        recent = structs.replace(matching, after=max(last - _RECENT, matching.after or 0))
+        found = sorted(set(_numbers(connection, recent, _SCAN)), reverse=True)[: matching.limit]
+        if len(found) == matching.limit:
             return found
-    using = _index(wanted)
-    return sorted(set(_numbers(connection, wanted, using)), reverse=True)[: wanted.limit]
+    using = _index(matching)
+    return sorted(set(_numbers(connection, matching, using)), reverse=True)[: matching.limit]
 
 
-def _index(wanted: Filter) -> str:
+def _index(matching: Filter) -> str:
     """Return which index is searched: refusals are few, paths are many, and the others lie between."""
-    if wanted.decision not in (None, "allow"):
+    if matching.decision not in (None, "allow"):
         return " INDEXED BY records_decision"
-    name = next((name for name in _NARROWEST if _is_named(wanted, name)), None)
+    name = next((name for name in _NARROWEST if _is_named(matching, name)), None)
     return f" INDEXED BY records_{name}" if name is not None else ""
 
 
-def _numbers(connection: sqlite3.Connection, wanted: Filter, using: str) -> Iterator[int]:
-    conditions = _conditions(wanted)
-    for further in _variants(connection, wanted, by_name=using != _SCAN):
-        yield from _search(connection, [*further, *conditions], using, wanted)
+def _numbers(connection: sqlite3.Connection, matching: Filter, using: str) -> Iterator[int]:
+    conditions = _conditions(matching)
+    for further in _variants(connection, matching, by_name=using != _SCAN):
+        yield from _search(connection, [*further, *conditions], using, matching)
 
 
-def _search(connection: sqlite3.Connection, conditions: list[Condition], using: str, wanted: Filter) -> Iterator[int]:
+def _search(connection: sqlite3.Connection, conditions: list[Condition], using: str, matching: Filter) -> Iterator[int]:
     """Yield the numbers of at most `limit` records, newest first."""
     where = f" WHERE {' AND '.join(sql for sql, _value in conditions)}" if conditions else ""
-    glob = _glob(wanted.path) if wanted.path is not None else None
+    glob = _glob(matching.path) if matching.path is not None else None
     column = "path" if glob is not None else "NULL"
-    agent = wanted.agent if using == _SCAN else None  # else the conditions name it
-    bound = f" LIMIT {int(wanted.limit)}" if wanted.limit is not None and glob is None and agent is None else ""
+    agent = matching.agent if using == _SCAN else None  # else the conditions name it
+    bound = f" LIMIT {int(matching.limit)}" if matching.limit is not None and glob is None and agent is None else ""
     # Every piece of the text below is a constant of ours; what the user wants stands in the values.
     named = "agent" if agent is not None else "NULL"
     query = f"SELECT sequence, {column}, {named} FROM records{using}{where} ORDER BY sequence DESC{bound}"  # noqa: S608
-    left = wanted.limit if wanted.limit is not None else -1
+    left = matching.limit if matching.limit is not None else -1
     for sequence, path, name in connection.execute(query, [value for _sql, value in conditions]):
         if left == 0:
             return
         if agent is not None and not _is_agent(agent, name):
             continue
-        if glob is None or _path_matches(glob, path, wanted.root):
+        if glob is None or _path_matches(glob, path, matching.root):
             left -= 1
             yield sequence
 
 
-def _conditions(wanted: Filter) -> list[Condition]:
-    found: list[Condition] = [(f"{name} = ?", value) for name in _EQUAL if (value := getattr(wanted, name)) is not None]
-    if wanted.since is not None:
-        found.append(("time >= ?", wanted.since))
-    if wanted.until is not None:
-        found.append(("time <= ?", wanted.until))
-    if wanted.after is not None:
-        found.append(("sequence > ?", wanted.after))
-    if wanted.text is not None:
-        found.append(("record GLOB ?", f"*{_literally(_as_stored(wanted.text))}*"))
+def _conditions(matching: Filter) -> list[Condition]:
+    found: list[Condition] = [
+        (f"{name} = ?", value) for name in _EQUAL if (value := getattr(matching, name)) is not None
+    ]
+    if matching.since is not None:
+        found.append(("time >= ?", matching.since))
+    if matching.until is not None:
+        found.append(("time <= ?", matching.until))
+    if matching.after is not None:
+        found.append(("sequence > ?", matching.after))
+    if matching.text is not None:
+        found.append(("record GLOB ?", f"*{_literally(_as_stored(matching.text))}*"))
     return found
 
 
-def _variants(connection: sqlite3.Connection, wanted: Filter, *, by_name: bool) -> Iterator[list[Condition]]:
+def _variants(connection: sqlite3.Connection, matching: Filter, *, by_name: bool) -> Iterator[list[Condition]]:
     """Yield the conditions that have several forms: one per agent that a pattern means, one per place of a path."""
     agents: list[list[Condition]] = [[]]
-    if wanted.agent is not None and by_name:
-        agents = [[("agent = ?", name)] for name in _agents(connection, wanted.agent)]
-    paths = [[]] if wanted.path is None else list(_places(_glob(wanted.path), wanted.root))
+    if matching.agent is not None and by_name:
+        agents = [[("agent = ?", name)] for name in _agents(connection, matching.agent)]
+    paths = [[]] if matching.path is None else list(_places(_glob(matching.path), matching.root))
     for path in paths:
         for agent in agents:
             yield [*path, *agent]
@@ -201,10 +203,10 @@ def _as_stored(text: str) -> str:
     return encode(text)[1:-1]
 
 
-def _is_named(wanted: Filter, name: str) -> bool:
+def _is_named(matching: Filter, name: str) -> bool:
     if name == "time":
-        return wanted.since is not None or wanted.until is not None
-    return getattr(wanted, name) is not None
+        return matching.since is not None or matching.until is not None
+    return getattr(matching, name) is not None
 
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}

@@ -46,7 +46,7 @@ def _fitted(tree: "Any") -> "Any":
 
 
 def plain(tree: "Any", depth: int = DEEPEST) -> "Any":
-    """Return a tree of nothing but JSON: other values as text, and nothing below a depth that nobody reads."""
+    """Return a tree of nothing but JSON: other values as text, and nothing below a depth that is of use to a reader."""
     if tree is None or isinstance(tree, str | bool):
         return tree
     if isinstance(tree, int | float):

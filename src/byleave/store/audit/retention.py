@@ -80,7 +80,7 @@ class Pruner:
             return
         known = _removals(connection)
         done = next((each for each in reversed(known) if each.is_confirmed and each.last >= first), None)
-        if done is not None:  # whoever confirmed it was stopped before it went
+        if done is not None:  # the process that confirmed it was stopped before the removal
             if _is_whole(connection, known, done.last):
                 _remove(connection, done.last)
             return
@@ -144,9 +144,9 @@ class Pruner:
         through = min(through, first + _MOST_AT_ONCE - 1)
         row = connection.execute("SELECT hash, time FROM records WHERE sequence = ?", (through,)).fetchone()
         if row is None or not _is_whole(connection, known, through):
-            return None  # `verify` tells why; to announce what was altered would make it look as if it had been right
+            return None  # `verify` says why; to announce what was altered would make it look right
         boot, up = self._up()
-        told = {
+        fields = {
             "event": RETENTION,
             "first": first,
             "last": through,
@@ -158,14 +158,14 @@ class Pruner:
             "up": int(up),
             "limit": self._retention.days if why == "age" else self._retention.megabytes,
         }
-        by = self._append(encode(told))
+        by = self._append(encode(fields))
         self._fold(connection)
         return next((each for each in _removals(connection) if each.by == by), None)
 
     def _carry_out(self, connection: "sqlite3.Connection", plan: Removal) -> None:
         """Confirm an announcement in the chain, then let the records go."""
-        told = {"event": CHECKPOINT, "through": plan.last, "hash": plan.hash, "records": plan.records, "of": plan.by}
-        confirmed = self._append(encode({**told, "why": plan.why}))
+        fields = {"event": CHECKPOINT, "through": plan.last, "hash": plan.hash, "records": plan.records, "of": plan.by}
+        confirmed = self._append(encode({**fields, "why": plan.why}))
         self._fold(connection)
         if connection.execute("SELECT 1 FROM records WHERE sequence = ?", (confirmed,)).fetchone() is not None:
             _remove(connection, plan.last)

@@ -4,9 +4,8 @@ The journal is on the disk before the table takes its records, and the table is 
 of them. One folder works at a time (`audit.fold.lock`, and the directory itself). What fails leaves the journal as it
 is.
 
-Locks between folders: a file whose descriptor holds the lock, so that a child can inherit it.
-
-Folding behind the back of whoever appends: a thread in a long-lived process, a child left behind by a short one.
+A process that appends does not wait for the folding: a thread does it in a long-lived process, and a child that stays
+behind does it for a short one. The lock belongs to an open file, so that this child can inherit it.
 """
 
 import fcntl
@@ -113,7 +112,7 @@ class TableWriter:
             return False
         whole = None
         try:
-            whole = hold_directory(self._journal.directory, patient=patient)  # someone may remove the file
+            whole = hold_directory(self._journal.directory, patient=patient)  # a program may remove the file
             if whole is not None:
                 self._fold_alone()
         finally:
@@ -311,12 +310,12 @@ def fold_behind(directory: str, fold: "Callable[[], object]") -> None:
 def _wait_for(child: int) -> None:
     try:
         os.waitpid(child, 0)
-    except ChildProcessError:  # whoever started us has children ignored, and the kernel has waited for it
+    except ChildProcessError:  # our parent has SIGCHLD ignored, so the kernel has waited for it
         return
 
 
 def _leave_grandchild(waiting: int, fold: "Callable[[], object]") -> None:
-    """In the child: fork once more and end, so that the grandchild belongs to nobody who would have to wait for it."""
+    """In the child: fork once more and end, so that no process has to wait for the grandchild."""
     try:
         os.setsid()
         if os.fork() == 0:

@@ -35,7 +35,7 @@ def part(tree: Tree, name: str) -> Tree:
 
 
 def what(tree: Tree) -> str:
-    """Return in a few words what was attempted, or what the record is about; and whether anybody was asked."""
+    """Return in a few words what was attempted, or what the record is about; and whether a person was asked."""
     against = ["(against a rule)"] if was_seen(tree) and part(tree, "verdict").get("decision") == "deny" else []
     return " ".join([_subject(tree), *[mark for name, mark in _MARKS if tree.get(name) is True], *against])
 

@@ -1,7 +1,7 @@
-"""Verify: walk the whole chain over exactly what is stored, and tell everything that does not fit.
+"""Verify: walk the whole chain over exactly what is stored, and report everything that does not fit.
 
 The head that is kept beside the table shows a tail that was cut off. A head that was kept elsewhere also shows a chain
-that somebody computed anew.
+that was computed anew.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from byleave.errors import StateError
 from byleave.store.audit.chain import HEAD_WIDTH, TABLE, ChainHead, read_head_line
-from byleave.store.audit.chain_walk import MOST_TOLD, OWN_ROWS, ROWS, ChainProblem, ChainWalk, Removal
+from byleave.store.audit.chain_walk import MOST_SHOWN, OWN_ROWS, ROWS, ChainProblem, ChainWalk, Removal
 from byleave.store.audit.journal import HEAD
 from byleave.store.audit.table import index_texts, is_about_the_disk, read_table, strangers, table_errors
 from byleave.text import shown
@@ -49,7 +49,7 @@ class Verification(Struct, frozen=True):
     @property
     def tree(self) -> dict[str, Any]:
         """The result for programs."""
-        told = [
+        problems = [
             {"problem": one.problem} if one.sequence is None else {"sequence": one.sequence, "problem": one.problem}
             for one in self.problems
         ]
@@ -59,15 +59,15 @@ class Verification(Struct, frozen=True):
             "first": self.first,
             "last": self.last,
             "head": str(self.head),
-            "problems": told,
+            "problems": problems,
             "removed": [each.last for each in self.removed],
             "retention": [each.tree for each in self.removed],
         }
 
 
-def walk_table(directory: str, wanted: ChainHead | None, *, now: float) -> ChainWalk:
+def walk_table(directory: str, given: ChainHead | None, *, now: float) -> ChainWalk:
     """Walk over the table and look at the file itself; whatever SQLite cannot read is a problem."""
-    walk = ChainWalk(wanted, now=now)
+    walk = ChainWalk(given, now=now)
     try:
         connection = read_table(directory)
         if connection is not None:
@@ -77,10 +77,10 @@ def walk_table(directory: str, wanted: ChainHead | None, *, now: float) -> Chain
             finally:
                 connection.close()
     except table_errors() as error:
-        walk.tell(f"{TABLE} cannot be read: {shown(str(error))}")
+        walk.report(f"{TABLE} cannot be read: {shown(str(error))}")
         walk.read = not is_about_the_disk(error)
     except StateError as error:
-        walk.tell(error.problem)
+        walk.report(error.problem)
         walk.read = False
     walk.check_start()
     return walk
@@ -115,9 +115,9 @@ def _look_at_ends(connection: sqlite3.Connection, kept: ChainHead) -> list[str]:
     start.check_start()
     end.over(connection.execute(f"{ROWS} WHERE sequence > ? ORDER BY sequence", ((last or 0) - _ENDS,)))
     if count and count != last - first + 1:
-        end.tell(f"{last - first + 1 - count} records between {first} and {last} are missing")
+        end.report(f"{last - first + 1 - count} records between {first} and {last} are missing")
     if end.head.sequence < kept.sequence or (end.head.sequence == kept.sequence and end.head != kept and count):
-        end.tell(f"the table does not end in the record {kept.sequence} that the kept head names")
+        end.report(f"the table does not end in the record {kept.sequence} that the kept head names")
     _look_for_strangers(connection, end)
     problems = [*start.problems, *end.problems]
     return [f"record {one.sequence}: {one.problem}" if one.sequence else one.problem for one in problems]
@@ -182,15 +182,15 @@ def _read_head(path: str) -> object:
 
 def _look_at_file(connection: sqlite3.Connection, walk: ChainWalk) -> None:
     """Have SQLite look at its pages and indexes, and see that nothing stands between us and the table."""
-    for (found,) in connection.execute(f"PRAGMA integrity_check({MOST_TOLD})"):
+    for (found,) in connection.execute(f"PRAGMA integrity_check({MOST_SHOWN})"):
         if found != "ok":
-            walk.tell(f"{TABLE}: {shown(str(found))}")
+            walk.report(f"{TABLE}: {shown(str(found))}")
     _look_for_strangers(connection, walk)
     found = {sql for (sql,) in connection.execute("SELECT sql FROM sqlite_master WHERE type = 'index'")}
     if not found.issuperset(index_texts()):
-        walk.tell(f"{TABLE}: an index is missing or changed: searches could miss records")
+        walk.report(f"{TABLE}: an index is missing or changed: searches could miss records")
 
 
 def _look_for_strangers(connection: sqlite3.Connection, walk: ChainWalk) -> None:
     for name in strangers(connection):
-        walk.tell(f"{TABLE}: {name} is none of ours: it could change what is read or written")
+        walk.report(f"{TABLE}: {name} is none of ours: it could change what is read or written")
