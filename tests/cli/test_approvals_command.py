@@ -76,7 +76,7 @@ def test_a_way_out_that_nobody_approved_waits(project: Path) -> None:
         "canonical_target": target,
     }
     assert read_fork(project).code == 20
-    assert "`byleave approvals approve` asks about it" in read_fork(project).err
+    assert "approve it with `byleave approvals approve`" in read_fork(project).err
 
 
 def test_an_approved_way_out_holds_and_a_revoked_one_does_not(project: Path) -> None:

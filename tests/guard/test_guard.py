@@ -757,7 +757,7 @@ def test_a_rule_that_would_break_the_file_by_now_is_not_written(scene: Scene) ->
         scene.say("user", "rules = [{ allow = { command = 'ls' } }]\n")
 
     answer = guarded(scene, Person(FOR_GOOD, meanwhile=edit)).check(PUSH, CLAUDE)
-    assert "your file would no longer be good with it" in answer.warnings[0]
+    assert "your file would have an error with this rule" in answer.warnings[0]
     assert scene.file("user").read_text() == "rules = [{ allow = { command = 'ls' } }]\n"
 
 

@@ -74,8 +74,8 @@ PROBLEMS: list[tuple[dict[str, Any], str]] = [
     (tool(fs=[{"path": "above", "external": True}]), '"above" leads to a directory that holds the workspace'),
     (tool(fs=[{"path": "ours", "external": True}]), '"ours" leads to byleave\'s own files'),
     (tool(fs=[{"path": "holds-ours", "external": True}]), '"holds-ours" leads to byleave\'s own files'),
-    (tool(runtime="wasm"), 'the tool "t" wants the wasm runtime, which does not exist here'),
-    (tool(command=["x.wasm"]), 'the tool "t" wants the wasm runtime, which does not exist here'),
+    (tool(runtime="wasm"), 'the tool "t" needs the wasm runtime, which this version does not have'),
+    (tool(command=["x.wasm"]), 'the tool "t" needs the wasm runtime, which this version does not have'),
 ]
 
 
@@ -124,7 +124,7 @@ def test_an_external_rule_without_approval_is_a_deny_in_its_place(approved: tupl
     (warning,) = warnings
     assert warning == (
         'inline: the external path "out" grants nothing: its target is not approved; '
-        "`byleave approvals approve` asks about it"
+        "approve it with `byleave approvals approve`"
     )
 
 

@@ -759,7 +759,7 @@ def test_a_rule_that_escapes_is_named_with_its_place(scene: Scene) -> None:
     assert told(scene) == (
         'byleave.toml:4: the path "out/share" leads outside the workspace\n'
         '    path = "out/share"\n           ^^^^^^^^^^^\n'
-        "  hint: grant a path inside, or say `external = true` and have its target approved"
+        "  hint: grant a path inside, or write `external = true` and approve its target"
     )
 
 

@@ -221,7 +221,7 @@ def _tree(policy: bytes) -> Any:
 
 def _defect(error: Exception, action: Any) -> Verdict:
     ref = RuleRef("internal error", BUILT_IN, DENY)
-    reason = f"byleave failed to judge this ({type(error).__name__}), so it is denied"
+    reason = f"byleave failed to evaluate this ({type(error).__name__}), so it is denied"
     return Verdict(DENY, reason, "denied", (ref,), grants=() if action.get("kind") in _OF_FILES else None)
 
 

@@ -46,7 +46,7 @@ class PersistentRule:
         try:
             self._workspace.try_user_file(after, self._session)
         except ConfigErrors as error:
-            raise StateError(f"your file would no longer be good with it: {error}", hint="add it by hand") from None
+            raise StateError(f"your file would have an error with this rule: {error}", hint="add it by hand") from None
         make_private_directory(self._directory)
         try:
             with Lock(os.path.join(self._directory, "config.lock")):

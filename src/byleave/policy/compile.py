@@ -134,7 +134,7 @@ class Compiled(Record):
                 problem = f"the tool {quoted(name)} is configured in {shown(layer.file or '')}, which is not trusted"
                 return InputError(
                     problem,
-                    hint="it has changed, or a script that it starts has: `byleave trust` shows it and asks",
+                    hint="it or a script that it starts has changed; read it and trust it with `byleave trust`",
                 )
         known = ", ".join(sorted(self.tools)) or "none"
         return InputError(f"no tool named {quoted(name)} is configured", hint=f"the configured tools are: {known}")
@@ -418,7 +418,7 @@ class _Compilation:
                     said = f"{key} {means} nothing for source {quoted(source)}"
                     self.warnings.append(f"tools.{shown(_cut(tool.name))}: {said}")
         elif tool.runtime == "wasm":
-            self._tool_problem(tool, "wants the wasm runtime, which does not exist here", 'use "vfs" or "stdio"')
+            self._tool_problem(tool, "needs the wasm runtime, which this version does not have", 'use "vfs" or "stdio"')
         return True
 
     def _check_run(self, tool: CompiledTool) -> None:

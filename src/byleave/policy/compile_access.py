@@ -97,7 +97,7 @@ class AccessCompiler:
         if item.tree.get("external"):
             yield from self._external(item, written, place, noted_for)
         elif place.relative is None:
-            hint = "grant a path inside, or say `external = true` and have its target approved"
+            hint = "grant a path inside, or write `external = true` and approve its target"
             self._problem(item, "path", f"the path {quoted(path)} leads outside the workspace", hint)
         else:
             rule = fs_rule(item.tree, path=place.relative, source=_source(item))
@@ -124,7 +124,7 @@ class AccessCompiler:
         if not place.exists:
             rule = self._dropped(rule, written, "its target does not exist here")
         elif unapproved:
-            remedy = "; `byleave approvals approve` asks about it"
+            remedy = "; approve it with `byleave approvals approve`"
             rule = self._dropped(rule, written, "its target is not approved", remedy)
         else:
             rule = rule.replace(approved_target=place.canonical)

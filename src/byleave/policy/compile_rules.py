@@ -87,7 +87,7 @@ class RuleCompiler:
         self._try_examples(rule, item)
         if outcome is ALLOW and _is_wide(tree[word]):
             self._warnings.append(
-                f"{source}: `within` says where a command starts, not what it writes: this allows much"
+                f"{source}: `within` says where a command starts, not what it writes: it may write elsewhere"
             )
         return rule
 
@@ -97,10 +97,10 @@ class RuleCompiler:
         given = [key for key in ("sandbox", "unread") if key in tree]
         if given and word != "allow":
             at = (*tree[AT], given[0])
-            self._problem(item, at, f"{given[0]} says how an allowed command runs", "leave it out here")
+            self._problem(item, at, f"{given[0]} belongs to a rule that allows a command", "remove it here")
         if "unread" in tree and tree.get("sandbox") is not True:
             hint = "add sandbox = true, or leave it out"
-            self._problem(item, (*tree[AT], "unread"), "unread stands only beside sandbox = true", hint)
+            self._problem(item, (*tree[AT], "unread"), "unread needs sandbox = true in the same rule", hint)
 
     def _table(self, table: "Mapping[str, Any]", at: "At", item: "Item") -> "Matcher | None":
         """Return the matcher of one table: all its keys must hold."""
@@ -123,7 +123,7 @@ class RuleCompiler:
                     self._problem(item, (*at, key), f"{key} needs a command", "add command = ...")
         for key in ("any_command", "piped_to_shell"):
             if table.get(key) is False:
-                self._problem(item, (*at, key), f"{key} = false says nothing", "leave it out, or write true")
+                self._problem(item, (*at, key), f"{key} = false has no effect", "leave it out, or write true")
         args = table.get("args")
         if args is not None and "**" in args[:-1]:
             self._problem(item, (*at, "args"), '"**" may only be the last word', "put it last")

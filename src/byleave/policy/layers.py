@@ -209,7 +209,7 @@ class Problems:
         """Raise all of them together, if there are any."""
         errors = list(self._found.values())
         if self._unshown:
-            errors.append(ConfigError(f"there are more than {MOST_PROBLEMS} problems", hint="mend these first"))
+            errors.append(ConfigError(f"there are more than {MOST_PROBLEMS} problems", hint="fix these first"))
         if errors:
             raise ConfigErrors(errors)
 

@@ -137,7 +137,7 @@ class RuleDefinition(ConfigTable):
 
     one_of = ("allow", "ask", "deny")
 
-    allow: Annotated[MatchTable | UnsetType, Meta(description="Let it through.", examples=[{"command": "git"}])] = UNSET
+    allow: Annotated[MatchTable | UnsetType, Meta(description="Allow it.", examples=[{"command": "git"}])] = UNSET
     ask: Annotated[MatchTable | UnsetType, Meta(description="Ask the user.", examples=[{"command": "git"}])] = UNSET
     deny: Annotated[MatchTable | UnsetType, Meta(description="Refuse it.", examples=[{"command": "sudo"}])] = UNSET
     why: Annotated[str | UnsetType, Meta(description="Shown with an ask or a deny.", examples=["why not"])] = UNSET

@@ -131,9 +131,9 @@ def access_layer(tool: str, path: str | None, shown: str | None = None) -> Layer
     places = _Inside(locate(text))
     unknown = [key for key in tree if key not in _KEYS]
     if unknown:
-        hint = "the file holds an [access] table, and a [limits] table if it likes; see docs/sandbox.md"
+        hint = "write an [access] table and, if needed, a [limits] table; see docs/sandbox.md"
         at = places.point((*_AROUND, unknown[0]), file)
-        raise ConfigErrors([ConfigError(f"{quoted(unknown[0])} means nothing here", hint=hint, at=at)])
+        raise ConfigErrors([ConfigError(f"{quoted(unknown[0])} is no key of this file", hint=hint, at=at)])
     entry |= {key: tree[key] for key in _KEYS if key in tree}
     whole = {"tools": {tool: entry}}
     problems = check_tree(whole, file=file, places=places)

@@ -517,7 +517,7 @@ class ConfigFile(ConfigTable):
     rules: Annotated[
         list[RuleDefinition] | Merge[RuleDefinition] | UnsetType,
         Meta(
-            description="Ordered rules; the first that matches decides, nothing matched asks.",
+            description="Ordered rules; the first that matches decides, what none matches needs approval.",
             examples=[[{"allow": {"command": "git", "subcommand": ["status", "log"]}}]],
         ),
     ] = UNSET
@@ -550,7 +550,7 @@ class ConfigFile(ConfigTable):
         Meta(description="What holds where nothing else is said.", examples=[{"os_sandbox": "auto"}]),
     ] = UNSET
     strict_links: Annotated[
-        bool | UnsetType, Meta(description="Writing to a file that has several hard links asks first.")
+        bool | UnsetType, Meta(description="Writing to a file that has several hard links needs approval.")
     ] = UNSET
     sensitive_paths: Annotated[
         list[str] | UnsetType,
