@@ -1,4 +1,4 @@
-"""From files to a compiled policy: `homes` (where), `layers` (what is read), `merge`, `compile`.
+"""From configuration files to a live policy: `dirs` (where), `layers` (what is read), `compile`, `live_policy`.
 
-`shape`, `places`, `problems` and `schema` are only needed for a file that was not seen before, or that is wrong.
+Only a file that is new or wrong needs `toml_text`, `toml_spans`, `schema_types`, `diagnostics` and `mcp_json`.
 """

@@ -1,8 +1,8 @@
 """Find every problem of a configuration file at once: where it stands, what is wrong, what would work.
 
 `check_tree` holds a tree against the types of policy.schema_types: msgspec decides whether it fits, and only when it
-does not is the tree walked once more, to say why in words. What is no TOML at all is policy.toml_text's to say;
-what a value means (a path, a host, a pattern) is the compiler's business.
+does not is the tree walked once more, to say why in words. `policy.toml_text` reports what is no TOML at all, and the
+compiler what a value cannot mean (a path, a host, a pattern).
 """
 
 from __future__ import annotations

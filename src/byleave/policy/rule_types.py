@@ -1,6 +1,6 @@
-"""The shape of `rules`: outcomes, matchers and their combinators, as types. The rest: policy.schema_types.
+"""The shape of `rules`, as types: outcomes, matchers and their combinators. `policy.schema_types` has the other tables.
 
-What every table of the configuration has in common, and lists that say how they join weaker layers.
+`Merge` is the shape of a list that says how it joins the lists of weaker layers.
 """
 
 from __future__ import annotations

@@ -1,15 +1,11 @@
 """The shape of a configuration file, as types: what may stand where, and what each key is for.
 
-Only the shape. Whether a path may be granted or a host makes sense is the compiler's business. A key that a
-file leaves out is `UNSET`, which is not the same as false. The descriptions end up in the JSON Schema
-(policy.schema_types) and so in people's editors; `extra["hint"]` is what policy.diagnostics says when a value does
-not fit.
+Start at `ConfigFile`. The types say nothing about meaning: the compiler decides whether a path may be granted or a
+host makes sense. A key that a file leaves out is `UNSET`, which is not the same as false. `extra["hint"]` is what
+`policy.diagnostics` says when a value does not fit.
 
-Start at `File`.
-
-The configuration file's JSON Schema, so that editors complete keys and mark mistakes while people type.
-
-Made from the types of policy.schema_types; nothing is written down twice. Nothing here reads or checks a file.
+`json_schema` makes the JSON Schema of the file from these types and their descriptions, so that editors complete keys
+and mark mistakes. Nothing here reads or checks a file.
 """
 
 from typing import Annotated, Any, Literal

@@ -4,7 +4,7 @@ How to reach a server (command, url, env, headers, cwd) comes whole from the str
 secret meant for one place is sent to another; the rest is joined as for tools. `${VAR}` stays as it is written until
 `expanded`. The access of a server is kept among those of tools, under a name that no tool can have.
 
-What `[gateway]` says, with what holds where it says nothing.
+`read_gateway` reads the `[gateway]` table into `GatewaySettings`, whose defaults hold for the keys that are left out.
 """
 
 from __future__ import annotations
