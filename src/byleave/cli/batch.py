@@ -100,9 +100,9 @@ class BatchAnswers:
                 return self._error(_plain_id(line), InputError(_TWICE, hint="keep one of the two"))
         except _UNREADABLE as error:
             return self._error(_plain_id(line), _not_a_question(line, error))
-        return self._judge(question, policy)
+        return self._evaluate(question, policy)
 
-    def _judge(self, question: BatchLine, policy: bytes) -> bytes:
+    def _evaluate(self, question: BatchLine, policy: bytes) -> bytes:
         root = question.root if isinstance(question.root, str) else None
         try:
             verdict = self._policy((root, policy)).decide(question.action, confines=question.unconfined is not True)
@@ -238,7 +238,7 @@ def _read() -> bytes:
     while True:
         try:
             return os.read(0, _CHUNK)
-        except BlockingIOError:  # whoever shares the other end may have made it so
+        except BlockingIOError:  # a program at the other end may have made it so
             _wait(reading=(0,))
 
 

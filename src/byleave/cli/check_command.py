@@ -1,4 +1,4 @@
-"""`byleave check`: put one action to the policy and show the answer."""
+"""`byleave check`: decide one action by the policy and show the verdict."""
 
 import os
 

@@ -1,6 +1,6 @@
 """The workspace and the policy that the common flags name; with `-v`, what was read for them.
 
---tool and --access: whose access holds for a program that the operating system is to hold to the policy.
+`--tool` and `--access` name the access that the operating system enforces for a program.
 """
 
 import os
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 
 def working_directory() -> str:
-    """Return the working directory, which somebody may have removed meanwhile."""
+    """Return the working directory, which may have been removed meanwhile."""
     try:
         return os.getcwd()
     except OSError as error:
@@ -39,10 +39,10 @@ def working_directory() -> str:
 
 def open_workspace(given: "ParsedArguments", root: str | None = None) -> Workspace:
     """Return the workspace at `root`, else at `--root`, else around the working directory."""
-    wanted = root if root is not None else given.one("root")
-    if wanted == "":
+    path = root if root is not None else given.one("root")
+    if path == "":
         raise InputError("the root is empty", hint="name a directory, or leave the root out to have it found")
-    return Workspace(wanted)
+    return Workspace(path)
 
 
 def load_policy(given: "ParsedArguments", workspace: Workspace) -> "LivePolicy":

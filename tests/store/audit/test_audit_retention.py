@@ -498,7 +498,7 @@ def test_twenty_writers_and_a_retention_lose_nothing_that_is_to_stay(room: Room)
     log = room.log(retention=Retention(days=None, megabytes=1))
     while any(process.poll() is None for process in processes):
         log.append(fields(0, more="x" * 5000))
-        log._folder.after._next = 0.0  # type: ignore[union-attr] # noqa: SLF001 -- look at once
+        log._folder._prune._next = 0.0  # type: ignore[union-attr] # noqa: SLF001 -- look at once
         log.fold()
     named = sorted(number for process in processes for number in acknowledged(process))
     found = room.log().verify()

@@ -106,15 +106,19 @@ class Removal(Record):
 
 
 class ChainWalk:
-    """One walk along the chain, from the first record to the last; `now` is the clock in seconds, if it matters."""
+    """One walk along the chain, from the first record to the last.
 
-    def __init__(self, given: ChainHead | None, *, now: float | None = None) -> None:
+    `given` is a head that the user kept, `now` the clock in seconds, `removals` what is known of the retention.
+    """
+
+    def __init__(
+        self, given: ChainHead | None, *, now: float | None = None, removals: "Iterable[Removal]" = ()
+    ) -> None:
         self._given = given
         self._now = now
-        self.removals: list[Removal] = []
-        self._older: list[
-            tuple[int, object, str]
-        ] = []  # checkpoints of an older byleave: number, last removed, its hash
+        self.removals = list(removals)
+        # Checkpoints of an older byleave: number, last removed, its hash.
+        self._older: list[tuple[int, object, str]] = []
         self._start: tuple[bytes, str] | None = None
         self.read = True
         self.problems: list[ChainProblem] = []

@@ -1,7 +1,7 @@
 """The journal: where a record is safe from a killed process as soon as `append` returns.
 
 `audit.journal` takes one write per record, `audit.head` remembers where the chain ends, `audit.lock` lets one writer in
-at a time. Records move on to the table later (fold). What happens if the two files do not fit: recovery.
+at a time. `table_writer` moves the records to the table later. Where the two files do not fit, `chain.recover` decides.
 
 A process that stays remembers the last head it has seen. Files that are removed, exchanged or put back to an older
 state under it refuse the next record, and the chain says so from then on.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from byleave.store.audit.query import Filter
-    from byleave.store.audit.retention import Retention
+    from byleave.store.audit.retention import Pruner, Retention
     from byleave.store.audit.table import StoredRecord
     from byleave.store.audit.table_writer import FoldThread, TableWriter
     from byleave.store.audit.verify import Verification
@@ -164,19 +164,18 @@ class AuditLog:
     @property
     def _folder(self) -> "TableWriter":
         if self._made is None:
-            from byleave.store.audit.retention import Pruner, since_start
             from byleave.store.audit.table_writer import TableWriter
 
-            self._made = folder = TableWriter(self._journal, warnings=self.warnings)
-            if self._retention is not None:
-                folder.after = Pruner(
-                    self._retention,
-                    append=self._journal.append,
-                    fold=folder.move,
-                    now=self._now,
-                    up=self._up or since_start,
-                )
+            self._made = TableWriter(self._journal, warnings=self.warnings, pruning=self._pruning)
         return self._made
+
+    def _pruning(self, writer: "TableWriter") -> "Pruner | None":
+        from byleave.store.audit.retention import Pruner, since_start
+
+        if self._retention is None:
+            return None
+        up = self._up or since_start
+        return Pruner(self._retention, append=self._journal.append, fold=writer.move, now=self._now, up=up)
 
     def _exists(self) -> bool:
         return any(os.path.lexists(os.path.join(self.directory, name)) for name in (JOURNAL, HEAD, TABLE))

@@ -2,7 +2,7 @@
 
 A record `retention` announces what is to go: its first and last number, how many, the last one's hash and time, and
 why. A record `checkpoint` confirms it right before the records go. A chain that begins behind record N is whole if
-such a pair in it names exactly N and its hash (walk).
+such a pair in it names exactly N and its hash (`chain_walk`).
 
 No single look at the clock removes anything. What is too old is announced by one look and goes after another, a day
 later by the clock and by the time the machine has been up; a pass takes a tenth of the records at most. What is
@@ -180,8 +180,7 @@ def _removals(connection: "sqlite3.Connection") -> "list[Removal]":
 
 def _is_whole(connection: "sqlite3.Connection", known: "list[Removal]", through: int) -> bool:
     """Whether the chain is whole up to the record behind the last that is to go."""
-    walk = ChainWalk(None)
-    walk.removals = list(known)
+    walk = ChainWalk(None, removals=known)
     walk.over(connection.execute(f"{ROWS} WHERE sequence <= ? ORDER BY sequence", (through + 1,)))
     walk.check_start()
     return not walk.problems

@@ -91,12 +91,21 @@ class FoldResult(Record):
 
 
 class TableWriter:
-    """Moves the records of one journal into its table. `after` runs while no other folder can: it tidies up."""
+    """Moves the records of one journal into its table.
 
-    def __init__(self, journal: AuditJournal, *, warnings: "list[str]") -> None:
+    `pruning` makes what removes old records, or None; it runs behind each fold, while no other process can fold.
+    """
+
+    def __init__(
+        self,
+        journal: AuditJournal,
+        *,
+        warnings: "list[str]",
+        pruning: "Callable[[TableWriter], Callable[[sqlite3.Connection], None] | None]",
+    ) -> None:
         self._journal = journal
         self._warnings = warnings
-        self.after: Callable[[sqlite3.Connection], None] | None = None
+        self._prune = pruning(self)
 
     def waiting(self) -> bool:
         """Whether there is anything to fold."""
@@ -130,8 +139,8 @@ class TableWriter:
                 if size:
                     self.move(connection)
                 self._compare(connection)
-                if self.after is not None:
-                    self.after(connection)
+                if self._prune is not None:
+                    self._prune(connection)
             finally:
                 connection.close()
         except table_errors() as error:

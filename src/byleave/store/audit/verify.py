@@ -109,9 +109,7 @@ def _look_at_ends(connection: sqlite3.Connection, kept: ChainHead) -> list[str]:
     start, end = ChainWalk(None), ChainWalk(None)
     for sequence, record in connection.execute(OWN_ROWS):
         start.note_own(sequence, record)
-    known = start.removals
     start.over(connection.execute(f"{ROWS} WHERE sequence <= ? ORDER BY sequence", ((first or 0) + _ENDS,)))
-    start.removals = known
     start.check_start()
     end.over(connection.execute(f"{ROWS} WHERE sequence > ? ORDER BY sequence", ((last or 0) - _ENDS,)))
     if count and count != last - first + 1:
