@@ -26,7 +26,7 @@ _LOADED = (
     *("byleave.cli.main", "byleave.cli.check_command", "byleave.cli.run_command", "byleave.cli.diagnose"),
     *(
         "byleave.policy.sandbox_settings",
-        "byleave.policy.toml_text",
+        "byleave.policy.parse",
         "byleave.policy.rule_types",
         "byleave.store.audit.table_writer",
     ),

@@ -22,7 +22,7 @@ from byleave.policy.compile import compile_layers
 from byleave.policy.compile_agents import MissingAgentRule, merge_agents
 from byleave.policy.context import CompileContext
 from byleave.policy.layers import MANAGED, PROJECT, USER, Layer, inline_layer
-from byleave.policy.toml_text import parse_tree
+from byleave.policy.parse import parse_tree
 from command import byleave as run
 from fakes.places import PlainRoot
 from stage import load_cases

@@ -12,7 +12,7 @@ from byleave.errors import ConfigErrors
 from byleave.policy.compile import MOST_WARNINGS, compile_layers
 from byleave.policy.context import CompileContext
 from byleave.policy.layers import MOST_PROBLEMS, SESSION, USER, Layer
-from byleave.policy.toml_text import parse_tree
+from byleave.policy.parse import parse_tree
 from fakes.places import PlainRoot
 from scene import TOOL, Scene
 

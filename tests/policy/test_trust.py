@@ -18,7 +18,7 @@ from byleave.core.decision import Decision
 from byleave.errors import ConfigErrors, InputError, StateError
 from byleave.policy.layers import LOCAL, MANAGED, PROJECT, SESSION, USER, Layer
 from byleave.policy.live_policy import LivePolicy
-from byleave.policy.toml_text import parse_tree
+from byleave.policy.parse import parse_tree
 from scene import TOOL, Scene
 
 GRANT = '[[tools.t.access.fs]]\npath = "src"\nread = true\n'

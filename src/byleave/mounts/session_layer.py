@@ -18,7 +18,8 @@ from msgspec import Struct
 from byleave.core.suggest import toml_key, toml_string
 from byleave.policy.dirs import CONFIG_FILE, check_session_name
 from byleave.policy.layers import COMMAND_LINE, LARGEST_FILE, MANAGED, SESSION, Layer
-from byleave.policy.toml_text import parse_file, parse_toml
+from byleave.policy.parse import parse_file
+from byleave.policy.toml_text import parse_toml
 from byleave.user_files import read_private
 
 if TYPE_CHECKING:

@@ -444,7 +444,7 @@ class LayerFiles:
 
     def _layer(self, name: str, file: str, path: str, content: bytes) -> Layer:
         def parse(content: bytes) -> "Tree":
-            from byleave.policy.toml_text import parse_file
+            from byleave.policy.parse import parse_file
 
             return parse_file(content, file)
 
@@ -457,14 +457,14 @@ def _files_of(directory: str) -> list[str]:
 
 def _try_out(path: str, content: bytes) -> Layer:
     """Return the user's layer as it would be with this content; nothing of it is remembered."""
-    from byleave.policy.toml_text import parse_file
+    from byleave.policy.parse import parse_file
 
     return Layer(USER, parse_file(content, path), path, content, True, path)
 
 
 def inline_layer(tree: "Any") -> Layer:
     """Return the layer of a policy that was given as a tree, alone and trusted."""
-    from byleave.policy.toml_text import parse_tree
+    from byleave.policy.parse import parse_tree
 
     return Layer(INLINE, parse_tree(tree))
 

@@ -118,8 +118,9 @@ def access_layer(tool: str, path: str | None, shown: str | None = None) -> Layer
     """
     from byleave.policy.diagnostics import check_tree
     from byleave.policy.normalize import normal_tree
+    from byleave.policy.parse import parse_tree
     from byleave.policy.toml_spans import locate
-    from byleave.policy.toml_text import parse_toml, parse_tree, read_text
+    from byleave.policy.toml_text import parse_toml, read_text
 
     entry: dict[str, Any] = {"source": "local", "runtime": "stdio"}
     if path is None:

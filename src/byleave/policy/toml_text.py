@@ -3,8 +3,7 @@
 tomllib does the reading; its messages are put in our words, and what would cost it minutes is refused first: a key of
 ten thousand names, a number of a million digits, values nested without end. A project file may be hostile.
 
-Start at `parse_file`, which goes from the text to the normal form; `parse_tree` takes a tree. `policy.diagnostics`
-checks the shape. This is the slow path, for content that `user_files.ParseCache` has not seen: it may import anything.
+Start at `parse_toml`. `policy.diagnostics` checks the shape of the tree.
 """
 
 from __future__ import annotations
@@ -16,16 +15,11 @@ from typing import TYPE_CHECKING, Any
 from msgspec import Struct
 
 from byleave.errors import ConfigError, ConfigErrors
-from byleave.policy.diagnostics import check_tree
-from byleave.policy.normalize import LEFT_OUT, normal_tree
-from byleave.policy.toml_spans import Stretch, line_end, locate, place_at, string_end, turns
+from byleave.policy.toml_spans import Stretch, line_end, place_at, string_end, turns
 from byleave.text import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from byleave.policy.normalize import At, Tree
-    from byleave.policy.toml_spans import Spots
 
 
 MOST_NAMES = 32  # in one dotted key; the longest of our own has seven
@@ -187,44 +181,3 @@ def _offset(text: str, line: int, column: int) -> int:
     for _ in range(line - 1):
         offset = text.find("\n", offset) + 1
     return offset + column - 1
-
-
-def parse_file(content: bytes, file: str) -> Tree:
-    """Return the normal form of a TOML file, or of a JSON file; all its problems at once if it has any."""
-    tree, places, left_out = _read(content, file)
-    made, found = normal_tree(tree, places.line)
-    if found:
-        raise ConfigErrors(
-            [ConfigError(error.problem, hint=error.hint, at=places.point(at, file)) for at, error in found]
-        )
-    return {**made, LEFT_OUT: left_out} if left_out else made
-
-
-def _read(content: bytes, file: str) -> tuple[dict[str, Any], Spots, list[str]]:
-    """Return the checked tree of a file, where its parts stand, and what was left out of it."""
-    from byleave.policy.mcp_json import is_json, read_foreign
-
-    if is_json(file, content):
-        return read_foreign(content, file)
-    text = read_text(content, file)
-    tree = parse_toml(text, file)
-    places = locate(text)
-    problems = check_tree(tree, file=file, places=places)
-    if problems:
-        raise ConfigErrors(problems)
-    return tree, places, []
-
-
-def parse_tree(tree: Any) -> Tree:
-    """Return the normal form of a tree that came as JSON or as a dictionary."""
-    problems = check_tree(tree)
-    if problems:
-        raise ConfigErrors(problems)
-    made, found = normal_tree(tree, _no_line)
-    if found:
-        raise ConfigErrors([error for _at, error in found])
-    return made
-
-
-def _no_line(_at: At) -> int:
-    return 0

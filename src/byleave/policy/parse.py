@@ -1,0 +1,59 @@
+"""From the text of one configuration file, or a tree of the same shape, to the normal form.
+
+The steps: `toml_text` or `mcp_json` reads the text, `diagnostics` checks the shape, `normalize` makes the normal form.
+This is the slow path, for content that `user_files.ParseCache` has not seen: it may import anything.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from byleave.errors import ConfigError, ConfigErrors
+from byleave.policy.diagnostics import check_tree
+from byleave.policy.mcp_json import is_json, read_foreign
+from byleave.policy.normalize import LEFT_OUT, normal_tree
+from byleave.policy.toml_spans import locate
+from byleave.policy.toml_text import parse_toml, read_text
+
+if TYPE_CHECKING:
+    from byleave.policy.normalize import At, Tree
+    from byleave.policy.toml_spans import Spots
+
+
+def parse_file(content: bytes, file: str) -> Tree:
+    """Return the normal form of a TOML file, or of a JSON file; all its problems at once if it has any."""
+    tree, places, left_out = _read(content, file)
+    made, found = normal_tree(tree, places.line)
+    if found:
+        raise ConfigErrors(
+            [ConfigError(error.problem, hint=error.hint, at=places.point(at, file)) for at, error in found]
+        )
+    return {**made, LEFT_OUT: left_out} if left_out else made
+
+
+def _read(content: bytes, file: str) -> tuple[dict[str, Any], Spots, list[str]]:
+    """Return the checked tree of a file, where its parts stand, and what was left out of it."""
+    if is_json(file, content):
+        return read_foreign(content, file)
+    text = read_text(content, file)
+    tree = parse_toml(text, file)
+    places = locate(text)
+    problems = check_tree(tree, file=file, places=places)
+    if problems:
+        raise ConfigErrors(problems)
+    return tree, places, []
+
+
+def parse_tree(tree: Any) -> Tree:
+    """Return the normal form of a tree that came as JSON or as a dictionary."""
+    problems = check_tree(tree)
+    if problems:
+        raise ConfigErrors(problems)
+    made, found = normal_tree(tree, _no_line)
+    if found:
+        raise ConfigErrors([error for _at, error in found])
+    return made
+
+
+def _no_line(_at: At) -> int:
+    return 0
