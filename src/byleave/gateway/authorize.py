@@ -17,7 +17,7 @@ from byleave.core.decision import ALLOW, ASK, BUILT_IN, DENY, RuleRef, Verdict
 from byleave.core.input_schema import InputSchema
 from byleave.gateway.client_questions import ASKER, ELICIT, KEY, approval_form, approval_in, can_be_asked
 from byleave.gateway.interfaces import DownError
-from byleave.gateway.message import decoded, encode
+from byleave.gateway.message import encode
 from byleave.guard.evaluation import CANCELLED, ELSEWHERE, NO, SILENCE, YESES, ActionRequest, Evaluation, Pending, Reply
 from byleave.text import shown
 from byleave.user_files import digest
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from byleave.gateway.catalog import Catalog
     from byleave.gateway.client_questions import ClientQuestions
     from byleave.gateway.context import GatewayContext
-    from byleave.gateway.message import Members
+    from byleave.gateway.message import ClientParams
     from byleave.gateway.requests import Client, ClientRequest
     from byleave.guard.evaluation import Who
 
@@ -54,7 +54,7 @@ class ServerCall(Struct, frozen=True):
     method: str
     server: str
     sent: Mapping[str, Any]
-    params: Members  # as the client wrote them
+    params: ClientParams
     who: Who
     tool: str = ""
     arguments: Any = None
@@ -73,8 +73,8 @@ class ServerCall(Struct, frozen=True):
         if self.used is None:
             return CallAction(self.server, self.tool, self.arguments, self.who.agent)
         kind, name = self.used
-        sent = passed_params(self.method, self.params)
-        arguments = {key: decoded(value) for key, value in sent.items() if key not in ("name", "uri")}
+        tree = self.params.tree
+        arguments = {key: tree[key] for key in _PARAMS[self.method] if key in tree and key not in ("name", "uri")}
         return CallAction(self.server, None, {**arguments, kind: name, "method": self.method}, self.who.agent)
 
 
@@ -114,9 +114,10 @@ class Authorizer:
         answered = await self._ask(request, begun) if isinstance(begun, Pending) else begun
         return self._decided(call, answered) if isinstance(answered, Evaluation) else answered
 
-    def complete(self, call: ServerCall, pending: Pending, answers: Members) -> Allowed | Refused:
+    def complete(self, call: ServerCall, pending: Pending) -> Allowed | Refused:
         """Decide about a call that a stateless client brings back with a person's reply."""
-        reply = approval_in(decoded(answers[KEY])) if KEY in answers else NO
+        answers = call.params.tree.get("inputResponses", {})
+        reply = approval_in(answers[KEY]) if KEY in answers else NO
         return self._decided(call, self._answered(pending, reply))
 
     def allows_use(self, call: ServerCall) -> bool:
@@ -142,7 +143,8 @@ class Authorizer:
     def allowed(self, call: ServerCall, evaluation: Evaluation) -> Allowed:
         """Return an evaluation as an allowed call, with whether it took a person; that matters for `_meta` alone."""
         permit = evaluation.permit
-        by_person = ("_meta" in call.params or "inputResponses" in call.params) and (
+        tree = call.params.tree
+        by_person = ("_meta" in tree or "inputResponses" in tree) and (
             permit is None or self._guard.policy.decide(permit.action).decision is not ALLOW
         )
         return Allowed(evaluation, by_person)
@@ -231,7 +233,7 @@ class Authorizer:
             said = await self._questions.put(request.sink, ELICIT, form, self._context.settings.ask_timeout)
             if said is None or said.answer is None:  # it takes no question now, or shows no forms after all
                 return self._left_to_approvals(pending)
-            reply = approval_in(decoded(said.answer))
+            reply = approval_in(said.answer_tree)
         except TimeoutError:
             reply = SILENCE
         except BaseException:
@@ -253,9 +255,10 @@ class Authorizer:
         return done.replace(verdict=done.verdict.replace(reason=reason))
 
 
-def passed_params(method: str, params: Members) -> dict[str, Any]:
+def passed_params(method: str, params: ClientParams) -> dict[str, Any]:
     """Return parameters as a server gets them: those that the method has, and nothing that no person was shown."""
-    return {key: params[key] for key in _PARAMS[method] if key in params}
+    written = params.written
+    return {key: written[key] for key in _PARAMS[method] if key in written}
 
 
 def tool_name(server: str, tool: str | None) -> str:

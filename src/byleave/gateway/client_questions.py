@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from byleave.gateway.interfaces import Sink
-    from byleave.gateway.message import ClientMessage, Members
+    from byleave.gateway.message import ClientMessage, ClientParams
     from byleave.gateway.requests import ServerQuestion
     from byleave.gateway.upstream import Upstream
     from byleave.guard.evaluation import Question
@@ -256,11 +256,11 @@ class ClientQuestions:
         self._open.pop(id_, None)
         return notification("notifications/cancelled", {**found, "requestId": Raw(id_)})
 
-    def pass_on_progress(self, params: Members) -> None:
+    def pass_on_progress(self, params: ClientParams) -> None:
         """Pass the client's progress on to the server whose question it is about."""
-        found = self._tokens.get(encode(decoded(params.get("progressToken", b"null"))))
+        found = self._tokens.get(encode(params.tree.get("progressToken")))
         if found is not None:
-            found[0].notify("notifications/progress", {**params, "progressToken": found[1]})
+            found[0].notify("notifications/progress", {**params.written, "progressToken": found[1]})
 
     def forget(self, upstream: Upstream) -> None:
         """Forget the questions of a server that is gone."""
@@ -313,7 +313,7 @@ class Continuations:
 
     def take(self, request: ClientRequest, fingerprint: str) -> Continuation | None:
         """Return the call that a request goes on with, if it is the very same one."""
-        state = text_of(request.params.get("requestState"))
+        state = request.params.text("requestState")
         found = None if state is None else self._waiting.get(state)
         if state is None or found is None or found[0].fingerprint != fingerprint:
             return None

@@ -34,7 +34,7 @@ from byleave.gateway.client_questions import (
 )
 from byleave.gateway.interfaces import HINT, DownError, LateError
 from byleave.gateway.local_tools import answer_in, question_form, result_tree
-from byleave.gateway.message import decoded, error_tree, members_of, notification, text_of
+from byleave.gateway.message import error_tree, members_of, notification, text_of
 from byleave.gateway.notifications import about_request
 from byleave.gateway.requests import ServerAnswer, ServerLost, ServerNotification, ServerQuestion
 from byleave.gateway.revisions import HEADER_MISMATCH, SERVER_DOWN, STATELESS, param_headers, wrong_param_header
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from byleave.gateway.client_questions import ClientQuestions, Continuations
     from byleave.gateway.context import GatewayContext
     from byleave.gateway.local_tools import LocalTools
-    from byleave.gateway.message import Members
+    from byleave.gateway.message import ClientMessage, ClientParams
     from byleave.gateway.opened_servers import OpenedServers
     from byleave.gateway.requests import Client, ClientRequest, ServerRequest
     from byleave.gateway.server_listing import ServerListings
@@ -119,8 +119,7 @@ class Forwarder:
     ) -> bool:
         """Continue a call with the answers that a stateless client brings; return whether it was done."""
         work = ForwardedRequest(request, call, allowed, rounds=continuation.rounds)
-        answers = members_of(request.params.get("inputResponses"))
-        return await self._finish(work, self._resumed(work, continuation, answers))
+        return await self._finish(work, self._resumed(work, continuation))
 
     async def refuse(self, request: ClientRequest, call: ServerCall, verdict: Verdict) -> None:
         """Answer what is not done: a call of a tool by a result with the verdict in it, the rest by an error.
@@ -203,13 +202,14 @@ class Forwarder:
         if waited and await self._is_denied_by_now(work):  # a server may take a minute to start
             return _DENIED_BY_NOW
         if call.method == SUBSCRIBE:
-            await upstream.subscribe(text_of(call.params["uri"]) or "")
+            await upstream.subscribe(call.params.tree["uri"])
             await work.request.result(b"{}")
             return DONE
         if upstream.revision not in STATELESS:
             return await self._send(work, upstream)
-        known = None if work.allowed.by_person or "inputResponses" not in call.params else call.params["inputResponses"]
-        more = None if known is None else {"inputResponses": known}  # to questions that it knows from an earlier call
+        more = None
+        if "inputResponses" in call.params.tree and not work.allowed.by_person:
+            more = {"inputResponses": call.params.written["inputResponses"]}  # to questions of an earlier call
         return await self._send(structs.replace(work, schema=schema), upstream, more)
 
     def _unknown_tool(self, call: ServerCall) -> str:
@@ -351,29 +351,30 @@ class Forwarder:
         answers: dict[str, Raw] = {}
         for key, question in questions.items():
             said = await self._put(request, question["method"], question["params"])
-            if said is None:
+            if said is None or said.answer is None:
                 what = f"the client did not answer a question of the server {quoted(upstream.name)}"
                 await request.error(INVALID_REQUEST, what)
                 return "failed: a question was not answered"
-            answers[key] = said
+            answers[key] = said.answer
         return await self._send(work, upstream, _with_answers(answers, state))
 
-    async def _put(self, request: ClientRequest, method: str, params: Mapping[str, Any]) -> Raw | None:
+    async def _put(self, request: ClientRequest, method: str, params: Mapping[str, Any]) -> ClientMessage | None:
         """Put a question to the client of a session; None if there is no answer in time."""
         try:
-            said = await self._questions.put(request.sink, method, params, self._context.settings.ask_timeout)
+            return await self._questions.put(request.sink, method, params, self._context.settings.ask_timeout)
         except TimeoutError:
             return None
-        return None if said is None else said.answer
 
-    async def _resumed(self, work: ForwardedRequest, continuation: Continuation, answers: Members) -> str:
+    async def _resumed(self, work: ForwardedRequest, continuation: Continuation) -> str:
+        params = work.request.params
         if continuation.question is not None:
-            said = _answer_to_tool(answers.get(KEY))
+            said = _answer_to_tool(params.tree.get("inputResponses", {}).get(KEY))
             known = continuation.answers if said is None else {**continuation.answers, continuation.question: said}
             return await self._run_local(work, known)
         upstream = continuation.upstream
         if upstream is None:
             return ""
+        answers = members_of(params.written.get("inputResponses"))
         if continuation.server_request is None:
             if work.call.method == CALL:
                 offer = await self._catalog.tool(upstream.name, work.call.tool)
@@ -399,7 +400,7 @@ class Forwarder:
         asker = None
         if can_ask and request.envelope is None and self._context.asks_client:  # a stateless client cannot be asked now
             asker = ClientAsker(self._context, self._client, self._questions, request)
-        token = members_of(request.params.get("_meta")).get("progressToken")
+        token = request.params.written_meta.get("progressToken")
 
         def progress(done: float, total: float | None, message: str) -> None:
             said = {"progressToken": token, "progress": done, "message": message}
@@ -429,7 +430,8 @@ class Forwarder:
                 )
                 await self._continuations.suspend(request, {KEY: {"method": ELICIT, "params": form}}, continuation)
                 return ""
-            said = _answer_to_tool(await self._put(request, ELICIT, form))
+            replied = await self._put(request, ELICIT, form)
+            said = None if replied is None else _answer_to_tool(replied.answer_tree)
             if said is None:
                 break
             answers = {**answers, id_: said}
@@ -460,7 +462,7 @@ class ClientAsker:
             said = await self._questions.put(self._request.sink, ELICIT, form, seconds)
         except TimeoutError:
             return SILENCE
-        reply = NOBODY if said is None else NO if said.answer is None else approval_in(decoded(said.answer))
+        reply = NOBODY if said is None else NO if said.answer is None else approval_in(said.answer_tree)
         return reply if self._context.asks_client else NOBODY
 
 
@@ -483,8 +485,7 @@ def _evaluated_schema(work: ForwardedRequest) -> Any:
     return permit.action.schema if permit is not None and isinstance(permit.action, CallAction) else None
 
 
-def _answer_to_tool(raw: Raw | None) -> str | None:
-    result = None if raw is None else decoded(raw)
+def _answer_to_tool(result: Any) -> str | None:
     if not isinstance(result, dict) or result.get("action") != "accept":
         return None
     return answer_in(result.get("content"))
@@ -504,12 +505,9 @@ def _with_answers(answers: Mapping[str, Raw], state: Raw | None) -> dict[str, An
     return more if state is None else {**more, "requestState": state}
 
 
-def passed_meta(params: Members) -> tuple[dict[str, Any], bool]:
-    """Return what of a request's `_meta` goes to the server, and whether the client wants progress."""
-    meta = members_of(params.get("_meta"))
-    kept = {
-        key: value
-        for key, value in meta.items()
-        if key != "progressToken" and not key.startswith("io.modelcontextprotocol/")
-    }
-    return kept, "progressToken" in meta
+def passed_meta(params: ClientParams) -> tuple[dict[str, Any], bool]:
+    """Return what of a request's `_meta` goes to the server, and whether the client asks for progress."""
+    meta = params.meta
+    kept = [key for key in meta if key != "progressToken" and not key.startswith("io.modelcontextprotocol/")]
+    written = params.written_meta if kept else {}
+    return {key: written[key] for key in kept}, "progressToken" in meta

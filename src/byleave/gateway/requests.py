@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from byleave.gateway.interfaces import Caller, Sink
-    from byleave.gateway.message import Members
+    from byleave.gateway.message import ClientParams
     from byleave.gateway.revisions import RequestMeta
     from byleave.guard.evaluation import Who
 
@@ -44,7 +44,7 @@ class ClientRequest:
 
     __slots__ = ("_is_answered", "envelope", "headers", "id", "method", "params", "sink", "task", "who", "withdrawn")
 
-    def __init__(self, id_: bytes, method: str, params: Members, sink: Sink, who: Who) -> None:
+    def __init__(self, id_: bytes, method: str, params: ClientParams, sink: Sink, who: Who) -> None:
         self.id = id_
         self.method = method
         self.params = params
