@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 
 CHANGED, UNFITTING = "changed_tool", "bad_arguments"
 CALL, LISTEN, SUBSCRIBE = "tools/call", "subscriptions/listen", "resources/subscribe"
+TRACES = frozenset({"traceparent", "tracestate", "baggage"})  # members of `_meta` that no person need be shown
 _PROMPTS = "prompts"
 _WAITS = "it waits in `byleave approvals list`; once it is approved there, the same call goes through"
 _TOO_LONG = "it is too long to be shown in full, so it cannot be approved"
@@ -79,7 +80,7 @@ class ServerCall(Struct, frozen=True):
 
 
 class Allowed(Struct, frozen=True):
-    """The call may go on. `by_person`: the policy alone does not allow it, a person has, now or before."""
+    """The call may go on. `by_person`: a person allowed it, not the policy alone, so nothing unshown goes along."""
 
     evaluation: Evaluation
     by_person: bool = False
@@ -141,10 +142,9 @@ class Authorizer:
         return self._refused(call, action, verdict)
 
     def allowed(self, call: ServerCall, evaluation: Evaluation) -> Allowed:
-        """Return an evaluation as an allowed call, with whether it took a person; that matters for `_meta` alone."""
+        """Return an evaluation as an allowed call; whether it took a person matters only for what none was shown."""
         permit = evaluation.permit
-        tree = call.params.tree
-        by_person = ("_meta" in tree or "inputResponses" in tree) and (
+        by_person = sends_unshown(call.params) and (
             permit is None or self._guard.policy.decide(permit.action).decision is not ALLOW
         )
         return Allowed(evaluation, by_person)
@@ -259,6 +259,16 @@ def passed_params(method: str, params: ClientParams) -> dict[str, Any]:
     """Return parameters as a server gets them: those that the method has, and nothing that no person was shown."""
     written = params.written
     return {key: written[key] for key in _PARAMS[method] if key in written}
+
+
+def sends_unshown(params: ClientParams) -> bool:
+    """Whether a request has more for the server than what a person is shown: answers, or members of `_meta`."""
+    return "inputResponses" in params.tree or not TRACES.issuperset(passed_meta(params))
+
+
+def passed_meta(params: ClientParams) -> list[str]:
+    """Return the names of what goes to the server of a request's `_meta`."""
+    return [key for key in params.meta if key != "progressToken" and not key.startswith("io.modelcontextprotocol/")]
 
 
 def tool_name(server: str, tool: str | None) -> str:

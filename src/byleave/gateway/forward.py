@@ -19,7 +19,7 @@ from msgspec import Raw, Struct, structs
 
 from byleave.core.action import LOCAL, CallAction
 from byleave.core.decision import shared_tree
-from byleave.gateway.authorize import CALL, CHANGED, SUBSCRIBE, changed, tool_name
+from byleave.gateway.authorize import CALL, CHANGED, SUBSCRIBE, TRACES, changed, passed_meta, tool_name
 from byleave.gateway.client_questions import (
     ASKER,
     ELICIT,
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from byleave.gateway.client_questions import ClientQuestions, Continuations
     from byleave.gateway.context import GatewayContext
     from byleave.gateway.local_tools import LocalTools
-    from byleave.gateway.message import ClientMessage, ClientParams
+    from byleave.gateway.message import ClientMessage
     from byleave.gateway.opened_servers import OpenedServers
     from byleave.gateway.requests import Client, ClientRequest, ServerRequest
     from byleave.gateway.server_listing import ServerListings
@@ -68,7 +68,6 @@ _OUTCOMES = {DONE: "ok", REPORTED: "error"}  # in the figures; what is in neithe
 _DENIED_BY_NOW = "failed: it is denied by now"
 _LONGEST_NAME = 100  # letters of a name that a client chose
 _TAIL = 4096  # bytes at either end of a result, where servers write whether it is an error
-_TRACES = frozenset({"traceparent", "tracestate", "baggage"})  # what no person need be shown
 
 
 class ForwardedRequest(Struct, frozen=True):
@@ -221,11 +220,13 @@ class Forwarder:
     async def _send(self, work: ForwardedRequest, upstream: Upstream, more: Mapping[str, Any] | None = None) -> str:
         call = work.call
         params = {**call.sent, **(more or {})}
-        meta, progress = passed_meta(call.params)
+        names = passed_meta(call.params)
         if work.allowed.by_person:  # a yes is for what was shown
-            meta = {key: value for key, value in meta.items() if key in _TRACES}
-        if meta:
-            params["_meta"] = meta
+            names = [name for name in names if name in TRACES]
+        if names:
+            written = call.params.written_meta
+            params["_meta"] = {name: written[name] for name in names}
+        progress = "progressToken" in call.params.meta
         headers = tuple(param_headers(work.schema, call.arguments)) if work.schema is not None else ()
         server_request = await upstream.ask(call.method, params, work.request, headers, progress=progress)
         return await self._follow(work, upstream, server_request)
@@ -503,11 +504,3 @@ def _needs_input(result: Raw) -> bool:
 def _with_answers(answers: Mapping[str, Raw], state: Raw | None) -> dict[str, Any]:
     more: dict[str, Any] = {"inputResponses": answers}
     return more if state is None else {**more, "requestState": state}
-
-
-def passed_meta(params: ClientParams) -> tuple[dict[str, Any], bool]:
-    """Return what of a request's `_meta` goes to the server, and whether the client asks for progress."""
-    meta = params.meta
-    kept = [key for key in meta if key != "progressToken" and not key.startswith("io.modelcontextprotocol/")]
-    written = params.written_meta if kept else {}
-    return {key: written[key] for key in kept}, "progressToken" in meta

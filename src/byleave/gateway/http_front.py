@@ -31,7 +31,6 @@ from byleave.gateway.http_request import (
     no_session,
     not_allowed,
     read_mcp_head,
-    refuse,
     takes_events,
     too_many,
     too_many_connections,
@@ -305,7 +304,7 @@ class HttpFront:
             peer = group_of(PeerAddress(self._proxies.client_of(proxy, exchange.head.fields), 0), None)
             peer = f"{peer} (by {proxy})"
         self._gateway.refused(refused.kind, peer)
-        refuse(exchange, refused)
+        exchange.refuse(refused.status, INVALID_REQUEST, refused.why, fields=refused.fields)
 
     def _has_room(self, exchange: HttpExchange, caller: Caller) -> bool:
         """Have the connection be this caller's; return False, having refused, where it has too many."""
