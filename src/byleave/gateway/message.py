@@ -296,7 +296,7 @@ def one_line(message: bytes) -> bytes | None:
 
 
 class _Envelope(msgspec.Struct):
-    """As much of a message as tells an answer from a request."""
+    """As much of a message as it takes to know an answer from a request."""
 
     id: msgspec.Raw = msgspec.Raw()
     method: msgspec.Raw = msgspec.Raw()
