@@ -1,16 +1,12 @@
 """What a client is asked: by servers (sampling, elicitation, roots), and by us, whether a call is approved.
 
-A client with a session is sent a request and answers it: `ClientQuestions`. A stateless one gets its call back with the
-questions in it, and calls again with the answers (`continuations`). Either way `narrowed` and `refusal` say what a
-server may ask for, and `labelled` says to the person which server asks.
+A client with a session is sent a request and answers it: `ClientQuestions`. A stateless client gets its call back with
+the questions and a state, and calls again with the answers: until then the call is one of the `Continuations`. A state
+cannot be guessed; it is for the same caller, for the very same call, for one use, and for a while.
 
+Either way `narrowed` and `refusal` say what a server may ask for, and `labelled` shows the person which server asks.
 The form for an approval has nothing that must be filled in: accepting it is the yes. Text from outside is shown
 escaped, and nothing that a yes covers is left out: what is too long to be shown is not asked about.
-
-Calls of stateless clients that wait: for a person's approval, or for the answer to a server's question.
-
-Such a client gets its call back with the questions in it and a state, and calls again with the answers. The state
-cannot be guessed; it is for the same caller, for the very same call, for one use, and for a while.
 """
 
 from __future__ import annotations

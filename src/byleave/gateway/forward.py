@@ -1,7 +1,7 @@
 """Carry out a call that was allowed: send it to its server, or run it here, and bring the answer back to the client.
 
 In the middle of a call a server may ask the client something. A client with a session is asked while its request is
-open; a stateless one gets the question as the result, and the call continues when it calls again (`continuations`). The
+open; a stateless one gets the question as the result, and the call continues when it calls again (`Continuations`). The
 same holds the other way round for a server that speaks the stateless revision.
 
 Start at `Forwarder.forward`. What became of the call is recorded when it ends. Whether it may go out is decided before,

@@ -1,19 +1,17 @@
 """The connection to one server: opened by the first request, opened again after a loss, with back-off.
 
-Opening starts the server, or connects to it, and finds out which revision it speaks (`negotiation`). What the server
-sends goes to a receiver (`upstream`); here are the link, the revision, and how a request is written for it.
-
-Which revision of the protocol is spoken with a server: `server/discover` for the stateless one, or the handshake.
+Opening starts the server, or connects to it, and finds out which revision it speaks (`negotiate`): `server/discover`
+for the stateless one, or the handshake. What the server sends then goes to a receiver (`upstream`).
 
 Nothing in a server's configuration says what it speaks, so it is asked. What a server makes of a question that it does
 not know is anything: an error of any number, a page of HTML, a connection that is closed, silence, its end. So only a
 result that names a revision of ours is a yes; everything else leads to the other way. One that is silent is asked both
-ways at once, and the way that works is taken. What worked is remembered.
+ways at once, and the way that works is taken. What worked is remembered (`NegotiationMemory`).
 
 The stateless revision comes first, but for a client that shakes hands itself and can be asked something: a server that
 speaks both asks such a client in the way of the handshake, as it would if the gateway were not there.
 
-Start at `negotiate`. Where the questions are sent: `upstream`.
+Start at `ServerConnection`, which has the link, the revision, and how a request is written for it.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     front -> Session.handle -> methods -> authorize -> forward -> upstream -> link, and back
 
 The state is in the parts: what the client said of itself (`client`), the servers opened for it (`opened_servers`), what
-they list (`catalog`), calls that wait (`continuations`), and `notifications`. Here are only the open requests, and what
+they list (`catalog`), calls that wait (`Continuations`), and `notifications`. Here are only the open requests, and what
 servers send that belongs to none of them.
 
 Start at `Session.handle`. Stateless clients of one principal come in by a `SessionPool`.
