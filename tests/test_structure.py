@@ -218,13 +218,6 @@ CYCLES_LEFT = [
     {"core.action", "core.decision", "core.fs_rules"},
     {"core.calls", "core.policy"},
     {"core.closed_places", "core.search"},
-    {
-        *("gateway.authorize", "gateway.discovery", "gateway.forward", "gateway.gateway", "gateway.methods"),
-        *("gateway.server_info", "gateway.server_pool", "gateway.server_questions", "gateway.session"),
-        "gateway.session_pool",
-    },
-    {"gateway.http_exchange", "gateway.http_server", "gateway.http_server_connection"},
-    {"gateway.links", "gateway.stdio_link"},
     {"hooks.authorize", "hooks.hook"},
     {"sandbox.diagnose.diagnosis", "sandbox.diagnose.refused_files", "sandbox.diagnose.refused_network"},
     {"sandbox.plan.build", "sandbox.plan.filesystem_view", "sandbox.plan.protected_paths"},

@@ -36,7 +36,7 @@ class Ear:
         self.losses: list[tuple[str | None, str]] = []
         self._news = asyncio.Event()
 
-    def heard(self, message: bytes, about: str | None) -> None:
+    def received(self, message: bytes, about: str | None) -> None:
         self.told.append((message, about))
         self._news.set()
 

@@ -22,7 +22,7 @@ from byleave.toolhost.authorize import WithRunModes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from byleave.gateway.interfaces import Hearer
+    from byleave.gateway.interfaces import Receiver
 
 Tree = dict[str, Any]
 META = "io.modelcontextprotocol/"
@@ -80,7 +80,7 @@ class FakeServer:
                 )
             return
         if method == "tools/list" and self.raw_tools:
-            link.hearer.heard(
+            link.receiver.received(
                 b'{"jsonrpc":"2.0","id":"%b","result":{"tools":%b}}' % (request["id"].encode(), self.raw_tools), None
             )
             return
@@ -124,10 +124,10 @@ class FakeServer:
 class FakeLink:
     """The connection of one client to a fake server."""
 
-    def __init__(self, server: FakeServer, hearer: "Hearer") -> None:
+    def __init__(self, server: FakeServer, receiver: "Receiver") -> None:
         self.revision = ""
         self.server = server
-        self.hearer = hearer
+        self.receiver = receiver
         self.is_closed = False
         self.reads = True  # whether what is sent is ever taken
         self.abandoned: list[str] = []
@@ -147,7 +147,7 @@ class FakeLink:
             asyncio.get_running_loop().call_soon(self.server.answer, self, message)
 
     def say(self, message: Tree) -> None:
-        self.hearer.heard(msgspec.json.encode({"jsonrpc": "2.0", **message}), None)
+        self.receiver.received(msgspec.json.encode({"jsonrpc": "2.0", **message}), None)
 
     def listen(self) -> None:
         return
@@ -264,8 +264,8 @@ class Talk:
         patch.setattr(server_pool, "make_link", self._link)
         self.gateway = Gateway(self.workspace, self.guard, note=self.notes.append, environment={})
 
-    def _link(self, server: Any, _expanded: Any, hearer: "Hearer", _surroundings: Any, **_more: Any) -> FakeLink:
-        return FakeLink(self.servers[server.name], hearer)
+    def _link(self, server: Any, _expanded: Any, receiver: "Receiver", _surroundings: Any, **_more: Any) -> FakeLink:
+        return FakeLink(self.servers[server.name], receiver)
 
     def client(self, agent: str | None = "ops", **capabilities: Any) -> FakeClient:
         caller = Caller(agent, "verified" if agent else "default", "stdio")

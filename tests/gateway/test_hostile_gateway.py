@@ -106,7 +106,7 @@ def test_no_server_comes_by_the_resources_of_another(play: Play) -> None:
         listed = (await client.ask("resources/list"))["result"]["resources"]
         assert listed == []
         assert "both offer it" in (await client.ask("resources/read", {"uri": "file:///pay"}))["error"]["message"]
-        files.links[0].hearer.lost(None, "down")
+        files.links[0].receiver.lost(None, "down")
         files.refuses_handshake = True
         files.__dict__["_made"] = lambda _method, _params: {"code": 1, "message": "down"}
         assert "error" in await client.ask("resources/read", {"uri": "file:///pay"})
@@ -289,7 +289,7 @@ def test_odd_text_of_a_server_neither_ends_the_client_nor_hangs_the_call(play: P
     async def scene(talk: Talk) -> None:
         def work(link: FakeLink, request: Tree) -> None:
             id_ = request["id"].encode()
-            link.hearer.heard(b'{"jsonrpc":"2.0","id":"%b","result":{"content":%b}}' % (id_, text), None)
+            link.receiver.received(b'{"jsonrpc":"2.0","id":"%b","result":{"content":%b}}' % (id_, text), None)
 
         talk.servers["shop"].on_call = work
         for client in (talk.client(), talk.stateless()):
@@ -326,7 +326,7 @@ async def _call(client: Any, sink: FakeSink) -> None:
 def test_an_answer_that_is_no_json_is_an_error_at_once(play: Play) -> None:
     async def scene(talk: Talk) -> None:
         def work(link: FakeLink, request: Tree) -> None:
-            link.hearer.heard(b'{"jsonrpc":"2.0","id":"%b","result":{"x":NaN}}' % request["id"].encode(), None)
+            link.receiver.received(b'{"jsonrpc":"2.0","id":"%b","result":{"x":NaN}}' % request["id"].encode(), None)
 
         talk.servers["shop"].on_call = work
         client = talk.client()

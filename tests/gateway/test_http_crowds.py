@@ -19,7 +19,7 @@ from byleave.gateway.gateway import MOST_NAMES
 from byleave.gateway.interfaces import Caller
 from byleave.net import peers
 from byleave.net.http_admission import ConnectionAdmission, ServerLimits
-from byleave.net.http_server_connection import ServerConnection
+from byleave.net.http_server_connection import HttpServerConnection
 from command import COMMAND
 from fakes.http_application import Echo, serving
 from fakes.mcp_front import Client, Scene, Settings, run, scene, until
@@ -466,7 +466,7 @@ class Pipe(asyncio.Transport):
 def test_a_client_that_reads_a_little_now_and_then_gets_no_more_time(step: int, *, is_aborted: bool) -> None:
     server = serving(Echo(), ServerLimits())
     server.now = 0.0
-    pipe, connection = Pipe(), ServerConnection(server)
+    pipe, connection = Pipe(), HttpServerConnection(server)
     connection.connection_made(pipe)
     connection.principal = "a"
     connection._deadline = inf  # noqa: SLF001 -- a response is open

@@ -57,7 +57,7 @@ class Client:
 def upstream_of(server: Any, how: Any, shared: Any, memory: NegotiationMemory, *, shakes: bool = False) -> Upstream:
     return Upstream(
         "far",
-        lambda hearer: make_link(server, how, hearer, shared),
+        lambda receiver: make_link(server, how, receiver, shared),
         Client(shakes=shakes),
         Backoff(),
         patience=5.0,

@@ -25,7 +25,7 @@ def said_to(client: Any, *answers: Tree) -> str:
 
 def test_an_error_without_words_for_agents_tells_them_only_which_server(play: Callable[..., None]) -> None:
     async def scene(talk: Talk) -> None:
-        talk.servers["shop"].on_call = lambda link, _request: link.hearer.lost(None, f"it fell over: {PRIVATE}")
+        talk.servers["shop"].on_call = lambda link, _request: link.receiver.lost(None, f"it fell over: {PRIVATE}")
         client = talk.client()
         await client.begin()
         answer = await client.call("shop__price")

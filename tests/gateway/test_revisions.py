@@ -1,6 +1,5 @@
 """What a stateless request says about itself, held against the official SDK's own reading."""
 
-import json
 from typing import Any
 
 import pytest
@@ -8,7 +7,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from mcp.shared import inbound
 
-from byleave.gateway.message import members_of
+from byleave.gateway.message import ClientParams
 from byleave.gateway.revisions import (
     CAPABILITIES_KEY,
     HEADER_MISMATCH,
@@ -81,7 +80,7 @@ def test_headers_that_repeat_arguments_are_judged_as_the_sdk_judges_them(told: A
     ],
 )
 def test_a_request_that_does_not_say_what_it_is_is_refused(meta: Any, headers: dict[str, str], number: int) -> None:
-    params = members_of(json.dumps({"name": "a", "_meta": meta}).encode())
+    params = ClientParams({"name": "a", "_meta": meta})
     found = read_envelope("tools/call", params, headers)
     assert isinstance(found, Mismatch)
     assert found.number == number
@@ -89,8 +88,8 @@ def test_a_request_that_does_not_say_what_it_is_is_refused(meta: Any, headers: d
 
 def test_headers_must_name_the_same_tool_as_the_body() -> None:
     meta = {VERSION_KEY: "2026-07-28", CAPABILITIES_KEY: {"sampling": {}}}
-    params = members_of(json.dumps({"name": "é", "_meta": meta}).encode())
-    headers = {name.lower(): value for name, value in routing_headers("tools/call", params)}
+    params = ClientParams({"name": "é", "_meta": meta})
+    headers = {name.lower(): value for name, value in routing_headers("tools/call", params.tree)}
     told = {"mcp-protocol-version": "2026-07-28", **headers}
     assert read_envelope("tools/call", params, told) == RequestMeta("2026-07-28", {"sampling": {}}, None)
     wrong = read_envelope("tools/call", params, {**told, "mcp-name": "e"})

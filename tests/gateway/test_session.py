@@ -408,7 +408,7 @@ def test_a_client_that_goes_away_takes_its_call_with_it(play: Callable[..., None
 def test_a_server_that_is_gone_is_an_error_and_is_opened_again(play: Callable[..., None]) -> None:
     async def scene(talk: Talk) -> None:
         server = talk.servers["shop"]
-        server.on_call = lambda link, _request: link.hearer.lost(None, "it fell over: /x", "it fell over")
+        server.on_call = lambda link, _request: link.receiver.lost(None, "it fell over: /x", "it fell over")
         client = talk.client()
         await client.begin()
         answer = await client.call("shop__price")

@@ -373,7 +373,7 @@ def test_a_crash_ends_the_calls_of_all_and_the_next_call_starts_it_again(play: C
         calls = [asyncio.create_task(client.call("shop__price")) for client in clients]
         while len(shop.calls()) < 2:  # noqa: ASYNC110 -- what is heard comes in a plain list
             await asyncio.sleep(0.001)
-        shop.links[0].hearer.lost(None, "it fell over", "it fell over")
+        shop.links[0].receiver.lost(None, "it fell over", "it fell over")
         assert ["it fell over" in (await call)["error"]["message"] for call in calls] == [True, True]
         shop.on_call = echo
         assert "result" in await clients[1].call("shop__price")

@@ -185,8 +185,8 @@ def test_a_flood_of_complaints_is_read_and_only_its_end_kept(root: Path) -> None
         async with linked(root, far(), behaving("floods_errors"), shared) as (link, ear):
             await link.send(request("1"))
             await ear.answer()
-        assert link.said.endswith("the last words")
-        assert len(link.said) <= stdio_link.KEPT
+        assert link.stderr_tail.endswith("the last words")
+        assert len(link.stderr_tail) <= stdio_link.KEPT
         assert len(told) > 2_000_000
 
     run(scenario())
@@ -214,7 +214,7 @@ def test_noise_half_lines_and_bytes_that_are_no_text_do_no_harm(root: Path) -> N
             ]
             assert len(link.warnings) == 1
             assert "ignored: Server is starting..." in link.warnings[0]
-            assert "[INFO] ready" in link.said
+            assert "[INFO] ready" in link.stderr_tail
 
     run(scenario())
 
@@ -286,7 +286,7 @@ def test_closing_tells_a_server_first_and_kills_what_does_not_listen(
     async def scenario() -> None:
         async with linked(root, far(), marked(root, "ends_when_told")) as (link, ear):
             await ear.answer()
-        assert link.said == "told to end"
+        assert link.stderr_tail == "told to end"
         async with linked(root, far(), marked(root, "ignores_everything")) as (link, ear):
             await ear.answer()
             assert alive(token(root)) != []

@@ -14,7 +14,7 @@ import pytest
 
 from command import Done, byleave
 
-NOBODY = 65534
+NO_PERSON = 65534
 REPOSITORY = Path(__file__).resolve().parents[2]
 PYTHON = "/usr/bin/python3"  # in every sandbox's view, unlike the one that runs the tests
 _LANDLOCK_CREATE_RULESET, _VERSION = 444, 1
@@ -92,9 +92,9 @@ def as_nobody(home: Path) -> tuple[list[str], dict[str, str]]:
     """Return the words by which an ordinary user starts Python, and an environment that lets it import byleave."""
     if os.getuid() != 0 or shutil.which("setpriv") is None:
         pytest.skip("only root can become another user, and by setpriv")
-    user = ["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups"]
+    user = ["setpriv", f"--reuid={NO_PERSON}", f"--regid={NO_PERSON}", "--clear-groups"]
     home.mkdir(mode=0o755, exist_ok=True)
-    os.chown(home, NOBODY, NOBODY)
+    os.chown(home, NO_PERSON, NO_PERSON)
     places = [REPOSITORY / "src", REPOSITORY / "tests", Path(sysconfig.get_paths()["purelib"])]
     if any(subprocess.run([*user, "test", "-r", str(place)], check=False).returncode for place in places):
         places = [_copied(place, home) for place in places]

@@ -15,7 +15,7 @@ import pytest
 
 from command import COMMAND, PATIENCE, Done, at_terminal, byleave, environment
 from sandbox import commands_attempts
-from sandbox.machine import NOBODY, PYTHON, access_file, alive, as_nobody, inside, needs_sandbox
+from sandbox.machine import NO_PERSON, PYTHON, access_file, alive, as_nobody, inside, needs_sandbox
 
 pytestmark = [needs_sandbox, pytest.mark.skipif(shutil.which("git") is None, reason="there is no git")]
 
@@ -168,7 +168,7 @@ def test_there_is_no_way_round_for_an_ordinary_user() -> None:
         words, variables = as_nobody(place / "home")
         (place / "ws").mkdir()
         shutil.copy(commands_attempts.__file__, place / "ws/attempts.py")
-        os.chown(place / "ws", NOBODY, NOBODY)
+        os.chown(place / "ws", NO_PERSON, NO_PERSON)
         options = access_file(place, TRIAL)
         command = [*words, "-m", "byleave", "run", "--root", str(place / "ws"), "--no-input", *options]
         done = subprocess.run(

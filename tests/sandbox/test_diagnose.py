@@ -20,7 +20,7 @@ import pytest
 import amounts
 from byleave.sandbox.diagnose.diagnosis import ROOM
 from command import COMMAND, Done, environment
-from sandbox.machine import NOBODY, PYTHON, access_file, alive, as_nobody, inside, needs_sandbox
+from sandbox.machine import NO_PERSON, PYTHON, access_file, alive, as_nobody, inside, needs_sandbox
 
 pytestmark = needs_sandbox
 
@@ -284,7 +284,7 @@ def test_an_ordinary_user_is_not_told_what_ordinary_users_may_not(public: Path) 
     (public / "home/.netrc").write_text("1")
     place = public / "ws"
     place.mkdir()
-    os.chown(place, NOBODY, NOBODY)
+    os.chown(place, NO_PERSON, NO_PERSON)
     script = "cat /etc/shadow ~/.netrc; echo > /usr/x; mkdir .vscode; echo > .vscode/x; echo > fine"
     start = [*words, "-m", "byleave", "run", "--root", str(place), "--no-input", "--diagnose", "--json", "--"]
     done = subprocess.run(

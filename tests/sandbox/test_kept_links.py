@@ -13,7 +13,7 @@ from subprocess import PIPE
 import pytest
 
 from command import COMMAND, Done, byleave, environment
-from sandbox.machine import NOBODY, access_file, as_nobody, inside, needs_sandbox
+from sandbox.machine import NO_PERSON, access_file, as_nobody, inside, needs_sandbox
 from sandbox.without_namespaces import needs_bwrap, needs_unshare, on_such_a_machine
 
 PROTECTED = {
@@ -85,7 +85,7 @@ def test_it_stays_for_an_ordinary_user() -> None:
         root = fill(place / "ws")
         for directory, names, files in os.walk(root):
             for name in (".", *names, *files):
-                os.chown(Path(directory) / name, NOBODY, NOBODY, follow_symlinks=False)
+                os.chown(Path(directory) / name, NO_PERSON, NO_PERSON, follow_symlinks=False)
         start = [*words, "-m", "byleave", "run", "-q", "--root", str(root), "--", "/bin/sh", "-c", REPLACE, "sh"]
         assert replaced(run([*start, *PROTECTED], env=variables, cwd=root)) == []
         assert links(root) == PROTECTED

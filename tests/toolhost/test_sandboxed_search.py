@@ -21,7 +21,7 @@ from byleave.workspace import grep
 from byleave.workspace.grep import SearchStart, find_ripgrep
 from byleave.workspace.on_disk import ProjectOnDisk
 from byleave.workspace.project import DIRECTORY, FileLine, FileMatches, Query
-from sandbox.machine import NOBODY, as_nobody, needs_sandbox
+from sandbox.machine import NO_PERSON, as_nobody, needs_sandbox
 from sandbox.without_namespaces import needs_bwrap, needs_unshare, on_such_a_machine
 from search_scene import PROGRAM, Scene, needs_ripgrep, paths, plant, scene
 
@@ -323,7 +323,7 @@ def test_an_ordinary_user_searches_as_well(public: Path) -> None:
     plant(public, {"bin/rg": Path(PROGRAM).read_bytes(), "ws/a": "hit", "ws/secret/b": "hit", "ws/closed": "hit"})
     program.chmod(0o755)
     for place in (root, *root.rglob("*")):
-        os.chown(place, NOBODY, NOBODY)
+        os.chown(place, NO_PERSON, NO_PERSON)
     (root / "closed").chmod(0)
     done = subprocess.run(
         [*words, "-c", _SEARCH, str(program), str(root)], env=environment, capture_output=True, check=False, cwd=root

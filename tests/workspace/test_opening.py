@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 LINUX = sys.platform == "linux"
 needs_linux = pytest.mark.skipif(not LINUX, reason="leases, seccomp and /proc are Linux")
 ODD_NAME = os.fsdecode(b"caf\xe9 \xff\n")
-NOBODY = 65534
+NO_PERSON = 65534
 
 
 class Ground(NamedTuple):
@@ -644,8 +644,8 @@ def commons(opener: "Opener") -> Iterator[str]:
 def become_ordinary() -> None:
     if os.getuid() == 0:
         os.setgroups([])
-        os.setgid(NOBODY)
-        os.setuid(NOBODY)
+        os.setgid(NO_PERSON)
+        os.setuid(NO_PERSON)
 
 
 def test_an_ordinary_user_gets_ordinary_answers(commons: str, opener: "Opener") -> None:

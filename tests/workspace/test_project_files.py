@@ -22,7 +22,7 @@ from byleave.workspace.in_memory import ProjectInMemory
 from byleave.workspace.on_disk import ProjectOnDisk
 from byleave.workspace.project import DIRECTORY, FILE, OTHER, Query
 from byleave.workspace.resolve import Root
-from sandbox.machine import NOBODY, as_nobody
+from sandbox.machine import NO_PERSON, as_nobody
 
 if TYPE_CHECKING:
     from byleave.workspace.project import ProjectFiles
@@ -368,7 +368,7 @@ def test_a_file_that_cannot_be_removed_is_not_moved_to_another_file_system(tmp_p
         (source / "file").write_bytes(b"new")
         (Path(there) / "file").write_bytes(b"old")
         for place in (there, f"{there}/file", source / "file"):
-            os.chown(place, NOBODY, NOBODY)
+            os.chown(place, NO_PERSON, NO_PERSON)
         script = (
             "import sys\n"
             "from byleave.core.fs_rules import FsTarget\n"

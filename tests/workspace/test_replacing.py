@@ -31,7 +31,7 @@ from byleave.workspace.on_disk import ProjectOnDisk
 from byleave.workspace.opening import Anchor
 from byleave.workspace.resolve import Root
 
-NOBODY = 65534
+NO_PERSON = 65534
 OLD, NEW = b"old" * 5000, b"new!" * 50_000
 IS_ROOT = os.geteuid() == 0
 needs_root = pytest.mark.skipif(not IS_ROOT, reason="only root mounts file systems and gives files away")
@@ -92,8 +92,8 @@ def in_a_child(act: Callable[[], None]) -> int:
 def become_nobody() -> None:
     if IS_ROOT:
         os.setgroups([])
-        os.setgid(NOBODY)
-        os.setuid(NOBODY)
+        os.setgid(NO_PERSON)
+        os.setuid(NO_PERSON)
 
 
 def write(ground: Path, data: bytes = NEW, name: str = "file", *, create: bool = False) -> None:

@@ -17,7 +17,7 @@ from byleave.core.decision import ALLOW, ASK, BUILT_IN, DENY, RuleRef, Verdict
 from byleave.core.input_schema import InputSchema
 from byleave.gateway.client_questions import ASKER, ELICIT, KEY, approval_form, approval_in, can_be_asked
 from byleave.gateway.interfaces import DownError
-from byleave.gateway.message import decoded, encode
+from byleave.gateway.message import encode
 from byleave.guard.evaluation import CANCELLED, ELSEWHERE, NO, SILENCE, YESES, ActionRequest, Evaluation, Pending, Reply
 from byleave.text import shown
 from byleave.user_files import digest
@@ -29,12 +29,13 @@ if TYPE_CHECKING:
     from byleave.gateway.catalog import Catalog
     from byleave.gateway.client_questions import ClientQuestions
     from byleave.gateway.context import GatewayContext
-    from byleave.gateway.message import Members
+    from byleave.gateway.message import ClientParams
     from byleave.gateway.requests import Client, ClientRequest
     from byleave.guard.evaluation import Who
 
 CHANGED, UNFITTING = "changed_tool", "bad_arguments"
 CALL, LISTEN, SUBSCRIBE = "tools/call", "subscriptions/listen", "resources/subscribe"
+TRACES = frozenset({"traceparent", "tracestate", "baggage"})  # members of `_meta` that no person need be shown
 _PROMPTS = "prompts"
 _WAITS = "it waits in `byleave approvals list`; once it is approved there, the same call goes through"
 _TOO_LONG = "it is too long to be shown in full, so it cannot be approved"
@@ -54,7 +55,7 @@ class ServerCall(Struct, frozen=True):
     method: str
     server: str
     sent: Mapping[str, Any]
-    params: Members  # as the client wrote them
+    params: ClientParams
     who: Who
     tool: str = ""
     arguments: Any = None
@@ -73,13 +74,13 @@ class ServerCall(Struct, frozen=True):
         if self.used is None:
             return CallAction(self.server, self.tool, self.arguments, self.who.agent)
         kind, name = self.used
-        sent = passed_params(self.method, self.params)
-        arguments = {key: decoded(value) for key, value in sent.items() if key not in ("name", "uri")}
+        tree = self.params.tree
+        arguments = {key: tree[key] for key in _PARAMS[self.method] if key in tree and key not in ("name", "uri")}
         return CallAction(self.server, None, {**arguments, kind: name, "method": self.method}, self.who.agent)
 
 
 class Allowed(Struct, frozen=True):
-    """The call may go on. `by_person`: the policy alone does not allow it, a person has, now or before."""
+    """The call may go on. `by_person`: a person allowed it, not the policy alone, so nothing unshown goes along."""
 
     evaluation: Evaluation
     by_person: bool = False
@@ -114,9 +115,10 @@ class Authorizer:
         answered = await self._ask(request, begun) if isinstance(begun, Pending) else begun
         return self._decided(call, answered) if isinstance(answered, Evaluation) else answered
 
-    def complete(self, call: ServerCall, pending: Pending, answers: Members) -> Allowed | Refused:
+    def complete(self, call: ServerCall, pending: Pending) -> Allowed | Refused:
         """Decide about a call that a stateless client brings back with a person's reply."""
-        reply = approval_in(decoded(answers[KEY])) if KEY in answers else NO
+        answers = call.params.tree.get("inputResponses", {})
+        reply = approval_in(answers[KEY]) if KEY in answers else NO
         return self._decided(call, self._answered(pending, reply))
 
     def allows_use(self, call: ServerCall) -> bool:
@@ -140,9 +142,9 @@ class Authorizer:
         return self._refused(call, action, verdict)
 
     def allowed(self, call: ServerCall, evaluation: Evaluation) -> Allowed:
-        """Return an evaluation as an allowed call, with whether it took a person; that matters for `_meta` alone."""
+        """Return an evaluation as an allowed call; whether it took a person matters only for what none was shown."""
         permit = evaluation.permit
-        by_person = ("_meta" in call.params or "inputResponses" in call.params) and (
+        by_person = sends_unshown(call.params) and (
             permit is None or self._guard.policy.decide(permit.action).decision is not ALLOW
         )
         return Allowed(evaluation, by_person)
@@ -231,7 +233,7 @@ class Authorizer:
             said = await self._questions.put(request.sink, ELICIT, form, self._context.settings.ask_timeout)
             if said is None or said.answer is None:  # it takes no question now, or shows no forms after all
                 return self._left_to_approvals(pending)
-            reply = approval_in(decoded(said.answer))
+            reply = approval_in(said.answer_tree)
         except TimeoutError:
             reply = SILENCE
         except BaseException:
@@ -253,9 +255,20 @@ class Authorizer:
         return done.replace(verdict=done.verdict.replace(reason=reason))
 
 
-def passed_params(method: str, params: Members) -> dict[str, Any]:
+def passed_params(method: str, params: ClientParams) -> dict[str, Any]:
     """Return parameters as a server gets them: those that the method has, and nothing that no person was shown."""
-    return {key: params[key] for key in _PARAMS[method] if key in params}
+    written = params.written
+    return {key: written[key] for key in _PARAMS[method] if key in written}
+
+
+def sends_unshown(params: ClientParams) -> bool:
+    """Whether a request has more for the server than what a person is shown: answers, or members of `_meta`."""
+    return "inputResponses" in params.tree or not TRACES.issuperset(passed_meta(params))
+
+
+def passed_meta(params: ClientParams) -> list[str]:
+    """Return the names of what goes to the server of a request's `_meta`."""
+    return [key for key in params.meta if key != "progressToken" and not key.startswith("io.modelcontextprotocol/")]
 
 
 def tool_name(server: str, tool: str | None) -> str:

@@ -1,16 +1,12 @@
 """What a client is asked: by servers (sampling, elicitation, roots), and by us, whether a call is approved.
 
-A client with a session is sent a request and answers it: `ClientQuestions`. A stateless one gets its call back with the
-questions in it, and calls again with the answers (`continuations`). Either way `narrowed` and `refusal` say what a
-server may ask for, and `labelled` says to the person which server asks.
+A client with a session is sent a request and answers it: `ClientQuestions`. A stateless client gets its call back with
+the questions and a state, and calls again with the answers: until then the call is one of the `Continuations`. A state
+cannot be guessed; it is for the same caller, for the very same call, for one use, and for a while.
 
+Either way `narrowed` and `refusal` say what a server may ask for, and `labelled` shows the person which server asks.
 The form for an approval has nothing that must be filled in: accepting it is the yes. Text from outside is shown
 escaped, and nothing that a yes covers is left out: what is too long to be shown is not asked about.
-
-Calls of stateless clients that wait: for a person's approval, or for the answer to a server's question.
-
-Such a client gets its call back with the questions in it and a state, and calls again with the answers. The state
-cannot be guessed; it is for the same caller, for the very same call, for one use, and for a while.
 """
 
 from __future__ import annotations
@@ -32,7 +28,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from byleave.gateway.interfaces import Sink
-    from byleave.gateway.message import ClientMessage, Members
+    from byleave.gateway.message import ClientMessage, ClientParams
     from byleave.gateway.requests import ServerQuestion
     from byleave.gateway.upstream import Upstream
     from byleave.guard.evaluation import Question
@@ -256,11 +252,11 @@ class ClientQuestions:
         self._open.pop(id_, None)
         return notification("notifications/cancelled", {**found, "requestId": Raw(id_)})
 
-    def pass_on_progress(self, params: Members) -> None:
+    def pass_on_progress(self, params: ClientParams) -> None:
         """Pass the client's progress on to the server whose question it is about."""
-        found = self._tokens.get(encode(decoded(params.get("progressToken", b"null"))))
+        found = self._tokens.get(encode(params.tree.get("progressToken")))
         if found is not None:
-            found[0].notify("notifications/progress", {**params, "progressToken": found[1]})
+            found[0].notify("notifications/progress", {**params.written, "progressToken": found[1]})
 
     def forget(self, upstream: Upstream) -> None:
         """Forget the questions of a server that is gone."""
@@ -313,7 +309,7 @@ class Continuations:
 
     def take(self, request: ClientRequest, fingerprint: str) -> Continuation | None:
         """Return the call that a request goes on with, if it is the very same one."""
-        state = text_of(request.params.get("requestState"))
+        state = request.params.text("requestState")
         found = None if state is None else self._waiting.get(state)
         if state is None or found is None or found[0].fingerprint != fingerprint:
             return None

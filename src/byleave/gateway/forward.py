@@ -1,7 +1,7 @@
 """Carry out a call that was allowed: send it to its server, or run it here, and bring the answer back to the client.
 
 In the middle of a call a server may ask the client something. A client with a session is asked while its request is
-open; a stateless one gets the question as the result, and the call continues when it calls again (`continuations`). The
+open; a stateless one gets the question as the result, and the call continues when it calls again (`Continuations`). The
 same holds the other way round for a server that speaks the stateless revision.
 
 Start at `Forwarder.forward`. What became of the call is recorded when it ends. Whether it may go out is decided before,
@@ -19,7 +19,7 @@ from msgspec import Raw, Struct, structs
 
 from byleave.core.action import LOCAL, CallAction
 from byleave.core.decision import shared_tree
-from byleave.gateway.authorize import CALL, CHANGED, SUBSCRIBE, changed, tool_name
+from byleave.gateway.authorize import CALL, CHANGED, SUBSCRIBE, TRACES, changed, passed_meta, tool_name
 from byleave.gateway.client_questions import (
     ASKER,
     ELICIT,
@@ -34,7 +34,7 @@ from byleave.gateway.client_questions import (
 )
 from byleave.gateway.interfaces import HINT, DownError, LateError
 from byleave.gateway.local_tools import answer_in, question_form, result_tree
-from byleave.gateway.message import decoded, error_tree, members_of, notification, text_of
+from byleave.gateway.message import error_tree, members_of, notification, text_of
 from byleave.gateway.notifications import about_request
 from byleave.gateway.requests import ServerAnswer, ServerLost, ServerNotification, ServerQuestion
 from byleave.gateway.revisions import HEADER_MISMATCH, SERVER_DOWN, STATELESS, param_headers, wrong_param_header
@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from byleave.gateway.client_questions import ClientQuestions, Continuations
     from byleave.gateway.context import GatewayContext
     from byleave.gateway.local_tools import LocalTools
-    from byleave.gateway.message import Members
+    from byleave.gateway.message import ClientMessage
     from byleave.gateway.opened_servers import OpenedServers
     from byleave.gateway.requests import Client, ClientRequest, ServerRequest
     from byleave.gateway.server_listing import ServerListings
@@ -68,7 +68,6 @@ _OUTCOMES = {DONE: "ok", REPORTED: "error"}  # in the figures; what is in neithe
 _DENIED_BY_NOW = "failed: it is denied by now"
 _LONGEST_NAME = 100  # letters of a name that a client chose
 _TAIL = 4096  # bytes at either end of a result, where servers write whether it is an error
-_TRACES = frozenset({"traceparent", "tracestate", "baggage"})  # what no person need be shown
 
 
 class ForwardedRequest(Struct, frozen=True):
@@ -119,8 +118,7 @@ class Forwarder:
     ) -> bool:
         """Continue a call with the answers that a stateless client brings; return whether it was done."""
         work = ForwardedRequest(request, call, allowed, rounds=continuation.rounds)
-        answers = members_of(request.params.get("inputResponses"))
-        return await self._finish(work, self._resumed(work, continuation, answers))
+        return await self._finish(work, self._resumed(work, continuation))
 
     async def refuse(self, request: ClientRequest, call: ServerCall, verdict: Verdict) -> None:
         """Answer what is not done: a call of a tool by a result with the verdict in it, the rest by an error.
@@ -203,13 +201,14 @@ class Forwarder:
         if waited and await self._is_denied_by_now(work):  # a server may take a minute to start
             return _DENIED_BY_NOW
         if call.method == SUBSCRIBE:
-            await upstream.subscribe(text_of(call.params["uri"]) or "")
+            await upstream.subscribe(call.params.tree["uri"])
             await work.request.result(b"{}")
             return DONE
         if upstream.revision not in STATELESS:
             return await self._send(work, upstream)
-        known = None if work.allowed.by_person or "inputResponses" not in call.params else call.params["inputResponses"]
-        more = None if known is None else {"inputResponses": known}  # to questions that it knows from an earlier call
+        more = None
+        if "inputResponses" in call.params.tree and not work.allowed.by_person:
+            more = {"inputResponses": call.params.written["inputResponses"]}  # to questions of an earlier call
         return await self._send(structs.replace(work, schema=schema), upstream, more)
 
     def _unknown_tool(self, call: ServerCall) -> str:
@@ -221,11 +220,13 @@ class Forwarder:
     async def _send(self, work: ForwardedRequest, upstream: Upstream, more: Mapping[str, Any] | None = None) -> str:
         call = work.call
         params = {**call.sent, **(more or {})}
-        meta, progress = passed_meta(call.params)
+        names = passed_meta(call.params)
         if work.allowed.by_person:  # a yes is for what was shown
-            meta = {key: value for key, value in meta.items() if key in _TRACES}
-        if meta:
-            params["_meta"] = meta
+            names = [name for name in names if name in TRACES]
+        if names:
+            written = call.params.written_meta
+            params["_meta"] = {name: written[name] for name in names}
+        progress = "progressToken" in call.params.meta
         headers = tuple(param_headers(work.schema, call.arguments)) if work.schema is not None else ()
         server_request = await upstream.ask(call.method, params, work.request, headers, progress=progress)
         return await self._follow(work, upstream, server_request)
@@ -351,29 +352,30 @@ class Forwarder:
         answers: dict[str, Raw] = {}
         for key, question in questions.items():
             said = await self._put(request, question["method"], question["params"])
-            if said is None:
+            if said is None or said.answer is None:
                 what = f"the client did not answer a question of the server {quoted(upstream.name)}"
                 await request.error(INVALID_REQUEST, what)
                 return "failed: a question was not answered"
-            answers[key] = said
+            answers[key] = said.answer
         return await self._send(work, upstream, _with_answers(answers, state))
 
-    async def _put(self, request: ClientRequest, method: str, params: Mapping[str, Any]) -> Raw | None:
+    async def _put(self, request: ClientRequest, method: str, params: Mapping[str, Any]) -> ClientMessage | None:
         """Put a question to the client of a session; None if there is no answer in time."""
         try:
-            said = await self._questions.put(request.sink, method, params, self._context.settings.ask_timeout)
+            return await self._questions.put(request.sink, method, params, self._context.settings.ask_timeout)
         except TimeoutError:
             return None
-        return None if said is None else said.answer
 
-    async def _resumed(self, work: ForwardedRequest, continuation: Continuation, answers: Members) -> str:
+    async def _resumed(self, work: ForwardedRequest, continuation: Continuation) -> str:
+        params = work.request.params
         if continuation.question is not None:
-            said = _answer_to_tool(answers.get(KEY))
+            said = _answer_to_tool(params.tree.get("inputResponses", {}).get(KEY))
             known = continuation.answers if said is None else {**continuation.answers, continuation.question: said}
             return await self._run_local(work, known)
         upstream = continuation.upstream
         if upstream is None:
             return ""
+        answers = members_of(params.written.get("inputResponses"))
         if continuation.server_request is None:
             if work.call.method == CALL:
                 offer = await self._catalog.tool(upstream.name, work.call.tool)
@@ -399,7 +401,7 @@ class Forwarder:
         asker = None
         if can_ask and request.envelope is None and self._context.asks_client:  # a stateless client cannot be asked now
             asker = ClientAsker(self._context, self._client, self._questions, request)
-        token = members_of(request.params.get("_meta")).get("progressToken")
+        token = request.params.written_meta.get("progressToken")
 
         def progress(done: float, total: float | None, message: str) -> None:
             said = {"progressToken": token, "progress": done, "message": message}
@@ -429,7 +431,8 @@ class Forwarder:
                 )
                 await self._continuations.suspend(request, {KEY: {"method": ELICIT, "params": form}}, continuation)
                 return ""
-            said = _answer_to_tool(await self._put(request, ELICIT, form))
+            replied = await self._put(request, ELICIT, form)
+            said = None if replied is None else _answer_to_tool(replied.answer_tree)
             if said is None:
                 break
             answers = {**answers, id_: said}
@@ -460,7 +463,7 @@ class ClientAsker:
             said = await self._questions.put(self._request.sink, ELICIT, form, seconds)
         except TimeoutError:
             return SILENCE
-        reply = NO_PERSON if said is None else NO if said.answer is None else approval_in(decoded(said.answer))
+        reply = NO_PERSON if said is None else NO if said.answer is None else approval_in(said.answer_tree)
         return reply if self._context.asks_client else NO_PERSON
 
 
@@ -483,8 +486,7 @@ def _evaluated_schema(work: ForwardedRequest) -> Any:
     return permit.action.schema if permit is not None and isinstance(permit.action, CallAction) else None
 
 
-def _answer_to_tool(raw: Raw | None) -> str | None:
-    result = None if raw is None else decoded(raw)
+def _answer_to_tool(result: Any) -> str | None:
     if not isinstance(result, dict) or result.get("action") != "accept":
         return None
     return answer_in(result.get("content"))
@@ -502,14 +504,3 @@ def _needs_input(result: Raw) -> bool:
 def _with_answers(answers: Mapping[str, Raw], state: Raw | None) -> dict[str, Any]:
     more: dict[str, Any] = {"inputResponses": answers}
     return more if state is None else {**more, "requestState": state}
-
-
-def passed_meta(params: Members) -> tuple[dict[str, Any], bool]:
-    """Return what of a request's `_meta` goes to the server, and whether the client wants progress."""
-    meta = members_of(params.get("_meta"))
-    kept = {
-        key: value
-        for key, value in meta.items()
-        if key != "progressToken" and not key.startswith("io.modelcontextprotocol/")
-    }
-    return kept, "progressToken" in meta

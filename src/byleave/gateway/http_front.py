@@ -31,13 +31,12 @@ from byleave.gateway.http_request import (
     no_session,
     not_allowed,
     read_mcp_head,
-    refuse,
     takes_events,
     too_many,
     too_many_connections,
     unspoken,
 )
-from byleave.gateway.http_sessions import EventStream, HttpSessions, Opening, PostResponse, answered, heard
+from byleave.gateway.http_sessions import EventStream, HttpSessions, Opening, PostResponse, accept, answered
 from byleave.gateway.http_trust import Proxies, check_address, is_foreign
 from byleave.gateway.identity import (
     ANOTHER_USER,
@@ -123,7 +122,7 @@ if TYPE_CHECKING:
 _TEXT = b"Content-Type: text/plain; version=0.0.4; charset=utf-8\r\nCache-Control: no-store\r\n"
 _HEALTH = "/health"
 _HEALTHY = b'{"status":"ok"}'
-_MOST_OPEN = 512  # messages of one session, or of one caller without any, that are being heard at a time
+_MOST_OPEN = 512  # messages of one session, or of one caller without any, that are worked on at a time
 _MOST_UNKNOWN = 1 << 16  # bytes of a body that may wait until the key of its token is known
 _ACCEPTED = b"Accepted"
 _WHY = {400: "malformed", 408: "late", 413: "too_large", 429: "too_many", 431: "too_large", 503: "connections"}
@@ -145,7 +144,7 @@ async def serve_http(
     """Serve `gateway` at an address; an InputError or a ConfigError if that cannot be, or must not.
 
     `tokens`: hashes by agent. `bound`: agents that no caller may merely claim to be, beside those with tokens.
-    `subjects`: agents by what the agent claim of a JWT says. `warn` hears of failures of our own.
+    `subjects`: agents by what the agent claim of a JWT says. `warn` gets failures of our own.
     """
     check_address(host, has_identity=bool(settings.jwt) or any(tokens.values()))
     front = HttpFront(gateway, limits or ServerLimits(), warn)
@@ -161,7 +160,7 @@ class HttpFront:
         self._gateway = gateway
         self._server: HttpServer[RequestHead] = HttpServer(self, limits, warn)
         self._sessions = HttpSessions(0)
-        self._open_of: Counter[str] = Counter()  # messages without a session that are being heard, by principal
+        self._open_of: Counter[str] = Counter()  # messages without a session that are worked on, by principal
         self._proofs: object = None
         self._proxies = Proxies()
         self._see_all: frozenset[str] = frozenset()  # agents that see the figures of all
@@ -305,7 +304,7 @@ class HttpFront:
             peer = group_of(PeerAddress(self._proxies.client_of(proxy, exchange.head.fields), 0), None)
             peer = f"{peer} (by {proxy})"
         self._gateway.refused(refused.kind, peer)
-        refuse(exchange, refused)
+        exchange.refuse(refused.status, INVALID_REQUEST, refused.why, fields=refused.fields)
 
     def _has_room(self, exchange: HttpExchange, caller: Caller) -> bool:
         """Have the connection be this caller's; return False, having refused, where it has too many."""
@@ -369,7 +368,7 @@ class HttpFront:
             exchange.refuse(400, INVALID_REQUEST, "the message is no request and no notification", id_=id_of(message))
             return None
         if message.id is msgspec.UNSET:
-            work = partial(heard, exchange, conversation, context)
+            work = partial(accept, exchange, conversation, context)
         else:
             work = partial(answered, exchange, PostResponse(exchange), conversation, context, id_of(message))
         return partial(self._counted, caller.principal, work)
@@ -390,7 +389,7 @@ class HttpFront:
             return None
         context = _context_of(exchange.head, session.caller)
         if message.method is msgspec.UNSET or message.id is msgspec.UNSET:
-            work = partial(heard, exchange, session.conversation, context)
+            work = partial(accept, exchange, session.conversation, context)
         else:
             work = partial(answered, exchange, PostResponse(exchange), session.conversation, context, id_of(message))
         return partial(_within, exchange, session, work)

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Coroutine
 
     from byleave.gateway.http_response import ServerUrl
-    from byleave.gateway.interfaces import Hearer, Outgoing
+    from byleave.gateway.interfaces import Outgoing, Receiver
     from byleave.net.http_async_client import AsyncHttpClient
     from byleave.policy.servers import ExpandedServer, ServerConfig
     from byleave.protocol.http_head import HttpResponseHead
@@ -73,20 +73,20 @@ class Post:
         if self.outgoing.method == "initialize" and response.status < 300:
             self._wrong = self._link.take_session(response)
 
-    def said(self, message: bytes) -> None:
+    def on_message(self, message: bytes) -> None:
         if self._left or self._wrong:
             return
         id_, answer = self.outgoing.id, self.answer
         if id_ is None:
-            self._link.hearer.heard(message, None)
+            self._link.receiver.received(message, None)
             return
         if answer is None or answer.events is None or answers(message, id_):
             self.is_answered = True
             if answer is not None and answer.events is not None and self._lingering is None:
                 self._lingering = asyncio.get_running_loop().call_later(LINGERING, self._linger)
-        answered = self._link.hearer.heard(message, id_)
+        answered = self._link.receiver.received(message, id_)
         if answered is False and answer is not None and answer.events is None:
-            self._link.hearer.lost(id_, f"the server {shown(self._link.name)} answered something else")
+            self._link.receiver.lost(id_, f"the server {shown(self._link.name)} answered something else")
 
     def _linger(self) -> None:
         """Close a stream that goes on though everything is said."""
@@ -110,7 +110,7 @@ class Post:
         error = None if id_ is None or (end.status == NOT_FOUND and link.session) else one_line(end.body)
         if error and id_ is not None and answers(error, id_):
             link.forget(self)  # an error of JSON-RPC, and the status of HTTP that goes with it
-            link.hearer.heard(error, id_)
+            link.receiver.received(error, id_)
         elif end.unheard and not self._retried and (id_ is None or self.outgoing.method in _REPEATABLE):
             self._retried = True
             link.spawn(self._again())
@@ -171,9 +171,9 @@ class LinkRequest:
     def began(self, response: HttpResponseHead) -> None:
         """Take the head of the answer; nothing in it matters here."""
 
-    def said(self, message: bytes) -> None:
+    def on_message(self, message: bytes) -> None:
         if self._to is not None:
-            self._to.said(message)
+            self._to.on_message(message)
 
     def over(self, end: End) -> None:
         if not self.ended.done():
@@ -215,7 +215,7 @@ class HttpLink:
         self,
         server: ServerConfig,
         expanded: ExpandedServer,
-        hearer: Hearer,
+        receiver: Receiver,
         client: AsyncHttpClient,
         *,
         limit: int = LARGEST,
@@ -226,7 +226,7 @@ class HttpLink:
         self.warnings: list[str] = []
         self.limit = limit
         self.secrets: tuple[str, ...] = tuple(expanded.secrets)
-        self.hearer = hearer
+        self.receiver = receiver
         self.client = client
         self.closed = False
         self._is_lost = False
@@ -247,7 +247,7 @@ class HttpLink:
         self.client.keep(await connect(self.client, self._target.endpoint))
 
     async def send(self, outgoing: Outgoing) -> None:
-        """Send one message; what the server says to it is for the hearer."""
+        """Send one message; what the server says to it is for the receiver."""
         post = Post(self, outgoing)
         if outgoing.id is None:
             self._others.add(post)
@@ -287,7 +287,7 @@ class HttpLink:
         return self._headers + field_lines([field for field in ours if field[1]])
 
     def listen(self) -> None:
-        """Begin to hear what the server says unasked."""
+        """Begin to receive what the server sends unasked."""
         if self._listening is None and not self.closed:
             self._listening = self.spawn(self._listen())
 
@@ -356,14 +356,14 @@ class HttpLink:
         if end.status == NOT_FOUND and self.session:
             self._end_session()
         elif id_ is not None:
-            self.hearer.lost(id_, why)
+            self.receiver.lost(id_, why)
         elif len(self.warnings) < 20:
             self.warnings.append(f"{why} (to {shown(post.outgoing.method) or 'an answer'})")
 
     def _end_session(self) -> None:
         if not self._is_lost and not self.closed:
             self._is_lost = True
-            self.hearer.lost(None, f"the server {shown(self.name)} has ended the session")
+            self.receiver.lost(None, f"the server {shown(self.name)} has ended the session")
 
     async def resume(self, post: Post, last_id: str, retry: float | None) -> None:
         """Go on with a stream that ended before the answer to its request."""
@@ -416,7 +416,7 @@ class HttpLink:
                 wait = max(wait, USUAL_RETRY if visit.retry is None else min(visit.retry, LONGEST_RETRY))
             await asyncio.sleep(wait)
 
-    def said(self, message: bytes) -> None:
+    def on_message(self, message: bytes) -> None:
         """Pass on what came over the standing stream."""
         if not self.closed:
-            self.hearer.heard(message, None)
+            self.receiver.received(message, None)

@@ -1,13 +1,8 @@
-"""What the head of a request to the gateway says about MCP, read once and to the letter. Pure.
+"""One request to the gateway over HTTP: what its head says about MCP, and the errors with which it is refused.
 
-`net.http_server_exchange` refuses heads that two programs could read differently; here follow the media types that the
-client sends and accepts, and the fields that speak of MCP.
-
-Start at `read_mcp_head`.
-
-What a request to the gateway holds, as far as its way is concerned, and the words with which it is refused.
-
-Of a message only its method and id are looked at; the conversation reads it strictly.
+`net.http_server_exchange` refuses heads that two programs could read differently. `read_mcp_head` adds the media types
+that the client sends and accepts, and the fields of MCP. `look_at` reads the method and the id of the message in the
+body, by which `http_front` chooses a session; the session reads the whole message strictly.
 """
 
 from __future__ import annotations
@@ -27,8 +22,6 @@ from byleave.protocol.jsonrpc import INTERNAL_ERROR, INVALID_REQUEST, PARSE_ERRO
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-
-    from byleave.gateway.identity import RefusedCaller
 
 
 AGENT = "x-byleave-agent"
@@ -154,10 +147,6 @@ def id_of(message: RequestContext | None) -> bytes:
     """Return the id of a message as it is written, for a refusal that repeats it; null where it is not worth it."""
     raw = NO_ID if message is None or message.id is msgspec.UNSET else bytes(message.id)
     return raw if len(raw) <= _LONGEST_ID and raw[0] not in b"[{" else NO_ID
-
-
-def refuse(exchange: HttpExchange, refused: RefusedCaller) -> None:
-    exchange.refuse(refused.status, INVALID_REQUEST, refused.why, fields=refused.fields)
 
 
 def not_allowed(exchange: HttpExchange, allowed: str) -> None:

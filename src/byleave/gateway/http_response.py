@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
         def began(self, response: HttpResponseHead) -> None: ...
 
-        def said(self, message: bytes) -> None:
+        def on_message(self, message: bytes) -> None:
             """Take one message, which is on one line."""
 
         def over(self, end: End) -> None: ...
@@ -222,7 +222,7 @@ class HttpResponseReader:
         if line is None:
             self._why = self._why or "said something that is not JSON"
         elif line and self._handler is not None:
-            self._handler.said(line)
+            self._handler.on_message(line)
 
     def _too_large(self) -> None:
         self._stop(f"sent a message that is larger than {self.limit >> 20} MB")

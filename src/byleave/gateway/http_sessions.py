@@ -321,8 +321,8 @@ async def answered(
     reply.withdraw(id_)
 
 
-async def heard(exchange: HttpExchange, conversation: Conversation, context: MessageContext) -> None:
-    """Let a notification or an answer be heard. The client learns of it when that is done, or soon anyway."""
+async def accept(exchange: HttpExchange, conversation: Conversation, context: MessageContext) -> None:
+    """Take a notification or an answer, and accept it (202) when that is done, or soon anyway."""
     timer = get_running_loop().call_later(_SOON, exchange.reply, 202)
     try:
         await conversation.handle(exchange.body, Receipt(exchange), context)

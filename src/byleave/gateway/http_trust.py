@@ -1,15 +1,12 @@
-"""Requests that a proxy has passed on: how they are known, and from which address they come. Pure.
+"""Which requests over HTTP can be the user's own: not those of a proxy, nor those of a foreign page. Pure.
 
 A proxy on this machine makes strangers look like a program of its user. So a request whose head says that it was passed
-on is never the user's own, however its fields are spelled. A proxy that the configuration names is believed about
-addresses, for limits and records, and about nothing else.
-
-Start at `passed_on_by` and `Proxies.client_of`.
-
-Which addresses, hosts and origins a gateway that asks for no token may be reached by. Pure.
+on (`passed_on_by`) is never the user's own, however its fields are spelled. A proxy that the configuration names is
+believed about addresses, for limits and records, and about nothing else (`Proxies.client_of`).
 
 A page in the user's browser can send requests to this machine, under any name that leads here (DNS rebinding). What it
-cannot choose is the `Host` and `Origin` that the browser writes.
+cannot choose is the `Host` and `Origin` that the browser writes, so a gateway without tokens compares these with the
+addresses, hosts and origins by which it may be reached.
 """
 
 from __future__ import annotations

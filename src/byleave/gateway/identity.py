@@ -4,16 +4,13 @@ A bearer token proves it: one of ours, known by its hash, or a JWT. A caller wit
 and must come from here: through a connection of the user's own, to a name of this machine, from no foreign page, and
 through no proxy. Such a caller may claim to be an agent, unless that agent has a way to prove it.
 
-Start at `Identity.who`. Where the keys for JWTs come from: `jwt`.
+Signatures of JWTs are checked by PyJWT (the extra `byleave[jwt]`), with keys from a file or from the issuer's URL; only
+keys with a public half are used, so that a token cannot be signed with what all may read. A token never brings its own
+key: of its header only `alg` and `kid` are read, and `kid` is a word to look up, nothing more. A URL is read over
+https, or over http on this machine; redirects are not followed, and time and size are limited.
 
-Verify JSON Web Tokens, and say which agent a good one names.
-
-Signatures are checked by PyJWT (the extra `byleave[jwt]`), with keys from a file or from the issuer's URL; only keys
-with a public half are used, so that a token cannot be signed with what all may read. A token never brings its own key:
-of its header only `alg` and `kid` are read, and `kid` is a word to look up, nothing more. A URL is read over https,
-or over http on this machine; redirects are not followed, and time and size are limited.
-
-Start at `JwtReader.read`. A token under an unknown key is worth one look at the newest keys: `JwtReader.refresh`.
+Start at `Identity.who` and `JwtReader.read`. A token under an unknown key is worth one look at the newest keys:
+`JwtReader.refresh`.
 """
 
 from __future__ import annotations

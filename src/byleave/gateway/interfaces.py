@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
     Headers = tuple[tuple[str, str], ...]
 
-    class Hearer(Protocol):
+    class Receiver(Protocol):
         """What a link hands the server's messages to. Neither method raises or waits."""
 
-        def heard(self, message: bytes, about: str | None) -> bool | None:
+        def received(self, message: bytes, about: str | None) -> bool | None:
             """Take one message of the server. `about`: the request of ours on whose own stream it came, if known.
 
             Return False if it was no answer to anything.
@@ -46,7 +46,7 @@ if TYPE_CHECKING:
             """Send one message; a DownError if it cannot be sent."""
 
         def listen(self) -> None:
-            """Begin to hear what the server says unasked, where that takes a stream of its own."""
+            """Begin to receive what the server sends unasked, where that takes a stream of its own."""
 
         async def abandon(self, id_: str) -> None:
             """Let go of a request that was cancelled."""

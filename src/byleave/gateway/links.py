@@ -16,7 +16,7 @@ from byleave.text import quoted, shown
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from byleave.gateway.interfaces import Hearer, Link
+    from byleave.gateway.interfaces import Link, Receiver
     from byleave.gateway.limits import ServerProcesses
     from byleave.gateway.spawn import ServerSpawner
     from byleave.net.proxy import Decide
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from byleave.policy.load import Workspace
     from byleave.policy.servers import ExpandedServer, ServerConfig
 
-    Make = Callable[[ServerConfig, ExpandedServer, Hearer, "LinkContext", str | None], Link]
+    Make = Callable[[ServerConfig, ExpandedServer, Receiver, "LinkContext", str | None], Link]
 
 
 class LinkContext:
@@ -41,7 +41,7 @@ class LinkContext:
         client: AsyncHttpClient | None = None,
         processes: ServerProcesses | None = None,
     ) -> None:
-        """`decide` answers what servers want of the network (a guard's records it); `on_stderr` hears their stderr."""
+        """`decide` decides what servers request of the network (a guard records that); `on_stderr` gets stderr."""
         self.processes = processes
         self.client = client if client is not None else AsyncHttpClient()
         self.on_stderr = on_stderr
@@ -67,7 +67,7 @@ class LinkContext:
 def make_link(
     server: ServerConfig,
     expanded: ExpandedServer,
-    hearer: Hearer,
+    receiver: Receiver,
     surroundings: LinkContext,
     tool: str | None = None,
 ) -> Link:
@@ -76,18 +76,18 @@ def make_link(
     if make is None:
         problem = f"the server {shown(server.name)} is reached by {quoted(server.transport)}, which is unknown"
         raise DownError(problem, hint="use stdio, http or sse", public=problem)
-    return make(server, expanded, hearer, surroundings, tool)
+    return make(server, expanded, receiver, surroundings, tool)
 
 
 def _stdio(
-    server: ServerConfig, expanded: ExpandedServer, hearer: Hearer, surroundings: LinkContext, tool: str | None
+    server: ServerConfig, expanded: ExpandedServer, receiver: Receiver, surroundings: LinkContext, tool: str | None
 ) -> Link:
     from byleave.gateway.stdio_link import StdioLink
 
     return StdioLink(
         server,
         expanded,
-        hearer,
+        receiver,
         surroundings.starter,
         tool=tool,
         on_stderr=surroundings.on_stderr,
@@ -96,19 +96,19 @@ def _stdio(
 
 
 def _http(
-    server: ServerConfig, expanded: ExpandedServer, hearer: Hearer, surroundings: LinkContext, _tool: str | None
+    server: ServerConfig, expanded: ExpandedServer, receiver: Receiver, surroundings: LinkContext, _tool: str | None
 ) -> Link:
     from byleave.gateway.http_link import HttpLink
 
-    return HttpLink(server, expanded, hearer, surroundings.client)
+    return HttpLink(server, expanded, receiver, surroundings.client)
 
 
 def _sse(
-    server: ServerConfig, expanded: ExpandedServer, hearer: Hearer, surroundings: LinkContext, _tool: str | None
+    server: ServerConfig, expanded: ExpandedServer, receiver: Receiver, surroundings: LinkContext, _tool: str | None
 ) -> Link:
     from byleave.gateway.sse_link import SseLink
 
-    return SseLink(server, expanded, hearer, surroundings.client)
+    return SseLink(server, expanded, receiver, surroundings.client)
 
 
 _MAKERS: dict[str, Make] = {"stdio": _stdio, "http": _http, "sse": _sse}

@@ -196,7 +196,7 @@ class LocalTools:
         waiting = [future for future in asked if future is not None and not future.done()]
         if waiting:
             patience = max(0.0, self._ask_until - monotonic())
-            await asyncio.wait([_heard(future) for future in waiting], timeout=patience)
+            await asyncio.wait([_watched(future) for future in waiting], timeout=patience)
         said = [NOTHING if future is None or not future.done() else _outcome_of(future) for future in asked]
         compiled = self._guard.policy.compiled
         if self._listed[0] is not compiled or self._listed[1] != said:
@@ -380,11 +380,11 @@ class LocalTools:
         self._threads.shutdown(wait=False, cancel_futures=True)
 
 
-def _heard(future: Future[SelfDescription]) -> asyncio.Future[SelfDescription]:
+def _watched(future: Future[SelfDescription]) -> asyncio.Future[SelfDescription]:
     """Return a future that the event loop can wait for; whether it went well is looked at elsewhere."""
-    heard = asyncio.wrap_future(future)
-    heard.add_done_callback(lambda done: done.cancelled() or done.exception())
-    return heard
+    watched = asyncio.wrap_future(future)
+    watched.add_done_callback(lambda done: done.cancelled() or done.exception())
+    return watched
 
 
 def _outcome_of(future: Future[SelfDescription]) -> SelfDescription:

@@ -1,9 +1,9 @@
 """The messages of MCP: what a client sends, what a server sends, and how they are written. Sans-IO.
 
-What a client sends is read by the strict reader (`protocol.jsonrpc`), once: a `ClientMessage` has its params as they
-are written, to be passed on, and what they say (`Params.tree`), to be evaluated. What a server answers is only told
-from a request; its result goes back to the client as the bytes that came, in a message that we write, so the outside of
-its own is read leniently.
+What a client sends is read by the strict reader (`protocol.jsonrpc`), once: the `ClientParams` of a message hold the
+decoded values, which every part of the gateway reads, and are split into members as they are written where those go on
+to a server. Of what a server sends only the outside is read, and leniently: the result goes back to the client as the
+bytes that came, in a message that we write.
 
 A message goes on to clients that read lines. One with a line end inside could be taken for several messages, of which
 all but the first are not evaluated, so it is written anew (`one_line`).
@@ -70,31 +70,67 @@ class RefusedMessage(Struct, frozen=True):
     problem: str
 
 
-class Params(dict[str, Raw]):
-    """The params of a client's message, each as it is written; `tree` is what they say, read once."""
+class ClientParams:
+    """The params of a client's message: `tree` are the decoded values, `written` the members to be passed on."""
 
-    __slots__ = ("tree",)
+    __slots__ = ("_members", "_part", "tree")  # no record: one is made for every call
 
-    tree: dict[str, Any]
+    def __init__(self, tree: dict[str, Any], part: Raw | None = None) -> None:
+        self.tree = tree
+        self._part = part
+        self._members: Members | None = None
+
+    @property
+    def written(self) -> Members:
+        """The members, each as it is written. Few requests need them, so they are split when they are asked for."""
+        if self._members is None:
+            self._members = members_of(self._part)
+        return self._members
+
+    @property
+    def meta(self) -> Mapping[str, Any]:
+        """The decoded `_meta`; empty if there is none, or it is no object."""
+        meta = self.tree.get("_meta")
+        return meta if type(meta) is dict else {}
+
+    @property
+    def written_meta(self) -> Members:
+        """The members of `_meta`, each as it is written."""
+        return members_of(self.written["_meta"]) if self.meta else {}
+
+    def text(self, name: str) -> str | None:
+        """Return a member that is a text, None if it is something else."""
+        value = self.tree.get(name)
+        return value if type(value) is str else None
 
 
-_NO_PARAMS = Params()
-_NO_PARAMS.tree = {}
+_NO_PARAMS = ClientParams({})
 
 
 class ClientMessage:
-    """A message of a client: its kind, its id as it is written, its method and params; of a response, what it says."""
+    """A message of a client: its kind, its id as it is written, its method and params.
 
-    __slots__ = ("answer", "error", "id", "kind", "method", "params")  # no record: one is made for every call
+    Of a response: the result as it is written (`answer`) and decoded (`answer_tree`), or the error as it is written.
+    """
+
+    __slots__ = ("answer", "answer_tree", "error", "id", "kind", "method", "params")  # no record: one for every call
 
     def __init__(  # noqa: PLR0917 -- the members of a message
-        self, kind: str, id_: bytes, method: str, params: Params, answer: Raw | None = None, error: Raw | None = None
+        self,
+        kind: str,
+        id_: bytes,
+        method: str,
+        params: ClientParams,
+        answer: Raw | None = None,
+        answer_tree: Any = None,
+        error: Raw | None = None,
     ) -> None:
         self.kind = kind
         self.id = id_
         self.method = method
         self.params = params
         self.answer = answer
+        self.answer_tree = answer_tree
         self.error = error
 
 
@@ -117,13 +153,13 @@ def read_client_message(message: bytes) -> ClientMessage | RefusedMessage:
     if envelope.method is None:
         if not id_:
             return RefusedMessage(NO_ID, INVALID_REQUEST, "an answer has the id of the request")
-        return ClientMessage(RESPONSE, id_, "", _NO_PARAMS, envelope.result, envelope.error)
+        answer_tree = None if envelope.result is None else tree
+        return ClientMessage(RESPONSE, id_, "", _NO_PARAMS, envelope.result, answer_tree, envelope.error)
     if type(tree) is not dict:
         return RefusedMessage(id_ or NO_ID, INVALID_REQUEST, "params are an object")
     if not _PARAMS.issuperset(tree) and misspelt(tree, _PARAMS, _FOLDED):
         return RefusedMessage(id_ or NO_ID, INVALID_REQUEST, "a name differs from a known one only in case")
-    params = Params() if part is None else Params(_members.decode(part))
-    params.tree = tree
+    params = ClientParams(tree, part)
     return ClientMessage(REQUEST if id_ else NOTIFICATION, id_, envelope.method, params)
 
 
@@ -260,7 +296,7 @@ def one_line(message: bytes) -> bytes | None:
 
 
 class _Envelope(msgspec.Struct):
-    """As much of a message as tells an answer from a request."""
+    """As much of a message as it takes to know an answer from a request."""
 
     id: msgspec.Raw = msgspec.Raw()
     method: msgspec.Raw = msgspec.Raw()

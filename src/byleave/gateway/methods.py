@@ -19,7 +19,7 @@ from byleave.errors import InputError
 from byleave.gateway.authorize import CALL, NeedsAnswer, Refused, ServerCall, passed_params
 from byleave.gateway.catalog import Visibility
 from byleave.gateway.client_questions import ELICIT, KEY, Continuation
-from byleave.gateway.message import decoded, encode, members_of, notification, text_of
+from byleave.gateway.message import decoded, encode, notification
 from byleave.gateway.notifications import LOG_LEVELS, Listener
 from byleave.gateway.revisions import (
     HANDSHAKE,
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from byleave.gateway.context import GatewayContext
     from byleave.gateway.forward import Forwarder
     from byleave.gateway.local_tools import LocalTools
-    from byleave.gateway.message import Members
+    from byleave.gateway.message import ClientParams
     from byleave.gateway.notifications import Notifications
     from byleave.gateway.opened_servers import OpenedServers
     from byleave.gateway.requests import Client, ClientRequest
@@ -123,11 +123,11 @@ class Methods:
         """Authorize a call, forward it, and answer the client; return whether it was done."""
         continuation = None
         if request.envelope is not None:
-            answers = request.params.get("inputResponses")
-            if answers is not None and not isinstance(decoded(answers), dict):
+            tree = request.params.tree
+            if not isinstance(tree.get("inputResponses", {}), dict):
                 await request.error(INVALID_PARAMS, "inputResponses are an object")
                 return False
-            if "requestState" in request.params:
+            if "requestState" in tree:
                 continuation = self._continuations.take(request, call.fingerprint)
                 if continuation is None:
                     await request.error(INVALID_PARAMS, "this state belongs to no call that waits, or to another one")
@@ -146,8 +146,7 @@ class Methods:
             await request.error(SERVER_DOWN, *busy)
             return False
         if continuation is not None and continuation.pending is not None:
-            answers_ = members_of(request.params.get("inputResponses"))
-            decided: Any = self._authorizer.complete(call, continuation.pending, answers_)
+            decided: Any = self._authorizer.complete(call, continuation.pending)
         else:
             decided = await self._authorizer.authorize(request, call)
         if isinstance(decided, NeedsAnswer):
@@ -160,10 +159,9 @@ class Methods:
             return False
         return await self._forwarder.forward(request, call, decided)
 
-    async def call_tool(self, request: ClientRequest, server: str, tool: str, params: Members) -> None:
+    async def call_tool(self, request: ClientRequest, server: str, tool: str, arguments: Any) -> None:
         """Answer one call of a tool."""
-        arguments = decoded(params["arguments"]) if "arguments" in params else None
-        if not isinstance(arguments, dict) and bytes(params.get("arguments", b"null")) != b"null":
+        if arguments is not None and not isinstance(arguments, dict):
             await request.error(INVALID_PARAMS, "the arguments of a tool are an object")
             return
         sent: dict[str, Any] = {"name": tool}
@@ -175,7 +173,8 @@ class Methods:
                 pin = await self._local.pin(tool, request.who, principal=self.client.caller.principal)
             except InputError:  # there is no such tool; its call says so
                 pin = None
-        await self.use_server(request, ServerCall(CALL, server, sent, params, request.who, tool, arguments, pin))
+        call = ServerCall(CALL, server, sent, request.params, request.who, tool, arguments, pin)
+        await self.use_server(request, call)
 
     async def use(self, request: ClientRequest, server: str, kind: str, name: str, sent: Mapping[str, Any]) -> bool:
         """Answer a request about a resource or a prompt; return whether it may be used, and was."""
@@ -184,7 +183,7 @@ class Methods:
 
     async def use_resource(self, request: ClientRequest) -> str | None:
         """Have the server of a resource answer a request about it, if it may be used; return that server, if so."""
-        uri = text_of(request.params.get("uri"))
+        uri = request.params.text("uri")
         if not uri:
             await request.error(INVALID_PARAMS, "a resource is named by its uri")
             return None
@@ -234,8 +233,8 @@ async def _initialize(session: Methods, request: ClientRequest) -> None:
     if client.shakes_hands:
         await request.error(INVALID_REQUEST, "the session has begun already")
         return
-    revision = text_of(request.params.get("protocolVersion"))
-    capabilities = decoded(request.params.get("capabilities", b"{}"))
+    revision = request.params.text("protocolVersion")
+    capabilities = request.params.tree.get("capabilities", {})
     if revision is None or not isinstance(capabilities, dict):
         await request.error(INVALID_PARAMS, "initialize names a protocolVersion, and capabilities")
         return
@@ -288,13 +287,12 @@ class ListPage(Struct, frozen=True):
     following: str | None = None
 
 
-def page_of(params: Members, single: list[bytes], written: list[bytes]) -> ListPage | None:
+def page_of(params: ClientParams, single: list[bytes], written: list[bytes]) -> ListPage | None:
     """Return the page that a client asks for; all of the list if it wants no pages, None if there is no such page.
 
     A client that wants pages says how long. The cursor holds where the next one begins, and of which list.
     """
-    given = decoded(params.get("cursor", b"null"))
-    size = decoded(members_of(params.get("_meta")).get(PAGE_KEY, b"null"))
+    given, size = params.tree.get("cursor"), params.meta.get(PAGE_KEY)
     if given is None and size is None:
         return ListPage(b",".join(written))
     mark = f"{crc32(b','.join(written)):08x}"
@@ -314,7 +312,7 @@ def page_of(params: Members, single: list[bytes], written: list[bytes]) -> ListP
 
 
 async def _call(session: Methods, request: ClientRequest) -> None:
-    name = text_of(request.params.get("name"))
+    name = request.params.text("name")
     if not name:
         await request.error(INVALID_PARAMS, "tools/call names a tool")
         return
@@ -326,16 +324,19 @@ async def _call(session: Methods, request: ClientRequest) -> None:
     if found is None:
         await request.error(INVALID_PARAMS, f"there is no tool {quoted(name[:_LONGEST_NAME])}")
         return
-    await session.call_tool(request, *found, request.params)
+    await session.call_tool(request, *found, request.params.tree.get("arguments"))
 
 
 async def _call_discovery(session: Methods, request: ClientRequest, name: str) -> None:
     """Answer a call of one of the tools that find others."""
-    arguments = members_of(request.params.get("arguments"))
-    agent = text_of(arguments.get("agent_id"))
+    given = request.params.tree.get("arguments")
+    arguments: dict[str, Any] = given if isinstance(given, dict) else {}
+    agent, server, tool = (
+        value if isinstance(value := arguments.get(key), str) else None for key in ("agent_id", "server", "tool")
+    )
     if agent is not None:
         request.who = session.context.who(session.client.caller, agent)
-    view, server = session.view_of(request), text_of(arguments.get("server"))
+    view = session.view_of(request)
     if name == "list_servers":
         await request.result(session.info.list_servers(view))
     elif name == "get_server_tools":
@@ -345,18 +346,14 @@ async def _call_discovery(session: Methods, request: ClientRequest, name: str) -
         found = await session.info.server_tools(server, view)
         await (request.error(SERVER_DOWN, found) if isinstance(found, str) else request.result(found))
     else:
-        tool = text_of(arguments.get("tool"))
         if not server or not tool:
             await request.error(INVALID_PARAMS, "execute_tool names a server and a tool")
             return
-        params = {key: value for key, value in request.params.items() if key not in ("name", "arguments")}
-        if "arguments" in arguments and decoded(arguments["arguments"]) is not None:
-            params["arguments"] = arguments["arguments"]
-        await session.call_tool(request, server, tool, params)
+        await session.call_tool(request, server, tool, arguments.get("arguments"))
 
 
 async def _get_prompt(session: Methods, request: ClientRequest) -> None:
-    name = text_of(request.params.get("name"))
+    name = request.params.text("name")
     found = None if not name else await session.catalog.find("prompts", name, session.view_of(request))
     if found is None:  # whether there is such a server is not said before the policy is asked
         await request.error(INVALID_PARAMS, f"there is no prompt {quoted((name or '')[:_LONGEST_NAME])}")
@@ -372,11 +369,11 @@ async def _read_resource(session: Methods, request: ClientRequest) -> None:
 async def _subscribe(session: Methods, request: ClientRequest) -> None:
     server = await session.use_resource(request)
     if server is not None:
-        session.notifications.subscribed[text_of(request.params["uri"]) or ""] = server
+        session.notifications.subscribed[request.params.tree["uri"]] = server
 
 
 async def _unsubscribe(session: Methods, request: ClientRequest) -> None:
-    uri = text_of(request.params.get("uri")) or ""
+    uri = request.params.text("uri") or ""
     server = session.notifications.subscribed.pop(uri, None)
     if server is None:
         await request.error(INVALID_PARAMS, f"there is no subscription to {quoted(uri[:_LONGEST_NAME])}")
@@ -386,18 +383,21 @@ async def _unsubscribe(session: Methods, request: ClientRequest) -> None:
 
 
 async def _complete(session: Methods, request: ClientRequest) -> None:
-    reference = members_of(request.params.get("ref"))
-    kind, view = text_of(reference.get("type")), session.view_of(request)
+    given = request.params.tree.get("ref")
+    kind, name, uri = (
+        value if isinstance(given, dict) and isinstance(value := given.get(key), str) else ""
+        for key in ("type", "name", "uri")
+    )
+    view = session.view_of(request)
     params = passed_params(request.method, request.params)
     server = None
     if kind == "ref/prompt":
-        found = await session.catalog.find("prompts", text_of(reference.get("name")) or "", view)
+        found = await session.catalog.find("prompts", name, view)
         if found is not None:
             server, own = found
             params["ref"] = {"type": kind, "name": own}
             used = ("prompts", own)
     elif kind == "ref/resource":
-        uri = text_of(reference.get("uri")) or ""
         server = (await session.catalog.owner(uri, view)).server
         params["ref"] = {"type": kind, "uri": uri}
         used = ("resources", uri)
@@ -408,10 +408,10 @@ async def _complete(session: Methods, request: ClientRequest) -> None:
 
 
 async def _set_level(session: Methods, request: ClientRequest) -> None:
-    if text_of(request.params.get("level")) not in LOG_LEVELS:
+    if request.params.text("level") not in LOG_LEVELS:
         await request.error(INVALID_PARAMS, "there is no such level")
         return
-    level = session.client.log_level = request.params["level"]
+    level = session.client.log_level = request.params.written["level"]
     for upstream in session.servers.up:
         session.background.start(upstream.log(level))
     await request.result(b"{}")
@@ -419,7 +419,7 @@ async def _set_level(session: Methods, request: ClientRequest) -> None:
 
 async def _listen(session: Methods, request: ClientRequest) -> None:
     """Keep a stream of notifications open for a stateless client until it goes away."""
-    asked = decoded(request.params.get("notifications", b"null"))
+    asked = request.params.tree.get("notifications")
     if not isinstance(asked, dict):
         await request.error(INVALID_PARAMS, "subscriptions/listen says which notifications it listens for")
         return
@@ -462,21 +462,21 @@ METHODS: Mapping[str, Method] = {
 }
 
 
-def _roots_changed(session: Methods, _params: Members) -> None:
+def _roots_changed(session: Methods, _params: ClientParams) -> None:
     for upstream in session.servers.up:
         upstream.notify("notifications/roots/list_changed")
 
 
-def _progress(session: Methods, params: Members) -> None:
+def _progress(session: Methods, params: ClientParams) -> None:
     session.questions.pass_on_progress(params)
 
 
-def _initialized(session: Methods, _params: Members) -> None:
+def _initialized(session: Methods, _params: ClientParams) -> None:
     session.client.begun.set()
 
 
 # `notifications/cancelled` is about an open request, so the session takes it itself.
-NOTIFICATIONS: Mapping[str, Callable[[Methods, Members], None]] = {
+NOTIFICATIONS: Mapping[str, Callable[[Methods, ClientParams], None]] = {
     "notifications/initialized": _initialized,
     "notifications/roots/list_changed": _roots_changed,
     "notifications/progress": _progress,

@@ -168,7 +168,7 @@ def about_request(request: ClientRequest, said: ServerNotification, server: str)
     """Return a notification about an open request as the client gets it; None if it does not want it."""
     found: dict[str, Any] = dict(members_of(said.params))
     if said.method == "notifications/progress":
-        token = members_of(request.params.get("_meta")).get("progressToken")
+        token = request.params.written_meta.get("progressToken")
         return None if token is None else notification(said.method, {**found, "progressToken": token})
     if request.envelope is not None:
         least, level = request.envelope.log_level, text_of(found.get("level"))

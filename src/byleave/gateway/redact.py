@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
     from re import Match
 
-    from byleave.gateway.interfaces import Hearer
+    from byleave.gateway.interfaces import Receiver
 
 # A shorter value occurs in answers by chance, and hiding it would spoil them; worse, a caller that can have a server
 # say words of its choice would learn from what is hidden what the secret is, a short one in no time.
@@ -84,18 +84,18 @@ class ResultScrub:
         return json.dumps(hidden).encode() if is_text else _HIDDEN
 
 
-class RedactingHearer:
+class RedactingReceiver:
     """Hears a server without the secrets that we gave it: whatever it sends, they reach no client."""
 
-    def __init__(self, hearer: Hearer, scrub: ResultScrub) -> None:
-        self._hearer = hearer
+    def __init__(self, receiver: Receiver, scrub: ResultScrub) -> None:
+        self._receiver = receiver
         self._scrub = scrub
 
-    def heard(self, message: bytes, about: str | None) -> bool | None:
-        return self._hearer.heard(self._scrub.message(message), about)
+    def received(self, message: bytes, about: str | None) -> bool | None:
+        return self._receiver.received(self._scrub.message(message), about)
 
     def lost(self, id_: str | None, why: str, public: str = "") -> None:
-        self._hearer.lost(id_, self._scrub.text(why), self._scrub.text(public))
+        self._receiver.lost(id_, self._scrub.text(why), self._scrub.text(public))
 
 
 def _shortest(forms: Iterable[str]) -> Iterator[str]:

@@ -1,11 +1,10 @@
-"""Requests that are not answered yet, in both directions: a client's to us, and ours to a server.
+"""Requests that are not answered yet, in both directions, and the client that they belong to.
 
-A `ClientRequest` is answered once, in the form that the client's revision has. What a server sends about a
-`ServerRequest` (progress, questions, the answer) waits there in the order in which it came.
-
-What one client has said of itself: who calls, the revision that it speaks, and its capabilities.
-
-Sessions, the authorizer and notifications read it; `initialize` and the envelopes of stateless requests write it.
+A `ClientRequest` is a client's request to us: it is answered once, in the form that the client's revision has. A
+`ServerRequest` is ours to a server: progress, questions and the answer wait in it in the order in which they came;
+`PendingRequests` has those of one server by id. `Client` is what one client has said of itself: who calls, its revision
+and its capabilities. `initialize` and the envelopes of stateless requests write it; sessions, the authorizer and
+notifications read it.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from byleave.gateway.interfaces import Caller, Sink
-    from byleave.gateway.message import Members
+    from byleave.gateway.message import ClientParams
     from byleave.gateway.revisions import RequestMeta
     from byleave.guard.evaluation import Who
 
@@ -44,7 +43,7 @@ class ClientRequest:
 
     __slots__ = ("_is_answered", "envelope", "headers", "id", "method", "params", "sink", "task", "who", "withdrawn")
 
-    def __init__(self, id_: bytes, method: str, params: Members, sink: Sink, who: Who) -> None:
+    def __init__(self, id_: bytes, method: str, params: ClientParams, sink: Sink, who: Who) -> None:
         self.id = id_
         self.method = method
         self.params = params

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from byleave.gateway.message import decoded, members_of, text_of
+from byleave.gateway.message import text_of
 from byleave.protocol.http_head import is_field
 from byleave.protocol.jsonrpc import INTERNAL_ERROR, INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, PARSE_ERROR
 from byleave.text import shown
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import Any
 
-    from byleave.gateway.message import Members
+    from byleave.gateway.message import ClientParams
 
 HANDSHAKE = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 STATELESS = ("2026-07-28",)
@@ -82,37 +82,37 @@ class Mismatch(Struct, frozen=True):
     data: Any = None
 
 
-def is_stateless(params: Members) -> bool:
+def is_stateless(params: ClientParams) -> bool:
     """Whether a request speaks a revision without sessions: only there is its name in every request."""
-    return "_meta" in params and VERSION_KEY in members_of(params["_meta"])
+    return VERSION_KEY in params.meta
 
 
-def read_envelope(method: str, params: Members, headers: Mapping[str, str]) -> RequestMeta | Mismatch:
+def read_envelope(method: str, params: ClientParams, headers: Mapping[str, str]) -> RequestMeta | Mismatch:
     """Return what a stateless request says about itself. Without any headers it did not come over HTTP."""
-    meta = members_of(params.get("_meta"))
+    meta = params.meta
     missing = [key for key in (VERSION_KEY, CAPABILITIES_KEY) if key not in meta]
     if missing:
         return Mismatch(INVALID_PARAMS, f"params._meta lacks {' and '.join(missing)}")
-    revision, capabilities = text_of(meta[VERSION_KEY]), decoded(meta[CAPABILITIES_KEY])
+    revision, capabilities, log_level = meta[VERSION_KEY], meta[CAPABILITIES_KEY], meta.get(LOG_KEY)
     if headers:
         wrong = _disagreeing(method, params, headers, revision)
         if wrong:
             return Mismatch(HEADER_MISMATCH, f"the {wrong} header does not say what the body says")
-    if revision is None or not isinstance(capabilities, dict):
+    if not isinstance(revision, str) or not isinstance(capabilities, dict):
         return Mismatch(INVALID_PARAMS, "the revision is a text, and the client's capabilities are an object")
     if revision not in STATELESS:
         given = {"supported": list(STATELESS), "requested": revision}
         return Mismatch(UNSUPPORTED_VERSION, "this revision of the protocol is not spoken here", given)
-    return RequestMeta(revision, capabilities, text_of(meta.get(LOG_KEY)))
+    return RequestMeta(revision, capabilities, log_level if isinstance(log_level, str) else None)
 
 
-def _disagreeing(method: str, params: Members, headers: Mapping[str, str], revision: str | None) -> str:
-    if revision is None or headers.get("mcp-protocol-version") != revision:
+def _disagreeing(method: str, params: ClientParams, headers: Mapping[str, str], revision: Any) -> str:
+    if headers.get("mcp-protocol-version") != revision:
         return "MCP-Protocol-Version"
     if headers.get("mcp-method") != method:
         return "Mcp-Method"
     key = _NAMED_BY.get(method)
-    named = None if key is None else text_of(params.get(key))
+    named = None if key is None else params.text(key)
     return "Mcp-Name" if named is not None and header_text(headers.get("mcp-name")) != named else ""
 
 

@@ -1,19 +1,17 @@
 """The connection to one server: opened by the first request, opened again after a loss, with back-off.
 
-Opening starts the server, or connects to it, and finds out which revision it speaks (`negotiation`). What the server
-sends goes to a hearer (`upstream`); here are the link, the revision, and how a request is written for it.
-
-Which revision of the protocol is spoken with a server: `server/discover` for the stateless one, or the handshake.
+Opening starts the server, or connects to it, and finds out which revision it speaks (`negotiate`): `server/discover`
+for the stateless one, or the handshake. What the server sends then goes to a receiver (`upstream`).
 
 Nothing in a server's configuration says what it speaks, so it is asked. What a server makes of a question that it does
 not know is anything: an error of any number, a page of HTML, a connection that is closed, silence, its end. So only a
 result that names a revision of ours is a yes; everything else leads to the other way. One that is silent is asked both
-ways at once, and the way that works is taken. What worked is remembered.
+ways at once, and the way that works is taken. What worked is remembered (`NegotiationMemory`).
 
 The stateless revision comes first, but for a client that shakes hands itself and can be asked something: a server that
 speaks both asks such a client in the way of the handshake, as it would if the gateway were not there.
 
-Start at `negotiate`. Where the questions are sent: `upstream`.
+Start at `ServerConnection`, which has the link, the revision, and how a request is written for it.
 """
 
 from __future__ import annotations
@@ -55,7 +53,7 @@ if TYPE_CHECKING:
     Way = Callable[[], Coroutine[Any, Any, "Agreed | RefusedHandshake"]]
     Task = asyncio.Task["Agreed | RefusedHandshake"]
     from byleave.gateway.background import BackgroundTasks
-    from byleave.gateway.interfaces import Hearer, Link
+    from byleave.gateway.interfaces import Link, Receiver
     from byleave.gateway.limits import Backoff
     from byleave.gateway.requests import PendingRequests
 
@@ -94,15 +92,15 @@ class Introduction(Struct, frozen=True):
 class NegotiationMemory:
     """What was learnt of one server, as long as the process lives: what worked, by whether the handshake came first.
 
-    `only`: the one way that there is. `said`: how it introduced itself last.
+    `only`: the one way that there is. `introduction`: how it introduced itself last.
     """
 
-    __slots__ = ("only", "said", "worked")
+    __slots__ = ("introduction", "only", "worked")
 
     def __init__(self, only: str = "") -> None:
         self.only = only
         self.worked: dict[bool, str] = {}
-        self.said: Introduction | None = None
+        self.introduction: Introduction | None = None
 
     def was_late(self, *, handshake_first: bool) -> None:
         """Take note that a server did not get ready: it may be one that says nothing at all after `server/discover`.
@@ -283,8 +281,8 @@ class ServerConnection:
     def __init__(
         self,
         name: str,
-        make_link: Callable[[Hearer], Link],
-        hearer: Hearer,
+        make_link: Callable[[Receiver], Link],
+        receiver: Receiver,
         client: ConnectionClient,
         *,
         requests: PendingRequests,
@@ -303,7 +301,7 @@ class ServerConnection:
         self.is_closed = False
         self._name = name
         self._make_link = make_link
-        self._hearer = hearer
+        self._receiver = receiver
         self._client = client
         self._requests = requests
         self._background = background
@@ -356,15 +354,15 @@ class ServerConnection:
 
     async def _connect(self, memory: NegotiationMemory, deadline: float) -> Link:
         """Return a new link on which a revision is agreed on."""
-        hearer = _LinkHearer(self._hearer)
+        receiver = _LinkHearer(self._receiver)
         try:
-            link = self._make_link(hearer)
+            link = self._make_link(receiver)
         except DownError as error:
             raise self.named(error) from None
         try:
             async with asyncio.timeout_at(deadline), self._starting:
                 await link.open()
-                await self._agree(link, hearer, memory)
+                await self._agree(link, receiver, memory)
         except EndedError:
             await link.close()
             raise
@@ -386,12 +384,12 @@ class ServerConnection:
         self._requests.end_all(why, why)
         await link.close()
 
-    async def _agree(self, link: Link, hearer: _LinkHearer, memory: NegotiationMemory) -> None:
+    async def _agree(self, link: Link, receiver: _LinkHearer, memory: NegotiationMemory) -> None:
         """Find out what the server speaks, and learn what it says of itself."""
 
         async def ask(method: str, params: Mapping[str, Any], revision: str) -> ServerAnswer | ServerLost:
             said = await self._question(link, method, params, revision)
-            if isinstance(said, ServerLost) and hearer.is_deaf:
+            if isinstance(said, ServerLost) and receiver.is_deaf:
                 raise GoneError(said.why, hint=self._hint, public=said.public)
             return said
 
@@ -401,7 +399,7 @@ class ServerConnection:
         abilities, instructions = agreed.found.get("capabilities"), agreed.found.get("instructions")
         self.abilities = abilities if isinstance(abilities, dict) else {}
         words = instructions if isinstance(instructions, str) else ""
-        self._memory.said = Introduction(words, self.abilities.get("extensions"))
+        self._memory.introduction = Introduction(words, self.abilities.get("extensions"))
         self.revision = link.revision = agreed.revision
         if agreed.revision not in STATELESS:
             await link.send(Outgoing(notification("notifications/initialized"), "notifications/initialized"))
@@ -501,20 +499,20 @@ def down_sentence(name: str, why: str) -> str:
 class _LinkHearer:
     """Hears one link: what an older one still sends is not taken for the newer one's."""
 
-    def __init__(self, hearer: Hearer) -> None:
-        self._hearer: Hearer | None = hearer
+    def __init__(self, receiver: Receiver) -> None:
+        self._receiver: Receiver | None = receiver
 
     @property
     def is_deaf(self) -> bool:
         """Whether the link is gone."""
-        return self._hearer is None
+        return self._receiver is None
 
-    def heard(self, message: bytes, about: str | None) -> bool:
-        return self._hearer is None or bool(self._hearer.heard(message, about))
+    def received(self, message: bytes, about: str | None) -> bool:
+        return self._receiver is None or bool(self._receiver.received(message, about))
 
     def lost(self, id_: str | None, why: str, public: str = "") -> None:
-        hearer = self._hearer
+        receiver = self._receiver
         if id_ is None:
-            self._hearer = None
-        if hearer is not None:
-            hearer.lost(id_, why, public)
+            self._receiver = None
+        if receiver is not None:
+            receiver.lost(id_, why, public)

@@ -30,7 +30,7 @@ from byleave.gateway.links import make_link
 from byleave.gateway.message import members_of, text_of
 from byleave.gateway.notifications import LIST_CHANGED, LOG, LOG_LEVELS, UPDATED
 from byleave.gateway.pins import text_of_tree
-from byleave.gateway.redact import RedactingHearer, ResultScrub
+from byleave.gateway.redact import RedactingReceiver, ResultScrub
 from byleave.gateway.requests import ServerLost, ServerNotification
 from byleave.gateway.server_connection import BY_HANDSHAKE, HANDSHAKE_TIME, NegotiationMemory
 from byleave.gateway.upstream import LISTEN, Upstream
@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from msgspec import Raw
 
     from byleave.gateway.context import GatewayContext
-    from byleave.gateway.interfaces import Hearer, Link
+    from byleave.gateway.interfaces import Link, Receiver
     from byleave.gateway.links import LinkContext
     from byleave.gateway.message import ServerMessage
     from byleave.gateway.notifications import Notifications
@@ -147,7 +147,7 @@ class Members:
         self._pool.went_down(upstream.name, why)
 
     def subscribes(self, server: str, uri: str) -> bool:
-        """Whether a session wants to hear of changes to a resource."""
+        """Whether a session is subscribed to changes of a resource."""
         return any(session.notifications.subscribed.get(uri) == server for session in self.sessions)
 
 
@@ -215,7 +215,7 @@ class SharedUpstream(Upstream):
     def _log_to(self, session: PoolMember, level: str | None, params: Raw | None) -> None:
         """Bring a line of the log to a session: with the call that it waits for, or on its standing stream.
 
-        A stateless client says with its call how much it wants to hear.
+        A stateless client says with its call how much of the log it gets.
         """
         waiting = self._pending_of(session)
         if session.client.is_shared:
@@ -268,14 +268,14 @@ class ServerPool:
         return Upstream(server.name, client=session, **self._how_to_reach(server, access))
 
     def _how_to_reach(self, server: ServerConfig, access: str | None = None) -> dict[str, Any]:
-        def make(hearer: Hearer) -> Link:
+        def make(receiver: Receiver) -> Link:
             try:
                 filled = expanded(server, self._environment)
             except ConfigError as error:
                 missing = [name for name in server.variables if not self._environment.get(name)]
                 public = "a variable that it needs is not set" if missing else "its configuration is wrong"
                 raise DownError(error.problem, hint=error.hint, public=public) from None
-            redacting = RedactingHearer(hearer, ResultScrub(filled.secrets)) if filled.secrets else hearer
+            redacting = RedactingReceiver(receiver, ResultScrub(filled.secrets)) if filled.secrets else receiver
             return make_link(server, filled, redacting, self._links, tool=access)
 
         starting = self._starting.setdefault(server.name, asyncio.Semaphore(MOST_STARTING))
@@ -301,7 +301,7 @@ class ServerPool:
     def introduction_of(self, name: str) -> Introduction | None:
         """Return what a server said of itself when it was opened last; None if it never was."""
         server = self._context.servers.get(name)
-        return None if server is None else self.memory_of(server).said
+        return None if server is None else self.memory_of(server).introduction
 
     async def release(self, upstream: Upstream, session: PoolMember) -> None:
         """End a session's connection to a server, or its share in one."""

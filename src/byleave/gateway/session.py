@@ -3,7 +3,7 @@
     front -> Session.handle -> methods -> authorize -> forward -> upstream -> link, and back
 
 The state is in the parts: what the client said of itself (`client`), the servers opened for it (`opened_servers`), what
-they list (`catalog`), calls that wait (`continuations`), and `notifications`. Here are only the open requests, and what
+they list (`catalog`), calls that wait (`Continuations`), and `notifications`. Here are only the open requests, and what
 servers send that belongs to none of them.
 
 Start at `Session.handle`. Stateless clients of one principal come in by a `SessionPool`.
@@ -27,11 +27,9 @@ from byleave.gateway.message import (
     RESPONSE,
     ClientMessage,
     RefusedMessage,
-    decoded,
     encode,
     error_parts,
     error_tree,
-    members_of,
     read_client_message,
 )
 from byleave.gateway.methods import METHODS, NOTIFICATIONS, Methods
@@ -143,8 +141,8 @@ class Session:
         elif said.kind is not NOTIFICATION:
             await self._serve(said, sink, context)
         elif said.method == "notifications/cancelled":
-            if "requestId" in said.params:
-                self._withdraw(encode(decoded(said.params["requestId"])))
+            if "requestId" in said.params.tree:
+                self._withdraw(encode(said.params.tree["requestId"]))
         elif said.method in NOTIFICATIONS:
             NOTIFICATIONS[said.method](self._methods, said.params)
 
@@ -374,7 +372,7 @@ class SessionPool:
             await (await self._session_for(said)).take(said, sink, context)
 
     async def _session_for(self, said: ClientMessage) -> Session:
-        capabilities = decoded(members_of(said.params.get("_meta")).get(CAPABILITIES_KEY, b"null"))
+        capabilities = said.params.meta.get(CAPABILITIES_KEY)
         key = encode(narrowed(capabilities if isinstance(capabilities, dict) else {}, None))
         session = self._sessions.pop(key, None)
         if session is None:

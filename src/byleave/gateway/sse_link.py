@@ -31,7 +31,7 @@ from byleave.text import quoted, shown
 
 if TYPE_CHECKING:
     from byleave.gateway.http_response import ServerUrl
-    from byleave.gateway.interfaces import Hearer, Outgoing
+    from byleave.gateway.interfaces import Outgoing, Receiver
     from byleave.net.http_async_client import AsyncHttpClient, ClientConnection
     from byleave.policy.servers import ExpandedServer, ServerConfig
     from byleave.protocol.http_head import HttpResponseHead
@@ -49,7 +49,7 @@ class SseLink:
         self,
         server: ServerConfig,
         expanded: ExpandedServer,
-        hearer: Hearer,
+        receiver: Receiver,
         client: AsyncHttpClient,
         *,
         limit: int = LARGEST,
@@ -57,7 +57,7 @@ class SseLink:
         self.revision = ""
         self.name = server.name
         self.warnings: list[str] = []
-        self._hearer = hearer
+        self._receiver = receiver
         self._client = client
         self._limit = limit
         self._url = expanded.url or ""
@@ -120,15 +120,15 @@ class SseLink:
         if self._stream is not None:
             self._stream.drop()
 
-    def heard(self, message: bytes) -> None:
+    def received(self, message: bytes) -> None:
         if not self._closed:
-            self._hearer.heard(message, None)
+            self._receiver.received(message, None)
 
     def lost(self, why: str) -> None:
         """Say once that the stream is gone."""
         if not self._over and not self._closed:
             self._over = why
-            self._hearer.lost(None, f"the server {shown(self.name)} {why}")
+            self._receiver.lost(None, f"the server {shown(self.name)} {why}")
 
     def posted(self, message: _Message, end: End) -> None:
         """Take note of what a POST came to; a refusal is the only answer that its request gets."""
@@ -137,7 +137,7 @@ class SseLink:
             return
         id_, why = message.outgoing.id, f"the server {shown(self.name)} {end.why or 'did not take the message'}"
         if id_ is not None:
-            self._hearer.lost(id_, why)
+            self._receiver.lost(id_, why)
         elif len(self.warnings) < 20:
             self.warnings.append(f"{why} (to {shown(message.outgoing.method) or 'an answer'})")
 
@@ -195,7 +195,7 @@ class _Stream:
             if event.type == "endpoint":
                 self._take_place(event.data)
             elif event.type == "message" and self.place.done() and (line := one_line(event.data)):
-                self._link.heard(line)
+                self._link.received(line)
 
     def end(self) -> None:
         self._fail("ended the stream")
@@ -250,7 +250,7 @@ class _Message:
     def began(self, response: HttpResponseHead) -> None:
         """Take the head of the answer; nothing in it matters here."""
 
-    def said(self, message: bytes) -> None:
+    def on_message(self, message: bytes) -> None:
         """Take no message from here: the stream is the place for them."""
 
     def over(self, end: End) -> None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import IO
 
-    from byleave.gateway.interfaces import Hearer, Outgoing
+    from byleave.gateway.interfaces import Outgoing, Receiver
     from byleave.gateway.limits import ServerProcesses
     from byleave.gateway.spawn import ServerSpawner, StartedServer
     from byleave.launch.start import RunningProgram
@@ -55,7 +55,7 @@ class StdioLink:
         self,
         server: ServerConfig,
         expanded: ExpandedServer,
-        hearer: Hearer,
+        receiver: Receiver,
         starter: ServerSpawner,
         *,
         tool: str | None = None,
@@ -70,7 +70,7 @@ class StdioLink:
         self.warnings: list[str] = []
         self._server = server
         self._expanded = expanded
-        self._hearer = hearer
+        self._receiver = receiver
         self._starter = starter
         self._tool = tool
         self._on_stderr = on_stderr
@@ -96,7 +96,7 @@ class StdioLink:
         self._closed = False
 
     @property
-    def said(self) -> str:
+    def stderr_tail(self) -> str:
         """The end of what the server said on the side, for people."""
         return excerpt(bytes(self._said), self._expanded.secrets, most=KEPT)
 
@@ -212,7 +212,7 @@ class StdioLink:
             if not self._waiting:
                 self._waiting = True
                 loop.add_writer(pipe, self._write)
-        except OSError:  # it has closed its input; what it still says is heard
+        except OSError:  # it has closed its input; what it still writes is read
             self._queue.clear()
             self._queued = 0
             self._shut("in")
@@ -254,7 +254,7 @@ class StdioLink:
             plain = line.strip(_BLANKS)
             message = one_line(plain) if plain.startswith(b"{") else None
             if message is not None:
-                self._hearer.heard(message, None)
+                self._receiver.received(message, None)
             elif plain:
                 self._note(plain)
 
@@ -264,7 +264,7 @@ class StdioLink:
         id_, why = known.get("id"), f"sent a message that is longer than {self._limit} bytes"
         if isinstance(id_, str) and "method" not in known:
             sentence = f"the server {shown(self.name)} {why}"
-            self._hearer.lost(id_, sentence, sentence)
+            self._receiver.lost(id_, sentence, sentence)
         else:
             self._lose(why)
             self._end_now()
@@ -305,7 +305,7 @@ class StdioLink:
         os.close(pipe)
 
     def _end_now(self) -> None:
-        """Have the process ended with everything in its sandbox, unless it has: hear what it said before, and reap it.
+        """Have the process ended with everything in its sandbox, unless it has: read what it wrote before, and reap it.
 
         Not by a signal: what is left of a sandbox after that takes a moment to go, and could not be waited for.
         """
@@ -358,7 +358,7 @@ class StdioLink:
         """Say once that the connection is gone, and why; the detail, and what the server said, to the operator."""
         if self._over:
             return
-        said = self.said[-SHOWN:]
+        said = self.stderr_tail[-SHOWN:]
         self._public = why
         self._over = f"{why}: {detail}" if detail else why
         if said:
@@ -366,7 +366,7 @@ class StdioLink:
         self._make_room()
         if not self._closed:
             start = f"the server {shown(self.name)}"
-            self._hearer.lost(None, f"{start} {self._over}", f"{start} {why}")
+            self._receiver.lost(None, f"{start} {self._over}", f"{start} {why}")
 
     def _down(self, why: str, public: str = "") -> DownError:
         start = f"the server {shown(self.name)}"

@@ -4,7 +4,7 @@ What the server sends about a request of ours is put where that request waits, i
 questions, the answer. What belongs to no request goes to the session. The link and the handshake are in
 `server_connection`.
 
-Start at `Upstream.ask` and `Upstream.heard`.
+Start at `Upstream.ask` and `Upstream.received`.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any, Protocol
 
-    from byleave.gateway.interfaces import Hearer, Link
+    from byleave.gateway.interfaces import Link, Receiver
     from byleave.gateway.limits import Backoff
     from byleave.gateway.message import ServerMessage
     from byleave.gateway.requests import ClientRequest
@@ -85,7 +85,7 @@ class Upstream:
     def __init__(
         self,
         name: str,
-        make_link: Callable[[Hearer], Link],
+        make_link: Callable[[Receiver], Link],
         client: UpstreamClient,
         backoff: Backoff,
         *,
@@ -336,7 +336,7 @@ class Upstream:
 
     # ---- What the server sends -------------------------------------------------------------------------------------
 
-    def heard(self, message: bytes, about: str | None) -> bool:
+    def received(self, message: bytes, about: str | None) -> bool:
         """Take one message of the server; return whether it was an answer."""
         said = read_server_message(in_utf8(message))
         if said is None:

@@ -1,13 +1,11 @@
-"""Where an HTTP request goes, and the connections that wait there for the next one.
+"""Where an HTTP request goes: the host and path of its URL, the addresses to dial, and the connections that wait there.
 
-`Endpoint` is the one key under which both HTTP clients keep connections, `ConnectionPool` the one place. A URL becomes
-what the request line holds in `authority_of` and `path_of`: the host and the path that the policy decided about.
+A URL becomes what the request line holds in `authority_of` and `path_of`: the host and the path that the policy decided
+about. A name is looked up once, for the sandbox's proxy and both HTTP clients; what passed `dialable` is what is
+dialled, so that a name cannot lead elsewhere in between. The system's resolver blocks and cannot be interrupted: an
+event loop asks it in a thread (`in_thread`).
 
-From the name of a host to the addresses that may be dialled for it, and why one could not be.
-
-A name is looked up once; what passed `dialable` is what is dialled, so that a name cannot lead elsewhere in between.
-The sandbox's proxy and both HTTP clients look names up here. The system's resolver blocks and cannot be interrupted:
-an event loop asks it in a thread (`in_thread`).
+`Endpoint` is the one key under which both HTTP clients keep connections, `ConnectionPool` the one place.
 """
 
 from __future__ import annotations

@@ -1,15 +1,12 @@
 """The blocking HTTP client, for tools and for the keys of an issuer of tokens: one request, one response.
 
 A name is looked up once, and only addresses that pass the rules are dialled. Redirects are responses like others:
-following one takes another request, and for a tool another permit. Proxies of the environment are not used. Responses
-are read by `protocol.http_exchange`; the client of the gateway, on an event loop: `http_async_client`.
+following one takes another request, and for a tool another permit. Proxies of the environment are not used. A
+`RequestDeadline` ends a request at its time, or from another thread.
 
-Start at `HttpClient.request`.
-
-One blocking connection to a web server, and how long the request on it may take.
-
-Addresses are numbers that passed the rules; no name is dialled here. Start at `connect`. `RequestDeadline` ends a
-request at its time, or from another thread. Who keeps connections for the next request: `endpoints.ConnectionPool`.
+Start at `HttpClient.request`; `connect` opens one connection, to a number and never to a name. Responses are read by
+`protocol.http_exchange`, connections kept for the next request by `endpoints.ConnectionPool`. The client of the
+gateway, on an event loop: `http_async_client`.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ It reads requests to the letter (`protocol.http_head`, `protocol.http_body`), ha
 writes its one response; what is served is not known here. A request that is too long, too late or not understood ends
 the connection. A client that goes away before it has its response ends the work on it.
 
-    ServerConnection     bytes in, one `ServerExchange` at a time (`http_server_connection`)
+    HttpServerConnection bytes in, one `ServerExchange` at a time (`http_server_connection`)
     ServerExchange       one request and its response (`http_server_exchange`)
     HttpServer           listens, keeps time for all connections by one clock, and ends them
     ConnectionAdmission  which connections stay, and which one gives way when there are too many (`http_admission`)
@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING
 from msgspec import structs
 
 from byleave.net import peers
-from byleave.net.http_server_connection import ServerConnection, ServerState
+from byleave.net.http_server_connection import HttpServerConnection, ServerState
 from byleave.net.http_server_exchange import HeadT
 
 if TYPE_CHECKING:
@@ -65,7 +65,7 @@ class HttpServer(ServerState[HeadT]):
         """Begin to serve; OSError if the address cannot be had."""
         self.loop = asyncio.get_running_loop()
         self.now = self.loop.time()
-        self._server = await self.loop.create_server(lambda: ServerConnection(self), host, port, backlog=_BACKLOG)
+        self._server = await self.loop.create_server(lambda: HttpServerConnection(self), host, port, backlog=_BACKLOG)
         for end in self._server.sockets:
             _notice_the_dead(end)
         self._handler = self.loop.get_exception_handler()

@@ -49,9 +49,9 @@ class ServerState(Generic[HeadT]):
     def __init__(self, application: HttpApplication[HeadT], limits: ServerLimits, warn: Callable[[str], None]) -> None:
         self.application = application
         self.limits = limits
-        self.connections: set[ServerConnection[HeadT]] = set()
+        self.connections: set[HttpServerConnection[HeadT]] = set()
         self.admission = ConnectionAdmission(limits)
-        self.leaving: set[ServerConnection[HeadT]] = set()  # turned away, and not gone yet: they take no place
+        self.leaving: set[HttpServerConnection[HeadT]] = set()  # turned away, and not gone yet: they take no place
         self.held_bytes: Counter[str] = Counter()  # of large bodies, by principal
         self.gave_way = 0  # connections that were ended for others
         self.working: set[ServerExchange[HeadT]] = set()
@@ -62,7 +62,7 @@ class ServerState(Generic[HeadT]):
         """Return when this time will have passed, by the clock of all connections."""
         return self.now + seconds
 
-    def admit(self, connection: ServerConnection[HeadT]) -> BadRequest | None:
+    def admit(self, connection: HttpServerConnection[HeadT]) -> BadRequest | None:
         """Take a connection on; return None, or with which words it is turned away."""
         if self.is_closing:
             return BadRequest("the server is closing", status=503)
@@ -77,7 +77,7 @@ class ServerState(Generic[HeadT]):
         self._warn(f"a request failed: {type(problem).__name__}")  # what it says may be a stranger's words
 
 
-class ServerConnection(asyncio.Protocol, Generic[HeadT]):
+class HttpServerConnection(asyncio.Protocol, Generic[HeadT]):
     """One client's connection. A client that ends its own side counts as gone: one that is gone looks like it."""
 
     def __init__(self, server: ServerState[HeadT]) -> None:

@@ -1,18 +1,14 @@
 """Serve one client of the proxy, from its first byte to its last.
 
-Each request is read, admitted (`proxy_policy`) and forwarded (`proxy_forward`) on a connection of its own, so that no
+Each request is read, admitted (`proxy_policy`) and forwarded (`ProxyExchange`) on a connection of its own, so that no
 two requests of a client can ever be confused at a server. A tunnel opens only for TLS that names the very host that was
 admitted.
 
-Start at `ProxyConnection.serve`.
-
-Forward one request of the sandbox to a server, and the response back.
-
-The head of the request is written anew, and both bodies are framed anew, so that client and server cannot disagree
-with the proxy about where anything ends. Nothing is collected: what arrives is sent on. Responses are read by
+The head of a request is written anew, and both bodies are framed anew, so that client and server cannot disagree with
+the proxy about where anything ends. Nothing is collected: what arrives is sent on. Responses are read by
 `protocol.http_exchange`, as by the HTTP clients.
 
-Start at `ProxyExchange.run`.
+Start at `ProxyConnection.serve`.
 """
 
 from __future__ import annotations
