@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from byleave.core.closed_places import ClosedPlaces, Covered
-from byleave.core.search import Selection
+from byleave.core.selection import Selection
 from byleave.policy.load import Workspace
 from byleave.workspace.covered import covered_below
 

@@ -155,7 +155,8 @@ class LivePolicy:
         if next(self.compiled.policy.rule_tables(), None) is None:
             return None
         from byleave.core.closed_places import ClosedPlaces
-        from byleave.core.search import SearchedFiles, selection_of
+        from byleave.core.search import SearchedFiles
+        from byleave.core.selection import selection_of
         from byleave.workspace.covered import covered_below
 
         root, policy = self.root, self.compiled.policy

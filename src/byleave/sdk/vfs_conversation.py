@@ -46,6 +46,7 @@ if TYPE_CHECKING:
 
     Block = dict[str, Any]
     Content = str | list[Block]
+    Headers = Mapping[str, str] | Sequence[tuple[str, str]]
 
     class Wire(Protocol):
         """Where the bytes go and come from."""
@@ -363,9 +364,7 @@ def grep(pattern: str, paths: "Sequence[str] | None", extensions: "Sequence[str]
     return "fs.grep", params
 
 
-def http(
-    verb: str, url: str, headers: "Mapping[str, str] | Sequence[tuple[str, str]] | None", body: str | bytes | None
-) -> "Call":
+def http(verb: str, url: str, headers: "Headers | None", body: str | bytes | None) -> "Call":
     """Ask for a request to a server."""
     params: dict[str, Any] = {"url": url}
     if headers:

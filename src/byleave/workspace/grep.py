@@ -36,8 +36,7 @@ from byleave.core.fs_rules import FsTarget, is_under
 from byleave.errors import RequestError, UnsafePathError
 from byleave.protocol.jsonrpc import CANCELLED, INTERNAL_ERROR, INVALID_PARAMS, TIMED_OUT
 from byleave.text import quoted, shown_lines
-from byleave.workspace.on_disk import inside
-from byleave.workspace.project import DIRECTORY, FILE, FileLine, FileMatches
+from byleave.workspace.project import DIRECTORY, FILE, FileLine, FileMatches, inside
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator
