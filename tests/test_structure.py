@@ -227,11 +227,6 @@ CYCLES_LEFT = [
     {"hooks.authorize", "hooks.hook"},
     {"sandbox.diagnose.diagnosis", "sandbox.diagnose.refused_files", "sandbox.diagnose.refused_network"},
     {"sandbox.plan.build", "sandbox.plan.filesystem_view", "sandbox.plan.protected_paths"},
-    {"shell.builtins", "shell.walk", "shell.wrapped_command", "shell.wrappers"},
-    {
-        *("shell.knowledge.named_file_shapes", "shell.knowledge.named_files"),
-        "shell.knowledge.transfers",
-    },
     {"shell.model", "shell.syntax.cursor", "shell.syntax.tree"},
 ]
 

@@ -10,7 +10,7 @@ from: a literal script of `sh -c`, or of a here-document, is read like the text 
 run time, or in the language of a shell that is not followed, is not understood. A script in a file is just an argument.
 """
 
-from byleave.shell.knowledge.named_files import find_roots
+from byleave.shell.knowledge.file_operands import find_roots
 from byleave.shell.knowledge.options import scan_words
 from byleave.shell.knowledge.program_input import names_input
 from byleave.shell.model import Piece, Word
@@ -20,13 +20,12 @@ from byleave.shell.wrapped_command import APPENDED, WrappedCommand, child_words,
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from byleave.shell.state import Flow
-
-    Words = tuple[Word, ...]
     from collections.abc import Callable, Mapping
 
-    from byleave.shell.walk import Walker
-    from byleave.shell.wrapped_command import CommandCall
+    from byleave.shell.state import Flow
+    from byleave.shell.wrapped_command import CommandCall, CommandLister
+
+    Words = tuple[Word, ...]
 
 
 def run_command(wrapped: "WrappedCommand") -> "Flow":
@@ -227,7 +226,7 @@ def run_parallel(wrapped: "WrappedCommand") -> "Flow":
     return wrapped.state, wrapped.state
 
 
-def unwrap(walker: "Walker", name: str, call: "CommandCall") -> "Flow":
+def unwrap(walker: "CommandLister", name: str, call: "CommandCall") -> "Flow":
     """List a command, and its children if it is a wrapper; return the flow behind it."""
     base = name[name.rfind("/") + 1 :]
     inside = INSIDE.get(name) if walker.frame.inside else None

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from byleave.shell.knowledge.named_files import NamedFiles, is_given
+from byleave.shell.knowledge.file_operands import NamedFiles, is_given
 from byleave.shell.knowledge.possible_files import (
     DELETE,
     READ,
