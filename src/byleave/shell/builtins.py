@@ -6,9 +6,10 @@ nothing to the shell that matters to a reader.
 
 import itertools
 
-from byleave.shell.model import Assignment, NotUnderstoodError, Piece
+from byleave.shell.model import Assignment, NotUnderstoodError
 from byleave.shell.state import AT_HOME, entered, followed, forms_of, moved, relative_value, united
-from byleave.shell.syntax.cursor import is_decimal, is_identifier
+from byleave.shell.syntax.cursor import is_identifier
+from byleave.shell.syntax.tree import Piece, is_decimal
 from byleave.shell.syntax.vocabulary import BINARY_TESTS, SET_NAMES, SET_OPTIONS, SHOPT_NAMES, UNARY_TESTS
 
 TYPE_CHECKING = False
@@ -16,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import NoReturn, Protocol
 
-    from byleave.shell.model import Word
     from byleave.shell.state import Flow, Places, ShellState
+    from byleave.shell.syntax.tree import Word
 
     Words = tuple[Word, ...]
 

@@ -13,8 +13,7 @@ files that a command names (`named`), never to allow anything.
 """
 
 from byleave.record import Record
-from byleave.shell.model import Piece, Word
-from byleave.shell.syntax.tree import Arithmetic, AssignmentNode, Function, Loop, Sets, Simple
+from byleave.shell.syntax.tree import Arithmetic, AssignmentNode, Function, Loop, Piece, Sets, Simple, Word
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

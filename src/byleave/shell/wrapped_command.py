@@ -4,9 +4,10 @@
 """
 
 from byleave.shell.builtins import reached
-from byleave.shell.model import Assignment, NotUnderstoodError, Via, Word
+from byleave.shell.model import Assignment, NotUnderstoodError, Via
 from byleave.shell.state import entered, relative_value
 from byleave.shell.syntax.cursor import POSIX
+from byleave.shell.syntax.tree import Word
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

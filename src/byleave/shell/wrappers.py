@@ -13,8 +13,8 @@ run time, or in the language of a shell that is not followed, is not understood.
 from byleave.shell.knowledge.file_operands import find_roots
 from byleave.shell.knowledge.options import scan_words
 from byleave.shell.knowledge.program_input import names_input
-from byleave.shell.model import Piece, Word
-from byleave.shell.syntax.cursor import BASH, POSIX, ZSH, is_decimal
+from byleave.shell.syntax.cursor import BASH, POSIX, ZSH
+from byleave.shell.syntax.tree import Piece, Word, is_decimal
 from byleave.shell.syntax.vocabulary import SET_NAMES
 from byleave.shell.wrapped_command import APPENDED, WrappedCommand, child_words, from_table
 

@@ -18,7 +18,7 @@ from byleave.shell.knowledge.possible_files import (
     perhaps,
 )
 from byleave.shell.knowledge.programs import ProgramTables
-from byleave.shell.model import Word
+from byleave.shell.syntax.tree import Word
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -32,7 +32,7 @@ from byleave.shell.knowledge.transfers import (
     unzip,
     wget,
 )
-from byleave.shell.model import Word
+from byleave.shell.syntax.tree import Word
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from typing import Any
 
     from byleave.shell.knowledge.options import Scan
-    from byleave.shell.model import Command, Word
+    from byleave.shell.model import Command
+    from byleave.shell.syntax.tree import Word
 
 
 def named_files(command: "Command", programs: ProgramTables = BUILT_IN) -> tuple[PossibleFile, ...]:

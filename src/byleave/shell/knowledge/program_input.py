@@ -9,7 +9,7 @@ A closed list. What executes because of an option (`tar --to-command`, `sed e`) 
 that is not here, and has no table as a wrapper, may start what its words spell, and may run what it reads.
 """
 
-from byleave.shell.model import Word
+from byleave.shell.syntax.tree import Word
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

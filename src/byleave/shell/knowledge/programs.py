@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any, TypeVar
 
-    from byleave.shell.model import Word
+    from byleave.shell.syntax.tree import Word
 
     T = TypeVar("T")
 

@@ -10,9 +10,8 @@ Bash evaluates the *values* of the variables it meets here, subscripts and their
 it only when each used name is known to hold a number. Anything but numbers, names and operators is refused.
 """
 
-from byleave.shell.model import Piece
 from byleave.shell.syntax.cursor import DIGITS, END, IDENTIFIER, IDENTIFIER_START, ZSH, Cursor
-from byleave.shell.syntax.tree import Arithmetic, Sets, Substitution
+from byleave.shell.syntax.tree import Arithmetic, Piece, Sets, Substitution
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
