@@ -286,7 +286,7 @@ class HostInfo:
 
     @property
     def action(self) -> str:
-        """What is wanted: `run`, or `format_arguments`."""
+        """What the tool is called for: `run`, or `format_arguments`."""
         return str(self.context.get("action", "run"))
 
     @property
@@ -452,7 +452,7 @@ class Pipe:
 
 
 def take_over(*, arrived: bytes = b"") -> Pipe:
-    """Make the process's own input and output the conversation, and keep everybody else out of it.
+    """Make the process's own input and output the conversation, and keep all other code of the process out of it.
 
     `arrived` has been read from the input already.
     From now on what the program prints goes to stderr, and what it reads is empty; so do the programs it starts.

@@ -6,14 +6,9 @@ sandbox cannot hold ripgrep. `toolhost.sandboxed_search` is faster on disk: ripg
 
 Files below `.git`, links, files that are not regular, files with a NUL and files of more than 64 MB are not searched.
 
-Start at `search_project`. What ripgrep receives and prints: `ripgrep`.
-
-ripgrep, the program that searches files: find it, say what it searches for, and read its answer within bounds.
-
-A tool's pattern is one word of the command line that cannot be an option; the files are paths that byleave names. The
-answer is read as it comes and has limits.
-
-Who starts it: `workspace.grep`, over files that are open already, and `toolhost.sandboxed_search`, over the disk.
+A tool's pattern is one word of the command line that cannot be an option; the files are paths that byleave names.
+`SearchRun` reads the answer as it comes, within limits, here and for `toolhost.sandboxed_search`. Start at
+`search_project`.
 """
 
 from __future__ import annotations
@@ -39,10 +34,10 @@ from byleave.text import quoted, shown_lines
 from byleave.workspace.project import DIRECTORY, FILE, FileLine, FileMatches, inside
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import IO, NoReturn, Protocol
 
-    from byleave.workspace.project import Query
+    from byleave.workspace.project import MayRead, ProjectFiles, Query
 
     OnCancel = Callable[[Callable[[], None]], object]
 
@@ -58,10 +53,6 @@ if TYPE_CHECKING:
         def kill(self) -> None: ...
 
         def wait(self) -> int: ...
-
-    from collections.abc import Sequence
-
-    from byleave.workspace.project import MayRead, ProjectFiles
 
 
 OLDEST = (13, 0)

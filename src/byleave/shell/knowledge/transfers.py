@@ -1,7 +1,4 @@
-"""The files that programs which fetch and send name: curl, wget, git clone.
-
-The files that programs which pack and unpack name: tar, unzip, 7z, patch.
-"""
+"""The files named by programs that fetch or send (curl, wget, git clone) or pack or unpack (tar, unzip, 7z, patch)."""
 
 from __future__ import annotations
 
