@@ -65,11 +65,6 @@ class Covered(Record):
     complete: bool = True
 
     @property
-    def may_cover(self) -> bool:
-        """Whether something is closed, or may be."""
-        return bool(self.places) or not self.complete
-
-    @property
     def names(self) -> tuple[str, ...]:
         """The places by their names."""
         return tuple(each.name for each in self.places)
